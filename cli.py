@@ -1,0 +1,457 @@
+"""The command `calque`: show, check, verify and explain derivatives from a shell.
+
+    calque show examples/logistic_regression.py:loss --transform "grad(f, argnums=(0, 1))"
+
+Exit codes: 0 done, 1 the function cannot be transformed or a saved module is stale, 2 wrong usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import contextlib
+import copy
+import difflib
+import importlib
+import importlib.util
+import inspect
+import os
+import re
+import shlex
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NoReturn
+
+import numpy as np
+
+import calque
+from calque.runtime.spec import annotated_args, parse_args, sample_args
+from calque.transpiler.errors import CalqueError, SpecError
+
+TRANSFORMATIONS = (
+    *("grad", "value_and_grad", "jvp", "vjp", "linearize", "hessian", "jacfwd", "jacrev"),
+    *("vmap", "jit", "checkpoint"),
+)
+
+
+class UsageError(Exception):
+    """The command line asks for something that makes no sense; exit code 2."""
+
+
+class _Parser(argparse.ArgumentParser):
+    """An argument parser that reports by exception, so that `verify` can use it on headers."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message}\n{self.format_usage().rstrip()}")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code."""
+    try:
+        options = _parser().parse_args(argv)
+        return int(options.run(options))
+    except (UsageError, SpecError) as error:
+        print(f"calque: {error}", file=sys.stderr)
+        return 2
+    except CalqueError as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _parser() -> _Parser:
+    parser = _Parser(prog="calque", description="Derivatives of NumPy functions, as source.")
+    parser.add_argument("--version", action="version", version=f"calque {calque.__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    def command(name: str, run: Callable[[argparse.Namespace], int], text: str) -> _Parser:
+        sub = commands.add_parser(name, help=text, description=text)
+        sub.set_defaults(run=run)
+        return sub
+
+    def target(sub: _Parser) -> None:
+        sub.add_argument("target", metavar="FILE:FUNC", help="a file, and a function in it")
+        sub.add_argument("--transform", metavar="TEXT", help='such as "grad(f, argnums=(0, 1))"')
+        sub.add_argument("--args", metavar="TYPES", help="such as \"f8[3], {'W': f8[n,3]}, float\"")
+
+    show = command("show", _show, "Print the source of a function, transformed.")
+    target(show)
+    show.add_argument("--stage", choices=("core", "numpy"), default="numpy", help="which form")
+    show.add_argument("-o", dest="output", metavar="FILE", help="write a module instead")
+    check = command("check", _check, "Compare forward mode, reverse mode and differences.")
+    target(check)
+    check.add_argument("--seed", type=int, default=0, help="of the random arguments (0)")
+    target(command("explain", _explain, "Say what the reverse phase saves or recomputes, and why."))
+    verify = command("verify", _verify, "Check that saved modules are what calque writes today.")
+    verify.add_argument("files", nargs="+", metavar="FILE", help="modules that calque wrote")
+    return parser
+
+
+def _resolve(options: argparse.Namespace) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """The transformed function, and the types of its arguments."""
+    fn = load_function(options.target)
+    if options.args is not None:
+        args = parse_args(options.args)
+    elif "vmap" in (options.transform or ""):
+        raise UsageError("under vmap the batched types must be given: --args 'f8[n,3], ...'")
+    else:
+        args = annotated_args(fn)
+    try:
+        inspect.signature(fn).bind(*args)
+    except TypeError as error:
+        shown = f"{options.target.rpartition(':')[2]}{inspect.signature(fn)}"
+        raise UsageError(f"--args does not fit {shown}: {error}") from None
+    return (apply_transform(options.transform, fn) if options.transform else fn), args
+
+
+def load_function(target: str) -> Callable[..., Any]:
+    """The function that `FILE:FUNC` names; a method of a class is bound to `Class()`."""
+    file, colon, dotted = target.rpartition(":")
+    if not colon or not file or not dotted:
+        raise UsageError(f"{target!r} names no function: write FILE:FUNC, as in model.py:loss")
+    if not os.path.isfile(file):
+        raise UsageError(f"there is no file {file}")
+    found: Any = _load_module(os.path.abspath(file), file)
+    for name in dotted.split("."):
+        owner = found
+        found = getattr(owner, name, None)
+        if found is None:
+            known = [n for n, v in vars(owner).items() if callable(v) and not n.startswith("__")]
+            close = difflib.get_close_matches(name, known, n=1)
+            hint = f"; did you mean {close[0]}?" if close else ""
+            raise UsageError(f"{file} has no function {dotted}{hint}")
+        if inspect.isclass(owner) and not isinstance(
+            inspect.getattr_static(owner, name), staticmethod | classmethod | type
+        ):
+            found = getattr(_instance(owner, target), name)
+    if not callable(found):
+        raise UsageError(f"{target} is a {type(found).__name__}, not a function")
+    return found
+
+
+def _instance(owner: type, target: str) -> Any:
+    """An instance on which a method named through its class can be called."""
+    try:
+        return owner()
+    except TypeError as error:
+        message = f"{target} needs an instance of {owner.__name__}: {error}"
+        hint = "make one at module level and name it, as in model.py:model.loss"
+        raise UsageError(f"{message}; {hint}") from None
+
+
+def _load_module(path: str, shown: str) -> ModuleType:
+    """Import a file: as a submodule where it lies in a package, else as `python FILE` would."""
+    folder, parts = os.path.dirname(path), [Path(path).stem]
+    while os.path.exists(os.path.join(folder, "__init__.py")):
+        folder, parts = os.path.dirname(folder), [os.path.basename(folder), *parts]
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    importlib.invalidate_caches()
+    try:
+        if len(parts) > 1:
+            return importlib.import_module(".".join(parts))
+        known = sys.modules.get(parts[0])
+        mine = known is None or getattr(known, "__file__", None) == path
+        name = parts[0] if mine else f"{parts[0]}_file"
+        loader = importlib.machinery.SourceFileLoader(name, path)
+        spec = importlib.util.spec_from_file_location(name, path, loader=loader)
+        assert spec is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        loader.exec_module(module)
+        return module
+    except Exception as error:
+        message = f"{shown} cannot be imported: {type(error).__name__}: {error}"
+        raise UsageError(message) from error
+
+
+def apply_transform(text: str, fn: Callable[..., Any]) -> Callable[..., Any]:
+    """`fn` under the transformations that a text names; the text is read, never evaluated.
+
+    >>> apply_transform("grad(os.system('ls'))", abs)
+    Traceback (most recent call last):
+    ...
+    calque.cli.UsageError: in --transform: os.system('ls') is no transformation of f
+    """
+    try:
+        node = ast.parse(text.strip(), mode="eval").body
+    except SyntaxError:
+        raise UsageError(f"--transform {text!r} cannot be read; write grad(f, argnums=0)") from None
+    return _apply(node, fn)
+
+
+def _apply(node: ast.expr, fn: Callable[..., Any]) -> Callable[..., Any]:
+    match node:
+        case ast.Name(id="f"):
+            return fn
+        case ast.Name(id=name) if name in TRANSFORMATIONS:
+            return _transformation(name)(fn)
+        case ast.Call(func=ast.Name(id=name), args=[inner, *rest], keywords=keywords):
+            if name not in TRANSFORMATIONS:
+                known = ", ".join(n for n in TRANSFORMATIONS if hasattr(calque, n))
+                raise UsageError(f"in --transform: {name} is none of {known}")
+            values = [_literal(value) for value in rest]
+            named = {str(k.arg): _literal(k.value) for k in keywords if k.arg is not None}
+            if len(named) < len(keywords):
+                raise UsageError("in --transform: write keywords out, not **")
+            try:
+                return _transformation(name)(_apply(inner, fn), *values, **named)
+            except CalqueError:
+                raise
+            except TypeError as error:
+                raise UsageError(f"in --transform: {ast.unparse(node)}: {error}") from None
+    raise UsageError(f"in --transform: {ast.unparse(node)} is no transformation of f")
+
+
+def _transformation(name: str) -> Callable[..., Any]:
+    found = getattr(calque, name, None)
+    if found is None:
+        raise UsageError(f"calque {calque.__version__} has no {name}")
+    return found
+
+
+def _literal(node: ast.expr) -> Any:
+    try:
+        return ast.literal_eval(node)
+    except (ValueError, TypeError):
+        shown = ast.unparse(node)
+        raise UsageError(f"in --transform: {shown} is not a literal") from None
+
+
+def _show(options: argparse.Namespace) -> int:
+    fn, args = _resolve(options)
+    if options.output and options.stage == "numpy":
+        calque.save(fn, options.output, *args)
+        return 0
+    text = calque.source(fn, *args, stage=options.stage).rstrip("\n") + "\n"
+    if options.output:
+        Path(options.output).write_text(text, encoding="utf-8")
+    else:
+        print(_painted(text) if options.stage == "numpy" else text, end="")
+    return 0
+
+
+def _explain(options: argparse.Namespace) -> int:
+    options.transform = options.transform or "grad(f)"
+    fn, args = _resolve(options)
+    print(calque.explain(fn, *args).rstrip("\n"))
+    return 0
+
+
+def _painted(text: str, lexer: str = "python") -> str:
+    """The text in colour where it is read on a terminal and the user does not object."""
+    if not sys.stdout.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return text
+    from pygments import highlight
+    from pygments.formatters import TerminalFormatter
+    from pygments.lexers import get_lexer_by_name
+
+    return str(highlight(text, get_lexer_by_name(lexer), TerminalFormatter()))
+
+
+def _verify(options: argparse.Namespace) -> int:
+    stale = 0
+    for file in options.files:
+        difference = _difference(file)
+        if difference:
+            stale = 1
+            print(_painted(difference, "diff"), end="")
+            print(f"{file}: stale", file=sys.stderr)
+        else:
+            print(f"{file}: up to date")
+    return stale
+
+
+def _difference(file: str) -> str:
+    """A saved module against what its own command writes today, as a unified diff."""
+    try:
+        saved = Path(file).read_bytes().decode("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{file} cannot be read: {error}") from None
+    options = _parser().parse_args(provenance(saved, file))
+    source = options.target.rpartition(":")[0]
+    here = os.path.isfile(source)
+    folder = os.getcwd() if here else os.path.dirname(os.path.abspath(file))
+    with tempfile.TemporaryDirectory() as scratch, contextlib.chdir(folder):
+        fn, args = _resolve(options)
+        fresh = os.path.join(scratch, "fresh.py")
+        calque.save(fn, fresh, *args)
+        written = Path(fresh).read_bytes().decode("utf-8")
+    names = (file, f"{file} (regenerated)")
+    lines = (saved.splitlines(True), written.splitlines(True))
+    difference = list(difflib.unified_diff(*lines, *names))
+    return "".join(line if line.endswith("\n") else line + "\n" for line in difference)
+
+
+def provenance(text: str, file: str = "the module") -> list[str]:
+    """The arguments of the `calque` command in the header of a saved module.
+
+    >>> provenance('"Gradient. Regenerate with" ')
+    Traceback (most recent call last):
+    ...
+    calque.cli.UsageError: the module has no header that says how calque wrote it
+    """
+    try:
+        header = ast.get_docstring(ast.parse(text), clean=False) or ""
+    except (SyntaxError, ValueError):
+        header = ""
+    found = re.search(r"regenerate with\n((?:[ \t]+\S.*(?:\n|$))+)", header)
+    words: list[str] = []
+    if found:
+        with contextlib.suppress(ValueError):
+            words = shlex.split(found[1].replace("\\\n", " "))
+    if words[:2] != ["calque", "show"] or "-o" in words:
+        raise UsageError(f"{file} has no header that says how calque wrote it")
+    return words[1:]
+
+
+@dataclass(frozen=True)
+class _Row:
+    """One argument's directional derivative, three ways."""
+
+    argument: str
+    forward: float
+    reverse: float
+    differences: float
+    scale: float
+    single: bool
+
+    @property
+    def error(self) -> float:
+        """The worst disagreement, as a multiple of what rounding explains."""
+        modes = abs(self.forward - self.reverse) / (1e-4 if self.single else 1e-9)
+        steps = abs(self.forward - self.differences) / (2e-2 if self.single else 1e-5)
+        worst = max(modes, steps) / self.scale
+        return worst if np.isfinite(worst) else np.inf
+
+
+def _check(options: argparse.Namespace) -> int:
+    fn, specs = _resolve(options)
+    args = _usable_args(fn, specs, options.seed)
+    names = list(inspect.signature(fn).bind(*args).arguments)
+    rows = []
+    for index, arg in enumerate(args):
+        name = names[index] if index < len(names) else f"argument {index}"
+        if any(_differentiable(leaf) for leaf in _leaves(arg)):
+            tries = [_compare(fn, args, index, name, options.seed + k) for k in range(3)]
+            rows.append(max(tries, key=lambda row: row.error))
+    if not rows:
+        raise UsageError("no argument is of a floating dtype: nothing to differentiate by")
+    print(_table(rows))
+    return int(any(row.error > 1.0 for row in rows))
+
+
+def _table(rows: list[_Row]) -> str:
+    cells: list[tuple[str, ...]] = [("argument", "forward", "reverse", "differences", "agree")]
+    for row in rows:
+        numbers = (f"{x:.10g}" for x in (row.forward, row.reverse, row.differences))
+        cells.append((row.argument, *numbers, "yes" if row.error <= 1.0 else "NO"))
+    widths = [max(map(len, column)) for column in zip(*cells)]
+    lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths)) for row in cells)
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _usable_args(fn: Callable[..., Any], specs: tuple[Any, ...], seed: int) -> tuple[Any, ...]:
+    """Random arguments at which the function is finite: positive ones where others are not."""
+    args = sample_args(specs, seed)
+    try:
+        with _quiet():
+            values = _leaves(fn(*copy.deepcopy(args)))
+        if all(np.all(np.isfinite(value)) for value in values if _differentiable(value)):
+            return args
+    except (ValueError, ArithmeticError):
+        pass
+    return sample_args(specs, seed, positive=True)
+
+
+def _compare(fn: Callable[..., Any], args: Any, index: int, name: str, seed: int) -> _Row:
+    """Derivatives along one random direction of one argument, weighted by a random cotangent."""
+    import optree
+
+    rng = np.random.default_rng(seed)
+    sources = [rng if i == index else None for i in range(len(args))]
+    tangents: Any = tuple(
+        optree.tree_map(lambda leaf, source=source: _direction(leaf, source), arg)
+        for arg, source in zip(args, sources)
+    )
+
+    def moved(step: float) -> list[Any]:
+        steps = optree.tree_map(
+            lambda x, t: x + np.asarray(step * t, x.dtype)[()] if _differentiable(x) else x,
+            optree.tree_map(_as_array, copy.deepcopy(args)),
+            tangents,
+        )
+        return _leaves(fn(*steps))
+
+    single = any(np.asarray(x).dtype.itemsize < 8 for x in _leaves(args) if _differentiable(x))
+    step = 5e-3 if single else 6e-6
+    with _quiet():
+        out, out_dot = calque.jvp(fn, copy.deepcopy(args), tangents)
+        out_bar = optree.tree_map(lambda leaf: _direction(leaf, rng), out)
+        _, pullback = calque.vjp(fn, *copy.deepcopy(args))
+        args_bar = pullback(out_bar)
+        plus, minus = moved(step), moved(-step)
+    weights = _leaves(out_bar)
+    slopes = [(p - m) / (2 * step) if _differentiable(p) else p for p, m in zip(plus, minus)]
+    forward = _dot(weights, _leaves(out_dot))
+    scale = 1.0 + abs(forward) + _norm(weights) * _norm(_leaves(out_dot))
+    reverse = _dot(_leaves(tangents[index]), _leaves(args_bar[index]))
+    return _Row(name, forward, reverse, _dot(weights, slopes), scale, single)
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Warnings of probing are not the user's concern."""
+    with np.errstate(all="ignore"):
+        yield
+
+
+def _leaves(tree: Any) -> list[Any]:
+    import optree
+
+    return optree.tree_leaves(tree)
+
+
+def _differentiable(leaf: Any) -> bool:
+    return isinstance(leaf, np.ndarray | np.generic | float | complex) and (
+        np.asarray(leaf).dtype.kind in "fc"
+    )
+
+
+def _as_array(leaf: Any) -> Any:
+    """Python scalars as NumPy's, so that a step keeps the dtype."""
+    return np.asarray(leaf)[()] if _differentiable(leaf) else leaf
+
+
+def _direction(leaf: Any, rng: np.random.Generator | None) -> Any:
+    """A random tangent of a leaf, or zero; integers have JAX's trivial tangent, float0."""
+    shape, dtype = np.shape(leaf), np.asarray(leaf).dtype
+    if not _differentiable(leaf):
+        return np.zeros(shape, [("float0", "V")])
+    if rng is None:
+        return np.zeros(shape, dtype)[()]
+    value = np.asarray(rng.normal(size=shape))
+    if dtype.kind == "c":
+        value = value + 1j * rng.normal(size=shape)
+    return value.astype(dtype)[()]
+
+
+def _dot(weights: list[Any], values: list[Any]) -> float:
+    """JAX's pairing of cotangents with tangents: the real part, nothing conjugated."""
+    pairs = zip(weights, values, strict=True)
+    return float(sum(np.sum(np.asarray(w) * v).real for w, v in pairs if _differentiable(w)))
+
+
+def _norm(values: list[Any]) -> float:
+    squares = (np.sum(np.abs(value) ** 2) for value in values if _differentiable(value))
+    return float(np.sqrt(sum(squares)))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

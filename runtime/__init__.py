@@ -1,0 +1,1 @@
+"""What runs: transformations as callables, arguments, caches, checks."""

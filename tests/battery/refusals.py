@@ -1,0 +1,602 @@
+"""Programs that calque must refuse, each with the offending line marked by a trailing comment.
+
+A function may mark more than one line where either is a fair place to point at.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+import os
+import random
+import sys
+import time
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import calque
+from battery.registry import vector
+
+MARK = "# <- here"
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A function, its arguments, the error's class, the function with the mark, options of grad."""
+
+    name: str
+    fn: Callable[..., Any]
+    args: tuple[Any, ...]
+    error: str
+    where: Callable[..., Any]
+    options: dict[str, Any]
+
+    def run(self) -> Any:
+        """What must end with the error."""
+        return calque.grad(self.fn, **self.options)(*self.args)
+
+
+REFUSALS: list[Refusal] = []
+
+
+def refused(
+    error: str,
+    *args: Any,
+    where: Callable[..., Any] | None = None,
+    **options: Any,
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register a function that must be refused; without arguments it gets a vector of three."""
+
+    def register(fn: Callable[..., Any]) -> Callable[..., Any]:
+        values = args or (vector(3),)
+        REFUSALS.append(Refusal(fn.__name__, fn, values, error, where or fn, options))
+        return fn
+
+    return register
+
+
+TOTAL = 0.0
+LOG: list[Any] = []
+CACHE: dict[str, Any] = {}
+BUFFER = np.zeros(3)
+STREAM = itertools.count()
+RNG = np.random.default_rng(0)
+
+
+class Model:
+    """Captured by the functions below."""
+
+    def __init__(self):
+        self.calls = 0
+        self.weight = np.ones(3)
+
+    def counted(self, x):
+        self.calls += 1  # <- here
+        return np.sum(x * x)
+
+
+MODEL = Model()
+
+
+# Hidden state: random numbers
+
+
+@refused("ImpureFunction")
+def numpy_random_normal(x):
+    y = x + np.random.normal(size=3)  # <- here
+    return np.sum(y)
+
+
+@refused("ImpureFunction")
+def numpy_random_rand_in_loop(x):
+    total = 0.0
+    for i in range(x.shape[0]):
+        total += x[i] * np.random.rand()  # <- here
+    return total
+
+
+@refused("ImpureFunction")
+def numpy_random_seed(x):
+    np.random.seed(0)  # <- here
+    return np.sum(x)
+
+
+@refused("ImpureFunction")
+def captured_generator(x):
+    return np.sum(x * RNG.normal(size=3))  # <- here
+
+
+@refused("ImpureFunction")
+def random_module(x):
+    return np.sum(x) * random.random()  # <- here
+
+
+def noisy(y):
+    return y + np.random.randn(3)  # <- here
+
+
+@refused("ImpureFunction", where=noisy)
+def random_in_helper(x):
+    return np.sum(noisy(x))
+
+
+# Hidden state: writes to what was captured
+
+
+@refused("ImpureFunction")
+def global_statement(x):
+    global TOTAL
+    TOTAL = np.sum(x)  # <- here
+    return TOTAL
+
+
+@refused("ImpureFunction")
+def global_augmented(x):
+    global TOTAL
+    TOTAL += 1.0  # <- here
+    return np.sum(x)
+
+
+def make_counter():
+    count = 0
+
+    def counted(x):
+        nonlocal count
+        count += 1  # <- here
+        return np.sum(x) * count
+
+    return counted
+
+
+nonlocal_of_captured_cell = refused("ImpureFunction")(make_counter())
+
+
+@refused("ImpureFunction")
+def attribute_of_captured_object(x):
+    MODEL.weight = x  # <- here
+    return np.sum(MODEL.weight**2)
+
+
+refused("ImpureFunction", where=Model.counted)(MODEL.counted)
+
+
+@refused("ImpureFunction")
+def append_to_captured_list(x):
+    LOG.append(x[0])  # <- here
+    return np.sum(x)
+
+
+@refused("ImpureFunction")
+def store_into_captured_dict(x):
+    CACHE["x"] = np.sum(x)  # <- here
+    return CACHE["x"]
+
+
+@refused("ImpureFunction")
+def store_into_captured_array(x):
+    BUFFER[0] = x[0]  # <- here
+    return np.sum(BUFFER * x)
+
+
+@refused("ImpureFunction")
+def augmented_store_into_captured_array(x):
+    BUFFER[1:] += 1.0  # <- here
+    return np.sum(BUFFER * x)
+
+
+@refused("ImpureFunction")
+def store_through_attribute_of_captured_object(x):
+    MODEL.weight[0] = x[0]  # <- here
+    return np.sum(MODEL.weight)
+
+
+@refused("ImpureFunction")
+def out_is_captured_array(x):
+    np.sin(x, out=BUFFER)  # <- here
+    return np.sum(BUFFER)
+
+
+@refused("ImpureFunction")
+def setattr_on_captured_object(x):
+    setattr(MODEL, "calls", 3)  # <- here
+    return np.sum(x)
+
+
+@refused("ImpureFunction")
+def captured_iterator(x):
+    return np.sum(x) * next(STREAM)  # <- here
+
+
+@refused("ImpureFunction")
+def mutable_default_argument(x, seen=[]):
+    seen.append(1)  # <- here
+    return np.sum(x) * len(seen)
+
+
+@refused("ImpureFunction")
+def reads_the_clock(x):
+    return np.sum(x) * time.perf_counter()  # <- here
+
+
+# Input and output
+
+
+@refused("ImpureFunction")
+def opens_a_file(x):
+    with open("numbers.txt") as file:  # <- here
+        scale = float(file.read())
+    return np.sum(x) * scale
+
+
+@refused("ImpureFunction")
+def numpy_saves(x):
+    np.save("numbers.npy", x)  # <- here
+    return np.sum(x)
+
+
+@refused("ImpureFunction")
+def numpy_loads(x):
+    return np.sum(x * np.load("numbers.npy"))  # <- here
+
+
+@refused("ImpureFunction")
+def asks_the_user(x):
+    return np.sum(x) * float(input())  # <- here
+
+
+@refused("ImpureFunction")
+def writes_to_stdout(x):
+    sys.stdout.write("hello")  # <- here
+    return np.sum(x)
+
+
+@refused("ImpureFunction")
+def writes_the_environment(x):
+    os.environ["CALQUE_TEST_SCALE"] = "2"  # <- here
+    return np.sum(x)
+
+
+@refused("ImpureFunction")
+def prints_to_a_file(x):
+    print(x, file=io.StringIO())  # <- here
+    return np.sum(x)
+
+
+# Python that is not translated
+
+
+@refused("UnsupportedSyntax")
+def try_around_run_time_code(x):
+    try:  # <- here
+        y = np.sum(np.log(x))  # <- here
+    except FloatingPointError:
+        y = 0.0
+    return y
+
+
+@refused("UnsupportedSyntax")
+def try_with_raise_on_value(x):
+    try:  # <- here
+        if x[0] > 0.0:
+            raise ValueError
+        y = x[0]
+    except ValueError:
+        y = x[1]
+    return y
+
+
+@refused("UnsupportedSyntax")
+def try_finally(x):
+    try:  # <- here
+        y = np.sum(x)  # <- here
+    finally:
+        z = np.sum(x * x)
+    return y * z
+
+
+@refused("UnsupportedSyntax")
+def generator_escapes(x):
+    squares = (v * v for v in x)  # <- here
+    return squares  # <- here
+
+
+@refused("UnsupportedSyntax")
+def yields(x):
+    yield np.sum(x)  # <- here
+
+
+@refused("UnsupportedSyntax")
+async def is_a_coroutine(x):  # <- here
+    return np.sum(x)
+
+
+@refused("UnsupportedSyntax")
+def evaluates_text(x):
+    return eval("np.sum(x)")  # <- here
+
+
+@refused("UnsupportedSyntax")
+def recursion_on_run_time_value(x):
+    def factorial(n):
+        if n < 1.0:
+            return 1.0
+        return n * factorial(n - 1.0)  # <- here
+
+    return factorial(x[0] + 3.0)  # <- here
+
+
+# No source and no rule
+
+
+@refused("UnsupportedFunction")
+def builtin_without_rule(x):
+    return np.sum(x) * zlib.crc32(x)  # <- here
+
+
+@refused("UnsupportedFunction")
+def buffer_protocol(x):
+    return np.sum(np.asarray(memoryview(x)))  # <- here
+
+
+scope: dict[str, Any] = {}
+exec("def hidden(z):\n    return z * z\n", scope)
+hidden = scope["hidden"]
+
+
+@refused("UnsupportedFunction")
+def callee_without_source(x):
+    return np.sum(hidden(x))  # <- here
+
+
+@refused("UnsupportedFunction")
+def vectorized_python(x):
+    return np.sum(np.vectorize(zlib.crc32)(x))  # <- here
+
+
+# What has no gradient
+
+
+@refused("NotDifferentiable", np.array([1, 2, 3]))
+def integer_array_input(x):  # <- here
+    return np.sum(x * 2.0)
+
+
+@refused("NotDifferentiable", 3)
+def integer_scalar_input(x):  # <- here
+    return x * 2.0
+
+
+@refused("NotDifferentiable", np.array([True, False]))
+def boolean_input(x):  # <- here
+    return np.sum(x * 2.0)
+
+
+@refused("NotDifferentiable", {"a": vector(2), "n": 3})
+def integer_leaf_of_input(params):  # <- here
+    return np.sum(params["a"]) * params["n"]
+
+
+@refused("NotDifferentiable", vector(3) + 1j)
+def complex_input_without_holomorphic(x):  # <- here
+    return np.sum(np.abs(x))
+
+
+@refused("NotDifferentiable")
+def vector_output(x):
+    return x * 2.0  # <- here
+
+
+@refused("NotDifferentiable")
+def size_one_output(x):
+    return x[:1]  # <- here
+
+
+@refused("NotDifferentiable")
+def tuple_output(x):
+    return x[0], x[1]  # <- here
+
+
+@refused("NotDifferentiable")
+def no_output(x):  # <- here
+    y = np.sum(x)  # noqa: F841
+
+
+@refused("NotDifferentiable")
+def integer_output(x):
+    return np.argmax(x)  # <- here
+
+
+@refused("NotDifferentiable")
+def boolean_output(x):
+    return np.sum(x) > 0.0  # <- here
+
+
+@refused("NotDifferentiable")
+def complex_output_without_holomorphic(x):
+    return np.sum(x * 1j)  # <- here
+
+
+@refused("NotDifferentiable", holomorphic=True)
+def real_input_with_holomorphic(x):  # <- here
+    return np.sum(x)
+
+
+@refused("NotDifferentiable", has_aux=True)
+def aux_expected(x):
+    return np.sum(x)  # <- here
+
+
+# Arms and rounds that do not fit together
+
+
+@refused("BranchMismatch")
+def arms_give_pair_and_scalar(x):
+    if x[0] > 0.0:  # <- here
+        y = (x[0], x[1])
+    else:
+        y = x[2]
+    return np.sum(y)
+
+
+@refused("BranchMismatch")
+def arms_return_array_and_scalar(x):
+    if x[0] > 0.0:  # <- here
+        return x  # <- here
+    return x[0]  # <- here
+
+
+@refused("BranchMismatch")
+def arms_with_different_keys(x):
+    table = {"a": x[0]}
+    if x[0] > 0.0:  # <- here
+        table["b"] = x[1]
+    return sum(table.values())
+
+
+@refused("BranchMismatch")
+def arms_with_lists_of_different_length(x):
+    values = [x[0]]
+    if x[1] > 0.0:  # <- here
+        values.append(x[2])
+    return sum(values)
+
+
+@refused("BranchMismatch")
+def arms_give_none_and_value(x):
+    y = None
+    if x[0] > 0.0:  # <- here
+        y = x[1]
+    return 0.0 if y is None else y
+
+
+@refused("BranchMismatch")
+def arms_give_different_strings(x):
+    if x[0] > 0.0:  # <- here
+        kind = "sin"
+    else:
+        kind = "cos"
+    return np.sum(getattr(np, kind)(x))
+
+
+@refused("BranchMismatch")
+def arms_give_different_functions(x):
+    f = np.sin if x[0] > 0.0 else np.cos  # <- here
+    return np.sum(f(x))
+
+
+@refused("BranchMismatch")
+def rounds_nest_deeper(x):
+    y = x[0]
+    for i in range(x.shape[0]):  # <- here
+        y = (y, x[i])  # <- here
+    return np.sum(x)
+
+
+@refused("BranchMismatch")
+def rounds_change_the_rank(x):
+    y = x[0]
+    while np.sum(y) < 10.0:  # <- here
+        y = x * 2.0 + np.sum(y) + 5.0  # <- here
+    return np.sum(y)
+
+
+@refused("UndefinedVariable")
+def name_bound_in_one_arm(x):
+    if x[0] > 0.0:
+        y = x[1]
+    return y * 2.0  # <- here
+
+
+@refused("UndefinedVariable")
+def name_bound_only_in_loop(x):
+    i = 0
+    while i < np.sum(x):
+        y = x[0]
+        i += 1
+    return y  # <- here
+
+
+@refused("UndefinedVariable")
+def name_after_del(x):
+    y = x * x
+    del y
+    return np.sum(y)  # <- here
+
+
+@refused("UndefinedVariable")
+def name_never_bound(x):
+    return np.sum(x) * undefined_name  # noqa: F821  # <- here
+
+
+# Values that must be known
+
+
+@refused("NeedsKnownValue")
+def list_index_from_data(x):
+    steps = [np.sin, np.cos]
+    return np.sum(steps[int(x[0] * 2.0)](x))  # <- here
+
+
+@refused("NeedsKnownValue")
+def axis_from_data(x):
+    return np.sum(np.sum(x.reshape(3, 1), axis=int(x[0])))  # <- here
+
+
+@refused("NeedsKnownValue")
+def dict_key_from_data(x):
+    table = {0: x[1], 1: x[2]}
+    return table[int(x[0] > 0.0)]  # <- here
+
+
+# Aliases that cannot be decided
+
+
+@refused("AliasUndecided")
+def store_into_one_of_two_buffers(x):
+    a, b = x * 1.0, x * 2.0
+    c = a if x[0] > 0.0 else b  # <- here
+    c[0] = 5.0  # <- here
+    return np.sum(a * b)
+
+
+@refused("AliasUndecided")
+def store_into_view_chosen_by_branch(x):
+    a = x * 1.0
+    if x[0] > 0.0:  # <- here
+        part = a[:2]
+    else:
+        part = a[1:]
+    part[0] = x[2]  # <- here
+    return np.sum(a * a)
+
+
+@refused("AliasUndecided")
+def fresh_or_alias(x):
+    a = x * 1.0
+    b = a
+    if x[0] > 0.0:  # <- here
+        b = a.copy()
+    b[0] = x[1] ** 2  # <- here
+    return np.sum(a * b)
+
+
+@refused("AliasUndecided")
+def swapped_by_branch_then_stored(x):
+    a, b = x * 1.0, x * 2.0
+    if x[0] > x[1]:  # <- here
+        a, b = b, a
+    a[0] = 7.0  # <- here
+    return np.sum(a) + np.sum(b * b)
+
+
+@refused("AliasUndecided")
+def alias_decided_by_loop_count(x):
+    a, b = x * 1.0, x * 2.0
+    for i in range(x.shape[0]):  # <- here
+        a, b = b, a
+    a[0] = x[1]  # <- here
+    return np.sum(a * a) + np.sum(b)

@@ -1,0 +1,28 @@
+"""The examples in docstrings are true."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import pkgutil
+
+import pytest
+
+import calque
+
+NAMES = ["calque"] + [
+    found.name
+    for package in ("calque.transpiler", "calque.runtime")
+    for found in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}.")
+]
+
+
+@pytest.mark.parametrize("name", [*NAMES, "calque.cli"])
+def test_docstring_examples(name: str) -> None:
+    module = importlib.import_module(name)
+    failed, _ = doctest.testmod(module, optionflags=doctest.ELLIPSIS)
+    assert failed == 0, f"{failed} examples in {name} fail; see the captured output"
+
+
+def test_the_package_is_found() -> None:
+    assert calque.__version__

@@ -1,0 +1,29 @@
+"""Every example runs, agrees with what it expects (it asserts so itself), and shows its source."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
+SHOWN = {
+    "abs_value": "def absolute_grad(x):",
+    "tanh_derivatives": "def tanh_grad(x):",
+    "logistic_regression": "def loss_grad(w, b, *, inputs, targets):",
+    "gauss_seidel": "def gauss_seidel_grad(u, f):",
+    "newton_sqrt": "def newton_sqrt_grad(a):",
+    "scipy_minimize": "def rosenbrock_",
+}
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in EXAMPLES.glob("*.py")))
+def test_example(name: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-W", "error", str(EXAMPLES / f"{name}.py")]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stderr == ""
+    assert "expected" in done.stdout
+    assert SHOWN[name] in done.stdout

@@ -1,0 +1,126 @@
+"""Indexing: NumPy's rules, read and stored into, and their derivatives."""
+
+import numpy as np
+import pytest
+from array_tracing import dot_product_test, run, same_as_numpy, sampled
+
+from calque.transpiler import primitives as P
+from calque.transpiler.errors import CalqueError, ShapeError
+
+X = np.arange(120.0).reshape(2, 3, 4, 5)
+I = np.array([0, 2, 0])
+J = np.array([[1], [3]])
+MASK = np.array([True, False, True])
+CALLS = sampled([P.indexing])
+
+
+@pytest.mark.parametrize("symbolic", [False, True])
+@pytest.mark.parametrize("call", range(len(CALLS)), ids=[c[0].name for c in CALLS])
+def test_sampled(call, symbolic):
+    primitive, args, params = CALLS[call]
+    dot_product_test(primitive, args, params, np.random.default_rng(1), symbolic)
+
+
+INDICES = [
+    lambda i, j, m: 1,
+    lambda i, j, m: (0, -1),
+    lambda i, j, m: (slice(None), 1),
+    lambda i, j, m: (Ellipsis, 2),
+    lambda i, j, m: (0, Ellipsis, None),
+    lambda i, j, m: (None, 1, None, slice(1, 3)),
+    lambda i, j, m: (slice(None), i),
+    lambda i, j, m: (slice(None), i, j),
+    lambda i, j, m: (slice(None), i, slice(None), j),
+    lambda i, j, m: (slice(None), i, Ellipsis, j),
+    lambda i, j, m: (0, slice(None), i),
+    lambda i, j, m: (0, i),
+    lambda i, j, m: (slice(None), 0, i),
+    lambda i, j, m: (slice(None), i, 0),
+    lambda i, j, m: (slice(None), m),
+    lambda i, j, m: (0, m, 1),
+    lambda i, j, m: (slice(None), m, 0, slice(None, None, 2)),
+    lambda i, j, m: (slice(None), [2, 0]),
+    lambda i, j, m: (slice(None), [True, False, True]),
+    lambda i, j, m: (slice(None), i, None, 1),
+    lambda i, j, m: (i[1] - 1, Ellipsis, i[0]),
+    lambda i, j, m: (slice(None), slice(i[0], i[1])),
+    lambda i, j, m: (slice(None), []),
+    lambda i, j, m: (slice(None), -1 - i),
+    lambda i, j, m: (slice(None), slice(-2, None), slice(3, 0, -1)),
+]
+
+
+@pytest.mark.parametrize("k", range(len(INDICES)))
+def test_read_and_store(k):
+    make = INDICES[k]
+
+    def f(x, i, j, m):
+        y = x[make(i, j, m)]
+        before = y + 0.0
+        x[make(i, j, m)] = 7.0
+        x[make(i, j, m)] = before * 2.0
+        return before, y + 1.0
+
+    same_as_numpy(f, X, I, J, MASK)
+
+
+def test_mask_of_two_axes():
+    def f(x, m):
+        x[m] = x[m] * 2.0
+        x[:, m[0]] = 0.0
+        return x[m], x[~m]
+
+    same_as_numpy(f, X[0, 0], X[0, 0] % 3 == 0)
+
+
+def test_positions_of_nonzero():
+    def f(x):
+        rows, columns = np.nonzero(x > 7.0)
+        x[rows, columns] = -x[x > 7.0]
+        return rows, x[np.argwhere(x < 0)[:, 0]]
+
+    same_as_numpy(f, X[0, 0])
+
+
+@pytest.mark.parametrize(
+    "index", [5, (0, 0, 0, 7), (0, 0, 0, 0, 0), (Ellipsis, Ellipsis), (slice(None), -4)], ids=str
+)
+def test_out_of_range(index):
+    with pytest.raises(ShapeError):
+        run(lambda x: x[index], X)
+
+
+def test_not_an_index():
+    with pytest.raises(CalqueError):
+        run(lambda x: x[x], X)
+    with pytest.raises(CalqueError):
+        run(lambda x: x[True], X)
+
+
+def test_duplicates_accumulate_in_the_adjoint_of_a_gather():
+    rng = np.random.default_rng(0)
+    from calque.transpiler.core import Slot
+
+    index = (Slot(0),)
+    args = (rng.standard_normal(4), np.array([1, 1, 3, 1]))
+    dot_product_test("getitem", args, {"index": index}, rng)
+
+
+def test_last_writer_gets_the_cotangent():
+    rng = np.random.default_rng(0)
+    from calque.transpiler.core import Slot
+
+    where = np.array([1, 1, 3, 1, 3])
+    for value in (rng.standard_normal(5), np.array(0.5), rng.standard_normal(1)):
+        args = (rng.standard_normal(4), value, where)
+        for symbolic in (False, True):
+            dot_product_test("update", args, {"index": (Slot(0),)}, rng, symbolic)
+
+
+def test_rows_with_repeated_rows():
+    rng = np.random.default_rng(0)
+    from calque.transpiler.core import Slot
+
+    args = (rng.standard_normal((3, 2)), rng.standard_normal((4, 2)), np.array([2, 0, 2, 2]))
+    dot_product_test("update", args, {"index": (Slot(0),)}, rng)
+    dot_product_test("add_at", args, {"index": (Slot(0),)}, rng)

@@ -1,0 +1,101 @@
+"""Linear algebra: values bit-identical to NumPy's, derivatives by dot products and differences."""
+
+import numpy as np
+import pytest
+from array_tracing import dot_product_test, run, same_as_numpy, sampled
+
+from calque.transpiler import primitives as P
+from calque.transpiler.errors import SpecializationNeeded, UnsupportedFunction
+
+CALLS = sampled([P.linalg, P.decompositions, P.norms])
+# these read one triangle, and have the derivative for symmetric matrices
+SYMMETRIC = ("np.linalg.cholesky", "np.linalg.eigh", "np.linalg.eigvalsh")
+
+
+@pytest.mark.parametrize("symbolic", [False, True])
+@pytest.mark.parametrize("call", range(len(CALLS)), ids=[c[0].name for c in CALLS])
+def test_sampled(call, symbolic):
+    primitive, args, params = CALLS[call]
+    if primitive.vjp is None:
+        return
+    rng = np.random.default_rng(1)
+    try:
+        dot_product_test(primitive, args, params, rng, symbolic, primitive.name in SYMMETRIC)
+    except SpecializationNeeded:
+        assert symbolic
+
+
+@pytest.mark.parametrize(
+    "name", ["np.linalg.qr", "np.linalg.svd", "np.linalg.eigh", "np.linalg.lstsq"]
+)
+@pytest.mark.parametrize("which", [0, 1])
+def test_one_cotangent_alone(name, which):
+    for primitive, args, params in CALLS:
+        if primitive.name == name:
+            symmetric = name in SYMMETRIC
+            rng = np.random.default_rng(2)
+            dot_product_test(primitive, args, params, rng, symmetric=symmetric, wrt=(which,))
+
+
+S = np.array([[4.0, 1.0, 0.5], [1.0, 5.0, 0.2], [0.5, 0.2, 6.0]])
+PROGRAMS = [
+    lambda a: np.linalg.inv(a),
+    lambda a: np.linalg.qr(a).Q,
+    lambda a: np.linalg.qr(a, mode="r"),
+    lambda a: np.linalg.eigh(a).eigenvalues,
+    lambda a: np.linalg.svd(a, full_matrices=False).Vh,
+    lambda a: np.linalg.svd(a[:, :2], compute_uv=False),
+    lambda a: np.linalg.slogdet(a).logabsdet,
+    lambda a: np.linalg.cholesky(a, upper=True),
+    lambda a: np.linalg.matrix_power(a, 7),
+    lambda a: np.linalg.matrix_power(a, -2),
+    lambda a: np.linalg.matrix_power(a, 3),
+    lambda a: np.linalg.matrix_power(a, 0),
+    lambda a: np.linalg.multi_dot([a, a, a[:, 0]]),
+    lambda a: np.linalg.matrix_rank(a),
+    lambda a: np.linalg.cond(a),
+    lambda a: np.linalg.cond(a, 1),
+    lambda a: np.linalg.norm(a, 0, axis=1),
+    lambda a: np.linalg.norm(a, axis=0, keepdims=True),
+    lambda a: np.linalg.lstsq(a[:, :2], a[:, 2], rcond=None)[0],
+    lambda a: np.linalg.solve(a, a[:, 0]),
+    lambda a: np.linalg.pinv(a[:, :2]),
+    lambda a: np.linalg.vector_norm(a),
+    lambda a: np.linalg.matrix_norm(a, ord="nuc"),
+]
+
+
+@pytest.mark.parametrize("k", range(len(PROGRAMS)))
+def test_program(k):
+    same_as_numpy(PROGRAMS[k], S)
+
+
+def test_float32_stays():
+    def f(a):
+        return np.linalg.inv(a), np.linalg.norm(a), np.linalg.svd(a).S, np.linalg.det(a)
+
+    same_as_numpy(f, S.astype(np.float32))
+
+
+def test_refusals():
+    with pytest.raises(UnsupportedFunction):
+        run(lambda a: np.linalg.svd(a[:, :2]), S)
+    with pytest.raises(UnsupportedFunction):
+        run(lambda a: np.linalg.qr(a, mode="complete"), S)
+
+
+@pytest.mark.parametrize("ord", [None, 1, 2, np.inf, 3])
+@pytest.mark.parametrize("x", [[0.0, 0.0], [3.0, 0.0], [2.0, -2.0], [1.0, -2.0]], ids=str)
+def test_norm_at_kinks_is_jax(ord, x):
+    jax = pytest.importorskip("jax")
+    from array_tracing import differentiate
+
+    jax.config.update("jax_enable_x64", True)
+    x = np.array(x)
+    expected = jax.grad(lambda v: jax.numpy.linalg.norm(v, ord))(x)
+    params = {"ord": ord, "axis": None, "keepdims": False}
+    with np.errstate(all="ignore"):
+        _, _, (found,) = differentiate(P.norms.norm, (x,), params, (x,), (np.array(1.0),), False)
+    if ord == np.inf and not x.any():
+        expected = 2.0 * expected  # JAX's maximum starts at 0, and shares the gradient with it
+    np.testing.assert_allclose(found, expected, rtol=1e-12)

@@ -1,0 +1,161 @@
+"""Stores through views, and what is a copy: exactly NumPy's."""
+
+import numpy as np
+import pytest
+from array_tracing import run, same_as_numpy
+
+from calque.transpiler.errors import AliasUndecided
+
+A = np.arange(12.0).reshape(3, 4)
+CUBE = np.arange(24.0).reshape(2, 3, 4)
+
+MAKERS = [
+    ("transpose", lambda x: x.T),
+    ("axes", lambda x: x.transpose(2, 0, 1)),
+    ("swapaxes", lambda x: np.swapaxes(x, 0, -1)),
+    ("moveaxis", lambda x: np.moveaxis(x, 0, -1)),
+    ("rollaxis", lambda x: np.rollaxis(x, 2)),
+    ("mT", lambda x: x.mT),
+    ("expand_dims", lambda x: np.expand_dims(x, (0, 2))),
+    ("newaxis", lambda x: x[:, None]),
+    ("squeeze", lambda x: np.squeeze(x[:, None], 1)),
+    ("slice", lambda x: x[:, 1:, ::2]),
+    ("negative step", lambda x: x[::-1, :, ::-2]),
+    ("integer", lambda x: x[1]),
+    ("column", lambda x: x[:, 0]),
+    ("last", lambda x: x[..., -1]),
+    ("view of a view", lambda x: x[1].T[1:]),
+    ("flip", lambda x: np.flip(x, 1)),
+    ("flip all", lambda x: np.flip(x)),
+    ("rot90", lambda x: np.rot90(x)),
+    ("rot90 thrice", lambda x: np.rot90(x, 3, (1, 2))),
+    ("split", lambda x: np.split(x, 2, axis=2)[1]),
+    ("array_split", lambda x: np.array_split(x, 2, axis=1)[0]),
+    ("hsplit", lambda x: np.hsplit(x, [1])[1]),
+    ("fancy", lambda x: x[[1, 0]]),
+    ("mask", lambda x: x[x > 3.0]),
+    ("copy", lambda x: x.copy()),
+    ("flatten", lambda x: x.flatten()),
+    ("concatenate", lambda x: np.concatenate([x, x])),
+    ("tile", lambda x: np.tile(x, 2)),
+    ("repeat", lambda x: np.repeat(x, 2, axis=0)),
+    ("roll", lambda x: np.roll(x, 1)),
+]
+
+
+@pytest.mark.parametrize("make", [m for _, m in MAKERS], ids=[n for n, _ in MAKERS])
+def test_store_through(make):
+    def f(x):
+        y = make(x)
+        y[0] = 100.0
+        x[1, 1, 1] = -1.0
+        y[-1] += 1.0
+        return y * 2.0, x + 0.0
+
+    same_as_numpy(f, CUBE)
+
+
+@pytest.mark.parametrize("make", [np.diagonal, np.diag, lambda x: np.broadcast_to(x, (2, 3, 4))])
+def test_read_only(make):
+    def f(x):
+        make(x)[0] = 1.0
+
+    with pytest.raises(ValueError, match="read-only"):
+        run(f, A)
+
+
+def test_diagonal_sees_later_stores():
+    def f(x):
+        d = np.diagonal(x)
+        x[1, 1] = 50.0
+        return d + 0.0
+
+    same_as_numpy(f, A)
+
+
+def test_flat():
+    def f(x):
+        x.flat[3] = 9.0
+        x.T.flat[:2] = -1.0
+        return x.flat[5], x.flat[1:4] + 0.0
+
+    same_as_numpy(f, A)
+
+
+def test_ravel_of_fresh_memory_is_a_view():
+    def f(x):
+        y = np.zeros((2, 3))
+        y.ravel()[1] = x[0, 1]
+        y.reshape(3, 2)[2, 1] = 7.0
+        return y
+
+    def on_arrays(x):
+        from calque.transpiler.builder import FUNCTIONS
+
+        y = FUNCTIONS[np.zeros]((2, 3))
+        y.ravel()[1] = x[0, 1]
+        y.reshape(3, 2)[2, 1] = 7.0
+        return y
+
+    np.testing.assert_array_equal(run(on_arrays, A)[0][0], f(A))
+
+
+def test_reshape_of_unknown_memory_is_undecided():
+    def f(x):
+        y = x.reshape(-1)
+        x[0, 0] = 1.0
+        return y + 1.0
+
+    with pytest.raises(AliasUndecided):
+        run(f, A)
+
+
+def test_rows_are_stored_into_directly():
+    def f(x):
+        row = x[1]
+        row[2] = 5.0
+        row[3] += row[2]
+        column = x[:, 0]
+        column[1] = 3.0
+        cell = x[1][1:]
+        cell[0] = 4.0
+        return row + 0.0, column + 0.0
+
+    same_as_numpy(f, A)
+    run(lambda x: x[1].__setitem__(2, 5.0), A)
+    stores = [s for s in run.block.statements if s.primitive.name == "update"]
+    assert [s.params["index"] for s in stores] == [(1, 2)]
+
+
+def test_slices_are_not_composed():
+    run(lambda x: x[1:-1][0] + 0.0, A)
+    names = [s.params["index"] for s in run.block.statements if s.primitive.name == "getitem"]
+    assert len(names) == 2
+
+
+def test_swap_through_views():
+    def f(x):
+        a, b = x[0], x[1]
+        x[0], x[1] = b.copy(), a.copy()
+        x[:, [0, 1]] = x[:, [1, 0]]
+        return a + 0.0
+
+    same_as_numpy(f, A)
+
+
+def test_functions_that_store():
+    def f(x, y):
+        np.copyto(y[0], x[1])
+        np.copyto(x, -1.0, where=x > 5.0)
+        x[2].fill(8.0)
+        np.fill_diagonal(x, 3.0)
+        np.put(y, [0, 5], [1.5, 2.5])
+        np.putmask(y, y > 9.0, 0.0)
+        np.place(x, x == 8.0, [4.0])
+        return None
+
+    def without_result(x, y):
+        f(x, y)
+        return x + 0.0
+
+    same_as_numpy(without_result, A, A + 1.0)

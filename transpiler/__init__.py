@@ -1,0 +1,1 @@
+"""Types and source in, source out: never runs a user's numerical code."""

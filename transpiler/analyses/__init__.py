@@ -1,0 +1,1 @@
+"""What the passes must know about a Core function."""

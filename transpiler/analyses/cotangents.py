@@ -1,0 +1,87 @@
+"""Shapes and dtypes of cotangents: broadcasting is undone here, for every rule.
+
+A cotangent may have fewer dimensions than what it belongs to: a constant spread over an array stays a
+scalar until something needs the array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from calque.transpiler.builder import FUNCTIONS, Array, current, type_of
+from calque.transpiler.types import ArrayType, DimLike
+
+
+def same_dims(left: Sequence[DimLike], right: Sequence[DimLike]) -> bool:
+    """Whether two shapes are known to be equal."""
+    same = current().dims.same
+    return len(left) == len(right) and all(same(a, b) for a, b in zip(left, right, strict=True))
+
+
+def sum_to(cotangent: Any, spread: Sequence[DimLike], wanted: Sequence[DimLike], like: Any) -> Any:
+    """The cotangent of an operand of shape ``wanted`` that was broadcast to the shape ``spread``.
+
+    ``cotangent`` has the shape ``spread``, or one that broadcasts to it; the result has the shape
+    ``wanted``, or one that broadcasts to it. ``like`` is an array of the shape ``spread``, for sizes.
+    """
+    dims = current().dims
+    have = type_of(cotangent).dims
+    lead = len(spread) - len(wanted)
+    summed: list[int] = []
+    dropped = 0
+    factor: Any = None
+    for axis, size in enumerate(spread):
+        target = wanted[axis - lead] if axis >= lead else None
+        if target is not None and (dims.same(target, size) or dims.resolve(target) != 1):
+            continue
+        place = axis - (len(spread) - len(have))
+        if place >= 0 and dims.resolve(have[place]) != 1:
+            summed.append(place)
+        elif dims.resolve(size) != 1:
+            count = current().size_of(size, like, axis)
+            factor = count if factor is None else factor * count
+        if target is None and place >= 0:
+            dropped += 1
+    if summed:
+        if len(have) == len(summed):
+            cotangent = FUNCTIONS[np.sum](cotangent)
+            have = ()
+        elif dropped == len(summed) and all(p < dropped for p in summed):
+            cotangent = FUNCTIONS[np.sum](cotangent, tuple(summed) if len(summed) > 1 else summed[0])
+            dropped = 0
+        else:
+            cotangent = FUNCTIONS[np.sum](cotangent, tuple(summed), keepdims=True)
+    rank = type_of(cotangent).ndim
+    if rank > len(wanted):
+        cotangent = cotangent.reshape(cotangent.shape[rank - len(wanted) :])
+    return cotangent if factor is None else cotangent * factor
+
+
+def match_dtype(cotangent: Any, wanted: ArrayType) -> Any:
+    """The cotangent in its operand's dtype; the real part where that is real."""
+    have = type_of(cotangent)
+    if have.dtype == wanted.dtype or (have.weak and not wanted.dtype.kind == "c" and have.dtype.kind != "c"):
+        return cotangent
+    if have.dtype.kind == "c" and wanted.dtype.kind != "c":
+        cotangent = FUNCTIONS[np.real](cotangent)
+        have = type_of(cotangent)
+    if have.dtype == wanted.dtype or not isinstance(cotangent, Array):
+        return cotangent
+    return FUNCTIONS["cast"](cotangent, wanted.dtype)
+
+
+def materialize(cotangent: Any, wanted: ArrayType, like: Any) -> Array:
+    """The cotangent as an array of the wanted shape; ``like`` is an array of that shape."""
+    have = type_of(cotangent)
+    if isinstance(cotangent, Array) and same_dims(have.dims, wanted.dims):
+        return cotangent
+    if not wanted.dims:
+        return cotangent
+    if have.ndim == 0:
+        if not isinstance(cotangent, Array) and cotangent == 0:
+            return FUNCTIONS[np.zeros_like](like, dtype=wanted.dtype)
+        return FUNCTIONS[np.full_like](like, cotangent, dtype=wanted.dtype)
+    return FUNCTIONS[np.broadcast_to](cotangent, like.shape)

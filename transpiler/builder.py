@@ -1,0 +1,552 @@
+"""Builds Core by running NumPy code on recorded arrays.
+
+``Array`` is a duck array (NEP 13, NEP 18, operators, methods): an operation on it appends a statement
+to the block that is open. The interpreter of the user's code, the rules of primitives and the passes
+all write Core this way, so a rule is a plain NumPy function.
+
+An ``Array`` is what a Python name refers to: a cell that holds the current version of an array. A
+store gives the cell its next version, so ``b = a`` is the same cell; a slice is a view, a cell that is
+read and written through its base.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from calque.transpiler import core
+from calque.transpiler.core import Apply, Atom, Block, EqualDims, Var
+from calque.transpiler.dims import Dims
+from calque.transpiler.errors import (
+    AliasUndecided,
+    NeedsKnownValue,
+    Origin,
+    ShapeError,
+    SpecializationNeeded,
+    UnsupportedFunction,
+)
+from calque.transpiler.types import (
+    INT,
+    ArrayType,
+    Dim,
+    DimLike,
+    dim_symbols,
+
+    type_of_constant,
+)
+
+# Filled by calque.transpiler.primitives: what a NumPy function, a method, an operator means on Arrays.
+FUNCTIONS: dict[Any, Callable[..., Any]] = {}
+METHODS: dict[str, Callable[..., Any]] = {}
+ATTRIBUTES: dict[str, Callable[[Any], Any]] = {}
+OPERATORS: dict[str, Callable[..., Any]] = {}
+
+_local = threading.local()
+
+
+def current() -> Builder:
+    """The builder whose block is open in this thread."""
+    stack = getattr(_local, "stack", None)
+    if not stack:
+        raise RuntimeError("no program is being built")
+    return stack[-1]
+
+
+class Builder:
+    """The program being built: open blocks, what defines each Var, and what is known of dimensions."""
+
+    def __init__(self, argument_symbols: Sequence[str] = (), pinned: dict[str, int] | None = None):
+        self.pinned = pinned or {}  # sizes that became part of the signature
+        self.blocks: list[Block] = []
+        self.origin: Origin | None = None
+        self.dims = Dims(set(argument_symbols))
+        self.definitions: dict[Var, core.Statement] = {}
+        self.dim_values: dict[Var, DimLike] = {}
+        self.contiguous: set[Var] = set()
+        self.leaf_of_param: dict[Var, int] = {}
+        self.equal_dims: list[EqualDims] = []
+        self.imports: dict[str, str] = {}
+        self._sizes: list[dict[DimLike, Var]] = []
+
+    @contextmanager
+    def active(self) -> Iterator[Builder]:
+        """Make this the thread's current builder."""
+        stack = _local.__dict__.setdefault("stack", [])
+        stack.append(self)
+        try:
+            yield self
+        finally:
+            stack.pop()
+
+    @contextmanager
+    def block(self) -> Iterator[Block]:
+        """Open a new block; statements go there until it is left."""
+        block = Block()
+        self.blocks.append(block)
+        self._sizes.append({})
+        try:
+            yield block
+        finally:
+            self.blocks.pop()
+            self._sizes.pop()
+
+    @contextmanager
+    def at(self, origin: Origin | None) -> Iterator[None]:
+        """Statements built inside carry this origin."""
+        before, self.origin = self.origin, origin
+        try:
+            yield
+        finally:
+            self.origin = before
+
+    def emit(self, statement: core.Statement) -> None:
+        """Append a statement to the open block."""
+        self.blocks[-1].statements.append(statement)
+        for out in statement.outs:
+            self.definitions[out] = statement
+
+    def apply(self, primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        """Record ``primitive(*args, **params)``; the result's type is inferred."""
+        simpler = primitive.simplify(self, args, params) if primitive.simplify else None
+        if simpler is not None:
+            return simpler
+        affine = self._affine_value(primitive.name, args)
+        if affine is not None:
+            for value in args:
+                if isinstance(value, Array) and self.dim_of(value) == affine:
+                    return value
+            if isinstance(affine, int):
+                return affine
+        try:
+            types = primitive.infer(*args, **params)
+        except (ShapeError, TypeError) as error:
+            if getattr(error, "origin", self) is None:
+                error.origin = self.origin  # type: ignore[union-attr]
+            raise
+        single = isinstance(types, ArrayType)
+        outs = tuple(Var(t, None, self.origin) for t in ((types,) if single else types))
+        statement = Apply(outs, primitive, tuple(map(atom, args)), params, self.origin)
+        self.emit(statement)
+        self._note_layout(statement)
+        if affine is not None:
+            self.dim_values[outs[0]] = affine
+        results = tuple(Array(out) for out in outs)
+        views = primitive.view_back is not None and isinstance(args[0], Array) and outs[0].type.ndim
+        if views and not (primitive.copies and primitive.copies(*args, **params)):
+            results[0].become_view(args[0], primitive, statement.args[1:], params)
+        return results[0] if single else results
+
+    def _affine_value(self, name: str, args: Sequence[Any]) -> DimLike | None:
+        """The value of a sum, difference or known multiple of integers as a dimension."""
+        if name not in ("np.add", "np.subtract", "np.multiply", "np.negative"):
+            return None
+        types = [type_of(a) for a in args]
+        if any(t.ndim or t.dtype.kind not in "iu" or not t.weak for t in types):
+            return None
+        values = [self.dim_of(a) for a in args]
+        match name, values:
+            case "np.add", [a, b]:
+                return a + b
+            case "np.subtract", [a, b]:
+                return a - b
+            case "np.negative", [a]:
+                return a * -1
+            case "np.multiply", [int() as a, b] | [b, int() as a]:
+                return b * a
+        return None
+
+    def _note_layout(self, statement: Apply) -> None:
+        inputs = [a for a in statement.args if isinstance(a, Var) and a.type.ndim]
+        if statement.primitive.keeps_layout and all(a in self.contiguous for a in inputs):
+            self.contiguous.update(statement.outs)
+        elif statement.primitive.fresh:
+            self.contiguous.update(statement.outs)
+
+    def effect(self, template: str, args: Sequence[Any]) -> None:
+        """Record a print, an assert or a raise."""
+        self.emit(core.Effect(template, tuple(map(atom, args)), self.origin))
+
+    # dimensions
+
+    def unify(self, left: DimLike, right: DimLike, origin: Origin | None = None) -> None:
+        """Take two dimensions to be equal, and remember to check it."""
+        left, right = self.dims.resolve(left), self.dims.resolve(right)
+        if self.dims.unify(left, right):
+            self.equal_dims.append(EqualDims(left, right, None, self.origin))
+
+    def broadcast(self, shapes: Sequence[Sequence[DimLike]]) -> tuple[DimLike, ...]:
+        """The dimensions of operands broadcast together; what is not known to be equal is unified."""
+        rank = max(map(len, shapes), default=0)
+        result: list[DimLike] = [1] * rank
+        for dims in shapes:
+            for axis, dim in enumerate(dims, rank - len(dims)):
+                dim = self.dims.resolve(dim)
+                if result[axis] == 1:
+                    result[axis] = dim
+                elif dim != 1:
+                    self.unify(result[axis], dim)
+        return tuple(self.dims.resolve(d) for d in result)
+
+    def dim_of(self, value: Any) -> DimLike:
+        """An integer (known, or recorded) as a dimension; a symbol of its own if need be."""
+        value = atom(value)
+        if not isinstance(value, Var):
+            return int(value)
+        if value not in self.dim_values:
+            self.dim_values[value] = self.dims.fresh()
+        return self.dims.resolve(self.dim_values[value])
+
+    def know_dim(self, array: Array, dim: DimLike) -> Array:
+        """Note that an integer Array has this affine value."""
+        self.dim_values[array.atom] = dim
+        return array
+
+    def size_of(self, dim: DimLike, array: Any, axis: int) -> Any:
+        """Axis ``axis`` of ``array`` as an int, or as a recorded integer (one already at hand if so)."""
+        dim = self.dims.resolve(dim)
+        if isinstance(dim, int):
+            return dim
+        for sizes in reversed(self._sizes):
+            if dim in sizes:
+                return Array(sizes[dim])
+        from_table = FUNCTIONS["size of axis"]
+        result = from_table(array, axis)
+        self.dim_values[result.atom] = dim
+        self._sizes[-1][dim] = result.atom
+        return result
+
+    def remember_size(self, value: Any) -> None:
+        """Let later sizes equal to this integer's value be read from it."""
+        value = atom(value)
+        if isinstance(value, Var) and value in self.dim_values:
+            self._sizes[-1].setdefault(self.dims.resolve(self.dim_values[value]), value)
+
+    # values that must be known
+
+    def needs_known(self, value: Any, why: str, hint: str | None = None) -> Exception:
+        """The exception that asks for the arguments on which ``value`` depends to be made static."""
+        leaves: set[int] = set()
+        symbols: set[str] = set()
+        pending, seen, possible = [atom(value)], set(), True
+        while pending and possible:
+            var = pending.pop()
+            if not isinstance(var, Var) or var in seen:
+                continue
+            seen.add(var)
+            if var in self.leaf_of_param:
+                possible = var.type.ndim == 0 and var.type.dtype.kind in "iub"
+                leaves.add(self.leaf_of_param[var])
+            elif var in self.dim_values and self._only_arguments(self.dim_values[var]):
+                symbols |= dim_symbols(self.dims.resolve(self.dim_values[var]))
+            elif isinstance(statement := self.definitions.get(var), Apply):
+                if statement.primitive.name == "np.size":
+                    for dim in statement.args[0].type.dims:
+                        possible = possible and self._only_arguments(dim)
+                        symbols |= dim_symbols(self.dims.resolve(dim))
+                else:
+                    pending += statement.args
+            elif isinstance(statement, core.If):
+                where = statement.outs.index(var)
+                pending += [statement.test, statement.then.results[where]]
+                pending += [statement.orelse.results[where]]
+            else:
+                possible = False
+        if possible and (leaves or symbols):
+            return SpecializationNeeded(frozenset(leaves), frozenset(symbols), self.origin, why)
+        return NeedsKnownValue(
+            f"{why} must be known when the code is generated, and depends on run-time data.",
+            self.origin,
+            hint,
+        )
+
+    def needs_dims(self, dims: Sequence[DimLike], why: str) -> Exception:
+        """The exception that asks for sizes to be made static."""
+        symbols: frozenset[str] = frozenset()
+        for dim in dims:
+            symbols |= dim_symbols(self.dims.resolve(dim))
+        if symbols and symbols <= self.dims.arguments:
+            return SpecializationNeeded(frozenset(), symbols, self.origin, why)
+        return NeedsKnownValue(f"{why} must be known when the code is generated.", self.origin)
+
+    def _only_arguments(self, dim: DimLike) -> bool:
+        return dim_symbols(self.dims.resolve(dim)) <= self.dims.arguments
+
+
+def atom(value: Any) -> Atom:
+    """The Core atom of an Array or of a known scalar."""
+    return value.atom if isinstance(value, Array) else value
+
+
+def type_of(value: Any) -> ArrayType:
+    """The type of an Array, a Var or a known value."""
+    if isinstance(value, Array):
+        return value.type
+    return value.type if isinstance(value, Var) else type_of_constant(value)
+
+
+def known(value: Any) -> bool:
+    """Whether a value holds no Array."""
+    if isinstance(value, (tuple, list)):
+        return all(map(known, value))
+    if isinstance(value, slice):
+        return known((value.start, value.stop, value.step))
+    return not isinstance(value, Array)
+
+
+def known_int(value: Any, why: str) -> int:
+    """A Python int, or the request to make what it depends on static."""
+    if isinstance(value, Array):
+        dim = current().dim_of(value) if value.type.dtype.kind in "iu" else None
+        if isinstance(dim, int):
+            return dim
+        raise current().needs_known(value, why)
+    return int(value)
+
+
+class Array:
+    """A recorded array or run-time scalar: a cell with the current version of a value."""
+
+    __slots__ = ("_value", "_base", "_how", "_seen", "partners", "poison", "is_buffer", "__weakref__")
+    __array_priority__ = 1000.0
+
+    def __init__(self, value: Var):
+        self._value = value
+        self._base: Array | None = None
+        self._how: tuple[Any, tuple[Atom, ...], dict[str, Any]] | None = None
+        self._seen: Atom = None
+        self.partners: list[Array] = []  # cells that may, or may not, share memory with this one
+        self.poison: Origin | None = None  # set when a partner was stored into
+        self.is_buffer = False  # a 0-d array that was made to be stored into
+
+    # cells, versions, views
+
+    @property
+    def atom(self) -> Var:
+        """The current version."""
+        if self.poison is not None:
+            raise AliasUndecided(
+                "This array may share memory with one that was stored into "
+                f"at line {self.poison.line}: whether it does depends on run-time layout.",
+                current().origin,
+                "make one of the two with .copy()",
+            )
+        if self._base is not None:
+            now = self._base.atom
+            if now is not self._seen:
+                assert self._how is not None
+                primitive, rest, params = self._how
+                args = [_wrap(now), *map(_wrap, rest)]
+                self._value = current().apply(primitive, args, params)._value
+                self._seen = now
+        return self._value
+
+    def become_view(
+        self, base: Array, primitive: Any, rest: tuple[Atom, ...], params: dict[str, Any]
+    ) -> None:
+        """From now on this cell is read and written through ``base``."""
+        if primitive.view_sometimes and base.atom not in current().contiguous:
+            self.partners.append(base.root())
+            base.root().partners.append(self)
+            return
+        self._base, self._how, self._seen = base, (primitive, rest, params), base.atom
+
+    @property
+    def how(self) -> tuple[Array, Any, tuple[Atom, ...], dict[str, Any]] | None:
+        """Of a view: its base, the primitive and the other arguments that made it."""
+        return None if self._base is None or self._how is None else (self._base, *self._how)
+
+    def root(self) -> Array:
+        """The cell that owns the memory."""
+        return self if self._base is None else self._base.root()
+
+    def replace(self, value: Any) -> None:
+        """Give the cell its next version; through a view, store into the base."""
+        new = value if isinstance(value, Array) else _wrap(value)
+        old = self.atom
+        if self._base is not None:
+            assert self._how is not None
+            primitive, rest, params = self._how
+            self._base.replace(primitive.view_back(self._base, new, *map(_wrap, rest), **params))
+            return
+        builder = current()
+        self._poison_partners()
+        fresh = new.atom
+        if fresh is old:
+            return
+        if fresh.name is None and old.name is not None:
+            fresh.name = old.name
+        if old in builder.contiguous:
+            builder.contiguous.add(fresh)
+        self._value = fresh
+
+    def _poison_partners(self) -> None:
+        origin = current().origin
+        for partner in self.partners:
+            if partner is not self:
+                partner.poison = origin or Origin("?", 0, 0, 0, 0, "", "?")
+
+    def state(self) -> tuple[Any, ...]:
+        """What a snapshot of the interpreter keeps of a cell."""
+        return (self._value, self._base, self._how, self._seen, tuple(self.partners), self.poison)
+
+    def restore(self, state: tuple[Any, ...]) -> None:
+        """Put a kept state back."""
+        self._value, self._base, self._how, self._seen, partners, self.poison = state
+        self.partners = list(partners)
+
+    # what NumPy code asks of an array
+
+    @property
+    def type(self) -> ArrayType:
+        """dtype and dimensions; a property of every version."""
+        return self._value.type
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The dtype."""
+        return self.type.dtype
+
+    @property
+    def ndim(self) -> int:
+        """The rank."""
+        return self.type.ndim
+
+    @property
+    def dims(self) -> tuple[DimLike, ...]:
+        """The dimensions, with what is known to be equal put in."""
+        resolve = current().dims.resolve
+        return tuple(resolve(d) for d in self.type.dims)
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """Sizes: ints where known, else recorded integers."""
+        builder = current()
+        return tuple(builder.size_of(d, self, axis) for axis, d in enumerate(self.type.dims))
+
+    @property
+    def size(self) -> Any:
+        """The number of elements."""
+        dims = self.dims
+        if all(isinstance(d, int) for d in dims):
+            return int(np.prod(dims, dtype=int))
+        if sum(d != 1 for d in dims) == 1:
+            axis = next(a for a, d in enumerate(dims) if d != 1)
+            builder = current()
+            result = FUNCTIONS["size"](self)
+            builder.dim_values.setdefault(result.atom, dims[axis])
+            return result
+        return FUNCTIONS["size"](self)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ATTRIBUTES:
+            return ATTRIBUTES[name](self)
+        if name in METHODS:
+            method = METHODS[name]
+            return lambda *args, **kwargs: method(self, *args, **kwargs)
+        if name.startswith("__"):
+            raise AttributeError(name)
+        kind = type(np.ones(1)) if self.ndim else np.float64
+        if hasattr(kind, name):
+            raise UnsupportedFunction(f"ndarray.{name} has no rule.", current().origin)
+        raise AttributeError(f"'{kind.__name__}' object has no attribute '{name}'")
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        target = ufunc if method == "__call__" else (ufunc, method)
+        return self.__array_function__(target, (), inputs, kwargs)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        handler = FUNCTIONS.get(function)
+        if handler is None:
+            raise UnsupportedFunction(f"{function_name(function)} has no rule.", current().origin)
+        return handler(*args, **kwargs)
+
+    def __getitem__(self, index: Any) -> Any:
+        return OPERATORS["getitem"](self, index)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        OPERATORS["setitem"](self, index, value)
+
+    def __len__(self) -> int:
+        if not self.ndim:
+            raise TypeError("len() of unsized object")
+        size = self.dims[0]
+        if isinstance(size, int):
+            return size
+        raise current().needs_dims([size], "The length of an array")
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter([self[i] for i in range(len(self))])
+
+    def __bool__(self) -> bool:
+        raise current().needs_known(self, "The truth of a run-time value")
+
+    def __int__(self) -> int:
+        return known_int(self, "An integer")
+
+    __index__ = __int__
+
+    def __float__(self) -> float:
+        raise current().needs_known(self, "A float")
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __repr__(self) -> str:
+        return f"Array({self.type})"
+
+
+def _wrap(value: Any) -> Any:
+    return Array(value) if isinstance(value, Var) else value
+
+
+wrap = _wrap
+
+
+def function_name(function: Any) -> str:
+    """``np.linalg.norm`` and the like, as users write it."""
+    if isinstance(function, tuple):
+        return f"{function_name(function[0])}.{function[1]}"
+    module = getattr(function, "__module__", "") or ""
+    name = getattr(function, "__name__", str(function))
+    if isinstance(function, np.ufunc) and not module:
+        module = "numpy"
+    if module.startswith("numpy"):
+        prefix = next((p for p in ("linalg", "fft", "random") if p in module.split(".")), "")
+        return f"np.{prefix + '.' if prefix else ''}{name}"
+    return f"{module}.{name}" if module not in ("builtins", "__main__", "") else name
+
+
+def _operator(name: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    def forward(self: Array, other: Any) -> Any:
+        return OPERATORS[name](self, other)
+
+    def backward(self: Array, other: Any) -> Any:
+        return OPERATORS[name](other, self)
+
+    return forward, backward
+
+
+for _name in "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift divmod".split():
+    _forward, _backward = _operator(_name)
+    setattr(Array, f"__{_name}__", _forward)
+    setattr(Array, f"__r{_name}__", _backward)
+for _name in "lt le gt ge eq ne".split():
+    setattr(Array, f"__{_name}__", _operator(_name)[0])
+for _name in "neg pos invert abs".split():
+    setattr(Array, f"__{_name}__", lambda self, _name=_name: OPERATORS[_name](self))
+
+
+def loop_index(low: DimLike, high: DimLike, name: str | None) -> Array:
+    """A loop's index Var, an integer between two dimensions (both included)."""
+    builder = current()
+    var = Var(INT, name, builder.origin)
+    index = builder.dims.fresh()
+    builder.dim_values[var] = index
+    builder.dims.ranges[next(iter(dim_symbols(index)))] = (low, high)
+    return Array(var)
+
+

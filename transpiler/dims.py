@@ -1,0 +1,145 @@
+"""What is known of dimensions while a program is built: equalities, ranges and assumptions.
+
+A dimension is affine over symbols. A symbol is an argument's dimension (never 1: a size of 1 is the
+int 1), a loop index, or the value of some integer of the program.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from calque.transpiler.errors import ShapeError
+from calque.transpiler.types import Dim, DimLike, dim_symbols, make_dim, substitute_dim, symbol
+
+
+@dataclass(eq=False)
+class Dims:
+    """Equalities between dimensions, ranges of symbols, and what had to be assumed of arguments.
+
+    >>> dims = Dims({"n"})
+    >>> i = symbol("i")
+    >>> dims.ranges["i"] = (1, symbol("n") - 2)
+    >>> dims.nonnegative(i - 1), dims.nonnegative(symbol("n") - i - 2)
+    (True, True)
+    """
+
+    arguments: set[str] = field(default_factory=set)
+    values: dict[str, DimLike] = field(default_factory=dict)
+    ranges: dict[str, tuple[DimLike, DimLike]] = field(default_factory=dict)
+    assumptions: dict[DimLike, None] = field(default_factory=dict)  # each is >= 0
+    _slices: dict[tuple, DimLike] = field(default_factory=dict)
+    _count: int = 0
+
+    def fresh(self) -> Dim:
+        """A new symbol of which nothing is known."""
+        self._count += 1
+        return symbol(f"_{self._count}")
+
+    def resolve(self, dim: DimLike) -> DimLike:
+        """``dim`` with every known equality put in."""
+        while isinstance(dim, Dim) and any(s in self.values for s, _ in dim.terms):
+            dim = substitute_dim(dim, self.values)
+        return dim
+
+    def same(self, left: DimLike, right: DimLike) -> bool:
+        """Whether two dimensions are known to be equal."""
+        return self.resolve(left) == self.resolve(right)
+
+    def unify(self, left: DimLike, right: DimLike) -> bool:
+        """Take two dimensions to be equal; False where they were known to be already.
+
+        Raises ShapeError when they cannot be equal.
+        """
+        difference = self.resolve(left - right)
+        if difference == 0:
+            return False
+        if isinstance(difference, int):
+            raise ShapeError(f"sizes {left} and {right} do not fit together")
+        candidates = [(s, c) for s, c in difference.terms if abs(c) == 1]
+        # an internal symbol is replaced before an argument's, a later argument's before an earlier
+        candidates.sort(key=lambda term: (term[0] in self.arguments, term[0]))
+        internal = [t for t in candidates if t[0] not in self.arguments]
+        if not candidates:
+            return True
+        name, coefficient = internal[0] if internal else candidates[-1]
+        rest = difference - coefficient * symbol(name)
+        self.values[name] = rest * -coefficient
+        return True
+
+    def nonnegative(self, dim: DimLike, assume: bool = True) -> bool:
+        """Whether ``dim >= 0`` is known, or may be assumed because only arguments' sizes are in it."""
+        dim = self._lower_bound(self.resolve(dim), 8)
+        if isinstance(dim, int):
+            return dim >= 0
+        if dim.const >= 0 and all(c > 0 and s in self.arguments for s, c in dim.terms):
+            return True
+        if not dim_symbols(dim) <= self.arguments or not assume:
+            return False
+        if all(c < 0 for _, c in dim.terms) and dim.const <= 0:
+            return False
+        self.assumptions.setdefault(dim)
+        return True
+
+    def _lower_bound(self, dim: DimLike, depth: int) -> DimLike:
+        if not isinstance(dim, Dim) or depth == 0:
+            return dim
+        for name, coefficient in dim.terms:
+            if name in self.ranges:
+                low, high = self.ranges[name]
+                bound = low if coefficient > 0 else high
+                rest = dim - coefficient * symbol(name)
+                return self._lower_bound(self.resolve(rest + coefficient * bound), depth - 1)
+        return dim
+
+    def slice_length(
+        self, size: DimLike, start: DimLike | None, stop: DimLike | None, step: int
+    ) -> DimLike:
+        """The length of ``x[start:stop:step]`` along an axis of ``size``, a fresh symbol if unknown."""
+        size = self.resolve(size)
+        if step < 0:
+            if start is None and stop is None:
+                return self._steps(size, -step)
+            first = size - 1 if start is None else self._position(size, start)
+            last = -1 if stop is None else self._position(size, stop)
+            if first is not None and last is not None:
+                inside = self.nonnegative(size - 1 - first) and self.nonnegative(first - last)
+                if inside and self.nonnegative(last + 1):
+                    return self._steps(first - last, -step)
+            return self._unknown(size, start, stop, step)
+        first = 0 if start is None else self._position(size, start)
+        last = size if stop is None else self._position(size, stop)
+        if isinstance(size, int) and isinstance(first, int) and isinstance(last, int):
+            return len(range(*slice(start, stop, step).indices(size)))  # type: ignore[arg-type]
+        if first is not None and last is not None:
+            fits = self.nonnegative(first) and self.nonnegative(size - last)
+            if fits and self.nonnegative(last - first):
+                return self._steps(last - first, step)
+        return self._unknown(size, start, stop, step)
+
+    def _position(self, size: DimLike, bound: DimLike) -> DimLike | None:
+        """A slice bound as a position from the left, None where its sign is unknown."""
+        bound = self.resolve(bound)
+        if isinstance(bound, int):
+            return bound if bound >= 0 else size + bound
+        if self.nonnegative(bound, assume=False) or self._is_positive_argument(bound):
+            return bound
+        return None
+
+    def _is_positive_argument(self, bound: DimLike) -> bool:
+        """``n - 1`` and the like, when n is an argument's size: assumed not to be negative."""
+        return dim_symbols(bound) <= self.arguments and self.nonnegative(bound)
+
+    def _steps(self, length: DimLike, step: int) -> DimLike:
+        if step == 1:
+            return length
+        if isinstance(length, int):
+            return -(-length // step)
+        if all(c % step == 0 for _, c in length.terms):
+            return make_dim(-(-length.const // step), {s: c // step for s, c in length.terms})
+        return self._unknown(length, None, None, step)
+
+    def _unknown(self, *key: object) -> DimLike:
+        key = tuple(self.resolve(k) if isinstance(k, Dim) else k for k in key)
+        if key not in self._slices:
+            self._slices[key] = self.fresh()
+        return self._slices[key]

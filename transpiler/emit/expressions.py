@@ -1,0 +1,136 @@
+"""Expressions: folded values written out where they are used."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import gast
+import numpy as np
+
+from calque.transpiler.core import UNDEFINED, Apply, Atom, If, Statement, Var
+from calque.transpiler.emit.folding import Folding
+from calque.transpiler.emit.names import Names
+from calque.transpiler.emit.program import Program
+from calque.transpiler.emit.spelling import (
+    constant,
+    fill,
+    fill_expression,
+    literal,
+    name,
+    target,
+    template,
+)
+
+_IN_PLACE = {
+    "np.add": gast.Add,
+    "np.subtract": gast.Sub,
+    "np.multiply": gast.Mult,
+    "np.divide": gast.Div,
+}
+
+
+class Expressions:
+    """Builds the trees of atoms and of statements that hold no block."""
+
+    def __init__(
+        self, program: Program, folding: Folding, names: Names, paths: dict[Var, Any]
+    ):
+        self.program, self.folding, self.names, self.paths = program, folding, names, paths
+
+    def atom(self, atom: Atom, others: Sequence[Atom] = ()) -> Any:
+        """The tree of an atom among the other operands of its operation."""
+        if not isinstance(atom, Var):
+            return constant(None) if atom is UNDEFINED else literal(atom, others)
+        if atom in self.paths:
+            return self.paths[atom][0]
+        if atom in self.folding.folded:
+            return self.value(self.program.definition[atom])
+        return name(self.names(atom))
+
+    def value(self, s: Statement) -> Any:
+        """The tree of what a statement computes."""
+        if isinstance(s, If):
+            return self._choice(s)
+        assert isinstance(s, Apply)
+        text = template(s.primitive, s.args, s.params)
+        return fill_expression(text, self.operands(s.args))
+
+    def operands(self, args: Sequence[Atom]) -> list[Any]:
+        """The trees of several operands."""
+        strong = [a for a in args if not isinstance(a, (str, bytes)) and a is not UNDEFINED]
+        return [
+            self.atom(a, [o for o in strong if o is not a and o is not None]) for a in args
+        ]
+
+    def _choice(self, s: If) -> Any:
+        then, orelse = s.then.results[0], s.orelse.results[0]
+        test = self.atom(s.test)
+        boolean = s.outs[0].type.weak and s.outs[0].type.dtype == np.dtype(bool)
+        if boolean and orelse is False:
+            return gast.BoolOp(gast.And(), [test, self.atom(then)])
+        if boolean and then is True:
+            return gast.BoolOp(gast.Or(), [test, self.atom(orelse)])
+        return gast.IfExp(test, self.atom(then), self.atom(orelse))
+
+    # stores
+
+    def store(self, s: Apply) -> gast.stmt:
+        """``x[i] = v``, or in place: ``x[i] += v``."""
+        changed = self._changed_element(s)
+        if changed is not None:
+            element, operator, value = changed
+            base, *index = self.operands(element.args)
+            text = template(element.primitive, element.args, element.params)
+            place = target(fill_expression(text, [base, *index]))
+            return gast.AugAssign(place, operator(), self.atom(value))
+        base, value = s.args[:2]
+        trees = [self.atom(base), self.atom(value, [base] if isinstance(base, Var) else [])]
+        trees += self.operands(s.args[2:])
+        made = fill(template(s.primitive, s.args, s.params), trees)
+        if isinstance(made, gast.AugAssign) and isinstance(made.op, gast.Add):
+            positive = _without_minus(made.value) if s.out.type.dtype.kind in "fc" else None
+            if positive is not None:
+                made.op, made.value = gast.Sub(), positive
+        return made
+
+    def _changed_element(self, s: Apply) -> tuple[Apply, Any, Atom] | None:
+        """``update(x, op(x[i], v), i)`` as the read, the operator and ``v``."""
+        if s.primitive.name != "update" or not self._folded_apply(s.args[1]):
+            return None
+        made = self.program.definition[s.args[1]]
+        assert isinstance(made, Apply)
+        operator = _IN_PLACE.get(made.primitive.name)
+        if operator is None or not self._folded_apply(made.args[0]):
+            return None
+        element = self.program.definition[made.args[0]]
+        assert isinstance(element, Apply)
+        same = (
+            element.primitive.name == "getitem"
+            and element.args == (s.args[0], *s.args[2:])
+            and element.params["index"] == s.params["index"]
+            and element.out.type.dims == made.out.type.dims
+            and element.out.type.dtype == made.out.type.dtype
+        )
+        return (element, operator, made.args[1]) if same else None
+
+    def _folded_apply(self, atom: Atom) -> bool:
+        return (
+            isinstance(atom, Var)
+            and atom in self.folding.folded
+            and isinstance(self.program.definition[atom], Apply)
+        )
+
+
+def _without_minus(tree: Any) -> Any:
+    """The tree of ``-tree`` where that drops a minus sign in front; else None."""
+    if isinstance(tree, gast.UnaryOp) and isinstance(tree.op, gast.USub):
+        return tree.operand
+    if isinstance(tree, gast.BinOp) and isinstance(tree.op, (gast.Mult, gast.Div, gast.MatMult)):
+        left = _without_minus(tree.left)
+        if left is None:
+            return None
+        if isinstance(tree.op, gast.Mult) and isinstance(left, gast.Constant) and left.value == 1.0:
+            return tree.right
+        return gast.BinOp(left, tree.op, tree.right)
+    return None

@@ -1,0 +1,212 @@
+"""Decides which values get a line of their own, and which are written where they are used.
+
+A value used once and not named by the user moves into its use, unless on the way a name or memory it
+reads is given another value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from calque.transpiler import core
+from calque.transpiler.core import Apply, Atom, Block, For, If, Statement, Var, While
+from calque.transpiler.emit.groups import Groups
+from calque.transpiler.emit.memory import Memory
+from calque.transpiler.emit.program import Program, is_store
+
+_STATEMENT_STARTS = ("if ", "elif ", "if(", "else", "for ", "while ", "return")
+
+
+def is_choice(s: Statement, bound: frozenset[Var]) -> bool:
+    """Whether an If can be written as an expression, ``a if test else b``."""
+    if not isinstance(s, If) or len(s.outs) != 1 or s.outs[0] in bound:
+        return False
+    text = s.origin.statement if s.origin else ""
+    if s.outs[0].name is not None and (not text or text.startswith(_STATEMENT_STARTS)):
+        return False
+    if any(a is core.UNDEFINED for a in (s.then.results[0], s.orelse.results[0])):
+        return False
+    return _pure(s.then, bound) and _pure(s.orelse, bound)
+
+
+def _pure(block: Block, bound: frozenset[Var]) -> bool:
+    used: dict[Var, int] = {}
+    for s in block.statements:
+        for inner in core.walk(Block([s])):
+            for atom in core.operands(inner):
+                if isinstance(atom, Var):
+                    used[atom] = used.get(atom, 0) + 1
+    for atom in block.results:
+        if isinstance(atom, Var):
+            used[atom] = used.get(atom, 0) + 1
+    for s in block.statements:
+        if isinstance(s, Apply):
+            if is_store(s) or len(s.outs) != 1:
+                return False
+        elif not is_choice(s, bound):
+            return False
+        out = s.outs[0]
+        if out.name is not None or used.get(out) != 1 or out in bound:
+            return False
+    return True
+
+
+class Folding:
+    """The set of folded Vars, and what printing an atom reads."""
+
+    def __init__(
+        self,
+        program: Program,
+        memory: Memory,
+        groups: Groups,
+        bound: frozenset[Var],
+        choices: set[int],
+    ):
+        self.program, self.memory, self.groups = program, memory, groups
+        self.bound, self.choices = bound, choices
+        self.folded: set[Var] = set()
+        self._leaves: dict[Var, int] = {}
+        self._touched: dict[Var, int] = {}
+        self._changes: dict[int, tuple[int, int]] = {}
+        self._block(program.body)
+
+    # what others ask
+
+    def reads(self, atom: Atom) -> int:
+        """The bound Vars that printing an atom reads."""
+        if not isinstance(atom, Var):
+            return 0
+        return self._leaves[atom] if atom in self.folded else self.program.bit(atom)
+
+    def skip(self, s: Statement) -> bool:
+        """Whether a statement is written within others only."""
+        return bool(s.outs) and all(out in self.folded for out in s.outs)
+
+    # the decision
+
+    def _block(self, block: Block) -> None:
+        for s in block.statements:
+            for inner in core.blocks_of(s):
+                if id(s) not in self.choices:
+                    self._block(inner)
+            if id(s) in self.choices:
+                self._choice(s)
+            if isinstance(s, Apply) and len(s.outs) == 1 and not is_store(s):
+                self._consider(s)
+            elif id(s) in self.choices:
+                self._consider(s)
+
+    def _choice(self, s: Statement) -> None:
+        for block in core.blocks_of(s):
+            for inner in block.statements:
+                if id(inner) in self.choices:
+                    self._choice(inner)
+                self._fold(inner)
+
+    def _consider(self, s: Statement) -> None:
+        out = s.outs[0]
+        if out in self.bound or self.groups.shared(out):
+            return
+        uses = list(self._uses(out))
+        size = isinstance(s, Apply) and s.primitive.kind == "size" and out.name is None
+        if not uses or not (len(uses) == 1 or size):
+            return
+        if out.name is not None and not self._only_moved(out):
+            return
+        if size and len(uses) > 1 and s.args[0] in self.folded:  # type: ignore[union-attr]
+            return
+        if self._is_store_base(out):
+            return
+        if all(self._can_reach(s, path, size) for path in uses):
+            self._fold(s)
+
+    def _fold(self, s: Statement) -> None:
+        out = s.outs[0]
+        self.folded.add(out)
+        leaves, touched = self._read_by(s)
+        self._leaves[out], self._touched[out] = leaves, touched
+
+    def _read_by(self, s: Statement) -> tuple[int, int]:
+        """Names and memory that the expression of a statement reads."""
+        leaves = touched = 0
+        atoms = list(core.operands(s))
+        for block in core.blocks_of(s):
+            atoms += block.results
+        sized = isinstance(s, Apply) and s.primitive.kind == "size"
+        for atom in atoms:
+            leaves |= self.reads(atom)
+            if isinstance(atom, Var) and not sized:
+                touched |= self._touched.get(atom, 0) | self.memory.at(atom)
+        return leaves, touched
+
+    def _is_store_base(self, out: Var) -> bool:
+        for s in self.program.readers(out):
+            if s is not None and is_store(s) and isinstance(s, Apply) and s.args[0] is out:
+                if id(s) in self.memory.backs:
+                    continue
+                back = self.memory.takes.get(id(self.program.definition[out]))
+                if back is None or back.last is not s.out:
+                    return True
+        return False
+
+    def _only_moved(self, out: Var) -> bool:
+        """Whether the one use of a named Var carries it into a variable of the same name."""
+        for s in core.walk(self.program.body):
+            if isinstance(s, (For, While)):
+                pairs = [*zip(s.body.results, s.phis), *zip(s.inits, s.phis)]
+            elif isinstance(s, If):
+                pairs = [*zip(s.then.results, s.outs), *zip(s.orelse.results, s.outs)]
+            else:
+                continue
+            if any(atom is out and phi.name == out.name for atom, phi in pairs):
+                return True
+        return False
+
+    # the way from a definition to a use
+
+    def _uses(self, out: Var) -> Iterator[tuple[Block, Statement | None]]:
+        """The blocks and statements where a Var is read; no statement for a block's results."""
+
+        def visit(block: Block) -> Iterator[tuple[Block, Statement | None]]:
+            for s in block.statements:
+                for atom in core.operands(s):
+                    if atom is out:
+                        yield block, s
+                for inner in core.blocks_of(s):
+                    yield from visit(inner)
+            for atom in block.results:
+                if atom is out:
+                    yield block, None
+
+        yield from visit(self.program.block_of[id(self.program.definition[out])])
+
+    def _can_reach(self, made: Statement, use: tuple[Block, Statement | None], size: bool) -> bool:
+        home = self.program.block_of[id(made)]
+        block, stop = use
+        leaves, touched = self._read_by(made)
+        names = self.groups.whole(leaves)
+        if isinstance(stop, For) and made.outs[0] in (stop.start, stop.stop, stop.step):
+            if names & self.groups.whole(self.program.mask(stop.phis)):
+                return False
+        while True:
+            start = block.statements.index(made) + 1 if block is home else 0
+            end = len(block.statements) if stop is None else block.statements.index(stop)
+            for s in block.statements[start:end]:
+                binds, writes = self._change(s)
+                if binds & names or writes & touched:
+                    return False
+            if block is home:
+                return True
+            owner = self.program.home[id(block)][1]
+            assert owner is not None
+            if isinstance(owner, (For, While)):
+                binds, _ = self._change(owner)
+                if not size or binds & names:
+                    return False
+            block, stop = self.program.block_of[id(owner)], owner
+
+    def _change(self, s: Statement) -> tuple[int, int]:
+        """Names that a statement binds, memory that it writes."""
+        if id(s) not in self._changes:
+            self._changes[id(s)] = self.program.defined(s), self.memory.writes(s)
+        return self._changes[id(s)]

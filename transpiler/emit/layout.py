@@ -1,0 +1,168 @@
+"""From trees to text: astor prints, markers become comments, long lines are broken at brackets."""
+
+from __future__ import annotations
+
+import io
+import re
+import tokenize
+from typing import Any
+
+import astor
+import gast
+
+WIDTH = 100
+_MARK = re.compile(r"^(\s*)note_(\d+)_$")
+_OPERATORS = (" or ", " and ", " + ", " - ", " * ", " / ", " @ ")
+
+
+class Notes:
+    """Comments and blank lines, which a syntax tree cannot hold, as statements that stand for them."""
+
+    def __init__(self) -> None:
+        self._texts: list[tuple[str, str]] = []
+
+    def _mark(self, kind: str, text: str) -> gast.stmt:
+        self._texts.append((kind, text))
+        return gast.Expr(gast.Name(f"note_{len(self._texts) - 1}_", gast.Load(), None, None))
+
+    def comment(self, text: str) -> gast.stmt:
+        """A comment on a line of its own."""
+        return self._mark("comment", text)
+
+    def trailing(self, text: str) -> gast.stmt:
+        """A comment at the end of the line before."""
+        return self._mark("trailing", text)
+
+    def blank(self) -> gast.stmt:
+        """An empty line."""
+        return self._mark("blank", "")
+
+    def restore(self, source: str) -> str:
+        """The text with its comments, and no line longer than ``WIDTH`` where that can be."""
+        lines: list[str] = []
+        for line in source.split("\n"):
+            found = _MARK.match(line)
+            if not found:
+                lines += wrapped(line)
+                continue
+            kind, text = self._texts[int(found.group(2))]
+            if kind == "comment":
+                lines.append(f"{found.group(1)}# {text}")
+            elif kind == "blank":
+                lines.append("")
+            elif len(lines[-1]) + len(text) + 4 <= WIDTH:
+                lines[-1] += f"  # {text}"
+            else:
+                lines.insert(len(lines) - 1, f"{found.group(1)}# {text}")
+        return "\n".join(lines)
+
+
+def _quoted(text: str, *args: Any, **options: Any) -> str:
+    return repr(text)
+
+
+def to_text(tree: gast.AST) -> str:
+    """The source of a tree; the only place that prints one."""
+    return astor.to_source(
+        gast.gast_to_ast(tree), pretty_string=_quoted, pretty_source="".join
+    ).rstrip("\n")
+
+
+def wrapped(line: str) -> list[str]:
+    """A logical line in lines of at most ``WIDTH`` columns, where it has brackets or operators."""
+    if len(line) <= WIDTH:
+        return [line]
+    indent = " " * (len(line) - len(line.lstrip()))
+    spans = _brackets(line)
+    for start, end in sorted(spans, key=lambda span: span[0] - span[1]):
+        if end - start > 2 and len(line[: start + 1]) <= WIDTH:
+            inside = _split(line[start + 1 : end], indent + "    ")
+            return [line[: start + 1], *inside, *_tail(indent + line[end:])]
+    return _parenthesized(line, indent)
+
+
+def _tail(line: str) -> list[str]:
+    return wrapped(line) if len(line) > WIDTH and _brackets(line) else [line]
+
+
+def _parenthesized(line: str, indent: str) -> list[str]:
+    found = re.match(r"\s*(return |[\w.]+ [-+*/@]?= )", line)
+    if not found or line.endswith("\\"):
+        return [line]
+    return [found.group(0) + "(", *_split(line[found.end() :], indent + "    "), indent + ")"]
+
+
+def _split(text: str, indent: str) -> list[str]:
+    """What stands between brackets: on one line, by commas, by operators, or by inner brackets."""
+    if len(indent + text) <= WIDTH:
+        return [indent + text]
+    parts = _at_depth_zero(text, [", "])
+    if len(parts) > 1:
+        lines: list[str] = []
+        for k, part in enumerate(parts):
+            comma = "," if k < len(parts) - 1 or not _generator(text) else ""
+            lines += wrapped_inside(indent + part.removesuffix(",") + comma)
+        return lines
+    for operator in _OPERATORS:
+        parts = _at_depth_zero(text, [operator])
+        if len(parts) > 1:
+            filled = [indent + parts[0]]
+            for part in parts[1:]:
+                joined = filled[-1] + operator + part
+                if len(joined) <= WIDTH:
+                    filled[-1] = joined
+                else:
+                    filled.append(indent + operator.lstrip() + part)
+            return [line for one in filled for line in wrapped_inside(one)]
+    return wrapped_inside(indent + text)
+
+
+def _generator(text: str) -> bool:
+    return " for " in text
+
+
+def wrapped_inside(line: str) -> list[str]:
+    """``wrapped`` for a line within brackets."""
+    return wrapped(line) if len(line) > WIDTH and _brackets(line) else [line]
+
+
+def _brackets(line: str) -> list[tuple[int, int]]:
+    """The outermost bracket pairs of a line; those inside texts do not count."""
+    found: list[tuple[int, int]] = []
+    stack: list[int] = []
+    for kind, text, column in _tokens(line):
+        if kind == tokenize.OP and text in "([{":
+            stack.append(column)
+        elif kind == tokenize.OP and text in ")]}" and stack:
+            start = stack.pop()
+            if not stack:
+                found.append((start, column))
+    return found
+
+
+def _tokens(line: str) -> list[tuple[int, str, int]]:
+    found = []
+    indent = len(line) - len(line.lstrip())
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(line.lstrip()).readline):
+            if token.start[0] == 1:
+                found.append((token.type, token.string, token.start[1] + indent))
+    except tokenize.TokenError:
+        pass
+    return found
+
+
+def _at_depth_zero(text: str, separators: list[str]) -> list[str]:
+    parts, depth, last = [], 0, 0
+    for kind, token, column in _tokens(text):
+        if kind == tokenize.OP and token in "([{":
+            depth += 1
+        elif kind == tokenize.OP and token in ")]}":
+            depth -= 1
+        elif depth == 0:
+            for separator in separators:
+                start = column - (len(separator) - len(separator.lstrip()))
+                if token == separator.strip() and text[start : start + len(separator)] == separator:
+                    parts.append(text[last:start])
+                    last = start + len(separator)
+    return [*parts, text[last:]]

@@ -1,0 +1,210 @@
+"""Names: the user's where there is one, else words that say what a value is; never a number."""
+
+from __future__ import annotations
+
+import builtins
+import keyword
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from calque.transpiler import core
+from calque.transpiler.core import Apply, Atom, For, Slot, Var
+from calque.transpiler.emit.groups import Groups
+from calque.transpiler.emit.liveness import Liveness
+from calque.transpiler.emit.program import Program
+
+_LONGEST = 28
+_BINARY = {
+    "np.add": "plus",
+    "np.subtract": "minus",
+    "np.multiply": "times",
+    "np.divide": "over",
+    "np.matmul": "dot",
+    "np.power": "power",
+}
+_SUFFIXED = {
+    "np.transpose": "transposed",
+    "np.reshape": "reshaped",
+    "np.broadcast_to": "spread",
+    "copy": "copy",
+    "np.size": "size",
+    "astype": "cast",
+    "np.where": "chosen",
+    "update": "new",
+    "update_add": "new",
+    "add_at": "new",
+}
+_COMPARISONS = {
+    "np.less": "below",
+    "np.less_equal": "at_most",
+    "np.greater": "above",
+    "np.greater_equal": "at_least",
+    "np.equal": "equal",
+    "np.not_equal": "unequal",
+}
+_AXES = {0: "rows", 1: "columns"}
+_LETTERS = "bcdefghijklmnopqrstuvwxyz"
+
+
+class Names:
+    """One name for each group of Vars that has a line of its own."""
+
+    def __init__(
+        self,
+        program: Program,
+        groups: Groups,
+        live: Liveness,
+        skip: Callable[[core.Statement], bool],
+        paths: set[Var],
+        reserved: Iterable[str],
+    ):
+        self.program, self.groups, self.live = program, groups, live
+        self.reserved = {*reserved, "np", "math", *keyword.kwlist}
+        self.given: dict[int, str] = {}
+        self._holders: dict[str, int] = {}  # name -> members of the groups called so
+        self._hints: dict[int, str] = {}
+        for var in program.function.params:
+            if var not in paths and var.name is not None:
+                self._give(groups.of(var), var.name)
+        order = list(self._bound(program.body, skip, 0))
+        for group in order:
+            if group not in self.given and groups.names(group):
+                self._choose(group, *groups.names(group))
+        self._users = set(self._holders) | {v.name for v in program.vars if v.name}
+        for group in order:
+            if group not in self.given:
+                self._invent(group)
+
+    def __call__(self, var: Var) -> str:
+        """The name of a Var that has one."""
+        return self.given[self.groups.of(var)]
+
+    def _bound(
+        self, block: core.Block, skip: Callable[[core.Statement], bool], depth: int
+    ) -> Iterator[int]:
+        for s in block.statements:
+            if skip(s):
+                continue
+            for var in core.bound_vars(s):
+                if isinstance(s, For) and var is s.index and var.name is None:
+                    self._hints[self.groups.of(var)] = "ijklmn"[min(depth, 5)]
+                yield self.groups.of(var)
+            for inner in core.blocks_of(s):
+                yield from self._bound(inner, skip, depth + isinstance(s, For))
+            for var in s.outs:
+                yield self.groups.of(var)
+
+    def _free_for(self, name: str, group: int) -> bool:
+        if name in self.reserved:
+            return False
+        held = self._holders.get(name, 0)
+        return not any(
+            self.live.clash[self.program.index[v]] & held
+            for v in self.program.members(self.groups.members[group])
+        )
+
+    def _give(self, group: int, name: str) -> None:
+        self.given[group] = name
+        self._holders[name] = self._holders.get(name, 0) | self.groups.members[group]
+
+    def _choose(self, group: int, wish: str) -> None:
+        for candidate in _variants(wish):
+            taken = candidate != wish and candidate in self._holders
+            if self._free_for(candidate, group) and not taken:
+                self._give(group, candidate)
+                return
+        raise AssertionError(f"no name is free for {wish}")
+
+    def _invent(self, group: int) -> None:
+        first = next(iter(self.program.members(self.groups.members[group])))
+        wish = self._hints.get(group) or self.describe(first)
+        if wish in dir(builtins) or not wish.isidentifier() or keyword.iskeyword(wish):
+            wish = f"{wish}_value" if wish.isidentifier() else "value"
+        for candidate in _variants(wish, "_next"):
+            if candidate not in self._users and self._free_for(candidate, group):
+                self._give(group, candidate)
+                return
+
+    # what a value is
+
+    def word(self, atom: Atom) -> str | None:
+        """What to call an operand inside a longer name."""
+        if not isinstance(atom, Var):
+            return None
+        known = self.given.get(self.groups.of(atom)) or atom.name
+        if known:
+            return known
+        made = self.program.definition.get(atom)
+        return self._operand_word(made) if isinstance(made, Apply) else None
+
+    def _operand_word(self, s: Apply) -> str | None:
+        for atom in s.args:
+            found = self.word(atom)
+            if found:
+                return found
+        return None
+
+    def describe(self, var: Var) -> str:
+        """A name from the operation that makes a value."""
+        made = self.program.definition.get(var)
+        if not isinstance(made, Apply):
+            return "chosen" if isinstance(made, core.If) else "carried"
+        name = _describe(made, self._operand_word(made), self.word)
+        if len(name) > _LONGEST:
+            operand = self._operand_word(made) or "value"
+            name = f"{operand}_part" if len(operand) < _LONGEST else "part"
+        return name
+
+
+def _describe(s: Apply, operand: str | None, word: Callable[[Atom], str | None]) -> str:
+    kind = s.primitive.name
+    if operand is None:
+        return kind.split(".")[-1] if kind.startswith("np.") else "value"
+    if kind == "np.power" and not isinstance(s.args[1], Var) and s.args[1] == 2:
+        return f"{operand}_squared"
+    if kind in _BINARY:
+        left, right = word(s.args[0]), word(s.args[1])
+        if left and right:
+            return f"{left}_{_BINARY[kind]}_{right}" if left != right else f"{left}_squared"
+        return {"np.add": f"{operand}_shifted", "np.subtract": f"{operand}_shifted"}.get(
+            kind, f"{operand}_scaled"
+        )
+    if kind in _COMPARISONS:
+        right = word(s.args[1])
+        return f"{operand}_{_COMPARISONS[kind]}" + (f"_{right}" if right and right != operand else "")
+    if kind in _SUFFIXED:
+        return f"{operand}_{_SUFFIXED[kind]}"
+    if kind == "size of axis":
+        return f"{operand}_{_AXES.get(s.params['axis'], 'length')}"
+    if kind == "getitem":
+        return f"{operand}_{_index_word(s, word)}"
+    if kind == "np.negative":
+        return f"minus_{operand}"
+    stem = kind.split(".")[-1]
+    return f"{stem}_{operand}" if stem.isidentifier() else f"{operand}_value"
+
+
+def _index_word(s: Apply, word: Callable[[Atom], str | None]) -> str:
+    parts = []
+    for item in s.params["index"]:
+        found: Any = None
+        if isinstance(item, Slot):
+            found = word(s.args[1 + item.position])
+        elif isinstance(item, int):
+            found = {0: "first", -1: "last", 1: "second", 2: "third"}.get(item)
+        if not found:
+            return "part"
+        parts.append(found)
+    if not parts:
+        return "part"
+    return ("" if all(len(p) == 1 for p in parts) else "_").join(parts)
+
+
+def _variants(wish: str, first: str = "_new") -> Iterator[str]:
+    yield wish
+    yield f"{wish}{first}"
+    for letter in _LETTERS:
+        yield f"{wish}_{letter}"
+    for letter in _LETTERS:
+        for second in _LETTERS:
+            yield f"{wish}_{letter}{second}"

@@ -1,0 +1,125 @@
+"""Core as NumPy source: the last stage, and the one whose work is read.
+
+``emit_function`` gives the text of one ``def``, ``emit_module`` a file with its docstring and imports.
+The stages: copies for in-place stores (``storage``), versions joined into variables (``groups``),
+values folded into their uses (``folding``), names, statements (``statements``), text (``layout``).
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Sequence
+from typing import Any
+
+import gast
+
+from calque.transpiler import core
+from calque.transpiler.core import If, Var
+from calque.transpiler.emit.expressions import Expressions
+from calque.transpiler.emit.folding import Folding, is_choice
+from calque.transpiler.emit.groups import Groups
+from calque.transpiler.emit.layout import Notes, to_text
+from calque.transpiler.emit.liveness import Liveness
+from calque.transpiler.emit.memory import Memory
+from calque.transpiler.emit.names import Names
+from calque.transpiler.emit.program import Program, prepare
+from calque.transpiler.emit.signature import argument_names, arguments, leaf_paths, name_parameters
+from calque.transpiler.emit.spelling import name, target
+from calque.transpiler.emit.statements import Statements
+from calque.transpiler.emit.storage import place_copies
+
+_ROUNDS = 12
+_FEW_READS = 2
+
+
+def emit_function(
+    function: core.Function, *, comments: bool = True, phases: dict[int, str] | None = None
+) -> str:
+    """The ``def`` of a function; ``phases`` maps ``id(statement)`` to "forward" or "reverse"."""
+    name_parameters(function)
+    program = prepare(function, phases or {})
+    memory = place_copies(program)
+    paths = leaf_paths(function)
+    local = _bound_leaves(program, paths)
+    spelled = {var: path for var, path in paths.items() if var not in local}
+    bound: frozenset[Var] = frozenset()
+    for remaining in reversed(range(_ROUNDS)):
+        writer = _writer(program, memory, spelled, bound, comments)
+        text = _definition(function, writer, [(var, paths[var][0]) for var in local])
+        split = frozenset(writer.too_long)
+        if not split or not remaining:
+            break
+        bound |= split
+    return writer.notes.restore(text) + "\n"
+
+
+def _bound_leaves(program: Program, paths: dict[Var, Any]) -> list[Var]:
+    """The leaves of structured arguments that are read often enough to get a name."""
+    uses = program.uses()
+    chosen = [var for var in program.function.params if var in paths and uses[var] > _FEW_READS]
+    for var in chosen:
+        var.name = paths[var][1]
+    return chosen
+
+
+def _writer(
+    program: Program,
+    memory: Memory,
+    paths: dict[Var, Any],
+    bound: frozenset[Var],
+    comments: bool,
+) -> Statements:
+    choices = {id(s) for s in core.walk(program.body) if is_choice(s, bound)}
+    groups = Groups(program, Liveness(program), choices, set(paths))
+    folding = Folding(program, memory, groups, bound, choices)
+    live = Liveness(program, folding.reads, folding.skip)
+    function = program.function
+    reserved = [*argument_names(function), *function.imports, *_builtins_used(program)]
+    plain = [p.name for p in function.params if p not in paths]
+    kept = [r for r in reserved if r not in plain]
+    names = Names(program, groups, live, folding.skip, set(paths), kept)
+    expressions = Expressions(program, folding, names, paths)
+    return Statements(program, groups, expressions, choices, Notes(), comments)
+
+
+def _builtins_used(program: Program) -> list[str]:
+    """Names that a user may have given to a variable and that the text calls as built in."""
+    return [n for n in dir(builtins) if n in ("range", "float", "int", "bool", "complex", "abs", "type")]
+
+
+def _definition(function: core.Function, writer: Statements, local: list[tuple[Var, Any]]) -> str:
+    top = [
+        gast.Assign([target(name(writer.expressions.names(var)))], path, None) for var, path in local
+    ]
+    body = top + writer.function_body()
+    tree = gast.FunctionDef(function.name, arguments(function), body, [], None, None, [])
+    return to_text(tree)
+
+
+def emit_module(
+    function: core.Function,
+    *,
+    title: str,
+    provenance: Sequence[str] = (),
+    comments: bool = True,
+    phases: dict[int, str] | None = None,
+) -> str:
+    """A file: docstring, imports, and the function."""
+    text = emit_function(function, comments=comments, phases=phases)
+    header = "\n".join([title, "", *provenance]).rstrip() if provenance else title
+    quoted = header.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
+    docstring = f'"""{quoted}\n"""' if provenance else f'"""{quoted}"""'
+    lines = imports(function, text)
+    return "\n".join([docstring, *lines, "", "", text] if lines else [docstring, "", "", text])
+
+
+def imports(function: core.Function, text: str) -> list[str]:
+    """The import lines that a function's text needs."""
+    used = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
+    lines = ["import math"] if "math" in used else []
+    if "np" in used:
+        lines.append("import numpy as np")
+    own = sorted((module, n) for n, module in function.imports.items() if n in used)
+    lines += [f"import {n}" if n == module else f"from {module} import {n}" for module, n in own]
+    return lines

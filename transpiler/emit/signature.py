@@ -1,0 +1,110 @@
+"""Arguments and results: access paths of pytree leaves, the ``def`` line, and what is returned."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import gast
+
+from calque.transpiler.core import Function, Parameter, Slot, Var
+from calque.transpiler.emit.spelling import attribute, call, fill_expression, literal, name
+
+
+def _children(tree: Any) -> list[tuple[Any, Any]]:
+    """The parts of a pytree node, each with its key: an index, a dict key or an attribute's name."""
+    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
+        return [(_Field(f), getattr(tree, f)) for f in tree._fields]
+    if isinstance(tree, (tuple, list)):
+        return list(enumerate(tree))
+    if isinstance(tree, dict):
+        return list(tree.items())
+    if dataclasses.is_dataclass(tree) and not isinstance(tree, type):
+        return [(_Field(f.name), getattr(tree, f.name)) for f in dataclasses.fields(tree)]
+    return []
+
+
+class _Field(str):
+    """An attribute's name, as the key of a part."""
+
+
+def _step(tree: gast.AST, key: Any) -> gast.AST:
+    if isinstance(key, _Field):
+        return attribute(tree, str(key))
+    return gast.Subscript(tree, literal(key), gast.Load())
+
+
+def _walk(tree: Any, path: gast.AST, word: str) -> Iterator[tuple[Any, gast.AST, str]]:
+    """Every node of a pytree with its access path and a word for it."""
+    yield tree, path, word
+    for key, part in _children(tree):
+        text = str(key) if isinstance(key, str) and str(key).isidentifier() else word
+        yield from _walk(part, _step(path, key), text)
+
+
+def leaf_paths(function: Function) -> dict[Var, tuple[gast.AST, str]]:
+    """The leaves that are not arguments of their own, with their access path and a short name."""
+    found: dict[Var, tuple[gast.AST, str]] = {}
+    for parameter in function.signature:
+        for node, path, word in _walk(parameter.tree, name(parameter.name), parameter.name):
+            if isinstance(node, Var) and node is not parameter.tree:
+                found[node] = (path, word)
+    return found
+
+
+def name_parameters(function: Function) -> None:
+    """Give parameters that are arrays the argument's name."""
+    for parameter in function.signature:
+        if isinstance(parameter.tree, Var):
+            parameter.tree.name = parameter.name
+
+
+def argument_names(function: Function) -> list[str]:
+    """The names in the ``def`` line."""
+    return [p.name for p in function.signature] or [p.name or "x" for p in function.params]
+
+
+def arguments(function: Function) -> Any:
+    """The arguments of the ``def`` line."""
+    signature = function.signature or [Parameter(p.name or "x", p) for p in function.params]
+    parts: list[str] = []
+    starred = False
+    for p in signature:
+        if p.keyword_only and not starred and p.variadic != "**":
+            parts.append("*")
+            starred = True
+        starred = starred or p.variadic == "*"
+        parts.append(p.variadic + p.name + ("" if p.default is None else f"={p.default}"))
+    return fill_expression(f"lambda {', '.join(parts)}: 0", []).args
+
+
+def result_tree(tree: Any, function: Function, value: Callable[[int], gast.AST]) -> gast.AST:
+    """The display of a result: tuples, lists, dicts, and instances of the user's classes."""
+    if isinstance(tree, Slot):
+        return value(tree.position)
+
+    def inner(item: Any) -> gast.AST:
+        return result_tree(item, function, value)
+
+    if isinstance(tree, list):
+        return gast.List([inner(i) for i in tree], gast.Load())
+    if isinstance(tree, dict):
+        return gast.Dict([literal(k) for k in tree], [inner(v) for v in tree.values()])
+    children = _children(tree)
+    if isinstance(tree, tuple) and not hasattr(tree, "_fields"):
+        return gast.Tuple([inner(i) for i in tree], gast.Load())
+    if children or hasattr(tree, "_fields") or dataclasses.is_dataclass(tree):
+        made = call(_class_of(type(tree), function))
+        made.keywords = [gast.keyword(str(key), inner(part)) for key, part in children]
+        return made
+    return literal(tree)
+
+
+def _class_of(kind: type, function: Function) -> gast.AST:
+    for parameter in function.signature:
+        for node, path, _ in _walk(parameter.tree, name(parameter.name), parameter.name):
+            if type(node) is kind:
+                return call(name("type"), path)
+    function.imports.setdefault(kind.__name__, kind.__module__)
+    return name(kind.__name__)

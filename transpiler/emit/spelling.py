@@ -1,0 +1,165 @@
+"""Templates, numbers and indices as syntax trees.
+
+A primitive's spelling is text with slots, ``{0} @ {1}``. It is parsed once and filled with trees, so
+that precedence is nobody's business but the printer's::
+
+    fill("{0} ** {1}", [name("x"), literal(2)])  ->  the tree of  x ** 2
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import gast
+import numpy as np
+
+from calque.transpiler.core import Atom, Var
+from calque.transpiler.types import ArrayType, promote, type_of_constant
+
+_SLOT = re.compile(r"\{(\d+)\}")
+_PLACE = re.compile(r"place_(\d+)_$")
+_KNOWN_FLOATS = {np.pi: "pi", np.e: "e", np.inf: "inf"}
+
+
+def name(identifier: str) -> gast.Name:
+    """A name that is read."""
+    return gast.Name(identifier, gast.Load(), None, None)
+
+
+def constant(value: Any) -> gast.Constant:
+    """A constant as it is."""
+    return gast.Constant(value, None)
+
+
+def attribute(value: gast.AST, field: str) -> gast.Attribute:
+    """``value.field``."""
+    return gast.Attribute(value, field, gast.Load())
+
+
+def call(function: gast.AST, *args: gast.AST) -> gast.Call:
+    """``function(*args)``."""
+    return gast.Call(function, list(args), [])
+
+
+@lru_cache(maxsize=4096)
+def parsed(text: str) -> gast.AST:
+    """The one statement of a text; its slots are names that ``filled`` replaces."""
+    return gast.parse(_SLOT.sub(r"place_\1_", text)).body[0]
+
+
+def copied(tree: Any, replace: Callable[[gast.Name], gast.AST]) -> Any:
+    """A copy of a tree with its names replaced."""
+    if isinstance(tree, gast.Name):
+        return replace(tree)
+    if isinstance(tree, list):
+        return [copied(item, replace) for item in tree]
+    if not isinstance(tree, gast.AST):
+        return tree
+    return type(tree)(*[copied(getattr(tree, field, None), replace) for field in tree._fields])
+
+
+def fill(text: str, trees: Sequence[gast.AST]) -> Any:
+    """The statement of a template, with trees in its slots."""
+
+    def replace(found: gast.Name) -> gast.AST:
+        place = _PLACE.match(found.id)
+        if place:
+            return trees[int(place.group(1))]
+        if found.id in ("nan", "inf"):
+            return attribute(name("np"), found.id)
+        return gast.Name(found.id, found.ctx, None, None)
+
+    return copied(parsed(text), replace)
+
+
+def fill_expression(text: str, trees: Sequence[gast.AST]) -> Any:
+    """The same for a template that is an expression."""
+    return fill(text, trees).value
+
+
+def template(primitive: Any, args: Sequence[Atom], params: dict[str, Any]) -> str:
+    """A primitive's text for these arguments."""
+    spelling = primitive.spelling
+    return spelling if isinstance(spelling, str) else spelling(args, params)
+
+
+def target(tree: Any) -> Any:
+    """The same tree as something that is assigned to."""
+    if isinstance(tree, gast.Name):
+        return gast.Name(tree.id, gast.Store(), None, None)
+    if isinstance(tree, gast.Subscript):
+        return gast.Subscript(tree.value, tree.slice, gast.Store())
+    return tree
+
+
+def _float(value: float) -> gast.AST:
+    if value != value:
+        return attribute(name("np"), "nan")
+    known = _KNOWN_FLOATS.get(abs(value))
+    tree: gast.AST = attribute(name("np"), known) if known else constant(abs(value))
+    return _negated(tree) if np.signbit(value) else tree
+
+
+def _negated(tree: gast.AST) -> gast.AST:
+    return gast.UnaryOp(gast.USub(), tree)
+
+
+def _complex(value: complex) -> gast.AST:
+    finite = np.isfinite(value.real) and np.isfinite(value.imag)
+    if not finite or np.signbit(value.real) or (value.real == 0.0 and np.signbit(value.imag)):
+        return call(name("complex"), _float(value.real), _float(value.imag))
+    imaginary: gast.AST = constant(complex(0.0, abs(value.imag)))
+    if value.real == 0.0:
+        return imaginary
+    sign = gast.Sub() if np.signbit(value.imag) else gast.Add()
+    return gast.BinOp(constant(value.real), sign, imaginary)
+
+
+def plain(value: Any) -> gast.AST:
+    """A Python number, or None, or a text."""
+    if isinstance(value, bool) or value is None or isinstance(value, (str, bytes)):
+        return constant(value)
+    if isinstance(value, int):
+        return constant(value) if value >= 0 else _negated(constant(-value))
+    if isinstance(value, float):
+        return _float(value)
+    if isinstance(value, complex):
+        return _complex(value)
+    return parsed(repr(value)).value
+
+
+def dtype_name(dtype: np.dtype) -> str:
+    """``float32``, ``bool_``."""
+    return "bool_" if dtype == np.dtype(bool) else dtype.name
+
+
+def literal(value: Any, others: Sequence[Atom] = ()) -> gast.AST:
+    """A known value among the other operands of its operation.
+
+    A NumPy scalar is written plainly where NumPy's promotion does not tell the difference.
+    """
+    if isinstance(value, np.ndarray):
+        tree = fill_expression(f"np.array({value.tolist()!r})", [])
+        if np.array(value.tolist()).dtype != value.dtype:
+            kind = attribute(name("np"), dtype_name(value.dtype))
+            tree.keywords.append(gast.keyword("dtype", kind))
+        return tree
+    if not isinstance(value, np.generic):
+        return plain(value)
+    number = value.item()
+    types = [o.type if isinstance(o, Var) else type_of_constant(o) for o in others]
+    if _same_promotion(ArrayType(value.dtype), type_of_constant(number), types):
+        return plain(number)
+    return call(attribute(name("np"), dtype_name(value.dtype)), plain(number))
+
+
+def _same_promotion(strong: ArrayType, weak: ArrayType, others: Sequence[ArrayType]) -> bool:
+    if not any(not t.weak for t in others):
+        return strong.dtype == weak.dtype
+    try:
+        return promote([strong, *others])[0] == promote([weak, *others])[0]
+    except (OverflowError, TypeError):
+        return False

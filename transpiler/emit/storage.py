@@ -1,0 +1,142 @@
+"""Writes the copies that in-place stores need into the program."""
+
+from __future__ import annotations
+
+from calque.transpiler import core
+from calque.transpiler.core import Apply, Atom, For, Statement, Var, While
+from calque.transpiler.emit.liveness import Liveness
+from calque.transpiler.emit.memory import Memory, Site, settle, sites_of
+from calque.transpiler.emit.program import Program, is_store
+from calque.transpiler.emit.views import write_backs
+from calque.transpiler.primitives.base import PRIMITIVES
+
+
+def place_copies(program: Program) -> Memory:
+    """Make every store safe to print in place; parameters to be written get their final value."""
+    memory = _settle(program)
+    for position, result in sorted(program.function.written.items()):
+        param, value = program.function.params[position], program.body.results[result]
+        if isinstance(value, Var) and not _same_array(program, value, param, set()):
+            out = Var(param.type, param.name)
+            update = PRIMITIVES["update"]
+            store = Apply((out,), update, (param, value), {"index": (Ellipsis,)})
+            program.body.statements.append(store)
+            program.body.results[result] = out
+            program.renumber()
+            memory = _settle(program)
+    return memory
+
+
+def _settle(program: Program) -> Memory:
+    """Write copies until no store asks for another one."""
+    while True:
+        memory = settle(program, Liveness(program), write_backs(program))
+        removed = _remove_copies(program, memory)
+        wanted = [(site, s) for site, s in sites_of(memory) if site.kind != "copy"]
+        if not removed and not wanted:
+            return memory
+        for site, s in wanted:
+            _write(program, memory, site, s)
+        _forward(program, removed)
+        program.renumber()
+
+
+def _remove_copies(program: Program, memory: Memory) -> dict[Var, Atom]:
+    removed: dict[Var, Atom] = {}
+    for n, s in enumerate(list(core.walk(program.body))):
+        if isinstance(s, Apply) and s.primitive.name == "copy":
+            if Site("copy", n) not in memory.copies:
+                removed[s.out] = s.args[0]
+    return removed
+
+
+def _forward(program: Program, removed: dict[Var, Atom]) -> None:
+    """Read the source wherever a copy that is not needed was read."""
+    for out, source in removed.items():
+        made = program.definition[out]
+        program.block_of[id(made)].statements.remove(made)
+        while isinstance(source, Var) and source in removed:
+            source = removed[source]
+        removed[out] = source
+        if isinstance(source, Var) and source.name is None:
+            source.name = out.name
+    core.substitute(program.body, removed)
+
+
+def _write(program: Program, memory: Memory, site: Site, s: Statement) -> None:
+    if isinstance(s, (For, While)):
+        _write_carried(program, memory, site, s)
+        return
+    assert isinstance(s, Apply)
+    statements = program.block_of[id(s)].statements
+    if site.kind == "view":
+        bare = Var(s.out.type, None, s.origin)
+        copy = _copy(program, s.out, bare, s)
+        s.outs = (bare,)
+        statements.insert(statements.index(s) + 1, copy)
+        return
+    base = s.args[0]
+    named = s.out.name if is_store(s) else base.name if isinstance(base, Var) else None
+    held = Var(s.out.type if is_store(s) else base.type, named or getattr(base, "name", None), s.origin)
+    copy = _copy(program, held, base, s)
+    _note_argument(program, memory, base, copy)
+    statements.insert(statements.index(s), copy)
+    s.args = (held, *s.args[1:])
+    if site.kind == "base":
+        final = memory.takes[id(s)].final
+        final.args = (held, *final.args[1:])
+
+
+def _write_carried(program: Program, memory: Memory, site: Site, s: For | While) -> None:
+    phi = s.phis[site.place]
+    held = Var(phi.type, phi.name, s.origin)
+    if site.kind == "init":
+        source = s.inits[site.place]
+        copy = _copy(program, held, source, s)
+        _note_argument(program, memory, source, copy)
+        statements = program.block_of[id(s)].statements
+        statements.insert(statements.index(s), copy)
+        s.inits = (*s.inits[: site.place], held, *s.inits[site.place + 1 :])
+    else:
+        s.body.statements.append(_copy(program, held, s.body.results[site.place], s))
+        s.body.results[site.place] = held
+
+
+def _copy(program: Program, out: Var, source: Atom, s: Statement) -> Apply:
+    made = Apply((out,), PRIMITIVES["copy"], (source,), {}, s.origin)
+    if id(s) in program.phases:
+        program.phases[id(made)] = program.phases[id(s)]
+    return made
+
+
+def _note_argument(program: Program, memory: Memory, source: Atom, copy: Apply) -> None:
+    if source in program.function.params and memory.at(source) & memory.unwritable:
+        program.kept_arguments.add(id(copy))
+
+
+def _same_array(program: Program, value: Atom, param: Var, seen: set[Var]) -> bool:
+    """Whether a value is a version of a parameter that was stored into in place."""
+    if value is param or (isinstance(value, Var) and value in seen):
+        return True
+    if not isinstance(value, Var):
+        return False
+    seen.add(value)
+    made = program.definition.get(value) or _binder(program, value)
+    sources: list[Atom] = []
+    match made:
+        case Apply() if is_store(made):
+            sources = [made.args[0]]
+        case core.If():
+            k = made.outs.index(value)
+            sources = [made.then.results[k], made.orelse.results[k]]
+        case For() | While():
+            k = (made.outs if value in made.outs else made.phis).index(value)
+            sources = [made.inits[k], made.body.results[k]]
+    return bool(sources) and all(_same_array(program, a, param, seen) for a in sources)
+
+
+def _binder(program: Program, phi: Var) -> Statement | None:
+    for s in core.walk(program.body):
+        if phi in core.bound_vars(s):
+            return s
+    return None

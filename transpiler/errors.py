@@ -1,0 +1,131 @@
+"""Every error calque raises, each showing the user's file, line and text with a caret.
+
+The base class renders::
+
+    examples/bad.py, line 4, in noisy
+        x = x + np.random.randn(3)
+                ^^^^^^^^^^^^^^^^^^
+    np.random.randn draws from a hidden global state.
+    Instead: draw the numbers outside and pass them in.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a statement or expression stands in the user's source (1-based lines, 0-based columns)."""
+
+    file: str
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    text: str  # the first source line of the span, as it stands
+    function: str
+    statement: str = ""  # the whole statement of the transformed function, dedented
+    statement_line: int = 0  # where that statement stands: with ``statement``, what groups code
+
+    def caret(self) -> str:
+        """The source line with carets under the span.
+
+        >>> Origin("f.py", 3, 4, 3, 7, "y = foo(x)", "f").caret()
+        'y = foo(x)\\n    ^^^'
+        """
+        end = self.end_column if self.end_line == self.line else len(self.text)
+        indent = len(self.text) - len(self.text.lstrip())
+        width = max(1, end - self.column)
+        return self.text[indent:] + "\n" + " " * (self.column - indent) + "^" * width
+
+
+class CalqueError(Exception):
+    """The base of all errors of calque: what is wrong, where, and what to write instead."""
+
+    def __init__(self, message: str, origin: Origin | None = None, hint: str | None = None):
+        super().__init__(message)
+        self.message = message
+        self.origin = origin
+        self.hint = hint
+
+    def __str__(self) -> str:
+        lines = []
+        if self.origin is not None:
+            o = self.origin
+            lines.append(f"{o.file}, line {o.line}, in {o.function}")
+            lines += ["    " + line for line in o.caret().split("\n")]
+        lines.append(self.message)
+        if self.hint:
+            lines.append(f"Instead: {self.hint}")
+        return "\n".join(lines)
+
+    def __reduce__(self):
+        return type(self), (self.message, self.origin, self.hint)
+
+
+class UnsupportedSyntax(CalqueError):
+    """A construct of Python that calque does not translate."""
+
+
+class UnsupportedFunction(CalqueError):
+    """A call of a function that has neither a rule nor readable Python source."""
+
+
+class ImpureFunction(CalqueError):
+    """Hidden state: global random numbers, I/O, writes to globals or to captured objects."""
+
+
+class BranchMismatch(CalqueError):
+    """The two arms of a run-time branch, or two rounds of a loop, give values that do not fit together."""
+
+
+class AliasUndecided(CalqueError):
+    """A store into an array of which another name may, or may not, be a view."""
+
+
+class NeedsKnownValue(CalqueError):
+    """A value that must be known before the code is generated depends on run-time data."""
+
+
+class UndefinedVariable(CalqueError, NameError):
+    """A name is read that no path, or not every path, to here has assigned."""
+
+
+class NotDifferentiable(CalqueError, TypeError):
+    """grad of what has no gradient: integer inputs, outputs that are no real scalar, a missing rule."""
+
+
+class ShapeError(CalqueError, ValueError):
+    """Shapes that do not fit together, or an axis out of range."""
+
+
+class DtypeError(CalqueError, TypeError):
+    """A dtype on which an operation is not defined."""
+
+
+class SpecError(CalqueError, ValueError):
+    """A type specification such as ``f8[n,3]`` that cannot be read, or is missing."""
+
+
+class SourceNotFound(CalqueError, OSError):
+    """The source text of a function cannot be read."""
+
+
+class CoreError(CalqueError):
+    """An intermediate program that breaks a rule of Core: a defect of calque itself."""
+
+
+class SpecializationNeeded(Exception):
+    """Internal: interpretation needs the value of an argument or a dimension; the pipeline starts again.
+
+    ``leaves`` are indices of flattened arguments whose value, ``symbols`` names of dimensions
+    whose size, must become part of the signature.
+    """
+
+    def __init__(self, leaves: frozenset[int], symbols: frozenset[str], origin: Origin | None, why: str):
+        super().__init__(why)
+        self.leaves = leaves
+        self.symbols = symbols
+        self.origin = origin
+        self.why = why

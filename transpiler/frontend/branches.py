@@ -1,0 +1,392 @@
+"""Branches on run-time values: both arms are interpreted, and what they left behind is joined.
+
+An arm that may leave the enclosing loop or function (``return``, ``break``, ``continue``) is
+interpreted together with everything that follows, up to that boundary; so an early return needs no
+rewriting, and costs nothing where its condition is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import gast
+
+from calque.transpiler import core
+from calque.transpiler.builder import Array, atom, type_of
+from calque.transpiler.core import Block, Var
+from calque.transpiler.errors import BranchMismatch
+from calque.transpiler.frontend.expressions import Expressions
+from calque.transpiler.frontend.heap import MISSING, RecordedList, Snapshot, set_location, shown_name
+from calque.transpiler.frontend.interpreter import Completion, Mismatch
+from calque.transpiler.frontend.joining import (
+    DEAD,
+    Clash,
+    Leaf,
+    abstract,
+    coerce,
+    fresh_leaf,
+    instantiate,
+    is_number,
+    leaf_values,
+    widen,
+)
+from calque.transpiler.types import ArrayType
+
+
+class GrowingList(Exception):
+    """A list was appended to in one arm of a run-time branch only: the loop around must record it."""
+
+    def __init__(self, values: RecordedList, element: Any):
+        super().__init__("a list grows under a condition")
+        self.values = values
+        self.element = element
+
+
+@dataclass(eq=False)
+class Outcome:
+    """One arm, interpreted."""
+
+    block: Block
+    value: Any
+    after: Snapshot
+    dead: bool
+
+
+@dataclass(eq=False)
+class LoopFlags:
+    """The hidden locals that say how a loop was left."""
+
+    broken: str
+    returned: str
+    value: str
+
+
+class Branches(Expressions):
+    """If statements and conditional expressions."""
+
+    def roots(self) -> list[Any]:
+        """Everything the program can reach now."""
+        return [call.frame for call in self.calls] + self.holding
+
+    @property
+    def holding(self) -> list[Any]:
+        """Values that only the interpreter holds, such as a loop's iterable."""
+        return self.__dict__.setdefault("_holding", [])
+
+    def fork(self, test: Array, then: Callable[[], Any], orelse: Callable[[], Any], node: Any) -> Any:
+        """Interpret both arms on the same state; returns their joined values and joins the state."""
+        base = Snapshot(self.roots(), self.owned)
+        outcomes = []
+        for arm in (then, orelse):
+            with self.builder.block() as block:
+                value = arm()
+            dead = isinstance(value, Completion) and value.kind == "raise"
+            after = Snapshot([*self.roots(), value], self.owned)
+            outcomes.append(Outcome(block, value, after, dead))
+            base.restore()
+        if all(o.dead for o in outcomes):
+            self._emit_if(test, outcomes, [], [], node)
+            return Completion("raise")
+        return Join(self, base, outcomes, node).run(test)
+
+    def _emit_if(
+        self, test: Array, outcomes: list[Outcome], outs: list[Var], results: list[Any], node: Any
+    ) -> None:
+        then, orelse = (o.block for o in outcomes)
+        statement = core.If(tuple(outs), atom(test), then, orelse, self.builder.origin)
+        self.builder.emit(statement)
+
+    def choose(self, test: Array, then: Callable[[], Any], orelse: Callable[[], Any], node: Any) -> Any:
+        """``then() if test else orelse()`` on a run-time test."""
+        result = self.fork(test, then, orelse, node)
+        return self.checked(result, "the value of this expression", node)
+
+    def exec_If(self, node: Any) -> Completion | None:
+        """An if statement."""
+        test = self.truth(self.evaluate(node.test), node.test)
+        if not isinstance(test, Array):
+            return self.exec_block(node.body if test else node.orelse)
+        with self.at(node):
+            if escapes(node.body) or escapes(node.orelse):
+                return self.escaping(
+                    test, lambda: self.exec_block(node.body), lambda: self.exec_block(node.orelse), node
+                )
+            result = self.fork(
+                test, lambda: self.exec_block(node.body), lambda: self.exec_block(node.orelse), node
+            )
+        return result if isinstance(result, Completion) else None
+
+    def escaping(
+        self,
+        test: Array,
+        then: Callable[[], Completion | None],
+        orelse: Callable[[], Completion | None],
+        node: Any,
+    ) -> Completion | None:
+        """A branch of which an arm may leave: each arm runs on to the boundary."""
+        call = self.call
+        pending, flags = list(call.pending), self.flags_of_loop()
+
+        def to_boundary(arm: Callable[[], Completion | None]) -> Completion:
+            call.pending = list(pending)
+            completion = arm()
+            while completion is None and call.pending:
+                completion = self.exec_block(call.pending.pop())
+            return self._at_boundary(completion, flags)
+
+        result = self.fork(test, lambda: to_boundary(then), lambda: to_boundary(orelse), node)
+        call.pending = pending
+        if isinstance(result, Completion):
+            return result
+        assert isinstance(result, Mismatch)
+        raise BranchMismatch(
+            f"The results do not fit together: {result.message}.",
+            self.origin(node),
+            "return values of one structure and type on every path",
+        )
+
+    def _at_boundary(self, completion: Completion | None, flags: LoopFlags | None) -> Completion:
+        if completion is not None and completion.kind == "raise":
+            return completion
+        if flags is None:
+            if completion is None or completion.kind == "end":
+                return Completion("return", None)
+            return completion
+        names = self.call.frame.locals
+        if completion is not None and completion.kind == "break":
+            names[flags.broken] = True
+        elif completion is not None and completion.kind == "return":
+            names[flags.returned] = True
+            names[flags.value] = completion.value
+        return Completion("end")
+
+    def flags_of_loop(self) -> LoopFlags | None:
+        """The innermost loop of this call, None directly in the function."""
+        return self.call.flags
+
+    def exec_block(self, statements: list[Any]) -> Completion | None:
+        """Statements in order (see statements)."""
+        raise NotImplementedError
+
+
+class Join:
+    """Joins two outcomes of a branch, location by location."""
+
+    def __init__(self, machine: Branches, base: Snapshot, outcomes: list[Outcome], node: Any):
+        self.machine = machine
+        self.base = base
+        self.outcomes = outcomes
+        self.node = node
+        self.outs: list[Var] = []
+        self.leaves: list[tuple[Any, Any]] = []
+        self.memo: dict[tuple[int, int], Any] = {}
+        self.kept: list[Any] = []  # keeps ids in the memo alive
+        self.name: str | None = None
+
+    def run(self, test: Array) -> Any:
+        """The joined value of the arms; afterwards the state is the joined state."""
+        machine, (one, two) = self.machine, self.outcomes
+        writes = self._changed_locations() + self._changed_cells()
+        completion = self._join_values(one, two)
+        for which, outcome in enumerate(self.outcomes):
+            outcome.after.restore()
+            builder = machine.builder
+            builder.blocks.append(outcome.block)
+            builder._sizes.append({})
+            for out, pair in zip(self.outs, self.leaves, strict=True):
+                value = DEAD if outcome.dead else pair[which]
+                outcome.block.results.append(coerce(value, out.type))
+            builder.blocks.pop()
+            builder._sizes.pop()
+        self.base.restore()
+        machine._emit_if(test, self.outcomes, self.outs, [], self.node)
+        for write in writes:
+            write()
+        return completion
+
+    def _join_values(self, one: Outcome, two: Outcome) -> Any:
+        if isinstance(one.value, Completion) or isinstance(two.value, Completion):
+            live = two if one.dead else one
+            if one.dead or two.dead:
+                if not isinstance(live.value, Completion):
+                    return live.value
+                return Completion(live.value.kind, self.join(*self._pair(live, live.value.value)))
+            if one.value is None or two.value is None:
+                return one.value or two.value
+            value = self.join(one.value.value, two.value.value)
+            if isinstance(value, Mismatch):
+                return value
+            return Completion(one.value.kind, value)
+        return self.join(one.value, two.value)
+
+    def _pair(self, live: Outcome, value: Any) -> tuple[Any, Any]:
+        return (DEAD, value) if live is self.outcomes[1] else (value, DEAD)
+
+    def _changed_locations(self) -> list[Callable[[], None]]:
+        writes: list[Callable[[], None]] = []
+        one, two = self.outcomes
+        for key, (container, _) in self.base.contents.items():
+            if isinstance(container, Array):
+                continue
+            before = self.base.locations(key)
+            first = before if one.dead else one.after.locations(key)
+            second = before if two.dead else two.after.locations(key)
+            if isinstance(container, set) and not self._same_sets(key):
+                raise BranchMismatch("A set differs between two paths.", self.machine.origin(self.node))
+            if isinstance(container, RecordedList):
+                self._check_lengths(container, first, second, one.dead or two.dead)
+                writes += self._rows(container, key)
+            for place in {**first, **second, **before}:
+                a, b = first.get(place, MISSING), second.get(place, MISSING)
+                if one.dead:
+                    a = b if b is before.get(place, MISSING) else DEAD
+                if two.dead:
+                    b = a if a is before.get(place, MISSING) else DEAD
+                if a is b and a is before.get(place, MISSING):
+                    continue
+                self.name = place if isinstance(place, str) else None
+                value = self.join(a, b)
+                writes.append(lambda c=container, p=place, v=value: _write(c, p, v))
+        self.name = None
+        return writes
+
+    def _same_sets(self, key: int) -> bool:
+        states = [o.after.contents[key][1] for o in self.outcomes if not o.dead]
+        return all(s == states[0] for s in states)
+
+    def _check_lengths(self, values: RecordedList, first: Any, second: Any, dead: bool) -> None:
+        if len(first) != len(second) and not dead:
+            longer = max((first, second), key=len)
+            raise GrowingList(values, longer[len(longer) - 1])
+
+    def _rows(self, values: RecordedList, key: int) -> list[Callable[[], None]]:
+        """A list that grows in a loop around: its count is a location too."""
+        states = [o.after.contents[key][1][1] for o in self.outcomes]
+        rows = self.base.contents[key][1][1]
+        if rows is None and any(s is not None for s in states):
+            raise BranchMismatch(
+                "A list grows in a loop on one path only.", self.machine.origin(self.node)
+            )
+        return []
+
+    def _changed_cells(self) -> list[Callable[[], None]]:
+        writes: list[Callable[[], None]] = []
+        one, two = self.outcomes
+        for key, (cell, state) in self.base.contents.items():
+            if not isinstance(cell, Array):
+                continue
+            states = [state if o.dead else o.after.contents.get(key, (cell, state))[1] for o in (one, two)]
+            poison = next((s[5] for s in states if s[5] is not None), None)
+            partners = [p for s in states for p in s[4]]
+            writes.append(lambda c=cell, p=poison, q=partners: _mark(c, p, q))
+            if state[1] is not None or all(s[0] is state[0] for s in states):
+                continue
+            first, second = states[0][0], states[1][0]
+            t = self._cell_type(first.type, second.type)
+            out = fresh_leaf(t, self.outs, state[0].name)
+            pair = [DEAD if o.dead else Array(v) for o, v in zip((one, two), (first, second), strict=True)]
+            self.leaves.append((pair[0], pair[1]))
+            writes.append(lambda c=cell, o=out: _set_version(c, o))
+        return writes
+
+    def _cell_type(self, left: ArrayType, right: ArrayType) -> ArrayType:
+        if left.dims == right.dims:
+            return left
+        dims = self.machine.builder.dims
+        joined = [a if dims.same(a, b) else dims.fresh() for a, b in zip(left.dims, right.dims, strict=True)]
+        return left.with_dims(joined)
+
+    def join(self, left: Any, right: Any) -> Any:
+        """One value for both paths; a Mismatch where there is none."""
+        if left is right:
+            return left
+        key = (id(left), id(right))
+        if key in self.memo:
+            return self.memo[key]
+        self.kept += [left, right]
+        owned = self.machine.owned
+        start = right if left is DEAD or left is MISSING else left
+        other = left if start is right else right
+        description = abstract(start, owned)
+        if other is DEAD or other is MISSING:
+            hidden = self.name is not None and self.name.startswith("%")
+            if other is MISSING and not hidden and is_number(start):
+                description = Leaf(type_of(start))
+            if not _has_leaves(description):
+                kept = other is DEAD or hidden
+                result = start if kept else Mismatch("it has no value on one path", None)
+                self.memo[key] = result
+                return result
+        else:
+            description = widen(description, other, owned, spread=False)
+        if isinstance(description, Clash):
+            self.memo[key] = Mismatch(description.message, self.machine.origin(self.node))
+            return self.memo[key]
+        pair = (leaf_values(description, left, owned), leaf_values(description, right, owned))
+        made: list[Var] = []
+        result = instantiate(
+            description, lambda t: self._leaf(t, made), lambda m: Mismatch(m, None)
+        )
+        for first, second in zip(*pair, strict=True):
+            self.leaves.append((first, second))
+        for array, first, second in zip(made, *pair, strict=True):
+            self._link(array, first, second)
+        self.memo[key] = result
+        return result
+
+    def _leaf(self, t: ArrayType, made: list[Var]) -> Array:
+        array = fresh_leaf(t, self.outs, shown_name(self.name))
+        made.append(array)  # type: ignore[arg-type]
+        return array
+
+    def _link(self, array: Any, first: Any, second: Any) -> None:
+        """The joined array may be the same memory as what either arm had."""
+        if not array.ndim:
+            return
+        for value in (first, second):
+            if isinstance(value, Array) and id(value.root()) in self.base.contents:
+                array.partners.append(value.root())
+                value.root().partners.append(array)
+
+
+def _has_leaves(description: Any) -> bool:
+    found: list[Any] = []
+    instantiate(description, found.append, found.append)
+    return bool(found)
+
+
+def _write(container: Any, place: Any, value: Any) -> None:
+    if isinstance(container, list) and isinstance(place, int) and place >= len(container):
+        container.append(value)
+    else:
+        set_location(container, place, value)
+
+
+def _mark(cell: Array, poison: Any, partners: list[Array]) -> None:
+    cell.poison = poison
+    cell.partners = list(dict.fromkeys([*cell.partners, *partners]))
+
+
+def _set_version(cell: Array, out: Array) -> None:
+    cell._value = out._value
+
+
+def escapes(statements: list[Any], in_loop: bool = False) -> bool:
+    """Whether statements contain a return, or a break or continue of a loop around them."""
+    for s in statements:
+        if isinstance(s, gast.Return):
+            return True
+        if isinstance(s, (gast.Break, gast.Continue)) and not in_loop:
+            return True
+        if isinstance(s, (gast.FunctionDef, gast.ClassDef)):
+            continue
+        inner = in_loop or isinstance(s, (gast.For, gast.While))
+        for part in ("body", "orelse", "finalbody"):
+            block = getattr(s, part, None)
+            if isinstance(block, list) and escapes(block, inner if part == "body" else in_loop):
+                return True
+        if any(escapes(c.body, in_loop) for c in getattr(s, "cases", [])):
+            return True
+    return False

@@ -1,0 +1,387 @@
+"""Calls: NumPy functions by their rules, user functions by interpretation, known computations by Python."""
+
+from __future__ import annotations
+
+import functools
+
+from collections.abc import Callable
+from types import BuiltinFunctionType, FunctionType, MethodType, MethodWrapperType, ModuleType
+from typing import Any
+
+import gast
+import numpy as np
+
+from calque.transpiler.builder import FUNCTIONS, Array, function_name, known
+from calque.transpiler.errors import (
+    ImpureFunction,
+    SourceNotFound,
+    UnsupportedFunction,
+    UnsupportedSyntax,
+)
+from calque.transpiler.frontend.heap import Frame, RecordedList
+from calque.transpiler.frontend.interpreter import Activation, Closure, assigned_functions
+from calque.transpiler.frontend.iteration import Iterable
+from calque.transpiler.frontend.source import FunctionSource, function_source
+from calque.transpiler.frontend.statements import Statements
+
+_MAX_DEPTH = 200
+_CONTAINERS = (list, dict, set, tuple, str, bytes, frozenset, range, slice)
+_CREATORS = (np.zeros, np.ones, np.empty, np.full, np.arange, np.linspace, np.eye, np.identity, np.array)
+
+# what the builtins mean; filled by calque.transpiler.frontend.library
+BUILTINS: dict[Any, Callable[..., Any]] = {}
+
+_sources: dict[Any, FunctionSource] = {}
+
+
+def source_of(function: FunctionType) -> FunctionSource:
+    """The function's gast node, found once per code object."""
+    code = function.__code__
+    if code not in _sources:
+        _sources[code] = function_source(function)
+    return _sources[code]
+
+
+class Calls(Statements):
+    """Everything that can be called."""
+
+    def eval_Call(self, node: Any) -> Any:
+        """A call."""
+        function = self.evaluate(node.func)
+        args: list[Any] = []
+        kwargs: dict[str, Any] = {}
+        if function in (sum, any, all, min, max) and len(node.args) == 1 and _is_generator(node.args[0]):
+            return BUILTINS[function](self, node, [node.args[0]], {})
+        for item in node.args:
+            if isinstance(item, gast.Starred):
+                args += self.known_items(self.evaluate(item.value), item)
+            else:
+                args.append(self.evaluate(item))
+        for keyword in node.keywords:
+            value = self.evaluate(keyword.value)
+            if keyword.arg is None:
+                kwargs.update(value)
+            else:
+                kwargs[keyword.arg] = value
+        return self.call_value(function, args, kwargs, node)
+
+    def call_value(self, function: Any, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
+        """Call anything with evaluated arguments."""
+        if isinstance(function, Closure):
+            return self.call_closure(function, args, kwargs, node)
+        if hasattr(function, "__calque_trace__"):
+            return function.__calque_trace__(self, args, kwargs, node)
+        if isinstance(function, functools.partial):
+            return self.call_value(
+                function.func, [*function.args, *args], {**function.keywords, **kwargs}, node
+            )
+        self._refuse_impure(function, node)
+        if isinstance(function, type) and function in BUILTINS or _in(function, BUILTINS):
+            return BUILTINS[function](self, node, args, kwargs)
+        handler = self._handler(function)
+        if handler is not None:
+            return self._library(function, handler, args, kwargs)
+        if isinstance(function, MethodType):
+            return self.call_value(function.__func__, [function.__self__, *args], kwargs, node)
+        if isinstance(function, type):
+            return self.construct(function, args, kwargs, node)
+        if isinstance(function, FunctionType) and not _is_library(function):
+            return self._call_function(function, args, kwargs, node)
+        owner = getattr(function, "__self__", None)
+        if isinstance(owner, _CONTAINERS):
+            return self._container_method(function, owner, args, kwargs, node)
+        wrapped = getattr(function, "__wrapped__", None)
+        if wrapped is not None and not known((args, list(kwargs.values()))):
+            return self.call_value(wrapped, args, kwargs, node)
+        return self._native(function, args, kwargs, node)
+
+    def _handler(self, function: Any) -> Callable[..., Any] | None:
+        if _in(function, FUNCTIONS):
+            return FUNCTIONS[function]
+        owner = getattr(function, "__self__", None)
+        if isinstance(owner, np.ufunc):
+            return FUNCTIONS.get((owner, function.__name__))
+        module = getattr(function, "__module__", None) or ""
+        if module.startswith("scipy") or type(function).__module__.startswith("scipy"):
+            register = FUNCTIONS.get("register scipy")
+            if register is not None:
+                register()
+                return FUNCTIONS.get(function)
+        return None
+
+    def _library(
+        self, function: Any, handler: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]
+    ) -> Any:
+        """A NumPy function: computed when everything is known and the result is no array."""
+        args = [_stacked(a) for a in args]
+        kwargs = {k: _stacked(v) for k, v in kwargs.items()}
+        values = [*args, *kwargs.values()]
+        if function not in _CREATORS and all(map(_plain_known, values)):
+            result = function(*args, **kwargs)
+            if not isinstance(result, (np.ndarray, list)) and not (
+                isinstance(result, tuple) and any(isinstance(r, np.ndarray) for r in result)
+            ):
+                return result
+        return self._owned(handler(*args, **kwargs))
+
+    def _owned(self, result: Any) -> Any:
+        if type(result) is list:
+            return self.own(RecordedList(result))
+        return result
+
+    def _call_function(
+        self, function: FunctionType, args: list[Any], kwargs: dict[str, Any], node: Any
+    ) -> Any:
+        try:
+            source = source_of(function)
+        except SourceNotFound as error:
+            if known((args, list(kwargs.values()))):
+                return self._native(function, args, kwargs, node)
+            if getattr(function, "__wrapped__", None) is not None:
+                return self.call_value(function.__wrapped__, args, kwargs, node)  # type: ignore[attr-defined]
+            error.origin = self.origin(node)
+            raise
+        names = function.__code__.co_freevars
+        cells = dict(zip(names, function.__closure__ or (), strict=True))
+        self.sources[source.file] = source.lines
+        closure = Closure(
+            source,
+            source.node,
+            Frame(),
+            function.__globals__,
+            cells,
+            tuple(
+                self.lift(d, function.__name__, lambda i=i: (function.__defaults__ or ())[i])
+                for i, d in enumerate(function.__defaults__ or ())
+            ),
+            {
+                k: self.lift(v, k, lambda k=k: (function.__kwdefaults__ or {})[k])
+                for k, v in (function.__kwdefaults__ or {}).items()
+            },
+            function.__name__,
+        )
+        return self.call_closure(closure, args, kwargs, node)
+
+    def call_closure(self, closure: Closure, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
+        """Interpret a call of a function whose source is at hand."""
+        if len(self.calls) >= _MAX_DEPTH:
+            self.fail(
+                UnsupportedSyntax,
+                node,
+                f"{closure.name} calls itself more than {_MAX_DEPTH} times: "
+                "recursion must end on known structure.",
+                "write it as a loop",
+            )
+        frame = Frame({}, closure.frame)
+        body = closure.node
+        if isinstance(body, gast.FunctionDef):
+            self._refuse_generator(body, node)
+        self.bind(closure, frame, args, kwargs, node)
+        nonlocals, written = assigned_functions(body)
+        self.calls.append(
+            Activation(frame, closure.source, closure.globals, closure.cells, nonlocals, written)
+        )
+        before = self.statement
+        try:
+            if isinstance(body, gast.Lambda):
+                if len(self.calls) == 1:
+                    self.statement = (closure.source.text(body.body), body.lineno)
+                return self.evaluate(body.body)
+            completion = self.exec_block(body.body)
+        finally:
+            self.calls.pop()
+            self.statement = before
+        if completion is None or completion.kind == "raise":
+            return None
+        return completion.value
+
+    def _refuse_generator(self, body: Any, node: Any) -> None:
+        pending = list(body.body)
+        while pending:
+            item = pending.pop()
+            if isinstance(item, (gast.Yield, gast.YieldFrom)):
+                self.fail(
+                    UnsupportedSyntax,
+                    node if self.calls else body,
+                    f"{body.name} is a generator.",
+                    "return a list of the values",
+                ) if self.calls else self._fail_outside(body)
+            if not isinstance(item, (gast.FunctionDef, gast.Lambda)):
+                pending += list(gast.iter_child_nodes(item))
+
+    def _fail_outside(self, body: Any) -> None:
+        raise UnsupportedSyntax(f"{body.name} is a generator.", None, "return a list of the values")
+
+    def bind(
+        self, closure: Closure, frame: Frame, args: list[Any], kwargs: dict[str, Any], node: Any
+    ) -> None:
+        """Bind arguments to parameters, as Python does."""
+        spec = closure.node.args
+        names = [a.id for a in [*getattr(spec, "posonlyargs", []), *spec.args]]
+        keyword_only = [a.id for a in spec.kwonlyargs]
+        values = dict(zip(names, args, strict=False))
+        rest = args[len(names) :]
+        if rest and spec.vararg is None:
+            raise TypeError(
+                f"{closure.name}() takes {len(names)} positional arguments but {len(args)} were given"
+            )
+        extra: dict[str, Any] = {}
+        for key, value in kwargs.items():
+            if key in values:
+                raise TypeError(f"{closure.name}() got multiple values for argument '{key}'")
+            if key in names or key in keyword_only:
+                values[key] = value
+            elif spec.kwarg is not None:
+                extra[key] = value
+            else:
+                raise TypeError(f"{closure.name}() got an unexpected keyword argument '{key}'")
+        first_default = len(names) - len(closure.defaults)
+        for position, name in enumerate(names):
+            if name not in values and position >= first_default:
+                values[name] = closure.defaults[position - first_default]
+        for name in keyword_only:
+            if name not in values and name in closure.kw_defaults:
+                values[name] = closure.kw_defaults[name]
+        missing = [n for n in [*names, *keyword_only] if n not in values]
+        if missing:
+            raise TypeError(f"{closure.name}() missing required argument: '{missing[0]}'")
+        if spec.vararg is not None:
+            values[spec.vararg.id] = tuple(rest)
+        if spec.kwarg is not None:
+            values[spec.kwarg.id] = self.own(extra)
+        frame.locals.update(values)
+        for name, value in values.items():
+            self.name_value(value, name)
+
+    def construct(self, cls: type, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
+        """Make an instance of a user's class; its ``__init__`` is interpreted if it has source."""
+        init = cls.__init__  # type: ignore[misc]
+        if isinstance(init, FunctionType) and not _is_library(init):
+            try:
+                source_of(init)
+            except SourceNotFound:
+                return self.own(cls(*args, **kwargs))
+            instance = self.own(cls.__new__(cls))
+            self.call_value(init, [instance, *args], kwargs, node)
+            return instance
+        if issubclass(cls, BaseException) or known((args, list(kwargs.values()))) or _is_plain_class(cls):
+            return self.own(cls(*args, **kwargs))
+        return self._native(cls, args, kwargs, node)
+
+    def _container_method(
+        self, function: Any, owner: Any, args: list[Any], kwargs: dict[str, Any], node: Any
+    ) -> Any:
+        name = function.__name__
+        if isinstance(owner, list) and name == "append":
+            self.append(owner, args[0], node) if isinstance(owner, RecordedList) else self.check_writable(
+                owner, node, "append"
+            )
+            return None
+        if getattr(owner, "rows", None) is not None:
+            self.fail(UnsupportedSyntax, node, f"`{name}` of a list that grows in a loop.")
+        mutating = "extend insert pop remove clear sort reverse update setdefault popitem add discard"
+        if name in mutating.split():
+            self.check_writable(owner, node, f"`{name}`")
+        if isinstance(owner, dict) and args:
+            args = [self.hashable(args[0], node), *args[1:]]
+        if isinstance(owner, list) and name == "extend":
+            for item in self.known_items(args[0], node):
+                self.append(owner, item, node)
+            return None
+        if isinstance(owner, list) and name == "sort":
+            owner[:] = BUILTINS[sorted](self, node, [list(owner)], kwargs)
+            return None
+        result = function(*args, **kwargs)
+        return self._owned(result) if type(result) in (list, dict, set) else result
+
+    def _native(self, function: Any, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
+        """A call on known values, by Python; with run-time values there must be a rule."""
+        everything = [*args, *kwargs.values()]
+        if known(everything) and not any(isinstance(a, (Closure, Iterable)) for a in everything):
+            if isinstance(function, (BuiltinFunctionType, MethodWrapperType, FunctionType, type, np.ufunc)):
+                return self._lift_result(function(*args, **kwargs))
+            if not hasattr(type(function), "__call__") or isinstance(function, ModuleType):
+                self.fail(UnsupportedFunction, node, f"{function!r} is not callable.")
+        method = getattr(type(function), "__call__", None)
+        if isinstance(method, FunctionType) and not _is_library(method):
+            return self.call_value(method, [function, *args], kwargs, node)
+        if known(everything):
+            return self._lift_result(function(*args, **kwargs))
+        return self.fail(
+            UnsupportedFunction,
+            node,
+            f"{function_name(function)} has neither a rule nor Python source.",
+            "write it in NumPy, or declare a primitive for it",
+        )
+
+    def _lift_result(self, result: Any) -> Any:
+        if isinstance(result, np.ndarray) and result.dtype.kind in "biufc":
+            return FUNCTIONS[np.asarray](result)
+        if isinstance(result, (list, dict, set)):
+            return self.own(RecordedList(result) if type(result) is list else result)
+        return result
+
+    def _refuse_impure(self, function: Any, node: Any) -> None:
+        owner = getattr(function, "__self__", None)
+        module = getattr(function, "__module__", None) or ""
+        name = getattr(function, "__name__", "")
+        random = isinstance(owner, (np.random.RandomState, np.random.Generator)) or module == "random"
+        random = random or type(owner).__module__ == "random"
+        if random or (module.startswith("numpy.random") and not isinstance(function, type)):
+            self.fail(
+                ImpureFunction,
+                node,
+                f"{name} draws from a hidden state: generated code would not be a function.",
+                "draw the numbers outside and pass them in",
+            )
+        if function in (open, input, exec, eval) or module in ("time", "os", "subprocess", "sys", "io"):
+            if module == "time" or function in (open, input, exec, eval) or not known(owner):
+                self.fail(
+                    ImpureFunction,
+                    node,
+                    f"{function_name(function)} reads or writes outside the function.",
+                    "do it outside, and pass the values in",
+                )
+        if isinstance(function, np.vectorize):
+            self.fail(UnsupportedFunction, node, "np.vectorize is not supported.", "use vmap")
+
+
+def _in(function: Any, table: dict[Any, Any]) -> bool:
+    try:
+        return function in table
+    except TypeError:
+        return False
+
+
+def _is_generator(node: Any) -> bool:
+    return isinstance(node, gast.GeneratorExp)
+
+
+def _stacked(value: Any) -> Any:
+    """A list that grew in a loop as the array of its rows."""
+    rows = getattr(value, "rows", None)
+    return value if rows is None else rows.stacked()
+
+
+def _plain_known(value: Any) -> bool:
+    """Known, and without arrays: Python can compute with it."""
+    if isinstance(value, (tuple, list)):
+        return getattr(value, "rows", None) is None and all(map(_plain_known, value))
+    return not isinstance(value, (Array, np.ndarray, Iterable))
+
+
+def _is_library(function: FunctionType) -> bool:
+    module = function.__module__ or ""
+    top = module.split(".")[0]
+    return top in ("numpy", "scipy", "numba", "jax", "math", "functools", "itertools", "operator")
+
+
+def _is_plain_class(cls: type) -> bool:
+    """A dataclass, a namedtuple, or a class without an ``__init__`` of its own."""
+    return (
+        hasattr(cls, "__dataclass_fields__")
+        or hasattr(cls, "_fields")
+        or (cls.__init__ is object.__init__ and cls.__module__ != "builtins")  # type: ignore[misc]
+    )
+
+

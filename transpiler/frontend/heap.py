@@ -1,0 +1,138 @@
+"""The state of an interpretation: which objects a run-time branch or loop can change, kept and put back.
+
+Frames, containers made by the program, instances made by the program and Array cells are changed in
+place by both arms of a branch in turn; so their contents are kept, restored, compared and joined, and
+every object keeps its identity: closures, methods and aliases see what they would see in Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from calque.transpiler.builder import Array
+
+
+def shown_name(place: Any) -> str | None:
+    """The name a location gives to its values: the user's, or what a hidden local stands for."""
+    if not isinstance(place, str):
+        return None
+    if not place.startswith("%"):
+        return place
+    stem = place[1:].rstrip("0123456789").rstrip("_")
+    return {"broken": "stopped", "value": "result", "item": None}.get(stem, stem)
+
+
+class Missing:
+    """A location that has no value yet on this path."""
+
+    def __repr__(self) -> str:
+        return "missing"
+
+
+MISSING = Missing()
+
+
+class RecordedList(list):
+    """A list made by the program. ``rows`` is set while it grows in a run-time loop."""
+
+    rows: Any = None
+
+
+@dataclass(eq=False)
+class Frame:
+    """The local names of one interpreted call, and the frame its function was defined in."""
+
+    locals: dict[str, Any] = field(default_factory=dict)
+    parent: Frame | None = None
+
+
+class Snapshot:
+    """The contents of every reachable object at one moment."""
+
+    def __init__(self, roots: Iterable[Any], owned: dict[int, Any]):
+        self.contents: dict[int, tuple[Any, Any]] = {}
+        self.owned = owned
+        pending = list(roots)
+        while pending:
+            self._visit(pending.pop(), pending)
+
+    def _visit(self, value: Any, pending: list[Any]) -> None:
+        if isinstance(value, (int, float, str, bytes, complex, type(None))) or id(value) in self.contents:
+            return
+        if isinstance(value, Array):
+            self.contents[id(value)] = (value, value.state())
+            if value._base is not None:
+                pending.append(value._base)
+            pending += value.partners
+        elif isinstance(value, Frame):
+            self.contents[id(value)] = (value, dict(value.locals))
+            pending += value.locals.values()
+            if value.parent is not None:
+                pending.append(value.parent)
+        elif isinstance(value, RecordedList):
+            self.contents[id(value)] = (value, (list(value), value.rows))
+            pending += value
+            pending.append(value.rows)
+        elif isinstance(value, list):
+            self.contents[id(value)] = (value, (list(value), None))
+            pending += value
+        elif isinstance(value, dict):
+            self.contents[id(value)] = (value, dict(value))
+            pending += value.values()
+        elif isinstance(value, set):
+            self.contents[id(value)] = (value, set(value))
+        elif isinstance(value, tuple):
+            pending += value
+        elif id(value) in self.owned and hasattr(value, "__dict__"):
+            self.contents[id(value)] = (value, dict(vars(value)))
+            pending += vars(value).values()
+        elif hasattr(value, "calque_children"):
+            pending += value.calque_children()
+
+    def restore(self) -> None:
+        """Put every object back as it was."""
+        for value, content in self.contents.values():
+            put_back(value, content)
+
+    def locations(self, key: int) -> dict[Any, Any]:
+        """An object's contents by location."""
+        value, content = self.contents[key]
+        if isinstance(value, list):
+            return dict(enumerate(content[0]))
+        return {} if isinstance(value, (Array, set)) else content
+
+
+def put_back(value: Any, content: Any) -> None:
+    """Restore one object."""
+    if isinstance(value, Array):
+        value.restore(content)
+    elif isinstance(value, Frame):
+        value.locals.clear()
+        value.locals.update(content)
+    elif isinstance(value, list):
+        value[:] = content[0]
+        if isinstance(value, RecordedList):
+            value.rows = content[1]
+    elif isinstance(value, (dict, set)):
+        value.clear()
+        value.update(content)
+    else:
+        vars(value).clear()
+        vars(value).update(content)
+
+
+def set_location(container: Any, key: Any, value: Any) -> None:
+    """Write one location of a frame, a container or an instance; MISSING removes it."""
+    target = container.locals if isinstance(container, Frame) else container
+    if isinstance(target, (dict, list)):
+        if value is MISSING:
+            if isinstance(target, dict):
+                target.pop(key, None)
+        else:
+            target[key] = value
+    elif value is MISSING:
+        vars(target).pop(key, None)
+    else:
+        vars(target)[key] = value

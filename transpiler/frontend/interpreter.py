@@ -1,0 +1,332 @@
+"""The interpreter of the user's Python: known values are computed, run-time values are recorded.
+
+One method a kind of statement. Branches, loops and calls on run-time values are in their own files;
+this one holds what they share: frames, names, where we are in the user's source.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import FunctionType, ModuleType
+from typing import Any
+
+import gast
+import numpy as np
+
+from calque.transpiler.builder import Array, Builder
+from calque.transpiler.core import Var
+from calque.transpiler.errors import (
+    BranchMismatch,
+    CalqueError,
+    ImpureFunction,
+    Origin,
+    UndefinedVariable,
+    UnsupportedSyntax,
+)
+from calque.transpiler.frontend.heap import MISSING, Frame, RecordedList
+from calque.transpiler.frontend.source import FunctionSource
+from calque.transpiler.types import ArrayType, DimLike, symbol
+
+
+@dataclass(frozen=True)
+class Completion:
+    """How a block ended other than by reaching its end; ``value`` of a return.
+
+    ``end`` says that a branch has already run everything up to the enclosing boundary.
+    """
+
+    kind: str  # "return", "break", "continue", "raise", "end"
+    value: Any = None
+
+
+@dataclass(eq=False)
+class Closure:
+    """A function defined by interpreted code."""
+
+    source: FunctionSource
+    node: Any
+    frame: Frame
+    globals: dict[str, Any]
+    cells: dict[str, Any]
+    defaults: tuple[Any, ...]
+    kw_defaults: dict[str, Any]
+    name: str
+
+    def calque_children(self) -> list[Any]:
+        """What a snapshot of the heap must follow."""
+        return [self.frame, *self.defaults, *self.kw_defaults.values()]
+
+
+@dataclass(eq=False)
+class Mismatch:
+    """The value of a location whose versions in two arms do not fit together; reading it is an error."""
+
+    message: str
+    origin: Origin | None
+
+
+@dataclass(eq=False)
+class Activation:
+    """One call in progress."""
+
+    frame: Frame
+    source: FunctionSource
+    globals: dict[str, Any]
+    cells: dict[str, Any]
+    nonlocals: set[str]
+    globals_written: set[str]
+    pending: list[list[Any]] = field(default_factory=list)
+    flags: Any = None  # the innermost loop's hidden names
+    flag_stack: list[Any] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Capture:
+    """A hidden input: an array found in a global, a closure cell or an attribute, and how to read it."""
+
+    name: str
+    read: Callable[[], Any]
+    var: Var
+
+
+@dataclass(frozen=True)
+class Guard:
+    """A captured constant the generated code depends on."""
+
+    read: Callable[[], Any]
+    value: Any
+
+
+class State:
+    """What the parts of the interpreter share: calls in progress, names, captured values, places."""
+
+    def __init__(self, builder: Builder):
+        self.builder = builder
+        self.calls: list[Activation] = []
+        self.owned: dict[int, Any] = {}
+        self.captures: dict[int, Capture] = {}
+        self.guards: list[Guard] = []
+        self.lifted: dict[int, tuple[Any, Any]] = {}
+        self.foreign: dict[int, Any] = {}
+        self.statement: tuple[str, int] = ("", 0)
+        self.loop_memory: dict[Any, Any] = {}
+        self.sources: dict[str, tuple[str, ...]] = {}
+        self.temporary = 0
+
+    # places
+
+    @property
+    def call(self) -> Activation:
+        """The innermost call in progress."""
+        return self.calls[-1]
+
+    def origin(self, node: Any) -> Origin:
+        """The place of a node in the user's file."""
+        return self.call.source.origin(node, self.statement)
+
+    def fail(self, kind: type[CalqueError], node: Any, message: str, hint: str | None = None) -> Any:
+        """Raise an error that shows ``node``."""
+        raise kind(message, self.origin(node), hint)
+
+    @contextmanager
+    def at(self, node: Any) -> Iterator[None]:
+        """Statements recorded inside come from ``node``; errors without a place get it."""
+        with self.builder.at(self.origin(node)):
+            try:
+                yield
+            except CalqueError as error:
+                if error.origin is None:
+                    error.origin = self.builder.origin
+                raise
+
+    # ownership
+
+    def own(self, value: Any) -> Any:
+        """Note that the program itself made this mutable object."""
+        self.owned[id(value)] = value
+        return value
+
+    def check_writable(self, value: Any, node: Any, what: str) -> None:
+        """Refuse to change an object that lives outside the function."""
+        if id(value) in self.foreign or (id(value) not in self.owned and not isinstance(value, Array)):
+            self.fail(
+                ImpureFunction,
+                node,
+                f"{what} changes an object that lives outside the function; "
+                "generated code could not do that once per call.",
+                "return the new value, or work on a copy made inside the function",
+            )
+
+    # captured values
+
+    def lift(self, value: Any, name: str, read: Callable[[], Any]) -> Any:
+        """A value found outside the function: arrays become hidden inputs, numbers guarded constants."""
+        if isinstance(value, np.ndarray):
+            return self._capture(value, name, read)
+        if isinstance(value, (list, tuple, dict)) and not isinstance(value, RecordedList):
+            return self._lift_container(value, name, read)
+        if not isinstance(value, ModuleType) and not isinstance(value, type):
+            self.guards.append(Guard(read, value))
+        return value
+
+    def _capture(self, value: np.ndarray, name: str, read: Callable[[], Any]) -> Any:
+        if value.dtype == object:
+            raise UnsupportedSyntax(f"{name} is an array of objects.", self.builder.origin)
+        if value.dtype.kind in "USMmV":
+            return value
+        found = self.captures.get(id(value))
+        if found is None:
+            name = self._capture_name(name)
+            dims = [self._captured_dim(name, axis, size) for axis, size in enumerate(value.shape)]
+            var = Var(ArrayType(value.dtype, tuple(dims)), name, self.builder.origin)
+            found = Capture(var.name or name, read, var)
+            self.captures[id(value)] = found
+            self.lifted[id(var)] = (value, Array(var))
+            if value.flags.c_contiguous:
+                self.builder.contiguous.add(var)
+        return self.lifted[id(found.var)][1]
+
+    def _captured_dim(self, name: str, axis: int, size: int) -> DimLike:
+        if size == 1:
+            return 1
+        label = f"{name}.{axis}"
+        if label in self.builder.pinned:
+            return self.builder.pinned[label]
+        self.builder.dims.arguments.add(label)
+        return symbol(label)
+
+    def _capture_name(self, name: str) -> str:
+        name = "".join(c if c.isalnum() else "_" for c in name).strip("_") or "captured"
+        taken = {c.name for c in self.captures.values()}
+        while name in taken:
+            name += "_captured"
+        return name
+
+    def _lift_container(self, value: Any, name: str, read: Callable[[], Any]) -> Any:
+        if id(value) in self.lifted:
+            return self.lifted[id(value)][1]
+        if isinstance(value, dict):
+            new: Any = {
+                k: self.lift(v, f"{name}_{k}", lambda k=k: read()[k]) for k, v in value.items()
+            }
+        else:
+            items = [
+                self.lift(v, f"{name}_{_letter(i)}", lambda i=i: read()[i]) for i, v in enumerate(value)
+            ]
+            if isinstance(value, tuple):
+                new = type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+            else:
+                new = RecordedList(items)
+        self.lifted[id(value)] = (value, new)
+        self.foreign[id(new)] = new
+        return new
+
+    # names
+
+    def read_name(self, name: str, node: Any) -> Any:
+        """The value of a name: local, enclosing, closure cell, global, builtin."""
+        call = self.call
+        frame: Frame | None = call.frame if name not in call.globals_written else None
+        while frame is not None:
+            if name in frame.locals:
+                return self.checked(frame.locals[name], name, node)
+            frame = frame.parent
+        if name in call.cells:
+            cell = call.cells[name]
+            try:
+                return self.lift(cell.cell_contents, name, lambda: cell.cell_contents)
+            except ValueError:
+                self.fail(UndefinedVariable, node, f"{name} has no value yet.")
+        scope = call.globals
+        if name in scope:
+            return self.lift(scope[name], name, lambda: scope[name])
+        if hasattr(builtins, name):
+            return getattr(builtins, name)
+        return self.fail(UndefinedVariable, node, f"name '{name}' is not defined.")
+
+    def checked(self, value: Any, name: str, node: Any) -> Any:
+        """A value that may be read: neither missing nor a mismatch."""
+        if isinstance(value, Mismatch):
+            raise BranchMismatch(
+                f"{name} cannot be used here: {value.message}",
+                value.origin or self.origin(node),
+                "give it values of one kind on every path",
+            )
+        if value is MISSING:
+            self.fail(UndefinedVariable, node, f"{name} has no value on every path to here.")
+        return value
+
+    def write_name(self, name: str, value: Any, node: Any) -> None:
+        """Bind a local name; a nonlocal one in the frame that has it."""
+        call = self.call
+        if name in call.globals_written:
+            self.fail(
+                ImpureFunction,
+                node,
+                f"The global {name} is written.",
+                "return the value instead",
+            )
+        frame: Frame | None = call.frame
+        if name in call.nonlocals:
+            frame = call.frame.parent
+            while frame is not None and name not in frame.locals:
+                frame = frame.parent
+            if frame is None:
+                self.fail(
+                    ImpureFunction,
+                    node,
+                    f"The nonlocal {name} lives outside the transformed function and is written.",
+                    "return the value instead",
+                )
+        assert frame is not None
+        self.name_value(value, name)
+        frame.locals[name] = value
+
+    def name_value(self, value: Any, name: str) -> None:
+        """Give a fresh run-time value the user's name for it."""
+        if isinstance(value, Array) and value.poison is None and value._base is None:
+            var = value._value
+            if var.name is None and not name.startswith("%"):
+                var.name = name
+        elif isinstance(value, Array) and value._base is not None and value._value.name is None:
+            value._value.name = name
+
+    def fresh_name(self, stem: str) -> str:
+        """A hidden local that no user can write."""
+        self.temporary += 1
+        return f"%{stem}{self.temporary}"
+
+
+def _letter(index: int) -> str:
+    text = ""
+    index += 1
+    while index:
+        index, rest = divmod(index - 1, 26)
+        text = chr(97 + rest) + text
+    return text
+
+
+def assigned_functions(node: Any) -> tuple[set[str], set[str]]:
+    """The names a function declares nonlocal, and global."""
+    nonlocals: set[str] = set()
+    written: set[str] = set()
+    pending = list(node.body) if isinstance(node.body, list) else []
+    while pending:
+        item = pending.pop()
+        if isinstance(item, (gast.FunctionDef, gast.Lambda, gast.ClassDef)):
+            continue
+        if isinstance(item, gast.Nonlocal):
+            nonlocals.update(item.names)
+        elif isinstance(item, gast.Global):
+            written.update(item.names)
+        pending += [n for n in gast.iter_child_nodes(item) if isinstance(n, gast.stmt)]
+        pending += [h for h in getattr(item, "handlers", [])]
+    return nonlocals, written
+
+
+def is_user_function(function: Any) -> bool:
+    """A Python function whose source could be interpreted."""
+    return isinstance(function, FunctionType)

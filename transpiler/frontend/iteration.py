@@ -1,0 +1,286 @@
+"""What a ``for`` can run over when its length, or its elements, exist at run time only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from calque.transpiler.builder import FUNCTIONS, Array, current, known_int
+from calque.transpiler.core import map_tree
+from calque.transpiler.errors import NeedsKnownValue
+from calque.transpiler.primitives.base import operand
+
+
+class Iterable:
+    """A sequence with a length, perhaps recorded, and elements by position, perhaps recorded."""
+
+    def length(self) -> Any:
+        """The number of elements."""
+        raise NotImplementedError
+
+    def element(self, position: Any) -> Any:
+        """The element at a position."""
+        raise NotImplementedError
+
+    def calque_children(self) -> list[Any]:
+        """What a snapshot of the heap must follow."""
+        return list(vars(self).values())
+
+    def runtime(self) -> bool:
+        """Whether a loop over it can be a loop of the generated program."""
+        return True
+
+
+class Range(Iterable):
+    """``range`` with a recorded bound (or a known one: ``range`` objects are wrapped by the loop)."""
+
+    def __init__(self, start: Any, stop: Any, step: Any = 1):
+        self.start, self.stop, self.step = start, stop, known_int(step, "The step of a range")
+        if self.step == 0:
+            raise ValueError("range() arg 3 must not be zero")
+
+    def length(self) -> Any:
+        """The trip count; recorded when it is not known."""
+        if all(isinstance(v, (int, np.integer)) for v in (self.start, self.stop)):
+            return len(range(int(self.start), int(self.stop), self.step))
+        span = self.stop - self.start if self.step > 0 else self.start - self.stop
+        if abs(self.step) != 1:
+            span = (span + (abs(self.step) - 1)) // abs(self.step)
+        dims = current().dims
+        if abs(self.step) == 1:
+            affine = current().dim_of(self.stop) - current().dim_of(self.start)
+            affine = affine if self.step > 0 else -affine
+            if dims.nonnegative(affine):
+                return span
+        return FUNCTIONS[np.maximum](span, 0)
+
+    def element(self, position: Any) -> Any:
+        """The number at a position."""
+        if isinstance(position, int) and position < 0:
+            position = self.length() + position
+        return self.start + position * self.step
+
+
+class Rows(Iterable):
+    """The rows of an array."""
+
+    def __init__(self, array: Array):
+        self.array = array
+
+    def length(self) -> Any:
+        """The size of axis 0."""
+        return self.array.shape[0]
+
+    def element(self, position: Any) -> Any:
+        """One row, a view."""
+        return self.array[position]
+
+
+class Known(Iterable):
+    """A known sequence; its elements can be taken at known positions only."""
+
+    def __init__(self, items: list[Any]):
+        self.items = items
+
+    def length(self) -> Any:
+        """How many."""
+        return len(self.items)
+
+    def element(self, position: Any) -> Any:
+        """The item."""
+        return self.items[known_int(position, "A position in a list")]
+
+    def runtime(self) -> bool:
+        """Its elements may differ in type."""
+        return False
+
+
+class Zipped(Iterable):
+    """``zip``."""
+
+    def __init__(self, parts: list[Iterable]):
+        self.parts = parts
+
+    def length(self) -> Any:
+        """The shortest part's."""
+        lengths = [p.length() for p in self.parts]
+        shortest = lengths[0]
+        for other in lengths[1:]:
+            a, b = current().dim_of(shortest), current().dim_of(other)
+            if a == b:
+                continue
+            shortest = FUNCTIONS[np.minimum](shortest, other)
+            if isinstance(a, int) and isinstance(b, int):
+                shortest = min(a, b)
+        return shortest
+
+    def element(self, position: Any) -> Any:
+        """A tuple of elements."""
+        return tuple(p.element(position) for p in self.parts)
+
+    def runtime(self) -> bool:
+        """If all parts can."""
+        return all(p.runtime() for p in self.parts)
+
+
+class Enumerated(Iterable):
+    """``enumerate``."""
+
+    def __init__(self, part: Iterable, start: Any):
+        self.part, self.start = part, start
+
+    def length(self) -> Any:
+        """As many as there are."""
+        return self.part.length()
+
+    def element(self, position: Any) -> Any:
+        """A pair."""
+        return (position + self.start, self.part.element(position))
+
+    def runtime(self) -> bool:
+        """If the elements can."""
+        return self.part.runtime()
+
+
+class Reversed(Iterable):
+    """``reversed``."""
+
+    def __init__(self, part: Iterable):
+        self.part = part
+
+    def length(self) -> Any:
+        """As many as there are."""
+        return self.part.length()
+
+    def element(self, position: Any) -> Any:
+        """From the end."""
+        return self.part.element(self.part.length() - 1 - position)
+
+    def runtime(self) -> bool:
+        """If the elements can."""
+        return self.part.runtime()
+
+
+class Mapped(Iterable):
+    """``map`` with a function over run-time elements."""
+
+    def __init__(self, function: Any, parts: list[Iterable]):
+        self.function, self.parts = function, parts
+
+    def length(self) -> Any:
+        """The first part's."""
+        return Zipped(self.parts).length()
+
+    def element(self, position: Any) -> Any:
+        """The function of the elements."""
+        return self.function(*[p.element(position) for p in self.parts])
+
+
+def is_runtime_iterable(value: Any) -> bool:
+    """Whether a value is one of the above."""
+    return isinstance(value, Iterable)
+
+
+def as_iterable(value: Any) -> Iterable:
+    """Anything a ``for`` can run over, with length and positions."""
+    if isinstance(value, Iterable):
+        return value
+    if isinstance(value, Array):
+        return Rows(value)
+    if isinstance(value, range):
+        return Range(value.start, value.stop, value.step)
+    if getattr(value, "rows", None) is not None:
+        return Rows(value.rows.stacked())
+    return Known(list(value))
+
+
+class GrowingRows(Iterable):
+    """A list that grows in a run-time loop: arrays of elements, one for each leaf, and a count.
+
+    ``capacity`` is fixed when the number of appends is known before the loop; else the arrays double.
+    """
+
+    def __init__(self, buffers: Any, count: Any, fixed: bool):
+        self.buffers = buffers  # a tree of Arrays
+        self.count = count
+        self.fixed = fixed
+        self.first: Any = 0  # the length before the loop
+        self.before: Any = 0  # the count before a round
+
+    def capacity(self) -> Any:
+        """How many fit."""
+        found: list[Array] = []
+        map_tree(found.append, self.buffers)
+        return found[0].shape[0]
+
+    def grow(self) -> None:
+        """Double the arrays."""
+        map_tree(
+            lambda b: b.replace(FUNCTIONS[np.concatenate]((b, np.empty_like(b)))), self.buffers
+        )
+
+    def calque_children(self) -> list[Any]:
+        """The arrays; the count is a location of its own."""
+        found: list[Any] = []
+        map_tree(found.append, self.buffers)
+        return found
+
+    def length(self) -> Any:
+        """How many were appended."""
+        return self.count
+
+    def put(self, value: Any) -> None:
+        """Store one element at the end."""
+
+        def store(buffer: Array, leaf: Any) -> None:
+            store_element(buffer, self.count, operand(leaf))
+
+        zip_trees(store, self.buffers, value)
+        self.count = self.count + 1
+
+    def stacked(self) -> Any:
+        """The elements as arrays with one more axis in front (a tree of them)."""
+
+        def used(buffer: Array) -> Any:
+            if current().dim_of(self.count) == buffer.dims[0]:
+                return buffer
+            return buffer[: self.count]
+
+        return map_tree(used, self.buffers)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, int) and index < 0:
+            index = self.count + index
+        return map_tree(lambda b: b[index], self.buffers)
+
+    def element(self, position: Any) -> Any:
+        """One element."""
+        return self[position]
+
+    def __iter__(self) -> Iterator[Any]:
+        if not isinstance(self.count, int):
+            raise NeedsKnownValue("The length of a list that grew in a loop.", current().origin)
+        return iter([self[i] for i in range(self.count)])
+
+
+def store_element(buffer: Array, index: Any, value: Any) -> None:
+    """``buffer[index] = value``."""
+    buffer[index] = value
+
+
+def zip_trees(function: Any, left: Any, right: Any) -> None:
+    """Call ``function`` on corresponding leaves of two trees of one structure."""
+    if isinstance(left, (tuple, list)):
+        if not isinstance(right, (tuple, list)) or len(left) != len(right):
+            raise NeedsKnownValue("The elements of a growing list differ in structure.", current().origin)
+        for a, b in zip(left, right, strict=True):
+            zip_trees(function, a, b)
+    elif isinstance(left, dict):
+        for key in left:
+            zip_trees(function, left[key], right[key])
+    else:
+        function(left, right)
+
+

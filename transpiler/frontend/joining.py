@@ -1,0 +1,278 @@
+"""Joining what two paths left behind: values, containers and Array cells.
+
+``Abstract`` values describe a location of a loop: a constant, a run-time leaf of some type, or a
+structure of them. A branch joins two concrete values in the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from calque.transpiler import core
+from calque.transpiler.builder import FUNCTIONS, Array, atom, current, type_of
+from calque.transpiler.core import UNDEFINED, Var
+from calque.transpiler.errors import BranchMismatch
+from calque.transpiler.frontend.heap import MISSING, RecordedList
+from calque.transpiler.types import ArrayType, promote
+
+
+class Dead:
+    """The value of everything on a path that ends in ``raise``."""
+
+
+DEAD = Dead()
+
+
+@dataclass(frozen=True)
+class Constant:
+    """The same known value every time."""
+
+    value: Any
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A run-time number or array."""
+
+    type: ArrayType
+
+
+@dataclass(frozen=True)
+class Structure:
+    """A container: how to rebuild it from its parts, and the parts."""
+
+    kind: Any  # what must be equal for two structures to join
+    rebuild: Callable[[list[Any]], Any]
+    parts: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Clash:
+    """Values that do not fit together."""
+
+    message: str
+
+
+def is_number(value: Any) -> bool:
+    """A known number."""
+    return isinstance(value, (bool, int, float, complex, np.generic)) and not isinstance(value, str)
+
+
+def open_structure(value: Any, owned: dict[int, Any]) -> tuple[Any, Callable[..., Any], list[Any]] | None:
+    """A container's kind, how to rebuild it, and its parts; None for anything else."""
+    if isinstance(value, tuple):
+        kind = type(value)
+        make = (lambda parts: kind(*parts)) if hasattr(value, "_fields") else tuple
+        return (kind, len(value)), make, list(value)
+    if isinstance(value, list) and getattr(value, "rows", None) is None:
+        return ("list", len(value)), lambda parts: _own(RecordedList(parts), owned), list(value)
+    if isinstance(value, dict):
+        keys = list(value)
+        return ("dict", tuple(keys)), lambda parts: _own(dict(zip(keys, parts, strict=True)), owned), list(
+            value.values()
+        )
+    if id(value) in owned and hasattr(value, "__dict__") and not isinstance(value, Array):
+        names, kind = list(vars(value)), type(value)
+        return (kind, tuple(names)), lambda parts: _instance(kind, names, parts, owned), list(
+            vars(value).values()
+        )
+    return None
+
+
+def _own(value: Any, owned: dict[int, Any]) -> Any:
+    owned[id(value)] = value
+    return value
+
+
+def _instance(kind: type, names: list[str], parts: list[Any], owned: dict[int, Any]) -> Any:
+    new = object.__new__(kind)
+    vars(new).update(zip(names, parts, strict=True))
+    return _own(new, owned)
+
+
+def join_types(left: ArrayType, right: ArrayType, spread: bool) -> ArrayType | None:
+    """The type that holds values of both; None where there is none.
+
+    ``spread`` lets a scalar become an array of the other's shape.
+    """
+    try:
+        dtype, weak = promote([left, right])
+    except TypeError:
+        return None
+    if left.ndim != right.ndim:
+        if not spread or (left.ndim and right.ndim):
+            return None
+        return ArrayType(dtype, left.dims or right.dims)
+    dims = current().dims
+    joined = tuple(
+        dims.resolve(a) if dims.same(a, b) else dims.fresh()
+        for a, b in zip(left.dims, right.dims, strict=True)
+    )
+    return ArrayType(dtype, joined, weak and not joined)
+
+
+def abstract(value: Any, owned: dict[int, Any]) -> Any:
+    """A value's description."""
+    if isinstance(value, Array):
+        return Leaf(value.type)
+    opened = open_structure(value, owned)
+    if opened is not None:
+        kind, rebuild, parts = opened
+        return Structure(kind, rebuild, tuple(abstract(p, owned) for p in parts))
+    return Constant(value)
+
+
+def widen(old: Any, value: Any, owned: dict[int, Any], spread: bool = True) -> Any:
+    """The description that covers ``old`` and one more value."""
+    if isinstance(old, Clash):
+        return old
+    if isinstance(old, Constant) and (old.value is MISSING or old.value is DEAD):
+        return abstract(value, owned) if not is_number(value) else Leaf(type_of(value))
+    if value is MISSING:
+        return old if isinstance(old, Leaf) else Clash("it has no value on one path")
+    new = abstract(value, owned)
+    if isinstance(old, Constant) and isinstance(new, Constant):
+        if same_constant(old.value, new.value):
+            return old
+        if not (is_number(old.value) and is_number(new.value)):
+            return Clash(f"it is {describe(old.value)} on one path and {describe(new.value)} on another")
+    if isinstance(old, Structure) and isinstance(new, Structure):
+        if old.kind != new.kind:
+            return Clash("its structure differs between two paths")
+        opened = open_structure(value, owned)
+        assert opened is not None
+        parts = tuple(widen(a, b, owned, spread) for a, b in zip(old.parts, opened[2], strict=True))
+        clash = next((p for p in parts if isinstance(p, Clash)), None)
+        return clash or Structure(old.kind, old.rebuild, parts)
+    left, right = leaf_type(old), leaf_type(new)
+    if left is None or right is None:
+        return Clash("it is a number or an array on one path and something else on another")
+    joined = join_types(left, right, spread)
+    return Clash(f"it is {left} on one path and {right} on another") if joined is None else Leaf(joined)
+
+
+def leaf_type(description: Any) -> ArrayType | None:
+    """The type of a leaf or a constant number."""
+    if isinstance(description, Leaf):
+        return description.type
+    if isinstance(description, Constant) and is_number(description.value):
+        return type_of(description.value)
+    return None
+
+
+def same_constant(left: Any, right: Any) -> bool:
+    """Whether two known values are interchangeable."""
+    if left is right:
+        return True
+    if type(left) is not type(right):
+        return False
+    if isinstance(left, (int, float, complex, str, bytes, bool, np.generic)):
+        return bool(left == right) or (left != left and right != right)
+    return bool(getattr(left, "__self__", left) is getattr(right, "__self__", right)) and getattr(
+        left, "__func__", left
+    ) is getattr(right, "__func__", right)
+
+
+def describe(value: Any) -> str:
+    """A known value in a word."""
+    return repr(value) if value is None or isinstance(value, (int, float, str, bool)) else (
+        f"a {type(value).__name__}"
+    )
+
+
+def instantiate(description: Any, leaves: Callable[[ArrayType], Any], clash: Callable[[str], Any]) -> Any:
+    """A value of the description, its leaves made by ``leaves``."""
+    match description:
+        case Constant(value=value):
+            return value
+        case Leaf(type=t):
+            return leaves(t)
+        case Structure(rebuild=rebuild, parts=parts):
+            return rebuild([instantiate(p, leaves, clash) for p in parts])
+        case Clash(message=message):
+            return clash(message)
+    raise TypeError(description)
+
+
+def leaf_values(description: Any, value: Any, owned: dict[int, Any]) -> list[Any]:
+    """The leaves of a value, in the order ``instantiate`` makes them; UNDEFINED where it has none."""
+    match description:
+        case Leaf():
+            return [value]
+        case Structure(parts=parts):
+            opened = open_structure(value, owned)
+            if opened is None:
+                return [v for p in parts for v in leaf_values(p, MISSING, owned)]
+            return [v for p, w in zip(parts, opened[2], strict=True) for v in leaf_values(p, w, owned)]
+    return []
+
+
+def coerce(value: Any, t: ArrayType) -> core.Atom:
+    """The atom of ``value`` as type ``t``, recording a cast or a spread if need be."""
+    if value is MISSING or value is DEAD or value is UNDEFINED:
+        return UNDEFINED
+    have = type_of(value)
+    if not isinstance(value, Array):
+        value = _cast_constant(value, t)
+        if t.ndim:
+            return atom(FUNCTIONS[np.full](shape_of(t), value, t.dtype))
+        return value
+    if have.dtype != t.dtype:
+        value = FUNCTIONS["cast"](value, t.dtype)
+    if have.ndim != t.ndim:
+        value = FUNCTIONS[np.full](shape_of(t), value, t.dtype)
+    return value.atom
+
+
+def _cast_constant(value: Any, t: ArrayType) -> Any:
+    if t.weak:
+        return {"b": bool, "i": int, "f": float, "c": complex}[t.dtype.kind](value)
+    return t.dtype.type(value) if type_of(value).dtype != t.dtype or not t.ndim else value
+
+
+def shape_of(t: ArrayType) -> tuple[Any, ...]:
+    """The sizes of a type, read from what is at hand."""
+    return tuple(size_at_hand(d) for d in t.dims)
+
+
+def size_at_hand(dim: Any) -> Any:
+    """A dimension as an int or as a recorded integer read from an argument."""
+    builder = current()
+    dim = builder.dims.resolve(dim)
+    if isinstance(dim, int):
+        return dim
+    total: Any = dim.const
+    for name, coefficient in dim.terms:
+        total = total + coefficient * _symbol_at_hand(name)
+    return total
+
+
+def _symbol_at_hand(name: str) -> Any:
+    builder = current()
+    for var, leaf in builder.leaf_of_param.items():
+        for axis, dim in enumerate(var.type.dims):
+            dim = builder.dims.resolve(dim)
+            if not isinstance(dim, int) and dim.const == 0 and dim.terms == ((name, 1),):
+                return builder.size_of(dim, Array(var), axis)
+    for sizes in reversed(builder._sizes):
+        for dim, var in sizes.items():
+            if not isinstance(dim, int) and dim.const == 0 and dim.terms == ((name, 1),):
+                return Array(var)
+    raise BranchMismatch(
+        "A number becomes an array in a loop, and the array's size is not known before the loop.",
+        builder.origin,
+        "start from an array of the right shape, with np.zeros",
+    )
+
+
+def fresh_leaf(t: ArrayType, made: list[Var], name: str | None = None) -> Array:
+    """A new Var as an Array."""
+    var = Var(t, name, current().origin)
+    made.append(var)
+    return Array(var)
+
+

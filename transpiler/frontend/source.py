@@ -1,0 +1,133 @@
+"""The source of a function as a gast tree, with places in the user's file.
+
+Whole files are parsed once (and again when they change); the function's node is found by its first
+line and, for several lambdas on one line, by the columns of its byte code.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import linecache
+import textwrap
+from dataclasses import dataclass, field
+from types import FunctionType
+from typing import Any
+
+import gast
+
+from calque.transpiler.errors import Origin, SourceNotFound
+
+_trees: dict[str, tuple[tuple[str, ...], ast.Module, str]] = {}
+
+
+@dataclass(eq=False)
+class FunctionSource:
+    """A function's gast node (FunctionDef or Lambda), its file and its lines."""
+
+    node: Any
+    file: str
+    lines: tuple[str, ...]
+    name: str
+    _origins: dict[int, Origin] = field(default_factory=dict)
+
+    def origin(self, node: Any, statement: tuple[str, int] = ("", 0)) -> Origin:
+        """Where ``node`` stands; ``statement`` is the text and line that group generated code."""
+        line = getattr(node, "lineno", 1)
+        text = self.lines[line - 1].rstrip("\n") if line <= len(self.lines) else ""
+        return Origin(
+            self.file,
+            line,
+            _characters(text, getattr(node, "col_offset", 0)),
+            getattr(node, "end_lineno", line) or line,
+            _characters(text, getattr(node, "end_col_offset", None) or len(text)),
+            text,
+            self.name,
+            *statement,
+        )
+
+    def text(self, node: Any) -> str:
+        """The text of a statement: its header only, where it has a body."""
+        first, last = node.lineno, node.end_lineno
+        body = getattr(node, "body", None)
+        if isinstance(body, list) and body:
+            last = max(first, min(last, body[0].lineno - (body[0].lineno > first)))
+        lines = [line.rstrip("\n") for line in self.lines[first - 1 : last]]
+        if not lines:
+            return ""
+        start = _characters(lines[0], node.col_offset)
+        lines[0] = " " * start + lines[0][start:]
+        if not isinstance(body, list) and node.end_lineno == last:
+            lines[-1] = lines[-1].encode()[: node.end_col_offset].decode()
+        return textwrap.dedent("\n".join(lines)).strip()
+
+
+def _characters(text: str, offset: int) -> int:
+    """A byte offset as a character offset."""
+    return offset if text.isascii() else len(text.encode()[:offset].decode(errors="ignore"))
+
+
+def function_source(function: FunctionType) -> FunctionSource:
+    """Find the gast node of a Python function.
+
+    Raises SourceNotFound when ``linecache`` has no text for it, as for functions made by ``exec``.
+    """
+    code = function.__code__
+    try:
+        lines = _file_lines(function)
+        tree, path = _parse(code.co_filename, lines)
+    except (OSError, TypeError, SyntaxError) as error:
+        raise SourceNotFound(
+            f"The source of {function.__qualname__} cannot be read ({error}).",
+            hint="define it in a file or a notebook cell, or give the text to linecache",
+        ) from None
+    node = _find(tree, function)
+    if node is None:
+        raise SourceNotFound(
+            f"{function.__qualname__} is not at line {code.co_firstlineno} of {path}: "
+            "the file has changed since it was imported.",
+            hint="import it again",
+        )
+    name = "lambda" if function.__name__ == "<lambda>" else function.__name__
+    return FunctionSource(gast.ast_to_gast(node), path, lines, name)
+
+
+def _file_lines(function: FunctionType) -> tuple[str, ...]:
+    linecache.checkcache(function.__code__.co_filename)
+    lines = linecache.getlines(function.__code__.co_filename, function.__globals__)
+    if not lines:
+        lines, _ = inspect.findsource(function)
+    return tuple(lines)
+
+
+def _parse(path: str, lines: tuple[str, ...]) -> tuple[ast.Module, str]:
+    found = _trees.get(path)
+    if found is None or found[0] != lines:
+        found = (lines, ast.parse("".join(lines)), path)
+        _trees[path] = found
+    return found[1], found[2]
+
+
+def _find(tree: ast.Module, function: FunctionType) -> Any:
+    code = function.__code__
+    candidates = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and node.name == code.co_name:
+            first = min([node.lineno] + [d.lineno for d in node.decorator_list])
+            if first == code.co_firstlineno:
+                return node
+        elif isinstance(node, ast.Lambda) and code.co_name == "<lambda>":
+            if node.lineno <= code.co_firstlineno <= (node.end_lineno or node.lineno):
+                candidates.append(node)
+    if len(candidates) <= 1:
+        return candidates[0] if candidates else None
+    spans = [p for p in code.co_positions() if p[2] is not None and p[0] is not None]
+    spans = [p for p in spans if (p[0], p[2]) != (code.co_firstlineno, 0) or p[3]]
+
+    def holds(node: ast.Lambda) -> bool:
+        body = node.body
+        start, end = (body.lineno, body.col_offset), (body.end_lineno or 0, body.end_col_offset or 0)
+        return all(start <= (p[0] or 0, p[2] or 0) and (p[1] or 0, p[3] or 0) <= end for p in spans)
+
+    fitting = [node for node in candidates if holds(node)]
+    return max(fitting, key=lambda n: (n.lineno, n.col_offset)) if fitting else None

@@ -1,0 +1,397 @@
+"""Statements other than branches and loops: assignments, stores, effects, definitions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gast
+import numpy as np
+
+from calque.transpiler.builder import OPERATORS, Array, type_of
+from calque.transpiler.core import UNDEFINED
+from calque.transpiler.errors import (
+    DtypeError,
+    ImpureFunction,
+    UndefinedVariable,
+    UnsupportedSyntax,
+)
+from calque.transpiler.frontend.expressions import BINARY, RuntimeText, display
+from calque.transpiler.frontend.heap import MISSING, RecordedList
+from calque.transpiler.frontend.interpreter import Completion
+from calque.transpiler.frontend.loops import Loops
+from calque.transpiler.primitives.base import operand
+from calque.transpiler.primitives.indexing import store_add
+
+
+class Statements(Loops):
+    """One method a kind of statement; each returns how it ended (None: normally)."""
+
+    def exec_block(self, statements: list[Any]) -> Completion | None:
+        """Statements in order; the rest is kept for branches that must run on to the boundary."""
+        pending = self.call.pending
+        for position, statement in enumerate(statements):
+            rest = statements[position + 1 :]
+            if rest:
+                pending = self.call.pending
+                pending.append(rest)
+            depth = len(self.call.pending)
+            completion = self.execute(statement)
+            if rest and len(self.call.pending) == depth:
+                self.call.pending.pop()
+            if completion is not None:
+                return completion
+        return None
+
+    def execute(self, node: Any) -> Completion | None:
+        """One statement."""
+        outermost = len(self.calls) == 1
+        if outermost:
+            self.statement = (self.call.source.text(node), node.lineno)
+        with self.at(node):
+            method = getattr(self, f"exec_{type(node).__name__}", None)
+            if method is None:
+                return self._refuse(node)
+            completion = method(node)
+        return completion
+
+    def _refuse(self, node: Any) -> Any:
+        reasons = {
+            "Try": ("`try` is not supported around run-time code.", "test the condition with if"),
+            "AsyncFor": ("`async` is not supported.", None),
+            "AsyncWith": ("`async` is not supported.", None),
+            "AsyncFunctionDef": ("`async` is not supported.", None),
+            "ClassDef": ("A class cannot be defined here.", "define it outside the function"),
+        }
+        message, hint = reasons.get(type(node).__name__, (f"{type(node).__name__} is not supported.", None))
+        return self.fail(UnsupportedSyntax, node, message, hint)
+
+    def exec_Pass(self, node: Any) -> None:
+        """``pass``."""
+
+    def exec_Expr(self, node: Any) -> None:
+        """An expression for its effect."""
+        if not isinstance(node.value, gast.Constant):
+            self.evaluate(node.value)
+
+    def exec_Return(self, node: Any) -> Completion:
+        """``return``."""
+        return Completion("return", None if node.value is None else self.evaluate(node.value))
+
+    def exec_Break(self, node: Any) -> Completion:
+        """``break``."""
+        return Completion("break")
+
+    def exec_Continue(self, node: Any) -> Completion:
+        """``continue``."""
+        return Completion("continue")
+
+    def exec_Global(self, node: Any) -> None:
+        """``global``: reading is fine, writing is refused where it happens."""
+
+    exec_Nonlocal = exec_Global
+
+    def exec_Import(self, node: Any) -> None:
+        """``import`` within a function."""
+        for alias in node.names:
+            module = __import__(alias.name)
+            if alias.asname:
+                for part in alias.name.split(".")[1:]:
+                    module = getattr(module, part)
+            self.call.frame.locals[alias.asname or alias.name.split(".")[0]] = module
+
+    def exec_ImportFrom(self, node: Any) -> None:
+        """``from module import name`` within a function."""
+        if node.level:
+            self._refuse(node)
+        names = [a.name for a in node.names]
+        module = __import__(node.module, fromlist=names)
+        for alias in node.names:
+            self.call.frame.locals[alias.asname or alias.name] = getattr(module, alias.name)
+
+    def exec_FunctionDef(self, node: Any) -> None:
+        """A nested function."""
+        if any(isinstance(n, (gast.Yield, gast.YieldFrom)) for n in gast.walk(node)):
+            self.fail(
+                UnsupportedSyntax, node, "A generator is not supported.", "return a list of the values"
+            )
+        value: Any = self.closure(node, node.name)
+        for decorator in reversed(node.decorator_list):
+            value = self.call_value(self.evaluate(decorator), [value], {}, decorator)
+        self.write_name(node.name, value, node)
+
+    def exec_With(self, node: Any) -> Completion | None:
+        """``with np.errstate(...)``: the context is entered for known computations, then the body runs."""
+        for item in node.items:
+            context = self.evaluate(item.context_expr)
+            if not isinstance(context, np.errstate):
+                self.fail(
+                    UnsupportedSyntax,
+                    item.context_expr,
+                    f"`with {type(context).__name__}` is not supported.",
+                    "only np.errstate can be used here",
+                )
+        return self.exec_block(node.body)
+
+    def exec_Delete(self, node: Any) -> None:
+        """``del``."""
+        for target in node.targets:
+            if isinstance(target, gast.Name):
+                if target.id not in self.call.frame.locals:
+                    self.fail(UndefinedVariable, target, f"name '{target.id}' is not defined.")
+                del self.call.frame.locals[target.id]
+            elif isinstance(target, gast.Subscript):
+                container = self.evaluate(target.value)
+                if isinstance(container, Array):
+                    self.fail(UnsupportedSyntax, target, "Elements of an array cannot be deleted.")
+                self.check_writable(container, target, "This deletion")
+                del container[self.hashable(self.evaluate(target.slice), target)]
+            else:
+                self.fail(UnsupportedSyntax, target, "This cannot be deleted.")
+
+    # assignment
+
+    def exec_Assign(self, node: Any) -> None:
+        """``a = b = value``."""
+        value = self.evaluate(node.value)
+        for target in node.targets:
+            self.assign(target, value, node)
+
+    def exec_AnnAssign(self, node: Any) -> None:
+        """``a: type = value``."""
+        if node.value is not None:
+            self.assign(node.target, self.evaluate(node.value), node)
+
+    def assign(self, target: Any, value: Any, node: Any) -> None:
+        """Bind a target: a name, a pattern, an element, an attribute."""
+        if isinstance(target, gast.Name):
+            self.write_name(target.id, value, target)
+        elif isinstance(target, (gast.Tuple, gast.List)):
+            self._unpack(target, value, node)
+        elif isinstance(target, gast.Subscript):
+            container = self.evaluate(target.value)
+            index = self.evaluate(target.slice)
+            with self.at(target):
+                self.store(container, index, value, target)
+        elif isinstance(target, gast.Attribute):
+            owner = self.evaluate(target.value)
+            self.set_attribute(owner, target.attr, value, target)
+        else:
+            self.fail(UnsupportedSyntax, target, "This cannot be assigned to.")
+
+    def set_attribute(self, owner: Any, name: str, value: Any, node: Any) -> None:
+        """``owner.name = value``."""
+        if isinstance(owner, Array):
+            if name == "shape":
+                self.fail(UnsupportedSyntax, node, "The shape of an array is set.", "use reshape")
+            if name in ("flat", "T", "real", "imag"):
+                getattr(owner, name)[...] = value
+                return
+        self.check_writable(owner, node, f"Setting .{name}")
+        self.name_value(value, name)
+        setattr(owner, name, value)
+
+    def store(self, container: Any, index: Any, value: Any, node: Any) -> None:
+        """``container[index] = value``."""
+        if isinstance(container, Array):
+            OPERATORS["setitem"](container, index, value)
+            return
+        if hasattr(container, "calque_store"):
+            container.calque_store(index, value)
+            return
+        self.check_writable(container, node, "This store")
+        rows = getattr(container, "rows", None)
+        if rows is not None:
+            self.fail(UnsupportedSyntax, node, "An element of a list that grows in a loop is replaced.")
+        if isinstance(container, list):
+            index = self._known_index(index, container, node)
+            container[index] = value
+        elif isinstance(container, dict):
+            container[self.hashable(index, node)] = value
+        else:
+            self.call_value(type(container).__setitem__, [container, index, value], {}, node)
+
+    def _unpack(self, target: Any, value: Any, node: Any) -> None:
+        items = self.known_items(value, node)
+        starred = [i for i, t in enumerate(target.elts) if isinstance(t, gast.Starred)]
+        count = len(target.elts)
+        if (not starred and len(items) != count) or len(items) < count - len(starred):
+            word = "not enough" if len(items) < count else "too many"
+            self.fail(UnsupportedSyntax, node, f"{word} values to unpack ({len(items)} for {count}).")
+        if starred:
+            at, rest = starred[0], count - starred[0] - 1
+            middle = items[at : len(items) - rest]
+            items = [*items[:at], self.own(RecordedList(middle)), *items[len(items) - rest :]]
+        for part, item in zip(target.elts, items, strict=True):
+            self.assign(part.value if isinstance(part, gast.Starred) else part, item, node)
+
+    def exec_AugAssign(self, node: Any) -> None:
+        """``target op= value``, in place where Python would be."""
+        target = node.target
+        if isinstance(target, gast.Subscript):
+            container = self.evaluate(target.value)
+            index = self.evaluate(target.slice)
+            value = self.evaluate(node.value)
+            with self.at(node):
+                self._augmented_store(container, index, value, node)
+            return
+        if isinstance(target, gast.Attribute):
+            owner = self.evaluate(target.value)
+            old = self.attribute(owner, target.attr, target)
+        else:
+            old = self.read_name(target.id, target)
+        value = self.evaluate(node.value)
+        with self.at(node):
+            new = self._augmented(old, value, node)
+            if isinstance(target, gast.Attribute):
+                if new is not old:
+                    self.set_attribute(owner, target.attr, new, target)
+            else:
+                self.write_name(target.id, new, target)
+
+    def _augmented(self, old: Any, value: Any, node: Any) -> Any:
+        """``old op= value``: an array is stored into, a list extended, anything else computed anew."""
+        if isinstance(old, Array) and (old.ndim or old.is_buffer):
+            new = self.binary(type(node.op), old, value, node)
+            self._check_in_place(old, new, node)
+            index: Any = Ellipsis
+            if isinstance(node.op, (gast.Add, gast.Sub)) and type_of(value).dims != old.dims:
+                pass
+            OPERATORS["setitem"](old, index, new)
+            return old
+        if isinstance(old, RecordedList) and isinstance(node.op, gast.Add):
+            for item in self.known_items(value, node):
+                self.append(old, item, node)
+            return old
+        if isinstance(old, (set, dict, list)):
+            self.check_writable(old, node, "This augmented assignment")
+        return self.binary(type(node.op), old, value, node)
+
+    def _check_in_place(self, old: Array, new: Any, node: Any) -> None:
+        if not np.can_cast(type_of(new).dtype, old.dtype, "same_kind"):
+            self.fail(
+                DtypeError,
+                node,
+                f"A result of dtype {type_of(new).dtype} cannot be stored in place into {old.dtype}.",
+                f"write `x = x {_sign(node.op)} ...`, or make the array float",
+            )
+
+    def _augmented_store(self, container: Any, index: Any, value: Any, node: Any) -> None:
+        if isinstance(container, Array) and isinstance(node.op, (gast.Add, gast.Sub)):
+            value = self.recorded(value)
+            if store_add(container, index, value, isinstance(node.op, gast.Sub)):
+                return
+        old = self.subscript(container, index, node)
+        if isinstance(container, Array):
+            new = self.binary(type(node.op), Array(old.atom), value, node)
+            self._check_in_place(container, new, node)
+            OPERATORS["setitem"](container, index, new)
+            return
+        new = self._augmented(old, value, node)
+        if new is not old or not isinstance(new, Array):
+            self.store(container, index, new, node)
+
+    def append(self, values: Any, item: Any, node: Any) -> None:
+        """``values.append(item)``; a list that grows in a run-time loop is an array by then."""
+        rows = values.rows
+        if rows is None:
+            self.check_writable(values, node, "append")
+            list.append(values, item)
+            return
+        if not rows.fixed:
+            full = rows.count == rows.capacity()
+            if isinstance(full, Array):
+                self.fork(full, rows.grow, lambda: None, node)
+        rows.put(item)
+
+    # effects
+
+    def exec_Assert(self, node: Any) -> None:
+        """``assert``: checked now if known, else kept in the generated source."""
+        test = self.truth(self.evaluate(node.test), node.test)
+        message = None if node.msg is None else node.msg
+        if not isinstance(test, Array):
+            if not test:
+                raise AssertionError(*([] if message is None else [self.evaluate(message)]))
+            return
+        args: list[Any] = [test]
+        text = "assert _0_"
+        if message is not None:
+            text += ", " + display(self.evaluate(message), args)
+        self.builder.effect(text, args)
+
+    def exec_Raise(self, node: Any) -> Completion:
+        """``raise``: at run time, on the path that reaches it."""
+        if node.exc is None:
+            self._refuse(node)
+        call = isinstance(node.exc, gast.Call)
+        kind = self.evaluate(node.exc.func if call else node.exc)
+        values = [self.evaluate(a) for a in node.exc.args] if call else []
+        if not (isinstance(kind, type) and issubclass(kind, BaseException)):
+            self.fail(UnsupportedSyntax, node, "Only an exception class, called or not, can be raised here.")
+        if len(self.builder.blocks) <= self.base_depth:
+            error = kind(*[_plain(v) for v in values])
+            raise error
+        args: list[Any] = []
+        text = ", ".join(display(v, args) for v in values)
+        if kind.__module__ != "builtins":
+            self.builder.imports[kind.__name__] = kind.__module__
+        self.builder.effect(f"raise {kind.__name__}({text})", args)
+        return Completion("raise")
+
+    base_depth = 1
+
+    # match
+
+    def exec_Match(self, node: Any) -> Completion | None:
+        """``match`` on a known structure; literal patterns may meet run-time numbers."""
+        subject = self.evaluate(node.subject)
+        return self._cases(subject, node.cases, node)
+
+    def _cases(self, subject: Any, cases: list[Any], node: Any) -> Completion | None:
+        from calque.transpiler.frontend.matching import match_pattern
+
+        for position, case in enumerate(cases):
+            bindings: dict[str, Any] = {}
+            test = match_pattern(self, case.pattern, subject, bindings)
+            if test is False:
+                continue
+            for name, value in bindings.items():
+                self.write_name(name, value, case.pattern)
+            if case.guard is not None:
+                guard = self.truth(self.evaluate(case.guard), case.guard)
+                test = guard if test is True else self.short_circuit(test, lambda g=guard: g, node, True)
+            if isinstance(test, Array):
+                rest = cases[position + 1 :]
+                return self.escaping(
+                    test,
+                    lambda c=case: self.exec_block(c.body),
+                    lambda r=rest: self._cases(subject, r, node),
+                    node,
+                ) if _any_escapes(cases) else self._plain_fork(test, case, rest, subject, node)
+            if test:
+                return self.exec_block(case.body)
+        return None
+
+    def _plain_fork(self, test: Array, case: Any, rest: Any, subject: Any, node: Any) -> Completion | None:
+        result = self.fork(
+            test, lambda: self.exec_block(case.body), lambda: self._cases(subject, rest, node), node
+        )
+        return result if isinstance(result, Completion) else None
+
+
+def _any_escapes(cases: list[Any]) -> bool:
+    from calque.transpiler.frontend.branches import escapes
+
+    return any(escapes(c.body) for c in cases)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, RuntimeText):
+        return "".join(p if isinstance(p, str) else "..." for p in value.parts)
+    return value
+
+
+def _sign(op: Any) -> str:
+    return {"add": "+", "sub": "-", "mul": "*", "truediv": "/"}.get(BINARY[type(op)][0], "op")
+
+

@@ -1,0 +1,192 @@
+"""From a Python function and the types of its arguments to a Core function."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from calque.transpiler import core
+from calque.transpiler.builder import Array, Builder
+from calque.transpiler.core import Parameter, Slot, Var
+from calque.transpiler.errors import BranchMismatch, CalqueError, UnsupportedFunction
+from calque.transpiler.frontend.interpreter import Capture, Completion, Guard
+from calque.transpiler.frontend.library import Interpreter
+from calque.transpiler.types import ArrayType, Dim, dim_symbols
+
+
+@dataclass(eq=False)
+class Traced:
+    """A Core function, and what its text depends on besides the types of its arguments."""
+
+    function: core.Function
+    builder: Builder
+    captures: list[Capture] = field(default_factory=list)
+    guards: list[Guard] = field(default_factory=list)
+    assumptions: list[Dim] = field(default_factory=list)  # each must be >= 0
+    sources: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+def trace(
+    function: Any,
+    leaf_types: Sequence[ArrayType | None],
+    leaf_values: Sequence[Any],
+    unflatten: Callable[[list[Any]], tuple[tuple[Any, ...], dict[str, Any]]],
+    children: Callable[[Any], list[tuple[Any, Any]]] | None = None,
+    pinned: dict[str, int] | None = None,
+) -> Traced:
+    """Interpret ``function`` on arguments whose leaves have these types.
+
+    A leaf without a type is known: its value is taken from ``leaf_values``. ``unflatten`` builds the
+    arguments from leaves.
+    """
+    symbols = {s for t in leaf_types if t is not None for d in t.dims for s in dim_symbols(d)}
+    builder = Builder(sorted(symbols), pinned)
+    machine = Interpreter(builder)
+    params: list[Var] = []
+    leaves: list[Any] = []
+    for position, (t, value) in enumerate(zip(leaf_types, leaf_values, strict=True)):
+        if t is None:
+            leaves.append(value)
+            continue
+        var = Var(t)
+        builder.leaf_of_param[var] = position
+        params.append(var)
+        leaves.append(Array(var))
+    cells = [leaf for leaf in leaves if isinstance(leaf, Array)]
+    args, kwargs = unflatten(leaves)
+    with builder.active(), builder.block() as body:
+        machine.base_depth = len(builder.blocks)
+        signature = parameters_of(function, args, kwargs)
+        for cell, var in zip(cells, params, strict=True):
+            var.name = None
+        result = machine.call_value(function, list(args), dict(kwargs), None)
+        template = close_result(result, body, machine)
+        written = _written(cells, params, body)
+    captures = list(machine.captures.values())
+    made = core.Function(
+        name=getattr(function, "__name__", type(function).__name__),
+        params=params,
+        body=body,
+        result=template,
+        signature=signature + [Parameter(c.name, c.var, keyword_only=True) for c in captures],
+        origin=_origin(function),
+        dim_values=builder.dim_values,
+        equal_dims=builder.equal_dims,
+        imports=builder.imports,
+        written=written,
+    )
+    made.params = params + [c.var for c in captures]
+    return Traced(
+        made,
+        builder,
+        captures,
+        machine.guards,
+        [d for d in builder.dims.assumptions if isinstance(d, Dim)],
+        machine.sources,
+    )
+
+
+def _origin(function: Any) -> Any:
+    from calque.transpiler.errors import Origin
+
+    code = getattr(inspect.unwrap(function) if callable(function) else function, "__code__", None)
+    if code is None:
+        return None
+    return Origin(code.co_filename, code.co_firstlineno, 0, code.co_firstlineno, 0, "", code.co_name)
+
+
+def _written(cells: list[Array], params: list[Var], body: core.Block) -> dict[int, int]:
+    """Parameters that were stored into: their last versions become further results."""
+    written: dict[int, int] = {}
+    for position, (cell, var) in enumerate(zip(cells, params, strict=True)):
+        if cell._value is not var and cell._base is None and cell.ndim:
+            written[position] = len(body.results)
+            body.results.append(cell.atom)
+    return written
+
+
+def parameters_of(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Parameter]:
+    """The user's own parameters, each with its argument (Arrays replaced by Vars)."""
+    try:
+        signature = inspect.signature(function)
+        bound = signature.bind(*args, **kwargs)
+    except (TypeError, ValueError) as error:
+        if isinstance(error, TypeError) and callable(function) and hasattr(function, "__code__"):
+            raise TypeError(f"{getattr(function, '__name__', 'function')}() {error}") from None
+        return [
+            Parameter(f"{chr(97 + i)}", _vars(a)) for i, a in enumerate(args)
+        ] + [Parameter(k, _vars(v), keyword_only=True) for k, v in kwargs.items()]
+    found = []
+    for name, parameter in signature.parameters.items():
+        if name not in bound.arguments:
+            continue
+        value = _vars(bound.arguments[name])
+        kind = parameter.kind
+        if kind is inspect.Parameter.VAR_POSITIONAL:
+            found.append(Parameter(name, value, variadic="*"))
+        elif kind is inspect.Parameter.VAR_KEYWORD:
+            found.append(Parameter(name, value, variadic="**"))
+        else:
+            default = _default(parameter.default)
+            found.append(
+                Parameter(name, value, kind is inspect.Parameter.KEYWORD_ONLY, default)
+            )
+    return found
+
+
+def _default(value: Any) -> str | None:
+    if value is None or (isinstance(value, (bool, int, float, str)) and value is not inspect.Parameter.empty):
+        return repr(value)
+    return None
+
+
+def _vars(tree: Any) -> Any:
+    """A tree with the Arrays replaced by their Vars; instances are kept as they are."""
+    return map_leaves(lambda leaf: leaf._value if isinstance(leaf, Array) else leaf, tree)
+
+
+def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:
+    """Like core.map_tree, and through dataclasses and plain instances that hold Arrays."""
+    if isinstance(tree, (tuple, list, dict)):
+        return core.map_tree(lambda leaf: map_leaves(function, leaf), tree)
+    if isinstance(tree, Array) or not hasattr(tree, "__dataclass_fields__") or isinstance(tree, type):
+        return function(tree)
+    new = object.__new__(type(tree))
+    for name, value in vars(tree).items():
+        object.__setattr__(new, name, map_leaves(function, value))
+    return new
+
+
+def close_result(result: Any, body: core.Block, machine: Any) -> Any:
+    """The structure of a result with Slots at its leaves; their atoms go to the block's results."""
+    if getattr(result, "rows", None) is not None:
+        raise BranchMismatch(
+            "A list that grows in a loop is returned.", machine.builder.origin, "return np.array(...) of it"
+        )
+
+    def leaf(value: Any) -> Any:
+        if getattr(value, "rows", None) is not None:
+            return close_result(value, body, machine)
+        if isinstance(value, np.ndarray):
+            value = machine.recorded(value)
+        if isinstance(value, Array) or isinstance(value, (bool, int, float, complex, np.generic)):
+            body.results.append(value.atom if isinstance(value, Array) else value)
+            return Slot(len(body.results) - 1)
+        if value is None or isinstance(value, (str, bytes)):
+            return value
+        if isinstance(value, (Completion, type(machine))) or callable(value):
+            raise UnsupportedFunction(
+                f"The function returns a {type(value).__name__}, which generated code cannot.",
+                machine.builder.origin,
+            )
+        return value
+
+    try:
+        return map_leaves(leaf, result)
+    except CalqueError as error:
+        error.origin = error.origin or machine.builder.origin
+        raise

@@ -1,0 +1,1 @@
+"""Core to Core: one transformation a file."""

@@ -1,0 +1,421 @@
+"""The record of a primitive, and the ways to declare one.
+
+A rule is a plain NumPy function: given Arrays it writes Core, given arrays it computes. What can be
+derived is derived: an elementwise function needs its partial derivatives, a linear one its transpose.
+
+===============  ==========================================================================
+``elementwise``  partial derivatives; jvp, vjp and batching follow
+``linear``       the transpose (vjp); the jvp is the function itself
+``bilinear``     both transposes; the jvp is the product rule
+``opaque``       jvp and vjp by hand
+``implements``   no primitive: a NumPy function said in other NumPy functions
+===============  ==========================================================================
+
+Rules never undo broadcasting and never cast: the passes do, in one place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from calque.transpiler import builder as build
+from calque.transpiler.builder import ATTRIBUTES, FUNCTIONS, METHODS, OPERATORS, Array, current, type_of
+from calque.transpiler.core import Apply, Var
+from calque.transpiler.errors import UnsupportedFunction
+from calque.transpiler.types import ArrayType, elementwise_dtype
+
+# name -> Primitive; every record there is
+PRIMITIVES: dict[str, Primitive] = {}
+
+
+@dataclass(eq=False)
+class Primitive:
+    """Everything calque knows of one operation.
+
+    ``jvp(tangents, outs, args, params)`` returns the outs' tangents; ``vjp(cotangents, outs, args,
+    params)`` the args' cotangents. None stands for zero in both, in and out. A vjp may return a
+    ``Scatter`` for an argument: how to add into its adjoint in place.
+    """
+
+    name: str
+    function: Callable[..., Any]  # on concrete arrays: function(*args, **params)
+    infer: Callable[..., Any]  # types of the results: infer(*args, **params), args Arrays or known
+    spelling: str | Callable[..., str]  # the text, "{0} + {1}"; or spelling(args, params)
+    kind: str = "opaque"
+    jvp: Callable[..., Any] | None = None
+    vjp: Callable[..., Any] | None = None
+    batch: Callable[..., Any] | None = None
+    partials: Callable[..., Any] | None = None
+    linear_in: tuple[int, ...] = ()
+    nondifferentiable: bool = False  # the derivative is zero wherever there is one
+    scalar: str | None = None  # the name in loops and in CUDA
+    simplify: Callable[..., Any] | None = None  # simplify(builder, args, params) -> Array or None
+    view_back: Callable[..., Any] | None = None  # the base's next value, given the view's
+    view_sometimes: bool = False  # a view only of contiguous memory
+    copies: Callable[..., bool] | None = None  # copies(*args, **params): no view this time
+    keeps_layout: bool = False  # contiguous results from contiguous operands
+    fresh: bool = False  # always newly allocated, C-contiguous
+    cheap: bool = False  # better computed again than saved
+    samples: Callable[[np.random.Generator], list[tuple[tuple[Any, ...], dict[str, Any]]]] | None = None
+
+    def __call__(self, *args: Any, **params: Any) -> Any:
+        return apply(self, *args, **params)
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _by_name, (self.name,)
+
+
+def _by_name(name: str) -> Primitive:
+    return PRIMITIVES[name]
+
+
+@dataclass(frozen=True)
+class Scatter:
+    """A cotangent given as an in-place addition: ``add(x_bar)`` stores into the Array ``x_bar``."""
+
+    add: Callable[[Array], None]
+
+
+def register(primitive: Primitive) -> Primitive:
+    """Enter a record in the table; each name once."""
+    if primitive.name in PRIMITIVES:
+        raise ValueError(f"{primitive.name} is declared twice")
+    PRIMITIVES[primitive.name] = primitive
+    return primitive
+
+
+def apply(primitive: Primitive, *args: Any, **params: Any) -> Any:
+    """Record the primitive on Arrays and known scalars; on known scalars alone, compute."""
+    if not any(isinstance(a, (Array, Var)) for a in args) and not primitive.fresh and args:
+        if all(isinstance(a, (int, float, complex, np.generic)) for a in args):
+            with np.errstate(all="ignore"):
+                return primitive.function(*args, **params)
+    return current().apply(primitive, args, params)
+
+
+def operand(value: Any) -> Any:
+    """An argument of an array function as an Array or a known scalar; lists become arrays."""
+    if isinstance(value, (Array, int, float, complex, np.generic)):
+        return value
+    if isinstance(value, (list, tuple, np.ndarray)) or hasattr(value, "__array__"):
+        return FUNCTIONS[np.asarray](value)
+    raise UnsupportedFunction(f"{type(value).__name__} is not an array.", current().origin)
+
+
+def as_array(value: Any) -> Array:
+    """An Array always; known numbers become recorded 0-d constants."""
+    value = operand(value)
+    return value if isinstance(value, Array) else FUNCTIONS[np.asarray](value)
+
+
+def implements(
+    *functions: Any, method: str | None = None, attribute: str | None = None, op: str | None = None
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Let ``functions``, an ndarray method, attribute or operator mean the decorated function."""
+
+    def declare(handler: Callable[..., Any]) -> Callable[..., Any]:
+        for function in functions:
+            FUNCTIONS[function] = handler
+        if method:
+            METHODS[method] = handler
+        if attribute:
+            ATTRIBUTES[attribute] = handler
+        if op:
+            OPERATORS[op] = handler
+        return handler
+
+    return declare
+
+
+# elementwise
+
+
+def infer_elementwise(function: Callable[..., Any]) -> Callable[..., ArrayType]:
+    """Dimensions broadcast; the dtype is asked of NumPy; weak when every operand is."""
+
+    def infer(*args: Any, **params: Any) -> ArrayType:
+        types = [type_of(a) for a in args]
+        dims = current().broadcast([t.dims for t in types])
+        weak = all(t.weak for t in types)
+        return ArrayType(elementwise_dtype(function, types), dims, weak and not dims)
+
+    return infer
+
+
+def elementwise(
+    function: Any,
+    partials: Callable[..., Any] | None,
+    scalar: str | None = None,
+    *,
+    spelling: str | None = None,
+    reference: Callable[..., Any] | None = None,
+    arity: int | None = None,
+    domain: Sequence[tuple[float, float]] = (),
+    simplify: Callable[..., Any] | None = None,
+    name: str | None = None,
+) -> Primitive:
+    """Declare an elementwise function by its partial derivatives ``partials(*args, y)``.
+
+    One derivative for a unary function, a tuple (None for an argument without) for others; no
+    ``partials`` at all means that the derivative is zero. ``domain`` bounds each sampled argument.
+    """
+    reference = reference or function
+    name = name or build.function_name(function)
+    count: int = getattr(function, "nin", 1) if arity is None else arity
+    default = f"{name}({', '.join('{%d}' % i for i in range(count))})"
+    primitive = register(
+        Primitive(
+            name,
+            reference,
+            infer_elementwise(reference),
+            spelling or default,
+            kind="elementwise",
+            partials=partials,
+            nondifferentiable=partials is None,
+            scalar=scalar,
+            simplify=simplify,
+            keeps_layout=True,
+            cheap=True,
+        )
+    )
+    if partials is not None:
+        primitive.jvp = _elementwise_jvp(partials, count)
+        primitive.vjp = _elementwise_vjp(partials, count)
+    primitive.samples = _elementwise_samples(reference, count, domain)
+    FUNCTIONS[function] = ufunc_handler(primitive, count)
+    return primitive
+
+
+def _derivatives(partials: Callable[..., Any], count: int, args: Any, out: Any) -> tuple[Any, ...]:
+    found = partials(*args, out)
+    return found if isinstance(found, tuple) else (found,) * 1 if count == 1 else found
+
+
+def _elementwise_jvp(partials: Callable[..., Any], count: int) -> Callable[..., Any]:
+    def jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
+        total = None
+        for tangent, slope in zip(tangents, _derivatives(partials, count, args, outs[0]), strict=True):
+            if tangent is not None and slope is not None:
+                term = scale(tangent, slope)
+                total = term if total is None else total + term
+        return (total,)
+
+    return jvp
+
+
+def _elementwise_vjp(partials: Callable[..., Any], count: int) -> Callable[..., Any]:
+    def vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
+        slopes = _derivatives(partials, count, args, outs[0])
+        return tuple(None if s is None else scale(cotangents[0], s) for s in slopes)
+
+    return vjp
+
+
+def definition(value: Any) -> Apply | None:
+    """The Apply that defines an Array in the open program, if one does."""
+    found = current().definitions.get(build.atom(value)) if isinstance(value, Array) else None
+    return found if isinstance(found, Apply) else None
+
+
+def scale(cotangent: Any, slope: Any) -> Any:
+    """``cotangent * slope``, written as one would by hand.
+
+    Products with 1 and -1 vanish, ``c * (1 / b)`` is ``c / b``, ``c * -a`` is ``-c * a``.
+    """
+    if not isinstance(slope, (Array, np.ndarray)):
+        if slope == 1:
+            return cotangent
+        if slope == -1:
+            return -cotangent
+    made = definition(slope)
+    if made is not None and made.primitive.name == "np.divide" and _is_one(made.args[0]):
+        return cotangent / build.wrap(made.args[1])
+    if made is not None and made.primitive.name == "np.negative":
+        return -cotangent * build.wrap(made.args[0])
+    if not isinstance(cotangent, Array) and _is_one(cotangent):
+        return slope
+    return cotangent * slope
+
+
+def _is_one(value: Any) -> bool:
+    return not isinstance(value, (Var, Array)) and value == 1
+
+
+def _elementwise_samples(
+    function: Callable[..., Any], count: int, domain: Sequence[tuple[float, float]]
+) -> Callable[[np.random.Generator], list[tuple[tuple[Any, ...], dict[str, Any]]]]:
+    bounds = list(domain) or [(-2.0, 2.0)] * count
+    bounds += [bounds[-1]] * (count - len(bounds))
+
+    def samples(rng: np.random.Generator) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
+        plain: list[tuple[int, ...]] = [(3, 4), (), (2, 0), (1,)]
+        shapes = [[shape] * count for shape in plain]
+        if count > 1:
+            shapes += [[(3, 4), (4,)] + [()] * (count - 2), [(4, 1), (1, 3)] + [(3,)] * (count - 2)]
+        double = [
+            tuple(np.asarray(rng.uniform(*b, s)) for b, s in zip(bounds, row, strict=True))
+            for row in shapes
+        ]
+        single = tuple(x.astype("f4") for x in double[0])
+        return [(row, {}) for row in (*double, single)]
+
+    return samples
+
+
+def strong(value: Any) -> Any:
+    """A NumPy function's view of a Python scalar: float64, int64, bool or complex128, not weak."""
+    if isinstance(value, Array):
+        return FUNCTIONS["cast"](value, value.dtype) if value.type.weak else value
+    return np.asarray(value)[()] if isinstance(value, (int, float, complex)) else value
+
+
+def ufunc_handler(primitive: Primitive, count: int) -> Callable[..., Any]:
+    """What a call of the ufunc means: broadcasting operands, ``out``, ``where`` and ``dtype``."""
+
+    def call(*args: Any, out: Any = None, where: Any = True, dtype: Any = None, **rest: Any) -> Any:
+        for option in rest:
+            if option not in ("casting", "order", "subok"):
+                raise TypeError(f"{primitive.name} got an unexpected keyword argument '{option}'")
+        if len(args) > count and out is None:
+            args, out = args[:count], args[count]
+        if len(args) != count:
+            raise TypeError(f"{primitive.name} takes {count} arguments, {len(args)} were given")
+        values = [operand(a) for a in args]
+        if all(type_of(v).weak for v in values):
+            values = [strong(values[0]), *values[1:]]
+        if dtype is not None:
+            values = [FUNCTIONS["cast"](v, dtype) for v in values]
+        result = apply(primitive, *values)
+        return finish(result, out, where)
+
+    call.__name__ = primitive.name
+    return call
+
+
+def finish(result: Any, out: Any, where: Any = True) -> Any:
+    """Honour ``out=`` and ``where=``."""
+    if isinstance(out, tuple):
+        (out,) = out
+    if out is None:
+        if where is not True:
+            raise UnsupportedFunction(
+                "where= without out= leaves elements uninitialized.",
+                current().origin,
+                "give out=, or use np.where",
+            )
+        return result
+    if where is not True:
+        result = FUNCTIONS[np.where](where, result, out)
+    OPERATORS["setitem"](out, Ellipsis, result)
+    return out
+
+
+# linear, bilinear, opaque
+
+
+def linear(
+    name: str,
+    function: Callable[..., Any],
+    infer: Callable[..., Any],
+    spelling: str | Callable[..., str],
+    wrt: Sequence[int] = (0,),
+    **options: Any,
+) -> Callable[[Callable[..., Any]], Primitive]:
+    """Declare a function linear in the arguments ``wrt`` (jointly); the decorated rule is its transpose.
+
+    The rule is called ``rule(y_bar, *args, **params)`` and gives one cotangent for each of ``wrt``.
+    """
+
+    def declare(transpose: Callable[..., Any]) -> Primitive:
+        primitive = register(
+            Primitive(name, function, infer, spelling, kind="linear", linear_in=tuple(wrt), **options)
+        )
+
+        def jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
+            swapped = list(args)
+            for i in wrt:
+                swapped[i] = zeros_like(args[i]) if tangents[i] is None else tangents[i]
+            return (apply(primitive, *swapped, **params),)
+
+        def vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
+            found = transpose(cotangents[0], *args, **params)
+            found = found if isinstance(found, tuple) else (found,)
+            result: list[Any] = [None] * len(args)
+            for i, cotangent in zip(wrt, found, strict=True):
+                result[i] = cotangent
+            return tuple(result)
+
+        primitive.jvp, primitive.vjp = jvp, vjp
+        return primitive
+
+    return declare
+
+
+def zeros_like(value: Any) -> Any:
+    """Zeros of an Array's type; the number zero for a scalar."""
+    return np.zeros_like(value) if isinstance(value, Array) and value.ndim else 0.0
+
+
+def bilinear(
+    name: str,
+    function: Callable[..., Any],
+    infer: Callable[..., Any],
+    spelling: str | Callable[..., str],
+    **options: Any,
+) -> Callable[[Callable[..., Any]], Primitive]:
+    """Declare a function linear in each of its two arguments; the rule gives both cotangents."""
+
+    def declare(transpose: Callable[..., Any]) -> Primitive:
+        primitive = register(
+            Primitive(name, function, infer, spelling, kind="bilinear", linear_in=(0, 1), **options)
+        )
+
+        def jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
+            (a_dot, b_dot), (a, b) = tangents, args
+            left = None if a_dot is None else apply(primitive, a_dot, b, **params)
+            right = None if b_dot is None else apply(primitive, a, b_dot, **params)
+            return (left if right is None else right if left is None else left + right,)
+
+        def vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
+            return transpose(cotangents[0], *args, **params)
+
+        primitive.jvp, primitive.vjp = jvp, vjp
+        return primitive
+
+    return declare
+
+
+def opaque(
+    name: str,
+    function: Callable[..., Any],
+    infer: Callable[..., Any],
+    spelling: str | Callable[..., str],
+    jvp: Callable[..., Any] | None = None,
+    vjp: Callable[..., Any] | None = None,
+    **options: Any,
+) -> Primitive:
+    """Declare a function with everything given by hand (see ``Primitive`` for the signatures)."""
+    return register(
+        Primitive(name, function, infer, spelling, kind="opaque", jvp=jvp, vjp=vjp, **options)
+    )
+
+
+# spelling
+
+
+def call_spelling(name: str, count: int = 1) -> Callable[..., str]:
+    """``name({0}, ..., axis=0)``: arguments, then the parameters that are neither None nor False."""
+
+    def spell(args: Sequence[Any], params: dict[str, Any]) -> str:
+        parts = ["{%d}" % i for i in range(len(args))]
+        parts += [f"{k}={v!r}" for k, v in params.items() if v is not None and v is not False]
+        return f"{name}({', '.join(parts)})"
+
+    return spell

@@ -1,0 +1,442 @@
+"""Factorizations: cholesky, qr, eigh, svd. Their results are NumPy's namedtuples.
+
+The derivatives of ``cholesky`` and ``eigh`` are those for symmetric matrices, as JAX's: NumPy reads
+one triangle, and the gradient is spread over both.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from calque.transpiler.builder import FUNCTIONS, Array, current
+from calque.transpiler.errors import NotDifferentiable, UnsupportedFunction
+from calque.transpiler.primitives.base import apply, implements, opaque
+from calque.transpiler.primitives.linalg import linalg_dtype, matrices, transposed
+from calque.transpiler.primitives.sampling import Drawn, case, cases
+from calque.transpiler.types import ArrayType, DimLike
+
+EighResult = type(np.linalg.eigh(np.eye(1)))
+QRResult = type(np.linalg.qr(np.eye(1)))
+SVDResult = type(np.linalg.svd(np.eye(1)))
+
+
+def _symmetric(*shape: int, dtype: str = "f8") -> Drawn:
+    def shift(x: np.ndarray) -> np.ndarray:
+        return (x + np.swapaxes(x, -1, -2)) / 2 + np.diag(4.0 + 2 * np.arange(shape[-1]))
+
+    return Drawn(shape, dtype, shift)
+
+
+def _halved_diagonal(x: Any) -> Any:
+    """The lower triangle, its diagonal halved."""
+    return np.tril(x) - 0.5 * x * _unit(x)
+
+
+def _unit(x: Any) -> Array:
+    return FUNCTIONS[np.eye](x.shape[-1], dtype=x.dtype)
+
+
+def _refuse_complex(a: Array, name: str) -> Array:
+    if a.dtype.kind == "c":
+        raise UnsupportedFunction(
+            f"np.linalg.{name} of complex matrices has no rule.", current().origin
+        )
+    return a
+
+
+# cholesky
+
+
+def _cholesky_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
+    (a_dot,), (low,) = tangents, outs
+    inverse = np.linalg.inv(low)
+    inner = inverse @ (a_dot + transposed(a_dot)) @ transposed(inverse)
+    return (low @ (0.5 * _halved_diagonal(inner)),)
+
+
+def _cholesky_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
+    (low_bar,), (low,) = cotangents, outs
+    inverse = np.linalg.inv(low)
+    inner = _halved_diagonal(transposed(low) @ np.tril(low_bar))
+    a_bar = transposed(inverse) @ inner @ inverse
+    return (0.5 * (a_bar + transposed(a_bar)),)
+
+
+cholesky = opaque(
+    "np.linalg.cholesky",
+    np.linalg.cholesky,
+    lambda a: ArrayType(linalg_dtype(a.type), a.dims),
+    "np.linalg.cholesky({0})",
+    jvp=_cholesky_jvp,
+    vjp=_cholesky_vjp,
+    fresh=True,
+    samples=cases(
+        case(_symmetric(3, 3)),
+        case(_symmetric(2, 2, 2)),
+        case(_symmetric(1, 1)),
+        case(_symmetric(2, 2, dtype="f4")),
+    ),
+)
+
+
+@implements(np.linalg.cholesky)
+def np_cholesky(a: Any, /, *, upper: bool = False) -> Array:
+    """``np.linalg.cholesky``."""
+    a = _refuse_complex(matrices(a, "cholesky", True), "cholesky")
+    return transposed(apply(cholesky, transposed(a))) if upper else apply(cholesky, a)
+
+
+# qr
+
+
+def smaller_dim(rows: DimLike, columns: DimLike) -> DimLike:
+    difference = current().dims.resolve(rows - columns)
+    if isinstance(difference, int):
+        return columns if difference >= 0 else rows
+    return current().dims._unknown("min", rows, columns)
+
+
+def _infer_qr(a: Any) -> tuple[ArrayType, ArrayType]:
+    rows, columns = a.dims[-2:]
+    inner = smaller_dim(rows, columns)
+    dtype, batch = linalg_dtype(a.type), a.dims[:-2]
+    return ArrayType(dtype, (*batch, rows, inner)), ArrayType(dtype, (*batch, inner, columns))
+
+
+def _check_tall(a: Array) -> None:
+    rows, columns = a.dims[-2:]
+    difference = current().dims.resolve(rows - columns)
+    if not isinstance(difference, int):
+        raise current().needs_dims([rows, columns], "Which of two sizes is smaller")
+    if difference < 0:
+        raise NotDifferentiable(
+            "np.linalg.qr has a derivative only where there are at least as many rows as columns.",
+            current().origin,
+        )
+
+
+def _qr_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
+    (a_dot,), (q, r) = tangents, outs
+    _check_tall(args[0])
+    scaled = a_dot @ np.linalg.inv(r)
+    inner = transposed(q) @ scaled
+    low = np.tril(inner, -1)
+    turn = low - transposed(low)
+    return q @ (turn - inner) + scaled, (inner - turn) @ r
+
+
+def _qr_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
+    (q_bar, r_bar), (q, r) = cotangents, outs
+    _check_tall(args[0])
+    total = None if r_bar is None else r @ transposed(r_bar)
+    if q_bar is not None:
+        back = transposed(q_bar) @ q
+        total = -back if total is None else total - back
+    low = np.tril(total, -1)
+    right = q @ (low + transposed(low) + _unit(total) * total)
+    if q_bar is not None:
+        right = right + q_bar
+    return (right @ transposed(np.linalg.inv(r)),)
+
+
+qr = opaque(
+    "np.linalg.qr",
+    np.linalg.qr,
+    _infer_qr,
+    "np.linalg.qr({0})",
+    jvp=_qr_jvp,
+    vjp=_qr_vjp,
+    samples=cases(case((3, 3)), case((4, 2)), case((2, 3, 2)), case(Drawn((3, 2), "f4"))),
+)
+
+
+@implements(np.linalg.qr)
+def np_qr(a: Any, mode: str = "reduced") -> Any:
+    """``np.linalg.qr``: reduced, or the triangular factor alone."""
+    if mode not in ("reduced", "r"):
+        raise UnsupportedFunction(f"np.linalg.qr with mode={mode!r} has no rule.", current().origin)
+    q, r = apply(qr, _refuse_complex(matrices(a, "qr"), "qr"))
+    return r if mode == "r" else QRResult(q, r)
+
+
+# eigh
+
+
+def _infer_eigh(a: Any, uplo: str) -> tuple[ArrayType, ArrayType]:
+    dtype = linalg_dtype(a.type)
+    return ArrayType(dtype, a.dims[:-1]), ArrayType(dtype, a.dims)
+
+
+def _gaps(w: Array) -> Array:
+    """``1 / (w[j] - w[i])``, zero on the diagonal."""
+    unit = _unit(w)
+    return 1.0 / (w[..., None, :] - w[..., :, None] + unit) - unit
+
+
+def _symmetrized(x: Any) -> Any:
+    return 0.5 * (x + transposed(x))
+
+
+def _eigh_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
+    (a_dot,), (w, v) = tangents, outs
+    inner = transposed(v) @ _symmetrized(a_dot) @ v
+    return np.diagonal(inner, axis1=-2, axis2=-1), v @ (_gaps(w) * inner)
+
+
+def _eigh_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
+    (w_bar, v_bar), (w, v) = cotangents, outs
+    if v_bar is None:
+        return ((v * w_bar[..., None, :]) @ transposed(v),)
+    inner = _gaps(w) * (transposed(v) @ v_bar)
+    if w_bar is not None:
+        inner = inner + w_bar[..., None, :] * _unit(w)
+    return (_symmetrized(v @ inner @ transposed(v)),)
+
+
+eigh = opaque(
+    "np.linalg.eigh",
+    lambda a, uplo: np.linalg.eigh(a, uplo),
+    _infer_eigh,
+    lambda args, p: "np.linalg.eigh({0}" + ("" if p["uplo"] == "L" else ', "U"') + ")",
+    jvp=_eigh_jvp,
+    vjp=_eigh_vjp,
+    samples=cases(
+        case(_symmetric(3, 3), uplo="L"),
+        case(_symmetric(2, 2, 2), uplo="U"),
+        case(_symmetric(1, 1), uplo="L"),
+        case(_symmetric(2, 2, dtype="f4"), uplo="L"),
+    ),
+)
+
+
+@implements(np.linalg.eigh)
+def np_eigh(a: Any, UPLO: str = "L") -> Any:
+    """``np.linalg.eigh``: eigenvalues and eigenvectors, a namedtuple."""
+    return EighResult(
+        *apply(eigh, _refuse_complex(matrices(a, "eigh", True), "eigh"), uplo=UPLO.upper())
+    )
+
+
+def _eigvalsh_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
+    v = np_eigh(args[0], params["uplo"]).eigenvectors
+    return (np.sum(v * (_symmetrized(tangents[0]) @ v), axis=-2),)
+
+
+def _eigvalsh_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
+    v = np_eigh(args[0], params["uplo"]).eigenvectors
+    return ((v * cotangents[0][..., None, :]) @ transposed(v),)
+
+
+eigvalsh = opaque(
+    "np.linalg.eigvalsh",
+    lambda a, uplo: np.linalg.eigvalsh(a, uplo),
+    lambda a, uplo: ArrayType(linalg_dtype(a.type), a.dims[:-1]),
+    lambda args, p: "np.linalg.eigvalsh({0}" + ("" if p["uplo"] == "L" else ', "U"') + ")",
+    jvp=_eigvalsh_jvp,
+    vjp=_eigvalsh_vjp,
+    samples=cases(case(_symmetric(3, 3), uplo="L"), case(_symmetric(2, 2, 2), uplo="U")),
+)
+
+
+@implements(np.linalg.eigvalsh)
+def np_eigvalsh(a: Any, UPLO: str = "L") -> Array:
+    """``np.linalg.eigvalsh``."""
+    return apply(
+        eigvalsh, _refuse_complex(matrices(a, "eigvalsh", True), "eigvalsh"), uplo=UPLO.upper()
+    )
+
+
+# svd
+
+
+def _infer_svd(a: Any) -> tuple[ArrayType, ...]:
+    rows, columns = a.dims[-2:]
+    inner, batch, dtype = smaller_dim(rows, columns), a.dims[:-2], linalg_dtype(a.type)
+    return (
+        ArrayType(dtype, (*batch, rows, inner)),
+        ArrayType(dtype, (*batch, inner)),
+        ArrayType(dtype, (*batch, inner, columns)),
+    )
+
+
+def _square_gaps(s: Array) -> Array:
+    """``1 / (s[j]**2 - s[i]**2)``, zero on the diagonal."""
+    return _gaps(s * s)
+
+
+def _svd_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
+    (a_dot,), (u, s, vt) = tangents, outs
+    row = s[..., None, :]
+    v, ut = transposed(vt), transposed(u)
+    inner = ut @ a_dot @ v
+    gaps = _square_gaps(s)
+    left = gaps * (inner * row + transposed(inner * row))
+    right = gaps * (row * transposed(inner) + transposed(row * transposed(inner)))
+    u_dot = u @ left + (a_dot @ v - u @ inner) / row
+    v_dot = v @ right + (transposed(a_dot) @ u - v @ transposed(inner)) / row
+    return u_dot, np.diagonal(inner, axis1=-2, axis2=-1), transposed(v_dot)
+
+
+def _svd_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
+    (u_bar, s_bar, vt_bar), (u, s, vt) = cotangents, outs
+    row, column = s[..., None, :], s[..., :, None]
+    inner = None if s_bar is None else s_bar[..., None, :] * _unit(s)
+    outside = None
+    if u_bar is not None:
+        turned = _square_gaps(s) * (transposed(u) @ u_bar)
+        inner = _plus(inner, (turned + transposed(turned)) * row)
+        rest = (u_bar - u @ (transposed(u) @ u_bar)) / row
+        outside = rest @ vt
+    if vt_bar is not None:
+        turned = _square_gaps(s) * (vt @ transposed(vt_bar))
+        inner = _plus(inner, column * (turned + transposed(turned)))
+        rest = (vt_bar - (vt_bar @ transposed(vt)) @ vt) / column
+        outside = _plus(outside, u @ rest)
+    return (_plus(u @ inner @ vt, outside),)
+
+
+def _plus(a: Any, b: Any) -> Any:
+    return b if a is None else a if b is None else a + b
+
+
+svd = opaque(
+    "np.linalg.svd",
+    lambda a: np.linalg.svd(a, full_matrices=False),
+    _infer_svd,
+    "np.linalg.svd({0}, full_matrices=False)",
+    jvp=_svd_jvp,
+    vjp=_svd_vjp,
+    samples=cases(
+        case((3, 3)), case((4, 2)), case((2, 4)), case((2, 3, 2)), case(Drawn((2, 2), "f4"))
+    ),
+)
+
+
+def _svdvals_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
+    u, _, vt = apply(svd, args[0])
+    return (np.sum(u * (tangents[0] @ transposed(vt)), axis=-2),)
+
+
+def _svdvals_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
+    u, _, vt = apply(svd, args[0])
+    return ((u * cotangents[0][..., None, :]) @ vt,)
+
+
+svdvals = opaque(
+    "np.linalg.svdvals",
+    np.linalg.svdvals,
+    lambda a: _infer_svd(a)[1],
+    "np.linalg.svd({0}, compute_uv=False)",
+    jvp=_svdvals_jvp,
+    vjp=_svdvals_vjp,
+    samples=cases(case((3, 2)), case((2, 3)), case((2, 2, 2))),
+)
+
+
+@implements(np.linalg.svd)
+def np_svd(
+    a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False
+) -> Any:
+    """``np.linalg.svd``, thin: with ``full_matrices`` only of square matrices."""
+    a = _refuse_complex(matrices(a, "svd"), "svd")
+    if hermitian:
+        raise UnsupportedFunction(
+            "np.linalg.svd with hermitian=True has no rule.", current().origin
+        )
+    if not compute_uv:
+        return apply(svdvals, a)
+    if full_matrices and not current().dims.same(a.dims[-2], a.dims[-1]):
+        raise UnsupportedFunction(
+            "np.linalg.svd with full_matrices=True has no derivative.",
+            current().origin,
+            "give full_matrices=False",
+        )
+    return SVDResult(*apply(svd, a))
+
+
+FUNCTIONS[np.linalg.svdvals] = lambda a, /: np_svd(a, compute_uv=False)
+
+
+# lstsq
+
+
+def _infer_lstsq(a: Any, b: Any, rcond: Any) -> tuple[ArrayType, ...]:
+    dtype = linalg_dtype(a.type, b.type)
+    rows, columns = a.dims
+    current().unify(rows, b.dims[0])
+    return (
+        ArrayType(dtype, (columns, *b.dims[1:])),
+        ArrayType(dtype, (current().dims.fresh(),)),
+        ArrayType(np.dtype("i4")),
+        ArrayType(dtype, (smaller_dim(rows, columns),)),
+    )
+
+
+def _columns(x: Any) -> Any:
+    return x[:, None] if x.ndim == 1 else x
+
+
+def _is_tall(a: Array) -> bool:
+    """Whether there are residuals: more rows than columns."""
+    difference = current().dims.resolve(a.dims[0] - a.dims[1])
+    if not isinstance(difference, int):
+        raise current().needs_dims(a.dims, "Whether np.linalg.lstsq has residuals")
+    return difference > 0
+
+
+def _lstsq_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
+    (a_dot, b_dot), (a, b), x = tangents, args, outs[0]
+    p, misfit, right, s_dot = np.linalg.pinv(a), b - a @ x, b_dot, None
+    if a_dot is not None:
+        right = -(a_dot @ x) if b_dot is None else b_dot - a_dot @ x
+        (s_dot,) = _svdvals_jvp((a_dot,), outs, (a,), {})
+    x_dot, residuals_dot = p @ right, None
+    if a_dot is not None:
+        back = a_dot.T @ (p.T @ x)
+        x_dot = x_dot + p @ (p.T @ (a_dot.T @ misfit)) + back - p @ (a @ back)
+    if _is_tall(a):
+        residuals_dot = 2.0 * np.sum(_columns(misfit) * _columns(right), axis=0)
+    return x_dot, residuals_dot, None, s_dot
+
+
+def _lstsq_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
+    (x_bar, residuals_bar, _, s_bar), (a, b), x = cotangents, args, outs[0]
+    a_bar = b_bar = None
+    misfit = _columns(b - a @ x)
+    if x_bar is not None:
+        p = np.linalg.pinv(a)
+        b_bar = p.T @ x_bar
+        other = _columns(x_bar - a.T @ b_bar)
+        a_bar = misfit @ _columns(p @ b_bar).T + _columns(p.T @ x) @ other.T
+        a_bar = a_bar - _columns(b_bar) @ _columns(x).T
+    if residuals_bar is not None and _is_tall(a):
+        change = 2.0 * misfit * residuals_bar
+        a_bar = _plus(a_bar, -change @ _columns(x).T)
+        b_bar = _plus(b_bar, change[:, 0] if b.ndim == 1 else change)
+    if s_bar is not None:
+        a_bar = _plus(a_bar, _svdvals_vjp((s_bar,), outs, (a,), {})[0])
+    return a_bar, b_bar
+
+
+lstsq = opaque(
+    "np.linalg.lstsq",
+    lambda a, b, rcond: np.linalg.lstsq(a, b, rcond),
+    _infer_lstsq,
+    lambda args, p: f"np.linalg.lstsq({{0}}, {{1}}, rcond={p['rcond']})",
+    jvp=_lstsq_jvp,
+    vjp=_lstsq_vjp,
+    samples=cases(
+        case((4, 2), (4,), rcond=None),
+        case((4, 2), (4, 3), rcond=None),
+        case((2, 3), (2,), rcond=None),
+    ),
+)
+
+
+@implements(np.linalg.lstsq)
+def np_lstsq(a: Any, b: Any, rcond: Any = None) -> tuple[Array, ...]:
+    """``np.linalg.lstsq``; the derivative takes the rank to stay as it is."""
+    a = _refuse_complex(matrices(a, "lstsq"), "lstsq")
+    return apply(lstsq, a, FUNCTIONS[np.asarray](b), rcond=rcond)

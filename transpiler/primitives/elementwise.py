@@ -1,0 +1,282 @@
+"""Arithmetic, its operators, casts and ``np.where``: one line each where one line will do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from calque.transpiler.builder import FUNCTIONS, METHODS, OPERATORS, Array, atom, current, type_of
+from calque.transpiler.errors import NotDifferentiable
+from calque.transpiler.primitives.base import (
+    PRIMITIVES,
+    Primitive,
+    apply,
+    elementwise,
+    implements,
+    linear,
+    operand,
+    scale,
+)
+from calque.transpiler.types import ArrayType, sample
+
+
+def _same_one(builder: Any, args: Any, params: Any) -> Any:
+    """x * 1 -> x, where the type stays."""
+    a, b = args
+    if isinstance(a, Array) and _python_one(b) and a.dtype.kind in "fc":
+        return Array(a.atom)
+    if isinstance(b, Array) and _python_one(a) and b.dtype.kind in "fc":
+        return Array(b.atom)
+    return None
+
+
+def _python_one(value: Any) -> bool:
+    return type(value) in (int, float) and value == 1
+
+
+def _double_negative(builder: Any, args: Any, params: Any) -> Any:
+    """-(-x) -> x."""
+    made = builder.definitions.get(atom(args[0]))
+    if made is not None and getattr(made, "primitive", None) is negative:
+        return Array(made.args[0]) if not isinstance(made.args[0], (int, float)) else None
+    return None
+
+
+negative: Any = None
+_QUOTIENT = [(-2.0, 2.0), (0.5, 2.0)]
+
+add = elementwise(np.add, lambda a, b, y: (1.0, 1.0), "{0} + {1}", spelling="{0} + {1}")
+subtract = elementwise(np.subtract, lambda a, b, y: (1.0, -1.0), "{0} - {1}", spelling="{0} - {1}")
+multiply = elementwise(
+    np.multiply, lambda a, b, y: (b, a), "{0} * {1}", spelling="{0} * {1}", simplify=_same_one
+)
+divide = elementwise(
+    np.divide,
+    lambda a, b, y: (1.0 / b, -y / b),
+    "{0} / {1}",
+    spelling="{0} / {1}",
+    domain=_QUOTIENT,
+)
+negative = elementwise(
+    np.negative, lambda x, y: -1.0, "-{0}", spelling="-{0}", simplify=_double_negative
+)
+positive = elementwise(np.positive, lambda x, y: 1.0, "+{0}", spelling="+{0}")
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a known scalar."""
+    return isinstance(value, (int, float, complex, np.generic))
+
+
+def power_by_base(a: Any, b: Any) -> Any:
+    """The slope of ``a ** b`` by its base; no logarithm, and right for a negative base."""
+    if is_number(b):
+        return None if b == 0 else 1.0 if b == 1 else 2.0 * a if b == 2 else b * a ** (b - 1)
+    one = 1 if b.dtype.kind in "iub" else 1.0
+    return b * a ** np.where(b == 0, one, b - one)
+
+
+def _power_partials(a: Any, b: Any, y: Any) -> tuple[Any, Any]:
+    if is_number(b) or b.dtype.kind in "iub":
+        return power_by_base(a, b), None
+    if is_number(a):
+        return None, y * np.log(a) if a > 0 else 0.0 * y
+    return power_by_base(a, b), y * np.log(np.where(a == 0, 1.0, a))
+
+
+power = elementwise(
+    np.power,
+    _power_partials,
+    "{0} ** {1}",
+    spelling="{0} ** {1}",
+    domain=[(0.5, 2), (-2, 2)],
+)
+elementwise(np.float_power, _power_partials, domain=[(0.5, 2), (-2, 2)])
+floor_divide = elementwise(
+    np.floor_divide, None, "{0} // {1}", spelling="{0} // {1}", domain=_QUOTIENT
+)
+remainder = elementwise(
+    np.remainder,
+    lambda a, b, y: (1.0, -(a // b)),
+    "{0} % {1}",
+    spelling="{0} % {1}",
+    domain=_QUOTIENT,
+)
+elementwise(np.fmod, lambda a, b, y: (1.0, -np.trunc(a / b)), "fmod", domain=_QUOTIENT)
+elementwise(np.square, lambda x, y: 2.0 * x, "{0} * {0}")
+elementwise(np.reciprocal, lambda x, y: -y * y, "1.0 / {0}", domain=[(0.5, 2)])
+
+
+def no_derivative(name: str) -> Callable[..., Any]:
+    """Partial derivatives, or a rule, for a function that has none: a refusal by name."""
+
+    def refuse(*args: Any) -> Any:
+        raise NotDifferentiable(f"{name} has no derivative.", current().origin)
+
+    return refuse
+
+
+def _abs_partials(x: Any, y: Any) -> Any:
+    return np.conj(x) / y if x.dtype.kind == "c" else np.sign(x)
+
+
+def _abs_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
+    slope = scale(tangents[0], _abs_partials(args[0], outs[0]))
+    return (np.real(slope) if args[0].dtype.kind == "c" else slope,)
+
+
+def _sign_partials(x: Any, y: Any) -> Any:
+    return no_derivative("np.sign of a complex number")() if x.dtype.kind == "c" else None
+
+
+sign = elementwise(np.sign, _sign_partials, "sign")
+absolute = elementwise(np.absolute, _abs_partials, "abs", spelling="np.abs({0})", name="np.abs")
+absolute.jvp = _abs_jvp
+FUNCTIONS[abs] = METHODS["__abs__"] = FUNCTIONS[np.absolute]
+elementwise(np.fabs, lambda x, y: np.sign(x), "fabs")
+
+
+def operator(primitive: Primitive) -> Callable[..., Any]:
+    """What a Python operator means: unlike the ufunc, it leaves Python scalars weak."""
+
+    def call(*args: Any) -> Any:
+        return apply(primitive, *map(operand, args))
+
+    return call
+
+
+for _name, _key in {
+    "add": "np.add",
+    "sub": "np.subtract",
+    "mul": "np.multiply",
+    "truediv": "np.divide",
+    "floordiv": "np.floor_divide",
+    "mod": "np.remainder",
+    "pow": "np.power",
+    "neg": "np.negative",
+    "pos": "np.positive",
+    "abs": "np.abs",
+}.items():
+    OPERATORS[_name] = operator(PRIMITIVES[_key])
+OPERATORS["divmod"] = lambda a, b: (a // b, a % b)
+
+
+@implements(np.divmod)
+def np_divmod(a: Any, b: Any) -> tuple[Any, Any]:
+    """``np.divmod``: quotient and remainder."""
+    return FUNCTIONS[np.floor_divide](a, b), FUNCTIONS[np.remainder](a, b)
+
+
+@linear(
+    "astype",
+    lambda x, dtype: np.asarray(x).astype(dtype)[()],
+    lambda x, dtype: type_of(x).with_dtype(np.dtype(dtype)),
+    lambda args, params: _cast_text(args, params["dtype"]),
+    cheap=True,
+    keeps_layout=True,
+    samples=lambda rng: [
+        ((np.asarray(rng.normal(size=s), have),), {"dtype": np.dtype(want)})
+        for s in [(3, 4), (), (2, 0), (1,)]
+        for have, want in [("f8", "f4"), ("f4", "f8"), ("f8", "i8"), ("f8", "c16"), ("i8", "?")]
+    ],
+)
+def astype(y_bar: Any, x: Any, dtype: np.dtype) -> Any:
+    """The transpose casts back; the pass does that."""
+    return y_bar
+
+
+def _cast_text(args: Any, dtype: np.dtype) -> str:
+    if type_of(args[0]).ndim:
+        return "{0}.astype(np." + dtype_name(dtype) + ")"
+    return "np." + dtype_name(dtype) + "({0})"
+
+
+def dtype_name(dtype: np.dtype) -> str:
+    """Its name in ``np``."""
+    return "bool_" if dtype == np.dtype(bool) else dtype.name
+
+
+def cast(x: Any, dtype: Any) -> Any:
+    """``x`` with another dtype; the same Array if it has it already."""
+    dtype, x = np.dtype(dtype), operand(x)
+    if type_of(x).dtype == dtype and not type_of(x).weak:
+        return Array(x.atom) if isinstance(x, Array) else x
+    if not isinstance(x, Array):
+        return dtype.type(x)
+    return apply(astype, x, dtype=dtype)
+
+
+FUNCTIONS["cast"] = cast
+METHODS["astype"] = lambda x, dtype, *args, **kwargs: cast(x, dtype)
+
+
+def _python_number(kind: type, letter: str) -> Primitive:
+    def transpose(y_bar: Any, x: Any) -> Any:
+        return y_bar
+
+    return linear(
+        kind.__name__,
+        kind,
+        lambda x: ArrayType(np.dtype(letter), (), True),
+        kind.__name__ + "({0})",
+        cheap=True,
+        nondifferentiable=letter in "?i8",
+        samples=lambda rng: [((np.float64(rng.uniform(1.0, 3.0)),), {}) for _ in range(3)],
+    )(transpose)
+
+
+for _kind, _letter in ((float, "f8"), (int, "i8"), (bool, "?"), (complex, "c16")):
+    _record = _python_number(_kind, _letter)
+
+    @implements(_kind)
+    def _convert(x: Any = 0, _record: Primitive = _record, _kind: type = _kind) -> Any:
+        """``float(x)`` and the like: a Python scalar."""
+        if not isinstance(x, Array):
+            return _kind(x)
+        if x.type.weak and x.dtype == np.dtype(_kind):
+            return x
+        if x.ndim:
+            x = x.reshape(())
+        return apply(_record, x)
+
+
+METHODS["item"] = lambda x, *args: FUNCTIONS[
+    {"f": float, "i": int, "u": int, "b": bool, "c": complex}[x.dtype.kind]
+](x[args] if args else x)
+
+
+@linear(
+    "np.where",
+    np.where,
+    lambda c, a, b: ArrayType(
+        np.result_type(sample(type_of(a)), sample(type_of(b))),
+        current().broadcast([type_of(c).dims, type_of(a).dims, type_of(b).dims]),
+    ),
+    "np.where({0}, {1}, {2})",
+    wrt=(1, 2),
+    cheap=True,
+    keeps_layout=True,
+    samples=lambda rng: [
+        ((rng.normal(size=s) > 0, *(np.asarray(rng.normal(size=k)) for k in (a, b))), {})
+        for s, a, b in [((3, 4),) * 3, ((), (3,), (3,)), ((4,), (), (3, 4)), ((2, 0), (2, 0), ())]
+    ],
+)
+def where(y_bar: Any, c: Any, a: Any, b: Any) -> tuple[Any, Any]:
+    """Each branch gets the cotangent where it was taken."""
+    return np.where(c, y_bar, 0.0), np.where(c, 0.0, y_bar)
+
+
+where.scalar = "{1} if {0} else {2}"
+
+
+@implements(np.where)
+def np_where(condition: Any, *arms: Any) -> Any:
+    """``np.where(c, a, b)``; with one argument ``np.nonzero(c)``."""
+    if not arms:
+        return FUNCTIONS[np.nonzero](condition)
+    condition = operand(condition)
+    if not isinstance(condition, Array) and not type_of(condition).ndim:
+        return arms[0] if condition else arms[1]
+    return apply(where, condition, *map(operand, arms))

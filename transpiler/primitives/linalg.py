@@ -1,0 +1,324 @@
+"""``np.linalg``: solving, inverses, determinants; matrices may be stacked, as in NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from calque.transpiler.builder import FUNCTIONS, Array, current, known_int
+from calque.transpiler.errors import ShapeError, UnsupportedFunction
+from calque.transpiler.primitives.base import apply, implements, opaque
+from calque.transpiler.primitives.sampling import Drawn, case, cases
+from calque.transpiler.types import ArrayType, promote
+
+
+def transposed(x: Any) -> Any:
+    """The matrices transposed."""
+    return np.swapaxes(x, -1, -2) if x.ndim > 2 else x.T
+
+
+def matrices(x: Any, name: str, square: bool = False) -> Array:
+    """An operand of a linear algebra function: floating, of rank two at least."""
+    x = FUNCTIONS[np.asarray](x)
+    if x.ndim < 2:
+        message = f"{name}: {x.ndim}-dimensional array given, at least two wanted"
+        raise ShapeError(message, current().origin)
+    if square:
+        current().unify(x.dims[-2], x.dims[-1])
+    return x
+
+
+def linalg_dtype(*types: Any) -> np.dtype:
+    """float32 and complex64 stay; integers become float64."""
+    dtype = promote(list(types))[0]
+    return dtype if dtype.kind in "fc" else np.dtype("f8")
+
+
+def _regular(*shape: int, dtype: str = "f8") -> Drawn:
+    return Drawn(shape, dtype, lambda x: x + 3 * np.eye(shape[-1]))
+
+
+def _first_only(rule: Callable[..., Any]) -> Callable[..., Any]:
+    """A rule of one cotangent or tangent: ``rule(d, y, x)``."""
+    return lambda ds, outs, args, params: (rule(ds[0], outs[0], args[0]),)
+
+
+_SQUARE = cases(
+    case(_regular(3, 3)),
+    case(_regular(2, 3, 3)),
+    case(_regular(1, 1)),
+    case(_regular(2, 2, dtype="f4")),
+)
+
+inv = opaque(
+    "np.linalg.inv",
+    np.linalg.inv,
+    lambda a: ArrayType(linalg_dtype(a.type), a.dims),
+    "np.linalg.inv({0})",
+    jvp=_first_only(lambda d, y, a: -y @ d @ y),
+    vjp=_first_only(lambda d, y, a: -transposed(y) @ d @ transposed(y)),
+    fresh=True,
+    samples=_SQUARE,
+)
+FUNCTIONS[np.linalg.inv] = lambda a: apply(inv, matrices(a, "inv", True))
+
+det = opaque(
+    "np.linalg.det",
+    np.linalg.det,
+    lambda a: ArrayType(linalg_dtype(a.type), a.dims[:-2]),
+    "np.linalg.det({0})",
+    jvp=_first_only(lambda d, y, a: y * np.trace(np.linalg.solve(a, d), axis1=-2, axis2=-1)),
+    vjp=_first_only(lambda d, y, a: _on_matrices(d * y) * transposed(np.linalg.inv(a))),
+    samples=_SQUARE,
+)
+FUNCTIONS[np.linalg.det] = lambda a: apply(det, matrices(a, "det", True))
+
+
+def _on_matrices(x: Any) -> Any:
+    """A number for each matrix, ready to multiply it."""
+    return x[..., None, None] if x.ndim else x
+
+
+def _slogdet_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
+    change = np.trace(np.linalg.solve(args[0], tangents[0]), axis1=-2, axis2=-1)
+    return None, change
+
+
+def _slogdet_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
+    logdet_bar = cotangents[1]
+    if logdet_bar is None:
+        return (None,)
+    return (_on_matrices(logdet_bar) * transposed(np.linalg.inv(args[0])),)
+
+
+slogdet = opaque(
+    "np.linalg.slogdet",
+    np.linalg.slogdet,
+    lambda a: (ArrayType(linalg_dtype(a.type), a.dims[:-2]),) * 2,
+    "np.linalg.slogdet({0})",
+    jvp=_slogdet_jvp,
+    vjp=_slogdet_vjp,
+    samples=_SQUARE,
+)
+SlogdetResult = type(np.linalg.slogdet(np.eye(1)))
+
+
+@implements(np.linalg.slogdet)
+def np_slogdet(a: Any) -> Any:
+    """``np.linalg.slogdet``: sign and logarithm, a namedtuple."""
+    a = matrices(a, "slogdet", True)
+    if a.dtype.kind == "c":
+        raise UnsupportedFunction(
+            "np.linalg.slogdet of complex matrices has no rule.", current().origin
+        )
+    return SlogdetResult(*apply(slogdet, a))
+
+
+# solve
+
+
+def _infer_solve(a: Any, b: Any) -> ArrayType:
+    dtype = linalg_dtype(a.type, b.type)
+    if b.ndim == 1:
+        current().unify(a.dims[-1], b.dims[0])
+        return ArrayType(dtype, a.dims[:-1])
+    current().unify(a.dims[-1], b.dims[-2])
+    batch = current().broadcast([a.dims[:-2], b.dims[:-2]])
+    return ArrayType(dtype, (*batch, *b.dims[-2:]))
+
+
+def _solve_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
+    (a_dot, b_dot), (a, _), (x,) = tangents, args, outs
+    right = b_dot
+    if a_dot is not None:
+        change = a_dot @ x if x.ndim > 1 and args[1].ndim > 1 else (a_dot @ x[..., None])[..., 0]
+        right = -change if b_dot is None else b_dot - change
+    if args[1].ndim == 1 and right.ndim > 1:
+        return (np.linalg.solve(a, right[..., None])[..., 0],)
+    return (np.linalg.solve(a, right),)
+
+
+def _solve_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
+    (x_bar,), (a, b), (x,) = cotangents, args, outs
+    if b.ndim == 1 and a.ndim > 2:
+        b_bar = np.linalg.solve(transposed(a), x_bar[..., None])[..., 0]
+        return -b_bar[..., :, None] * x[..., None, :], b_bar
+    b_bar = np.linalg.solve(transposed(a), x_bar)
+    if b.ndim == 1:
+        return -np.outer(b_bar, x), b_bar
+    return -b_bar @ transposed(x), b_bar
+
+
+solve = opaque(
+    "np.linalg.solve",
+    np.linalg.solve,
+    _infer_solve,
+    "np.linalg.solve({0}, {1})",
+    jvp=_solve_jvp,
+    vjp=_solve_vjp,
+    fresh=True,
+    samples=cases(
+        case(_regular(3, 3), (3,)),
+        case(_regular(3, 3), (3, 2)),
+        case(_regular(2, 3, 3), (3,)),
+        case(_regular(2, 3, 3), (2, 3, 1)),
+        case(_regular(3, 3), (2, 3, 2)),
+        case(_regular(2, 2, dtype="f4"), Drawn((2,), "f4")),
+    ),
+)
+
+
+@implements(np.linalg.solve)
+def np_solve(a: Any, b: Any) -> Array:
+    """``np.linalg.solve``: a vector only where ``b`` has rank one."""
+    return apply(solve, matrices(a, "solve", True), FUNCTIONS[np.asarray](b))
+
+
+# pinv
+
+
+def _pinv_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
+    (a_dot,), (a,), (p,) = tangents, args, outs
+    a_dot_t, p_t = transposed(a_dot), transposed(p)
+    left = p @ p_t @ a_dot_t - p @ p_t @ a_dot_t @ a @ p
+    right = a_dot_t @ p_t @ p - p @ a @ a_dot_t @ p_t @ p
+    return (-p @ a_dot @ p + left + right,)
+
+
+def _pinv_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
+    (p_bar,), (a,), (p,) = cotangents, args, outs
+    p_bar_t, p_t = transposed(p_bar), transposed(p)
+    left = p_bar_t @ p @ p_t - a @ p @ p_bar_t @ p @ p_t
+    right = p_t @ p @ p_bar_t - p_t @ p @ p_bar_t @ p @ a
+    return (-p_t @ p_bar @ p_t + left + right,)
+
+
+pinv = opaque(
+    "np.linalg.pinv",
+    lambda a, rcond, hermitian: np.linalg.pinv(a, rcond, hermitian=hermitian),
+    lambda a, rcond, hermitian: ArrayType(
+        linalg_dtype(a.type), (*a.dims[:-2], a.dims[-1], a.dims[-2])
+    ),
+    lambda args, p: "np.linalg.pinv({0}" + ("" if p["rcond"] is None else f", {p['rcond']}") + ")",
+    jvp=_pinv_jvp,
+    vjp=_pinv_vjp,
+    fresh=True,
+    samples=cases(
+        case((3, 2), rcond=None, hermitian=False),
+        case((2, 3), rcond=None, hermitian=False),
+        case((2, 3, 2), rcond=None, hermitian=False),
+        case(_regular(2, 2, dtype="f4"), rcond=None, hermitian=False),
+    ),
+)
+
+
+@implements(np.linalg.pinv)
+def np_pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Array:
+    """``np.linalg.pinv``; its derivative takes the rank to stay as it is."""
+    if hermitian or isinstance(rcond, Array) or isinstance(rtol, Array):
+        raise UnsupportedFunction(
+            "np.linalg.pinv with hermitian= or a run-time rcond.", current().origin
+        )
+    chosen = rcond if rtol is None else rtol
+    return apply(pinv, matrices(a, "pinv"), rcond=chosen, hermitian=False)
+
+
+# products of matrices
+
+
+@implements(np.linalg.matrix_power)
+def np_matrix_power(a: Any, n: Any) -> Any:
+    """``np.linalg.matrix_power``, by the products that NumPy takes."""
+    a, n = matrices(a, "matrix_power", True), known_int(n, "The exponent of matrix_power")
+    if n == 0:
+        unit = FUNCTIONS[np.eye](a.shape[-1], dtype=a.dtype)
+        return unit if a.ndim == 2 else np.broadcast_to(unit, a.shape).copy()
+    if n < 0:
+        a, n = np.linalg.inv(a), -n
+    if n <= 3:
+        return reduce(np.matmul, [a] * n)
+    square = result = None
+    while n > 0:
+        square = a if square is None else square @ square
+        n, bit = divmod(n, 2)
+        if bit:
+            result = square if result is None else result @ square
+    return result
+
+
+def _infer_multi_dot(*factors: Any) -> ArrayType:
+    for left, right in pairwise(factors):
+        current().unify(left.dims[-1], right.dims[0])
+    dims = factors[0].dims[:-1] + factors[-1].dims[1:]
+    return ArrayType(promote([f.type for f in factors])[0], dims)
+
+
+def _chain(factors: list[Any]) -> Any:
+    return factors[0] if len(factors) == 1 else np.linalg.multi_dot(factors)
+
+
+def _multi_dot_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
+    terms = [
+        apply(multi_dot, *args[:i], t, *args[i + 1 :])
+        for i, t in enumerate(tangents)
+        if t is not None
+    ]
+    return (reduce(np.add, terms),)
+
+
+def _multi_dot_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
+    y_bar, last = cotangents[0], len(args) - 1
+    row, column = args[0].ndim == 1, args[-1].ndim == 1
+    found = []
+    for i, x in enumerate(args):
+        before = [f.T if f.ndim > 1 else f for f in reversed(args[:i])]
+        after = [f.T if f.ndim > 1 else f for f in reversed(args[i + 1 :])]
+        if x.ndim == 1:
+            bar = _chain(before) @ y_bar if i == last and not row else y_bar
+            bar = y_bar @ _chain(after) if i == 0 and not column else bar
+            if row and column:
+                bar = y_bar * _chain(before or after)
+        else:
+            bar = _middle(before, y_bar, after, row and i != 0, column and i != last)
+        found.append(bar)
+    return tuple(found)
+
+
+def _middle(before: list[Any], y_bar: Any, after: list[Any], row: bool, column: bool) -> Any:
+    """Transposed factors around the cotangent; vectors at the ends make outer products."""
+    if row and column:
+        return np.outer(_chain(before) * y_bar, _chain(after))
+    if row:
+        return np.outer(_chain(before), y_bar @ _chain(after) if after else y_bar)
+    if column:
+        return np.outer(_chain(before) @ y_bar if before else y_bar, _chain(after))
+    return _chain([*before, y_bar, *after])
+
+
+multi_dot = opaque(
+    "np.linalg.multi_dot",
+    lambda *factors: np.linalg.multi_dot(factors),
+    _infer_multi_dot,
+    lambda args, p: f"np.linalg.multi_dot([{', '.join(f'{{{i}}}' for i in range(len(args)))}])",
+    jvp=_multi_dot_jvp,
+    vjp=_multi_dot_vjp,
+    fresh=True,
+    samples=cases(
+        case((2, 3), (3, 4)),
+        case((2, 3), (3, 4), (4, 2)),
+        case((3,), (3, 4), (4, 2)),
+        case((2, 3), (3, 4), (4,)),
+        case((3,), (3, 4), (4,)),
+        case(Drawn((2, 2), "f4"), Drawn((2, 2), "f4")),
+    ),
+)
+
+
+@implements(np.linalg.multi_dot)
+def np_multi_dot(arrays: Any, *, out: Any = None) -> Array:
+    """``np.linalg.multi_dot``."""
+    return apply(multi_dot, *[FUNCTIONS[np.asarray](a) for a in arrays])

@@ -1,0 +1,402 @@
+"""Comparison, logical and bitwise functions, rounding, and choices between operands."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from calque.transpiler.builder import FUNCTIONS, OPERATORS, Array, current, type_of
+from calque.transpiler.errors import UnsupportedFunction
+from calque.transpiler.primitives.base import (
+    Primitive,
+    apply,
+    call_spelling,
+    elementwise,
+    finish,
+    implements,
+    infer_elementwise,
+    opaque,
+    operand,
+    register,
+    scale,
+)
+from calque.transpiler.primitives.elementwise import is_number, no_derivative, operator
+from calque.transpiler.types import INT, ArrayType
+
+Samples = list[tuple[tuple[Any, ...], dict[str, Any]]]
+
+
+def integers(rng: np.random.Generator, count: int, high: int = 5) -> Samples:
+    """Sampled operands of an integer function."""
+    shapes: list[tuple[int, ...]] = [(3, 4), (), (2, 0), (1,)]
+    rows = [tuple(rng.integers(0, high, s) for _ in range(count)) for s in shapes]
+    return [(tuple(map(np.asarray, row)), {}) for row in rows]
+
+
+def booleans(rng: np.random.Generator, count: int) -> Samples:
+    """Sampled operands of a logical function."""
+    return [(tuple(a > 1 for a in args), {}) for args, _ in integers(rng, count)]
+
+
+_function: Any
+for _name, _function, _sign in (
+    ("lt", np.less, "<"),
+    ("le", np.less_equal, "<="),
+    ("gt", np.greater, ">"),
+    ("ge", np.greater_equal, ">="),
+    ("eq", np.equal, "=="),
+    ("ne", np.not_equal, "!="),
+    ("and", np.bitwise_and, "&"),
+    ("or", np.bitwise_or, "|"),
+    ("xor", np.bitwise_xor, "^"),
+    ("lshift", np.left_shift, "<<"),
+    ("rshift", np.right_shift, ">>"),
+):
+    _record = elementwise(_function, None, f"{{0}} {_sign} {{1}}", spelling=f"{{0}} {_sign} {{1}}")
+    OPERATORS[_name] = operator(_record)
+    if _name in ("and", "or", "xor", "lshift", "rshift"):
+        _record.samples = lambda rng: integers(rng, 2)
+
+_invert = elementwise(np.invert, None, "~{0}", spelling="~{0}")
+_invert.samples = lambda rng: integers(rng, 1)
+OPERATORS["invert"] = operator(_invert)
+for _function in (np.gcd, np.lcm):
+    elementwise(_function, None).samples = lambda rng: integers(rng, 2)
+for _function in (np.logical_and, np.logical_or, np.logical_xor):
+    elementwise(_function, None).samples = lambda rng: booleans(rng, 2)
+elementwise(np.logical_not, None).samples = lambda rng: booleans(rng, 1)
+for _function in (np.isnan, np.isfinite, np.isinf, np.signbit):
+    elementwise(_function, None, _function.__name__)
+for _function in (np.floor, np.ceil, np.trunc, np.rint):
+    elementwise(_function, None, _function.__name__)
+elementwise(np.heaviside, None)
+for _function in (np.nextafter, np.spacing):
+    elementwise(_function, no_derivative(f"np.{_function.__name__}"), _function.__name__)
+elementwise(
+    np.copysign,
+    lambda a, b, y: (np.copysign(1.0, a) * np.copysign(1.0, b), None),
+    "copysign",
+)
+implements(np.fix)(lambda x, out=None: FUNCTIONS[np.trunc](x, out=out))
+implements(np.isposinf)(lambda x: operand(x) == np.inf)
+implements(np.isneginf)(lambda x: operand(x) == -np.inf)
+
+
+# extrema of two: ties are split evenly, as in JAX
+
+
+def choose(condition: Any, a: Any, b: Any, like: Any) -> Any:
+    """``np.where`` of two numbers, in the dtype of ``like``."""
+    kind = float if like.dtype == np.float64 else like.dtype.type
+    a, b = (kind(v) if is_number(v) else v for v in (a, b))
+    return np.where(condition, a, b)
+
+
+def larger(a: Any, b: Any, y: Any) -> Any:
+    """1 where a > b, 0.5 at a tie, 0 elsewhere."""
+    if is_number(b) and np.isfinite(b):
+        return np.heaviside(a - b if b else a, 0.5)
+    if is_number(a) and np.isfinite(a):
+        return np.heaviside(a - b if a else -b, 0.5)
+    return choose(a > b, 1.0, choose(a == b, 0.5, 0.0, y), y)
+
+
+maximum = elementwise(np.maximum, lambda a, b, y: (larger(a, b, y), larger(b, a, y)), "maximum")
+minimum = elementwise(np.minimum, lambda a, b, y: (larger(b, a, y), larger(a, b, y)), "minimum")
+
+
+def _fmax_partials(a: Any, b: Any, y: Any) -> tuple[Any, Any]:
+    first = (a > b) | np.isnan(b)
+    return choose(first, 1.0, 0.0, y), choose(first, 0.0, 1.0, y)
+
+
+def _fmin_partials(a: Any, b: Any, y: Any) -> tuple[Any, Any]:
+    first = (a < b) | np.isnan(b)
+    return choose(first, 1.0, 0.0, y), choose(first, 0.0, 1.0, y)
+
+
+elementwise(np.fmax, _fmax_partials, "fmax")
+elementwise(np.fmin, _fmin_partials, "fmin")
+
+
+def _clip_partials(x: Any, low: Any, high: Any, y: Any) -> tuple[Any, Any, Any]:
+    """Those of ``np.minimum(np.maximum(x, low), high)``."""
+    if is_number(low) and is_number(high) and low < high:
+        inside = (x > low) & (x < high)
+        return choose(inside, 1.0, choose(x == y, 0.5, 0.0, y), y), None, None
+    raised = np.maximum(x, low)
+    kept = larger(high, raised, y)
+    return larger(x, low, y) * kept, larger(low, x, y) * kept, larger(raised, high, y)
+
+
+clip = elementwise(
+    np.clip, _clip_partials, arity=3, domain=[(-2.0, 2.0), (-1.0, -0.5), (0.5, 1.0)]
+)
+
+
+@implements(np.clip, method="clip")
+def np_clip(
+    a: Any,
+    a_min: Any = None,
+    a_max: Any = None,
+    out: Any = None,
+    *,
+    min: Any = None,
+    max: Any = None,
+) -> Any:
+    """``np.clip``; a bound that is None is no bound."""
+    low = min if a_min is None else a_min
+    high = max if a_max is None else a_max
+    if low is None and high is None:
+        return finish(np.copy(operand(a)), out)
+    if low is None or high is None:
+        one_sided = FUNCTIONS[np.minimum] if low is None else FUNCTIONS[np.maximum]
+        return one_sided(a, high if low is None else low, out=out)
+    return finish(apply(clip, *map(operand, (a, low, high))), out)
+
+
+# functions with options
+
+
+def with_options(
+    name: str,
+    function: Any,
+    partials: Any,
+    spelling: Any,
+    options: list[dict[str, Any]],
+    count: int = 1,
+) -> Primitive:
+    """An elementwise function whose options are parameters on which its slopes do not depend."""
+
+    def slopes(args: Any, outs: Any) -> tuple[Any, ...]:
+        return (partials(*args, outs[0]),)
+
+    def jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
+        return (scale(tangents[0], *slopes(args, outs)),)
+
+    def vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
+        return (scale(cotangents[0], *slopes(args, outs)),)
+
+    def infer(*args: Any, **params: Any) -> ArrayType:
+        return infer_elementwise(lambda *values: function(*values, **params))(*args)
+
+    def samples(rng: np.random.Generator) -> Samples:
+        shapes: list[tuple[int, ...]] = [(3, 4), (), (2, 0), (1,)]
+        return [
+            (tuple(np.asarray(rng.uniform(-2.0, 2.0, s)) for _ in range(count)), params)
+            for params in options
+            for s in shapes
+        ]
+
+    return register(
+        Primitive(
+            name,
+            function,
+            infer,
+            spelling,
+            kind="elementwise",
+            jvp=jvp if partials else None,
+            vjp=vjp if partials else None,
+            partials=partials,
+            nondifferentiable=partials is None,
+            keeps_layout=True,
+            cheap=True,
+            samples=samples,
+        )
+    )
+
+
+def _round_text(args: Any, params: dict[str, Any]) -> str:
+    decimals = params["decimals"]
+    return "np.round({0})" if decimals == 0 else f"np.round({{0}}, {decimals})"
+
+
+round_ = with_options("np.round", np.round, None, _round_text, [{"decimals": 0}, {"decimals": 1}])
+
+
+@implements(np.round, np.around, method="round")
+def np_round(x: Any, decimals: int = 0, out: Any = None) -> Any:
+    """``np.round``."""
+    x = operand(x)
+    if type_of(x).weak:
+        x = FUNCTIONS[np.asarray](x)
+    return finish(apply(round_, x, decimals=int(decimals)), out)
+
+
+python_round = register(
+    Primitive(
+        "round",
+        round,
+        lambda x, **params: ArrayType(type_of(x).dtype, (), True) if params else INT,
+        lambda args, params: f"round({{0}}, {params['ndigits']})" if params else "round({0})",
+        kind="elementwise",
+        nondifferentiable=True,
+        samples=lambda rng: [((float(rng.uniform(-3, 3)),), {"ndigits": 1})],
+    )
+)
+
+
+@implements(round)
+def builtin_round(x: Any, ndigits: int | None = None) -> Any:
+    """Python's ``round``: of a Python scalar a Python scalar, else as NumPy."""
+    if not isinstance(x, Array):
+        return round(x, ndigits)
+    if x.ndim:
+        raise TypeError("type numpy.ndarray doesn't define __round__ method")
+    if x.type.weak or ndigits is None:
+        return apply(python_round, x, **({} if ndigits is None else {"ndigits": int(ndigits)}))
+    return np_round(x, ndigits)
+
+
+_NAN_DEFAULTS = {"nan": 0.0, "posinf": None, "neginf": None}
+
+
+def _nan_to_num_text(args: Any, params: dict[str, Any]) -> str:
+    given = {k: v for k, v in params.items() if v != _NAN_DEFAULTS[k]}
+    return call_spelling("np.nan_to_num")(args, given)
+
+
+nan_to_num = with_options(
+    "np.nan_to_num",
+    np.nan_to_num,
+    lambda x, y: choose(np.isfinite(x), 1.0, 0.0, x),
+    _nan_to_num_text,
+    [_NAN_DEFAULTS, {"nan": 1.0, "posinf": 5.0, "neginf": None}],
+)
+
+
+@implements(np.nan_to_num)
+def np_nan_to_num(
+    x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None
+) -> Any:
+    """``np.nan_to_num``; with ``copy=False`` it stores into its argument."""
+    x = operand(x)
+    result = apply(nan_to_num, x, nan=nan, posinf=posinf, neginf=neginf)
+    return result if copy else finish(result, x)
+
+
+_CLOSE = {"rtol": 1e-5, "atol": 1e-8, "equal_nan": False}
+
+
+def _isclose_text(args: Any, params: dict[str, Any]) -> str:
+    return call_spelling("np.isclose")(args, {k: v for k, v in params.items() if v != _CLOSE[k]})
+
+
+isclose = with_options("np.isclose", np.isclose, None, _isclose_text, [_CLOSE], count=2)
+
+
+@implements(np.isclose)
+def np_isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:
+    """``np.isclose``."""
+    if isinstance(rtol, Array) or isinstance(atol, Array):
+        return np.abs(a - b) <= atol + rtol * np.abs(b)
+    return apply(isclose, operand(a), operand(b), rtol=rtol, atol=atol, equal_nan=equal_nan)
+
+
+@implements(np.allclose)
+def np_allclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:
+    """``np.allclose``."""
+    return np.all(np_isclose(a, b, rtol, atol, equal_nan))
+
+
+@implements(np.array_equal)
+def np_array_equal(a: Any, b: Any, equal_nan: bool = False) -> Any:
+    """``np.array_equal``; shapes must be known to agree or to differ."""
+    a, b = operand(a), operand(b)
+    left, right = type_of(a).dims, type_of(b).dims
+    if len(left) != len(right):
+        return False
+    for m, n in zip(left, right, strict=True):
+        if isinstance(difference := current().dims.resolve(m - n), int) and difference:
+            return False
+    same = a == b
+    return np.all(same | (np.isnan(a) & np.isnan(b)) if equal_nan else same)
+
+
+# several results
+
+
+def _pair_samples(rng: np.random.Generator) -> Samples:
+    shapes: list[tuple[int, ...]] = [(3, 4), (), (2, 0), (1,)]
+    return [((np.asarray(rng.uniform(0.5, 3.0, s)),), {}) for s in shapes]
+
+
+def _infer_pair(function: Any) -> Any:
+    def infer(x: Any) -> tuple[ArrayType, ArrayType]:
+        kinds = [r.dtype for r in function(np.ones(1, type_of(x).dtype))]
+        first, second = (ArrayType(k, type_of(x).dims) for k in kinds)
+        return first, second
+
+    return infer
+
+
+modf = opaque(
+    "np.modf",
+    np.modf,
+    _infer_pair(np.modf),
+    "np.modf({0})",
+    jvp=lambda tangents, outs, args, params: (tangents[0], None),
+    vjp=lambda cotangents, outs, args, params: (cotangents[0],),
+    samples=_pair_samples,
+)
+frexp = opaque(
+    "np.frexp",
+    np.frexp,
+    _infer_pair(np.frexp),
+    "np.frexp({0})",
+    jvp=lambda tangents, outs, args, params: (np.ldexp(tangents[0], -outs[1]), None),
+    vjp=lambda cotangents, outs, args, params: (
+        None if cotangents[0] is None else np.ldexp(cotangents[0], -outs[1]),
+    ),
+    samples=_pair_samples,
+)
+implements(np.modf)(lambda x: apply(modf, operand(x)))
+implements(np.frexp)(lambda x: apply(frexp, operand(x)))
+elementwise(np.ldexp, lambda x, e, y: (np.ldexp(1.0, e), None), "ldexp").samples = lambda rng: [
+    ((args[0] / 3.0, args[1]), {}) for args, _ in integers(rng, 2)
+]
+
+
+def outer_product(function: Any) -> Any:
+    """What ``np.add.outer`` and the like mean."""
+
+    def outer(a: Any, b: Any, **rest: Any) -> Any:
+        a, b = operand(a), operand(b)
+        rank = type_of(b).ndim
+        if rank and type_of(a).ndim:
+            a = a[(..., *(None,) * rank)]
+        return FUNCTIONS[function](a, b, **rest)
+
+    return outer
+
+
+for _function in list(FUNCTIONS):
+    if isinstance(_function, np.ufunc) and _function.nin == 2 and _function.nout == 1:
+        FUNCTIONS[(_function, "outer")] = outer_product(_function)
+
+
+@implements((np.subtract, "at"))
+def np_subtract_at(x: Any, index: Any, value: Any) -> None:
+    """``np.subtract.at``."""
+    np.add.at(x, index, -operand(value))
+
+
+@implements((np.multiply, "at"), (np.divide, "at"), (np.maximum, "at"), (np.minimum, "at"))
+def ufunc_at(*args: Any) -> None:
+    """Only additions accumulate in place."""
+    raise UnsupportedFunction(
+        "Only np.add.at and np.subtract.at are supported.", current().origin, "use a loop"
+    )
+
+
+@implements(np.select)
+def np_select(conditions: Any, choices: Any, default: Any = 0) -> Any:
+    """``np.select``: the first choice whose condition holds."""
+    result = default
+    for condition, choice in zip(reversed(conditions), reversed(choices), strict=True):
+        result = np.where(condition, choice, result)
+    return result
+
+
+implements(np.isscalar)(lambda x: not isinstance(x, Array) or not x.ndim)

@@ -1,0 +1,162 @@
+"""Python's ``math`` on run-time scalars: the result is a Python number, so it does not promote."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from calque.transpiler.builder import FUNCTIONS, Array, type_of
+from calque.transpiler.primitives.base import Primitive, elementwise, implements, operand
+from calque.transpiler.primitives.base import apply as apply_primitive
+from calque.transpiler.primitives.elementwise import is_number, power_by_base
+from calque.transpiler.primitives.special import SPECIAL
+from calque.transpiler.types import BOOL, FLOAT, INT, ArrayType
+
+
+class _Math:
+    """``math`` as rules use it: on Arrays as well."""
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        return lambda *args: _call(name, *args)
+
+
+m = _Math()
+
+
+def _call(name: str, *args: Any) -> Any:
+    function = getattr(math, name)
+    return FUNCTIONS.get(function, function)(*args)
+
+
+def _handler(primitive: Primitive, function: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*args: Any) -> Any:
+        if not any(isinstance(a, Array) for a in args):
+            return function(*args)
+        values = [operand(a) for a in args]
+        values = [v.reshape(()) if type_of(v).ndim else v for v in values]
+        return apply_primitive(primitive, *values)
+
+    return call
+
+
+def declare(
+    name: str,
+    partials: Callable[..., Any] | None,
+    count: int = 1,
+    domain: list[tuple[float, float]] | None = None,
+    result: ArrayType = FLOAT,
+) -> Primitive | None:
+    """Declare ``math.name`` where this Python has it; its result is weak."""
+    function = getattr(math, name, None)
+    if function is None:
+        return None
+    primitive = elementwise(function, partials, name, arity=count, name=f"math.{name}")
+    bounds = domain or [(-2.0, 2.0)] * count
+
+    def samples(rng: np.random.Generator) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
+        return [(tuple(float(rng.uniform(*b)) for b in bounds), {}) for _ in range(3)]
+
+    primitive.infer = lambda *args: result
+    primitive.samples = samples
+    FUNCTIONS[function] = _handler(primitive, function)
+    return primitive
+
+
+_LN2, _LN10, _DEGREE = math.log(2.0), math.log(10.0), math.pi / 180.0
+_POSITIVE, _INSIDE = [(0.5, 3.0)], [(-0.9, 0.9)]
+_PAIR = [(-2.0, 2.0), (0.5, 2.0)]
+
+declare("exp", lambda x, y: y)
+declare("exp2", lambda x, y: _LN2 * y)
+declare("expm1", lambda x, y: y + 1.0)
+declare("log", lambda x, y: 1.0 / x, domain=_POSITIVE)
+declare("log2", lambda x, y: 1.0 / (_LN2 * x), domain=_POSITIVE)
+declare("log10", lambda x, y: 1.0 / (_LN10 * x), domain=_POSITIVE)
+declare("log1p", lambda x, y: 1.0 / (1.0 + x), domain=_POSITIVE)
+declare("sqrt", lambda x, y: 0.5 / y, domain=_POSITIVE)
+declare("cbrt", lambda x, y: 1.0 / (3.0 * y * y), domain=_POSITIVE)
+declare("sin", lambda x, y: m.cos(x))
+declare("cos", lambda x, y: -m.sin(x))
+declare("tan", lambda x, y: 1.0 + y * y, domain=_INSIDE)
+declare("asin", lambda x, y: 1.0 / m.sqrt(1.0 - x * x), domain=_INSIDE)
+declare("acos", lambda x, y: -1.0 / m.sqrt(1.0 - x * x), domain=_INSIDE)
+declare("atan", lambda x, y: 1.0 / (1.0 + x * x))
+declare("sinh", lambda x, y: m.cosh(x))
+declare("cosh", lambda x, y: m.sinh(x))
+declare("tanh", lambda x, y: 1.0 - y * y)
+declare("asinh", lambda x, y: 1.0 / m.sqrt(x * x + 1.0))
+declare("acosh", lambda x, y: 1.0 / m.sqrt(x * x - 1.0), domain=[(1.5, 3.0)])
+declare("atanh", lambda x, y: 1.0 / (1.0 - x * x), domain=_INSIDE)
+declare("degrees", lambda x, y: 1.0 / _DEGREE)
+declare("radians", lambda x, y: _DEGREE)
+declare("fabs", lambda x, y: m.copysign(1.0, x))
+declare("erf", lambda x, y: 2.0 / math.sqrt(math.pi) * m.exp(-x * x))
+declare("erfc", lambda x, y: -2.0 / math.sqrt(math.pi) * m.exp(-x * x))
+declare("atan2", lambda a, b, y: (b / (a * a + b * b), -a / (a * a + b * b)), 2, _PAIR)
+declare("hypot", lambda a, b, y: (a / y, b / y), 2, _PAIR)
+declare("fmod", lambda a, b, y: (1.0, -m.trunc(a / b)), 2, _PAIR)
+declare(
+    "copysign", lambda a, b, y: (m.copysign(1.0, a) * m.copysign(1.0, b), None), 2, _PAIR
+)
+
+
+def _pow_partials(a: Any, b: Any, y: Any) -> tuple[Any, Any]:
+    return power_by_base(a, b), None if is_number(b) else y * m.log(a)
+
+
+declare("pow", _pow_partials, 2, [(0.5, 2.0), (-2.0, 2.0)])
+for _name in ("floor", "ceil", "trunc"):
+    declare(_name, None, result=INT)
+for _name in ("isnan", "isinf", "isfinite"):
+    declare(_name, None, result=BOOL)
+
+
+def _digamma(x: Any) -> Any:
+    return FUNCTIONS[float](apply_primitive(SPECIAL["digamma"], x))
+
+
+declare("lgamma", lambda x, y: _digamma(x), domain=_POSITIVE)
+declare("gamma", lambda x, y: y * _digamma(x), domain=_POSITIVE)
+_log, _hypot = FUNCTIONS[math.log], FUNCTIONS[math.hypot]
+
+
+@implements(math.log)
+def math_log(x: Any, *base: Any) -> Any:
+    """``math.log(x)`` and ``math.log(x, base)``."""
+    return m.log(x) / m.log(*base) if base else _log(x)
+
+
+@implements(math.hypot)
+def math_hypot(*args: Any) -> Any:
+    """``math.hypot`` of any number of coordinates."""
+    return _hypot(*args) if len(args) == 2 else m.sqrt(sum(a * a for a in args))
+
+
+@implements(math.dist)
+def math_dist(p: Any, q: Any) -> Any:
+    """``math.dist``."""
+    return math_hypot(*[a - b for a, b in zip(p, q, strict=True)])
+
+
+@implements(math.prod)
+def math_prod(values: Any, *, start: Any = 1) -> Any:
+    """``math.prod``."""
+    for value in values:
+        start = start * value
+    return start
+
+
+@implements(math.fsum)
+def math_fsum(values: Any) -> Any:
+    """``math.fsum`` of run-time numbers is their plain sum, to rounding."""
+    return sum(values, 0.0)
+
+
+@implements(math.isclose)
+def math_isclose(a: Any, b: Any, *, rel_tol: Any = 1e-9, abs_tol: Any = 0.0) -> Any:
+    """``math.isclose``."""
+    larger = np.maximum(m.fabs(a), m.fabs(b))
+    return FUNCTIONS[bool](m.fabs(a - b) <= np.maximum(rel_tol * larger, abs_tol))

@@ -1,0 +1,234 @@
+"""``scipy.special``: declared by name, so that SciPy is imported only where a program uses it."""
+
+from __future__ import annotations
+
+import importlib
+import math
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from calque.transpiler.builder import FUNCTIONS, Array, type_of
+from calque.transpiler.primitives.base import (
+    Primitive,
+    apply,
+    elementwise,
+    opaque,
+    operand,
+    ufunc_handler,
+)
+from calque.transpiler.primitives.elementwise import no_derivative
+from calque.transpiler.primitives.reductions import (
+    Axes,
+    expand,
+    infer_reduction,
+    normalize_axes,
+    reduction_samples,
+    reduction_text,
+)
+from calque.transpiler.types import ArrayType
+
+# name in scipy.special -> its record
+SPECIAL: dict[str, Primitive] = {}
+_HANDLERS: dict[str, Callable[..., Any]] = {}
+_PI, _ROOT_PI, _ROOT_2PI = math.pi, math.sqrt(math.pi), math.sqrt(2.0 * math.pi)
+_POSITIVE, _UNIT = [(0.5, 3.0)], [(0.1, 0.9)]
+
+
+class _Lazy:
+    """A function of ``scipy.special``, imported when it is first called."""
+
+    def __init__(self, name: str):
+        self.__name__ = name
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return getattr(importlib.import_module("scipy.special"), self.__name__)(*args, **kwargs)
+
+
+def _special(name: str, *args: Any) -> Any:
+    """The function as rules use it."""
+    return apply(SPECIAL[name], *args)
+
+
+def declare(
+    name: str,
+    partials: Callable[..., Any] | None,
+    count: int = 1,
+    domain: list[tuple[float, float]] | None = None,
+) -> None:
+    """Declare an elementwise function of ``scipy.special`` by its slopes."""
+    record = elementwise(
+        _Lazy(name), partials, name, arity=count, domain=domain or (), name=f"special.{name}"
+    )
+    SPECIAL[name], _HANDLERS[name] = record, ufunc_handler(record, count)
+
+
+declare("expit", lambda x, y: y * (1.0 - y))
+declare("log_expit", lambda x, y: _special("expit", -x))
+declare("logit", lambda x, y: 1.0 / (x * (1.0 - x)), domain=_UNIT)
+declare("erf", lambda x, y: 2.0 / _ROOT_PI * np.exp(-x * x))
+declare("erfc", lambda x, y: -2.0 / _ROOT_PI * np.exp(-x * x))
+declare("erfcx", lambda x, y: 2.0 * x * y - 2.0 / _ROOT_PI)
+declare("erfinv", lambda x, y: _ROOT_PI / 2.0 * np.exp(y * y), domain=[(-0.9, 0.9)])
+declare("erfcinv", lambda x, y: -_ROOT_PI / 2.0 * np.exp(y * y), domain=_UNIT)
+declare("ndtr", lambda x, y: np.exp(-0.5 * x * x) / _ROOT_2PI)
+declare("log_ndtr", lambda x, y: np.exp(-0.5 * x * x - y) / _ROOT_2PI)
+declare("ndtri", lambda x, y: _ROOT_2PI * np.exp(0.5 * y * y), domain=_UNIT)
+declare("gammaln", lambda x, y: _special("digamma", x), domain=_POSITIVE)
+declare("gamma", lambda x, y: y * _special("digamma", x), domain=_POSITIVE)
+declare("rgamma", lambda x, y: -y * _special("digamma", x), domain=_POSITIVE)
+declare("digamma", lambda x, y: _special("polygamma", 1, x), domain=_POSITIVE)
+declare("psi", lambda x, y: _special("polygamma", 1, x), domain=_POSITIVE)
+
+
+def _beta_slopes(a: Any, b: Any) -> tuple[Any, Any]:
+    both = _special("digamma", a + b)
+    return _special("digamma", a) - both, _special("digamma", b) - both
+
+
+declare("betaln", lambda a, b, y: _beta_slopes(a, b), 2, _POSITIVE * 2)
+declare("beta", lambda a, b, y: tuple(y * s for s in _beta_slopes(a, b)), 2, _POSITIVE * 2)
+declare("xlogy", lambda x, y, z: (np.log(y), x / y), 2, [(-2.0, 2.0), (0.5, 3.0)])
+declare("xlog1py", lambda x, y, z: (np.log1p(y), x / (1.0 + y)), 2, [(-2.0, 2.0), (0.5, 3.0)])
+declare("entr", lambda x, y: -np.log(x) - 1.0, domain=_POSITIVE)
+declare("rel_entr", lambda x, y, z: (np.log(x / y) + 1.0, -x / y), 2, _POSITIVE * 2)
+declare("kl_div", lambda x, y, z: (np.log(x / y), 1.0 - x / y), 2, _POSITIVE * 2)
+declare("i0", lambda x, y: _special("i1", x))
+declare("i1", lambda x, y: _special("i0", x) - y / x, domain=_POSITIVE)
+declare("j0", lambda x, y: -_special("j1", x))
+declare("j1", lambda x, y: _special("j0", x) - y / x, domain=_POSITIVE)
+declare("expm1", lambda x, y: y + 1.0)
+declare("log1p", lambda x, y: 1.0 / (1.0 + x), domain=_POSITIVE)
+declare("exp2", lambda x, y: math.log(2.0) * y)
+declare("exp10", lambda x, y: math.log(10.0) * y)
+declare("cbrt", lambda x, y: 1.0 / (3.0 * y * y), domain=_POSITIVE)
+
+
+def _polygamma_rule(direction: str) -> Callable[..., Any]:
+    def rule(given: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
+        order, x = args
+        if isinstance(order, Array):
+            no_derivative("special.polygamma of a run-time order")()
+        slope = _special("polygamma", order + 1, x)
+        return (given[1] * slope,) if direction == "jvp" else (None, given[0] * slope)
+
+    return rule
+
+
+declare("polygamma", None, 2)
+_polygamma = SPECIAL["polygamma"]
+_polygamma.nondifferentiable = False
+_polygamma.jvp, _polygamma.vjp = _polygamma_rule("jvp"), _polygamma_rule("vjp")
+_polygamma.samples = lambda rng: [((1, np.asarray(rng.uniform(1, 3, s))), {}) for s in [(3,), ()]]
+
+
+# along axes
+
+
+def _logsumexp_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
+    axis, keepdims = params["axis"], params["keepdims"]
+    weights = np.exp(args[0] - expand(outs[0], args[0], axis, keepdims))
+    return (np.sum(weights * tangents[0], axis=axis, keepdims=keepdims),)
+
+
+def _logsumexp_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
+    axis, keepdims = params["axis"], params["keepdims"]
+    weights = np.exp(args[0] - expand(outs[0], args[0], axis, keepdims))
+    return (expand(cotangents[0], args[0], axis, keepdims) * weights,)
+
+
+SPECIAL["logsumexp"] = opaque(
+    "special.logsumexp",
+    _Lazy("logsumexp"),
+    infer_reduction(_Lazy("logsumexp")),
+    reduction_text("special.logsumexp"),
+    _logsumexp_jvp,
+    _logsumexp_vjp,
+    fresh=True,
+    samples=lambda rng: reduction_samples(rng, empty=False),
+)
+
+
+def _along(name: str, rule: Callable[..., Any], transpose: Callable[..., Any]) -> None:
+    def jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
+        return (rule(tangents[0], outs[0], params["axis"]),)
+
+    def vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
+        return (transpose(cotangents[0], outs[0], params["axis"]),)
+
+    def infer(x: Any, axis: Axes) -> ArrayType:
+        return type_of(x).with_dtype(_Lazy(name)(np.ones(1, type_of(x).dtype)).dtype)
+
+    def spell(args: Any, params: dict[str, Any]) -> str:
+        return reduction_text(f"special.{name}")(args, {**params, "keepdims": False})
+
+    def samples(rng: np.random.Generator) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
+        found = reduction_samples(rng, empty=False)
+        return [(args, {"axis": p["axis"]}) for args, p in found]
+
+    SPECIAL[name] = opaque(
+        f"special.{name}", _Lazy(name), infer, spell, jvp, vjp, fresh=True, samples=samples
+    )
+
+
+def _softmax_rule(y_bar: Any, y: Any, axis: Axes) -> Any:
+    """The Jacobian is symmetric: one rule for both directions."""
+    return y * (y_bar - np.sum(y * y_bar, axis=axis, keepdims=True))
+
+
+def _log_softmax_jvp(x_dot: Any, y: Any, axis: Axes) -> Any:
+    return x_dot - np.sum(np.exp(y) * x_dot, axis=axis, keepdims=True)
+
+
+def _log_softmax_vjp(y_bar: Any, y: Any, axis: Axes) -> Any:
+    return y_bar - np.exp(y) * np.sum(y_bar, axis=axis, keepdims=True)
+
+
+_along("softmax", _softmax_rule, _softmax_rule)
+_along("log_softmax", _log_softmax_jvp, _log_softmax_vjp)
+
+
+def _logsumexp(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, **rest: Any) -> Any:
+    x = FUNCTIONS[np.asarray](operand(a))
+    axes = normalize_axes(tuple(range(x.ndim)) if axis is None and b is not None else axis, x.ndim)
+    if rest.get("return_sign"):
+        no_derivative("special.logsumexp with return_sign=True")()
+    if b is None:
+        return apply(SPECIAL["logsumexp"], x, axis=axes, keepdims=bool(keepdims))
+    top = np.max(x, axis=axes, keepdims=True)
+    total = np.log(np.sum(b * np.exp(x - top), axis=axes, keepdims=True)) + top
+    return total if keepdims else np.squeeze(total, axis=axes)
+
+
+def _along_handler(name: str) -> Callable[..., Any]:
+    def call(x: Any, axis: Any = None) -> Any:
+        x = FUNCTIONS[np.asarray](operand(x))
+        return apply(SPECIAL[name], x, axis=normalize_axes(axis, x.ndim))
+
+    return call
+
+
+_HANDLERS["logsumexp"] = _logsumexp
+_HANDLERS["softmax"] = _along_handler("softmax")
+_HANDLERS["log_softmax"] = _along_handler("log_softmax")
+
+
+def register_scipy() -> None:
+    """Enter the functions of ``scipy.special`` in the table, where the program has imported it.
+
+    The frontend calls this when it meets a function of SciPy that it does not know.
+    """
+    module = sys.modules.get("scipy.special")
+    if module is None:
+        return
+    for name, handler in _HANDLERS.items():
+        if hasattr(module, name):
+            FUNCTIONS[getattr(module, name)] = handler
+    softplus = getattr(module, "softplus", None)
+    if softplus is not None:
+        FUNCTIONS[softplus] = lambda x: np.logaddexp(0.0, x)
+
+
+FUNCTIONS["register scipy"] = register_scipy

@@ -1,0 +1,196 @@
+"""Indices as templates: NumPy's rules of indexing, and the dimensions of what is indexed.
+
+An index is a static template, such as ``(Slot(0), slice(1, -1), None)``, whose slots stand for the
+dynamic arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from calque.transpiler.builder import Array, atom, current, known_int, type_of
+from calque.transpiler.core import Slot
+from calque.transpiler.errors import DtypeError, ShapeError, UnsupportedFunction
+from calque.transpiler.primitives.base import definition, operand
+from calque.transpiler.types import DimLike
+
+Template = tuple[Any, ...]
+
+
+def normalize(x: Array, index: Any) -> tuple[Template, list[Array]]:
+    """An index as the user gave it, as a template and its dynamic arguments."""
+    items = list(index) if isinstance(index, tuple) else [index]
+    template: list[Any] = []
+    dynamic: list[Array] = []
+
+    def slot(value: Array) -> Slot:
+        dynamic.append(value)
+        return Slot(len(dynamic) - 1)
+
+    def bound(value: Any) -> Any:
+        if isinstance(value, Array):
+            dim = current().dim_of(value)
+            return dim if isinstance(dim, int) else slot(value)
+        return None if value is None else int(value)
+
+    for item in items:
+        if isinstance(item, slice):
+            step = None if item.step is None else known_int(item.step, "The step of a slice")
+            template.append(slice(bound(item.start), bound(item.stop), None if step == 1 else step))
+        elif item is None or item is Ellipsis:
+            template.append(item)
+        elif isinstance(item, (bool, np.bool_)) or _is_scalar_boolean(item):
+            raise UnsupportedFunction("A scalar boolean index is not supported.", current().origin)
+        elif isinstance(item, (int, np.integer)):
+            template.append(int(item))
+        else:
+            value = operand(_no_empty_list(item))
+            if not isinstance(value, Array):
+                raise DtypeError(f"{value!r} is not an index.", current().origin)
+            if value.dtype.kind not in "iub":
+                raise DtypeError(
+                    f"An index of dtype {value.dtype} is not an integer.", current().origin
+                )
+            dim = current().dim_of(value) if not value.ndim and value.dtype.kind in "iu" else None
+            template.append(dim if isinstance(dim, int) else slot(value))
+    if sum(t is Ellipsis for t in template) > 1:
+        raise ShapeError("an index can only have a single ellipsis ('...')", current().origin)
+    if len(template) > 1 and template[-1] is Ellipsis:
+        template.pop()
+    return tuple(template), dynamic
+
+
+def _is_scalar_boolean(item: Any) -> bool:
+    return isinstance(item, (Array, np.ndarray)) and item.dtype.kind == "b" and not item.ndim
+
+
+def _no_empty_list(item: Any) -> Any:
+    return np.zeros(0, int) if isinstance(item, list) and not item else item
+
+
+def is_basic(template: Template, dynamic: Sequence[Any]) -> bool:
+    """Whether an index is made of integers, slices, None and ``...`` only."""
+    return all(not isinstance(t, Slot) or type_of(dynamic[t.position]).ndim == 0 for t in template)
+
+
+def _consumed(item: Any, dynamic: Sequence[Any]) -> int:
+    if item is None or item is Ellipsis:
+        return 0
+    if isinstance(item, Slot):
+        t = type_of(dynamic[item.position])
+        return t.ndim if t.dtype.kind == "b" else 1
+    return 1
+
+
+def indexed_dims(
+    dims: Sequence[DimLike], template: Template, dynamic: Sequence[Any]
+) -> list[DimLike]:
+    """The dimensions of ``x[index]``."""
+    used = sum(_consumed(t, dynamic) for t in template)
+    if used > len(dims):
+        raise ShapeError(
+            f"too many indices: the array has {len(dims)} dimensions, {used} were indexed"
+        )
+    items = list(template)
+    if Ellipsis not in [t for t in items if t is Ellipsis]:
+        items.append(Ellipsis)
+    where = next(i for i, t in enumerate(items) if t is Ellipsis)
+    # an ellipsis separates index arrays even where it stands for no axis
+    items[where : where + 1] = [Ellipsis] + [slice(None)] * (len(dims) - used)
+    advanced = not is_basic(template, dynamic)
+    result: list[DimLike] = []
+    gathered: list[Sequence[DimLike]] = []
+    positions: list[int] = []
+    axis = 0
+    for place, item in enumerate(items):
+        if item is Ellipsis:
+            continue
+        if item is None:
+            result.append(1)
+        elif isinstance(item, slice):
+            result.append(_slice_dim(dims[axis], item, dynamic))
+            axis += 1
+        elif isinstance(item, Slot) and type_of(dynamic[item.position]).dtype.kind == "b":
+            mask = type_of(dynamic[item.position])
+            for offset, dim in enumerate(mask.dims):
+                current().unify(dim, dims[axis + offset])
+            gathered.append((count_dim(dynamic[item.position]),))
+            positions.append(place)
+            axis += mask.ndim
+            if len(positions) == 1:
+                start = len(result)
+        else:
+            if isinstance(item, int):
+                _check_known_index(item, dims[axis])
+            if advanced:
+                shape = type_of(dynamic[item.position]).dims if isinstance(item, Slot) else ()
+                gathered.append(shape)
+                positions.append(place)
+                if len(positions) == 1:
+                    start = len(result)
+            axis += 1
+    if positions:
+        adjacent = positions == list(range(positions[0], positions[0] + len(positions)))
+        at = start if adjacent else 0
+        result[at:at] = current().broadcast(gathered)
+    return result
+
+
+def count_dim(mask: Any) -> DimLike:
+    """How many elements of a mask are true, as a dimension."""
+    made = definition(mask)
+    if made is not None and made.primitive.name == "constant":
+        return int(np.count_nonzero(made.params["value"]))
+    return current().dims._unknown("mask", atom(mask))
+
+
+def _check_known_index(index: int, dim: DimLike) -> None:
+    if isinstance(dim, int) and not -dim <= index < dim:
+        raise ShapeError(f"index {index} is out of bounds for axis with size {dim}")
+
+
+def _slice_dim(dim: DimLike, item: slice, dynamic: Sequence[Any]) -> DimLike:
+    def bound(value: Any) -> Any:
+        return current().dim_of(dynamic[value.position]) if isinstance(value, Slot) else value
+
+    return current().dims.slice_length(dim, bound(item.start), bound(item.stop), item.step or 1)
+
+
+def concrete_index(template: Template, dynamic: Sequence[Any]) -> tuple[Any, ...]:
+    """The index with its slots filled."""
+
+    def fill(item: Any) -> Any:
+        if isinstance(item, Slot):
+            return dynamic[item.position]
+        if isinstance(item, slice):
+            return slice(fill(item.start), fill(item.stop), item.step)
+        return item
+
+    return tuple(fill(t) for t in template)
+
+
+def index_text(template: Template, first: int) -> str:
+    """The index as text; dynamic argument k is written ``{first + k}``."""
+
+    def part(item: Any) -> str:
+        if isinstance(item, Slot):
+            return f"{{{first + item.position}}}"
+        if isinstance(item, slice):
+            start = "" if item.start is None else part(item.start)
+            stop = "" if item.stop is None else part(item.stop)
+            return f"{start}:{stop}" + (f":{item.step}" if item.step is not None else "")
+        return "..." if item is Ellipsis else repr(item)
+
+    return ", ".join(map(part, template)) or "()"
+
+
+def shifted(item: Any, by: int) -> Any:
+    """An item of a template whose slots stand ``by`` arguments later."""
+    if isinstance(item, Slot):
+        return Slot(item.position + by)
+    if isinstance(item, slice):
+        return slice(shifted(item.start, by), shifted(item.stop, by), item.step)
+    return item
