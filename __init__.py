@@ -1,3 +1,26 @@
 """calque writes the derivative of a NumPy function as NumPy source that a person can review."""
 
+from calque.runtime import interpreted as _interpreted  # noqa: F401  (teaches the interpreter)
+from calque.runtime.api import grad, jvp, linearize, stop_gradient, value_and_grad, vjp
+from calque.runtime.checking import check_grads
+from calque.runtime.reading import explain, save, source
+from calque.runtime.spec import spec
+from calque.transpiler.tree import register_pytree_node, tree_map
+
 __version__ = "0.1.0"
+
+__all__ = [
+    "check_grads",
+    "explain",
+    "grad",
+    "jvp",
+    "linearize",
+    "register_pytree_node",
+    "save",
+    "source",
+    "spec",
+    "stop_gradient",
+    "tree_map",
+    "value_and_grad",
+    "vjp",
+]

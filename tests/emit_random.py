@@ -116,7 +116,9 @@ class Maker:
                 flip = (slice(None, None, -1),)
                 self.apply(env, "v", "getitem", self.pick(env, "v"), index=flip)
             case 3:
-                turned = self.apply({"x": []}, "x", "np.transpose", self.pick(env, "m"), axes=(1, 0))
+                turned = self.apply(
+                    {"x": []}, "x", "np.transpose", self.pick(env, "m"), axes=(1, 0)
+                )
                 column = self.rng.randrange(3)
                 self.apply(env, "v", "getitem", turned, index=(slice(None), column))
             case 4:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import calque
-from battery import refusals
+from battery import refusals, refusals_structure  # noqa: F401  (fills the register)
 from battery.refusals import MARK, REFUSALS, Refusal
 from calque.transpiler import errors
 
@@ -46,7 +46,7 @@ def test_message_shows_the_line(refusal: Refusal) -> None:
     text = str(error)
     lines = text.splitlines()
     pointed = [number for number in marked_lines(refusal) if f"line {number}," in text]
-    assert Path(refusals.__file__).name in text
+    assert Path(inspect.getsourcefile(refusal.where) or "").name in text
     assert pointed, text
     code = marked_lines(refusal)[pointed[0]]
     shown = next((index for index, line in enumerate(lines) if code in line), None)

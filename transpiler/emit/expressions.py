@@ -33,9 +33,7 @@ _IN_PLACE = {
 class Expressions:
     """Builds the trees of atoms and of statements that hold no block."""
 
-    def __init__(
-        self, program: Program, folding: Folding, names: Names, paths: dict[Var, Any]
-    ):
+    def __init__(self, program: Program, folding: Folding, names: Names, paths: dict[Var, Any]):
         self.program, self.folding, self.names, self.paths = program, folding, names, paths
 
     def atom(self, atom: Atom, others: Sequence[Atom] = ()) -> Any:
@@ -59,9 +57,7 @@ class Expressions:
     def operands(self, args: Sequence[Atom]) -> list[Any]:
         """The trees of several operands."""
         strong = [a for a in args if not isinstance(a, (str, bytes)) and a is not UNDEFINED]
-        return [
-            self.atom(a, [o for o in strong if o is not a and o is not None]) for a in args
-        ]
+        return [self.atom(a, [o for o in strong if o is not a and o is not None]) for a in args]
 
     def _choice(self, s: If) -> Any:
         then, orelse = s.then.results[0], s.orelse.results[0]

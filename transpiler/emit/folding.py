@@ -1,7 +1,7 @@
 """Decides which values get a line of their own, and which are written where they are used.
 
-A value used once and not named by the user moves into its use, unless on the way a name or memory it
-reads is given another value.
+A value used once and not named by the user moves into its use, unless a name or memory that it
+reads is given another value on the way.
 """
 
 from __future__ import annotations

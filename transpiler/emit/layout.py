@@ -16,7 +16,7 @@ _OPERATORS = (" or ", " and ", " + ", " - ", " * ", " / ", " @ ")
 
 
 class Notes:
-    """Comments and blank lines, which a syntax tree cannot hold, as statements that stand for them."""
+    """Comments and blank lines, which no syntax tree holds, as statements that stand for them."""
 
     def __init__(self) -> None:
         self._texts: list[tuple[str, str]] = []

@@ -12,7 +12,7 @@ from calque.transpiler.emit.program import Program
 class Liveness:
     """Live sets after each statement.
 
-    ``reads`` gives the Vars that printing an atom reads (more than the atom where it is folded), and
+    ``reads`` gives the Vars that printing an atom reads (where it is folded, its operands'), and
     ``skip`` tells the statements that print nothing of their own.
     """
 

@@ -18,15 +18,15 @@ from calque.transpiler import core
 from calque.transpiler.core import Apply, Atom, Block, For, If, Statement, Var, While
 from calque.transpiler.emit.liveness import Liveness
 from calque.transpiler.emit.program import Program, is_store
-from calque.transpiler.emit.views import WriteBack, surely_view, viewed
+from calque.transpiler.emit.views import READ_ONLY, WriteBack, surely_view, viewed
 from calque.transpiler.errors import CoreError
 
 
 class Site(NamedTuple):
     """A place where memory is copied.
 
-    ``store``: the base, before a store. ``view``: a view, where it is taken. ``base``: the base of a
-    write-back. ``init``, ``next``: what a loop carries. ``copy``: a copy that Core asks for.
+    ``store``: the base, before a store. ``view``: a view, where it is taken. ``base``: the base of
+    a write-back. ``init``, ``next``: what a loop carries. ``copy``: a copy that Core asks for.
     """
 
     kind: str
@@ -160,7 +160,7 @@ class Memory:
             memory |= self.at(atom)
             if not isinstance(atom, Var):
                 memory |= self.unwritable
-        if s.primitive.name == "np.broadcast_to" and not self.copied("view", s):
+        if s.primitive.name in READ_ONLY and not self.copied("view", s):
             memory |= self.unwritable
         sure = taken and (is_store(s) or s.primitive.name == "copy" or surely_view(s))
         for out in s.outs:
@@ -234,7 +234,7 @@ class Memory:
         return self._resolve(self.overlapping(live, self.at(base)), own)
 
     def _suspended(self, base: Var, store: Apply) -> int:
-        """The bases of write-backs under way through ``base``: nothing reads them before the end."""
+        """The bases of write-backs under way through ``base``: nothing reads them meanwhile."""
         found = 0
         now: Atom = base
         while isinstance(now, Var):

@@ -171,7 +171,9 @@ def _describe(s: Apply, operand: str | None, word: Callable[[Atom], str | None])
         )
     if kind in _COMPARISONS:
         right = word(s.args[1])
-        return f"{operand}_{_COMPARISONS[kind]}" + (f"_{right}" if right and right != operand else "")
+        return f"{operand}_{_COMPARISONS[kind]}" + (
+            f"_{right}" if right and right != operand else ""
+        )
     if kind in _SUFFIXED:
         return f"{operand}_{_SUFFIXED[kind]}"
     if kind == "size of axis":

@@ -1,4 +1,4 @@
-"""A private copy of the function to print, with its Vars numbered so that sets of them are integers."""
+"""A private copy of the function to print; its Vars are numbered, so that sets are integers."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Core as NumPy source: the last stage, and the one whose work is read.
 
-``emit_function`` gives the text of one ``def``, ``emit_module`` a file with its docstring and imports.
+``emit_function`` gives the text of one ``def``, ``emit_module`` a file with docstring and imports.
 The stages: copies for in-place stores (``storage``), versions joined into variables (``groups``),
 values folded into their uses (``folding``), names, statements (``statements``), text (``layout``).
 """
@@ -15,7 +15,7 @@ from typing import Any
 import gast
 
 from calque.transpiler import core
-from calque.transpiler.core import If, Var
+from calque.transpiler.core import Var
 from calque.transpiler.emit.expressions import Expressions
 from calque.transpiler.emit.folding import Folding, is_choice
 from calque.transpiler.emit.groups import Groups
@@ -31,6 +31,7 @@ from calque.transpiler.emit.storage import place_copies
 
 _ROUNDS = 12
 _FEW_READS = 2
+_CALLED = ("range", "float", "int", "bool", "complex", "abs", "type", "print", "len", "slice")
 
 
 def emit_function(
@@ -57,10 +58,7 @@ def emit_function(
 def _bound_leaves(program: Program, paths: dict[Var, Any]) -> list[Var]:
     """The leaves of structured arguments that are read often enough to get a name."""
     uses = program.uses()
-    chosen = [var for var in program.function.params if var in paths and uses[var] > _FEW_READS]
-    for var in chosen:
-        var.name = paths[var][1]
-    return chosen
+    return [var for var in program.function.params if var in paths and uses[var] > _FEW_READS]
 
 
 def _writer(
@@ -75,7 +73,7 @@ def _writer(
     folding = Folding(program, memory, groups, bound, choices)
     live = Liveness(program, folding.reads, folding.skip)
     function = program.function
-    reserved = [*argument_names(function), *function.imports, *_builtins_used(program)]
+    reserved = [*argument_names(function), *function.imports, *_builtins_used()]
     plain = [p.name for p in function.params if p not in paths]
     kept = [r for r in reserved if r not in plain]
     names = Names(program, groups, live, folding.skip, set(paths), kept)
@@ -83,14 +81,15 @@ def _writer(
     return Statements(program, groups, expressions, choices, Notes(), comments)
 
 
-def _builtins_used(program: Program) -> list[str]:
+def _builtins_used() -> list[str]:
     """Names that a user may have given to a variable and that the text calls as built in."""
-    return [n for n in dir(builtins) if n in ("range", "float", "int", "bool", "complex", "abs", "type")]
+    return [n for n in dir(builtins) if n in _CALLED]
 
 
 def _definition(function: core.Function, writer: Statements, local: list[tuple[Var, Any]]) -> str:
     top = [
-        gast.Assign([target(name(writer.expressions.names(var)))], path, None) for var, path in local
+        gast.Assign([target(name(writer.expressions.names(var)))], path, None)
+        for var, path in local
     ]
     body = top + writer.function_body()
     tree = gast.FunctionDef(function.name, arguments(function), body, [], None, None, [])

@@ -13,7 +13,7 @@ from calque.transpiler.emit.spelling import attribute, call, fill_expression, li
 
 
 def _children(tree: Any) -> list[tuple[Any, Any]]:
-    """The parts of a pytree node, each with its key: an index, a dict key or an attribute's name."""
+    """The parts of a pytree node, each with its key: an index, a dict's key or a field."""
     if isinstance(tree, tuple) and hasattr(tree, "_fields"):
         return [(_Field(f), getattr(tree, f)) for f in tree._fields]
     if isinstance(tree, (tuple, list)):
@@ -54,10 +54,12 @@ def leaf_paths(function: Function) -> dict[Var, tuple[gast.AST, str]]:
 
 
 def name_parameters(function: Function) -> None:
-    """Give parameters that are arrays the argument's name."""
+    """Give arguments that are arrays their name, and leaves of others a word for what they are."""
     for parameter in function.signature:
         if isinstance(parameter.tree, Var):
             parameter.tree.name = parameter.name
+    for var, (_, word) in leaf_paths(function).items():
+        var.name = var.name or word
 
 
 def argument_names(function: Function) -> list[str]:

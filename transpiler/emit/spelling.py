@@ -1,7 +1,7 @@
 """Templates, numbers and indices as syntax trees.
 
-A primitive's spelling is text with slots, ``{0} @ {1}``. It is parsed once and filled with trees, so
-that precedence is nobody's business but the printer's::
+A primitive's spelling is text with slots, ``{0} @ {1}``. It is parsed once and filled with trees,
+so that precedence is nobody's business but the printer's::
 
     fill("{0} ** {1}", [name("x"), literal(2)])  ->  the tree of  x ** 2
 """

@@ -1,4 +1,4 @@
-"""Statements: assignments, stores, loops and branches in order, under the user's own as comments."""
+"""Statements: assignments, stores, loops and branches, under the user's own as comments."""
 
 from __future__ import annotations
 
@@ -7,7 +7,18 @@ from typing import Any
 import gast
 
 from calque.transpiler import core
-from calque.transpiler.core import UNDEFINED, Apply, Atom, Block, Effect, For, If, Statement, Var, While
+from calque.transpiler.core import (
+    UNDEFINED,
+    Apply,
+    Atom,
+    Block,
+    Effect,
+    For,
+    If,
+    Statement,
+    Var,
+    While,
+)
 from calque.transpiler.emit.expressions import Expressions
 from calque.transpiler.emit.groups import Groups
 from calque.transpiler.emit.layout import WIDTH, Notes, to_text
@@ -42,21 +53,19 @@ class Statements:
         """All statements, and the return."""
         body = self._block(self.program.body, 1)
         returned = self._returned()
+        for position in self.program.results:
+            atom = self.program.body.results[position]
+            self._fitting(gast.Return(self.expressions.atom(atom)), [atom], 1)
         if returned is not None:
-            body.append(self._fitting(gast.Return(returned), self._result_atoms(), 1))
+            body.append(gast.Return(returned))
         return body or [gast.Return(constant(None))]
-
-    def _result_atoms(self) -> list[Atom]:
-        return [self.program.body.results[k] for k in self.program.results]
 
     def _returned(self) -> Any:
         results = self.program.body.results
         tree = self.program.function.result
         if tree is None:
             return None
-        return result_tree(
-            tree, self.program.function, lambda k: self.expressions.atom(results[k])
-        )
+        return result_tree(tree, self.program.function, lambda k: self.expressions.atom(results[k]))
 
     # blocks
 
@@ -262,9 +271,7 @@ class Statements:
 
     # line length
 
-    def _fitting(
-        self, made: Any, atoms: Any, depth: int, s: Statement | None = None
-    ) -> Any:
+    def _fitting(self, made: Any, atoms: Any, depth: int, s: Statement | None = None) -> Any:
         """The statement; if its line is too long, note which folded value deserves a name."""
         width = len(to_text(made).split("\n")[0]) + 4 * depth
         if width > WIDTH and not self._long_by_choice(s):

@@ -77,7 +77,9 @@ def _write(program: Program, memory: Memory, site: Site, s: Statement) -> None:
         return
     base = s.args[0]
     named = s.out.name if is_store(s) else base.name if isinstance(base, Var) else None
-    held = Var(s.out.type if is_store(s) else base.type, named or getattr(base, "name", None), s.origin)
+    held = Var(
+        s.out.type if is_store(s) else base.type, named or getattr(base, "name", None), s.origin
+    )
     copy = _copy(program, held, base, s)
     _note_argument(program, memory, base, copy)
     statements.insert(statements.index(s), copy)

@@ -11,9 +11,13 @@ from calque.transpiler.emit.program import Program, is_basic, is_store
 _COPYING = frozenset(
     "np.where astype copy float int bool complex np.concatenate np.stack np.cumsum np.cumprod "
     "np.sort np.argsort np.prod np.max np.min np.argmax np.argmin np.var np.std np.einsum "
-    "np.tensordot np.outer np.kron np.tile np.repeat np.roll np.flip_copy np.pad np.take "
-    "np.nonzero np.searchsorted np.clip np.diff np.cross np.interp np.convolve np.trapezoid".split()
+    "np.tensordot np.outer np.kron np.tile np.repeat np.roll np.pad np.take "
+    "np.nonzero np.searchsorted np.clip np.diff np.cross np.interp np.convolve np.trapezoid "
+    "np.conj np.modf np.frexp np.trace np.vdot np.count_nonzero np.unravel_index np.digitize "
+    "np.ravel_multi_index np.take_along_axis np.histogram np.choose np.select np.unique".split()
 )
+# Views into which NumPy refuses to store.
+READ_ONLY = frozenset(["np.broadcast_to", "np.diagonal", "np.diag"])
 _COPYING_PREFIXES = ("np.linalg.", "np.fft.")
 
 
@@ -27,7 +31,7 @@ def viewed(s: Apply) -> tuple[Var, ...]:
     if p.name == "getitem":
         whole = s.out.type.ndim or any(t is Ellipsis for t in s.params["index"])
         return _vars(s.args[:1]) if whole and is_basic(s) else ()
-    if p.view_back is not None or p.name == "np.broadcast_to":
+    if p.view_back is not None or p.name in READ_ONLY:
         return _vars(s.args[:1])
     return tuple(
         a
@@ -42,12 +46,13 @@ def _vars(atoms: tuple[object, ...]) -> tuple[Var, ...]:
 
 def surely_view(s: Apply) -> bool:
     """Whether the result shares memory on every layout."""
-    return s.primitive.view_back is not None and not s.primitive.view_sometimes
+    p = s.primitive
+    return p.view_back is not None and not p.view_sometimes and p.name not in READ_ONLY
 
 
 @dataclass(frozen=True, eq=False)
 class WriteBack:
-    """``view = base[i]; ... stores into view ...; out = update(base, last, i)``: the last is for free."""
+    """``view = base[i]``, stores into it, ``out = update(base, last, i)``: the last is for free."""
 
     base: Var
     view: Var
@@ -89,7 +94,7 @@ def _write_back(program: Program, final: Apply, uses: dict[Var, int]) -> WriteBa
 
 
 def _read_after(program: Program, base: Var, block: object, first: Apply, final: Apply) -> bool:
-    """Whether ``base`` is read elsewhere than before the first store in its block and by the last."""
+    """Whether ``base`` is read elsewhere than before the first store and by the last."""
     readers = [s for s in program.readers(base) if s is not final]
     for reader in readers:
         inside = program.ancestor_in(reader, block) if reader is not None else None

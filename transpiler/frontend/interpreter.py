@@ -115,6 +115,8 @@ class State:
         self.loop_memory: dict[Any, Any] = {}
         self.sources: dict[str, tuple[str, ...]] = {}
         self.temporary = 0
+        self.phases: dict[int, str] = {}  # of the last transformation that was put in place
+        self.decisions: list[Any] = []  # what reverse sweeps save, and why
 
     # places
 

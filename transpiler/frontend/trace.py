@@ -35,7 +35,6 @@ def trace(
     leaf_types: Sequence[ArrayType | None],
     leaf_values: Sequence[Any],
     unflatten: Callable[[list[Any]], tuple[tuple[Any, ...], dict[str, Any]]],
-    children: Callable[[Any], list[tuple[Any, Any]]] | None = None,
     pinned: dict[str, int] | None = None,
 ) -> Traced:
     """Interpret ``function`` on arguments whose leaves have these types.
@@ -78,6 +77,8 @@ def trace(
         equal_dims=builder.equal_dims,
         imports=builder.imports,
         written=written,
+        phases=machine.phases,
+        decisions=machine.decisions,
     )
     made.params = params + [c.var for c in captures]
     return Traced(

@@ -1,0 +1,115 @@
+"""The transformations inside interpreted code: ``grad``, ``jvp``, ``vjp`` and ``linearize`` of closures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from calque.runtime import api
+from calque.transpiler import transformations
+from calque.transpiler.frontend.library import builtin
+
+
+def _options(args: list[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
+    names = ("argnums", "has_aux", "holomorphic", "allow_int")
+    options = {"argnums": 0, "has_aux": False, "holomorphic": False, "allow_int": False}
+    options.update(zip(names, args, strict=False))
+    for key, value in kwargs.items():
+        if key not in names:
+            raise TypeError(f"grad() got an unexpected keyword argument '{key}'")
+        options[key] = value
+    if isinstance(options["argnums"], list):
+        options["argnums"] = tuple(options["argnums"])
+    return options
+
+
+class Inner:
+    """A transformation of a function defined by interpreted code."""
+
+    def __init__(self, kind: str, function: Any, options: dict[str, Any]):
+        self.kind, self.function, self.options = kind, function, options
+
+    def __calque_trace__(self, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
+        from calque.runtime.transformed import TRACE
+
+        return TRACE[self.kind](self, machine, args, kwargs, node)  # type: ignore[arg-type]
+
+    def calque_children(self) -> list[Any]:
+        """What a snapshot of the heap must follow."""
+        return [self.function]
+
+
+def _gradient(kind: str) -> Any:
+    def make(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        if not args:
+            return _Decorator(kind, _options([], kwargs))
+        return Inner(kind, args[0], _options(args[1:], kwargs))
+
+    return make
+
+
+class _Decorator:
+    """``grad(argnums=1)``, waiting for its function."""
+
+    def __init__(self, kind: str, options: dict[str, Any]):
+        self.kind, self.options = kind, options
+
+    def __calque_trace__(self, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
+        return Inner(self.kind, args[0], self.options)
+
+
+builtin(api.grad)(_gradient("grad"))
+builtin(api.value_and_grad)(_gradient("value_and_grad"))
+
+
+@builtin(api.jvp)
+def _jvp(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    function, primals, tangents = (*args, *[kwargs[k] for k in ("primals", "tangents") if k in kwargs])[:3]
+    value, tangent, aux = transformations.jvp(
+        machine, function, list(primals), list(tangents), node, kwargs.get("has_aux", False)
+    )
+    return (value, tangent, aux) if kwargs.get("has_aux") else (value, tangent)
+
+
+@builtin(api.vjp)
+def _vjp(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    function, *primals = args
+    result = machine.call_value(function, list(primals), {}, node)
+    if kwargs.get("has_aux"):
+        return result[0], _Pullback(function, primals, True), result[1]
+    return result, _Pullback(function, primals, False)
+
+
+class _Pullback:
+    """vjp's second result."""
+
+    def __init__(self, function: Any, primals: list[Any], has_aux: bool):
+        self.function, self.primals, self.has_aux = function, primals, has_aux
+
+    def __calque_trace__(self, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
+        return transformations.vjp(machine, self.function, self.primals, args[0], node, self.has_aux)[1]
+
+    def calque_children(self) -> list[Any]:
+        """What a snapshot of the heap must follow."""
+        return [self.function, *self.primals]
+
+
+@builtin(api.linearize)
+def _linearize(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    function, *primals = args
+    return machine.call_value(function, list(primals), {}, node), _Push(function, primals)
+
+
+class _Push:
+    """linearize's second result."""
+
+    def __init__(self, function: Any, primals: list[Any]):
+        self.function, self.primals = function, primals
+
+    def __calque_trace__(self, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
+        return transformations.jvp(machine, self.function, self.primals, args, node)[1]
+
+    def calque_children(self) -> list[Any]:
+        """What a snapshot of the heap must follow."""
+        return [self.function, *self.primals]
+
+

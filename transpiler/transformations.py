@@ -1,0 +1,318 @@
+"""grad, jvp, vjp ... as operations on a function that is being interpreted.
+
+A transformation interprets its function in a block of its own, rewrites that block by a pass, and puts
+it where the call stands. So transformations nest, and can be called inside a function that is itself
+transformed; a captured run-time value is a constant to the inner one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from calque.transpiler import core, tree
+from calque.transpiler.analyses.liveness import remove_dead_code
+from calque.transpiler.builder import Array, type_of
+from calque.transpiler.core import Block, Function, Var
+from calque.transpiler.errors import NotDifferentiable, Origin
+from calque.transpiler.frontend.joining import is_number
+from calque.transpiler.passes.forward import forward
+from calque.transpiler.passes.reverse import reverse
+from calque.transpiler.types import ArrayType
+
+Argnums = int | tuple[int, ...]
+
+
+@dataclass(eq=False)
+class Inner:
+    """A function interpreted in a block of its own: fresh parameters for the leaves that vary."""
+
+    block: Block
+    params: list[Var]
+    actual: list[Any]
+    structure: Any  # of the varying arguments
+    result: Any
+    leaves: list[Any]  # of the result
+    result_structure: Any
+    aux: Any = None
+
+
+def positions_of(argnums: Argnums, count: int, name: str) -> tuple[int, ...]:
+    """``argnums`` as nonnegative positions.
+
+    >>> positions_of((0, -1), 3, "f")
+    (0, 2)
+    """
+    numbers = argnums if isinstance(argnums, tuple) else (argnums,)
+    for number in numbers:
+        if not -count <= number < count:
+            raise ValueError(f"argnums {number} is out of range: {name} was given {count} positional arguments")
+    return tuple(n % count for n in numbers)
+
+
+def interpret_inner(
+    machine: Any, function: Any, args: Sequence[Any], kwargs: dict[str, Any], varying: Sequence[int],
+    has_aux: bool, node: Any,
+) -> Inner:
+    """Interpret ``function`` with fresh parameters in place of the leaves of ``args[varying]``."""
+    leaves, structure = tree.flatten([args[i] for i in varying])
+    params: list[Var] = []
+    fresh: list[Any] = []
+    for leaf in leaves:
+        if not isinstance(leaf, Array) and not is_number(leaf):
+            fresh.append(leaf)
+            continue
+        var = Var(type_of(leaf), None, machine.builder.origin)
+        if isinstance(leaf, Array) and leaf.atom in machine.builder.contiguous:
+            machine.builder.contiguous.add(var)
+        params.append(var)
+        fresh.append(Array(var))
+    inner_args = [_copies(a) for a in args]
+    for position, value in zip(varying, tree.unflatten(structure, fresh), strict=True):
+        inner_args[position] = value
+    with machine.builder.block() as block:
+        result = machine.call_value(function, inner_args, dict(kwargs), node)
+        aux = None
+        if has_aux:
+            if not isinstance(result, tuple) or len(result) != 2:
+                raise NotDifferentiable(
+                    "has_aux=True: the function must return a pair (value, aux).", machine.builder.origin
+                )
+            result, aux = result
+        result_leaves, result_structure = tree.flatten(result)
+        block.results = [_atom(leaf) for leaf in result_leaves]
+        block.results += [_atom(leaf) for leaf in tree.flatten(aux)[0]]
+    actual = [leaf for leaf in leaves if isinstance(leaf, Array) or is_number(leaf)]
+    return Inner(block, params, actual, structure, result, result_leaves, result_structure, aux)
+
+
+def _copies(value: Any) -> Any:
+    """Arguments of a transformed function are never stored into: cells of its own."""
+    leaves, structure = tree.flatten(value)
+    if not any(isinstance(leaf, Array) for leaf in leaves):
+        return value
+    return tree.unflatten(structure, [Array(x.atom) if isinstance(x, Array) else x for x in leaves])
+
+
+def _atom(leaf: Any) -> Any:
+    return leaf.atom if isinstance(leaf, Array) else leaf
+
+
+def _function(machine: Any, inner: Inner, name: str) -> Function:
+    function = Function(name, inner.params, inner.block, None)
+    visible = set(core.free_vars(inner.block)) - set(inner.params)
+    if not visible:
+        remove_dead_code(function)
+    return function
+
+
+def splice(machine: Any, inner: Inner, function: Function) -> Callable[[Any], Any]:
+    """Put an inner block's statements where the call stands; a map from its atoms to values here."""
+    mapping: dict[Var, Any] = {
+        p: _actual_atom(a, p.type) for p, a in zip(inner.params, inner.actual, strict=True)
+    }
+    core.substitute(inner.block, mapping)
+    target = machine.builder.blocks[-1]
+    target.statements += inner.block.statements
+    machine.phases = dict(function.phases)
+    machine.decisions = machine.decisions + function.decisions
+
+    def value(found: Any) -> Any:
+        atom = found.atom if isinstance(found, Array) else found
+        atom = mapping.get(atom, atom) if isinstance(atom, Var) else atom
+        return Array(atom) if isinstance(atom, Var) else atom
+
+    return value
+
+
+def _actual_atom(value: Any, t: ArrayType) -> Any:
+    return value.atom if isinstance(value, Array) else value
+
+
+def require_float(leaves: Sequence[Any], machine: Any, allow_int: bool, holomorphic: bool, name: str) -> None:
+    """grad's arguments must be floating point."""
+    for leaf in leaves:
+        if not isinstance(leaf, Array) and not is_number(leaf):
+            continue
+        kind = type_of(leaf).dtype.kind
+        if holomorphic and kind != "c":
+            raise NotDifferentiable(
+                f"{name} with holomorphic=True needs complex inputs, and got {type_of(leaf)}.",
+                machine.builder.origin,
+            )
+        if kind == "c" and not holomorphic and name == "jacfwd":
+            raise NotDifferentiable("jacfwd of complex inputs needs holomorphic=True.", machine.builder.origin)
+        if kind in "biu" and not allow_int:
+            raise NotDifferentiable(
+                f"{name} needs real or complex inputs, and got {type_of(leaf)}.",
+                machine.builder.origin,
+                "pass a float, or allow_int=True",
+            )
+
+
+def value_and_grad(
+    machine: Any, function: Any, args: Sequence[Any], kwargs: dict[str, Any], node: Any, *,
+    argnums: Argnums, has_aux: bool, holomorphic: bool, allow_int: bool, name: str = "grad",
+) -> tuple[Any, Any, Any]:
+    """The value, the gradient and the auxiliary output, as Arrays."""
+    varying = positions_of(argnums, len(args), _name(function))
+    leaves, _ = tree.flatten([args[i] for i in varying])
+    require_float(leaves, machine, allow_int, holomorphic, name)
+    inner = interpret_inner(machine, function, args, kwargs, varying, has_aux, node)
+    _require_scalar(inner, machine, holomorphic, name)
+    program = _function(machine, inner, _name(function))
+    wrt = list(range(len(inner.params)))
+    seed = 1.0 if inner.leaves else None
+    bars = reverse(program, machine.builder, wrt, {0: seed})
+    bars = [_or_zero(b, p, machine, inner) for b, p in zip(bars, inner.params, strict=True)]
+    to_value = splice(machine, inner, program)
+    given = iter(bars)
+    made = [
+        to_value(next(given)) if isinstance(leaf, Array) or is_number(leaf) else leaf
+        for leaf in tree.flatten([args[i] for i in varying])[0]
+    ]
+    gradient = tree.unflatten(inner.structure, made)
+    gradient = gradient[0] if isinstance(argnums, int) else tuple(gradient)
+    value = tree.tree_map(lambda x: to_value(x) if isinstance(x, Array) else x, inner.result)
+    aux = tree.tree_map(lambda x: to_value(x) if isinstance(x, Array) else x, inner.aux)
+    return value, gradient, aux
+
+
+def _or_zero(bar: Any, param: Var, machine: Any, inner: Inner) -> Any:
+    """A zero adjoint of the parameter's type, recorded in the inner block."""
+    if bar is not None and (isinstance(bar, Array) or not param.type.ndim):
+        if isinstance(bar, Array):
+            return bar
+        return bar if param.type.weak else param.type.dtype.type(bar)
+    builder = machine.builder
+    builder.blocks.append(inner.block)
+    builder._sizes.append({})
+    try:
+        if not param.type.is_float:
+            return np.zeros_like(Array(param), dtype=float0_stand_in(param.type))
+        if not param.type.ndim:
+            return 0.0 if param.type.weak else param.type.dtype.type(0)
+        return np.zeros_like(Array(param))
+    finally:
+        builder.blocks.pop()
+        builder._sizes.pop()
+
+
+def float0_stand_in(t: ArrayType) -> np.dtype:
+    """JAX gives float0 for integers; generated NumPy gives zeros of bool."""
+    return np.dtype(bool)
+
+
+def _name(function: Any) -> str:
+    return getattr(function, "__name__", type(function).__name__)
+
+
+def _require_scalar(inner: Inner, machine: Any, holomorphic: bool, name: str) -> None:
+    origin: Origin | None = machine.builder.origin
+    hint = "sum the result, or use vjp or jacrev"
+    if len(inner.leaves) != 1 or inner.result is not inner.leaves[0]:
+        raise NotDifferentiable(
+            f"{name} needs a function with one scalar result; this one returns "
+            f"{'nothing' if not inner.leaves else f'{len(inner.leaves)} values'}.", origin, hint,
+        )
+    (leaf,) = inner.leaves
+    if not isinstance(leaf, Array) and not is_number(leaf):
+        raise NotDifferentiable(f"{name}: the function returns a {type(leaf).__name__}.", origin, hint)
+    t = type_of(leaf)
+    if t.ndim:
+        raise NotDifferentiable(
+            f"{name} needs a function with a scalar result; this one returns {t}.", origin, hint
+        )
+    if t.dtype.kind == "c" and not holomorphic:
+        raise NotDifferentiable(
+            f"{name} needs a real result, and got a complex one.", origin,
+            "take the real part, or pass holomorphic=True",
+        )
+    if holomorphic and t.dtype.kind != "c":
+        raise NotDifferentiable(f"{name} with holomorphic=True needs a complex result.", origin)
+    if t.dtype.kind in "biu":
+        raise NotDifferentiable(f"{name} needs a real result, and got {t}.", origin)
+
+
+def jvp(
+    machine: Any, function: Any, primals: Sequence[Any], tangents: Sequence[Any], node: Any,
+    has_aux: bool = False,
+) -> tuple[Any, Any, Any]:
+    """The function's value and its tangent."""
+    varying = list(range(len(primals)))
+    inner = interpret_inner(machine, function, primals, {}, varying, has_aux, node)
+    given, structure = tree.flatten(list(tangents))
+    leaves, primal_structure = tree.flatten(list(primals))
+    if len(given) != len(leaves):
+        raise TypeError("jvp: primals and tangents must have the same structure")
+    pairs = [(p, t) for p, t in zip(leaves, given, strict=True) if isinstance(p, Array) or is_number(p)]
+    known: dict[Var, Any] = {}
+    for var, (primal, tangent) in zip(inner.params, pairs, strict=True):
+        if var.type.is_float and not _is_float0(tangent):
+            check_tangent(primal, tangent, machine)
+            known[var] = tangent
+            if isinstance(tangent, Array) and tangent.atom.name is None and var.name:
+                tangent.atom.name = f"{var.name}_dot"
+    program = _function(machine, inner, _name(function))
+    dots = forward(program, machine.builder, known)
+    count = len(inner.leaves)
+    zeros = [_or_zero_like(d, leaf, machine, inner) for d, leaf in zip(dots[:count], inner.leaves, strict=True)]
+    to_value = splice(machine, inner, program)
+    tangent_out = tree.unflatten(inner.result_structure, [to_value(z) for z in zeros])
+    value = tree.tree_map(lambda x: to_value(x) if isinstance(x, Array) else x, inner.result)
+    aux = tree.tree_map(lambda x: to_value(x) if isinstance(x, Array) else x, inner.aux)
+    return value, tangent_out, aux
+
+
+def _is_float0(value: Any) -> bool:
+    dtype = getattr(value, "dtype", None)
+    return dtype is not None and not isinstance(value, Array) and np.dtype(dtype).kind == "V"
+
+
+def check_tangent(primal: Any, tangent: Any, machine: Any) -> None:
+    """A tangent has its primal's shape."""
+    if not isinstance(tangent, Array) and not is_number(tangent):
+        raise TypeError(f"jvp: a tangent is a {type(tangent).__name__}")
+    if type_of(primal).ndim != type_of(tangent).ndim:
+        raise NotDifferentiable(
+            f"A tangent of type {type_of(tangent)} was given for a primal of type {type_of(primal)}.",
+            machine.builder.origin,
+        )
+
+
+def _or_zero_like(dot: Any, leaf: Any, machine: Any, inner: Inner) -> Any:
+    if dot is not None:
+        return dot
+    t = type_of(leaf) if isinstance(leaf, Array) or is_number(leaf) else None
+    if t is None:
+        return leaf
+    if isinstance(leaf, Array):
+        return _or_zero(None, leaf.atom, machine, inner)
+    return 0.0 if t.weak else t.dtype.type(0)
+
+
+def vjp(
+    machine: Any, function: Any, primals: Sequence[Any], cotangent: Any, node: Any, has_aux: bool = False
+) -> tuple[Any, tuple[Any, ...], Any]:
+    """The function's value and the cotangents of its arguments; ``cotangent(value)`` gives the seeds."""
+    varying = list(range(len(primals)))
+    inner = interpret_inner(machine, function, primals, {}, varying, has_aux, node)
+    program = _function(machine, inner, _name(function))
+    seeds, structure = tree.flatten(cotangent(inner.result) if callable(cotangent) else cotangent)
+    if len(seeds) != len(inner.leaves):
+        raise TypeError("vjp: the cotangent must have the structure of the function's result")
+    wanted = {k: s for k, s in enumerate(seeds) if not _is_float0(s)}
+    wrt = list(range(len(inner.params)))
+    bars = reverse(program, machine.builder, wrt, wanted)
+    closed = [_or_zero(b, p, machine, inner) for b, p in zip(bars, inner.params, strict=True)]
+    to_value = splice(machine, inner, program)
+    given = iter(closed)
+    leaves, all_structure = tree.flatten(list(primals))
+    made = [to_value(next(given)) if isinstance(x, Array) or is_number(x) else x for x in leaves]
+    value = tree.tree_map(lambda x: to_value(x) if isinstance(x, Array) else x, inner.result)
+    aux = tree.tree_map(lambda x: to_value(x) if isinstance(x, Array) else x, inner.aux)
+    return value, tuple(tree.unflatten(all_structure, made)), aux
+
