@@ -182,13 +182,13 @@ class Recorder:
     # loops
 
     def resolve_loop(
-        self, s: For | While, block: Block, index: Array
+        self, s: For | While, block: Block, index: Array, restored: dict[Var, Var]
     ) -> tuple[Atom, Atom, Atom] | None:
         """Let the body of the loop back have what it needs; its bounds, for a while."""
         _prune(block)
         order = definition_order(s)
         definitions = definitions_in(s.body)
-        self._choose(block, s, order, definitions, index)
+        self._choose(block, s, order, definitions, index, restored)
         if isinstance(s, While):
             count = self._counter(s)[1]
             last = apply_operator("sub", Array(count), 1)
@@ -202,12 +202,18 @@ class Recorder:
         order: dict[Var, int],
         definitions: dict[Var, Statement],
         index: Array,
+        restored: dict[Var, Var],
     ) -> None:
-        needed = [v for v in core.free_vars(block) if v in order and v is not getattr(s, "index", None)]
+        at_hand: dict[Var, Atom] = dict(restored)
+        if isinstance(s, For):
+            at_hand[s.index] = index.atom
+        order = {v: i for v, i in order.items() if v not in at_hand}
+        core.substitute(block, at_hand)
+        needed = [v for v in core.free_vars(block) if v in order]
         saved = self._to_save(needed, order, definitions)
+        saved |= {v for v in needed if not self._in_time(v, block, order, definitions, restored)}
         while True:
-            if isinstance(s, For):
-                core.substitute(block, {s.index: index.atom})
+            core.substitute(block, at_hand)
             pending = [v for v in core.free_vars(block) if v in order]
             if not pending:
                 return
@@ -216,6 +222,32 @@ class Recorder:
                 self._save(value, s, block, index)
             else:
                 self._recompute(value, definitions[value], block)
+
+    def _in_time(
+        self,
+        value: Var,
+        block: Block,
+        order: dict[Var, int],
+        definitions: dict[Var, Statement],
+        restored: dict[Var, Var],
+    ) -> bool:
+        """Whether the versions that ``value`` is read from are put back before its first use."""
+        if not restored:
+            return True
+        defined = {o: where for where, t in enumerate(block.statements) for o in t.outs}
+        use = first_use(block, value)
+        pending, seen = [value], {value}
+        while pending:
+            made = definitions.get(pending.pop())
+            if not isinstance(made, Apply):
+                continue
+            for a in made.args:
+                if isinstance(a, Var) and a in restored and defined.get(restored[a], -1) >= use:
+                    return False
+                if isinstance(a, Var) and a in order and a not in seen:
+                    seen.add(a)
+                    pending.append(a)
+        return True
 
     def _to_save(
         self, needed: list[Var], order: dict[Var, int], definitions: dict[Var, Statement]

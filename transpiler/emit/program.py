@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import keyword
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -147,7 +148,15 @@ def prepare(function: core.Function, phases: dict[int, str]) -> Program:
     body.results = [a if k in kept else None for k, a in enumerate(body.results)]
     remove_dead(body)
     program.renumber()
+    for var in program.vars:
+        if var.name is not None and not usable(var.name):
+            var.name = None
     return program
+
+
+def usable(name: str) -> bool:
+    """Whether a name can be written in Python."""
+    return name.isidentifier() and not keyword.iskeyword(name)
 
 
 def result_slots(tree: Any) -> list[int]:

@@ -492,7 +492,7 @@ class RuntimeText:
                 text += part.replace("{", "{{").replace("}", "}}")
             else:
                 spec = f":{part.spec}" if part.spec else ""
-                text += "{" + f"_{len(args)}_{part.conversion}{spec}" + "}"
+                text += "{{" + str(len(args)) + "}" + f"{part.conversion}{spec}" + "}"
                 args.append(part.value)
         return "f" + repr(text)
 
@@ -506,12 +506,12 @@ def _has_rows(value: Any) -> bool:
 
 
 def display(value: Any, args: list[Any]) -> str:
-    """A value as source text for an Effect, its run-time parts as slots ``_0_``, ``_1_`` ..."""
+    """A value as source text for an Effect, its run-time parts as slots ``{0}``, ``{1}`` ..."""
     if isinstance(value, RuntimeText):
         return value.template(args)
     if isinstance(value, Array):
         args.append(value)
-        return f"_{len(args) - 1}_"
+        return "{" + str(len(args) - 1) + "}"
     if isinstance(value, (list, tuple)) and not known(value):
         inner = ", ".join(display(v, args) for v in value)
         if isinstance(value, list):

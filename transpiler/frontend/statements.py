@@ -314,7 +314,7 @@ class Statements(Loops):
                 raise AssertionError(*([] if message is None else [self.evaluate(message)]))
             return
         args: list[Any] = [test]
-        text = "assert _0_"
+        text = "assert {0}"
         if message is not None:
             text += ", " + display(self.evaluate(message), args)
         self.builder.effect(text, args)

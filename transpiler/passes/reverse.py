@@ -316,8 +316,9 @@ class Sweep:
             wanted = restore | attempt.wants_restoring()
             if more <= carried and not unused and wanted == restore:
                 break
+            if more <= carried:
+                outer = [v for v in outer if v not in unused]
             carried |= more
-            outer = [v for v in outer if v not in unused]
             restore = wanted
             del builder.blocks[-1].statements[marks:]
             back_to_start()
@@ -443,10 +444,8 @@ class LoopAttempt:
         sweep, s, builder = self.sweep, self.s, self.sweep.builder
         restored_inside = sweep.restored
         sweep.restored, sweep.restoring = self.saved_state
-        core.substitute(
-            self.block, {v: a.atom for v, a in restored_inside.items() if v in inner}
-        )
-        bounds = sweep.recorder.resolve_loop(s, self.block, self.index)
+        restored = {v: a.atom for v, a in restored_inside.items() if v in inner}
+        bounds = sweep.recorder.resolve_loop(s, self.block, self.index, restored)
         outs = [Var(p.type, p.name, s.origin) for p in self.phis]
         start, stop, step = bounds if bounds is not None else reversed_range(builder, s)
         builder.emit(
