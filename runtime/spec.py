@@ -14,7 +14,7 @@ import ast
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -47,6 +47,7 @@ class Spec:
     dtype: np.dtype[Any]
     dims: tuple[int | str, ...] = ()
     weak: bool = False
+    __calque_leaf__: ClassVar[bool] = True
 
     @property
     def shape(self) -> tuple[int | str, ...]:

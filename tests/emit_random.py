@@ -86,7 +86,11 @@ class Maker:
             case 2:
                 self.apply(env, "v", "np.broadcast_to", self.pick(env, "s"), 4)
             case _:
-                self.apply(env, kind, self.rng.choice(["np.add", "np.subtract"]), left, right)
+                name = self.rng.choice(["np.add", "np.subtract"])
+                total = self.apply(env, kind, name, left, right)
+                if isinstance(left, Var) and self.rng.random() < 0.6:
+                    left.name = left.name or "total"
+                    total.name = left.name
 
     def number(self, env: Env) -> None:
         if self.rng.random() < 0.4:

@@ -13,8 +13,8 @@ import calque
 
 ROOT = Path(calque.__file__).resolve().parent
 LAYERS = (
-    *("errors", "types", "dims", "core", "builder", "primitives", "frontend", "analyses", "passes"),
-    *("emit", "pipeline"),
+    *("errors", "types", "dims", "core", "builder", "primitives", "frontend", "tree", "analyses"),
+    *("passes", "emit", "transformations", "pipeline"),
 )
 HEAVY = ("numba", "llvmlite", "cupy", "mpi4py", "jax", "scipy", "autograd", "pygments", "matplotlib")
 

@@ -202,8 +202,8 @@ def _or_zero(bar: Any, param: Var, machine: Any, inner: Inner) -> Any:
 
 
 def float0_stand_in(t: ArrayType) -> np.dtype:
-    """JAX gives float0 for integers; generated NumPy gives zeros of bool."""
-    return np.dtype(bool)
+    """The dtype of the derivative by an integer, as JAX's ``float0``: it holds nothing."""
+    return np.dtype([("float0", "V")])
 
 
 def _name(function: Any) -> str:

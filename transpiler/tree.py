@@ -53,9 +53,11 @@ def _register_dataclass(cls: type) -> None:
 
 
 def _discover(value: Any) -> bool:
-    """Registers dataclasses on the way; never a reason to stop."""
+    """Registers dataclasses on the way; stops at what says that it is a leaf."""
     cls = type(value)
     if cls not in _registered and dataclasses.is_dataclass(cls):
+        if getattr(cls, "__calque_leaf__", False):
+            return True
         _register_dataclass(cls)
     return False
 
@@ -65,7 +67,7 @@ def flatten(tree: Any) -> tuple[list[Any], Any]:
 
     >>> leaves, structure = flatten({"b": 1, "a": (2, None)})
     >>> leaves, unflatten(structure, [20, 10])
-    ([2, 1], {'a': (20, None), 'b': 10})
+    ([2, 1], {'b': 10, 'a': (20, None)})
     """
     return optree.tree_flatten(tree, is_leaf=_discover, namespace=NAMESPACE)
 

@@ -13,7 +13,8 @@ The policy, for each such value, in this order:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,9 +42,13 @@ class Buffer:
     loop: For | While
     store: Apply
     store_block: Block
-    reads: list[Apply]
+    reads: list[tuple[Block, Apply]]
     out: Var
     growing: bool
+    inserted: list[Statement] = field(default_factory=list)  # what stores, in store_block
+    position: Any = None
+    boxed: bool = False  # several loops, an index for each
+    top: Var | None = None  # of a flat buffer: where the next round of the loop around starts
 
 
 @dataclass(frozen=True)
@@ -132,12 +137,27 @@ class Recorder:
         except CalqueError:
             return like.shape
 
+    @contextmanager
+    def _forward(self, statement: Statement) -> Iterator[None]:
+        """Record into the forward program: only sizes computed before ``statement`` are at hand."""
+        builder = self.builder
+        kept, builder._sizes = builder._sizes, [{}]
+        for s in self.function.body.statements:
+            if s is statement or any(t is statement for b in core.blocks_of(s) for t in core.walk(b)):
+                break
+            for out in s.outs:
+                if out in builder.dim_values:
+                    builder._sizes[0].setdefault(builder.dims.resolve(builder.dim_values[out]), out)
+        try:
+            yield
+        finally:
+            builder._sizes = kept
+
     def _before(self, block: Block, statement: Statement, write: Callable[[], Any]) -> Any:
         """Insert what ``write`` records before a statement; returns what it returned."""
-        with self.builder.block() as new:
+        with self._forward(statement), self.builder.block() as new:
             result = write()
-        where = next(i for i, s in enumerate(block.statements) if s is statement)
-        block.statements[where:where] = new.statements
+        insert_before(block, statement, new.statements)
         return result
 
     # restoring
@@ -235,6 +255,7 @@ class Recorder:
         if not restored:
             return True
         defined = {o: where for where, t in enumerate(block.statements) for o in t.outs}
+        defined.update({v: len(block.statements) for v, now in restored.items() if now is v})
         use = first_use(block, value)
         pending, seen = [value], {value}
         while pending:
@@ -292,10 +313,14 @@ class Recorder:
         return block.statements[where].origin if where < len(block.statements) else None
 
     def _save(self, value: Var, s: For | While, block: Block, index: Array) -> None:
-        if value in self.buffers and self._hoist(self.buffers[value], s, block, index):
-            return
+        if value in self.buffers:
+            buffer = self.buffers[value]
+            if self._hoist(buffer, s, block, index):
+                return
+            if not buffer.boxed and not self._sizes_known(value.type):
+                self._flatten(buffer, s, block)
+                return
         self.decisions.append(Decision(value, "saved", "it is overwritten before the sweep reads it"))
-        home = self.home_of(s)
         growing = isinstance(s, While)
 
         def allocate() -> Any:
@@ -303,15 +328,30 @@ class Recorder:
             capacity = FIRST_CAPACITY if growing else self._capacity(s)
             return FUNCTIONS[np.empty]((capacity, *sizes), value.type.dtype)
 
-        with self.builder.block() as allocation:
+        home = self.home_of(s)
+        with self._forward(s), self.builder.block() as allocation:
             first = allocate()
-        first.atom.name = saved_name(value)
-        where = next(i for i, t in enumerate(home.statements) if t is s)
-        home.statements[where:where] = allocation.statements
+        first.atom.name = self._saved_name(value)
+        insert_before(home, s, allocation.statements)
         buffer = self._carry(s, first, value, growing)
         buffer.allocation, buffer.home = allocation.statements, home
         self.buffers[buffer.out] = buffer
         self._read(buffer, value, block, index)
+
+    def _saved_name(self, value: Var) -> str:
+        """``s_saved``; for elements that a store overwrites, the array's name."""
+        made = self.builder.definitions.get(value)
+        if value.name is None and isinstance(made, Apply) and made.primitive is getitem:
+            return f"{made.args[0].name or 'values'}_saved"
+        return f"{value.name or 'values'}_saved"
+
+    def _sizes_known(self, t: ArrayType) -> bool:
+        try:
+            with self.builder.block():
+                self._sizes_outside(t)
+        except CalqueError:
+            return False
+        return True
 
     def _sizes_outside(self, t: ArrayType) -> tuple[Any, ...]:
         try:
@@ -390,24 +430,31 @@ class Recorder:
         if growing:
             t = t.with_dims((self.builder.dims.fresh(), *t.dims[1:]))
         phi, out = Var(t, first.atom.name, s.origin), Var(t, first.atom.name, s.origin)
-        with self.builder.block() as block, self.builder.at(value.origin or s.origin):
-            if isinstance(s, While):
-                position: Any = Array(self._counter(s)[0])
-                now = self._grown(Array(phi), position)
-            else:
-                position, now = self._position(s, Array(s.index)), Array(phi)
-            template, dynamic = ((Slot(0),), (position,))
-            if not isinstance(position, Array):
-                template, dynamic = (position,), ()
-            result = apply(update, now, Array(value), *dynamic, index=template)
-        store = block.statements[-1]
-        assert isinstance(store, Apply)
-        result.atom.name = first.atom.name
+        if isinstance(s, While):
+            position: Any = Array(self._counter(s)[0])
+        else:
+            with self._forward(s), self.builder.block() as places:
+                position = self._position(s, Array(s.index))
+            s.body.statements[0:0] = places.statements
         target, where = self._after_definition(s, value)
-        target.statements[where:where] = block.statements
+        inserted, result = self._storing(phi, position, value, growing, s)
+        target.statements[where:where] = inserted
         s.phis, s.inits, s.outs = (*s.phis, phi), (*s.inits, first.atom), (*s.outs, out)
-        s.body.results.append(result.atom)
-        return Buffer(value, [], s.body, s, store, target, [], out, growing)
+        s.body.results.append(result)
+        store = inserted[-1]
+        assert isinstance(store, Apply)
+        return Buffer(value, [], s.body, s, store, target, [], out, growing, inserted, position)
+
+    def _storing(
+        self, phi: Var, position: Any, value: Var, growing: bool, s: Statement
+    ) -> tuple[list[Statement], Var]:
+        """``buffer[position] = value``, in a buffer that grows if it must."""
+        with self._forward(s), self.builder.block() as block, self.builder.at(value.origin or s.origin):
+            now = self._grown(Array(phi), position) if growing else Array(phi)
+            template, dynamic = _at_position(position)
+            result = apply(update, now, Array(value), *dynamic, index=template)
+        result.atom.name = phi.name
+        return block.statements, result.atom
 
     def _grown(self, buffer: Array, position: Array) -> Array:
         """The buffer, doubled where it is full."""
@@ -432,10 +479,7 @@ class Recorder:
         """Let the loop back read the buffer where it first needs the value."""
         where = first_use(block, value)
         with self.builder.block() as new, self.builder.at(self._origin_at(block, where)):
-            position = self._position(buffer.loop, index)
-            template, dynamic = ((Slot(0),), (position,))
-            if not isinstance(position, Array):
-                template, dynamic = (position,), ()
+            template, dynamic = _at_position(self._position(buffer.loop, index))
             read = apply(getitem, Array(buffer.out), *dynamic, index=template)
         made = new.statements[-1]
         assert isinstance(made, Apply)
@@ -443,73 +487,143 @@ class Recorder:
         made.outs[0].name = value.name
         block.statements[where:where] = new.statements
         core.substitute(block, {value: read.atom})
-        buffer.reads.append(made)
+        buffer.reads.append((block, made))
 
     def _hoist(self, buffer: Buffer, s: For | While, block: Block, index: Array) -> bool:
         """Make a buffer of an inner loop one of the whole nest, with one more index in front."""
-        if buffer.growing or isinstance(s, While) or buffer.home is not s.body:
+        if buffer.growing or buffer.top or isinstance(s, While) or buffer.home is not s.body:
             return False
         home = self.home_of(s)
         inner = buffer.allocation[-1].outs[0]
-        with self.builder.block() as allocation:
+        with self._forward(s), self.builder.block() as allocation:
             try:
                 sizes = self._sizes_outside(inner.type)
             except CalqueError:
                 return False
             first = FUNCTIONS[np.empty]((self._capacity(s), *sizes), inner.type.dtype)
         first.atom.name = inner.name
-        where = next(i for i, t in enumerate(home.statements) if t is s)
-        home.statements[where:where] = allocation.statements
+        insert_before(home, s, allocation.statements)
         phi, out = Var(first.type, inner.name, s.origin), Var(first.type, inner.name, s.origin)
-        with self.builder.block() as places:
+        with self._forward(s), self.builder.block() as places:
             position = atom(self._position(s, Array(s.index)))
-        first_inner = next(i for i, t in enumerate(s.body.statements) if t is buffer.allocation[0])
-        removed = set(map(id, buffer.allocation))
-        s.body.statements[first_inner:first_inner] = places.statements
-        s.body.statements = [t for t in s.body.statements if id(t) not in removed]
-        result = self._widen(buffer, inner, phi, first.type)
-        s.phis, s.inits, s.outs = (*s.phis, phi), (*s.inits, first.atom), (*s.outs, out)
-        s.body.results.append(result)
+        s.body.statements[0:0] = places.statements
+        self._take_over(buffer, s, phi, out, first.atom)
         _prepend_index(buffer.store, 2, position)
         with self.builder.block() as places:
             back = atom(self._position(s, index))
         block.statements[0:0] = places.statements
-        for read in buffer.reads:
+        for _, read in buffer.reads:
             _prepend_index(read, 1, back)
         core.substitute(block, {buffer.out: out})
-        buffer.allocation, buffer.home, buffer.loop = allocation.statements, home, s
         del self.buffers[buffer.out]
-        buffer.out = out
+        buffer.allocation, buffer.home, buffer.loop, buffer.out = allocation.statements, home, s, out
+        buffer.boxed = True
         self.buffers[out] = buffer
         return True
 
-    def _widen(self, buffer: Buffer, inner: Var, phi: Var, t: ArrayType) -> Var:
-        """Give every version of the inner buffer the type of the outer one."""
+    def _take_over(self, buffer: Buffer, s: For | While, phi: Var, out: Var, first: Var) -> None:
+        """Let the loop around carry an inner loop's buffer; its own allocation goes."""
+        inner = buffer.allocation[-1].outs[0]
+        removed = set(map(id, buffer.allocation))
+        s.body.statements = [t for t in s.body.statements if id(t) not in removed]
+        k = next(k for k, i in enumerate(buffer.loop.inits) if i is inner)
         loop = buffer.loop
-        for s in core.walk(Block([loop], [])):
-            if isinstance(s, (For, While)):
-                for k, init in enumerate(s.inits):
-                    if init is inner or (isinstance(init, Var) and init.name == inner.name and init.type == inner.type):
-                        s.phis[k].type = s.outs[k].type = t
-        buffer.store.outs[0].type = t
-        loop.inits = tuple(phi if i is inner else i for i in loop.inits)
-        return buffer.out
+        loop.inits = (*loop.inits[:k], phi, *loop.inits[k + 1 :])
+        _retype(loop, k, phi.type)
+        buffer.store.outs[0].type = phi.type
+        s.phis, s.inits, s.outs = (*s.phis, phi), (*s.inits, first), (*s.outs, out)
+        s.body.results.append(buffer.out)
+
+    def _flatten(self, buffer: Buffer, s: For | While, block: Block) -> None:
+        """Make a buffer of an inner loop one long buffer that grows, when its rounds are no box.
+
+        The loop around carries ``top``, where the inner loop's next rounds go; the sweep back finds
+        them by the value ``top`` had, which is a number to save like any other.
+        """
+        home = self.home_of(s)
+        name = buffer.out.name
+        with self._forward(s), self.builder.block() as allocation:
+            sizes = self._sizes_outside(buffer.value.type)
+            first = FUNCTIONS[np.empty]((FIRST_CAPACITY, *sizes), buffer.value.type.dtype)
+        first.atom.name = name
+        insert_before(home, s, allocation.statements)
+        t = first.type.with_dims((self.builder.dims.fresh(), *first.type.dims[1:]))
+        phi, out = Var(t, name, s.origin), Var(t, name, s.origin)
+        top, top_out = Var(INT, f"{name}_top", s.origin), Var(INT, f"{name}_top", s.origin)
+        if buffer.top is None:
+            after = self._first_flat(buffer, s, top)
+        else:
+            after = self._flat_again(buffer, top)
+        self._take_over(buffer, s, phi, out, first.atom)
+        s.phis, s.inits, s.outs = (*s.phis, top), (*s.inits, 0), (*s.outs, top_out)
+        s.body.results.append(after)
+        core.substitute(block, {buffer.out: out})
+        del self.buffers[buffer.out]
+        buffer.allocation, buffer.home, buffer.loop, buffer.out = allocation.statements, home, s, out
+        buffer.growing, buffer.top = True, top_out
+        self.buffers[out] = buffer
+
+    def _first_flat(self, buffer: Buffer, s: For | While, top: Var) -> Var:
+        """Store at ``top + position``; the number that is ``top`` for the next round."""
+        loop = buffer.loop
+        old = buffer.store.outs[0]
+        removed = set(map(id, buffer.inserted))
+        where = next(i for i, t in enumerate(buffer.store_block.statements) if id(t) in removed)
+        phi = loop.phis[loop.body.results.index(old)]
+        with self._forward(s), self.builder.block() as places:
+            position = Array(top) + buffer.position
+        inserted, result = self._storing(phi, position, buffer.value, True, s)
+        kept = [t for t in buffer.store_block.statements if id(t) not in removed]
+        kept[where:where] = places.statements + inserted
+        buffer.store_block.statements = kept
+        loop.body.results = [result if r is old else r for r in loop.body.results]
+        store = inserted[-1]
+        assert isinstance(store, Apply)
+        buffer.store, buffer.inserted = store, inserted
+        for block, read in buffer.reads:
+            with self.builder.block() as places:
+                shifted = Array(top) + _wrap(_read_position(read))
+            insert_before(block, read, places.statements)
+            read.args, read.params = (read.args[0], shifted.atom), {"index": (Slot(0),)}
+        with self._forward(s), self.builder.block() as places:
+            if isinstance(loop, While):
+                after = Array(top) + Array(self._counter(loop)[1])
+            else:
+                after = Array(top) + self._capacity(loop)
+        at = next(i for i, t in enumerate(s.body.statements) if t is loop)
+        s.body.statements[at + 1 : at + 1] = places.statements
+        return after.atom
+
+    def _flat_again(self, buffer: Buffer, top: Var) -> Var:
+        """One more loop around a flat buffer: the inner ``top`` starts where the outer one stands."""
+        loop = buffer.loop
+        k = loop.outs.index(buffer.top)
+        loop.inits = (*loop.inits[:k], top, *loop.inits[k + 1 :])
+        assert buffer.top is not None
+        return buffer.top
 
     # branches
 
-    def resolve_arms(self, s: If, back: If, restored: dict[Var, Array]) -> None:
+    def resolve_arms(
+        self, s: If, back: If, restored: tuple[dict[Var, Array], ...], restoring: set[Var]
+    ) -> None:
         """Let the arms of a reversed branch have what existed only in the forward arms."""
-        for which, (arm, block) in enumerate(((s.then, back.then), (s.orelse, back.orelse))):
+        arms = ((s.then, back.then), (s.orelse, back.orelse))
+        for which, (arm, block) in enumerate(arms):
+            versions = {v: a.atom for v, a in restored[which].items()}
+            core.substitute(block, versions)
             _prune(block)
-            order = {v: i for i, v in enumerate(_ordered(arm))}
+            order = {v: i for i, v in enumerate(_ordered(arm)) if v not in versions}
             definitions = definitions_in(arm)
+            missing = {v: v for v in restoring if v not in versions}
             while True:
+                core.substitute(block, versions)
                 pending = [v for v in core.free_vars(block) if v in order]
                 if not pending:
                     break
                 value = max(pending, key=lambda v: order[v])
-                leaves = self._leaves(value, order, definitions)
-                if not leaves:
+                cheap = not self._leaves(value, order, definitions)
+                if cheap and self._in_time(value, block, order, definitions, {**versions, **missing}):
                     self._recompute(value, definitions[value], block)
                 else:
                     core.substitute(block, {value: self._publish(s, which, value)})
@@ -534,6 +648,12 @@ class Recorder:
         return out
 
 
+def insert_before(block: Block, statement: Statement, new: list[Statement]) -> None:
+    """Put statements in front of another."""
+    where = next(i for i, s in enumerate(block.statements) if s is statement)
+    block.statements[where:where] = new
+
+
 def _wrap(value: Atom) -> Any:
     return Array(value) if isinstance(value, Var) else value
 
@@ -555,6 +675,26 @@ def _prune(block: Block) -> None:
     prune(block, {r for r in block.results if isinstance(r, Var)})
 
 
+def _at_position(position: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """The index template and its dynamic arguments for one position."""
+    return ((Slot(0),), (position,)) if isinstance(position, Array) else ((position,), ())
+
+
+def _read_position(read: Apply) -> Atom:
+    (item,) = read.params["index"]
+    return read.args[1] if isinstance(item, Slot) else item
+
+
+def _retype(loop: For | While, k: int, t: ArrayType) -> None:
+    """Give a carried buffer another type, in the loops within too."""
+    loop.phis[k].type = loop.outs[k].type = t
+    for s in core.walk(loop.body):
+        if isinstance(s, (For, While)):
+            for j, init in enumerate(s.inits):
+                if init is loop.phis[k]:
+                    _retype(s, j, t)
+
+
 def _prepend_index(statement: Apply, first: int, position: Atom) -> None:
     """``x[i]`` becomes ``x[position, i]``."""
     head, dynamic = statement.args[:first], statement.args[first:]
@@ -565,11 +705,6 @@ def _prepend_index(statement: Apply, first: int, position: Atom) -> None:
         statement.params = {"index": (Slot(0), *shifted)}
     else:
         statement.params = {"index": (position, *index)}
-
-
-def saved_name(value: Var) -> str:
-    """``s_saved``."""
-    return f"{value.name or 'values'}_saved"
 
 
 def definitions_in(block: Block) -> dict[Var, Statement]:

@@ -62,7 +62,8 @@ class Expressions:
     def _choice(self, s: If) -> Any:
         then, orelse = s.then.results[0], s.orelse.results[0]
         test = self.atom(s.test)
-        boolean = s.outs[0].type.weak and s.outs[0].type.dtype == np.dtype(bool)
+        types = [s.outs[0].type, s.test.type] if isinstance(s.test, Var) else [s.outs[0].type]
+        boolean = all(t.dtype == np.dtype(bool) and not t.ndim for t in types)
         if boolean and orelse is False:
             return gast.BoolOp(gast.And(), [test, self.atom(then)])
         if boolean and then is True:
@@ -73,31 +74,31 @@ class Expressions:
 
     def store(self, s: Apply) -> gast.stmt:
         """``x[i] = v``, or in place: ``x[i] += v``."""
-        changed = self._changed_element(s)
+        changed = self.changed(s)
         if changed is not None:
             element, operator, value = changed
-            base, *index = self.operands(element.args)
-            text = template(element.primitive, element.args, element.params)
-            place = target(fill_expression(text, [base, *index]))
-            return gast.AugAssign(place, operator(), self.atom(value))
+            place = target(self.value(element) if element else self.atom(s.args[0]))
+            others = [s.args[0]] if isinstance(s.args[0], Var) else []
+            return shortest(gast.AugAssign(place, operator(), self.atom(value, others)), s)
         base, value = s.args[:2]
         trees = [self.atom(base), self.atom(value, [base] if isinstance(base, Var) else [])]
         trees += self.operands(s.args[2:])
         made = fill(template(s.primitive, s.args, s.params), trees)
-        if isinstance(made, gast.AugAssign) and isinstance(made.op, gast.Add):
-            positive = _without_minus(made.value) if s.out.type.dtype.kind in "fc" else None
-            if positive is not None:
-                made.op, made.value = gast.Sub(), positive
-        return made
+        return shortest(made, s)
 
-    def _changed_element(self, s: Apply) -> tuple[Apply, Any, Atom] | None:
-        """``update(x, op(x[i], v), i)`` as the read, the operator and ``v``."""
+    def changed(self, s: Apply) -> tuple[Apply | None, Any, Atom] | None:
+        """``update(x, op(x[i], v), i)`` as the read (None if of all), the operator and ``v``."""
         if s.primitive.name != "update" or not self._folded_apply(s.args[1]):
             return None
         made = self.program.definition[s.args[1]]
         assert isinstance(made, Apply)
         operator = _IN_PLACE.get(made.primitive.name)
-        if operator is None or not self._folded_apply(made.args[0]):
+        if operator is None:
+            return None
+        whole = made.args[0] is s.args[0] and s.params["index"] == (Ellipsis,)
+        if whole and made.out.type == s.out.type:
+            return None, operator, made.args[1]
+        if not self._folded_apply(made.args[0]):
             return None
         element = self.program.definition[made.args[0]]
         assert isinstance(element, Apply)
@@ -116,6 +117,15 @@ class Expressions:
             and atom in self.folding.folded
             and isinstance(self.program.definition[atom], Apply)
         )
+
+
+def shortest(made: Any, s: Apply) -> Any:
+    """``x += -v`` as ``x -= v``."""
+    if isinstance(made, gast.AugAssign) and isinstance(made.op, gast.Add):
+        positive = _without_minus(made.value) if s.out.type.dtype.kind in "fc" else None
+        if positive is not None:
+            made.op, made.value = gast.Sub(), positive
+    return made
 
 
 def _without_minus(tree: Any) -> Any:

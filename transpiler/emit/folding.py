@@ -51,6 +51,21 @@ def _pure(block: Block, bound: frozenset[Var]) -> bool:
     return True
 
 
+def continues(program: Program, s: Statement, use: Statement | None) -> bool:
+    """Whether the one use of a reverse phase's value adds to it for the same user statement."""
+    if not isinstance(s, Apply) or not isinstance(use, Apply) or is_store(s) or is_store(use):
+        return False
+    if program.phases.get(id(s)) != "reverse" or len(use.outs) != 1 or s.out.name != use.out.name:
+        return False
+    same = s.origin is not None and use.origin is not None
+    return bool(same and _place(s) == _place(use))
+
+
+def _place(s: Statement) -> tuple[str, int, str]:
+    assert s.origin is not None
+    return s.origin.file, s.origin.line, s.origin.statement
+
+
 class Folding:
     """The set of folded Vars, and what printing an atom reads."""
 
@@ -77,6 +92,10 @@ class Folding:
         if not isinstance(atom, Var):
             return 0
         return self._leaves[atom] if atom in self.folded else self.program.bit(atom)
+
+    def hidden(self, atom: Atom) -> bool:
+        """Whether an atom has no name in the text."""
+        return not isinstance(atom, Var) or atom in self.folded
 
     def skip(self, s: Statement) -> bool:
         """Whether a statement is written within others only."""
@@ -111,7 +130,8 @@ class Folding:
         size = isinstance(s, Apply) and s.primitive.kind == "size" and out.name is None
         if not uses or not (len(uses) == 1 or size):
             return
-        if out.name is not None and not self._only_moved(out):
+        moved = out.name is None or self._only_moved(out)
+        if not moved and not (len(uses) == 1 and continues(self.program, s, uses[0][1])):
             return
         if size and len(uses) > 1 and s.args[0] in self.folded:  # type: ignore[union-attr]
             return

@@ -71,10 +71,47 @@ class Groups:
                 self._join(s.out, s.args[0])
         for s in statements:
             if isinstance(s, (For, While)):
+                apart = self._permuted(s)
                 for k, phi in enumerate(s.phis):
-                    self._join(phi, s.body.results[k])
+                    if k not in apart:
+                        self._join(phi, s.body.results[k])
                     self._join(phi, s.inits[k])
             elif isinstance(s, If) and id(s) not in choices:
                 for k, out in enumerate(s.outs):
                     self._join(out, s.then.results[k])
                     self._join(out, s.orelse.results[k])
+
+    def _permuted(self, loop: For | While) -> set[int]:
+        """Values that one tuple assignment should give: ``a, b = b, a + b``."""
+        uses = self.program.uses()
+        made: dict[int, Apply] = {}
+        for k, (phi, after) in enumerate(zip(loop.phis, loop.body.results, strict=True)):
+            s = self.program.definition.get(after) if isinstance(after, Var) else None
+            single = isinstance(after, Var) and uses[after] == 1 and after.name in (None, phi.name)
+            if single and isinstance(s, Apply) and not is_store(s) and len(s.outs) == 1:
+                if self.program.block_of[id(s)] is loop.body:
+                    made[k] = s
+        apart: set[int] = set()
+        for k, first in made.items():
+            phi = loop.phis[k]
+            if not self._clash[self.of(phi)] & self.members[self.of(first.out)]:
+                continue
+            for j, second in made.items():
+                later = self.program.number[id(first)] < self.program.number[id(second)]
+                if later and self._mentions(second, phi) and _same_statement(first, second):
+                    apart |= {j, k}
+        return apart
+
+    def _mentions(self, s: Apply, var: Var) -> bool:
+        for atom in s.args:
+            made = self.program.definition.get(atom) if isinstance(atom, Var) else None
+            unnamed = isinstance(made, Apply) and made.out.name is None
+            if atom is var or (unnamed and isinstance(made, Apply) and self._mentions(made, var)):
+                return True
+        return False
+
+
+def _same_statement(a: Apply, b: Apply) -> bool:
+    if a.origin is None or b.origin is None:
+        return True
+    return (a.origin.line, a.origin.statement) == (b.origin.line, b.origin.statement)

@@ -293,6 +293,11 @@ class Memory:
         depth = self.program.depth[id(s)] + (site.kind == "next")
         return 10.0**depth * (0.5 if site.kind in ("view", "copy") else 1.0)
 
+    def cost(self) -> float:
+        """What all copies cost."""
+        statements = list(core.walk(self.program.body))
+        return sum(self.weight(site, statements) for site in self.copies)
+
 
 def settle(program: Program, live: Liveness, backs: dict[int, WriteBack]) -> Memory:
     """The memory of a program with as few copies as we can."""
@@ -301,13 +306,10 @@ def settle(program: Program, live: Liveness, backs: dict[int, WriteBack]) -> Mem
     start |= {Site("base", program.number[id(b.take)]) for b in backs.values()}
     best = _resolved(program, live, backs, frozenset(start))
 
-    def cost(memory: Memory) -> float:
-        return sum(memory.weight(site, statements) for site in memory.copies)
-
     for site in sorted(best.copies, key=lambda c: (-best.weight(c, statements), c)):
         if site in best.copies:
             trial = _resolved(program, live, backs, best.copies - {site})
-            if cost(trial) < cost(best):
+            if trial.cost() < best.cost():
                 best = trial
     return best
 

@@ -43,6 +43,7 @@ _COMPARISONS = {
     "np.not_equal": "unequal",
 }
 _AXES = {0: "rows", 1: "columns"}
+_COUNTERS = ("i", "j", "k", "l", "m", "n")
 _LETTERS = "bcdefghijklmnopqrstuvwxyz"
 
 
@@ -63,6 +64,7 @@ class Names:
         self.given: dict[int, str] = {}
         self._holders: dict[str, int] = {}  # name -> members of the groups called so
         self._hints: dict[int, str] = {}
+        self._stems: dict[int, str] = {}  # what an invented name is made from
         for var in program.function.params:
             if var not in paths and var.name is not None:
                 self._give(groups.of(var), var.name)
@@ -87,7 +89,7 @@ class Names:
                 continue
             for var in core.bound_vars(s):
                 if isinstance(s, For) and var is s.index and var.name is None:
-                    self._hints[self.groups.of(var)] = "ijklmn"[min(depth, 5)]
+                    self._hints[self.groups.of(var)] = _COUNTERS[min(depth, 5)]
                 yield self.groups.of(var)
             for inner in core.blocks_of(s):
                 yield from self._bound(inner, skip, depth + isinstance(s, For))
@@ -118,9 +120,11 @@ class Names:
     def _invent(self, group: int) -> None:
         first = next(iter(self.program.members(self.groups.members[group])))
         wish = self._hints.get(group) or self.describe(first)
+        self._stems[group] = self._root(first) or wish
         if wish in dir(builtins) or not wish.isidentifier() or keyword.iskeyword(wish):
             wish = f"{wish}_value" if wish.isidentifier() else "value"
-        for candidate in _variants(wish, "_next"):
+        letters = _COUNTERS[_COUNTERS.index(wish) :] if group in self._hints else ()
+        for candidate in (*letters, *_variants(wish, "_next")):
             if candidate not in self._users and self._free_for(candidate, group):
                 self._give(group, candidate)
                 return
@@ -131,10 +135,14 @@ class Names:
         """What to call an operand inside a longer name."""
         if not isinstance(atom, Var):
             return None
-        known = self.given.get(self.groups.of(atom)) or atom.name
-        if known:
-            return known
-        made = self.program.definition.get(atom)
+        group = self.groups.of(atom)
+        return self._stems.get(group) or self.given.get(group) or self._root(atom)
+
+    def _root(self, var: Var) -> str | None:
+        """The user's name from which an unnamed value is made."""
+        if var.name:
+            return var.name
+        made = self.program.definition.get(var)
         return self._operand_word(made) if isinstance(made, Apply) else None
 
     def _operand_word(self, s: Apply) -> str | None:
@@ -149,11 +157,14 @@ class Names:
         made = self.program.definition.get(var)
         if not isinstance(made, Apply):
             return "chosen" if isinstance(made, core.If) else "carried"
-        name = _describe(made, self._operand_word(made), self.word)
-        if len(name) > _LONGEST:
-            operand = self._operand_word(made) or "value"
-            name = f"{operand}_part" if len(operand) < _LONGEST else "part"
-        return name
+        source: Apply = made
+        if made.primitive.name == "copy" and isinstance(made.args[0], Var):
+            inner = self.program.definition.get(made.args[0])
+            if isinstance(inner, Apply) and inner.primitive.name == "getitem":
+                source = inner
+        operand = self._operand_word(made)
+        name = _describe(source, operand, self.word)
+        return name if len(name) <= _LONGEST else f"{operand}_term"
 
 
 def _describe(s: Apply, operand: str | None, word: Callable[[Atom], str | None]) -> str:
@@ -164,11 +175,13 @@ def _describe(s: Apply, operand: str | None, word: Callable[[Atom], str | None])
         return f"{operand}_squared"
     if kind in _BINARY:
         left, right = word(s.args[0]), word(s.args[1])
-        if left and right:
-            return f"{left}_{_BINARY[kind]}_{right}" if left != right else f"{left}_squared"
-        return {"np.add": f"{operand}_shifted", "np.subtract": f"{operand}_shifted"}.get(
-            kind, f"{operand}_scaled"
-        )
+        if s.args[0] is s.args[1] and kind == "np.multiply":
+            return f"{operand}_squared"
+        if left and right and left != right:
+            return f"{left}_{_BINARY[kind]}_{right}"
+        if kind == "np.divide" and not left:
+            return f"inverse_{operand}"
+        return f"{operand}_{'shifted' if kind in ('np.add', 'np.subtract') else 'scaled'}"
     if kind in _COMPARISONS:
         right = word(s.args[1])
         return f"{operand}_{_COMPARISONS[kind]}" + (

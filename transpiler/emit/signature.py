@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator
+from string import ascii_lowercase
 from typing import Any
 
 import gast
@@ -44,17 +45,29 @@ def _walk(tree: Any, path: gast.AST, word: str) -> Iterator[tuple[Any, gast.AST,
 
 
 def leaf_paths(function: Function) -> dict[Var, tuple[gast.AST, str]]:
-    """The leaves that are not arguments of their own, with their access path and a short name."""
+    """The leaves that are not arguments of their own, with access path and name."""
     found: dict[Var, tuple[gast.AST, str]] = {}
+    taken = {parameter.name for parameter in function.signature}
     for parameter in function.signature:
         for node, path, word in _walk(parameter.tree, name(parameter.name), parameter.name):
             if isinstance(node, Var) and node is not parameter.tree:
-                found[node] = (path, word)
+                found[node] = (path, _own(word, parameter.name, taken))
     return found
 
 
+def _own(word: str, parameter: str, taken: set[str]) -> str:
+    """The word, or the first of its variants that no other leaf has."""
+    tails = [a + b for a in ("", *ascii_lowercase) for b in ascii_lowercase]
+    longer = f"{parameter}_{word}"
+    wishes = [word, longer] if word != parameter else []
+    wishes += [f"{word}_{tail}" for tail in tails]
+    made = next((w for w in wishes if w not in taken), longer)
+    taken.add(made)
+    return made
+
+
 def name_parameters(function: Function) -> None:
-    """Give arguments that are arrays their name, and leaves of others a word for what they are."""
+    """Give arguments that are arrays their name, and leaves of others a word."""
     for parameter in function.signature:
         if isinstance(parameter.tree, Var):
             parameter.tree.name = parameter.name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import gast
@@ -19,7 +20,7 @@ from calque.transpiler.core import (
     Var,
     While,
 )
-from calque.transpiler.emit.expressions import Expressions
+from calque.transpiler.emit.expressions import Expressions, shortest
 from calque.transpiler.emit.groups import Groups
 from calque.transpiler.emit.layout import WIDTH, Notes, to_text
 from calque.transpiler.emit.program import Program, is_store
@@ -80,7 +81,7 @@ class Statements:
             if depth == 1 and now and now != phase:
                 made += self._phase(now, bool(made))
                 phase = now
-            made += self._comment(s) if now == "reverse" else []
+            made += self._comment(s, depth) if now == "reverse" else []
             made += lines
             if core.blocks_of(s):
                 self._quoted = None
@@ -92,7 +93,7 @@ class Statements:
         blank = [self.notes.blank()] if separate else []
         return [*blank, self.notes.comment(phase)]
 
-    def _comment(self, s: Statement) -> list[Any]:
+    def _comment(self, s: Statement, depth: int) -> list[Any]:
         origin = s.origin
         if not self.comments or origin is None or not origin.statement:
             return []
@@ -102,7 +103,7 @@ class Statements:
         if key == self._quoted:
             return []
         self._quoted = key
-        return [self.notes.comment(_one_line(origin.statement))]
+        return [self.notes.comment(_one_line(origin.statement, WIDTH - 2 - 4 * depth))]
 
     def _statement(self, s: Statement, depth: int) -> list[Any]:
         if self.expressions.folding.skip(s):
@@ -157,7 +158,9 @@ class Statements:
             atoms += block.results
         augmented = self._augmented(s) if isinstance(s, Apply) else None
         if augmented is not None:
-            return self._fitting(gast.AugAssign(place, *augmented), atoms, depth, s)
+            assert isinstance(s, Apply)
+            made = shortest(gast.AugAssign(place, *augmented), s)
+            return self._fitting(made, atoms, depth, s)
         made = gast.Assign([place], self.expressions.value(s), None)
         return self._fitting(made, atoms, depth, s)
 
@@ -165,11 +168,16 @@ class Statements:
         """``s += v`` where the user wrote so, for numbers."""
         sign = _OPERATOR_SIGNS.get(s.primitive.name)
         text = s.origin.statement if s.origin else ""
-        if sign is None or s.out.type.ndim or not self.groups.together(s.out, s.args[0]):
+        if sign is None or s.out.type.ndim or not isinstance(s.args[0], Var):
             return None
-        if self.memory.at(s.args[0]) or s.args[0] in self.expressions.folding.folded:
+        before = s.args[0]
+        if self.memory.at(before) or self.expressions.folding.hidden(before):
             return None
-        if not text.startswith(f"{self.expressions.names(s.out)} {sign}="):
+        own = self.expressions.names(s.out)
+        if before in self.expressions.paths or self.expressions.names(before) != own:
+            return None
+        reverse = self.program.phases.get(id(s)) == "reverse"
+        if not reverse and not text.startswith(f"{own} {sign}="):
             return None
         return _OPERATORS[sign](), self.expressions.atom(s.args[1], [s.args[0]])
 
@@ -180,7 +188,9 @@ class Statements:
         lines = [self._move(s.out, base)] if moved else []
         if id(s) in self.memory.backs:
             return lines
-        return [self._fitting(self.expressions.store(s), s.args, depth, s), *lines]
+        changed = self.expressions.changed(s)
+        atoms = s.args if changed is None else [changed[2]]
+        return [self._fitting(self.expressions.store(s), atoms, depth, s), *lines]
 
     def _move(self, out: Var, atom: Atom) -> Any:
         value = self.expressions.atom(atom)
@@ -314,9 +324,13 @@ def _opposite(test: Any) -> Any:
     return gast.UnaryOp(gast.Not(), test)
 
 
-def _one_line(statement: str) -> str:
+def _one_line(statement: str, room: int) -> str:
     """The user's statement as a comment: its head only if it holds a block."""
     lines = statement.strip().split("\n")
     compound = lines[0].split(" ")[0].rstrip(":(") in ("if", "elif", "else", "for", "while", "with")
     text = lines[0].strip() if compound else " ".join(statement.split())
-    return text if len(text) <= _CUT else text[: _CUT - 4].rstrip() + " ..."
+    if len(lines) > 1 and not compound:
+        text = re.sub(r"([(\[{]) ", r"\1", text)
+        text = re.sub(r",? ([)\]}])", r"\1", text)
+    room = min(room, _CUT)
+    return text if len(text) <= room else text[: room - 4].rstrip() + " ..."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from calque.transpiler import core
 from calque.transpiler.core import Apply, Atom, For, Statement, Var, While
+from calque.transpiler.emit.accumulate import accumulate_in_place
 from calque.transpiler.emit.liveness import Liveness
 from calque.transpiler.emit.memory import Memory, Site, settle, sites_of
 from calque.transpiler.emit.program import Program, is_store
@@ -13,18 +14,33 @@ from calque.transpiler.primitives.base import PRIMITIVES
 
 def place_copies(program: Program) -> Memory:
     """Make every store safe to print in place; parameters to be written get their final value."""
+    accumulate_in_place(program)
     memory = _settle(program)
     for position, result in sorted(program.function.written.items()):
         param, value = program.function.params[position], program.body.results[result]
         if isinstance(value, Var) and not _same_array(program, value, param, set()):
-            out = Var(param.type, param.name)
-            update = PRIMITIVES["update"]
-            store = Apply((out,), update, (param, value), {"index": (Ellipsis,)})
-            program.body.statements.append(store)
-            program.body.results[result] = out
-            program.renumber()
+            _store_final(program, param, value, result)
             memory = _settle(program)
     return memory
+
+
+def _store_final(program: Program, param: Var, value: Var, result: int) -> None:
+    """Give a parameter its final value: where that is made, if nobody reads the old one after."""
+    out = Var(param.type, param.name)
+    whole = {"index": (Ellipsis,)}
+    store = Apply((out,), PRIMITIVES["update"], (param, value), whole)
+    statements = program.body.statements
+    made = program.definition.get(value)
+    place = len(statements)
+    if isinstance(made, Apply) and made in statements:
+        after = statements.index(made) + 1
+        if not Liveness(program).after[id(made)] & program.bit(param):
+            core.substitute(program.body, {value: out})
+            place = after
+            store.origin = made.origin
+    program.body.results[result] = out
+    statements.insert(place, store)
+    program.renumber()
 
 
 def _settle(program: Program) -> Memory:

@@ -26,12 +26,29 @@ from calque.transpiler.frontend.statements import Statements
 
 _MAX_DEPTH = 200
 _CONTAINERS = (list, dict, set, tuple, str, bytes, frozenset, range, slice)
+_NAMEDTUPLE = ("_replace", "_asdict", "_make")
 _CREATORS = (np.zeros, np.ones, np.empty, np.full, np.arange, np.linspace, np.eye, np.identity, np.array)
+
+_LIBRARIES = {"numpy", "scipy", "numba", "jax", "math", "functools", "itertools", "operator"}
+_LIBRARIES |= {"collections", "typing", "enum", "copy", "abc"}
 
 # what the builtins mean; filled by calque.transpiler.frontend.library
 BUILTINS: dict[Any, Callable[..., Any]] = {}
+# those that run a generator expression as a loop of their own
+CONSUMERS = (sum, any, all, min, max)
 
 _sources: dict[Any, FunctionSource] = {}
+
+
+def builtin(*functions: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Let builtins mean the decorated function of (machine, node, args, kwargs)."""
+
+    def declare(handler: Callable[..., Any]) -> Callable[..., Any]:
+        for function in functions:
+            BUILTINS[function] = handler
+        return handler
+
+    return declare
 
 
 def source_of(function: FunctionType) -> FunctionSource:
@@ -50,13 +67,14 @@ class Calls(Statements):
         function = self.evaluate(node.func)
         args: list[Any] = []
         kwargs: dict[str, Any] = {}
-        if function in (sum, any, all, min, max) and len(node.args) == 1 and _is_generator(node.args[0]):
-            return BUILTINS[function](self, node, [node.args[0]], {})
-        for item in node.args:
+        for position, item in enumerate(node.args):
+            if position == 0 and _is_generator(item) and _in(function, CONSUMERS):
+                args.append(item)
+                continue
             if isinstance(item, gast.Starred):
-                args += self.known_items(self.evaluate(item.value), item)
+                args += self.known_items(self.consumed(item.value), item)
             else:
-                args.append(self.evaluate(item))
+                args.append(self.consumed(item))
         for keyword in node.keywords:
             value = self.evaluate(keyword.value)
             if keyword.arg is None:
@@ -82,9 +100,14 @@ class Calls(Statements):
         if handler is not None:
             return self._library(function, handler, args, kwargs)
         if isinstance(function, MethodType):
+            if function.__name__ in _NAMEDTUPLE and function.__func__.__module__ == "collections":
+                return function(*args, **kwargs)
             return self.call_value(function.__func__, [function.__self__, *args], kwargs, node)
         if isinstance(function, type):
             return self.construct(function, args, kwargs, node)
+        if isinstance(function, FunctionType) and is_own(function):
+            named = {k: _stacked(v) for k, v in kwargs.items()}
+            return self._owned(function(*map(_stacked, args), **named))
         if isinstance(function, FunctionType) and not _is_library(function):
             return self._call_function(function, args, kwargs, node)
         owner = getattr(function, "__self__", None)
@@ -102,7 +125,8 @@ class Calls(Statements):
         if isinstance(owner, np.ufunc):
             return FUNCTIONS.get((owner, function.__name__))
         module = getattr(function, "__module__", None) or ""
-        if module.startswith("scipy") or type(function).__module__.startswith("scipy"):
+        kind = type(function).__module__
+        if module.startswith("scipy") or kind.startswith("scipy") or isinstance(function, np.ufunc):
             register = FUNCTIONS.get("register scipy")
             if register is not None:
                 register()
@@ -373,7 +397,13 @@ def _plain_known(value: Any) -> bool:
 def _is_library(function: FunctionType) -> bool:
     module = function.__module__ or ""
     top = module.split(".")[0]
-    return top in ("numpy", "scipy", "numba", "jax", "math", "functools", "itertools", "operator")
+    return top in _LIBRARIES or is_own(function)
+
+
+def is_own(function: Any) -> bool:
+    """A function of calque itself (a rule, a bound method of an Array): called, never interpreted."""
+    parts = (getattr(function, "__module__", None) or "").split(".")
+    return parts[0] == "calque" and parts[1:2] not in (["tests"], ["examples"])
 
 
 def _is_plain_class(cls: type) -> bool:

@@ -117,7 +117,7 @@ class Expressions(State):
         values: list[Any] = []
         for item in nodes:
             if isinstance(item, gast.Starred):
-                values += self.known_items(self.evaluate(item.value), item)
+                values += self.known_items(self.consumed(item.value), item)
             else:
                 values.append(self.evaluate(item))
         return values
@@ -348,6 +348,10 @@ class Expressions(State):
         hint = f"{name}"
         return self.lift(found, hint, lambda: getattr(value, name))
 
+    def consumed(self, node: Any) -> Any:
+        """An expression whose value is consumed at once (see comprehensions)."""
+        raise NotImplementedError
+
     def call_value(self, function: Any, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
         """Call anything (see calls)."""
         raise NotImplementedError
@@ -409,7 +413,14 @@ class Expressions(State):
     def eval_NamedExpr(self, node: Any) -> Any:
         """``(name := value)``."""
         value = self.evaluate(node.value)
-        self.write_name(node.target.id, value, node)
+        call = self.call
+        inner = call.frame
+        while call.frame.comprehension and call.frame.parent is not None:
+            call.frame = call.frame.parent
+        try:
+            self.write_name(node.target.id, value, node)
+        finally:
+            call.frame = inner
         return value
 
     def eval_Lambda(self, node: Any) -> Any:

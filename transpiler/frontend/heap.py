@@ -46,6 +46,7 @@ class Frame:
 
     locals: dict[str, Any] = field(default_factory=dict)
     parent: Frame | None = None
+    comprehension: bool = False
 
 
 class Snapshot:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import itertools
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -13,9 +11,11 @@ import numpy as np
 
 from calque.transpiler.builder import ATTRIBUTES, FUNCTIONS, METHODS, OPERATORS, Array, known
 from calque.transpiler.errors import NeedsKnownValue, UnsupportedSyntax
-from calque.transpiler.frontend.calls import BUILTINS, Calls
+from calque.transpiler.frontend import iterators  # noqa: F401  (fills the table)
+from calque.transpiler.frontend.calls import BUILTINS, builtin
+from calque.transpiler.frontend.comprehensions import Comprehensions, accumulate, fold
 from calque.transpiler.frontend.expressions import display
-from calque.transpiler.frontend.heap import MISSING, RecordedList
+from calque.transpiler.frontend.heap import RecordedList
 from calque.transpiler.frontend.interpreter import Closure
 from calque.transpiler.frontend.iteration import (
     Enumerated,
@@ -28,129 +28,22 @@ from calque.transpiler.frontend.iteration import (
 )
 
 
-def builtin(*functions: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Let builtins mean the decorated function of (machine, node, args, kwargs)."""
-
-    def declare(handler: Callable[..., Any]) -> Callable[..., Any]:
-        for function in functions:
-            BUILTINS[function] = handler
-        return handler
-
-    return declare
-
-
-class Interpreter(Calls):
+class Interpreter(Comprehensions):
     """The whole interpreter."""
-
-    def eval_ListComp(self, node: Any) -> Any:
-        """A list comprehension."""
-        result = self.own(RecordedList())
-        self.comprehend(node.generators, 0, lambda: self.append(result, self.evaluate(node.elt), node), node)
-        return result
-
-    def eval_GeneratorExp(self, node: Any) -> Any:
-        """A generator expression, evaluated where it is consumed: at once."""
-        return self.eval_ListComp(node)
-
-    def eval_SetComp(self, node: Any) -> Any:
-        """A set comprehension."""
-        result: set[Any] = self.own(set())
-        self.comprehend(node.generators, 0, lambda: result.add(self.evaluate(node.elt)), node)
-        return result
-
-    def eval_DictComp(self, node: Any) -> Any:
-        """A dict comprehension."""
-        result: dict[Any, Any] = self.own({})
-
-        def add() -> None:
-            key = self.hashable(self.evaluate(node.key), node.key)
-            result[key] = self.evaluate(node.value)
-
-        self.comprehend(node.generators, 0, add, node)
-        return result
-
-    def comprehend(self, generators: list[Any], depth: int, action: Callable[[], None], node: Any) -> None:
-        """Run ``action`` for every round of nested generators, as the loops they abbreviate."""
-        names = _target_names(generators)
-        locals_ = self.call.frame.locals
-        hidden = {n: locals_.get(n, MISSING) for n in names} if depth == 0 else {}
-        hook = _Hook(action)
-        body: Any = hook
-        for generator in reversed(generators):
-            for test in reversed(generator.ifs):
-                body = gast.copy_location(gast.If(test=test, body=[body], orelse=[]), generator.iter)
-            loop = gast.For(
-                target=generator.target, iter=generator.iter, body=[body], orelse=[], type_comment=None
-            )
-            body = gast.copy_location(loop, generator.iter)
-        saved, self.call.pending = self.call.pending, []
-        self.exec_For(body)
-        self.call.pending = saved
-        for name, value in hidden.items():
-            if value is MISSING:
-                locals_.pop(name, None)
-            else:
-                locals_[name] = value
-
-    def exec__Hook(self, node: Any) -> None:
-        """The innermost action of a comprehension."""
-        node.action()
-
-
-class _Hook(gast.Pass):
-    """A statement that runs Python."""
-
-    def __init__(self, action: Callable[[], None]):
-        super().__init__()
-        self.action = action
-        self.lineno, self.col_offset, self.end_lineno, self.end_col_offset = 1, 0, 1, 0
-
-
-def _target_names(generators: list[Any]) -> set[str]:
-    return {n.id for g in generators for n in gast.walk(g.target) if isinstance(n, gast.Name)}
-
-
-def _accumulate(machine: Interpreter, node: Any, generator: Any, start: Any, step: Any) -> Any:
-    """``sum`` and the like over a generator expression: a loop that carries the result."""
-    name = machine.fresh_name("result")
-    names = machine.call.frame.locals
-    names[name] = start
-
-    def action() -> None:
-        names[name] = step(names[name], machine.evaluate(generator.elt))
-
-    machine.comprehend(generator.generators, 0, action, node)
-    return names.pop(name)
-
-
-def _add(machine: Interpreter, node: Any) -> Any:
-    return lambda a, b: machine.binary(gast.Add, a, b, node)
 
 
 @builtin(sum)
 def _sum(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     start = kwargs.get("start", args[1] if len(args) > 1 else 0)
+
+    def add(total: Any, item: Any) -> Any:
+        return machine.binary(gast.Add, total, item, node)
+
     if isinstance(args[0], gast.GeneratorExp):
-        return _accumulate(machine, node, args[0], start, _add(machine, node))
-    return _fold(machine, node, args[0], start, _add(machine, node))
+        return accumulate(machine, args[0], start, add)
+    return fold(machine, node, args[0], start, add)
 
 
-def _fold(machine: Interpreter, node: Any, values: Any, start: Any, step: Any) -> Any:
-    """A loop over any iterable, written as the generator expression over it."""
-    name = machine.fresh_name("values")
-    item = machine.fresh_name("item")
-    names = machine.call.frame.locals
-    names[name] = values
-    read = gast.Name(id=name, ctx=gast.Load(), annotation=None, type_comment=None)
-    target = gast.Name(id=item, ctx=gast.Store(), annotation=None, type_comment=None)
-    element = gast.Name(id=item, ctx=gast.Load(), annotation=None, type_comment=None)
-    for part in (read, target, element):
-        gast.copy_location(part, node)
-    clause = gast.comprehension(target=target, iter=read, ifs=[], is_async=0)
-    generator = gast.copy_location(gast.GeneratorExp(elt=element, generators=[clause]), node)
-    result = _accumulate(machine, node, generator, start, step)
-    names.pop(name)
-    return result
 
 
 def _quantifier(is_all: bool) -> Callable[..., Any]:
@@ -163,10 +56,10 @@ def _quantifier(is_all: bool) -> Callable[..., Any]:
 
         source = args[0]
         if isinstance(source, gast.GeneratorExp):
-            return _accumulate(machine, node, source, is_all, step)
+            return accumulate(machine, source, is_all, step)
         if isinstance(source, Array):
             return (np.all if is_all else np.any)(source)
-        return _fold(machine, node, source, is_all, step)
+        return fold(machine, node, source, is_all, step)
 
     return quantify
 
@@ -178,7 +71,7 @@ def _extremum(name: str, reduce: Any, compare: str) -> Callable[..., Any]:
     def extremum(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         key = kwargs.get("key")
         if len(args) == 1 and isinstance(args[0], gast.GeneratorExp):
-            args = [machine.evaluate(args[0])]
+            args = [machine.consumed(args[0])]
         items = args
         if len(args) == 1:
             rows = getattr(args[0], "rows", None)
@@ -453,106 +346,6 @@ def _pow(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any
 @builtin(divmod)
 def _divmod(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     return (machine.binary(gast.FloorDiv, *args, node), machine.binary(gast.Mod, *args, node))
-
-
-@builtin(iter)
-def _iter(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    return iter(machine.known_items(args[0], node))
-
-
-@builtin(functools.reduce)
-def _reduce(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    function, values, *initial = args
-    items = machine.known_items(values, node)
-    result = initial[0] if initial else items.pop(0)
-    for item in items:
-        result = machine.call_value(function, [result, item], {}, node)
-    return result
-
-
-@builtin(functools.partial)
-def _partial(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    return functools.partial(*args, **kwargs) if callable(args[0]) else _bound(machine, args, kwargs, node)
-
-
-def _bound(machine: Interpreter, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
-    function, *rest = args
-    return functools.partial(
-        lambda *more, **named: machine.call_value(function, [*rest, *more], {**kwargs, **named}, node)
-    ).func
-
-
-@builtin(functools.wraps)
-def _wraps(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    return _Identity()
-
-
-class _Identity:
-    """``functools.wraps(f)`` within interpreted code: the decorated function itself."""
-
-    def __calque_trace__(self, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
-        return args[0]
-
-
-def _itertool(function: Any) -> Callable[..., Any]:
-    def call(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        values = [a if isinstance(a, (int, str)) else machine.known_items(a, node) for a in args]
-        return list(function(*values, **kwargs))
-
-    return call
-
-
-for _function in (
-    itertools.product,
-    itertools.combinations,
-    itertools.permutations,
-    itertools.chain,
-    itertools.pairwise,
-    itertools.islice,
-    itertools.combinations_with_replacement,
-):
-    BUILTINS[_function] = _itertool(_function)
-
-
-@builtin(itertools.accumulate)
-def _accumulated(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    items = machine.known_items(args[0], node)
-    function = args[1] if len(args) > 1 else None
-    result = machine.own(RecordedList(items[:1]))
-    for item in items[1:]:
-        if function is None:
-            now = machine.binary(gast.Add, result[-1], item, node)
-        else:
-            now = machine.call_value(function, [result[-1], item], {}, node)
-        result.append(now)
-    return result
-
-
-@builtin(np.ndindex)
-def _ndindex(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    sizes = list(args[0]) if len(args) == 1 and isinstance(args[0], (tuple, list)) else list(args)
-    if known(sizes):
-        return list(np.ndindex(*sizes))
-    return _Indices(sizes)
-
-
-class _Indices(Iterable):
-    """``np.ndindex`` with recorded sizes: positions counted in mixed radix."""
-
-    def __init__(self, sizes: list[Any]):
-        self.sizes = sizes
-
-    def length(self) -> Any:
-        """The product of the sizes."""
-        return functools.reduce(operator.mul, self.sizes)
-
-    def element(self, position: Any) -> Any:
-        """A tuple of indices."""
-        found = []
-        for size in reversed(self.sizes[1:]):
-            found.append(position % size)
-            position = position // size
-        return (position, *reversed(found))
 
 
 for _name in ("add", "sub", "mul", "truediv", "neg", "lt", "le", "gt", "ge", "eq", "ne", "matmul", "pow"):

@@ -263,7 +263,8 @@ class Sweep:
             self.restored[var] = Array(out)
             outs.append(out)
         statement = If(tuple(outs), self._test(s.test), then, orelse, s.origin)
-        self.recorder.resolve_arms(s, statement, self.restored)
+        by_arm = (restored_then, restored_else)
+        self.recorder.resolve_arms(s, statement, by_arm, self.restoring)
         self.builder.emit(statement)
         for var, out in zip(changed, outs, strict=False):
             adjoints[var] = Array(out)

@@ -34,6 +34,8 @@ def dtype_text(dtype: np.dtype, default: Any = float) -> str:
     """``, dtype=np.float32``; nothing for the default."""
     if dtype == np.dtype(default):
         return ""
+    if dtype.kind == "V":
+        return f", dtype={dtype.descr}"
     return f", dtype=np.{'bool_' if dtype == np.dtype(bool) else dtype.name}"
 
 

@@ -1,0 +1,379 @@
+"""What a loop carries, found by trying.
+
+The body is interpreted, every location and cell that it changed becomes a carried value (its type
+widened to hold what came in and what came out), and the body is interpreted again, until nothing
+changes any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from calque.transpiler.builder import FUNCTIONS, Array, type_of
+from calque.transpiler.core import Block, Var, map_tree
+from calque.transpiler.errors import BranchMismatch
+from calque.transpiler.frontend.branches import Branches, GrowingList, LoopFlags
+from calque.transpiler.frontend.heap import MISSING, RecordedList, Snapshot, set_location, shown_name
+from calque.transpiler.frontend.interpreter import Completion, Mismatch
+from calque.transpiler.frontend.iteration import GrowingRows, Range, zip_trees
+from calque.transpiler.frontend.joining import (
+    Clash,
+    Constant,
+    abstract,
+    coerce,
+    fresh_leaf,
+    instantiate,
+    join_types,
+    leaf_values,
+    shape_of,
+    widen,
+)
+from calque.transpiler.types import ArrayType
+
+_ROUNDS = 40
+FIRST_CAPACITY = 16
+
+
+@dataclass(eq=False)
+class Plan:
+    """What is known so far of what a loop carries."""
+
+    locations: dict[tuple[int, Any], Any] = field(default_factory=dict)  # (container, key) -> description
+    cells: dict[int, ArrayType] = field(default_factory=dict)
+    growing: dict[int, Growth] = field(default_factory=dict)
+    as_while: bool = False
+
+
+@dataclass(eq=False)
+class Growth:
+    """A list that the loop appends to: how often in each round (None: it depends), and a sample element."""
+
+    values: RecordedList
+    per_round: int | None
+    sample: Any
+    rows: GrowingRows | None = None
+
+
+@dataclass(eq=False)
+class Carried:
+    """The phis of one attempt."""
+
+    phis: list[Var] = field(default_factory=list)
+    inits: list[Any] = field(default_factory=list)
+    slots: list[tuple[Any, Any, Any, int]] = field(default_factory=list)  # container, key, description, n
+    cells: list[tuple[Array, Var]] = field(default_factory=list)
+
+
+class Carrying(Branches):
+    """The fixpoint that every loop of the generated program needs."""
+
+    def _marks(self) -> tuple[Any, ...]:
+        block = self.builder.blocks[-1]
+        dims = self.builder.dims
+        return (
+            block,
+            len(block.statements),
+            dict(dims.values),
+            dict(dims.assumptions),
+            len(self.builder.equal_dims),
+            dict(self.builder._sizes[-1]),
+        )
+
+    def _back_to(self, marks: tuple[Any, ...]) -> None:
+        block, count, values, assumptions, equal, sizes = marks
+        del block.statements[count:]
+        self.builder.dims.values = dict(values)
+        self.builder.dims.assumptions = dict(assumptions)
+        del self.builder.equal_dims[equal:]
+        self.builder._sizes[-1].clear()
+        self.builder._sizes[-1].update(sizes)
+
+    def _fixpoint(
+        self,
+        node: Any,
+        plan: Plan,
+        attempt: Callable[..., Any],
+        emit: Callable[..., None],
+        test: Any,
+        trip: Range | None,
+        flags: LoopFlags,
+        holding: list[Any],
+    ) -> bool:
+        """Try the body until what it carries is stable; False where a for turns out to break."""
+        outer = Snapshot([*self.roots(), *holding], self.owned)
+        marks = self._marks()
+        names = self.call.frame.locals
+        self.holding.append(tuple(holding))
+        try:
+            for _ in range(_ROUNDS):
+                self._prepare_growth(plan, trip)
+                base = Snapshot(self.roots(), self.owned)
+                carried = self._install(plan, base)
+                start = Snapshot(self.roots(), self.owned)
+                try:
+                    with self.builder.block() as block:
+                        completion, extra = attempt(plan, carried, block)
+                        self._reset_counts(plan)
+                        if completion is not None and completion.kind in ("break", "return"):
+                            self._record_exit(completion, flags)
+                        if trip is not None and not self._runs_through(names, flags):
+                            outer.restore()
+                            self._back_to(marks)
+                            return False
+                        after = Snapshot(self.roots(), self.owned)
+                        stable = self._compare(plan, base, start, after)
+                        if stable:
+                            self._next_values(carried, block)
+                except GrowingList as growth:
+                    self._note_growth(plan, growth)
+                    stable = False
+                if stable:
+                    base.restore()
+                    outs = [Var(p.type, p.name, self.builder.origin) for p in carried.phis]
+                    emit(outs, extra, carried, block, test)
+                    self._publish(plan, base, carried, outs, trip)
+                    return True
+                outer.restore()
+                self._back_to(marks)
+        finally:
+            self.holding.pop()
+        raise BranchMismatch("What this loop carries does not settle.", self.origin(node))
+
+    def _record_exit(self, completion: Completion, flags: LoopFlags) -> None:
+        names = self.call.frame.locals
+        if completion.kind == "break":
+            names[flags.broken] = True
+        else:
+            names[flags.returned], names[flags.value] = True, completion.value
+
+    def _runs_through(self, names: dict[str, Any], flags: LoopFlags) -> bool:
+        return names[flags.broken] is False and names[flags.returned] is False
+
+    def _install(self, plan: Plan, base: Snapshot) -> Carried:
+        """Put phis where the plan says."""
+        carried = Carried()
+        for (key, place), description in plan.locations.items():
+            container = base.contents[key][0]
+            initial = base.locations(key).get(place, MISSING)
+            first = len(carried.phis)
+            name = shown_name(place)
+            value = instantiate(
+                description,
+                lambda t, n=name: fresh_leaf(t, carried.phis, n),
+                lambda m: Mismatch(m, self.builder.origin),
+            )
+            for leaf in leaf_values(description, initial, self.owned):
+                phi = carried.phis[len(carried.inits)]
+                carried.inits.append(coerce(leaf, phi.type))
+            set_location(container, place, value)
+            carried.slots.append((container, place, description, first))
+        for key, t in plan.cells.items():
+            cell = base.contents[key][0]
+            phi = fresh_leaf(t, carried.phis, cell._value.name)
+            carried.inits.append(coerce(Array(cell._value), t))
+            if cell._value in self.builder.contiguous:
+                self.builder.contiguous.add(phi._value)
+            cell._value = phi._value
+            carried.cells.append((cell, phi._value))
+        return carried
+
+    def _compare(self, plan: Plan, base: Snapshot, start: Snapshot, after: Snapshot) -> bool:
+        """Extend the plan by what the body changed; whether it covered that already."""
+        stable = True
+        for key, (container, _) in start.contents.items():
+            if key not in base.contents:
+                continue
+            if isinstance(container, Array):
+                stable &= self._compare_cell(plan, key, start, after)
+                continue
+            if isinstance(container, set):
+                if start.contents[key][1] != after.contents[key][1]:
+                    raise BranchMismatch("A set changes in a run-time loop.", self.builder.origin)
+                continue
+            before, now = start.locations(key), after.locations(key)
+            if isinstance(container, list) and len(before) != len(now):
+                stable = False
+                self._list_changed(plan, container, before, now)
+                continue
+            for place in {**before, **now}:
+                stable &= self._compare_location(
+                    plan, base, key, place, before.get(place, MISSING), now.get(place, MISSING)
+                )
+        return stable
+
+    def _compare_location(
+        self, plan: Plan, base: Snapshot, key: int, place: Any, before: Any, now: Any
+    ) -> bool:
+        known = plan.locations.get((key, place))
+        if before is now:
+            return True
+        initial = base.locations(key).get(place, MISSING)
+        old = known if known is not None else self._describe(initial)
+        if now is MISSING:
+            new: Any = Clash("it is deleted in the loop")
+        else:
+            new = widen(old, now, self.owned)
+        if known is not None and _same_description(known, new, self.builder.dims):
+            return True
+        if known is None and isinstance(new, Constant):
+            return True
+        plan.locations[key, place] = new
+        return False
+
+    def _describe(self, initial: Any) -> Any:
+        return Constant(MISSING) if initial is MISSING else abstract(initial, self.owned)
+
+    def _compare_cell(self, plan: Plan, key: int, start: Snapshot, after: Snapshot) -> bool:
+        cell, state = start.contents[key]
+        now = after.contents.get(key, (cell, state))[1]
+        if state[1] is not None or now[0] is state[0]:
+            return True
+        old = plan.cells.get(key, state[0].type)
+        new = join_types(old, now[0].type, spread=False)
+        assert new is not None
+        new = ArrayType(old.dtype, new.dims, old.weak)
+        if key in plan.cells and _same_type(plan.cells[key], new, self.builder.dims):
+            return True
+        plan.cells[key] = new
+        return False
+
+    def _next_values(self, carried: Carried, block: Block) -> None:
+        """The body's results: the next value of every phi."""
+        for container, place, description, first in carried.slots:
+            target = getattr(container, "locals", container)
+            if isinstance(target, dict):
+                value = target.get(place, MISSING)
+            else:
+                value = target[place] if isinstance(target, list) else vars(target).get(place, MISSING)
+            for offset, leaf in enumerate(leaf_values(description, value, self.owned)):
+                block.results.append(coerce(leaf, carried.phis[first + offset].type))
+        for cell, phi in carried.cells:
+            block.results.append(coerce(Array(cell._value), phi.type))
+
+    def _publish(
+        self, plan: Plan, base: Snapshot, carried: Carried, outs: list[Var], trip: Range | None
+    ) -> None:
+        """The state after the loop."""
+        for container, place, description, first in carried.slots:
+            numbers = iter(range(first, len(outs)))
+            value = instantiate(
+                description, lambda t: Array(outs[next(numbers)]), lambda m: Mismatch(m, self.builder.origin)
+            )
+            set_location(container, place, value)
+        last = len(carried.phis) - len(carried.cells)
+        for (cell, phi), out in zip(carried.cells, outs[last:], strict=True):
+            cell._value = out
+            if phi in self.builder.contiguous:
+                self.builder.contiguous.add(out)
+        for growth in plan.growing.values():
+            if growth.per_round is not None and trip is not None:
+                rows = growth.values.rows
+                rows.count = rows.first + trip.length() * growth.per_round
+
+    # lists that grow
+
+    def _list_changed(self, plan: Plan, values: Any, before: dict[int, Any], now: dict[int, Any]) -> None:
+        if not isinstance(values, RecordedList) or id(values) in self.foreign or len(now) < len(before):
+            raise BranchMismatch("A list changes its length in a run-time loop.", self.builder.origin)
+        if any(now[i] is not before[i] for i in before):
+            raise BranchMismatch(
+                "A list is appended to and changed otherwise in a run-time loop.", self.builder.origin
+            )
+        element = now[len(before)]
+        plan.growing[id(values)] = Growth(values, len(now) - len(before), self._sample(element))
+
+    def _note_growth(self, plan: Plan, growth: GrowingList) -> None:
+        if id(growth.values) in plan.growing and plan.growing[id(growth.values)].per_round is None:
+            raise growth
+        plan.growing[id(growth.values)] = Growth(growth.values, None, self._sample(growth.element))
+
+    def _sample(self, element: Any) -> Any:
+        return map_tree(type_of, element)
+
+    def _prepare_growth(self, plan: Plan, trip: Range | None) -> None:
+        """Turn the lists that the loop appends to into arrays, allocated before it."""
+        for growth in plan.growing.values():
+            values = growth.values
+            if values.rows is not None:
+                continue
+            fixed = growth.per_round is not None and trip is not None
+            head: Any = len(values)
+            if fixed:
+                assert trip is not None and growth.per_round is not None
+                capacity = trip.length() * growth.per_round + head
+            else:
+                capacity = max(FIRST_CAPACITY, 2 * head)
+            buffers = map_tree(lambda t, c=capacity: self._buffer(t, c), growth.sample)
+            rows = self._rows_of(growth, buffers, fixed)
+            items, values[:] = list(values), []
+            values.rows = rows
+            for item in items:
+                rows.put(item)
+            rows.first = head
+            self.owned[id(rows)] = rows
+
+    def _rows_of(self, growth: Growth, buffers: Any, fixed: bool) -> GrowingRows:
+        """The same cells in every attempt, so that the plan can speak of them."""
+        if growth.rows is None:
+            growth.rows = GrowingRows(buffers, 0, fixed)
+        else:
+            zip_trees(_take_version, growth.rows.buffers, buffers)
+            growth.rows.count, growth.rows.fixed = 0, fixed
+        return growth.rows
+
+    def _buffer(self, t: ArrayType, capacity: Any) -> Array:
+        shape = (capacity, *shape_of(t))
+        return FUNCTIONS[np.empty](shape, t.dtype)
+
+    def _set_counts(self, plan: Plan, round_number: Any) -> None:
+        """At the start of a round: how long each list is by then."""
+        for growth in plan.growing.values():
+            rows = growth.values.rows
+            if growth.per_round is not None and rows.fixed:
+                rows.before = rows.count
+                step = growth.per_round
+                offset = round_number * step if step != 1 else round_number
+                rows.count = offset + rows.first if rows.first else offset
+
+    def _reset_counts(self, plan: Plan) -> None:
+        """A fixed list's length is a formula of the round, not a carried value."""
+        for growth in plan.growing.values():
+            rows = growth.values.rows
+            if growth.per_round is not None and rows.fixed:
+                rows.count = rows.before
+
+
+def _take_version(cell: Array, new: Array) -> None:
+    cell._value = new._value
+
+
+def _same_description(left: Any, right: Any, dims: Any) -> bool:
+    if type(left) is not type(right):
+        return False
+    match left:
+        case Constant():
+            return left.value is right.value or bool(left.value == right.value)
+        case Clash():
+            return True
+    if hasattr(left, "parts"):
+        return left.kind == right.kind and all(
+            _same_description(a, b, dims) for a, b in zip(left.parts, right.parts, strict=True)
+        )
+    return _same_type(left.type, right.type, dims)
+
+
+def _same_type(left: ArrayType, right: ArrayType, dims: Any) -> bool:
+    if left.dtype != right.dtype or left.weak != right.weak or left.ndim != right.ndim:
+        return False
+    return all(
+        dims.same(a, b) or _unknown(a) for a, b in zip(left.dims, right.dims, strict=True)
+    )
+
+
+def _unknown(dim: Any) -> bool:
+    """A symbol made by a join: it stands for any size."""
+    return not isinstance(dim, int) and len(dim.terms) == 1 and dim.terms[0][0].startswith("_")

@@ -1,0 +1,155 @@
+"""functools, itertools and NumPy's iterators, over known structure and run-time values."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import gast
+import numpy as np
+
+from calque.transpiler.builder import known, known_int
+from calque.transpiler.frontend.calls import BUILTINS, builtin
+from calque.transpiler.frontend.comprehensions import Comprehensions
+from calque.transpiler.frontend.heap import RecordedList
+from calque.transpiler.frontend.iteration import Iterable
+
+class Cursor:
+    """``iter(...)`` of known items; where it stands is a value that branches and loops can change."""
+
+    def __init__(self, items: list[Any]):
+        self.items, self.position = items, 0
+
+    def __iter__(self) -> Any:
+        rest = self.items[self.position :]
+        self.position = len(self.items)
+        return iter(rest)
+
+
+@builtin(iter)
+def _iter(machine: Comprehensions, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    return machine.own(Cursor(machine.known_items(args[0], node)))
+
+
+@builtin(next)
+def _next(machine: Comprehensions, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    source = args[0]
+    if isinstance(source, list):  # a generator expression, evaluated
+        source = Cursor(machine.known_items(source, node))
+    if not isinstance(source, Cursor):
+        machine.check_writable(source, node, "`next`")
+        return next(*args)
+    position = known_int(source.position, "Where an iterator stands")
+    if position >= len(source.items):
+        if len(args) > 1:
+            return args[1]
+        raise StopIteration
+    source.position = position + 1
+    return source.items[position]
+
+
+@builtin(functools.reduce)
+def _reduce(machine: Comprehensions, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    function, values, *initial = args
+    items = machine.known_items(values, node)
+    result = initial[0] if initial else items.pop(0)
+    for item in items:
+        result = machine.call_value(function, [result, item], {}, node)
+    return result
+
+
+class Bound:
+    """``functools.partial`` of a function that interpreted code defined."""
+
+    def __init__(self, function: Any, args: list[Any], kwargs: dict[str, Any]):
+        self.function, self.args, self.kwargs = function, args, kwargs
+
+    def __calque_trace__(self, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
+        return machine.call_value(self.function, [*self.args, *args], {**self.kwargs, **kwargs}, node)
+
+    def calque_children(self) -> list[Any]:
+        """What a snapshot of the heap must follow."""
+        return [self.function, *self.args, *self.kwargs.values()]
+
+
+@builtin(functools.partial)
+def _partial(machine: Comprehensions, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    return Bound(args[0], args[1:], kwargs)
+
+
+@builtin(functools.wraps)
+def _wraps(machine: Comprehensions, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    return _Identity()
+
+
+class _Identity:
+    """``functools.wraps(f)`` within interpreted code: the decorated function itself."""
+
+    def __calque_trace__(self, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
+        return args[0]
+
+
+def _itertool(function: Any) -> Callable[..., Any]:
+    def call(machine: Comprehensions, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        values = [a if isinstance(a, (int, str)) else machine.known_items(a, node) for a in args]
+        return list(function(*values, **kwargs))
+
+    return call
+
+
+for _function in (
+    itertools.product,
+    itertools.combinations,
+    itertools.permutations,
+    itertools.chain,
+    itertools.pairwise,
+    itertools.islice,
+    itertools.combinations_with_replacement,
+):
+    BUILTINS[_function] = _itertool(_function)
+
+
+@builtin(itertools.accumulate)
+def _accumulated(machine: Comprehensions, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    items = machine.known_items(args[0], node)
+    function = args[1] if len(args) > 1 else None
+    result = machine.own(RecordedList(items[:1]))
+    for item in items[1:]:
+        if function is None:
+            now = machine.binary(gast.Add, result[-1], item, node)
+        else:
+            now = machine.call_value(function, [result[-1], item], {}, node)
+        result.append(now)
+    return result
+
+
+@builtin(np.ndindex)
+def _ndindex(machine: Comprehensions, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    sizes = list(args[0]) if len(args) == 1 and isinstance(args[0], (tuple, list)) else list(args)
+    if known(sizes):
+        return list(np.ndindex(*sizes))
+    return _Indices(sizes)
+
+
+class _Indices(Iterable):
+    """``np.ndindex`` with recorded sizes: positions counted in mixed radix."""
+
+    def __init__(self, sizes: list[Any]):
+        self.sizes = sizes
+
+    def length(self) -> Any:
+        """The product of the sizes."""
+        return functools.reduce(operator.mul, self.sizes)
+
+    def element(self, position: Any) -> Any:
+        """A tuple of indices."""
+        found = []
+        for size in reversed(self.sizes[1:]):
+            found.append(position % size)
+            position = position // size
+        return (position, *reversed(found))
+
+
