@@ -5,11 +5,11 @@ from calque.runtime.api import grad, jvp, linearize, stop_gradient, value_and_gr
 from calque.runtime.checking import check_grads
 from calque.runtime.reading import explain, save, source
 from calque.runtime.spec import spec
+from calque.runtime.version import __version__
 from calque.transpiler.tree import register_pytree_node, tree_map
 
-__version__ = "0.1.0"
-
 __all__ = [
+    "__version__",
     "check_grads",
     "explain",
     "grad",

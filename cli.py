@@ -29,6 +29,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 import calque
+from calque.runtime.reading import module_source
 from calque.runtime.spec import annotated_args, parse_args, sample_args
 from calque.transpiler.errors import CalqueError, SpecError
 
@@ -229,7 +230,9 @@ def _show(options: argparse.Namespace) -> int:
     if options.output and options.stage == "numpy":
         calque.save(fn, options.output, *args)
         return 0
-    text = calque.source(fn, *args, stage=options.stage).rstrip("\n") + "\n"
+    text = module_source(fn, *args) if options.stage == "numpy" else calque.source(
+        fn, *args, stage=options.stage
+    )
     if options.output:
         Path(options.output).write_text(text, encoding="utf-8")
     else:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from calque.runtime.arguments import check_cotangent, check_tangents, private_copies
 from calque.runtime.transformed import Transformed
 from calque.transpiler import tree
 from calque.transpiler.builder import FUNCTIONS, Array
@@ -14,7 +16,7 @@ from calque.transpiler.primitives.base import Primitive, apply, operand, registe
 
 def _decorator(kind: str, function: Any, options: dict[str, Any]) -> Any:
     if function is None:
-        return lambda f: _decorator(kind, f, options)
+        return functools.partial(_decorator, kind, options=options)
     if not callable(function):
         raise TypeError(f"{kind} expects a function, and got {type(function).__name__}")
     return Transformed(kind, function, **options)
@@ -60,7 +62,14 @@ def value_and_grad(
 
 
 def _argnums(argnums: int | Sequence[int]) -> int | tuple[int, ...]:
-    return argnums if isinstance(argnums, int) else tuple(argnums)
+    try:
+        return operator.index(argnums)  # type: ignore[arg-type]
+    except TypeError:
+        pass
+    found = tuple(map(operator.index, argnums))  # type: ignore[arg-type]
+    if not found:
+        raise ValueError("argnums is empty: there is nothing to differentiate by")
+    return found
 
 
 @functools.lru_cache(maxsize=512)
@@ -69,14 +78,18 @@ def _cached(kind: str, function: Any, has_aux: bool) -> Transformed:
 
 
 def _transformed(kind: str, function: Any, has_aux: bool = False) -> Transformed:
+    if not callable(function):
+        raise TypeError(f"{kind} expects a function, and got {type(function).__name__}")
     try:
-        return _cached(kind, function, has_aux)
-    except TypeError:
+        return _cached(kind, function, bool(has_aux))
+    except TypeError:  # a callable without a hash
         return Transformed(kind, function, has_aux=has_aux)
 
 
 def jvp(
-    fun: Callable[..., Any], primals: Sequence[Any] | None = None, tangents: Sequence[Any] | None = None,
+    fun: Callable[..., Any],
+    primals: Sequence[Any] | None = None,
+    tangents: Sequence[Any] | None = None,
     has_aux: bool = False,
 ) -> Any:
     """``(fun(*primals), its tangent)``, as ``jax.jvp``; without primals, the function f_jvp itself.
@@ -85,19 +98,25 @@ def jvp(
     (9.0, 6.0)
     """
     transformed = _transformed("jvp", fun, has_aux)
-    if primals is None:
+    if primals is None and tangents is None:
         return transformed
     if not isinstance(primals, (tuple, list)) or not isinstance(tangents, (tuple, list)):
-        raise TypeError("jvp: primals and tangents must be tuples or lists")
+        raise TypeError(
+            "jvp: primals and tangents must be tuples or lists, and are "
+            f"{type(primals).__name__} and {type(tangents).__name__}"
+        )
     if len(primals) != len(tangents):
-        raise TypeError("jvp: primals and tangents must have the same length")
+        raise TypeError(
+            f"jvp: there are {len(primals)} primals and {len(tangents)} tangents; "
+            "they must have the same structure"
+        )
     return transformed(*primals, *tangents)
 
 
 def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """``(fun(*primals), pullback)``, as ``jax.vjp``; without primals, the function f_vjp itself.
 
-    The pullback runs the forward phase again: nothing is kept between the two calls.
+    The pullback runs the forward phase again, on the primals as they were given.
 
     >>> value, pullback = vjp(lambda x, y: x * y, 2.0, 3.0)
     >>> value, pullback(1.0)
@@ -106,20 +125,27 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     transformed = _transformed("vjp", fun, has_aux)
     if not primals:
         return transformed
-    result = _value(fun, primals)
+    kept = private_copies(primals)
+    value, aux = _value(fun, kept, has_aux)
 
     def pullback(cotangent: Any) -> Any:
-        return transformed(*primals, cotangent)
+        check_cotangent(value, cotangent)
+        return transformed.run(*kept, cotangent)
 
-    if has_aux:
-        value, aux = result
-        return value, pullback, aux
-    return result, pullback
+    return (value, pullback, aux) if has_aux else (value, pullback)
 
 
-def _value(fun: Callable[..., Any], primals: Sequence[Any]) -> Any:
-    """The function's value; it works on copies, so that it cannot change the caller's arrays."""
-    return fun(*tree.tree_map(lambda x: x.copy() if hasattr(x, "shape") and x.shape else x, tuple(primals)))
+def _value(fun: Callable[..., Any], primals: Sequence[Any], has_aux: bool) -> tuple[Any, Any]:
+    """The function's value, computed on copies, and its auxiliary output."""
+    result = fun(*private_copies(primals))
+    if not has_aux:
+        return result, None
+    if not isinstance(result, (tuple, list)) or len(result) != 2:
+        raise TypeError(
+            "has_aux=True: the function must return a pair (value, aux), "
+            f"and returned a {type(result).__name__}"
+        )
+    return result[0], result[1]
 
 
 def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
@@ -132,15 +158,14 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     transformed = _transformed("jvp", fun, has_aux)
     if not primals:
         return transformed
-    result = _value(fun, primals)
+    kept = private_copies(primals)
+    value, aux = _value(fun, kept, has_aux)
 
     def push(*tangents: Any) -> Any:
-        return transformed(*primals, *tangents)[1]
+        check_tangents(kept, tangents, "linearize")
+        return transformed.run(*kept, *tangents)[1]
 
-    if has_aux:
-        value, aux = result
-        return value, push, aux
-    return result, push
+    return (value, push, aux) if has_aux else (value, push)
 
 
 def _stopped(x: Any) -> Any:
@@ -172,7 +197,10 @@ def stop_gradient(x: Any) -> Any:
 
 
 def _record_stop(x: Any) -> Any:
-    return tree.tree_map(lambda leaf: apply(_stop, operand(leaf)) if isinstance(leaf, Array) else leaf, x)
+    def stopped(leaf: Any) -> Any:
+        return apply(_stop, operand(leaf)) if isinstance(leaf, Array) else leaf
+
+    return tree.tree_map(stopped, x)
 
 
 FUNCTIONS[stop_gradient] = _record_stop

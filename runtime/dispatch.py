@@ -1,142 +1,38 @@
 """From a call to the generated function for its types, made once.
 
 The key of a call holds each array's dtype, rank and which sizes are 1; values of leaves that are no
-numbers; and, where interpretation asked for them, values of integers and sizes.
+numbers; and, where interpretation asked for them, values of integers and sizes. In front of it
+stands a table by exact shapes, for calls with nothing but arrays and numbers.
 """
 
 from __future__ import annotations
 
-import linecache
+import re
 import threading
-import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from calque.runtime.keys import (
+    Identity,
+    known_value,
+    leaf_key,
+    leaf_type,
+    shape_key,
+    sizes_of,
+)
+from calque.runtime.loading import Program, Ready, exact_key, load
 from calque.runtime.spec import Spec
 from calque.transpiler import pipeline, tree
-from calque.transpiler.errors import SpecializationNeeded
-from calque.transpiler.frontend.trace import Traced
+from calque.transpiler.errors import CalqueError, NeedsKnownValue, SpecializationNeeded
+from calque.transpiler.frontend.interpreter import Capture
 from calque.transpiler.pipeline import Arguments
-from calque.transpiler.types import (
-    BOOL,
-    COMPLEX,
-    FLOAT,
-    INT,
-    ArrayType,
-    Dim,
-    DimLike,
-    substitute_dim,
-    symbol,
-)
 
-_SCALARS = {float: FLOAT, int: INT, complex: COMPLEX, bool: BOOL}
-_NUMBERS = (np.ndarray, np.generic)
 _MAX_ROUNDS = 64
-_count = 0
+_MAX_READY = 1024
 _lock = threading.RLock()
-
-
-def leaf_key(leaf: Any) -> Any:
-    """What of a leaf the generated code depends on."""
-    kind = type(leaf)
-    if kind is np.ndarray:
-        return (leaf.dtype, tuple([s == 1 for s in leaf.shape]))
-    if kind in (float, int, complex):
-        return kind
-    if isinstance(leaf, np.generic) and leaf.dtype.kind in "biufc":
-        return leaf.dtype
-    if isinstance(leaf, Spec):
-        return leaf
-    if isinstance(leaf, np.ndarray):
-        return (leaf.dtype, tuple([s == 1 for s in leaf.shape]))
-    if hasattr(leaf, "__array__") and not isinstance(leaf, type):
-        return leaf_key(np.asarray(leaf))
-    try:
-        hash(leaf)
-    except TypeError:
-        return (kind, id(leaf))
-    return (kind, leaf)
-
-
-def leaf_type(leaf: Any, position: int, pinned: dict[str, int]) -> ArrayType | None:
-    """The type of a leaf; None for one that is known."""
-    if isinstance(leaf, Spec):
-        dims = tuple(_spec_dim(d, pinned) for d in leaf.dims)
-        return ArrayType(leaf.dtype, dims, getattr(leaf, "weak", False))
-    kind = type(leaf)
-    if kind in (float, int, complex):
-        return _SCALARS[kind]
-    if isinstance(leaf, _NUMBERS) or hasattr(leaf, "__array__") and not isinstance(leaf, type):
-        value = np.asarray(leaf)
-        if value.dtype.kind not in "biufc":
-            return None
-        names = [f"d{position}_{axis}" for axis in range(value.ndim)]
-        return ArrayType(
-            value.dtype,
-            tuple(_dim(s, n, pinned) for s, n in zip(value.shape, names, strict=True)),
-        )
-    return None
-
-
-def _dim(size: int, name: str, pinned: dict[str, int]) -> DimLike:
-    if size == 1:
-        return 1
-    return pinned[name] if name in pinned else symbol(name)
-
-
-def _spec_dim(dim: int | str, pinned: dict[str, int]) -> DimLike:
-    if isinstance(dim, int):
-        return dim
-    return pinned[dim] if dim in pinned else symbol(dim)
-
-
-def sizes_of(leaves: list[Any]) -> dict[str, int]:
-    """The size of each argument symbol in a call."""
-    found = {}
-    for position, leaf in enumerate(leaves):
-        shape = getattr(leaf, "shape", None)
-        if shape and not isinstance(leaf, Spec):
-            for axis, size in enumerate(shape):
-                found[f"d{position}_{axis}"] = int(size)
-    return found
-
-
-@dataclass(eq=False)
-class Program:
-    """One generated function, and what must still hold for it to be used."""
-
-    call: Callable[..., Any]
-    traced: Traced
-    text: str
-    captures: tuple[tuple[str, Callable[[], Any]], ...]
-    guards: tuple[tuple[Callable[[], Any], Any], ...]
-    capture_keys: tuple[Any, ...]
-    conditions: tuple[Callable[[dict[str, int]], bool], ...]
-    condition_symbols: frozenset[str]
-
-    def still_valid(self) -> bool:
-        """Whether the captured constants and the types of the captured arrays are what they were."""
-        for read, value in self.guards:
-            now = read()
-            if now is not value and not _equal(now, value):
-                return False
-        return all(
-            leaf_key(read()) == key for (_, read), key in zip(self.captures, self.capture_keys, strict=True)
-        )
-
-    def hidden(self) -> dict[str, Any]:
-        """The captured arrays, read again at every call."""
-        return {name: read() for name, read in self.captures}
-
-
-def _equal(left: Any, right: Any) -> bool:
-    try:
-        return type(left) is type(right) and bool(left == right)
-    except Exception:
-        return False
 
 
 @dataclass(eq=False)
@@ -145,6 +41,7 @@ class Plan:
 
     leaves: frozenset[int] = frozenset()
     symbols: frozenset[str] = frozenset()
+    captures: dict[str, Capture] = field(default_factory=dict)  # where known sizes are read
     programs: dict[Any, Program] = field(default_factory=dict)
 
 
@@ -155,11 +52,34 @@ class Dispatcher:
         self.function = function
         self.name = name
         self.plans: dict[Any, Plan] = {}
+        self.ready: dict[Any, Ready] = {}
 
-    def program(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program:
-        """The program for these arguments; made if there is none."""
+    def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Find or make the program for a call, and run it."""
+        program, leaves = self.find(args, kwargs)
+        if program.stored and len(leaves) > 1:
+            program.check_aliases(leaves)
+        elif not kwargs and not program.known_leaves:
+            self._remember(args, program)
+        if program.captures:
+            return program.call(*args, **kwargs, **program.hidden())
+        return program.call(*args, **kwargs)
+
+    def _remember(self, args: tuple[Any, ...], program: Program) -> None:
+        key = shape_key(args)
+        if key is None:
+            return
+        captures = tuple((name, read, exact_key(read())) for name, read in program.captures)
+        guards = tuple((read, read()) for read, _ in program.guards)
+        if len(self.ready) >= _MAX_READY:
+            self.ready.clear()
+        self.ready[key] = Ready(program.call, guards, captures)
+
+    def find(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Program, list[Any]]:
+        """The program for these arguments, made if there is none; and their leaves."""
         leaves, structure = tree.flatten((args, kwargs))
-        key = (structure, tuple([leaf_key(x) for x in leaves]))
+        order = _orders((args, kwargs))
+        key = (structure, order, tuple([leaf_key(x) for x in leaves]))
         plan = self.plans.get(key)
         if plan is None:
             with _lock:
@@ -168,87 +88,89 @@ class Dispatcher:
         for _ in range(_MAX_ROUNDS):
             full = self._full_key(plan, leaves, sizes)
             program = plan.programs.get(full)
-            if program is not None:
-                violated = self._violated(program, sizes)
-                if not violated:
-                    if program.still_valid():
-                        return program
-                    del plan.programs[full]
-                    continue
-                plan.symbols |= violated
-                continue
-            with _lock:
-                self._make(plan, leaves, structure, sizes, full)
+            if program is None:
+                with _lock:
+                    self._make(plan, leaves, structure, sizes, full)
+            elif not program.still_valid():
+                plan.programs.pop(full, None)
+            elif violated := self._violated(program, sizes):
+                with _lock:
+                    self._note_captures(plan, program.traced.captures)
+                    plan.symbols |= violated
+            else:
+                return program, leaves
         raise RuntimeError("the signature does not settle")
 
     def _full_key(self, plan: Plan, leaves: list[Any], sizes: dict[str, int]) -> Any:
-        values = tuple(leaves[i] if not isinstance(leaves[i], np.ndarray) else leaves[i].item() for i in sorted(plan.leaves))
-        return (plan.leaves, values, tuple((s, sizes.get(s)) for s in sorted(plan.symbols)))
+        known, symbols = plan.leaves, plan.symbols
+        values = tuple([_hashable(known_value(leaves[i])) for i in sorted(known)])
+        return (known, values, tuple([(s, _size(s, sizes, plan)) for s in sorted(symbols)]))
 
     def _violated(self, program: Program, sizes: dict[str, int]) -> frozenset[str]:
-        if not program.conditions or not sizes:
+        if not program.conditions:
             return frozenset()
         full = {**sizes, **_capture_sizes(program)}
         if all(condition(full) for condition in program.conditions):
             return frozenset()
         return program.condition_symbols
 
+    def _note_captures(self, plan: Plan, captures: list[Capture]) -> None:
+        plan.captures = {**plan.captures, **{c.name: c for c in captures}}
+
     def _make(
         self, plan: Plan, leaves: list[Any], structure: Any, sizes: dict[str, int], full: Any
     ) -> None:
         if full in plan.programs:
             return
-        pinned = {s: sizes[s] for s in plan.symbols if s in sizes}
-        pinned.update({s: v for s, v in self._capture_pins(plan).items() if s not in pinned})
-        types = [
-            None if i in plan.leaves else leaf_type(x, i, pinned) for i, x in enumerate(leaves)
-        ]
-        values = [
-            x.item() if i in plan.leaves and isinstance(x, np.ndarray) else x for i, x in enumerate(leaves)
-        ]
-        arguments = Arguments(tuple(types), tuple(values), lambda new: tree.unflatten(structure, new))
+        known, symbols = plan.leaves, plan.symbols
+        pinned = {s: size for s in symbols if (size := _size(s, sizes, plan)) is not None}
+        types = [None if i in known else leaf_type(x, i, pinned) for i, x in enumerate(leaves)]
+        values = [known_value(x) if i in known else x for i, x in enumerate(leaves)]
+        arguments = Arguments(
+            tuple(types), tuple(values), lambda new: tree.unflatten(structure, new)
+        )
         try:
             traced = pipeline.to_core(self.function, arguments, pinned)
         except SpecializationNeeded as needed:
-            if needed.leaves <= plan.leaves and needed.symbols <= plan.symbols:
-                raise RuntimeError(f"asked twice for the same: {needed.why}") from None
-            self._check_specs(needed, leaves)
-            plan.leaves |= needed.leaves
-            plan.symbols |= needed.symbols
+            self._note_captures(plan, needed.captures)
+            if needed.leaves <= known and needed.symbols <= symbols:
+                raise NeedsKnownValue(f"{needed.why} must be known.", needed.origin) from None
+            _check_specs(needed, leaves)
+            plan.symbols, plan.leaves = symbols | needed.symbols, known | needed.leaves
             return
-        plan.programs[full] = load(traced, self.name(), self.function)
-
-    def _check_specs(self, needed: SpecializationNeeded, leaves: list[Any]) -> None:
-        from calque.transpiler.errors import NeedsKnownValue
-
-        specs = [leaves[i] for i in needed.leaves if isinstance(leaves[i], Spec)]
-        named = {d for x in leaves if isinstance(x, Spec) for d in x.dims if isinstance(d, str)}
-        if specs or needed.symbols & named:
-            raise NeedsKnownValue(
-                f"{needed.why} must be known when the code is generated.",
-                needed.origin,
-                "give the value, or the size, in --args instead of a type or a letter",
-            )
-
-    def _capture_pins(self, plan: Plan) -> dict[str, int]:
-        found: dict[str, int] = {}
-        for symbol_name in plan.symbols:
-            if "." in symbol_name:
-                found[symbol_name] = _captured_size(self.function, symbol_name)
-        return {k: v for k, v in found.items() if v >= 0}
+        except CalqueError as error:
+            error.message = _readable(error.message)
+            raise
+        plan.programs[full] = load(traced, self.name(), known, pinned)
 
 
-def _captured_size(function: Any, label: str) -> int:
-    """The present size of a captured array's axis, found by its name; -1 if it is not there."""
-    name, axis = label.rsplit(".", 1)
-    plain = function
-    while hasattr(plain, "__wrapped__"):
-        plain = plain.__wrapped__
-    value = getattr(plain, "__globals__", {}).get(name)
-    cells = dict(zip(getattr(getattr(plain, "__code__", None), "co_freevars", ()), getattr(plain, "__closure__", None) or (), strict=False))
-    if name in cells:
-        value = cells[name].cell_contents
-    return int(np.shape(value)[int(axis)]) if value is not None and np.ndim(value) > int(axis) else -1
+def _orders(value: Any) -> tuple[tuple[Any, ...], ...]:
+    """The insertion orders of dicts, which iteration shows and a tree's structure does not."""
+    if isinstance(value, dict):
+        inner = [o for v in value.values() for o in _orders(v)]
+        return (tuple(value), *inner) if value else ()
+    if isinstance(value, (tuple, list)):
+        return tuple([o for v in value for o in _orders(v)])
+    return ()
+
+
+def _hashable(value: Any) -> Any:
+    try:
+        hash(value)
+    except TypeError:
+        return Identity(value)
+    return (type(value), value)
+
+
+def _size(name: str, sizes: dict[str, int], plan: Plan) -> int | None:
+    """The present size of an argument's axis, or of a captured array's."""
+    if name in sizes:
+        return sizes[name]
+    label, _, axis = name.rpartition(".")
+    if label not in plan.captures:
+        return None
+    shape = np.shape(plan.captures[label].read())
+    return int(shape[int(axis)]) if int(axis) < len(shape) else None
 
 
 def _capture_sizes(program: Program) -> dict[str, int]:
@@ -259,43 +181,41 @@ def _capture_sizes(program: Program) -> dict[str, int]:
     return found
 
 
-def _condition(dim: Dim, zero: bool) -> Callable[[dict[str, int]], bool]:
-    def holds(sizes: dict[str, int]) -> bool:
-        value = substitute_dim(dim, {s: sizes[s] for s in dim.symbols() if s in sizes})
-        if isinstance(value, Dim):
-            return True
-        return value == 0 if zero else value >= 0
+def _check_specs(needed: SpecializationNeeded, leaves: list[Any]) -> None:
+    """A type cannot give the value that interpretation asks for."""
+    specs = [leaves[i] for i in needed.leaves if isinstance(leaves[i], Spec)]
+    named = {d for x in leaves if isinstance(x, Spec) for d in x.dims if isinstance(d, str)}
+    if specs or needed.symbols & named:
+        raise NeedsKnownValue(
+            f"{needed.why} must be known when the code is generated.",
+            needed.origin,
+            "give the value, or the size, in --args instead of a type or a letter",
+        )
 
-    return holds
+
+_LETTERS = ("n", "m", "k", "p", "q", "r", "s", "t", *"abcdefghijlouvwxyz")
 
 
-def load(traced: Traced, name: str, owner: Any) -> Program:
-    """Execute the generated text; tracebacks and debuggers find its lines."""
-    global _count
-    text = pipeline.module_text(traced, name, "", [])
-    _count += 1
-    file = f"<calque {name} {_count}>"
-    namespace: dict[str, Any] = {"__name__": f"calque.generated.{name}"}
-    exec(compile(text, file, "exec"), namespace)
-    function = namespace[name]
-    linecache.cache[file] = (len(text), None, text.splitlines(True), file)
-    weakref.finalize(function, linecache.cache.pop, file, None)
-    conditions = [_condition(d, False) for d in traced.assumptions]
-    symbols = {s for d in traced.assumptions for s in d.symbols()}
-    arguments = traced.builder.dims.arguments
-    for equal in traced.function.equal_dims:
-        difference = equal.left - equal.right
-        if isinstance(difference, Dim) and difference.symbols() <= arguments:
-            conditions.append(_condition(difference, True))
-            symbols |= difference.symbols()
-    captures = tuple((c.name, c.read) for c in traced.captures)
-    return Program(
-        function,
-        traced,
-        text,
-        captures,
-        tuple({(id(g.value), i): (g.read, g.value) for i, g in enumerate(traced.guards)}.values()),
-        tuple(leaf_key(read()) for _, read in captures),
-        tuple(conditions),
-        frozenset(symbols),
-    )
+def letters(names: list[str]) -> dict[str, str]:
+    """A letter for each internal symbol, in order; the user's own names stay.
+
+    >>> letters(["d0_0", "m", "d1_0"])
+    {'d0_0': 'n', 'm': 'm', 'd1_0': 'k'}
+    """
+    names = list(dict.fromkeys(names))
+    own = {n for n in names if not _internal(n)}
+    free = [letter for letter in _LETTERS if letter not in own]
+    free += [a + b for a in _LETTERS for b in _LETTERS]
+    given = iter(free)
+    return {n: n if n in own else next(given) for n in names}
+
+
+def _internal(name: str) -> bool:
+    return re.fullmatch(r"d\d+_\d+|_\d+|.*\.\d+", name) is not None
+
+
+def _readable(message: str) -> str:
+    """An error's text with letters for the internal symbols."""
+    pattern = r"\bd\d+_\d+\b|(?<!\w)_\d+\b"
+    table = letters(re.findall(pattern, message))
+    return re.sub(pattern, lambda found: table[found[0]], message)

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import inspect
 import os
+import textwrap
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from calque.runtime.dispatch import letters
+from calque.runtime.keys import dim_name
+from calque.runtime.loading import Program
 from calque.runtime.spec import Spec, format_args
 from calque.runtime.transformed import BoundTransformed, Transformed
+from calque.runtime.version import __version__
 from calque.transpiler import pipeline, tree
-from calque.transpiler.types import ArrayType
+from calque.transpiler.core import Var
+from calque.transpiler.frontend.trace import Traced, map_leaves
+from calque.transpiler.types import DimLike, substitute_dim, symbol
 
 STAGES = ("core", "numpy")
 
@@ -30,9 +37,11 @@ def source(fn: Any, *args: Any, stage: str = "numpy") -> str:
     ``stage`` is "numpy", or "core" for the intermediate program.
 
     >>> import calque
-    >>> print(calque.source(calque.grad(lambda x: x * x), 1.0), end="")
-    def function_grad(x):
-        return 2.0 * x
+    >>> def cube(x):
+    ...     return x**3
+    >>> print(calque.source(cube, 1.0), end="")
+    def cube(x):
+        return x ** 3
     """
     if stage not in STAGES:
         raise ValueError(f"stage must be one of {', '.join(STAGES)}, not {stage!r}")
@@ -52,17 +61,16 @@ def save(fn: Any, path: str | os.PathLike[str], *args: Any) -> None:
     text = module_source(fn, *args)
     target = Path(path)
     partial = target.with_name(target.name + ".partial")
-    partial.write_text(text)
+    partial.write_text(text, encoding="utf-8", newline="\n")
     os.replace(partial, target)
 
 
 def module_source(fn: Any, *args: Any) -> str:
     """The text that ``save`` writes."""
     transformed = _as_transformed(fn)
-    traced = transformed.program(*args).traced
-    return pipeline.module_text(
-        traced, transformed.generated_name(), title(transformed), provenance(transformed, traced, args)
-    )
+    program = transformed.program(*args)
+    name, origin = transformed.generated_name(), provenance(transformed, program, args)
+    return pipeline.module_text(program.traced, name, title(transformed), origin)
 
 
 _TITLES = {
@@ -112,49 +120,77 @@ def transform_text(transformed: Transformed) -> str:
     return f"{transformed.kind}({', '.join([text, *shown])})"
 
 
-def provenance(transformed: Transformed, traced: Any, args: tuple[Any, ...]) -> list[str]:
+def provenance(transformed: Transformed, program: Program, args: tuple[Any, ...]) -> list[str]:
     """The lines of the header that say where the module comes from."""
-    import calque
-
     plain = inspect.unwrap(_plain(transformed))
     code = getattr(plain, "__code__", None)
-    if code is None:
-        return [f"Written by calque {calque.__version__}.", _types_line(traced)]
-    file = os.path.relpath(code.co_filename) if os.path.exists(code.co_filename) else code.co_filename
-    specs = tree.tree_map(_spec_of, args)
+    types = types_line(program.traced)
+    if code is None or not os.path.exists(code.co_filename):
+        return [f"Written by calque {__version__}.", types]
+    file = os.path.relpath(code.co_filename).replace(os.sep, "/")
     command = f"calque show {file}:{plain.__qualname__}"
     transform = transform_text(transformed)
     if transform != "f":
         command += f' --transform "{transform}"'
-    command += f' --args "{format_args(specs)}"'
+    command += f' --args "{format_args(_specs_of(program, args))}"'
     return [
-        f"From {file}, line {code.co_firstlineno}. Written by calque {calque.__version__}; regenerate with",
+        f"From {file}, line {code.co_firstlineno}. "
+        f"Written by calque {__version__}; regenerate with",
         f"    {command}",
-        _types_line(traced),
+        types,
     ]
 
 
-def _spec_of(leaf: Any) -> Any:
-    if isinstance(leaf, Spec) or isinstance(leaf, (str, bytes, bool)) or leaf is None:
-        return leaf
-    if isinstance(leaf, (float, int, complex)):
-        return Spec(np.dtype(type(leaf)), (), weak=True)
-    value = np.asarray(leaf)
-    return Spec(value.dtype, tuple(value.shape))
+def _specs_of(program: Program, args: tuple[Any, ...]) -> Any:
+    """The arguments as types, general where the generated code is: sizes that matter are numbers."""
+    leaves, structure = tree.flatten(args)
+    known = program.known_symbols
+    names = [
+        dim_name(position, axis)
+        for position, leaf in enumerate(leaves)
+        if isinstance(leaf, np.ndarray)
+        for axis, size in enumerate(leaf.shape)
+        if size != 1 and dim_name(position, axis) not in known
+    ]
+    own = [d for leaf in leaves if isinstance(leaf, Spec) for d in leaf.dims if isinstance(d, str)]
+    table = letters(own + names)
+
+    def spec_of(position: int, leaf: Any) -> Any:
+        if isinstance(leaf, (Spec, str, bytes, bool)) or leaf is None:
+            return leaf
+        if isinstance(leaf, (float, int, complex)):
+            whole = position in program.known_leaves
+            return leaf if whole else Spec(np.dtype(type(leaf)), (), weak=True)
+        value = np.asarray(leaf)
+        if position in program.known_leaves:
+            return value.item()
+        axes = [table.get(dim_name(position, axis), s) for axis, s in enumerate(value.shape)]
+        return Spec(value.dtype, tuple(axes))
+
+    return tree.unflatten(structure, [spec_of(i, leaf) for i, leaf in enumerate(leaves)])
 
 
-def _types_line(traced: Any) -> str:
+def types_line(traced: Traced) -> str:
+    """``Types: w float64[n], x float64[m, n].``, with the user's letters or letters of its own."""
+    resolve = traced.builder.dims.resolve
+    params = traced.function.params
+    kinds = {p: p.type.with_dims([resolve(d) for d in p.type.dims]) for p in params}
+    used = [s for p in params for d in kinds[p].dims for s, _ in getattr(d, "terms", ())]
+    values: dict[str, DimLike] = {old: symbol(new) for old, new in letters(used).items()}
+
+    def text(leaf: Any) -> str:
+        if not isinstance(leaf, Var):
+            return repr(leaf)
+        kind = kinds[leaf]
+        return str(kind.with_dims([substitute_dim(d, values) for d in kind.dims]))
+
     found = []
     for parameter in traced.function.signature:
-        tree_types = tree.tree_map(_type_text, parameter.tree)
-        text = tree_types if isinstance(tree_types, str) else str(tree_types).replace("'", "")
-        found.append(f"{parameter.name} {text}")
-    return f"Types: {', '.join(found)}."
-
-
-def _type_text(leaf: Any) -> str:
-    kind = getattr(leaf, "type", None)
-    return str(kind) if isinstance(kind, ArrayType) else repr(leaf)
+        made = map_leaves(text, parameter.tree)
+        shown = made if isinstance(made, str) else str(made).replace("'", "")
+        found.append(f"{parameter.name} {shown}")
+    lines = textwrap.wrap(f"Types: {', '.join(found)}.", 98, subsequent_indent="    ")
+    return "\n".join(lines)
 
 
 def explain(fn: Any, *args: Any) -> str:

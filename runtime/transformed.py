@@ -7,8 +7,17 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from calque.runtime.dispatch import Dispatcher, Program
-from calque.transpiler import transformations
+import numpy as np
+
+from calque.runtime.arguments import FLOAT0, check_cotangent, check_tangents, private_copies
+from calque.runtime.dispatch import Dispatcher
+from calque.runtime.keys import shape_key
+from calque.runtime.loading import Program
+from calque.runtime.spec import Spec
+from calque.transpiler import transformations, tree
+from calque.transpiler.builder import type_of
+from calque.transpiler.core import Slot
+from calque.transpiler.frontend.trace import map_leaves
 
 SUFFIXES = {"value_and_grad": "value_and_grad", "identity": "numpy"}
 
@@ -26,6 +35,7 @@ class Transformed:
         if signature is not None:
             self.__signature__ = signature
         self._dispatcher = Dispatcher(self, self.generated_name)
+        self._checked: set[Any] = set()
 
     def generated_name(self) -> str:
         """``f_grad``, ``f_grad_jvp``: what was done, in order."""
@@ -39,14 +49,39 @@ class Transformed:
         return stem if self.kind == "identity" else f"{stem}_{SUFFIXES.get(self.kind, self.kind)}"
 
     def program(self, *args: Any, **kwargs: Any) -> Program:
-        """The generated program for arguments of these types."""
-        return self._dispatcher.program(args, kwargs)
+        """The generated program for arguments, or specs, of these types."""
+        return self._dispatcher.find(complete(self, args), kwargs)[0]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        program = self._dispatcher.program(args, kwargs)
-        if program.captures:
-            return program.call(*args, **kwargs, **program.hidden())
-        return program.call(*args, **kwargs)
+        if not kwargs:
+            ready = self._dispatcher.ready.get(shape_key(args))
+            if ready is not None:
+                hidden = ready.hidden()
+                if hidden is not None:
+                    return ready.call(*args, **hidden)
+        self._check(args)
+        return self._dispatcher.call(args, kwargs)
+
+    def run(self, *args: Any) -> Any:
+        """Call with arguments that are known to fit each other."""
+        ready = self._dispatcher.ready.get(shape_key(args))
+        hidden = ready.hidden() if ready is not None else None
+        if ready is None or hidden is None:
+            return self._dispatcher.call(args, {})
+        return ready.call(*args, **hidden)
+
+    def _check(self, args: tuple[Any, ...]) -> None:
+        """Tangents and cotangents must fit: checked once for arguments of each shape."""
+        if self.kind == "jvp" and len(args) % 2 == 0:
+            half = len(args) // 2
+            check_tangents(args[:half], args[half:])
+        elif self.kind == "vjp" and args:
+            key = shape_key(args)
+            if key is not None and key in self._checked:
+                return
+            value = self.function(*private_copies(args[:-1]))
+            check_cotangent(value[0] if self.options.get("has_aux") else value, args[-1])
+            self._checked.add(key)
 
     def source(self, *args: Any, stage: str = "numpy") -> str:
         """The generated source for arguments, or specs, of these types."""
@@ -116,6 +151,46 @@ def _bound_tables(instance: Any) -> dict[int, Any]:
 
 def _rebuild(kind: str, function: Any, options: dict[str, Any]) -> Transformed:
     return Transformed(kind, function, **options)
+
+
+def complete(transformed: Transformed, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The arguments of ``f_jvp`` and ``f_vjp``, where only types of the function's own are given."""
+    inner = transformed.function
+    if isinstance(inner, Transformed):
+        args = complete(inner, args)
+    specs = any(isinstance(x, Spec) for x in tree.flatten(args)[0])
+    if not specs or transformed.kind not in ("jvp", "vjp"):
+        return args
+    signature = getattr(transformed, "__signature__", None)
+    if signature is None or len(args) * 2 > len(signature.parameters) and transformed.kind == "jvp":
+        return args
+    if transformed.kind == "vjp" and len(args) >= len(signature.parameters):
+        return args
+    if transformed.kind == "jvp":
+        return (*args, *tree.tree_map(_tangent_spec, args))
+    return (*args, _result_spec(inner, args))
+
+
+def _tangent_spec(leaf: Any) -> Any:
+    if isinstance(leaf, Spec) and leaf.dtype.kind not in "fc" and not leaf.dims:
+        return np.zeros((), FLOAT0)
+    return leaf
+
+
+def _result_spec(function: Any, args: tuple[Any, ...]) -> Any:
+    """The types of a function's result, as specs."""
+    program = Transformed("identity", function).program(*args)
+    made = program.traced
+    results = made.function.body.results
+
+    def leaf(found: Any) -> Any:
+        kind = type_of(results[found.position]) if isinstance(found, Slot) else None
+        if kind is None:
+            return found
+        dims = [made.builder.dims.resolve(d) for d in kind.dims]
+        return Spec(kind.dtype, tuple(d if isinstance(d, int) else str(d) for d in dims), kind.weak)
+
+    return map_leaves(leaf, made.function.result)
 
 
 def extended_signature(kind: str, function: Any) -> inspect.Signature | None:

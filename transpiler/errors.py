@@ -12,6 +12,7 @@ The base class renders::
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,3 +130,4 @@ class SpecializationNeeded(Exception):
         self.symbols = symbols
         self.origin = origin
         self.why = why
+        self.captures: list[Any] = []  # filled in by ``trace``: where captured sizes are read

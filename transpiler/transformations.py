@@ -21,6 +21,8 @@ from calque.transpiler.errors import NotDifferentiable, Origin
 from calque.transpiler.frontend.joining import is_number
 from calque.transpiler.passes.forward import forward
 from calque.transpiler.passes.reverse import reverse
+from calque.transpiler.primitives.base import apply
+from calque.transpiler.primitives.creation import zeros
 from calque.transpiler.types import ArrayType
 
 Argnums = int | tuple[int, ...]
@@ -49,8 +51,14 @@ def positions_of(argnums: Argnums, count: int, name: str) -> tuple[int, ...]:
     numbers = argnums if isinstance(argnums, tuple) else (argnums,)
     for number in numbers:
         if not -count <= number < count:
-            raise ValueError(f"argnums {number} is out of range: {name} was given {count} positional arguments")
-    return tuple(n % count for n in numbers)
+            kind = TypeError if number >= 0 else ValueError
+            raise kind(
+                f"argnums {number} is out of range: {name} was given {count} positional arguments"
+            )
+    found = tuple(n % count for n in numbers)
+    if len(set(found)) < len(found):
+        raise TypeError(f"argnums {argnums} names an argument of {name} twice")
+    return found
 
 
 def interpret_inner(
@@ -77,7 +85,7 @@ def interpret_inner(
         result = machine.call_value(function, inner_args, dict(kwargs), node)
         aux = None
         if has_aux:
-            if not isinstance(result, tuple) or len(result) != 2:
+            if not isinstance(result, (tuple, list)) or len(result) != 2:
                 raise NotDifferentiable(
                     "has_aux=True: the function must return a pair (value, aux).", machine.builder.origin
                 )
@@ -291,6 +299,8 @@ def _or_zero_like(dot: Any, leaf: Any, machine: Any, inner: Inner) -> Any:
         return leaf
     if isinstance(leaf, Array):
         return _or_zero(None, leaf.atom, machine, inner)
+    if not t.is_float:
+        return apply(zeros, dtype=float0_stand_in(t))
     return 0.0 if t.weak else t.dtype.type(0)
 
 

@@ -42,7 +42,7 @@ class Buffer:
     loop: For | While
     store: Apply
     store_block: Block
-    reads: list[tuple[Block, Apply]]
+    reads: list[tuple[Block, Apply, Array]]
     out: Var
     growing: bool
     inserted: list[Statement] = field(default_factory=list)  # what stores, in store_block
@@ -194,8 +194,8 @@ class Recorder:
             if versions is None or len(versions) < 2:
                 continue
             needed = [v for v in live if _depends(v, versions, definitions)]
-            whole = [v for v in needed if v in versions]
-            if whole or len(needed) >= 2:
+            arrays = [v for v in needed if v in versions or v.type.ndim]
+            if arrays or len(needed) >= 2:
                 found.add(k)
         return found
 
@@ -206,9 +206,9 @@ class Recorder:
     ) -> tuple[Atom, Atom, Atom] | None:
         """Let the body of the loop back have what it needs; its bounds, for a while."""
         _prune(block)
-        order = definition_order(s)
-        definitions = definitions_in(s.body)
-        self._choose(block, s, order, definitions, index, restored)
+        self.loops.append((s, index))
+        self._choose(block, s, definition_order(s), definitions_in(s.body), index, restored)
+        self.loops.pop()
         if isinstance(s, While):
             count = self._counter(s)[1]
             last = apply_operator("sub", Array(count), 1)
@@ -240,6 +240,8 @@ class Recorder:
             value = max(pending, key=lambda v: order[v])
             if value in saved or not self._is_cheap(value, definitions):
                 self._save(value, s, block, index)
+                order = {v: i for v, i in definition_order(s).items() if v not in at_hand}
+                definitions = definitions_in(s.body)
             else:
                 self._recompute(value, definitions[value], block)
 
@@ -430,15 +432,14 @@ class Recorder:
         if growing:
             t = t.with_dims((self.builder.dims.fresh(), *t.dims[1:]))
         phi, out = Var(t, first.atom.name, s.origin), Var(t, first.atom.name, s.origin)
-        if isinstance(s, While):
-            position: Any = Array(self._counter(s)[0])
-        else:
-            with self._forward(s), self.builder.block() as places:
+        with self._forward(s), self.builder.block() as places:
+            if isinstance(s, While):
+                position: Any = Array(self._counter(s)[0])
+            else:
                 position = self._position(s, Array(s.index))
-            s.body.statements[0:0] = places.statements
         target, where = self._after_definition(s, value)
         inserted, result = self._storing(phi, position, value, growing, s)
-        target.statements[where:where] = inserted
+        target.statements[where:where] = places.statements + inserted
         s.phis, s.inits, s.outs = (*s.phis, phi), (*s.inits, first.atom), (*s.outs, out)
         s.body.results.append(result)
         store = inserted[-1]
@@ -451,7 +452,7 @@ class Recorder:
         """``buffer[position] = value``, in a buffer that grows if it must."""
         with self._forward(s), self.builder.block() as block, self.builder.at(value.origin or s.origin):
             now = self._grown(Array(phi), position) if growing else Array(phi)
-            template, dynamic = _at_position(position)
+            template, dynamic = self._place(position, value.type, forth=True)
             result = apply(update, now, Array(value), *dynamic, index=template)
         result.atom.name = phi.name
         return block.statements, result.atom
@@ -469,6 +470,40 @@ class Recorder:
         self.builder.emit(If((out,), full.atom, then, orelse, self.builder.origin))
         return Array(out)
 
+    def _place(self, position: Any, t: ArrayType, forth: bool) -> tuple[tuple[Any, ...], list[Any]]:
+        """Where a round's value goes: its position, and slices where its size is not the buffer's."""
+        dynamic: list[Any] = []
+
+        def slot(value: Any) -> Any:
+            if not isinstance(value, Array):
+                return value
+            dynamic.append(value)
+            return Slot(len(dynamic) - 1)
+
+        template: list[Any] = [slot(position)]
+        sizes: list[Any] = []
+        for dim in t.dims:
+            whole = self.builder.dims.same(dim, self._upper_bound(dim))
+            sizes.append(slice(None) if whole else slice(None, slot(self._size_in_loops(dim, forth))))
+        if any(s != slice(None) for s in sizes):
+            template += sizes
+        return tuple(template), dynamic
+
+    def _size_in_loops(self, dim: Any, forth: bool) -> Any:
+        """A size that depends on loop counters, in the loop forth or in the loop back."""
+        counters: dict[str, Any] = {}
+        for loop, index in self.loops:
+            if isinstance(loop, For):
+                own = Array(loop.index) if forth else index
+                for name in dim_symbols(self.builder.dim_of(loop.index)):
+                    counters[name] = own
+        dim = self.builder.dims.resolve(dim)
+        total: Any = dim.const
+        for name, coefficient in dim.terms:
+            at_hand = counters[name] if name in counters else size_at_hand(symbol(name))
+            total = total + (at_hand if coefficient == 1 else coefficient * at_hand)
+        return total
+
     def _after_definition(self, s: For | While, value: Var) -> tuple[Block, int]:
         for where, t in enumerate(s.body.statements):
             if value in t.outs:
@@ -479,7 +514,8 @@ class Recorder:
         """Let the loop back read the buffer where it first needs the value."""
         where = first_use(block, value)
         with self.builder.block() as new, self.builder.at(self._origin_at(block, where)):
-            template, dynamic = _at_position(self._position(buffer.loop, index))
+            position = self._position(buffer.loop, index)
+            template, dynamic = self._place(position, value.type, forth=False)
             read = apply(getitem, Array(buffer.out), *dynamic, index=template)
         made = new.statements[-1]
         assert isinstance(made, Apply)
@@ -487,7 +523,7 @@ class Recorder:
         made.outs[0].name = value.name
         block.statements[where:where] = new.statements
         core.substitute(block, {value: read.atom})
-        buffer.reads.append((block, made))
+        buffer.reads.append((block, made, index))
 
     def _hoist(self, buffer: Buffer, s: For | While, block: Block, index: Array) -> bool:
         """Make a buffer of an inner loop one of the whole nest, with one more index in front."""
@@ -512,7 +548,7 @@ class Recorder:
         with self.builder.block() as places:
             back = atom(self._position(s, index))
         block.statements[0:0] = places.statements
-        for _, read in buffer.reads:
+        for _, read, _ in buffer.reads:
             _prepend_index(read, 1, back)
         core.substitute(block, {buffer.out: out})
         del self.buffers[buffer.out]
@@ -564,14 +600,14 @@ class Recorder:
         self.buffers[out] = buffer
 
     def _first_flat(self, buffer: Buffer, s: For | While, top: Var) -> Var:
-        """Store at ``top + position``; the number that is ``top`` for the next round."""
+        """Store at ``top + round``; the number that is ``top`` for the next round of ``s``."""
         loop = buffer.loop
         old = buffer.store.outs[0]
         removed = set(map(id, buffer.inserted))
         where = next(i for i, t in enumerate(buffer.store_block.statements) if id(t) in removed)
         phi = loop.phis[loop.body.results.index(old)]
         with self._forward(s), self.builder.block() as places:
-            position = Array(top) + buffer.position
+            position = Array(top) + self._round(loop, None)
         inserted, result = self._storing(phi, position, buffer.value, True, s)
         kept = [t for t in buffer.store_block.statements if id(t) not in removed]
         kept[where:where] = places.statements + inserted
@@ -580,19 +616,33 @@ class Recorder:
         store = inserted[-1]
         assert isinstance(store, Apply)
         buffer.store, buffer.inserted = store, inserted
-        for block, read in buffer.reads:
+        for block, read, index in buffer.reads:
             with self.builder.block() as places:
-                shifted = Array(top) + _wrap(_read_position(read))
+                shifted = Array(top) + self._round(loop, index)
             insert_before(block, read, places.statements)
             read.args, read.params = (read.args[0], shifted.atom), {"index": (Slot(0),)}
         with self._forward(s), self.builder.block() as places:
-            if isinstance(loop, While):
-                after = Array(top) + Array(self._counter(loop)[1])
-            else:
-                after = Array(top) + self._capacity(loop)
+            after = Array(top) + self._rounds(loop)
         at = next(i for i, t in enumerate(s.body.statements) if t is loop)
         s.body.statements[at + 1 : at + 1] = places.statements
         return after.atom
+
+    def _round(self, loop: For | While, index: Array | None) -> Any:
+        """The number of a round, counted from 0."""
+        if isinstance(loop, While):
+            return Array(self._counter(loop)[0]) if index is None else index
+        own = Array(loop.index) if index is None else index
+        steps = own - _wrap(loop.start)
+        return steps if loop.step == 1 else steps // loop.step
+
+    def _rounds(self, loop: For | While) -> Any:
+        """How many rounds a loop ran."""
+        if isinstance(loop, While):
+            return Array(self._counter(loop)[1])
+        span = (_wrap(loop.stop) - _wrap(loop.start)) * (1 if loop.step > 0 else -1)
+        if abs(loop.step) != 1:
+            span = (span + (abs(loop.step) - 1)) // abs(loop.step)
+        return self._nonnegative(span)
 
     def _flat_again(self, buffer: Buffer, top: Var) -> Var:
         """One more loop around a flat buffer: the inner ``top`` starts where the outer one stands."""
@@ -616,13 +666,14 @@ class Recorder:
             order = {v: i for i, v in enumerate(_ordered(arm)) if v not in versions}
             definitions = definitions_in(arm)
             missing = {v: v for v in restoring if v not in versions}
+            saved = self._to_save([v for v in core.free_vars(block) if v in order], order, definitions)
             while True:
                 core.substitute(block, versions)
                 pending = [v for v in core.free_vars(block) if v in order]
                 if not pending:
                     break
                 value = max(pending, key=lambda v: order[v])
-                cheap = not self._leaves(value, order, definitions)
+                cheap = value not in saved and self._is_cheap(value, definitions)
                 if cheap and self._in_time(value, block, order, definitions, {**versions, **missing}):
                     self._recompute(value, definitions[value], block)
                 else:
@@ -633,15 +684,14 @@ class Recorder:
         out = Var(value.type, value.name, value.origin)
         arm, other = (s.then, s.orelse) if which == 0 else (s.orelse, s.then)
         arm.results.append(value)
+        t = value.type
         self.builder.blocks.append(other)
-        self.builder._sizes.append({})
         try:
-            t = value.type
-            zero = FUNCTIONS[np.zeros](shape_of(t), t.dtype) if t.ndim else t.dtype.type(0)
+            with self._forward(s):
+                zero = FUNCTIONS[np.zeros](shape_of(t), t.dtype) if t.ndim else t.dtype.type(0)
         except CalqueError:
             zero = core.UNDEFINED
         self.builder.blocks.pop()
-        self.builder._sizes.pop()
         other.results.append(atom(zero))
         s.outs = (*s.outs, out)
         self.decisions.append(Decision(value, "saved", "it is computed in an arm and costly"))
@@ -675,16 +725,6 @@ def _prune(block: Block) -> None:
     prune(block, {r for r in block.results if isinstance(r, Var)})
 
 
-def _at_position(position: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """The index template and its dynamic arguments for one position."""
-    return ((Slot(0),), (position,)) if isinstance(position, Array) else ((position,), ())
-
-
-def _read_position(read: Apply) -> Atom:
-    (item,) = read.params["index"]
-    return read.args[1] if isinstance(item, Slot) else item
-
-
 def _retype(loop: For | While, k: int, t: ArrayType) -> None:
     """Give a carried buffer another type, in the loops within too."""
     loop.phis[k].type = loop.outs[k].type = t
@@ -700,11 +740,20 @@ def _prepend_index(statement: Apply, first: int, position: Atom) -> None:
     head, dynamic = statement.args[:first], statement.args[first:]
     index = statement.params["index"]
     if isinstance(position, Var):
-        shifted = tuple(Slot(t.position + 1) if isinstance(t, Slot) else t for t in index)
+        shifted = tuple(map(_shifted, index))
         statement.args = (*head, position, *dynamic)
         statement.params = {"index": (Slot(0), *shifted)}
     else:
         statement.params = {"index": (position, *index)}
+
+
+def _shifted(item: Any) -> Any:
+    """An index item whose slots stand one further."""
+    if isinstance(item, Slot):
+        return Slot(item.position + 1)
+    if isinstance(item, slice):
+        return slice(_shifted(item.start), _shifted(item.stop), item.step)
+    return item
 
 
 def definitions_in(block: Block) -> dict[Var, Statement]:

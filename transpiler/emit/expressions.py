@@ -64,9 +64,9 @@ class Expressions:
         test = self.atom(s.test)
         types = [s.outs[0].type, s.test.type] if isinstance(s.test, Var) else [s.outs[0].type]
         boolean = all(t.dtype == np.dtype(bool) and not t.ndim for t in types)
-        if boolean and orelse is False:
+        if boolean and _is_truth(orelse, False):
             return gast.BoolOp(gast.And(), [test, self.atom(then)])
-        if boolean and then is True:
+        if boolean and _is_truth(then, True):
             return gast.BoolOp(gast.Or(), [test, self.atom(orelse)])
         return gast.IfExp(test, self.atom(then), self.atom(orelse))
 
@@ -117,6 +117,10 @@ class Expressions:
             and atom in self.folding.folded
             and isinstance(self.program.definition[atom], Apply)
         )
+
+
+def _is_truth(atom: Atom, value: bool) -> bool:
+    return isinstance(atom, (bool, np.bool_)) and bool(atom) == value
 
 
 def shortest(made: Any, s: Apply) -> Any:

@@ -163,3 +163,32 @@ def _same_promotion(strong: ArrayType, weak: ArrayType, others: Sequence[ArrayTy
         return promote([strong, *others])[0] == promote([weak, *others])[0]
     except (OverflowError, TypeError):
         return False
+
+
+def without_quotes(tree: gast.AST) -> gast.AST:
+    """f-strings that hold texts as ``'...'.format(...)``: before 3.12 quotes do not nest."""
+    for node in gast.walk(tree):
+        for field, value in gast.iter_fields(node):
+            if isinstance(value, gast.JoinedStr) and field != "format_spec":
+                setattr(node, field, _formatted(value))
+            elif isinstance(value, list):
+                value[:] = [_formatted(v) if isinstance(v, gast.JoinedStr) else v for v in value]
+    return tree
+
+
+def _formatted(joined: gast.JoinedStr) -> gast.AST:
+    values = [part for part in joined.values if isinstance(part, gast.FormattedValue)]
+    texts = [n for v in values for n in gast.walk(v.value) if isinstance(n, gast.Constant)]
+    if not any(isinstance(n.value, str) for n in texts):
+        return joined
+    pattern = ""
+    for part in joined.values:
+        if isinstance(part, gast.FormattedValue):
+            conversion = f"!{chr(part.conversion)}" if part.conversion >= 0 else ""
+            spec = (
+                "".join(str(p.value) for p in part.format_spec.values) if part.format_spec else ""
+            )
+            pattern += "{" + conversion + (f":{spec}" if spec else "") + "}"
+        else:
+            pattern += part.value.replace("{", "{{").replace("}", "}}")
+    return call(attribute(constant(pattern), "format"), *[v.value for v in values])

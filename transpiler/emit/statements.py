@@ -25,7 +25,7 @@ from calque.transpiler.emit.groups import Groups
 from calque.transpiler.emit.layout import WIDTH, Notes, to_text
 from calque.transpiler.emit.program import Program, is_store
 from calque.transpiler.emit.signature import result_tree
-from calque.transpiler.emit.spelling import call, constant, fill, name, target
+from calque.transpiler.emit.spelling import call, constant, fill, name, target, without_quotes
 
 _CUT = 96
 _OPERATOR_SIGNS = {"np.add": "+", "np.subtract": "-", "np.multiply": "*", "np.divide": "/"}
@@ -110,7 +110,7 @@ class Statements:
             return []
         match s:
             case Effect():
-                made = fill(s.template, self.expressions.operands(s.args))
+                made = without_quotes(fill(s.template, self.expressions.operands(s.args)))
                 return [self._fitting(made, s.args, depth, s)]
             case Apply():
                 return self._apply(s, depth)

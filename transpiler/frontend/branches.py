@@ -18,7 +18,15 @@ from calque.transpiler.builder import Array, atom, type_of
 from calque.transpiler.core import Block, Var
 from calque.transpiler.errors import BranchMismatch
 from calque.transpiler.frontend.expressions import Expressions
-from calque.transpiler.frontend.heap import MISSING, RecordedList, Snapshot, set_location, shown_name
+from calque.transpiler.frontend.heap import (
+    MISSING,
+    RecordedList,
+    Snapshot,
+    link,
+    partners_of,
+    set_location,
+    shown_name,
+)
 from calque.transpiler.frontend.interpreter import Completion, Mismatch
 from calque.transpiler.frontend.joining import (
     DEAD,
@@ -68,7 +76,7 @@ class Branches(Expressions):
 
     def roots(self) -> list[Any]:
         """Everything the program can reach now."""
-        return [call.frame for call in self.calls] + self.holding
+        return [call.frame for call in self.calls] + self.holding + self.arguments
 
     @property
     def holding(self) -> list[Any]:
@@ -78,18 +86,36 @@ class Branches(Expressions):
     def fork(self, test: Array, then: Callable[[], Any], orelse: Callable[[], Any], node: Any) -> Any:
         """Interpret both arms on the same state; returns their joined values and joins the state."""
         base = Snapshot(self.roots(), self.owned)
-        outcomes = []
-        for arm in (then, orelse):
-            with self.builder.block() as block:
-                value = arm()
-            dead = isinstance(value, Completion) and value.kind == "raise"
-            after = Snapshot([*self.roots(), value], self.owned)
-            outcomes.append(Outcome(block, value, after, dead))
-            base.restore()
+        self.tests.append(test)
+        try:
+            outcomes = [self._arm(arm, base) for arm in (then, orelse)]
+        finally:
+            self.tests.pop()
         if all(o.dead for o in outcomes):
             self._emit_if(test, outcomes, [], [], node)
             return Completion("raise")
-        return Join(self, base, outcomes, node).run(test)
+        try:
+            return Join(self, base, outcomes, node, test).run(test)
+        except (BranchMismatch, GrowingList) as error:
+            self.ask_for(test)
+            if isinstance(error, GrowingList) and not self.rounds:
+                raise BranchMismatch(
+                    "A list has different lengths on two paths.",
+                    self.origin(node),
+                    "append on every path, or use an array and a mask",
+                ) from None
+            raise
+
+    rounds = 0  # how many loops of the generated program are being interpreted
+
+    def _arm(self, arm: Callable[[], Any], base: Snapshot) -> Outcome:
+        try:
+            with self.builder.block() as block:
+                value = arm()
+            dead = isinstance(value, Completion) and value.kind == "raise"
+            return Outcome(block, value, Snapshot([*self.roots(), value], self.owned), dead)
+        finally:
+            base.restore()
 
     def _emit_if(
         self, test: Array, outcomes: list[Outcome], outs: list[Var], results: list[Any], node: Any
@@ -141,6 +167,7 @@ class Branches(Expressions):
         if isinstance(result, Completion):
             return result
         assert isinstance(result, Mismatch)
+        self.ask_for(test)
         raise BranchMismatch(
             f"The results do not fit together: {result.message}.",
             self.origin(node),
@@ -174,12 +201,17 @@ class Branches(Expressions):
 class Join:
     """Joins two outcomes of a branch, location by location."""
 
-    def __init__(self, machine: Branches, base: Snapshot, outcomes: list[Outcome], node: Any):
+    def __init__(
+        self, machine: Branches, base: Snapshot, outcomes: list[Outcome], node: Any, test: Any
+    ):
         self.machine = machine
         self.base = base
         self.outcomes = outcomes
         self.node = node
+        self.test = test
         self.outs: list[Var] = []
+        self.arrays: list[tuple[Array, list[Any]]] = []  # what was joined, and its cell in each arm
+        self.rebuilt: list[tuple[Any, list[Any]]] = []  # containers that were rebuilt, and from what
         self.leaves: list[tuple[Any, Any]] = []
         self.memo: dict[tuple[int, int], Any] = {}
         self.kept: list[Any] = []  # keeps ids in the memo alive
@@ -204,6 +236,8 @@ class Join:
         machine._emit_if(test, self.outcomes, self.outs, [], self.node)
         for write in writes:
             write()
+        self._link()
+        self._mark_rebuilt()
         return completion
 
     def _join_values(self, one: Outcome, two: Outcome) -> Any:
@@ -230,11 +264,17 @@ class Join:
         for key, (container, _) in self.base.contents.items():
             if isinstance(container, Array):
                 continue
+            if any(not o.dead and key not in o.after.contents for o in (one, two)):
+                continue  # nothing leads there any more
             before = self.base.locations(key)
             first = before if one.dead else one.after.locations(key)
             second = before if two.dead else two.after.locations(key)
             if isinstance(container, set) and not self._same_sets(key):
-                raise BranchMismatch("A set differs between two paths.", self.machine.origin(self.node))
+                raise BranchMismatch(
+                    "A set differs between two paths.",
+                    self.machine.origin(self.node),
+                    "change it before the branch",
+                )
             if isinstance(container, RecordedList):
                 self._check_lengths(container, first, second, one.dead or two.dead)
                 writes += self._rows(container, key)
@@ -263,11 +303,13 @@ class Join:
 
     def _rows(self, values: RecordedList, key: int) -> list[Callable[[], None]]:
         """A list that grows in a loop around: its count is a location too."""
-        states = [o.after.contents[key][1][1] for o in self.outcomes]
+        states = [o.after.contents[key][1][1] for o in self.outcomes if not o.dead]
         rows = self.base.contents[key][1][1]
         if rows is None and any(s is not None for s in states):
             raise BranchMismatch(
-                "A list grows in a loop on one path only.", self.machine.origin(self.node)
+                "A list grows in a loop on one path only.",
+                self.machine.origin(self.node),
+                "start with the loop, or with an array, before the branch",
             )
         return []
 
@@ -279,6 +321,8 @@ class Join:
                 continue
             states = [state if o.dead else o.after.contents.get(key, (cell, state))[1] for o in (one, two)]
             poison = next((s[5] for s in states if s[5] is not None), None)
+            if poison is None and not any(s[4] or s[0] is not state[0] for s in states):
+                continue
             partners = [p for s in states for p in s[4]]
             writes.append(lambda c=cell, p=poison, q=partners: _mark(c, p, q))
             if state[1] is not None or all(s[0] is state[0] for s in states):
@@ -306,7 +350,10 @@ class Join:
         if key in self.memo:
             return self.memo[key]
         self.kept += [left, right]
+        sources = [left, right]
         owned = self.machine.owned
+        left, right = self.outcomes[0].after.frozen(left), self.outcomes[1].after.frozen(right)
+        self.kept += [left, right]
         start = right if left is DEAD or left is MISSING else left
         other = left if start is right else right
         description = abstract(start, owned)
@@ -316,39 +363,78 @@ class Join:
                 description = Leaf(type_of(start))
             if not _has_leaves(description):
                 kept = other is DEAD or hidden
-                result = start if kept else Mismatch("it has no value on one path", None)
+                where = self.machine.origin(self.node)
+                missing = Mismatch("it has no value on one path", where, self.test, True)
+                result = start if kept else missing
                 self.memo[key] = result
                 return result
         else:
             description = widen(description, other, owned, spread=False)
         if isinstance(description, Clash):
-            self.memo[key] = Mismatch(description.message, self.machine.origin(self.node))
+            self.memo[key] = Mismatch(description.message, self.machine.origin(self.node), self.test)
             return self.memo[key]
         pair = (leaf_values(description, left, owned), leaf_values(description, right, owned))
-        made: list[Var] = []
-        result = instantiate(
-            description, lambda t: self._leaf(t, made), lambda m: Mismatch(m, None)
-        )
-        for first, second in zip(*pair, strict=True):
-            self.leaves.append((first, second))
+        made: list[Array] = []
+        result = instantiate(description, lambda t: self._leaf(t, made), lambda m: Mismatch(m, None))
         for array, first, second in zip(made, *pair, strict=True):
-            self._link(array, first, second)
+            self.leaves.append((first, second))
+            cells = [v if isinstance(v, Array) else None for v in (first, second)]
+            if array.ndim or any(c is not None and c.is_buffer for c in cells):
+                array.is_buffer = not array.ndim
+                self.arrays.append((array, [None if c is None else c.root() for c in cells]))
+            self._note_unsure(array, (first, second))
+        if not isinstance(result, Array):
+            self.rebuilt.append((result, sources))
         self.memo[key] = result
         return result
 
-    def _leaf(self, t: ArrayType, made: list[Var]) -> Array:
+    def _leaf(self, t: ArrayType, made: list[Array]) -> Array:
         array = fresh_leaf(t, self.outs, shown_name(self.name))
-        made.append(array)  # type: ignore[arg-type]
+        made.append(array)
         return array
 
-    def _link(self, array: Any, first: Any, second: Any) -> None:
-        """The joined array may be the same memory as what either arm had."""
-        if not array.ndim:
+    def _note_unsure(self, array: Array, values: tuple[Any, Any]) -> None:
+        """A name that one path leaves without a value."""
+        if self.name is None or self.name.startswith("%"):
             return
-        for value in (first, second):
-            if isinstance(value, Array) and id(value.root()) in self.base.contents:
-                array.partners.append(value.root())
-                value.root().partners.append(array)
+        unsure = self.machine.unsure
+        for value in values:
+            if value is MISSING:
+                unsure[array._value] = self.test
+            elif isinstance(value, Array) and value._value in unsure:
+                unsure[array._value] = unsure[value._value]
+
+    def _link(self) -> None:
+        """A joined array may be the same memory as what either arm had."""
+        for which, outcome in enumerate(self.outcomes):
+            holders: dict[int, list[Array]] = {}
+            for array, roots in self.arrays:
+                if roots[which] is None:
+                    continue
+                for cell in partners_of(roots[which], outcome.after):
+                    if id(cell) in self.base.contents:
+                        link(array, cell)
+                    for other in holders.get(id(cell), ()):
+                        link(array, other)
+                holders.setdefault(id(roots[which]), []).append(array)
+
+    def _mark_rebuilt(self) -> None:
+        """A container made anew for both arms is no longer the one that another name may hold."""
+        pairs = [(new, s) for new, sources in self.rebuilt for s in sources if is_mutable(s)]
+        if not any(id(s) in self.base.contents for _, s in pairs):
+            return
+        now = Snapshot(self.machine.roots(), self.machine.owned)
+        for new, source in pairs:
+            if id(source) in now.contents:
+                self.machine.undecided[id(new)] = new
+                self.machine.undecided[id(source)] = source
+
+
+def is_mutable(value: Any) -> bool:
+    """A container whose identity matters: a store through one name shows through another."""
+    if isinstance(value, (Array, tuple, int, float, complex, str, bytes, type(None))):
+        return False
+    return isinstance(value, (list, dict)) or hasattr(value, "__dict__")
 
 
 def _has_leaves(description: Any) -> bool:

@@ -7,8 +7,10 @@ every object keeps its identity: closures, methods and aliases see what they wou
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from types import MethodType
 from typing import Any
 
 from calque.transpiler.builder import Array
@@ -86,11 +88,42 @@ class Snapshot:
             self.contents[id(value)] = (value, set(value))
         elif isinstance(value, tuple):
             pending += value
+        elif isinstance(value, functools.partial):
+            pending += [value.func, *value.args, *value.keywords.values()]
+        elif isinstance(value, MethodType):
+            pending.append(value.__self__)
         elif id(value) in self.owned and hasattr(value, "__dict__"):
             self.contents[id(value)] = (value, dict(vars(value)))
             pending += vars(value).values()
         elif hasattr(value, "calque_children"):
             pending += value.calque_children()
+
+    def frozen(self, value: Any, active: tuple[int, ...] = ()) -> Any:
+        """A container as it was at this moment: itself, or a copy where it has changed since."""
+        if isinstance(value, tuple):
+            items = [self.frozen(v, active) for v in value]
+            if all(a is b for a, b in zip(items, value, strict=True)):
+                return value
+            return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+        found = self.contents.get(id(value))
+        if found is None or isinstance(value, (Array, Frame, set)) or id(value) in active:
+            return value
+        active = (*active, id(value))
+        if isinstance(value, list):
+            items = [self.frozen(v, active) for v in found[1][0]]
+            if len(items) == len(value) and all(map(_is, items, value)):
+                return value
+            return RecordedList(items)
+        now = value if isinstance(value, dict) else vars(value)
+        parts = {k: self.frozen(v, active) for k, v in found[1].items()}
+        if list(parts) == list(now) and all(map(_is, parts.values(), now.values())):
+            return value
+        if isinstance(value, dict):
+            return parts
+        copy = object.__new__(type(value))
+        vars(copy).update(parts)
+        self.owned[id(copy)] = copy
+        return copy
 
     def restore(self) -> None:
         """Put every object back as it was."""
@@ -103,6 +136,25 @@ class Snapshot:
         if isinstance(value, list):
             return dict(enumerate(content[0]))
         return {} if isinstance(value, (Array, set)) else content
+
+
+def _is(left: Any, right: Any) -> bool:
+    return left is right
+
+
+def partners_of(cell: Array, moment: Snapshot) -> list[Array]:
+    """The cells that might share memory with a root at that moment, itself first."""
+    found = moment.contents.get(id(cell))
+    return [cell, *(cell.partners if found is None else found[1][4])]
+
+
+def link(left: Array, right: Array) -> None:
+    """Note that two cells may, or may not, share memory."""
+    if left is not right:
+        if not any(p is right for p in left.partners):
+            left.partners.append(right)
+        if not any(p is left for p in right.partners):
+            right.partners.append(left)
 
 
 def put_back(value: Any, content: Any) -> None:

@@ -19,10 +19,12 @@ import numpy as np
 from calque.transpiler.builder import Array, Builder
 from calque.transpiler.core import Var
 from calque.transpiler.errors import (
+    AliasUndecided,
     BranchMismatch,
     CalqueError,
     ImpureFunction,
     Origin,
+    SpecializationNeeded,
     UndefinedVariable,
     UnsupportedSyntax,
 )
@@ -66,6 +68,8 @@ class Mismatch:
 
     message: str
     origin: Origin | None
+    test: Any = None  # what decides between the arms
+    undefined: bool = False  # it has no value on one path
 
 
 @dataclass(eq=False)
@@ -112,7 +116,10 @@ class State:
         self.lifted: dict[int, tuple[Any, Any]] = {}
         self.foreign: dict[int, Any] = {}
         self.statement: tuple[str, int] = ("", 0)
-        self.loop_memory: dict[Any, Any] = {}
+        self.unsure: dict[Var, Any] = {}  # values that some path does not define: what decides
+        self.undecided: dict[int, Any] = {}  # containers that may be one object with another
+        self.tests: list[Any] = []  # of the run-time branches that are being interpreted
+        self.arguments: list[Array] = []  # cells that the caller holds
         self.sources: dict[str, tuple[str, ...]] = {}
         self.temporary = 0
         self.phases: dict[int, str] = {}  # of the last transformation that was put in place
@@ -153,6 +160,13 @@ class State:
 
     def check_writable(self, value: Any, node: Any, what: str) -> None:
         """Refuse to change an object that lives outside the function."""
+        if id(value) in self.undecided:
+            self.fail(
+                AliasUndecided,
+                node,
+                f"{what} changes an object of which another name may, or may not, be an alias.",
+                "make a copy of it before the branch or the loop",
+            )
         if id(value) in self.foreign or (id(value) not in self.owned and not isinstance(value, Array)):
             self.fail(
                 ImpureFunction,
@@ -170,6 +184,9 @@ class State:
             return self._capture(value, name, read)
         if isinstance(value, (list, tuple, dict)) and not isinstance(value, RecordedList):
             return self._lift_container(value, name, read)
+        if isinstance(value, set):
+            self.guards.append(Guard(lambda: contents(read()), contents(value)))
+            return value
         if not isinstance(value, ModuleType) and not isinstance(value, type):
             self.guards.append(Guard(read, value))
         return value
@@ -210,6 +227,7 @@ class State:
     def _lift_container(self, value: Any, name: str, read: Callable[[], Any]) -> Any:
         if id(value) in self.lifted:
             return self.lifted[id(value)][1]
+        self.guards.append(Guard(lambda: contents(read()), contents(value)))
         if isinstance(value, dict):
             new: Any = {
                 k: self.lift(v, f"{name}_{k}", lambda k=k: read()[k]) for k, v in value.items()
@@ -252,14 +270,35 @@ class State:
     def checked(self, value: Any, name: str, node: Any) -> Any:
         """A value that may be read: neither missing nor a mismatch."""
         if isinstance(value, Mismatch):
+            self.ask_for(value.test)
+            if value.undefined:
+                self._undefined(name, node)
             raise BranchMismatch(
-                f"{name} cannot be used here: {value.message}",
+                f"{name} cannot be used here: {value.message}.",
                 value.origin or self.origin(node),
                 "give it values of one kind on every path",
             )
         if value is MISSING:
-            self.fail(UndefinedVariable, node, f"{name} has no value on every path to here.")
+            self._undefined(name, node)
+        if isinstance(value, Array) and value._value in self.unsure:
+            self.ask_for(self.unsure[value._value])
+            self._undefined(name, node)
         return value
+
+    def _undefined(self, name: str, node: Any) -> None:
+        self.fail(
+            UndefinedVariable,
+            node,
+            f"{name} has no value on every path to here.",
+            f"give {name} a value before the branch or the loop",
+        )
+
+    def ask_for(self, test: Any) -> None:
+        """Where a test depends on sizes and integers of arguments only: ask for them to be static."""
+        if test is not None:
+            request = self.builder.needs_known(test, "A test on which the structure of a value depends")
+            if isinstance(request, SpecializationNeeded):
+                raise request
 
     def write_name(self, name: str, value: Any, node: Any) -> None:
         """Bind a local name; a nonlocal one in the frame that has it."""
@@ -300,6 +339,15 @@ class State:
         """A hidden local that no user can write."""
         self.temporary += 1
         return f"%{stem}{self.temporary}"
+
+
+def contents(container: Any) -> Any:
+    """What a guard compares of a captured container; its items have guards of their own."""
+    if isinstance(container, (set, frozenset)):
+        return (type(container), frozenset(container))
+    if isinstance(container, dict):
+        return (type(container), tuple(container))
+    return (type(container), len(container))
 
 
 def _letter(index: int) -> str:

@@ -70,6 +70,8 @@ def open_structure(value: Any, owned: dict[int, Any]) -> tuple[Any, Callable[...
         return (kind, len(value)), make, list(value)
     if isinstance(value, list) and getattr(value, "rows", None) is None:
         return ("list", len(value)), lambda parts: _own(RecordedList(parts), owned), list(value)
+    if isinstance(value, list):
+        return _open_rows(value, owned)
     if isinstance(value, dict):
         keys = list(value)
         return ("dict", tuple(keys)), lambda parts: _own(dict(zip(keys, parts, strict=True)), owned), list(
@@ -81,6 +83,22 @@ def open_structure(value: Any, owned: dict[int, Any]) -> tuple[Any, Callable[...
             vars(value).values()
         )
     return None
+
+
+def _open_rows(value: Any, owned: dict[int, Any]) -> tuple[Any, Callable[..., Any], list[Any]]:
+    """A list that grew in a loop: how many elements, and the arrays that hold them."""
+    rows = value.rows
+    leaves: list[Any] = []
+    core.map_tree(leaves.append, rows.buffers)
+
+    def rebuild(parts: list[Any]) -> Any:
+        rest = iter(parts[1:])
+        new = RecordedList()
+        new.rows = type(rows)(core.map_tree(lambda _: next(rest), rows.buffers), parts[0], False)
+        owned[id(new.rows)] = new.rows
+        return _own(new, owned)
+
+    return ("rows", str(core.map_tree(lambda _: 0, rows.buffers))), rebuild, [rows.count, *leaves]
 
 
 def _own(value: Any, owned: dict[int, Any]) -> Any:

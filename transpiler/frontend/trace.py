@@ -12,7 +12,12 @@ import numpy as np
 from calque.transpiler import core
 from calque.transpiler.builder import Array, Builder
 from calque.transpiler.core import Parameter, Slot, Var
-from calque.transpiler.errors import BranchMismatch, CalqueError, UnsupportedFunction
+from calque.transpiler.errors import (
+    BranchMismatch,
+    CalqueError,
+    SpecializationNeeded,
+    UnsupportedFunction,
+)
 from calque.transpiler.frontend.interpreter import Capture, Completion, Guard
 from calque.transpiler.frontend.library import Interpreter
 from calque.transpiler.types import ArrayType, Dim, dim_symbols
@@ -62,7 +67,11 @@ def trace(
         signature = parameters_of(function, args, kwargs)
         for cell, var in zip(cells, params, strict=True):
             var.name = None
-        result = machine.call_value(function, list(args), dict(kwargs), None)
+        try:
+            result = machine.call_value(function, list(args), dict(kwargs), None)
+        except SpecializationNeeded as needed:
+            needed.captures = list(machine.captures.values())
+            raise
         template = close_result(result, body, machine)
         written = _written(cells, params, body)
     captures = list(machine.captures.values())

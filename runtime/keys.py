@@ -1,0 +1,130 @@
+"""What of an argument the generated code depends on: its dtype, rank and sizes of 1, or its value."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from calque.runtime.spec import Spec
+from calque.transpiler.errors import DtypeError
+from calque.transpiler.types import (
+    COMPLEX,
+    FLOAT,
+    INT,
+    ArrayType,
+    DimLike,
+    symbol,
+)
+
+_SCALARS = {float: FLOAT, int: INT, complex: COMPLEX}
+_ARRAYS = (np.ndarray, np.memmap)
+_NUMERIC = "biufc"
+
+
+class Identity:
+    """An argument without a hash, known by identity; holding it keeps the identity from being reused."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any):
+        self.value = value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Identity) and other.value is self.value
+
+
+def shape_key(args: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """A quick and exact key of arguments that are all arrays or numbers; None for others.
+
+    >>> shape_key((np.ones(3), 2.0))
+    (dtype('float64'), (3,), <class 'float'>)
+    """
+    key: list[Any] = []
+    for arg in args:
+        kind = type(arg)
+        if kind is np.ndarray:
+            key.append(arg.dtype)
+            key.append(arg.shape)
+        elif kind in _SCALARS or isinstance(arg, np.generic):
+            key.append(kind)
+        else:
+            return None
+    return tuple(key)
+
+
+def leaf_key(leaf: Any) -> Any:
+    """What of a leaf the generated code depends on."""
+    kind = type(leaf)
+    if kind in _ARRAYS and leaf.dtype.kind in _NUMERIC:
+        return (leaf.dtype, tuple([s == 1 for s in leaf.shape]))
+    if kind in _SCALARS or kind is Spec:
+        return kind if kind in _SCALARS else leaf
+    if isinstance(leaf, np.generic) and leaf.dtype.kind in _NUMERIC:
+        return leaf.dtype
+    if is_float0(leaf):
+        return (leaf.dtype, leaf.shape)
+    if isinstance(leaf, np.ndarray) or (hasattr(leaf, "__array__") and not isinstance(leaf, type)):
+        raise _refused(leaf)
+    try:
+        hash(leaf)
+    except TypeError:
+        return Identity(leaf)
+    return (kind, leaf)
+
+
+def is_float0(leaf: Any) -> bool:
+    """Whether a leaf is the tangent of an integer: an array of JAX's ``float0``."""
+    return isinstance(leaf, np.ndarray) and leaf.dtype.kind == "V" and not leaf.dtype.itemsize
+
+
+def _refused(leaf: Any) -> Exception:
+    name = type(leaf).__name__
+    if type(leaf) in _ARRAYS:
+        return DtypeError(f"An array of dtype {leaf.dtype} holds no numbers to compute with.")
+    return DtypeError(
+        f"An argument is a {name}, which has operators of its own.", hint="pass np.asarray(x)"
+    )
+
+
+def leaf_type(leaf: Any, position: int, pinned: dict[str, int]) -> ArrayType | None:
+    """The type of a leaf; None for one whose value is known."""
+    if isinstance(leaf, Spec):
+        dims = tuple(pinned.get(d, symbol(d)) if isinstance(d, str) else d for d in leaf.dims)
+        return ArrayType(leaf.dtype, dims, leaf.weak)
+    kind = type(leaf)
+    if kind in _SCALARS:
+        return _SCALARS[kind]
+    if isinstance(leaf, (np.ndarray, np.generic)) and leaf.dtype.kind in _NUMERIC:
+        dims = tuple(_dim(s, dim_name(position, axis), pinned) for axis, s in enumerate(leaf.shape))
+        return ArrayType(leaf.dtype, dims)
+    return None
+
+
+def dim_name(position: int, axis: int) -> str:
+    """The internal symbol of an axis of an argument."""
+    return f"d{position}_{axis}"
+
+
+def _dim(size: int, name: str, pinned: dict[str, int]) -> DimLike:
+    if size == 1:
+        return 1
+    return pinned[name] if name in pinned else symbol(name)
+
+
+def sizes_of(leaves: list[Any]) -> dict[str, int]:
+    """The size of each argument symbol in a call."""
+    found = {}
+    for position, leaf in enumerate(leaves):
+        if isinstance(leaf, np.ndarray):
+            for axis, size in enumerate(leaf.shape):
+                found[dim_name(position, axis)] = size
+    return found
+
+
+def known_value(leaf: Any) -> Any:
+    """The value of a leaf that became part of the key."""
+    return leaf.item() if isinstance(leaf, np.ndarray) else leaf

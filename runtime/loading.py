@@ -1,0 +1,227 @@
+"""Generated text made callable, with what must still hold when it is called again."""
+
+from __future__ import annotations
+
+import itertools
+import linecache
+import weakref
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from calque.runtime.keys import leaf_key
+from calque.transpiler import core, pipeline
+from calque.transpiler.core import Apply, Block, For, If, Var, While
+from calque.transpiler.errors import AliasUndecided, Origin
+from calque.transpiler.frontend.trace import Traced
+from calque.transpiler.types import Dim, substitute_dim
+
+_count = itertools.count(1)
+Reader = Callable[[], Any]
+
+
+@dataclass(eq=False)
+class Program:
+    """One generated function, and what must still hold for it to be used."""
+
+    call: Callable[..., Any]
+    traced: Traced
+    text: str
+    captures: tuple[tuple[str, Reader], ...]
+    guards: tuple[tuple[Reader, Any], ...]
+    capture_keys: tuple[Any, ...]
+    conditions: tuple[Callable[[dict[str, int]], bool], ...]
+    condition_symbols: frozenset[str]
+    stored: tuple[int, ...]  # leaves that are stored into
+    known_leaves: frozenset[int]
+    known_symbols: dict[str, int]
+
+    def still_valid(self) -> bool:
+        """Whether captured constants, and the types of captured arrays, are what they were."""
+        try:
+            for read, value in self.guards:
+                now = read()
+                if now is not value and not _equal(now, value):
+                    return False
+            found = tuple([capture_key(read()) for _, read in self.captures])
+        except (LookupError, AttributeError, ValueError):
+            return False
+        return found == self.capture_keys
+
+    def hidden(self) -> dict[str, Any]:
+        """The captured arrays, read again at every call."""
+        return {name: read() for name, read in self.captures}
+
+    def check_aliases(self, leaves: list[Any]) -> None:
+        """An array that is stored into must not share memory with another argument."""
+        others = [x for x in leaves if isinstance(x, np.ndarray)]
+        others += [read() for _, read in self.captures]
+        for position in self.stored:
+            mine = leaves[position]
+            if sum(np.may_share_memory(mine, x) and np.shares_memory(mine, x) for x in others) > 1:
+                name = self.traced.function.params[position].name or "an argument"
+                raise AliasUndecided(
+                    f"{name} is stored into, and shares memory with another argument of this call.",
+                    _with_text(self.traced.function.origin),
+                    "pass a copy",
+                )
+
+
+def _with_text(origin: Origin | None) -> Origin | None:
+    """A function's place, with its first line to show."""
+    if origin is None:
+        return None
+    text = linecache.getline(origin.file, origin.line).rstrip()
+    start = len(text) - len(text.lstrip())
+    return replace(origin, column=start, end_column=len(text), text=text)
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A program for arguments of exactly these shapes: what is left to check at each call."""
+
+    call: Callable[..., Any]
+    guards: tuple[tuple[Reader, Any], ...]
+    captures: tuple[tuple[str, Reader, Any], ...]
+
+    def hidden(self) -> dict[str, Any] | None:
+        """The captured arrays; None where something captured has changed."""
+        for read, value in self.guards:
+            now = read()
+            if now is not value and not _equal(now, value):
+                return None
+        found = {}
+        for name, read, key in self.captures:
+            value = read()
+            if exact_key(value) != key:
+                return None
+            found[name] = value
+        return found
+
+
+def exact_key(value: Any) -> Any:
+    """Dtype, shape and layout of a captured array."""
+    return (value.dtype, value.shape, value.strides) if type(value) is np.ndarray else type(value)
+
+
+def capture_key(value: Any) -> Any:
+    """What of a captured array the generated code depends on."""
+    return (leaf_key(value), value.flags.c_contiguous) if isinstance(value, np.ndarray) else None
+
+
+def _equal(left: Any, right: Any) -> bool:
+    """Equality that tells 0.0 from -0.0 and 1 from True, and takes nan for itself."""
+    if type(left) is not type(right):
+        return False
+    if isinstance(left, (float, complex)):
+        return repr(left) == repr(right)
+    try:
+        return bool(left == right)
+    except Exception:
+        return False
+
+
+def load(traced: Traced, name: str, known_leaves: frozenset[int], sizes: dict[str, int]) -> Program:
+    """Execute the generated text; tracebacks and debuggers find its lines."""
+    text = pipeline.module_text(traced, name, "", [])
+    file = f"<calque {name} {next(_count)}>"
+    namespace: dict[str, Any] = {"__name__": f"calque.generated.{name}"}
+    linecache.cache[file] = (len(text), None, text.splitlines(True), file)
+    try:
+        exec(compile(text, file, "exec"), namespace)
+        function = namespace[name]
+    except BaseException:
+        linecache.cache.pop(file, None)
+        raise
+    weakref.finalize(function, linecache.cache.pop, file, None)
+    conditions, symbols = _conditions(traced)
+    captures = tuple((c.name, c.read) for c in traced.captures)
+    return Program(
+        function,
+        traced,
+        text,
+        captures,
+        _distinct((g.read, g.value) for g in traced.guards),
+        tuple(capture_key(read()) for _, read in captures),
+        conditions,
+        symbols,
+        stored_leaves(traced),
+        known_leaves,
+        sizes,
+    )
+
+
+def _conditions(traced: Traced) -> tuple[tuple[Callable[[dict[str, int]], bool], ...], frozenset[str]]:
+    """What was assumed of sizes, as functions of them."""
+    found = [_condition(d, False) for d in traced.assumptions]
+    symbols = {s for d in traced.assumptions for s in d.symbols()}
+    arguments = traced.builder.dims.arguments
+    for equal in traced.function.equal_dims:
+        difference = equal.left - equal.right
+        if isinstance(difference, Dim) and difference.symbols() <= arguments:
+            found.append(_condition(difference, True))
+            symbols |= difference.symbols()
+    return tuple(found), frozenset(symbols)
+
+
+def _condition(dim: Dim, zero: bool) -> Callable[[dict[str, int]], bool]:
+    def holds(sizes: dict[str, int]) -> bool:
+        value = substitute_dim(dim, {s: sizes[s] for s in dim.symbols() if s in sizes})
+        if isinstance(value, Dim):
+            return True
+        return value == 0 if zero else value >= 0
+
+    return holds
+
+
+def _distinct(guards: Iterable[tuple[Reader, Any]]) -> tuple[tuple[Reader, Any], ...]:
+    """Each place once, however often the function reads it."""
+    return tuple({_place(read): (read, value) for read, value in guards}.values())
+
+
+def _place(read: Any) -> Any:
+    """Where a reader reads: its code, and what that code closes over."""
+    if not isinstance(read, FunctionType):
+        return read if isinstance(read, (str, int)) else id(read)
+    cells = tuple(_place(c.cell_contents) for c in read.__closure__ or ())
+    return (read.__code__, tuple(map(_place, read.__defaults__ or ())), cells)
+
+
+def stored_leaves(traced: Traced) -> tuple[int, ...]:
+    """The positions of the arguments into which some statement stores."""
+    roots: dict[Var, set[Var]] = {p: {p} for p in traced.function.params}
+    stored: set[Var] = set()
+    before = -1
+    while sum(map(len, roots.values())) + len(stored) != before:
+        before = sum(map(len, roots.values())) + len(stored)
+        _follow(traced.function.body, roots, stored)
+    params = traced.function.params
+    captured = {c.var for c in traced.captures}
+    positions = traced.builder.leaf_of_param
+    return tuple(positions[p] for p in params if p in stored and p not in captured)
+
+
+def _follow(block: Block, roots: dict[Var, set[Var]], stored: set[Var]) -> None:
+    def flow(targets: Iterable[Any], sources: Iterable[Any]) -> None:
+        for target, source in zip(targets, sources, strict=True):
+            if isinstance(source, Var) and isinstance(target, Var) and source in roots:
+                roots.setdefault(target, set()).update(roots[source])
+
+    for s in block.statements:
+        if isinstance(s, Apply) and s.primitive.kind == "store":
+            flow(s.outs, s.args[:1])
+            if s.args[0] in roots:
+                stored |= roots[s.args[0]]
+        elif isinstance(s, (For, While)):
+            flow(s.phis, s.inits)
+        for inner in core.blocks_of(s):
+            _follow(inner, roots, stored)
+        if isinstance(s, (For, While)):
+            flow(s.phis, s.body.results)
+            flow(s.outs, s.phis)
+        elif isinstance(s, If):
+            flow(s.outs, s.then.results)
+            flow(s.outs, s.orelse.results)

@@ -1,0 +1,3 @@
+"""The version, said in the headers of saved modules."""
+
+__version__ = "0.1.0"
