@@ -6,7 +6,7 @@ from calque.runtime.checking import check_grads
 from calque.runtime.reading import explain, save, source
 from calque.runtime.spec import spec
 from calque.runtime.version import __version__
-from calque.transpiler.tree import register_pytree_node, tree_map
+from calque.transpiler.tree import tree_map
 
 __all__ = [
     "__version__",
@@ -15,7 +15,6 @@ __all__ = [
     "grad",
     "jvp",
     "linearize",
-    "register_pytree_node",
     "save",
     "source",
     "spec",

@@ -81,16 +81,22 @@ _TITLES = {
     "identity": "{f}",
 }
 
+_NESTED = {
+    "grad": "Gradient with respect to {a} of {f}",
+    "value_and_grad": "Value and gradient with respect to {a} of {f}",
+}
+
 
 def title(transformed: Transformed) -> str:
     """``Gradient of f with respect to w, b.``"""
     inner = transformed.function
     name = getattr(inner, "__name__", type(inner).__name__)
+    text = _TITLES.get(transformed.kind, "{f}")
     if isinstance(inner, Transformed) and inner.kind != "identity":
         name = title(inner).rstrip(".")
         name = "the " + name[0].lower() + name[1:]
-    names = _differentiated(transformed)
-    return _TITLES.get(transformed.kind, "{f}").format(f=name, a=", ".join(names)) + "."
+        text = _NESTED.get(transformed.kind, text)
+    return text.format(f=name, a=", ".join(_differentiated(transformed))) + "."
 
 
 def _differentiated(transformed: Transformed) -> list[str]:

@@ -16,9 +16,9 @@ from calque.runtime.loading import Program
 from calque.runtime.spec import Spec
 from calque.transpiler import transformations, tree
 from calque.transpiler.builder import type_of
-from calque.transpiler.core import Slot
-from calque.transpiler.frontend.trace import map_leaves
+from calque.transpiler.core import Slot, map_tree
 
+_PLAIN = inspect.Parameter.POSITIONAL_OR_KEYWORD
 SUFFIXES = {"value_and_grad": "value_and_grad", "identity": "numpy"}
 
 
@@ -190,7 +190,7 @@ def _result_spec(function: Any, args: tuple[Any, ...]) -> Any:
         dims = [made.builder.dims.resolve(d) for d in kind.dims]
         return Spec(kind.dtype, tuple(d if isinstance(d, int) else str(d) for d in dims), kind.weak)
 
-    return map_leaves(leaf, made.function.result)
+    return map_tree(leaf, made.function.result)
 
 
 def extended_signature(kind: str, function: Any) -> inspect.Signature | None:
@@ -201,14 +201,20 @@ def extended_signature(kind: str, function: Any) -> inspect.Signature | None:
         return None
     if kind not in ("jvp", "vjp"):
         return signature
-    positional = [p for p in signature.parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    positional = [
+        p for p in signature.parameters.values() if p.kind in (p.POSITIONAL_ONLY, _PLAIN)
+    ]
     if len(positional) != len(signature.parameters):
         return None
     plain = [p.replace(default=p.empty, annotation=p.empty) for p in positional]
-    if kind == "jvp":
-        extra = [p.replace(name=f"{p.name}_dot") for p in plain]
-    else:
-        extra = [inspect.Parameter("return_bar", inspect.Parameter.POSITIONAL_OR_KEYWORD)]
+    wishes = [f"{p.name}_dot" for p in plain] if kind == "jvp" else ["return_bar"]
+    taken = {p.name for p in plain}
+    extra = []
+    for name in wishes:
+        while name in taken:
+            name += "_next"
+        taken.add(name)
+        extra.append(inspect.Parameter(name, plain[-1].kind if plain else _PLAIN))
     return inspect.Signature([*plain, *extra])
 
 

@@ -243,10 +243,11 @@ class Builder:
             elif var in self.dim_values and self._only_arguments(self.dim_values[var]):
                 symbols |= dim_symbols(self.dims.resolve(self.dim_values[var]))
             elif isinstance(statement := self.definitions.get(var), Apply):
-                if statement.primitive.name == "np.size":
-                    for dim in statement.args[0].type.dims:
-                        possible = possible and self._only_arguments(dim)
-                        symbols |= dim_symbols(self.dims.resolve(dim))
+                if statement.primitive.kind == "size":
+                    dims = statement.args[0].type.dims
+                    axis = statement.params.get("axis")
+                    for dim in dims if axis is None else (dims[axis],):
+                        possible = possible and self._explain(dim, pending, symbols)
                 else:
                     pending += statement.args
             elif isinstance(statement, core.If):
@@ -265,15 +266,37 @@ class Builder:
 
     def needs_dims(self, dims: Sequence[DimLike], why: str) -> Exception:
         """The exception that asks for sizes to be made static."""
-        symbols: frozenset[str] = frozenset()
-        for dim in dims:
-            symbols |= dim_symbols(self.dims.resolve(dim))
-        if symbols and symbols <= self.dims.arguments:
-            return SpecializationNeeded(frozenset(), symbols, self.origin, why)
+        symbols: set[str] = set()
+        sources: list[Any] = []
+        possible = [self._explain(dim, sources, symbols) for dim in dims]
+        if all(possible):
+            wanted = [self.needs_known(source, why) for source in sources]
+            if all(isinstance(w, SpecializationNeeded) for w in wanted):
+                leaves = frozenset(i for w in wanted for i in w.leaves)  # type: ignore[attr-defined]
+                symbols |= {s for w in wanted for s in w.symbols}  # type: ignore[attr-defined]
+                if leaves or symbols:
+                    return SpecializationNeeded(leaves, frozenset(symbols), self.origin, why)
         return NeedsKnownValue(f"{why} must be known when the code is generated.", self.origin)
+
+    def _explain(self, dim: DimLike, pending: list[Any], symbols: set[str]) -> bool:
+        """Add a dimension's argument sizes to ``symbols``, the integers behind its others to ``pending``."""
+        for name in dim_symbols(self.dims.resolve(dim)):
+            if name in self.dims.arguments:
+                symbols.add(name)
+                continue
+            behind = [v for v, d in self.dim_values.items() if dim_symbols(d) == {name}]
+            behind = [v for v in behind if not _is_size(self.definitions.get(v))]
+            if not behind:
+                return False
+            pending += behind[:1]
+        return True
 
     def _only_arguments(self, dim: DimLike) -> bool:
         return dim_symbols(self.dims.resolve(dim)) <= self.dims.arguments
+
+
+def _is_size(statement: Any) -> bool:
+    return not isinstance(statement, Apply) or statement.primitive.kind == "size"
 
 
 def atom(value: Any) -> Atom:

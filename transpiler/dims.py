@@ -57,7 +57,7 @@ class Dims:
             raise ShapeError(f"sizes {left} and {right} do not fit together")
         candidates = [(s, c) for s, c in difference.terms if abs(c) == 1]
         # an internal symbol is replaced before an argument's, a later argument's before an earlier
-        candidates.sort(key=lambda term: (term[0] in self.arguments, term[0]))
+        candidates.sort(key=lambda t: (t[0] in self.arguments, t[0] in self.ranges, t[0]))
         internal = [t for t in candidates if t[0] not in self.arguments]
         if not candidates:
             return True

@@ -34,6 +34,7 @@ def to_core(function: Any, arguments: Arguments, pinned: dict[str, int] | None =
     with np.errstate(all="ignore"):
         traced = trace(function, arguments.types, arguments.values, arguments.build, pinned=pinned)
     remove_dead_code(traced.function)
+    core.verify(traced.function)
     traced.function.phases = _phases(traced.function)
     return traced
 

@@ -63,6 +63,9 @@ def sum_to(cotangent: Any, spread: Sequence[DimLike], wanted: Sequence[DimLike],
 def match_dtype(cotangent: Any, wanted: ArrayType) -> Any:
     """The cotangent in its operand's dtype; the real part where that is real."""
     have = type_of(cotangent)
+    if have.dtype.kind in "biu" and isinstance(cotangent, Array):
+        scalar = wanted.weak and not have.ndim
+        return FUNCTIONS[float](cotangent) if scalar else FUNCTIONS["cast"](cotangent, wanted.dtype)
     if have.dtype == wanted.dtype or (have.weak and not wanted.dtype.kind == "c" and have.dtype.kind != "c"):
         return cotangent
     if have.dtype.kind == "c" and wanted.dtype.kind != "c":
@@ -78,6 +81,12 @@ def materialize(cotangent: Any, wanted: ArrayType, like: Any) -> Array:
     have = type_of(cotangent)
     if isinstance(cotangent, Array) and same_dims(have.dims, wanted.dims):
         return cotangent
+    resolve = current().dims.resolve
+    pairs = zip(have.dims, wanted.dims, strict=False)
+    if have.ndim == wanted.ndim and have.ndim and all(
+        resolve(h) != 1 or resolve(w) == 1 for h, w in pairs
+    ):
+        return cotangent  # a size of which less is known
     if not wanted.dims:
         return cotangent
     if have.ndim == 0:

@@ -26,6 +26,7 @@ from calque.transpiler.core import Apply, Atom, Block, For, Function, If, Slot, 
 from calque.transpiler.errors import CalqueError, UnsupportedSyntax
 from calque.transpiler.frontend.joining import shape_of, size_at_hand
 from calque.transpiler.primitives.base import apply
+from calque.transpiler.primitives.growing import room
 from calque.transpiler.primitives.indexing import getitem, update
 from calque.transpiler.types import INT, ArrayType, Dim, dim_symbols, symbol
 
@@ -451,24 +452,11 @@ class Recorder:
     ) -> tuple[list[Statement], Var]:
         """``buffer[position] = value``, in a buffer that grows if it must."""
         with self._forward(s), self.builder.block() as block, self.builder.at(value.origin or s.origin):
-            now = self._grown(Array(phi), position) if growing else Array(phi)
+            now = apply(room, Array(phi), position) if growing else Array(phi)
             template, dynamic = self._place(position, value.type, forth=True)
             result = apply(update, now, Array(value), *dynamic, index=template)
         result.atom.name = phi.name
         return block.statements, result.atom
-
-    def _grown(self, buffer: Array, position: Array) -> Array:
-        """The buffer, doubled where it is full."""
-        full = position == buffer.shape[0]
-        with self.builder.block() as then:
-            bigger = FUNCTIONS[np.concatenate]((buffer, np.empty_like(buffer)))
-            then.results.append(bigger.atom)
-        with self.builder.block() as orelse:
-            orelse.results.append(buffer.atom)
-        t = buffer.type.with_dims((self.builder.dims.fresh(), *buffer.type.dims[1:]))
-        out = Var(t, buffer.atom.name, self.builder.origin)
-        self.builder.emit(If((out,), full.atom, then, orelse, self.builder.origin))
-        return Array(out)
 
     def _place(self, position: Any, t: ArrayType, forth: bool) -> tuple[tuple[Any, ...], list[Any]]:
         """Where a round's value goes: its position, and slices where its size is not the buffer's."""

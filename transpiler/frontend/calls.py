@@ -25,6 +25,7 @@ from calque.transpiler.frontend.source import FunctionSource, function_source
 from calque.transpiler.frontend.statements import Statements
 
 _MAX_DEPTH = 200
+_DEPTH_IN_BRANCHES = 16
 _CONTAINERS = (list, dict, set, tuple, str, bytes, frozenset, range, slice)
 _NAMEDTUPLE = ("_replace", "_asdict", "_make")
 _CREATORS = (np.zeros, np.ones, np.empty, np.full, np.arange, np.linspace, np.eye, np.identity, np.array)
@@ -188,6 +189,8 @@ class Calls(Statements):
 
     def call_closure(self, closure: Closure, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
         """Interpret a call of a function whose source is at hand."""
+        if len(self.calls) >= _DEPTH_IN_BRANCHES and self.tests:
+            self._end_recursion(closure, node)
         if len(self.calls) >= _MAX_DEPTH:
             self.fail(
                 UnsupportedSyntax,
@@ -203,7 +206,7 @@ class Calls(Statements):
         self.bind(closure, frame, args, kwargs, node)
         nonlocals, written = assigned_functions(body)
         self.calls.append(
-            Activation(frame, closure.source, closure.globals, closure.cells, nonlocals, written)
+            Activation(frame, closure.source, closure.globals, closure.cells, nonlocals, written, body)
         )
         before = self.statement
         try:
@@ -218,6 +221,19 @@ class Calls(Statements):
         if completion is None or completion.kind == "raise":
             return None
         return completion.value
+
+    def _end_recursion(self, closure: Closure, node: Any) -> None:
+        """A recursion within run-time branches: its tests must be known, or it has no end."""
+        if sum(call.node is closure.node for call in self.calls) < _DEPTH_IN_BRANCHES // 2:
+            return
+        for test in reversed(self.tests):
+            self.ask_for(test)
+        self.fail(
+            UnsupportedSyntax,
+            node,
+            f"{closure.name} calls itself until a run-time value says otherwise.",
+            "write it as a loop",
+        )
 
     def _refuse_generator(self, body: Any, node: Any) -> None:
         pending = list(body.body)
@@ -403,7 +419,7 @@ def _is_library(function: FunctionType) -> bool:
 def is_own(function: Any) -> bool:
     """A function of calque itself (a rule, a bound method of an Array): called, never interpreted."""
     parts = (getattr(function, "__module__", None) or "").split(".")
-    return parts[0] == "calque" and parts[1:2] not in (["tests"], ["examples"])
+    return parts[:2] == ["calque", "transpiler"]
 
 
 def _is_plain_class(cls: type) -> bool:

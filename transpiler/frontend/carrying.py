@@ -8,7 +8,7 @@ changes any more.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,13 +16,22 @@ import numpy as np
 from calque.transpiler.builder import FUNCTIONS, Array, type_of
 from calque.transpiler.core import Block, Var, map_tree
 from calque.transpiler.errors import BranchMismatch
-from calque.transpiler.frontend.branches import Branches, GrowingList, LoopFlags
-from calque.transpiler.frontend.heap import MISSING, RecordedList, Snapshot, set_location, shown_name
+from calque.transpiler.frontend.branches import Branches, GrowingList, LoopFlags, is_mutable
+from calque.transpiler.frontend.heap import (
+    MISSING,
+    RecordedList,
+    Snapshot,
+    link,
+    partners_of,
+    set_location,
+    shown_name,
+)
 from calque.transpiler.frontend.interpreter import Completion, Mismatch
-from calque.transpiler.frontend.iteration import GrowingRows, Range, zip_trees
+from calque.transpiler.frontend.iteration import GrowingRows, Range, stacked, zip_trees
 from calque.transpiler.frontend.joining import (
     Clash,
     Constant,
+    Structure,
     abstract,
     coerce,
     fresh_leaf,
@@ -30,6 +39,7 @@ from calque.transpiler.frontend.joining import (
     join_types,
     leaf_values,
     shape_of,
+    size_at_hand,
     widen,
 )
 from calque.transpiler.types import ArrayType
@@ -45,6 +55,9 @@ class Plan:
     locations: dict[tuple[int, Any], Any] = field(default_factory=dict)  # (container, key) -> description
     cells: dict[int, ArrayType] = field(default_factory=dict)
     growing: dict[int, Growth] = field(default_factory=dict)
+    partners: set[tuple[Any, Any]] = field(default_factory=set)  # tokens of cells that may be one memory
+    poison: dict[int, Any] = field(default_factory=dict)  # cells of which a partner is stored into
+    undecided: set[Any] = field(default_factory=set)  # locations whose container may have another name
     as_while: bool = False
 
 
@@ -53,7 +66,7 @@ class Growth:
     """A list that the loop appends to: how often in each round (None: it depends), and a sample element."""
 
     values: RecordedList
-    per_round: int | None
+    per_round: Any
     sample: Any
     rows: GrowingRows | None = None
 
@@ -64,8 +77,35 @@ class Carried:
 
     phis: list[Var] = field(default_factory=list)
     inits: list[Any] = field(default_factory=list)
-    slots: list[tuple[Any, Any, Any, int]] = field(default_factory=list)  # container, key, description, n
+    slots: list[Slot] = field(default_factory=list)
     cells: list[tuple[Array, Var]] = field(default_factory=list)
+    partners: set[tuple[Any, Any]] = field(default_factory=set)  # those of the first round
+
+
+@dataclass(eq=False)
+class Slot:
+    """One carried location: what is there at the start of a round, and its phis."""
+
+    key: tuple[int, Any]  # the container's id, and the place in it
+    container: Any
+    description: Any
+    first: int  # of its phis
+    initial: Any
+    value: Any
+    arrays: list[Array] = field(default_factory=list)
+    next_value: Any = None
+
+    @property
+    def place(self) -> Any:
+        """Where in the container."""
+        return self.key[1]
+
+    def now(self) -> Any:
+        """What is there."""
+        target = getattr(self.container, "locals", self.container)
+        if isinstance(target, dict):
+            return target.get(self.place, MISSING)
+        return target[self.place] if isinstance(target, list) else vars(target).get(self.place, MISSING)
 
 
 class Carrying(Branches):
@@ -102,18 +142,21 @@ class Carrying(Branches):
         trip: Range | None,
         flags: LoopFlags,
         holding: list[Any],
+        certain: bool = True,
     ) -> bool:
         """Try the body until what it carries is stable; False where a for turns out to break."""
         outer = Snapshot([*self.roots(), *holding], self.owned)
         marks = self._marks()
         names = self.call.frame.locals
         self.holding.append(tuple(holding))
+        self.rounds += 1
         try:
             for _ in range(_ROUNDS):
                 self._prepare_growth(plan, trip)
                 base = Snapshot(self.roots(), self.owned)
                 carried = self._install(plan, base)
                 start = Snapshot(self.roots(), self.owned)
+                self._link_first(plan, carried, start)
                 try:
                     with self.builder.block() as block:
                         completion, extra = attempt(plan, carried, block)
@@ -126,22 +169,28 @@ class Carrying(Branches):
                             return False
                         after = Snapshot(self.roots(), self.owned)
                         stable = self._compare(plan, base, start, after)
+                        stable &= self._compare_memory(plan, carried, start, after)
                         if stable:
                             self._next_values(carried, block)
                 except GrowingList as growth:
-                    self._note_growth(plan, growth)
+                    self._note_growth(plan, growth, base)
                     stable = False
                 if stable:
                     base.restore()
                     outs = [Var(p.type, p.name, self.builder.origin) for p in carried.phis]
                     emit(outs, extra, carried, block, test)
-                    self._publish(plan, base, carried, outs, trip)
+                    self._publish(plan, base, carried, outs, trip, certain)
                     return True
                 outer.restore()
                 self._back_to(marks)
         finally:
             self.holding.pop()
-        raise BranchMismatch("What this loop carries does not settle.", self.origin(node))
+            self.rounds -= 1
+        raise BranchMismatch(
+            "What this loop carries does not settle.",
+            self.origin(node),
+            "give every value that the loop changes one type and structure",
+        )
 
     def _record_exit(self, completion: Completion, flags: LoopFlags) -> None:
         names = self.call.frame.locals
@@ -157,21 +206,29 @@ class Carrying(Branches):
         """Put phis where the plan says."""
         carried = Carried()
         for (key, place), description in plan.locations.items():
+            if key not in base.contents:
+                continue
             container = base.contents[key][0]
-            initial = base.locations(key).get(place, MISSING)
-            first = len(carried.phis)
-            name = shown_name(place)
-            value = instantiate(
+            initial = base.frozen(base.locations(key).get(place, MISSING))
+            slot = Slot((key, place), container, description, len(carried.phis), initial, None)
+            slot.value = instantiate(
                 description,
-                lambda t, n=name: fresh_leaf(t, carried.phis, n),
+                lambda t, s=slot: self._phi(t, s, carried),
                 lambda m: Mismatch(m, self.builder.origin),
             )
             for leaf in leaf_values(description, initial, self.owned):
                 phi = carried.phis[len(carried.inits)]
                 carried.inits.append(coerce(leaf, phi.type))
-            set_location(container, place, value)
-            carried.slots.append((container, place, description, first))
+            carried.slots.append(slot)
+        for slot in carried.slots:
+            set_location(slot.container, slot.place, slot.value)
+            self._note_aliases(plan, slot)
+        for key, origin in plan.poison.items():
+            if key in base.contents:
+                base.contents[key][0].poison = origin
         for key, t in plan.cells.items():
+            if key not in base.contents:
+                continue
             cell = base.contents[key][0]
             phi = fresh_leaf(t, carried.phis, cell._value.name)
             carried.inits.append(coerce(Array(cell._value), t))
@@ -181,23 +238,117 @@ class Carrying(Branches):
             carried.cells.append((cell, phi._value))
         return carried
 
+    def _phi(self, t: ArrayType, slot: Slot, carried: Carried) -> Array:
+        array = fresh_leaf(t, carried.phis, shown_name(slot.place))
+        slot.arrays.append(array)
+        shown = isinstance(slot.place, str) and not slot.place.startswith("%")
+        if shown and slot.initial is MISSING:
+            self.unsure[array._value] = None
+        elif isinstance(slot.initial, Array) and slot.initial._value in self.unsure:
+            self.unsure[array._value] = self.unsure[slot.initial._value]
+        return array
+
+    # memory: which cells may be one
+
+    def _leaves(self, slot: Slot, value: Any) -> list[Any]:
+        return leaf_values(slot.description, value, self.owned)
+
+    def _link_first(self, plan: Plan, carried: Carried, start: Snapshot) -> None:
+        """What a round's phis may share memory with, in the first round or a later one."""
+        holders = [(s, self._leaves(s, s.initial)) for s in carried.slots]
+        carried.partners = self._sharing(holders, start, set())
+        for pair in plan.partners | carried.partners:
+            cells = [self._cell_of(token, carried, start) for token in pair]
+            if cells[0] is not None and cells[1] is not None:
+                link(cells[0], cells[1])
+
+    def _cell_of(self, token: Any, carried: Carried, moment: Snapshot) -> Any:
+        kind, key, offset = token
+        if kind == "cell":
+            found = moment.contents.get(key)
+            return None if found is None else found[0]
+        for slot in carried.slots:
+            if slot.key == key:
+                return slot.arrays[offset] if offset < len(slot.arrays) else None
+        return None
+
+    def _sharing(
+        self, holders: list[tuple[Slot, list[Any]]], moment: Snapshot, own: set[int]
+    ) -> set[tuple[Any, Any]]:
+        """Pairs of tokens: two holders of one memory, or a holder and a cell that stays."""
+        pairs: set[tuple[Any, Any]] = set()
+        roots: dict[int, list[Any]] = {}
+        for slot, values in holders:
+            for offset, value in enumerate(values):
+                if not isinstance(value, Array) or not (value.ndim or value.is_buffer):
+                    continue
+                token = ("phi", slot.key, offset)
+                root = value.root()
+                for cell in partners_of(root, moment):
+                    if id(cell) in moment.contents and id(cell) not in own:
+                        pairs.add((token, ("cell", id(cell), 0)))
+                    pairs |= {(token, other) for other in roots.get(id(cell), ())}
+                roots.setdefault(id(root), []).append(token)
+        return pairs
+
+    def _compare_memory(self, plan: Plan, carried: Carried, start: Snapshot, after: Snapshot) -> bool:
+        """Extend the plan by what shares memory after a round; whether it covered that already."""
+        own = {id(a) for s in carried.slots for a in s.arrays}
+        holders = [(s, self._leaves(s, s.now())) for s in carried.slots]
+        staying = Snapshot([], self.owned)
+        staying.contents = {k: v for k, v in after.contents.items() if k in start.contents}
+        pairs = self._sharing(holders, staying, own) - carried.partners - plan.partners
+        plan.partners |= pairs
+        stable = not pairs
+        for key, (cell, state) in start.contents.items():
+            now = after.contents.get(key)
+            if isinstance(cell, Array) and key not in own and now is not None:
+                if now[1][5] is not None and state[5] is None:
+                    plan.poison[key] = now[1][5]
+                    stable = False
+        for slot in carried.slots:
+            value = slot.now()
+            if value is not slot.value and is_mutable(value) and id(value) in start.contents:
+                if slot.key not in plan.undecided:
+                    plan.undecided.add(slot.key)
+                    stable = False
+        return stable
+
+    def _note_aliases(self, plan: Plan, slot: Slot) -> None:
+        """A container that a loop makes anew is no longer the one that another name may hold."""
+        if is_mutable(slot.initial) and not isinstance(slot.value, Array):
+            where = Snapshot(self.roots(), self.owned)
+            if id(slot.initial) in where.contents or slot.key in plan.undecided:
+                self.undecided[id(slot.value)] = slot.value
+                self.undecided[id(slot.initial)] = slot.initial
+
+    # what a round changed
+
     def _compare(self, plan: Plan, base: Snapshot, start: Snapshot, after: Snapshot) -> bool:
         """Extend the plan by what the body changed; whether it covered that already."""
         stable = True
         for key, (container, _) in start.contents.items():
-            if key not in base.contents:
+            if key not in base.contents or key not in after.contents:
                 continue
             if isinstance(container, Array):
                 stable &= self._compare_cell(plan, key, start, after)
                 continue
             if isinstance(container, set):
                 if start.contents[key][1] != after.contents[key][1]:
-                    raise BranchMismatch("A set changes in a run-time loop.", self.builder.origin)
+                    raise BranchMismatch(
+                        "A set changes in a run-time loop.",
+                        self.builder.origin,
+                        "use an array of flags",
+                    )
                 continue
             before, now = start.locations(key), after.locations(key)
             if isinstance(container, list) and len(before) != len(now):
                 stable = False
                 self._list_changed(plan, container, before, now)
+                continue
+            if isinstance(container, list) and start.contents[key][1][1] is not after.contents[key][1][1]:
+                stable = False
+                self._grew_within(plan, container)
                 continue
             for place in {**before, **now}:
                 stable &= self._compare_location(
@@ -209,7 +360,7 @@ class Carrying(Branches):
         self, plan: Plan, base: Snapshot, key: int, place: Any, before: Any, now: Any
     ) -> bool:
         known = plan.locations.get((key, place))
-        if before is now:
+        if before is now and not isinstance(known, Structure):
             return True
         initial = base.locations(key).get(place, MISSING)
         old = known if known is not None else self._describe(initial)
@@ -243,27 +394,44 @@ class Carrying(Branches):
 
     def _next_values(self, carried: Carried, block: Block) -> None:
         """The body's results: the next value of every phi."""
-        for container, place, description, first in carried.slots:
-            target = getattr(container, "locals", container)
-            if isinstance(target, dict):
-                value = target.get(place, MISSING)
-            else:
-                value = target[place] if isinstance(target, list) else vars(target).get(place, MISSING)
-            for offset, leaf in enumerate(leaf_values(description, value, self.owned)):
-                block.results.append(coerce(leaf, carried.phis[first + offset].type))
+        for slot in carried.slots:
+            slot.next_value = slot.now()
+            for offset, leaf in enumerate(self._leaves(slot, slot.now())):
+                block.results.append(coerce(leaf, carried.phis[slot.first + offset].type))
         for cell, phi in carried.cells:
             block.results.append(coerce(Array(cell._value), phi.type))
 
     def _publish(
-        self, plan: Plan, base: Snapshot, carried: Carried, outs: list[Var], trip: Range | None
+        self,
+        plan: Plan,
+        base: Snapshot,
+        carried: Carried,
+        outs: list[Var],
+        trip: Range | None,
+        certain: bool,
     ) -> None:
         """The state after the loop."""
-        for container, place, description, first in carried.slots:
-            numbers = iter(range(first, len(outs)))
-            value = instantiate(
-                description, lambda t: Array(outs[next(numbers)]), lambda m: Mismatch(m, self.builder.origin)
-            )
-            set_location(container, place, value)
+        finals: dict[Any, Array] = {}
+        for slot in carried.slots:
+            numbers = iter(range(slot.first, len(outs)))
+            made: list[Array] = []
+
+            def leaf(t: ArrayType, numbers: Any = numbers, made: list[Array] = made) -> Array:
+                made.append(Array(outs[next(numbers)]))
+                return made[-1]
+
+            value = instantiate(slot.description, leaf, lambda m: Mismatch(m, self.builder.origin))
+            finals.update({("phi", slot.key, i): array for i, array in enumerate(made)})
+            self._note_final(slot, value, certain)
+            set_location(slot.container, slot.place, value)
+            self._note_aliases(plan, replace(slot, value=value))
+        for pair in plan.partners | carried.partners:
+            ends = [finals[t] if t in finals else self._cell_of(t, carried, base) for t in pair]
+            if ends[0] is not None and ends[1] is not None:
+                link(ends[0], ends[1])
+        for key, origin in plan.poison.items():
+            if key in base.contents:
+                base.contents[key][0].poison = origin
         last = len(carried.phis) - len(carried.cells)
         for (cell, phi), out in zip(carried.cells, outs[last:], strict=True):
             cell._value = out
@@ -272,27 +440,70 @@ class Carrying(Branches):
         for growth in plan.growing.values():
             if growth.per_round is not None and trip is not None:
                 rows = growth.values.rows
-                rows.count = rows.first + trip.length() * growth.per_round
+                rows.count = rows.first + trip.length() * size_at_hand(growth.per_round)
+
+    def _note_final(self, slot: Slot, value: Any, certain: bool) -> None:
+        """A name that the loop alone gives a value: unsure after a while, or where a round may not."""
+        if not isinstance(value, Array) or shown_name(slot.place) != slot.place:
+            return
+        last = slot.next_value
+        unsure = isinstance(last, Array) and last._value in self.unsure
+        if unsure or (slot.initial is MISSING and not certain):
+            self.unsure[value._value] = self.unsure.get(last._value) if unsure else None
 
     # lists that grow
 
     def _list_changed(self, plan: Plan, values: Any, before: dict[int, Any], now: dict[int, Any]) -> None:
         if not isinstance(values, RecordedList) or id(values) in self.foreign or len(now) < len(before):
-            raise BranchMismatch("A list changes its length in a run-time loop.", self.builder.origin)
+            raise BranchMismatch(
+                "A list changes its length in a run-time loop.",
+                self.builder.origin,
+                "use an array and a counter",
+            )
         if any(now[i] is not before[i] for i in before):
             raise BranchMismatch(
-                "A list is appended to and changed otherwise in a run-time loop.", self.builder.origin
+                "A list is appended to and changed otherwise in a run-time loop.",
+                self.builder.origin,
+                "use an array and a counter",
             )
         element = now[len(before)]
         plan.growing[id(values)] = Growth(values, len(now) - len(before), self._sample(element))
 
-    def _note_growth(self, plan: Plan, growth: GrowingList) -> None:
+    def _grew_within(self, plan: Plan, values: Any) -> None:
+        """A loop within this one appended to the list."""
+        rows = values.rows
+        if rows is None or not isinstance(values, RecordedList):
+            raise BranchMismatch(
+                "A list changes its length in a run-time loop.",
+                self.builder.origin,
+                "use an array and a counter",
+            )
+        sample = map_tree(lambda b: ArrayType(b.dtype, b.type.dims[1:]), rows.buffers)
+        dim = self.builder.dims.resolve(self.builder.dim_of(rows.count))
+        arguments = isinstance(dim, int) or dim.symbols() <= self.builder.dims.arguments
+        per_round = dim if rows.fixed and arguments and not rows.first else None
+        plan.growing[id(values)] = Growth(values, per_round, sample)
+
+    def _note_growth(self, plan: Plan, growth: GrowingList, base: Snapshot) -> None:
+        if id(growth.values) not in base.contents:
+            raise BranchMismatch(
+                "A list has different lengths on two paths.",
+                self.builder.origin,
+                "append on every path, or use an array and a mask",
+            )
         if id(growth.values) in plan.growing and plan.growing[id(growth.values)].per_round is None:
             raise growth
         plan.growing[id(growth.values)] = Growth(growth.values, None, self._sample(growth.element))
 
     def _sample(self, element: Any) -> Any:
-        return map_tree(type_of, element)
+        try:
+            return map_tree(type_of, stacked(element))
+        except TypeError:
+            raise BranchMismatch(
+                "A list that grows in a run-time loop holds something else than numbers and arrays.",
+                self.builder.origin,
+                "loop over something of known length",
+            ) from None
 
     def _prepare_growth(self, plan: Plan, trip: Range | None) -> None:
         """Turn the lists that the loop appends to into arrays, allocated before it."""
@@ -304,7 +515,7 @@ class Carrying(Branches):
             head: Any = len(values)
             if fixed:
                 assert trip is not None and growth.per_round is not None
-                capacity = trip.length() * growth.per_round + head
+                capacity = trip.length() * size_at_hand(growth.per_round) + head
             else:
                 capacity = max(FIRST_CAPACITY, 2 * head)
             buffers = map_tree(lambda t, c=capacity: self._buffer(t, c), growth.sample)
@@ -335,7 +546,7 @@ class Carrying(Branches):
             rows = growth.values.rows
             if growth.per_round is not None and rows.fixed:
                 rows.before = rows.count
-                step = growth.per_round
+                step = size_at_hand(growth.per_round)
                 offset = round_number * step if step != 1 else round_number
                 rows.count = offset + rows.first if rows.first else offset
 

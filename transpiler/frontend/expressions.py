@@ -9,12 +9,12 @@ from typing import Any
 import gast
 import numpy as np
 
-from calque.transpiler.builder import FUNCTIONS, METHODS, OPERATORS, Array, known, type_of
-from calque.transpiler.core import Slot
+from calque.transpiler.builder import FUNCTIONS, OPERATORS, Array, known, type_of
 from calque.transpiler.errors import CalqueError, NeedsKnownValue, UnsupportedSyntax
 from calque.transpiler.frontend.heap import RecordedList
-from calque.transpiler.frontend.interpreter import Closure, State, assigned_functions
+from calque.transpiler.frontend.interpreter import Closure
 from calque.transpiler.frontend.iteration import Rows, is_runtime_iterable
+from calque.transpiler.frontend.text import RuntimeText, Texts
 from calque.transpiler.primitives.base import PRIMITIVES, Primitive, apply, register
 from calque.transpiler.types import BOOL
 
@@ -74,7 +74,7 @@ and_ = register(
 )
 
 
-class Expressions(State):
+class Expressions(Texts):
     """Evaluation of every kind of expression."""
 
     def evaluate(self, node: Any) -> Any:
@@ -134,6 +134,7 @@ class Expressions(State):
 
     def hashable(self, key: Any, node: Any) -> Any:
         """A dict key, which must be known."""
+        key = self.settled(key, node)
         if isinstance(key, Array):
             with self.at(node):
                 dim = self.builder.dim_of(key) if key.dtype.kind in "iu" and not key.ndim else None
@@ -147,6 +148,10 @@ class Expressions(State):
     def binary(self, kind: type, left: Any, right: Any, node: Any) -> Any:
         """``left op right``."""
         name, function = BINARY[kind]
+        if isinstance(left, RuntimeText) or isinstance(right, RuntimeText):
+            if kind is gast.Add and all(isinstance(v, (str, RuntimeText)) for v in (left, right)):
+                return RuntimeText([left]).joined(right)
+            left, right = self.settled(left, node), self.settled(right, node)
         if isinstance(left, np.ndarray) or isinstance(right, np.ndarray):
             left, right = self.recorded(left), self.recorded(right)
         if not isinstance(left, Array) and not isinstance(right, Array):
@@ -199,6 +204,7 @@ class Expressions(State):
         if isinstance(op, (gast.Is, gast.IsNot)):
             same = left is right
             return same if isinstance(op, gast.Is) else not same
+        left, right = self.settled(left, node), self.settled(right, node)
         if isinstance(op, (gast.In, gast.NotIn)):
             return self._contains(left, right, isinstance(op, gast.NotIn), node)
         name, function = COMPARE[type(op)]
@@ -328,6 +334,9 @@ class Expressions(State):
         """An attribute: of an Array, a module, or an object, whose arrays become hidden inputs."""
         if isinstance(value, Array):
             return getattr(value, name)
+        value = self.settled(value, node)
+        if isinstance(value, super):
+            return self._inherited(value, name, node)
         rows = getattr(value, "rows", None)
         if rows is not None and hasattr(rows, name):
             return getattr(rows, name)
@@ -348,6 +357,17 @@ class Expressions(State):
         hint = f"{name}"
         return self.lift(found, hint, lambda: getattr(value, name))
 
+    def _inherited(self, value: Any, name: str, node: Any) -> Any:
+        """An attribute of ``super()``."""
+        order = value.__self_class__.__mro__
+        for base in order[order.index(value.__thisclass__) + 1 :]:
+            member = vars(base).get(name)
+            if isinstance(member, property) and member.fget is not None:
+                return self.call_value(member.fget, [value.__self__], {}, node)
+            if member is not None:
+                break
+        return getattr(value, name)
+
     def consumed(self, node: Any) -> Any:
         """An expression whose value is consumed at once (see comprehensions)."""
         raise NotImplementedError
@@ -367,6 +387,7 @@ class Expressions(State):
             value = self.recorded(value)
         if isinstance(value, Array):
             return value[index]
+        value, index = self.settled(value, node), self.settled(index, node)
         rows = getattr(value, "rows", None)
         if rows is not None:
             return rows[index]
@@ -441,23 +462,6 @@ class Expressions(State):
             call.source, node, call.frame, call.globals, call.cells, defaults, kw_defaults, name
         )
 
-    def eval_JoinedStr(self, node: Any) -> Any:
-        """An f-string: text, or a piece of text with run-time holes."""
-        parts = [self.evaluate(v) for v in node.values]
-        if all(isinstance(p, str) for p in parts):
-            return "".join(parts)
-        return RuntimeText(parts)
-
-    def eval_FormattedValue(self, node: Any) -> Any:
-        """``{value!r:spec}``."""
-        value = self.evaluate(node.value)
-        spec = "" if node.format_spec is None else self.evaluate(node.format_spec)
-        if known(value) and isinstance(spec, str):
-            converted = {114: repr, 115: str, 97: ascii}.get(node.conversion, lambda v: v)(value)
-            return format(converted, spec)
-        mark = {114: "!r", 115: "!s", 97: "!a"}.get(node.conversion, "")
-        return RuntimeHole(value, mark, spec)
-
     def recorded(self, value: Any) -> Any:
         """A known NumPy array as a recorded one."""
         return FUNCTIONS[np.asarray](value) if isinstance(value, np.ndarray) else value
@@ -482,52 +486,9 @@ class Expressions(State):
             return self.fail(UnsupportedSyntax, node, f"{type(value).__name__} cannot be iterated.")
 
 
-class RuntimeHole:
-    """A run-time value within an f-string."""
-
-    def __init__(self, value: Any, conversion: str, spec: Any):
-        self.value, self.conversion, self.spec = value, conversion, spec
-
-
-class RuntimeText:
-    """A string with run-time values in it: only printing, asserting and raising can use it."""
-
-    def __init__(self, parts: list[Any]):
-        self.parts = parts
-
-    def template(self, args: list[Any]) -> str:
-        """The f-string's source, its values appended to ``args`` as slots."""
-        text = ""
-        for part in self.parts:
-            if isinstance(part, str):
-                text += part.replace("{", "{{").replace("}", "}}")
-            else:
-                spec = f":{part.spec}" if part.spec else ""
-                text += "{{" + str(len(args)) + "}" + f"{part.conversion}{spec}" + "}"
-                args.append(part.value)
-        return "f" + repr(text)
-
-
 def _numeric(value: Any) -> bool:
     return isinstance(value, (Array, int, float, complex, np.generic, list, tuple))
 
 
 def _has_rows(value: Any) -> bool:
     return getattr(value, "rows", None) is not None
-
-
-def display(value: Any, args: list[Any]) -> str:
-    """A value as source text for an Effect, its run-time parts as slots ``{0}``, ``{1}`` ..."""
-    if isinstance(value, RuntimeText):
-        return value.template(args)
-    if isinstance(value, Array):
-        args.append(value)
-        return "{" + str(len(args) - 1) + "}"
-    if isinstance(value, (list, tuple)) and not known(value):
-        inner = ", ".join(display(v, args) for v in value)
-        if isinstance(value, list):
-            return f"[{inner}]"
-        return f"({inner},)" if len(value) == 1 else f"({inner})"
-    return repr(value)
-
-

@@ -130,6 +130,25 @@ class Snapshot:
         for value, content in self.contents.values():
             put_back(value, content)
 
+    def differs(self, other: Snapshot) -> bool:
+        """Whether anything that was reachable then was changed since."""
+        for key, (value, content) in self.contents.items():
+            now = other.contents.get(key)
+            if now is None:
+                continue
+            if isinstance(value, Array):
+                if content[1] is None and (content[0] is not now[1][0] or content[5] is not now[1][5]):
+                    return True
+            elif isinstance(value, list):
+                if len(content[0]) != len(now[1][0]) or not all(map(_is, content[0], now[1][0])):
+                    return True
+            elif isinstance(value, set):
+                if content != now[1]:
+                    return True
+            elif list(content) != list(now[1]) or not all(map(_is, content.values(), now[1].values())):
+                return True
+        return False
+
     def locations(self, key: int) -> dict[Any, Any]:
         """An object's contents by location."""
         value, content = self.contents[key]

@@ -82,6 +82,7 @@ class Activation:
     cells: dict[str, Any]
     nonlocals: set[str]
     globals_written: set[str]
+    node: Any = None
     pending: list[list[Any]] = field(default_factory=list)
     flags: Any = None  # the innermost loop's hidden names
     flag_stack: list[Any] = field(default_factory=list)

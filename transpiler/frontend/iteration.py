@@ -10,7 +10,8 @@ import numpy as np
 from calque.transpiler.builder import FUNCTIONS, Array, current, known_int
 from calque.transpiler.core import map_tree
 from calque.transpiler.errors import NeedsKnownValue
-from calque.transpiler.primitives.base import operand
+from calque.transpiler.primitives.base import apply, operand
+from calque.transpiler.primitives.growing import room
 
 
 class Iterable:
@@ -209,17 +210,9 @@ class GrowingRows(Iterable):
         self.first: Any = 0  # the length before the loop
         self.before: Any = 0  # the count before a round
 
-    def capacity(self) -> Any:
-        """How many fit."""
-        found: list[Array] = []
-        map_tree(found.append, self.buffers)
-        return found[0].shape[0]
-
-    def grow(self) -> None:
-        """Double the arrays."""
-        map_tree(
-            lambda b: b.replace(FUNCTIONS[np.concatenate]((b, np.empty_like(b)))), self.buffers
-        )
+    def make_room(self) -> None:
+        """Give the arrays a place for one more element."""
+        map_tree(lambda b: b.replace(apply(room, b, self.count)), self.buffers)
 
     def calque_children(self) -> list[Any]:
         """The arrays; the count is a location of its own."""
@@ -237,7 +230,7 @@ class GrowingRows(Iterable):
         def store(buffer: Array, leaf: Any) -> None:
             store_element(buffer, self.count, operand(leaf))
 
-        zip_trees(store, self.buffers, value)
+        zip_trees(store, self.buffers, stacked(value))
         self.count = self.count + 1
 
     def stacked(self) -> Any:
@@ -260,9 +253,19 @@ class GrowingRows(Iterable):
         return self[position]
 
     def __iter__(self) -> Iterator[Any]:
-        if not isinstance(self.count, int):
-            raise NeedsKnownValue("The length of a list that grew in a loop.", current().origin)
-        return iter([self[i] for i in range(self.count)])
+        count = known_int(self.count, "The length of a list that grew in a loop")
+        return iter([self[i] for i in range(count)])
+
+
+def stacked(value: Any) -> Any:
+    """A list that grew in a loop as the array of its rows; so within containers."""
+    rows = getattr(value, "rows", None)
+    if rows is not None:
+        return rows.stacked()
+    if type(value) in (tuple, list) or isinstance(value, list):
+        items = [stacked(v) for v in value]
+        return value if all(a is b for a, b in zip(items, value, strict=True)) else type(value)(items)
+    return value
 
 
 def store_element(buffer: Array, index: Any, value: Any) -> None:

@@ -134,6 +134,27 @@ def _ndindex(machine: Comprehensions, node: Any, args: list[Any], kwargs: dict[s
     return _Indices(sizes)
 
 
+@builtin(np.ndenumerate)
+def _ndenumerate(machine: Comprehensions, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    return _Elements(machine.recorded(args[0]))
+
+
+class _Elements(Iterable):
+    """``np.ndenumerate``: indices and elements."""
+
+    def __init__(self, array: Any):
+        self.array, self.indices = array, _Indices(list(array.shape))
+
+    def length(self) -> Any:
+        """How many elements."""
+        return self.indices.length()
+
+    def element(self, position: Any) -> Any:
+        """A tuple of indices, and the element there."""
+        index = self.indices.element(position)
+        return index, self.array[index]
+
+
 class _Indices(Iterable):
     """``np.ndindex`` with recorded sizes: positions counted in mixed radix."""
 
@@ -142,7 +163,7 @@ class _Indices(Iterable):
 
     def length(self) -> Any:
         """The product of the sizes."""
-        return functools.reduce(operator.mul, self.sizes)
+        return functools.reduce(operator.mul, self.sizes, 1)
 
     def element(self, position: Any) -> Any:
         """A tuple of indices."""

@@ -135,8 +135,8 @@ def join_types(left: ArrayType, right: ArrayType, spread: bool) -> ArrayType | N
 
 def abstract(value: Any, owned: dict[int, Any]) -> Any:
     """A value's description."""
-    if isinstance(value, Array):
-        return Leaf(value.type)
+    if isinstance(value, (Array, np.ndarray)):
+        return Leaf(type_of(value))
     opened = open_structure(value, owned)
     if opened is not None:
         kind, rebuild, parts = opened
@@ -159,11 +159,12 @@ def widen(old: Any, value: Any, owned: dict[int, Any], spread: bool = True) -> A
         if not (is_number(old.value) and is_number(new.value)):
             return Clash(f"it is {describe(old.value)} on one path and {describe(new.value)} on another")
     if isinstance(old, Structure) and isinstance(new, Structure):
+        if {old.kind[0], new.kind[0]} == {"rows", "list"}:
+            old, new = _spread_rows(old, owned), _spread_rows(new, owned)
         if old.kind != new.kind:
             return Clash("its structure differs between two paths")
-        opened = open_structure(value, owned)
-        assert opened is not None
-        parts = tuple(widen(a, b, owned, spread) for a, b in zip(old.parts, opened[2], strict=True))
+        opened = _opened_as(old, value, owned)
+        parts = tuple(widen(a, b, owned, spread) for a, b in zip(old.parts, opened, strict=True))
         clash = next((p for p in parts if isinstance(p, Clash)), None)
         return clash or Structure(old.kind, old.rebuild, parts)
     left, right = leaf_type(old), leaf_type(new)
@@ -171,6 +172,25 @@ def widen(old: Any, value: Any, owned: dict[int, Any], spread: bool = True) -> A
         return Clash("it is a number or an array on one path and something else on another")
     joined = join_types(left, right, spread)
     return Clash(f"it is {left} on one path and {right} on another") if joined is None else Leaf(joined)
+
+
+def _opened_as(description: Structure, value: Any, owned: dict[int, Any]) -> list[Any]:
+    """The parts of a value; MISSING where it is no container."""
+    rows = getattr(value, "rows", None)
+    if rows is not None and description.kind[0] == "list":
+        return list(rows)
+    opened = open_structure(value, owned)
+    return [MISSING] * len(description.parts) if opened is None else opened[2]
+
+
+def _spread_rows(description: Structure, owned: dict[int, Any]) -> Structure:
+    """A list that grew in a loop to a known length, element by element."""
+    match description.parts:
+        case (Constant(value=int() as count), Leaf(type=t)) if description.kind == ("rows", "0"):
+            element = Leaf(ArrayType(t.dtype, t.dims[1:]))
+            rebuild = lambda parts: _own(RecordedList(parts), owned)  # noqa: E731
+            return Structure(("list", count), rebuild, (element,) * count)
+    return description
 
 
 def leaf_type(description: Any) -> ArrayType | None:
@@ -222,10 +242,8 @@ def leaf_values(description: Any, value: Any, owned: dict[int, Any]) -> list[Any
         case Leaf():
             return [value]
         case Structure(parts=parts):
-            opened = open_structure(value, owned)
-            if opened is None:
-                return [v for p in parts for v in leaf_values(p, MISSING, owned)]
-            return [v for p, w in zip(parts, opened[2], strict=True) for v in leaf_values(p, w, owned)]
+            opened = _opened_as(description, value, owned)
+            return [v for p, w in zip(parts, opened, strict=True) for v in leaf_values(p, w, owned)]
     return []
 
 
@@ -234,6 +252,8 @@ def coerce(value: Any, t: ArrayType) -> core.Atom:
     if value is MISSING or value is DEAD or value is UNDEFINED:
         return UNDEFINED
     have = type_of(value)
+    if isinstance(value, np.ndarray):
+        value = FUNCTIONS[np.asarray](value)
     if not isinstance(value, Array):
         value = _cast_constant(value, t)
         if t.ndim:

@@ -14,7 +14,7 @@ from calque.transpiler.errors import NeedsKnownValue, UnsupportedSyntax
 from calque.transpiler.frontend import iterators  # noqa: F401  (fills the table)
 from calque.transpiler.frontend.calls import BUILTINS, builtin
 from calque.transpiler.frontend.comprehensions import Comprehensions, accumulate, fold
-from calque.transpiler.frontend.expressions import display
+from calque.transpiler.frontend.text import display
 from calque.transpiler.frontend.heap import RecordedList
 from calque.transpiler.frontend.interpreter import Closure
 from calque.transpiler.frontend.iteration import (
@@ -306,6 +306,18 @@ def _has(value: Any, name: str) -> bool:
 @builtin(setattr)
 def _setattr(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     machine.set_attribute(args[0], args[1], args[2], node)
+
+
+@builtin(super)
+def _super(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    if args:
+        return super(*args)
+    call = machine.call
+    spec = call.node.args
+    names = [a.id for a in [*getattr(spec, "posonlyargs", []), *spec.args]]
+    if "__class__" not in call.cells or not names:
+        raise RuntimeError("super(): no arguments")
+    return super(call.cells["__class__"].cell_contents, call.frame.locals[names[0]])
 
 
 @builtin(callable)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import gast
+
 from calque.transpiler import core
 from calque.transpiler.builder import OPERATORS, Array, atom, loop_index
 from calque.transpiler.core import Block, Var
-from calque.transpiler.errors import BranchMismatch, NeedsKnownValue, UnsupportedSyntax
+from calque.transpiler.errors import BranchMismatch, CalqueError, NeedsKnownValue, UnsupportedSyntax
 from calque.transpiler.frontend.branches import GrowingList, LoopFlags, escapes
 from calque.transpiler.frontend.carrying import Carried, Carrying, Plan
 from calque.transpiler.frontend.expressions import and_
@@ -18,6 +20,8 @@ from calque.transpiler.frontend.iteration import Iterable, Range, as_iterable
 from calque.transpiler.primitives.base import apply
 
 _UNROLL_LIMIT = 4096
+_UNROLL_ON_ERRORS = 64
+_WORTH_UNROLLING = (CalqueError, GrowingList, LookupError, TypeError, ValueError)
 
 
 class Loops(Carrying):
@@ -37,18 +41,19 @@ class Loops(Carrying):
             marks = self._marks()
             try:
                 return self._for(node, iterable, flags)
-            except (NeedsKnownValue, BranchMismatch, GrowingList) as error:
+            except _WORTH_UNROLLING as error:
                 base.restore()
                 self._back_to(marks)
                 if not known_length:
                     if isinstance(error, NeedsKnownValue):
                         raise self._sized(iterable, error) from None
                     raise
-                if length > _UNROLL_LIMIT:
+                structural = isinstance(error, (NeedsKnownValue, BranchMismatch, GrowingList))
+                if length > (_UNROLL_LIMIT if structural else _UNROLL_ON_ERRORS):
                     raise
                 try:
                     return self._unrolled(node, iterable, 0, length, flags)
-                except NeedsKnownValue:
+                except _WORTH_UNROLLING:
                     raise error from None
 
     def _sized(self, iterable: Iterable, error: NeedsKnownValue) -> Exception:
@@ -230,7 +235,7 @@ class Loops(Carrying):
             names[counter] = position + 1
             return completion
 
-        self._while_loop(node, test, body, flags, [iterable, length])
+        self._while_loop(node, test, body, flags, [iterable, length], certain=True)
         names.pop(counter, None)
         return self._after(node, flags, names[flags.broken])
 
@@ -256,6 +261,7 @@ class Loops(Carrying):
             names = self.call.frame.locals
             if self._probe(node) is False:
                 return self._after(node, flags, names[flags.broken])
+            endless = isinstance(node.test, gast.Constant) and bool(node.test.value)
 
             def test() -> Any:
                 return self.truth(self.evaluate(node.test), node.test)
@@ -274,7 +280,29 @@ class Loops(Carrying):
                 self._back_to(marks)
                 if not self._unroll_while(node, flags, error):
                     raise
+            except _TestStores:
+                base.restore()
+                self._back_to(marks)
+                return self._test_within(node)
+            if endless and names[flags.broken] is False:
+                names[flags.returned] = True  # there is no other way out
             return self._after(node, flags, names[flags.broken])
+
+    def _test_within(self, node: Any) -> Completion | None:
+        """A while whose test binds names: ``while True`` with the test and a break in the body."""
+        if node.orelse:
+            self.fail(
+                UnsupportedSyntax,
+                node.test,
+                "The test of a `while ... else` changes something.",
+                "move the assignment into the body",
+            )
+        stop = gast.If(test=node.test, body=[gast.Pass()], orelse=[gast.Break()])
+        always = gast.Constant(value=True, kind=None)
+        for part in (stop, *stop.body, *stop.orelse, always):
+            gast.copy_location(part, node.test)
+        again = gast.While(test=always, body=[stop, *node.body], orelse=[])
+        return self.exec_While(gast.copy_location(again, node))
 
     def _unroll_while(self, node: Any, flags: LoopFlags, error: Exception) -> bool:
         """Rounds with a known test, run now; False where the test is not known."""
@@ -302,6 +330,8 @@ class Loops(Carrying):
         base, marks = Snapshot(self.roots(), self.owned), self._marks()
         with self.builder.block():
             value = self.truth(self.evaluate(node.test), node.test)
+        if base.differs(Snapshot(self.roots(), self.owned)):
+            value = None
         base.restore()
         self._back_to(marks)
         return value if isinstance(value, bool) else None
@@ -313,6 +343,7 @@ class Loops(Carrying):
         body: Callable[[], Completion | None],
         flags: LoopFlags,
         holding: list[Any],
+        certain: bool = False,
     ) -> None:
         plan = Plan(as_while=True)
 
@@ -321,6 +352,8 @@ class Loops(Carrying):
             with self.builder.block() as test_block:
                 value = test()
                 test_block.results.append(atom(value))
+            if start.differs(Snapshot(self.roots(), self.owned)):
+                raise _TestStores
             start.restore()
             if value is False:
                 raise UnsupportedSyntax("The loop never runs.", self.builder.origin)
@@ -332,7 +365,11 @@ class Loops(Carrying):
                 core.While(tuple(outs), phis, inits, test_block, block, self.builder.origin)
             )
 
-        self._fixpoint(node, plan, attempt, emit, None, None, flags, holding)
+        self._fixpoint(node, plan, attempt, emit, None, None, flags, holding, certain)
+
+
+class _TestStores(Exception):
+    """The test of a while binds a name or stores into something."""
 
 
 def _known_length(iterable: Range) -> Any:

@@ -35,6 +35,8 @@ class FunctionSource:
         """Where ``node`` stands; ``statement`` is the text and line that group generated code."""
         line = getattr(node, "lineno", 1)
         text = self.lines[line - 1].rstrip("\n") if line <= len(self.lines) else ""
+        if (getattr(node, "end_lineno", line) or line) != line:
+            return self._first_line(node, line, text, statement)
         return Origin(
             self.file,
             line,
@@ -45,6 +47,12 @@ class FunctionSource:
             self.name,
             *statement,
         )
+
+    def _first_line(self, node: Any, line: int, text: str, statement: tuple[str, int]) -> Origin:
+        """What of a node stands on its first line, without a comment behind it."""
+        column = _characters(text, node.col_offset)
+        end = len(_without_comment(text))
+        return Origin(self.file, line, column, line, max(end, column + 1), text, self.name, *statement)
 
     def text(self, node: Any) -> str:
         """The text of a statement: its header only, where it has a body."""
@@ -60,6 +68,22 @@ class FunctionSource:
         if not isinstance(body, list) and node.end_lineno == last:
             lines[-1] = lines[-1].encode()[: node.end_col_offset].decode()
         return textwrap.dedent("\n".join(lines)).strip()
+
+
+def _without_comment(text: str) -> str:
+    """
+    >>> _without_comment("if a['#']:  # so")
+    "if a['#']:"
+    """
+    quote = ""
+    for position, character in enumerate(text):
+        if quote:
+            quote = "" if character == quote else quote
+        elif character in "'\"":
+            quote = character
+        elif character == "#":
+            return text[:position].rstrip()
+    return text.rstrip()
 
 
 def _characters(text: str, offset: int) -> int:

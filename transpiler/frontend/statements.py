@@ -10,15 +10,19 @@ import numpy as np
 from calque.transpiler.builder import OPERATORS, Array, type_of
 from calque.transpiler.core import UNDEFINED
 from calque.transpiler.errors import (
+    CalqueError,
     DtypeError,
     ImpureFunction,
+    SpecializationNeeded,
     UndefinedVariable,
     UnsupportedSyntax,
 )
-from calque.transpiler.frontend.expressions import BINARY, RuntimeText, display
+from calque.transpiler.frontend.expressions import BINARY
+from calque.transpiler.frontend.branches import GrowingList
 from calque.transpiler.frontend.heap import MISSING, RecordedList
 from calque.transpiler.frontend.interpreter import Completion
 from calque.transpiler.frontend.loops import Loops
+from calque.transpiler.frontend.text import RuntimeText, display
 from calque.transpiler.primitives.base import operand
 from calque.transpiler.primitives.indexing import store_add
 
@@ -56,7 +60,6 @@ class Statements(Loops):
 
     def _refuse(self, node: Any) -> Any:
         reasons = {
-            "Try": ("`try` is not supported around run-time code.", "test the condition with if"),
             "AsyncFor": ("`async` is not supported.", None),
             "AsyncWith": ("`async` is not supported.", None),
             "AsyncFunctionDef": ("`async` is not supported.", None),
@@ -132,6 +135,45 @@ class Statements(Loops):
                 )
         return self.exec_block(node.body)
 
+    def exec_Try(self, node: Any) -> Completion | None:
+        """``try`` around what is known now; nothing in it may be left for run time."""
+        statements = self.builder.blocks[-1].statements
+        before = len(statements)
+        try:
+            completion = self.exec_block(node.body)
+            if completion is None:
+                completion = self.exec_block(node.orelse)
+        except (CalqueError, SpecializationNeeded, GrowingList, RecursionError):
+            raise
+        except Exception as error:
+            self._refuse_recorded(node, before)
+            handler = self._handler_of(node, error)
+            if handler is None:
+                raise
+            if handler.name is not None:
+                self.write_name(getattr(handler.name, "id", handler.name), error, handler)
+            completion = self.exec_block(handler.body)
+        else:
+            self._refuse_recorded(node, before)
+        last = self.exec_block(node.finalbody)
+        return completion if last is None else last
+
+    def _refuse_recorded(self, node: Any, before: int) -> None:
+        if len(self.builder.blocks[-1].statements) != before:
+            self.fail(
+                UnsupportedSyntax,
+                node,
+                "`try` is not supported around run-time code.",
+                "test the condition with if",
+            )
+
+    def _handler_of(self, node: Any, error: Exception) -> Any:
+        for handler in node.handlers:
+            kinds = Exception if handler.type is None else self.evaluate(handler.type)
+            if isinstance(error, kinds):
+                return handler
+        return None
+
     def exec_Delete(self, node: Any) -> None:
         """``del``."""
         for target in node.targets:
@@ -152,7 +194,8 @@ class Statements(Loops):
 
     def exec_Assign(self, node: Any) -> None:
         """``a = b = value``."""
-        value = self.evaluate(node.value)
+        patterns = all(isinstance(t, (gast.Tuple, gast.List)) for t in node.targets)
+        value = self.consumed(node.value) if patterns else self.evaluate(node.value)
         for target in node.targets:
             self.assign(target, value, node)
 
@@ -298,9 +341,7 @@ class Statements(Loops):
             list.append(values, item)
             return
         if not rows.fixed:
-            full = rows.count == rows.capacity()
-            if isinstance(full, Array):
-                self.fork(full, rows.grow, lambda: None, node)
+            rows.make_room()
         rows.put(item)
 
     # effects

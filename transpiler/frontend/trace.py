@@ -61,6 +61,7 @@ def trace(
         params.append(var)
         leaves.append(Array(var))
     cells = [leaf for leaf in leaves if isinstance(leaf, Array)]
+    machine.arguments = cells
     args, kwargs = unflatten(leaves)
     with builder.active(), builder.block() as body:
         machine.base_depth = len(builder.blocks)
@@ -166,21 +167,28 @@ def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:
     if isinstance(tree, Array) or not hasattr(tree, "__dataclass_fields__") or isinstance(tree, type):
         return function(tree)
     new = object.__new__(type(tree))
-    for name, value in vars(tree).items():
+    names = vars(tree) if hasattr(tree, "__dict__") else tree.__dataclass_fields__
+    for name, value in [(n, getattr(tree, n)) for n in names]:
         object.__setattr__(new, name, map_leaves(function, value))
     return new
 
 
+def listed(value: Any) -> Any:
+    """A result with the lists that grew in loops as plain lists: how long they are must be known."""
+    rows = getattr(value, "rows", None)
+    if rows is not None:
+        return [listed(v) for v in rows]
+    if isinstance(value, dict):
+        return {k: listed(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        items = [listed(v) for v in value]
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    return value
+
+
 def close_result(result: Any, body: core.Block, machine: Any) -> Any:
     """The structure of a result with Slots at its leaves; their atoms go to the block's results."""
-    if getattr(result, "rows", None) is not None:
-        raise BranchMismatch(
-            "A list that grows in a loop is returned.", machine.builder.origin, "return np.array(...) of it"
-        )
-
     def leaf(value: Any) -> Any:
-        if getattr(value, "rows", None) is not None:
-            return close_result(value, body, machine)
         if isinstance(value, np.ndarray):
             value = machine.recorded(value)
         if isinstance(value, Array) or isinstance(value, (bool, int, float, complex, np.generic)):
@@ -196,7 +204,7 @@ def close_result(result: Any, body: core.Block, machine: Any) -> Any:
         return value
 
     try:
-        return map_leaves(leaf, result)
+        return map_leaves(leaf, listed(result))
     except CalqueError as error:
         error.origin = error.origin or machine.builder.origin
         raise

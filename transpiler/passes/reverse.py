@@ -33,6 +33,7 @@ from calque.transpiler.builder import FUNCTIONS, Array, Builder, loop_index, typ
 from calque.transpiler.core import Apply, Atom, Block, For, Function, If, Var, While
 from calque.transpiler.errors import NotDifferentiable
 from calque.transpiler.primitives.base import Scatter, apply
+from calque.transpiler.primitives.growing import room
 from calque.transpiler.primitives.indexing import update
 from calque.transpiler.types import INT
 
@@ -211,6 +212,9 @@ class Sweep:
         before, after = s.args[0], s.outs[0]
         now = self.restored.get(after, Array(after))
         if before in self.restored or not isinstance(before, Var):
+            return
+        if s.primitive is room:
+            self.restored[before] = now
             return
         old = self.recorder.overwritten(s)
         index, dynamic = s.params["index"], [wrap(a) for a in s.args[2:]]

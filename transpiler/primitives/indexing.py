@@ -263,9 +263,10 @@ def _add_at_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, 
 
 
 def _add_at_spelling(args: Sequence[Any], params: dict[str, Any]) -> str:
-    index = index_text(params["index"], 2)
-    if len(params["index"]) != 1:
-        parts = [_tuple_item(t) for t in params["index"]]
+    parts = [_tuple_item(t) for t in params["index"]]
+    if len(parts) == 1:
+        index = parts[0]
+    else:
         index = f"({', '.join(parts)})"
     return "np.add.at({0}, " + index + ", {1})"
 
