@@ -26,7 +26,7 @@ STAGES = ("core", "numpy")
 
 def _as_transformed(fn: Any) -> Transformed:
     if isinstance(fn, BoundTransformed):
-        return fn._bound()
+        return fn.unbound()
     return fn if isinstance(fn, Transformed) else Transformed("identity", fn)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import inspect
+import operator
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -95,13 +97,14 @@ class Transformed:
     def __repr__(self) -> str:
         return f"<calque {self.kind} of {getattr(self.function, '__qualname__', self.function)}>"
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {"kind": self.kind, "function": self.function, "options": self.options}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(state["kind"], state["function"], **state["options"])  # type: ignore[misc]
-
     def __reduce__(self) -> Any:
+        name = getattr(self, "__qualname__", "")
+        module: Any = sys.modules.get(getattr(self, "__module__", ""))
+        try:
+            if operator.attrgetter(name)(module) is self:
+                return name  # a decorated function: pickled by name, as functions are
+        except AttributeError:
+            pass
         return _rebuild, (self.kind, self.function, self.options)
 
     def __calque_trace__(self, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
@@ -113,40 +116,72 @@ class BoundTransformed:
 
     def __init__(self, transformed: Transformed, instance: Any):
         self.transformed, self.instance = transformed, instance
-        self.__wrapped__ = transformed
-        self.__name__ = getattr(transformed, "__name__", "method")
-        self.__doc__ = transformed.__doc__
+        functools.update_wrapper(self, transformed, updated=())
+        self.__wrapped__ = bound(transformed, instance).function
+        signature = getattr(transformed, "__signature__", None)
+        if signature is not None and signature.parameters:
+            self.__signature__ = signature.replace(
+                parameters=list(signature.parameters.values())[1:]
+            )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._bound()(*args, **kwargs)
+        return bound(self.transformed, self.instance)(*args, **kwargs)
 
     def source(self, *args: Any, stage: str = "numpy") -> str:
         """The generated source."""
-        return self._bound().source(*args, stage=stage)
+        return bound(self.transformed, self.instance).source(*args, stage=stage)
 
-    def _bound(self) -> Transformed:
+    def unbound(self) -> Transformed:
+        """The transformation of the bound method, as a function of the other arguments."""
         return bound(self.transformed, self.instance)
+
+    def __calque_trace__(
+        self, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any
+    ) -> Any:
+        return self.unbound().__calque_trace__(machine, args, kwargs, node)
+
+    def __reduce__(self) -> Any:
+        return getattr, (self.instance, self.__name__)
+
+
+class _Bindings(dict[int, tuple[Any, Transformed]]):
+    """What an instance's transformed methods have generated; no copy or pickle takes it along."""
+
+    def __reduce__(self) -> Any:
+        return _Bindings, ()
+
+    def __copy__(self) -> _Bindings:
+        return _Bindings()
+
+    def __deepcopy__(self, memo: Any) -> _Bindings:
+        return _Bindings()
+
+
+_BINDINGS = "_calque_bound"
+_elsewhere: dict[int, tuple[Any, _Bindings]] = {}  # of instances without a __dict__
 
 
 def bound(transformed: Transformed, instance: Any) -> Transformed:
     """The transformation of the bound method; argnums do not count ``self``."""
-    table = _bound_tables(instance)
-    key = id(transformed)
-    if key not in table:
-        inner = transformed.function
-        method = bound(inner, instance) if isinstance(inner, Transformed) else inner.__get__(instance)  # type: ignore[attr-defined]
-        table[key] = (transformed, Transformed(transformed.kind, method, **transformed.options))
-    return table[key][1]
+    table = _bindings(instance)
+    found = table.get(id(transformed))
+    # a shallow copy shares the table of its original: a binding to that is none to this
+    if found is None or found[0] is not instance:
+        inner: Any = transformed.function
+        method = (
+            bound(inner, instance) if isinstance(inner, Transformed) else inner.__get__(instance)
+        )
+        made = Transformed(transformed.kind, method, **transformed.options)
+        found = table[id(transformed)] = (instance, made)
+    return found[1]
 
 
-_fallback_tables: dict[int, tuple[Any, dict[int, Any]]] = {}
-
-
-def _bound_tables(instance: Any) -> dict[int, Any]:
+def _bindings(instance: Any) -> _Bindings:
     try:
-        return vars(instance).setdefault("_calque_bound", {})
-    except TypeError:
-        return _fallback_tables.setdefault(id(instance), (instance, {}))[1]
+        found: _Bindings = vars(instance).setdefault(_BINDINGS, _Bindings())
+        return found
+    except (TypeError, AttributeError):
+        return _elsewhere.setdefault(id(instance), (instance, _Bindings()))[1]
 
 
 def _rebuild(kind: str, function: Any, options: dict[str, Any]) -> Transformed:

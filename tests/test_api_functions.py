@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import inspect
 import io
@@ -99,10 +100,13 @@ def test_methods() -> None:
     assert slotted.slope(3.0) == 6.0
 
 
-def test_a_bound_method_leaves_no_trace_on_its_object() -> None:
+def test_copies_of_an_object_are_objects_of_their_own() -> None:
     model = Model(2.0)
     model.slope(np.ones(2))
-    assert vars(model) == {"rate": 2.0}
+    for other in (copy.copy(model), copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        other.rate = 7.0
+        np.testing.assert_array_equal(other.slope(np.ones(2)), [14.0, 14.0])
+        np.testing.assert_array_equal(model.slope(np.ones(2)), [4.0, 4.0])
 
 
 def test_a_method_s_object_is_freed() -> None:
@@ -137,6 +141,9 @@ def test_pickles() -> None:
         again = pickle.loads(pickle.dumps(made))
         args = [2.0] * len(inspect.signature(made).parameters)
         assert again(*args) == made(*args) and again.__name__ == "cube"
+    assert pickle.loads(pickle.dumps(energy)) is energy
+    assert pickle.loads(pickle.dumps(Model.slope)) is Model.slope
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(Model(3.0).slope))(np.ones(1)), [6.0])
     with pytest.raises((pickle.PicklingError, AttributeError)):
         pickle.dumps(calque.grad(lambda x: x))
 

@@ -121,6 +121,9 @@ class Builder:
                     return value
             if isinstance(affine, int):
                 return affine
+            for simpler in (self._at_hand(affine), self._merged_constants(primitive, args)):
+                if simpler is not None:
+                    return simpler
         try:
             types = primitive.infer(*args, **params)
         except (ShapeError, TypeError) as error:
@@ -134,11 +137,33 @@ class Builder:
         self._note_layout(statement)
         if affine is not None:
             self.dim_values[outs[0]] = affine
+            self._sizes[-1].setdefault(affine, outs[0])
         results = tuple(Array(out) for out in outs)
         views = primitive.view_back is not None and isinstance(args[0], Array) and outs[0].type.ndim
         if views and not (primitive.copies and primitive.copies(*args, **params)):
             results[0].become_view(args[0], primitive, statement.args[1:], params)
         return results[0] if single else results
+
+    def _at_hand(self, dim: DimLike) -> Array | None:
+        """A recorded integer of this value in scope."""
+        for sizes in reversed(self._sizes):
+            if dim in sizes:
+                return Array(sizes[dim])
+        return None
+
+    def _merged_constants(self, primitive: Any, args: Sequence[Any]) -> Any:
+        """(n - 1) - 1 -> n - 2."""
+        signs = {"np.add": 1, "np.subtract": -1}
+        if primitive.name not in signs or not isinstance(args[0], Array) or type(args[1]) is not int:
+            return None
+        made = self.definitions.get(args[0].atom)
+        if not isinstance(made, Apply) or made.primitive.name not in signs:
+            return None
+        inner, constant = made.args
+        if not isinstance(inner, Var) or type(constant) is not int:
+            return None
+        total = signs[primitive.name] * args[1] + signs[made.primitive.name] * constant
+        return Array(inner) + total if total >= 0 else Array(inner) - (-total)
 
     def _affine_value(self, name: str, args: Sequence[Any]) -> DimLike | None:
         """The value of a sum, difference or known multiple of integers as a dimension."""
@@ -161,7 +186,8 @@ class Builder:
 
     def _note_layout(self, statement: Apply) -> None:
         inputs = [a for a in statement.args if isinstance(a, Var) and a.type.ndim]
-        if statement.primitive.keeps_layout and all(a in self.contiguous for a in inputs):
+        flat = statement.primitive.kind == "elementwise" and statement.out.type.ndim == 1
+        if statement.primitive.keeps_layout and (flat or all(a in self.contiguous for a in inputs)):
             self.contiguous.update(statement.outs)
         elif statement.primitive.fresh:
             self.contiguous.update(statement.outs)
@@ -261,7 +287,7 @@ class Builder:
         return NeedsKnownValue(
             f"{why} must be known when the code is generated, and depends on run-time data.",
             self.origin,
-            hint,
+            hint or "pass it as an integer argument of the function",
         )
 
     def needs_dims(self, dims: Sequence[DimLike], why: str) -> Exception:
@@ -351,10 +377,11 @@ class Array:
     def atom(self) -> Var:
         """The current version."""
         if self.poison is not None:
+            reading = current().origin
             raise AliasUndecided(
-                "This array may share memory with one that was stored into "
-                f"at line {self.poison.line}: whether it does depends on run-time layout.",
-                current().origin,
+                "Whether this store changes another array too is not known before run time, and that "
+                f"array is read{'' if reading is None else f' at line {reading.line}'}.",
+                self.poison,
                 "make one of the two with .copy()",
             )
         if self._base is not None:

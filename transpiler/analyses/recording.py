@@ -24,7 +24,7 @@ from calque.transpiler import core
 from calque.transpiler.builder import FUNCTIONS, Array, Builder, atom
 from calque.transpiler.core import Apply, Atom, Block, For, Function, If, Slot, Statement, Var, While
 from calque.transpiler.errors import CalqueError, UnsupportedSyntax
-from calque.transpiler.frontend.joining import shape_of, size_at_hand
+from calque.transpiler.frontend.joining import combine, shape_of, size_at_hand
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.growing import room
 from calque.transpiler.primitives.indexing import getitem, update
@@ -485,12 +485,10 @@ class Recorder:
                 own = Array(loop.index) if forth else index
                 for name in dim_symbols(self.builder.dim_of(loop.index)):
                     counters[name] = own
-        dim = self.builder.dims.resolve(dim)
-        total: Any = dim.const
-        for name, coefficient in dim.terms:
-            at_hand = counters[name] if name in counters else size_at_hand(symbol(name))
-            total = total + (at_hand if coefficient == 1 else coefficient * at_hand)
-        return total
+        return combine(
+            self.builder.dims.resolve(dim),
+            lambda name: counters[name] if name in counters else size_at_hand(symbol(name)),
+        )
 
     def _after_definition(self, s: For | While, value: Var) -> tuple[Block, int]:
         for where, t in enumerate(s.body.statements):

@@ -17,6 +17,19 @@ from calque.transpiler.emit.program import Program, is_store
 _STATEMENT_STARTS = ("if ", "elif ", "if(", "else", "for ", "while ", "return")
 
 
+def is_simple(s: Statement) -> bool:
+    """A size, or a number added to an index: written again rather than named."""
+    if not isinstance(s, Apply):
+        return False
+    if s.primitive.kind == "size":
+        return True
+    if s.primitive.name not in ("np.add", "np.subtract"):
+        return False
+    t = s.outs[0].type
+    count = sum(isinstance(a, Var) for a in s.args)
+    return t.weak and t.dtype.kind == "i" and count == 1
+
+
 def is_choice(s: Statement, bound: frozenset[Var]) -> bool:
     """Whether an If can be written as an expression, ``a if test else b``."""
     if not isinstance(s, If) or len(s.outs) != 1 or s.outs[0] in bound:
@@ -127,18 +140,27 @@ class Folding:
         if out in self.bound or self.groups.shared(out):
             return
         uses = list(self._uses(out))
-        size = isinstance(s, Apply) and s.primitive.kind == "size" and out.name is None
+        size = out.name is None and is_simple(s)
         if not uses or not (len(uses) == 1 or size):
             return
         moved = out.name is None or self._only_moved(out)
         if not moved and not (len(uses) == 1 and continues(self.program, s, uses[0][1])):
             return
-        if size and len(uses) > 1 and s.args[0] in self.folded:  # type: ignore[union-attr]
+        if size and len(uses) > 1 and not self._is_short(s):
             return
         if self._is_store_base(out):
             return
         if all(self._can_reach(s, path, size) for path in uses):
             self._fold(s)
+
+    def _is_short(self, s: Statement) -> bool:
+        """Whether writing a size or an index again reads no worse than a name for it."""
+        for atom in core.operands(s):
+            if isinstance(atom, Var) and atom in self.folded:
+                made = self.program.definition[atom]
+                if not is_simple(made) or not self._is_short(made):
+                    return False
+        return True
 
     def _fold(self, s: Statement) -> None:
         out = s.outs[0]

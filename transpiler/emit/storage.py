@@ -121,7 +121,8 @@ def _write_carried(program: Program, memory: Memory, site: Site, s: For | While)
 
 
 def _copy(program: Program, out: Var, source: Atom, s: Statement) -> Apply:
-    made = Apply((out,), PRIMITIVES["copy"], (source,), {}, s.origin)
+    layout = {"order": "K"} if out.type.ndim > 1 else {}  # sums depend on it in the last bits
+    made = Apply((out,), PRIMITIVES["copy"], (source,), layout, s.origin)
     if id(s) in program.phases:
         program.phases[id(made)] = program.phases[id(s)]
     return made

@@ -20,6 +20,7 @@ from calque.transpiler.errors import BranchMismatch
 from calque.transpiler.frontend.expressions import Expressions
 from calque.transpiler.frontend.heap import (
     MISSING,
+    Frame,
     RecordedList,
     Snapshot,
     link,
@@ -286,7 +287,7 @@ class Join:
                     b = a if a is before.get(place, MISSING) else DEAD
                 if a is b and a is before.get(place, MISSING):
                     continue
-                self.name = place if isinstance(place, str) else None
+                self.name = place if isinstance(place, str) and isinstance(container, Frame) else None
                 value = self.join(a, b)
                 writes.append(lambda c=container, p=place, v=value: _write(c, p, v))
         self.name = None
@@ -359,6 +360,10 @@ class Join:
         description = abstract(start, owned)
         if other is DEAD or other is MISSING:
             hidden = self.name is not None and self.name.startswith("%")
+            if other is MISSING and self.name is None:
+                where = self.machine.origin(self.node)
+                self.memo[key] = Mismatch("it exists on one path only", where, self.test)
+                return self.memo[key]
             if other is MISSING and not hidden and is_number(start):
                 description = Leaf(type_of(start))
             if not _has_leaves(description):

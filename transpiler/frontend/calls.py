@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-
+import io
 from collections.abc import Callable
 from types import BuiltinFunctionType, FunctionType, MethodType, MethodWrapperType, ModuleType
 from typing import Any
@@ -32,6 +32,10 @@ _CREATORS = (np.zeros, np.ones, np.empty, np.full, np.arange, np.linspace, np.ey
 
 _LIBRARIES = {"numpy", "scipy", "numba", "jax", "math", "functools", "itertools", "operator"}
 _LIBRARIES |= {"collections", "typing", "enum", "copy", "abc"}
+
+_EVALUATE = {exec, eval, compile}
+_FILES = {open, input, np.load, np.save, np.savez, np.savez_compressed, np.loadtxt, np.savetxt}
+_FILES |= {np.genfromtxt, np.fromfile}
 
 # what the builtins mean; filled by calque.transpiler.frontend.library
 BUILTINS: dict[Any, Callable[..., Any]] = {}
@@ -164,7 +168,8 @@ class Calls(Statements):
                 return self._native(function, args, kwargs, node)
             if getattr(function, "__wrapped__", None) is not None:
                 return self.call_value(function.__wrapped__, args, kwargs, node)  # type: ignore[attr-defined]
-            error.origin = self.origin(node)
+            if self.calls:
+                self.fail(UnsupportedFunction, node, error.message, error.hint)
             raise
         names = function.__code__.co_freevars
         cells = dict(zip(names, function.__closure__ or (), strict=True))
@@ -201,8 +206,8 @@ class Calls(Statements):
             )
         frame = Frame({}, closure.frame)
         body = closure.node
-        if isinstance(body, gast.FunctionDef):
-            self._refuse_generator(body, node)
+        if not isinstance(body, gast.Lambda):
+            self._refuse_generator(closure)
         self.bind(closure, frame, args, kwargs, node)
         nonlocals, written = assigned_functions(body)
         self.calls.append(
@@ -213,8 +218,12 @@ class Calls(Statements):
             if isinstance(body, gast.Lambda):
                 if len(self.calls) == 1:
                     self.statement = (closure.source.text(body.body), body.lineno)
-                return self.evaluate(body.body)
+                value = self.evaluate(body.body)
+                self.return_origin = self.origin(body.body)
+                return value
             completion = self.exec_block(body.body)
+            if completion is None:
+                self.return_origin = self.origin(body)
         finally:
             self.calls.pop()
             self.statement = before
@@ -235,22 +244,23 @@ class Calls(Statements):
             "write it as a loop",
         )
 
-    def _refuse_generator(self, body: Any, node: Any) -> None:
+    def _refuse_generator(self, closure: Closure) -> None:
+        body = closure.node
+        if isinstance(body, gast.AsyncFunctionDef):
+            raise UnsupportedSyntax(
+                f"{body.name} is a coroutine.", closure.source.origin(body), "write it without `async`"
+            )
         pending = list(body.body)
         while pending:
             item = pending.pop()
             if isinstance(item, (gast.Yield, gast.YieldFrom)):
-                self.fail(
-                    UnsupportedSyntax,
-                    node if self.calls else body,
+                raise UnsupportedSyntax(
                     f"{body.name} is a generator.",
+                    closure.source.origin(item),
                     "return a list of the values",
-                ) if self.calls else self._fail_outside(body)
+                )
             if not isinstance(item, (gast.FunctionDef, gast.Lambda)):
                 pending += list(gast.iter_child_nodes(item))
-
-    def _fail_outside(self, body: Any) -> None:
-        raise UnsupportedSyntax(f"{body.name} is a generator.", None, "return a list of the values")
 
     def bind(
         self, closure: Closure, frame: Frame, args: list[Any], kwargs: dict[str, Any], node: Any
@@ -374,8 +384,13 @@ class Calls(Statements):
                 f"{name} draws from a hidden state: generated code would not be a function.",
                 "draw the numbers outside and pass them in",
             )
-        if function in (open, input, exec, eval) or module in ("time", "os", "subprocess", "sys", "io"):
-            if module == "time" or function in (open, input, exec, eval) or not known(owner):
+        if _in(function, _EVALUATE):
+            self.fail(
+                UnsupportedSyntax, node, f"`{name}` runs text.", "write the code itself, in a function"
+            )
+        files = _in(function, _FILES) or isinstance(owner, io.IOBase)
+        if files or module in ("time", "os", "subprocess", "sys", "io"):
+            if module == "time" or files or not known(owner):
                 self.fail(
                     ImpureFunction,
                     node,

@@ -351,11 +351,10 @@ class Expressions(Texts):
         except AttributeError as error:
             return self.fail(UnsupportedSyntax, node, str(error) + ".")
         if isinstance(value, type(np)) or id(value) in self.owned or isinstance(value, (list, tuple, dict)):
-            return found
+            return self.checked(found, name, node)
         if callable(found) and not isinstance(found, np.ndarray):
             return found
-        hint = f"{name}"
-        return self.lift(found, hint, lambda: getattr(value, name))
+        return self.lift(found, name, lambda: getattr(value, name))
 
     def _inherited(self, value: Any, name: str, node: Any) -> Any:
         """An attribute of ``super()``."""
@@ -404,6 +403,7 @@ class Expressions(Texts):
         except (KeyError, IndexError) as error:
             error.add_note(str(CalqueError("", self.origin(node))))
             raise
+        self.checked(result, "this element", node)
         return self.own(RecordedList(result)) if type(result) is list else result
 
     def _known_index(self, index: Any, value: Any, node: Any) -> Any:

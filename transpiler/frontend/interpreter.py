@@ -16,7 +16,7 @@ from typing import Any
 import gast
 import numpy as np
 
-from calque.transpiler.builder import Array, Builder
+from calque.transpiler.builder import Array, Builder, current
 from calque.transpiler.core import Var
 from calque.transpiler.errors import (
     AliasUndecided,
@@ -28,7 +28,7 @@ from calque.transpiler.errors import (
     UndefinedVariable,
     UnsupportedSyntax,
 )
-from calque.transpiler.frontend.heap import MISSING, Frame, RecordedList
+from calque.transpiler.frontend.heap import MISSING, Frame, RecordedList, shown_name
 from calque.transpiler.frontend.source import FunctionSource
 from calque.transpiler.types import ArrayType, DimLike, symbol
 
@@ -88,6 +88,20 @@ class Activation:
     flag_stack: list[Any] = field(default_factory=list)
 
 
+class Captured(Array):
+    """The cell of a hidden input: it may be read only."""
+
+    __slots__ = ()
+
+    def replace(self, value: Any) -> None:
+        """A store would change an array outside the function."""
+        raise ImpureFunction(
+            f"{self._value.name} lives outside the function, and is stored into.",
+            current().origin,
+            "work on a copy made inside the function, or pass the array in and return it",
+        )
+
+
 @dataclass(frozen=True)
 class Capture:
     """A hidden input: an array found in a global, a closure cell or an attribute, and how to read it."""
@@ -121,6 +135,7 @@ class State:
         self.undecided: dict[int, Any] = {}  # containers that may be one object with another
         self.tests: list[Any] = []  # of the run-time branches that are being interpreted
         self.arguments: list[Array] = []  # cells that the caller holds
+        self.return_origin: Origin | None = None  # where the last call gave its result
         self.sources: dict[str, tuple[str, ...]] = {}
         self.temporary = 0
         self.phases: dict[int, str] = {}  # of the last transformation that was put in place
@@ -133,8 +148,10 @@ class State:
         """The innermost call in progress."""
         return self.calls[-1]
 
-    def origin(self, node: Any) -> Origin:
+    def origin(self, node: Any) -> Any:
         """The place of a node in the user's file."""
+        if node is None or not self.calls:
+            return self.builder.origin or self.return_origin
         return self.call.source.origin(node, self.statement)
 
     def fail(self, kind: type[CalqueError], node: Any, message: str, hint: str | None = None) -> Any:
@@ -204,7 +221,7 @@ class State:
             var = Var(ArrayType(value.dtype, tuple(dims)), name, self.builder.origin)
             found = Capture(var.name or name, read, var)
             self.captures[id(value)] = found
-            self.lifted[id(var)] = (value, Array(var))
+            self.lifted[id(var)] = (value, Captured(var))
             if value.flags.c_contiguous:
                 self.builder.contiguous.add(var)
         return self.lifted[id(found.var)][1]
@@ -266,11 +283,14 @@ class State:
             return self.lift(scope[name], name, lambda: scope[name])
         if hasattr(builtins, name):
             return getattr(builtins, name)
-        return self.fail(UndefinedVariable, node, f"name '{name}' is not defined.")
+        return self.fail(
+            UndefinedVariable, node, f"name '{name}' is not defined.", f"give {name} a value before this line"
+        )
 
     def checked(self, value: Any, name: str, node: Any) -> Any:
         """A value that may be read: neither missing nor a mismatch."""
         if isinstance(value, Mismatch):
+            name = shown_name(name) or "this value"
             self.ask_for(value.test)
             if value.undefined:
                 self._undefined(name, node)
@@ -287,6 +307,7 @@ class State:
         return value
 
     def _undefined(self, name: str, node: Any) -> None:
+        name = shown_name(name) or "this value"
         self.fail(
             UndefinedVariable,
             node,

@@ -170,7 +170,8 @@ def widen(old: Any, value: Any, owned: dict[int, Any], spread: bool = True) -> A
     left, right = leaf_type(old), leaf_type(new)
     if left is None or right is None:
         return Clash("it is a number or an array on one path and something else on another")
-    joined = join_types(left, right, spread)
+    zero = isinstance(old, Constant) and old.value is not False and old.value == 0
+    joined = join_types(left, right, spread and zero and not left.ndim)
     return Clash(f"it is {left} on one path and {right} on another") if joined is None else Leaf(joined)
 
 
@@ -283,10 +284,22 @@ def size_at_hand(dim: Any) -> Any:
     dim = builder.dims.resolve(dim)
     if isinstance(dim, int):
         return dim
-    total: Any = dim.const
-    for name, coefficient in dim.terms:
-        total = total + coefficient * _symbol_at_hand(name)
-    return total
+    return combine(dim, _symbol_at_hand)
+
+
+def combine(dim: Any, read: Callable[[str], Any]) -> Any:
+    """A dimension written out: what is added first, then what is taken away, then the constant."""
+    if isinstance(dim, int):
+        return dim
+    total: Any = None
+    for name, coefficient in sorted(dim.terms, key=lambda term: term[1] < 0):
+        value = read(name)
+        value = value if abs(coefficient) == 1 else abs(coefficient) * value
+        if total is None:
+            total = value if coefficient > 0 else -value
+        else:
+            total = total + value if coefficient > 0 else total - value
+    return total + dim.const if dim.const >= 0 else total - (-dim.const)
 
 
 def _symbol_at_hand(name: str) -> Any:

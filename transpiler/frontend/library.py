@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,7 @@ import gast
 import numpy as np
 
 from calque.transpiler.builder import ATTRIBUTES, FUNCTIONS, METHODS, OPERATORS, Array, known
-from calque.transpiler.errors import NeedsKnownValue, UnsupportedSyntax
+from calque.transpiler.errors import ImpureFunction, NeedsKnownValue, UnsupportedSyntax
 from calque.transpiler.frontend import iterators  # noqa: F401  (fills the table)
 from calque.transpiler.frontend.calls import BUILTINS, builtin
 from calque.transpiler.frontend.comprehensions import Comprehensions, accumulate, fold
@@ -327,6 +328,10 @@ def _callable(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str
 
 @builtin(print)
 def _print(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    if kwargs.get("file") not in (None, sys.stdout):
+        machine.fail(
+            ImpureFunction, node, "print writes to a file.", "print to stdout, or write outside the function"
+        )
     values: list[Any] = []
     parts = [display(a, values) for a in args]
     parts += [f"{k}={display(v, values)}" for k, v in kwargs.items() if k != "file"]

@@ -136,7 +136,7 @@ def _find(tree: ast.Module, function: FunctionType) -> Any:
     code = function.__code__
     candidates = []
     for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef) and node.name == code.co_name:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == code.co_name:
             first = min([node.lineno] + [d.lineno for d in node.decorator_list])
             if first == code.co_firstlineno:
                 return node

@@ -78,7 +78,9 @@ class Statements(Loops):
 
     def exec_Return(self, node: Any) -> Completion:
         """``return``."""
-        return Completion("return", None if node.value is None else self.evaluate(node.value))
+        value = None if node.value is None else self.evaluate(node.value)
+        self.return_origin = self.origin(node)
+        return Completion("return", value)
 
     def exec_Break(self, node: Any) -> Completion:
         """``break``."""

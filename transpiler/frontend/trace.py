@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,9 @@ from calque.transpiler.errors import (
     CalqueError,
     SpecializationNeeded,
     UnsupportedFunction,
+    UnsupportedSyntax,
 )
+from calque.transpiler.frontend.calls import source_of
 from calque.transpiler.frontend.interpreter import Capture, Completion, Guard
 from calque.transpiler.frontend.library import Interpreter
 from calque.transpiler.types import ArrayType, Dim, dim_symbols
@@ -73,6 +76,15 @@ def trace(
         except SpecializationNeeded as needed:
             needed.captures = list(machine.captures.values())
             raise
+        except CalqueError as error:
+            error.origin = error.origin or machine.return_origin or _definition(function)
+            raise
+        except RecursionError:
+            raise UnsupportedSyntax(
+                "The calls of this function nest too deeply.",
+                machine.return_origin or _definition(function),
+                "write the recursion as a loop",
+            ) from None
         template = close_result(result, body, machine)
         written = _written(cells, params, body)
     captures = list(machine.captures.values())
@@ -99,6 +111,21 @@ def trace(
         [d for d in builder.dims.assumptions if isinstance(d, Dim)],
         machine.sources,
     )
+
+
+def _definition(function: Any) -> Any:
+    """The place of a function's first line."""
+    plain = function
+    while not isinstance(plain, FunctionType) and plain is not None:
+        bound = getattr(plain, "__func__", None) or getattr(plain, "func", None)
+        plain = bound or getattr(plain, "__wrapped__", None)
+    if plain is None:
+        return None
+    try:
+        source = source_of(inspect.unwrap(plain))  # type: ignore[arg-type]
+    except CalqueError:
+        return None
+    return source.origin(source.node)
 
 
 def _origin(function: Any) -> Any:

@@ -313,6 +313,7 @@ class Sweep:
         restore = set(forced)
         builder = self.builder
         marks = len(builder.blocks[-1].statements)
+        sizes = dict(builder._sizes[-1])
         back_to_start = self.recorder.state()
         while True:
             attempt = LoopAttempt(self, s, seeds, carried, outer, restore, adjoints)
@@ -326,6 +327,7 @@ class Sweep:
             carried |= more
             restore = wanted
             del builder.blocks[-1].statements[marks:]
+            builder._sizes[-1] = dict(sizes)
             back_to_start()
             self.restored, self.restoring = attempt.saved_state
         attempt.finish(inner)

@@ -299,9 +299,9 @@ add_at = register(
 copy = register(
     Primitive(
         "copy",
-        np.copy,
-        lambda x: x.type,
-        "{0}.copy()",
+        lambda x, order="C": np.copy(x, order),
+        lambda x, order="C": x.type,
+        lambda args, params: "np.copy({0})" if params.get("order") == "K" else "{0}.copy()",
         kind="linear",
         jvp=lambda tangents, outs, args, params: tangents,
         vjp=lambda cotangents, outs, args, params: cotangents,

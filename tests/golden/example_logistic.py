@@ -1,0 +1,29 @@
+"""Gradient of loss with respect to w, b.
+
+From examples/logistic_regression.py, line 17. Written by calque 0.1.0; regenerate with
+    calque show examples/logistic_regression.py:loss --transform "grad(f, argnums=(0, 1))" --args "f8[3], float"
+Types: w float64[3], b float, inputs float64[n, 3], targets bool[n].
+"""
+import numpy as np
+
+
+def loss_grad(w, b, *, inputs, targets):
+    # forward
+    z = inputs @ w + b
+    exp_z = np.exp(-z)
+    z_shifted = 1.0 + exp_z
+    p = 1.0 / z_shifted
+    targets_shifted = 1.0 - targets
+    likelihood = p * targets + (1.0 - p) * targets_shifted
+
+    # reverse
+    # return -np.sum(np.log(likelihood))
+    likelihood_bar = -1.0 / likelihood
+    # likelihood = p * targets + (1.0 - p) * (1.0 - targets)
+    p_bar = -(likelihood_bar * targets_shifted) + likelihood_bar * targets
+    # p = sigmoid(inputs @ w + b)
+    z_bar = -(p_bar * (-p / z_shifted) * exp_z)
+    # p = sigmoid(inputs @ w + b)
+    b_bar = np.sum(z_bar)
+    w_bar = inputs.T @ z_bar
+    return w_bar, b_bar

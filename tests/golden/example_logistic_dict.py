@@ -1,0 +1,29 @@
+"""Value and gradient of loss_of with respect to parameters.
+
+From examples/logistic_regression.py, line 23. Written by calque 0.1.0; regenerate with
+    calque show examples/logistic_regression.py:loss_of --transform "value_and_grad(f)" --args "{'W': f8[3], 'b': float}"
+Types: parameters {W: float64[3], b: float}, inputs float64[n, 3], targets bool[n].
+"""
+import numpy as np
+
+
+def loss_of_value_and_grad(parameters, *, inputs, targets):
+    # forward
+    z = inputs @ parameters['W'] + parameters['b']
+    exp_z = np.exp(-z)
+    z_shifted = 1.0 + exp_z
+    p = 1.0 / z_shifted
+    targets_shifted = 1.0 - targets
+    likelihood = p * targets + (1.0 - p) * targets_shifted
+
+    # reverse
+    # return loss(parameters["W"], parameters["b"])
+    likelihood_bar = -1.0 / likelihood
+    # return loss(parameters["W"], parameters["b"])
+    p_bar = -(likelihood_bar * targets_shifted) + likelihood_bar * targets
+    # return loss(parameters["W"], parameters["b"])
+    z_bar = -(p_bar * (-p / z_shifted) * exp_z)
+    # return loss(parameters["W"], parameters["b"])
+    b_bar = np.sum(z_bar)
+    w_bar = inputs.T @ z_bar
+    return -np.sum(np.log(likelihood)), {'W': w_bar, 'b': b_bar}

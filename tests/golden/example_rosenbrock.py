@@ -1,0 +1,23 @@
+"""Value and gradient of rosenbrock with respect to x.
+
+From examples/scipy_minimize.py, line 9. Written by calque 0.1.0; regenerate with
+    calque show examples/scipy_minimize.py:rosenbrock --transform "value_and_grad(f)" --args "f8[n]"
+Types: x float64[n].
+"""
+import numpy as np
+
+
+def rosenbrock_value_and_grad(x):
+    # forward
+    x_part = x[:-1]
+    x_shifted = x[1:] - x_part ** 2
+    x_shifted_next = 1.0 - x[:-1]
+
+    # reverse
+    # return np.sum(100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (1.0 - x[:-1]) ** 2)
+    x_bar = np.zeros_like(x)
+    x_bar[:-1] -= 2.0 * x_shifted_next
+    x_scaled = 100.0 * (2.0 * x_shifted)
+    x_bar[:-1] -= x_scaled * (2.0 * x_part)
+    x_bar[1:] += x_scaled
+    return np.sum(100.0 * x_shifted ** 2 + x_shifted_next ** 2), x_bar

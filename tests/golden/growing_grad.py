@@ -1,0 +1,33 @@
+"""Gradient of growing with respect to x.
+
+From tests/golden_programs.py, line 70. Written by calque 0.1.0; regenerate with
+    calque show tests/golden_programs.py:growing --transform "grad(f)" --args "float, int"
+Types: x float, n int.
+"""
+import numpy as np
+
+
+def growing_grad(x, n):
+    # forward
+    empty_n = np.empty(np.maximum(np.int64(n), 0) * 1 + 0)
+    x_saved = np.empty(np.maximum(np.int64(n), 0))
+    for _ in range(n):
+        x_saved[_] = x
+        x = x * (1.0 - x)
+        empty_n[_] = x
+    n_shifted = 0 + np.maximum(np.int64(n), 0) * 1
+
+    # reverse
+    # return np.sum(np.array(path))
+    zeros_like_n = np.zeros_like(empty_n)
+    zeros_like_n[:n_shifted] += np.full(empty_n[:n_shifted].shape[0], 1.0)
+    x_bar = 0.0
+    for _ in range(n - 1, -1, -1):
+        # path.append(x)
+        n__ = zeros_like_n[_]
+        zeros_like_n[_] = 0.0
+        x_bar += n__
+        # x = x * (1.0 - x)
+        x = x_saved[_]
+        x_bar = x_bar * (1.0 - x) + -(x_bar * x)
+    return x_bar

@@ -1,0 +1,30 @@
+"""Gradient of logistic_loss with respect to w, b.
+
+From tests/golden_programs.py, line 10. Written by calque 0.1.0; regenerate with
+    calque show tests/golden_programs.py:logistic_loss --transform "grad(f, argnums=(0, 1))" --args "f8[d], float, f8[n,d], f8[n]"
+Types: w float64[d], b float, x float64[n, d], y float64[n].
+"""
+import numpy as np
+
+
+def logistic_loss_grad(w, b, x, y):
+    # forward
+    z = x @ w + b
+    exp_z = np.exp(-z)
+    z_shifted = 1.0 + exp_z
+    p = 1.0 / z_shifted
+    y_shifted = 1.0 - y
+    p_shifted = 1.0 - p
+    ll = y * np.log(p) + y_shifted * np.log(p_shifted)
+
+    # reverse
+    # return -np.mean(ll)
+    ll_bar = -1.0 / ll.size
+    # ll = y * np.log(p) + (1.0 - y) * np.log(1.0 - p)
+    p_bar = -(ll_bar * y_shifted / p_shifted) + ll_bar * y / p
+    # p = sigmoid(z)
+    z_bar = -(p_bar * (-p / z_shifted) * exp_z)
+    # z = x @ w + b
+    b_bar = np.sum(z_bar)
+    w_bar = x.T @ z_bar
+    return w_bar, b_bar

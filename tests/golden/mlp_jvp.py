@@ -1,0 +1,19 @@
+"""Value and tangent of mlp.
+
+From tests/golden_programs.py, line 64. Written by calque 0.1.0; regenerate with
+    calque show tests/golden_programs.py:mlp --transform "jvp(f)" --args "[{'W': f8[d,h], 'b': f8[h]}, {'W': f8[h,1], 'b': f8[1]}], f8[n,d]"
+Types: params [{W: float64[d, h], b: float64[h]}, {W: float64[h, 1], b: float64[1]}], x float64[n,
+    d], params_dot [{W: float64[d, h], b: float64[h]}, {W: float64[h, 1], b: float64[1]}], x_dot
+    float64[n, d].
+"""
+import numpy as np
+
+
+def mlp_jvp(params, x, params_dot, x_dot):
+    x_dot_plus_params_dot_b = x_dot @ params[0]['W'] + x @ params_dot[0]['W'] + params_dot[0]['b']
+    x = np.tanh(x @ params[0]['W'] + params[0]['b'])
+    x_dot = x_dot_plus_params_dot_b * (1.0 - x * x)
+    x_dot_plus_b_a = x_dot @ params[1]['W'] + x @ params_dot[1]['W'] + params_dot[1]['b']
+    x = np.tanh(x @ params[1]['W'] + params[1]['b'])
+    x_dot = x_dot_plus_b_a * (1.0 - x * x)
+    return np.sum(x * x), np.sum(x_dot * x + x_dot * x)
