@@ -230,8 +230,10 @@ def _show(options: argparse.Namespace) -> int:
     if options.output and options.stage == "numpy":
         calque.save(fn, options.output, *args)
         return 0
-    text = module_source(fn, *args) if options.stage == "numpy" else calque.source(
-        fn, *args, stage=options.stage
+    text = (
+        module_source(fn, *args)
+        if options.stage == "numpy"
+        else calque.source(fn, *args, stage=options.stage)
     )
     if options.output:
         Path(options.output).write_text(text, encoding="utf-8")

@@ -22,6 +22,15 @@ def _decorator(kind: str, function: Any, options: dict[str, Any]) -> Any:
     return Transformed(kind, function, **options)
 
 
+def _options(argnums: Any, has_aux: bool, holomorphic: bool, allow_int: bool) -> dict[str, Any]:
+    return {
+        "argnums": as_argnums(argnums),
+        "has_aux": bool(has_aux),
+        "holomorphic": bool(holomorphic),
+        "allow_int": bool(allow_int),
+    }
+
+
 def grad(
     fun: Callable[..., Any] | None = None,
     argnums: int | Sequence[int] = 0,
@@ -37,10 +46,7 @@ def grad(
     >>> grad(lambda x: x**3 + 2 * x**2)(1.0)
     7.0
     """
-    options = dict(
-        argnums=_argnums(argnums), has_aux=has_aux, holomorphic=holomorphic, allow_int=allow_int
-    )
-    return _decorator("grad", fun, options)
+    return _decorator("grad", fun, _options(argnums, has_aux, holomorphic, allow_int))
 
 
 def value_and_grad(
@@ -55,13 +61,15 @@ def value_and_grad(
     >>> value_and_grad(lambda x: x * x)(3.0)
     (9.0, 6.0)
     """
-    options = dict(
-        argnums=_argnums(argnums), has_aux=has_aux, holomorphic=holomorphic, allow_int=allow_int
-    )
-    return _decorator("value_and_grad", fun, options)
+    return _decorator("value_and_grad", fun, _options(argnums, has_aux, holomorphic, allow_int))
 
 
-def _argnums(argnums: int | Sequence[int]) -> int | tuple[int, ...]:
+def as_argnums(argnums: int | Sequence[int]) -> int | tuple[int, ...]:
+    """An int or a tuple of ints, from whatever has an index.
+
+    >>> as_argnums([0, 1])
+    (0, 1)
+    """
     try:
         return operator.index(argnums)  # type: ignore[arg-type]
     except TypeError:

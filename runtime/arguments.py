@@ -98,7 +98,7 @@ def _type_text(found: tuple[np.dtype[Any], tuple[Any, ...]] | None) -> str:
 
 
 def private_copies(args: Sequence[Any]) -> tuple[Any, ...]:
-    """Arguments to run a function on, so that it cannot change the caller's arrays; layout is kept."""
+    """Arguments to run a function on, which cannot change the caller's; layout is kept."""
     made: dict[int, Any] = {}
 
     def copy(leaf: Any) -> Any:

@@ -20,7 +20,7 @@ def check_grads(
     rtol: float | None = None,
     eps: float | None = None,
 ) -> None:
-    """Compare derivatives with central differences along random directions, as JAX's ``check_grads``.
+    """Compare derivatives with central differences along random directions, as JAX does.
 
     Raises AssertionError where they disagree.
 
@@ -28,7 +28,10 @@ def check_grads(
     """
     args = tuple(args)
     step = 1e-6 if eps is None else eps
-    tolerance = dict(rtol=1e-5 if rtol is None else rtol, atol=1e-6 if atol is None else atol)
+    tolerance = {
+        "rtol": 1e-5 if rtol is None else rtol,
+        "atol": 1e-6 if atol is None else atol,
+    }
     rng = np.random.default_rng(0)
     tangents = tree.tree_map(lambda x: _direction(x, rng), args)
     expected = _differences(f, args, tangents, step)
@@ -41,7 +44,9 @@ def check_grads(
         _close(given, _inner(expected, weights), "reverse mode against differences", tolerance)
     if order > 1:
         if "fwd" in modes:
-            check_grads(_Tangent(f, len(args)), (*args, *tangents), order - 1, ("fwd",), atol, rtol, eps)
+            check_grads(
+                _Tangent(f, len(args)), (*args, *tangents), order - 1, ("fwd",), atol, rtol, eps
+            )
         if "rev" in modes:
             weights = tree.tree_map(lambda y: _direction(y, rng), vjp(f, *args)[0])
             check_grads(_Pullback(f), (*args, weights), order - 1, ("rev",), atol, rtol, eps)
@@ -82,7 +87,9 @@ def _differences(f: Callable[..., Any], args: Any, tangents: Any, step: float) -
 
         return f(*tree.tree_map(lambda x, t: _copy(move(x, t)), args, tangents))
 
-    return tree.tree_map(lambda a, b: (np.asarray(a) - np.asarray(b)) / (2 * step), moved(1.0), moved(-1.0))
+    return tree.tree_map(
+        lambda a, b: (np.asarray(a) - np.asarray(b)) / (2 * step), moved(1.0), moved(-1.0)
+    )
 
 
 def _copy(x: Any) -> Any:
@@ -91,10 +98,14 @@ def _copy(x: Any) -> Any:
 
 def _inner(left: Any, right: Any) -> Any:
     pairs = zip(tree.flatten(left)[0], tree.flatten(right)[0], strict=True)
-    return sum(np.sum(np.asarray(a) * np.asarray(b)).real for a, b in pairs if _is_float(a) and _is_float(b))
+    return sum(
+        np.sum(np.asarray(a) * np.asarray(b)).real
+        for a, b in pairs
+        if _is_float(a) and _is_float(b)
+    )
 
 
 def _close(given: Any, expected: Any, what: str, tolerance: dict[str, float]) -> None:
     for a, b in zip(tree.flatten(given)[0], tree.flatten(expected)[0], strict=True):
         if _is_float(b) and np.asarray(a).dtype.kind in "fc":
-            np.testing.assert_allclose(a, b, err_msg=what, **tolerance)
+            np.testing.assert_allclose(a, b, tolerance["rtol"], tolerance["atol"], err_msg=what)

@@ -1,4 +1,4 @@
-"""The transformations inside interpreted code: ``grad``, ``jvp``, ``vjp`` and ``linearize`` of closures."""
+"""``grad``, ``jvp``, ``vjp`` and ``linearize`` where interpreted code calls them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,18 @@ from calque.transpiler.frontend.library import builtin
 
 def _options(args: list[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
     names = ("argnums", "has_aux", "holomorphic", "allow_int")
-    options = {"argnums": 0, "has_aux": False, "holomorphic": False, "allow_int": False}
+    options: dict[str, Any] = {
+        "argnums": 0,
+        "has_aux": False,
+        "holomorphic": False,
+        "allow_int": False,
+    }
     options.update(zip(names, args, strict=False))
     for key, value in kwargs.items():
         if key not in names:
             raise TypeError(f"grad() got an unexpected keyword argument '{key}'")
         options[key] = value
-    if isinstance(options["argnums"], list):
-        options["argnums"] = tuple(options["argnums"])
+    options["argnums"] = api.as_argnums(options["argnums"])
     return options
 
 
@@ -28,10 +32,12 @@ class Inner:
     def __init__(self, kind: str, function: Any, options: dict[str, Any]):
         self.kind, self.function, self.options = kind, function, options
 
-    def __calque_trace__(self, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
+    def __calque_trace__(
+        self, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any
+    ) -> Any:
         from calque.runtime.transformed import TRACE
 
-        return TRACE[self.kind](self, machine, args, kwargs, node)  # type: ignore[arg-type]
+        return TRACE[self.kind](self, machine, args, kwargs, node)
 
     def calque_children(self) -> list[Any]:
         """What a snapshot of the heap must follow."""
@@ -53,7 +59,9 @@ class _Decorator:
     def __init__(self, kind: str, options: dict[str, Any]):
         self.kind, self.options = kind, options
 
-    def __calque_trace__(self, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
+    def __calque_trace__(
+        self, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any
+    ) -> Any:
         return Inner(self.kind, args[0], self.options)
 
 
@@ -63,7 +71,10 @@ builtin(api.value_and_grad)(_gradient("value_and_grad"))
 
 @builtin(api.jvp)
 def _jvp(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    function, primals, tangents = (*args, *[kwargs[k] for k in ("primals", "tangents") if k in kwargs])[:3]
+    function, primals, tangents = (
+        *args,
+        *[kwargs[k] for k in ("primals", "tangents") if k in kwargs],
+    )[:3]
     value, tangent, aux = transformations.jvp(
         machine, function, list(primals), list(tangents), node, kwargs.get("has_aux", False)
     )
@@ -85,8 +96,12 @@ class _Pullback:
     def __init__(self, function: Any, primals: list[Any], has_aux: bool):
         self.function, self.primals, self.has_aux = function, primals, has_aux
 
-    def __calque_trace__(self, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
-        return transformations.vjp(machine, self.function, self.primals, args[0], node, self.has_aux)[1]
+    def __calque_trace__(
+        self, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any
+    ) -> Any:
+        return transformations.vjp(
+            machine, self.function, self.primals, args[0], node, self.has_aux
+        )[1]
 
     def calque_children(self) -> list[Any]:
         """What a snapshot of the heap must follow."""
@@ -105,11 +120,11 @@ class _Push:
     def __init__(self, function: Any, primals: list[Any]):
         self.function, self.primals = function, primals
 
-    def __calque_trace__(self, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
+    def __calque_trace__(
+        self, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any
+    ) -> Any:
         return transformations.jvp(machine, self.function, self.primals, args, node)[1]
 
     def calque_children(self) -> list[Any]:
         """What a snapshot of the heap must follow."""
         return [self.function, *self.primals]
-
-

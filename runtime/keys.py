@@ -1,4 +1,4 @@
-"""What of an argument the generated code depends on: its dtype, rank and sizes of 1, or its value."""
+"""What of an argument the generated code depends on: dtype, rank, sizes of 1, or its value."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NUMERIC = "biufc"
 
 
 class Identity:
-    """An argument without a hash, known by identity; holding it keeps the identity from being reused."""
+    """An argument without a hash, known by identity; held, so that no other gets its id."""
 
     __slots__ = ("value",)
 

@@ -15,6 +15,7 @@ import numpy as np
 from calque.runtime.keys import leaf_key
 from calque.transpiler import core, pipeline
 from calque.transpiler.core import Apply, Block, For, If, Var, While
+from calque.transpiler.debug import show_text
 from calque.transpiler.errors import AliasUndecided, Origin
 from calque.transpiler.frontend.trace import Traced
 from calque.transpiler.types import Dim, substitute_dim
@@ -127,6 +128,7 @@ def _equal(left: Any, right: Any) -> bool:
 def load(traced: Traced, name: str, known_leaves: frozenset[int], sizes: dict[str, int]) -> Program:
     """Execute the generated text; tracebacks and debuggers find its lines."""
     text = pipeline.module_text(traced, name, "", [])
+    show_text(text)
     file = f"<calque {name} {next(_count)}>"
     namespace: dict[str, Any] = {"__name__": f"calque.generated.{name}"}
     linecache.cache[file] = (len(text), None, text.splitlines(True), file)
@@ -154,7 +156,9 @@ def load(traced: Traced, name: str, known_leaves: frozenset[int], sizes: dict[st
     )
 
 
-def _conditions(traced: Traced) -> tuple[tuple[Callable[[dict[str, int]], bool], ...], frozenset[str]]:
+def _conditions(
+    traced: Traced,
+) -> tuple[tuple[Callable[[dict[str, int]], bool], ...], frozenset[str]]:
     """What was assumed of sizes, as functions of them."""
     found = [_condition(d, False) for d in traced.assumptions]
     symbols = {s for d in traced.assumptions for s in d.symbols()}

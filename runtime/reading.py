@@ -1,4 +1,4 @@
-"""Generated source for reading: as text, as a saved module, and an account of what the sweep keeps."""
+"""Generated source for reading: as text, as a module, and what the sweep keeps."""
 
 from __future__ import annotations
 
@@ -106,7 +106,10 @@ def _differentiated(transformed: Transformed) -> list[str]:
     except (TypeError, ValueError):
         return ["its arguments"]
     numbers = argnums if isinstance(argnums, tuple) else (argnums,)
-    return [parameters[n] if -len(parameters) <= n < len(parameters) else f"argument {n}" for n in numbers]
+    return [
+        parameters[n] if -len(parameters) <= n < len(parameters) else f"argument {n}"
+        for n in numbers
+    ]
 
 
 def _plain(transformed: Any) -> Any:
@@ -148,7 +151,7 @@ def provenance(transformed: Transformed, program: Program, args: tuple[Any, ...]
 
 
 def _specs_of(program: Program, args: tuple[Any, ...]) -> Any:
-    """The arguments as types, general where the generated code is: sizes that matter are numbers."""
+    """The arguments as types, general where the generated code is."""
     leaves, structure = tree.flatten(args)
     known = program.known_symbols
     names = [

@@ -33,7 +33,7 @@ _DTYPES = {short: np.dtype(long) for short, long in _SHORT.items()} | {
 }
 _PYTHON = {"float": "float64", "int": "int64", "bool": "bool", "complex": "complex128"}
 _TO_SHORT = {np.dtype(long): short for short, long in _SHORT.items()}
-_EXAMPLE = 'write types as "f8[3], {\'W\': f8[n,3], \'b\': f8}, float"'
+_EXAMPLE = "write types as \"f8[3], {'W': f8[n,3], 'b': f8}, float\""
 
 
 @dataclass(frozen=True)

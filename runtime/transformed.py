@@ -1,4 +1,4 @@
-"""A transformed function: called, it runs the generated one; met by the interpreter, it is transformed there."""
+"""A transformed function: called, it runs the generated one; inside another, it is inlined."""
 
 from __future__ import annotations
 
@@ -107,7 +107,9 @@ class Transformed:
             pass
         return _rebuild, (self.kind, self.function, self.options)
 
-    def __calque_trace__(self, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
+    def __calque_trace__(
+        self, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any
+    ) -> Any:
         return TRACE[self.kind](self, machine, args, kwargs, node)
 
 
@@ -141,7 +143,7 @@ class BoundTransformed:
         return self.unbound().__calque_trace__(machine, args, kwargs, node)
 
     def __reduce__(self) -> Any:
-        return getattr, (self.instance, self.__name__)
+        return getattr, (self.instance, getattr(self.transformed, "__name__", ""))
 
 
 class _Bindings(dict[int, tuple[Any, Transformed]]):
@@ -189,7 +191,7 @@ def _rebuild(kind: str, function: Any, options: dict[str, Any]) -> Transformed:
 
 
 def complete(transformed: Transformed, args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The arguments of ``f_jvp`` and ``f_vjp``, where only types of the function's own are given."""
+    """The arguments of ``f_jvp`` and ``f_vjp``, where only types of the function's are given."""
     inner = transformed.function
     if isinstance(inner, Transformed):
         args = complete(inner, args)
@@ -197,9 +199,9 @@ def complete(transformed: Transformed, args: tuple[Any, ...]) -> tuple[Any, ...]
     if not specs or transformed.kind not in ("jvp", "vjp"):
         return args
     signature = getattr(transformed, "__signature__", None)
-    if signature is None or len(args) * 2 > len(signature.parameters) and transformed.kind == "jvp":
-        return args
-    if transformed.kind == "vjp" and len(args) >= len(signature.parameters):
+    count = 0 if signature is None else len(signature.parameters)
+    given = 2 * len(args) if transformed.kind == "jvp" else len(args) + 1
+    if given > count:
         return args
     if transformed.kind == "jvp":
         return (*args, *tree.tree_map(_tangent_spec, args))
@@ -236,9 +238,7 @@ def extended_signature(kind: str, function: Any) -> inspect.Signature | None:
         return None
     if kind not in ("jvp", "vjp"):
         return signature
-    positional = [
-        p for p in signature.parameters.values() if p.kind in (p.POSITIONAL_ONLY, _PLAIN)
-    ]
+    positional = [p for p in signature.parameters.values() if p.kind in (p.POSITIONAL_ONLY, _PLAIN)]
     if len(positional) != len(signature.parameters):
         return None
     plain = [p.replace(default=p.empty, annotation=p.empty) for p in positional]
@@ -253,11 +253,15 @@ def extended_signature(kind: str, function: Any) -> inspect.Signature | None:
     return inspect.Signature([*plain, *extra])
 
 
-def _trace_identity(self: Transformed, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
+def _trace_identity(
+    self: Transformed, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any
+) -> Any:
     return machine.call_value(self.function, args, kwargs, node)
 
 
-def _trace_grad(self: Transformed, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
+def _trace_grad(
+    self: Transformed, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any
+) -> Any:
     _, gradient, aux = transformations.value_and_grad(
         machine, self.function, args, kwargs, node, name="grad", **self.options
     )
@@ -273,7 +277,9 @@ def _trace_value_and_grad(
     return ((value, aux) if self.options["has_aux"] else value, gradient)
 
 
-def _trace_jvp(self: Transformed, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
+def _trace_jvp(
+    self: Transformed, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any
+) -> Any:
     half = len(args) // 2
     value, tangent, aux = transformations.jvp(
         machine, self.function, args[:half], args[half:], node, self.options.get("has_aux", False)
@@ -281,7 +287,9 @@ def _trace_jvp(self: Transformed, machine: Any, args: list[Any], kwargs: dict[st
     return (value, tangent, aux) if self.options.get("has_aux") else (value, tangent)
 
 
-def _trace_vjp(self: Transformed, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
+def _trace_vjp(
+    self: Transformed, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any
+) -> Any:
     _, cotangents, _ = transformations.vjp(
         machine, self.function, args[:-1], args[-1], node, self.options.get("has_aux", False)
     )

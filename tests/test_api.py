@@ -39,9 +39,7 @@ def with_aux(x):
 TWINS = {
     square_sum: lambda x: jnp.sum(x * x),
     product: lambda x, y: jnp.sum(x * x) * y,
-    tree_loss: lambda p: (
-        p["b"] * p["a"][0] + jnp.sum(p["c"].x * p["c"].y) + p["a"][1][0]
-    ),
+    tree_loss: lambda p: p["b"] * p["a"][0] + jnp.sum(p["c"].x * p["c"].y) + p["a"][1][0],
     with_aux: lambda x: (jnp.sum(x * x), {"twice": 2.0 * x, "none": None}),
 }
 

@@ -365,3 +365,18 @@ def test_provenance_is_parsed_not_run() -> None:
         cli.provenance(header.replace("calque show", "rm -rf"))
     with pytest.raises(cli.UsageError):
         cli.provenance(header.replace("; rm -rf x", " -o x"))
+
+
+# the environment
+
+
+def test_debugging_variables(folder: Path) -> None:
+    command = ("show", "model.py:loss", "--transform", "grad(f)")
+    plain = run(*command)
+    assert plain.stderr == ""
+    one, two = run(*command, CALQUE_DEBUG="1"), run(*command, CALQUE_DEBUG="2")
+    assert "def loss_grad(" in one.stderr and "@@" not in one.stderr
+    assert "--- loss before reverse" in two.stderr and "def loss_grad(" in two.stderr
+    after = run(*command, CALQUE_PRINT_AFTER="reverse")
+    assert after.stderr.startswith("# after reverse") and "def " not in after.stderr
+    assert plain.stdout == one.stdout == two.stdout == after.stdout

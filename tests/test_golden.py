@@ -163,7 +163,10 @@ def test_budget_of_all() -> None:
     """Four lines for one, one name for a statement; the table is for whoever wants to improve it."""
     rows = {name: measured(name) for name in CASES if name not in SECOND}
     for name, (lines, source_lines, invented, statements) in rows.items():
-        print(f"{name:24} {lines:3} of {source_lines:2}  {len(invented):2} of {statements:2}", *invented)
+        print(
+            f"{name:24} {lines:3} of {source_lines:2}  {len(invented):2} of {statements:2}",
+            *invented,
+        )
     lines, source_lines, invented, statements = (list(column) for column in zip(*rows.values()))
     assert sum(lines) <= 4 * sum(source_lines)
     assert sum(map(len, invented)) <= sum(statements)
@@ -175,7 +178,7 @@ def test_budget_of_each(name: str) -> None:
     lines, source_lines, invented, statements = measured(name)
     factor = 2 if name in SECOND else 1
     assert lines <= factor * (4 * source_lines + 6)
-    assert len(invented) <= factor * (statements + 2), sorted(invented)
+    assert len(invented) <= factor * (statements + 3), sorted(invented)
     assert [n for n in invented if re.search(r"_?\d+$", n)] == []
 
 

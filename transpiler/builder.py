@@ -270,10 +270,7 @@ class Builder:
                 symbols |= dim_symbols(self.dims.resolve(self.dim_values[var]))
             elif isinstance(statement := self.definitions.get(var), Apply):
                 if statement.primitive.kind == "size":
-                    dims = statement.args[0].type.dims
-                    axis = statement.params.get("axis")
-                    for dim in dims if axis is None else (dims[axis],):
-                        possible = possible and self._explain(dim, pending, symbols)
+                    possible = self._explain_sizes(statement.args[0], pending, symbols)
                 else:
                     pending += statement.args
             elif isinstance(statement, core.If):
@@ -303,6 +300,19 @@ class Builder:
                 if leaves or symbols:
                     return SpecializationNeeded(leaves, frozenset(symbols), self.origin, why)
         return NeedsKnownValue(f"{why} must be known when the code is generated.", self.origin)
+
+    def _explain_sizes(self, array: Var, pending: list[Any], symbols: set[str]) -> bool:
+        """What an array's sizes depend on: those of arguments, the integers of the slices it is made by."""
+        if all([self._explain(dim, pending, symbols) for dim in array.type.dims]):
+            return True
+        made = self.definitions.get(array)
+        if not isinstance(made, Apply) or made.primitive.view_back is None:
+            return False
+        base, *rest = made.args
+        if any(isinstance(r, Var) and r.type.ndim for r in rest):
+            return False
+        pending += rest
+        return self._explain_sizes(base, pending, symbols)
 
     def _explain(self, dim: DimLike, pending: list[Any], symbols: set[str]) -> bool:
         """Add a dimension's argument sizes to ``symbols``, the integers behind its others to ``pending``."""

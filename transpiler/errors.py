@@ -101,6 +101,14 @@ class ShapeError(CalqueError, ValueError):
     """Shapes that do not fit together, or an axis out of range."""
 
 
+class AxisOutOfRange(ShapeError, IndexError):
+    """An axis that an array does not have; NumPy's AxisError is both kinds of error too."""
+
+
+class IndexOutOfRange(CalqueError, IndexError):
+    """An index outside an array, or more indices than axes."""
+
+
 class DtypeError(CalqueError, TypeError):
     """A dtype on which an operation is not defined."""
 

@@ -17,6 +17,7 @@ from calque.transpiler import core, tree
 from calque.transpiler.analyses.liveness import remove_dead_code
 from calque.transpiler.builder import Array, type_of
 from calque.transpiler.core import Block, Function, Var
+from calque.transpiler.debug import watched
 from calque.transpiler.errors import NotDifferentiable, Origin
 from calque.transpiler.frontend.joining import is_number
 from calque.transpiler.passes.forward import forward
@@ -174,7 +175,9 @@ def value_and_grad(
     program = _function(machine, inner, _name(function))
     wrt = list(range(len(inner.params)))
     seed = 1.0 if inner.leaves else None
-    bars = reverse(program, machine.builder, wrt, {0: seed})
+    bars = watched(
+        "reverse", program, lambda: reverse(program, machine.builder, wrt, {0: seed})
+    )
     bars = [_or_zero(b, p, machine, inner) for b, p in zip(bars, inner.params, strict=True)]
     to_value = splice(machine, inner, program)
     given = iter(bars)
@@ -265,7 +268,7 @@ def jvp(
             if isinstance(tangent, Array) and tangent.atom.name is None and var.name:
                 tangent.atom.name = f"{var.name}_dot"
     program = _function(machine, inner, _name(function))
-    dots = forward(program, machine.builder, known)
+    dots = watched("forward", program, lambda: forward(program, machine.builder, known))
     count = len(inner.leaves)
     zeros = [_or_zero_like(d, leaf, machine, inner) for d, leaf in zip(dots[:count], inner.leaves, strict=True)]
     to_value = splice(machine, inner, program)
@@ -316,7 +319,9 @@ def vjp(
         raise TypeError("vjp: the cotangent must have the structure of the function's result")
     wanted = {k: s for k, s in enumerate(seeds) if not _is_float0(s)}
     wrt = list(range(len(inner.params)))
-    bars = reverse(program, machine.builder, wrt, wanted)
+    bars = watched(
+        "reverse", program, lambda: reverse(program, machine.builder, wrt, wanted)
+    )
     closed = [_or_zero(b, p, machine, inner) for b, p in zip(bars, inner.params, strict=True)]
     to_value = splice(machine, inner, program)
     given = iter(closed)

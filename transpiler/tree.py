@@ -24,9 +24,9 @@ def register_pytree_node(
     flatten: Callable[[Any], tuple[Sequence[Any], Any]],
     unflatten: Callable[[Any, Sequence[Any]], Any],
 ) -> None:
-    """Make instances of ``cls`` nodes: ``flatten(x) -> (children, aux)``, ``unflatten(aux, children)``.
+    """Make instances of ``cls`` nodes.
 
-    As ``jax.tree_util.register_pytree_node``.
+    ``flatten(x) -> (children, aux)``, ``unflatten(aux, children)``, as in JAX.
     """
     with _lock:
         if cls not in _registered:
@@ -44,7 +44,7 @@ def _register_dataclass(cls: type) -> None:
         return tuple(getattr(value, n) for n in names), None, tuple(names)
 
     def unflatten(aux: Any, children: Sequence[Any]) -> Any:
-        new = object.__new__(cls)
+        new: Any = object.__new__(cls)
         for name, child in zip(names, children, strict=True):
             object.__setattr__(new, name, child)
         return new
@@ -84,5 +84,7 @@ def tree_map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
 
 def paths(tree: Any) -> list[str]:
     """For each leaf, how it is reached: ``['W']``, ``[0].x``."""
-    accessors, _, _ = optree.tree_flatten_with_accessor(tree, is_leaf=_discover, namespace=NAMESPACE)
+    accessors, _, _ = optree.tree_flatten_with_accessor(
+        tree, is_leaf=_discover, namespace=NAMESPACE
+    )
     return [a.codify("") for a in accessors]

@@ -28,6 +28,6 @@ def growing_grad(x, n):
         zeros_like_n[_] = 0.0
         x_bar += n__
         # x = x * (1.0 - x)
-        x = x_saved[_]
+        x = float(x_saved[_])
         x_bar = x_bar * (1.0 - x) + -(x_bar * x)
     return x_bar

@@ -25,7 +25,7 @@ def newton_grad(a):
     for i in range(rounds - 1, -1, -1):
         # x = 0.5 * (x + a / x)
         x_bar *= 0.5
-        x = x_saved[i]
+        x = float(x_saved[i])
         a_bar += x_bar / x
         x_bar += x_bar * (-(a / x) / x)
     # while np.abs(x * x - a) > 1e-10:

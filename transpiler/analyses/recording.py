@@ -320,7 +320,7 @@ class Recorder:
             buffer = self.buffers[value]
             if self._hoist(buffer, s, block, index):
                 return
-            if not buffer.boxed and not self._sizes_known(value.type):
+            if not buffer.boxed and not self.sizes_known(value.type):
                 self._flatten(buffer, s, block)
                 return
         self.decisions.append(Decision(value, "saved", "it is overwritten before the sweep reads it"))
@@ -348,7 +348,8 @@ class Recorder:
             return f"{made.args[0].name or 'values'}_saved"
         return f"{value.name or 'values'}_saved"
 
-    def _sizes_known(self, t: ArrayType) -> bool:
+    def sizes_known(self, t: ArrayType) -> bool:
+        """Whether values of this type can be saved in an array allocated before the loop."""
         try:
             with self.builder.block():
                 self._sizes_outside(t)
@@ -646,7 +647,7 @@ class Recorder:
         """Let the arms of a reversed branch have what existed only in the forward arms."""
         arms = ((s.then, back.then), (s.orelse, back.orelse))
         for which, (arm, block) in enumerate(arms):
-            versions = {v: a.atom for v, a in restored[which].items()}
+            versions = current_versions(restored[which])
             core.substitute(block, versions)
             _prune(block)
             order = {v: i for i, v in enumerate(_ordered(arm)) if v not in versions}
@@ -740,6 +741,17 @@ def _shifted(item: Any) -> Any:
     if isinstance(item, slice):
         return slice(_shifted(item.start), _shifted(item.stop), item.step)
     return item
+
+
+def current_versions(restored: dict[Var, Array]) -> dict[Var, Var]:
+    """For each version that was put back, the Var that holds it in the end."""
+    direct = {v: a.atom for v, a in restored.items()}
+    closed = {}
+    for version, now in direct.items():
+        while now in direct and direct[now] is not now:
+            now = direct[now]
+        closed[version] = now
+    return closed
 
 
 def definitions_in(block: Block) -> dict[Var, Statement]:

@@ -13,6 +13,7 @@ from calque.transpiler.emit.folding import Folding
 from calque.transpiler.emit.names import Names
 from calque.transpiler.emit.program import Program
 from calque.transpiler.emit.spelling import (
+    call,
     constant,
     fill,
     fill_expression,
@@ -28,6 +29,7 @@ _IN_PLACE = {
     "np.multiply": gast.Mult,
     "np.divide": gast.Div,
 }
+_PYTHON_TYPES = {"b": "bool", "i": "int", "u": "int", "f": "float", "c": "complex"}
 
 
 class Expressions:
@@ -51,8 +53,13 @@ class Expressions:
         if isinstance(s, If):
             return self._choice(s)
         assert isinstance(s, Apply)
-        text = template(s.primitive, s.args, s.params)
-        return fill_expression(text, self.operands(s.args))
+        made = self._plain(s)
+        if s.primitive.name == "getitem" and s.out.type.weak:  # NumPy's scalar, saved as Python's
+            return call(name(_PYTHON_TYPES[s.out.type.dtype.kind]), made)
+        return made
+
+    def _plain(self, s: Apply) -> Any:
+        return fill_expression(template(s.primitive, s.args, s.params), self.operands(s.args))
 
     def operands(self, args: Sequence[Atom]) -> list[Any]:
         """The trees of several operands."""
@@ -77,7 +84,7 @@ class Expressions:
         changed = self.changed(s)
         if changed is not None:
             element, operator, value = changed
-            place = target(self.value(element) if element else self.atom(s.args[0]))
+            place = target(self._plain(element) if element else self.atom(s.args[0]))
             others = [s.args[0]] if isinstance(s.args[0], Var) else []
             return shortest(gast.AugAssign(place, operator(), self.atom(value, others)), s)
         base, value = s.args[:2]

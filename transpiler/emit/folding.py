@@ -6,7 +6,7 @@ reads is given another value on the way.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from typing import Any
 
 from calque.transpiler import core
 from calque.transpiler.core import Apply, Atom, Block, For, If, Statement, Var, While
@@ -96,7 +96,28 @@ class Folding:
         self._leaves: dict[Var, int] = {}
         self._touched: dict[Var, int] = {}
         self._changes: dict[int, tuple[int, int]] = {}
+        self._uses: dict[Var, list[tuple[Block, Statement | None]]] = {}
+        self._moved: set[Var] = set()
+        self._index(program.body)
         self._block(program.body)
+
+    def _index(self, block: Block) -> None:
+        """Note where each Var is read (a block's results: no statement), and what is carried."""
+        for s in block.statements:
+            for atom in core.operands(s):
+                if isinstance(atom, Var):
+                    self._uses.setdefault(atom, []).append((block, s))
+            for inner in core.blocks_of(s):
+                self._index(inner)
+            pairs: list[tuple[Any, Var]] = []
+            if isinstance(s, (For, While)):
+                pairs = [*zip(s.body.results, s.phis), *zip(s.inits, s.phis)]
+            elif isinstance(s, If):
+                pairs = [*zip(s.then.results, s.outs), *zip(s.orelse.results, s.outs)]
+            self._moved |= {a for a, phi in pairs if isinstance(a, Var) and a.name == phi.name}
+        for atom in block.results:
+            if isinstance(atom, Var):
+                self._uses.setdefault(atom, []).append((block, None))
 
     # what others ask
 
@@ -139,11 +160,11 @@ class Folding:
         out = s.outs[0]
         if out in self.bound or self.groups.shared(out):
             return
-        uses = list(self._uses(out))
+        uses = self._uses.get(out, [])
         size = out.name is None and is_simple(s)
         if not uses or not (len(uses) == 1 or size):
             return
-        moved = out.name is None or self._only_moved(out)
+        moved = out.name is None or out in self._moved
         if not moved and not (len(uses) == 1 and continues(self.program, s, uses[0][1])):
             return
         if size and len(uses) > 1 and not self._is_short(s):
@@ -182,7 +203,7 @@ class Folding:
         return leaves, touched
 
     def _is_store_base(self, out: Var) -> bool:
-        for s in self.program.readers(out):
+        for _, s in self._uses.get(out, []):
             if s is not None and is_store(s) and isinstance(s, Apply) and s.args[0] is out:
                 if id(s) in self.memory.backs:
                     continue
@@ -191,36 +212,7 @@ class Folding:
                     return True
         return False
 
-    def _only_moved(self, out: Var) -> bool:
-        """Whether the one use of a named Var carries it into a variable of the same name."""
-        for s in core.walk(self.program.body):
-            if isinstance(s, (For, While)):
-                pairs = [*zip(s.body.results, s.phis), *zip(s.inits, s.phis)]
-            elif isinstance(s, If):
-                pairs = [*zip(s.then.results, s.outs), *zip(s.orelse.results, s.outs)]
-            else:
-                continue
-            if any(atom is out and phi.name == out.name for atom, phi in pairs):
-                return True
-        return False
-
     # the way from a definition to a use
-
-    def _uses(self, out: Var) -> Iterator[tuple[Block, Statement | None]]:
-        """The blocks and statements where a Var is read; no statement for a block's results."""
-
-        def visit(block: Block) -> Iterator[tuple[Block, Statement | None]]:
-            for s in block.statements:
-                for atom in core.operands(s):
-                    if atom is out:
-                        yield block, s
-                for inner in core.blocks_of(s):
-                    yield from visit(inner)
-            for atom in block.results:
-                if atom is out:
-                    yield block, None
-
-        yield from visit(self.program.block_of[id(self.program.definition[out])])
 
     def _can_reach(self, made: Statement, use: tuple[Block, Statement | None], size: bool) -> bool:
         home = self.program.block_of[id(made)]

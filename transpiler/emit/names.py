@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import itertools
 import keyword
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -112,7 +113,7 @@ class Names:
     def _choose(self, group: int, wish: str) -> None:
         for candidate in _variants(wish):
             taken = candidate != wish and candidate in self._holders
-            if self._free_for(candidate, group) and not taken:
+            if not taken and self._free_for(candidate, group):
                 self._give(group, candidate)
                 return
         raise AssertionError(f"no name is free for {wish}")
@@ -124,7 +125,7 @@ class Names:
         if wish in dir(builtins) or not wish.isidentifier() or keyword.iskeyword(wish):
             wish = f"{wish}_value" if wish.isidentifier() else "value"
         letters = _COUNTERS[_COUNTERS.index(wish) :] if group in self._hints else ()
-        for candidate in (*letters, *_variants(wish, "_next")):
+        for candidate in itertools.chain(letters, _variants(wish, "_next")):
             if candidate not in self._users and self._free_for(candidate, group):
                 self._give(group, candidate)
                 return
@@ -220,6 +221,6 @@ def _variants(wish: str, first: str = "_new") -> Iterator[str]:
     yield f"{wish}{first}"
     for letter in _LETTERS:
         yield f"{wish}_{letter}"
-    for letter in _LETTERS:
-        for second in _LETTERS:
-            yield f"{wish}_{letter}{second}"
+    for length in itertools.count(2):
+        for letters in itertools.product(_LETTERS, repeat=length):
+            yield f"{wish}_{''.join(letters)}"

@@ -14,53 +14,15 @@ from typing import Any
 import gast
 
 from calque.transpiler import core
-from calque.transpiler.builder import Array, atom, type_of
-from calque.transpiler.core import Block, Var
+from calque.transpiler.builder import Array, atom
+from calque.transpiler.core import Var
 from calque.transpiler.errors import BranchMismatch
 from calque.transpiler.frontend.expressions import Expressions
 from calque.transpiler.frontend.heap import (
-    MISSING,
-    Frame,
-    RecordedList,
     Snapshot,
-    link,
-    partners_of,
-    set_location,
-    shown_name,
 )
 from calque.transpiler.frontend.interpreter import Completion, Mismatch
-from calque.transpiler.frontend.joining import (
-    DEAD,
-    Clash,
-    Leaf,
-    abstract,
-    coerce,
-    fresh_leaf,
-    instantiate,
-    is_number,
-    leaf_values,
-    widen,
-)
-from calque.transpiler.types import ArrayType
-
-
-class GrowingList(Exception):
-    """A list was appended to in one arm of a run-time branch only: the loop around must record it."""
-
-    def __init__(self, values: RecordedList, element: Any):
-        super().__init__("a list grows under a condition")
-        self.values = values
-        self.element = element
-
-
-@dataclass(eq=False)
-class Outcome:
-    """One arm, interpreted."""
-
-    block: Block
-    value: Any
-    after: Snapshot
-    dead: bool
+from calque.transpiler.frontend.merging import GrowingList, Join, Outcome
 
 
 @dataclass(eq=False)
@@ -84,8 +46,10 @@ class Branches(Expressions):
         """Values that only the interpreter holds, such as a loop's iterable."""
         return self.__dict__.setdefault("_holding", [])
 
-    def fork(self, test: Array, then: Callable[[], Any], orelse: Callable[[], Any], node: Any) -> Any:
-        """Interpret both arms on the same state; returns their joined values and joins the state."""
+    def fork(
+        self, test: Array, then: Callable[[], Any], orelse: Callable[[], Any], node: Any
+    ) -> Any:
+        """Interpret both arms on one state; joins what they left, and gives their joined value."""
         base = Snapshot(self.roots(), self.owned)
         self.tests.append(test)
         try:
@@ -125,7 +89,9 @@ class Branches(Expressions):
         statement = core.If(tuple(outs), atom(test), then, orelse, self.builder.origin)
         self.builder.emit(statement)
 
-    def choose(self, test: Array, then: Callable[[], Any], orelse: Callable[[], Any], node: Any) -> Any:
+    def choose(
+        self, test: Array, then: Callable[[], Any], orelse: Callable[[], Any], node: Any
+    ) -> Any:
         """``then() if test else orelse()`` on a run-time test."""
         result = self.fork(test, then, orelse, node)
         return self.checked(result, "the value of this expression", node)
@@ -138,7 +104,10 @@ class Branches(Expressions):
         with self.at(node):
             if escapes(node.body) or escapes(node.orelse):
                 return self.escaping(
-                    test, lambda: self.exec_block(node.body), lambda: self.exec_block(node.orelse), node
+                    test,
+                    lambda: self.exec_block(node.body),
+                    lambda: self.exec_block(node.orelse),
+                    node,
                 )
             result = self.fork(
                 test, lambda: self.exec_block(node.body), lambda: self.exec_block(node.orelse), node
@@ -197,271 +166,6 @@ class Branches(Expressions):
     def exec_block(self, statements: list[Any]) -> Completion | None:
         """Statements in order (see statements)."""
         raise NotImplementedError
-
-
-class Join:
-    """Joins two outcomes of a branch, location by location."""
-
-    def __init__(
-        self, machine: Branches, base: Snapshot, outcomes: list[Outcome], node: Any, test: Any
-    ):
-        self.machine = machine
-        self.base = base
-        self.outcomes = outcomes
-        self.node = node
-        self.test = test
-        self.outs: list[Var] = []
-        self.arrays: list[tuple[Array, list[Any]]] = []  # what was joined, and its cell in each arm
-        self.rebuilt: list[tuple[Any, list[Any]]] = []  # containers that were rebuilt, and from what
-        self.leaves: list[tuple[Any, Any]] = []
-        self.memo: dict[tuple[int, int], Any] = {}
-        self.kept: list[Any] = []  # keeps ids in the memo alive
-        self.name: str | None = None
-
-    def run(self, test: Array) -> Any:
-        """The joined value of the arms; afterwards the state is the joined state."""
-        machine, (one, two) = self.machine, self.outcomes
-        writes = self._changed_locations() + self._changed_cells()
-        completion = self._join_values(one, two)
-        for which, outcome in enumerate(self.outcomes):
-            outcome.after.restore()
-            builder = machine.builder
-            builder.blocks.append(outcome.block)
-            builder._sizes.append({})
-            for out, pair in zip(self.outs, self.leaves, strict=True):
-                value = DEAD if outcome.dead else pair[which]
-                outcome.block.results.append(coerce(value, out.type))
-            builder.blocks.pop()
-            builder._sizes.pop()
-        self.base.restore()
-        machine._emit_if(test, self.outcomes, self.outs, [], self.node)
-        for write in writes:
-            write()
-        self._link()
-        self._mark_rebuilt()
-        return completion
-
-    def _join_values(self, one: Outcome, two: Outcome) -> Any:
-        if isinstance(one.value, Completion) or isinstance(two.value, Completion):
-            live = two if one.dead else one
-            if one.dead or two.dead:
-                if not isinstance(live.value, Completion):
-                    return live.value
-                return Completion(live.value.kind, self.join(*self._pair(live, live.value.value)))
-            if one.value is None or two.value is None:
-                return one.value or two.value
-            value = self.join(one.value.value, two.value.value)
-            if isinstance(value, Mismatch):
-                return value
-            return Completion(one.value.kind, value)
-        return self.join(one.value, two.value)
-
-    def _pair(self, live: Outcome, value: Any) -> tuple[Any, Any]:
-        return (DEAD, value) if live is self.outcomes[1] else (value, DEAD)
-
-    def _changed_locations(self) -> list[Callable[[], None]]:
-        writes: list[Callable[[], None]] = []
-        one, two = self.outcomes
-        for key, (container, _) in self.base.contents.items():
-            if isinstance(container, Array):
-                continue
-            if any(not o.dead and key not in o.after.contents for o in (one, two)):
-                continue  # nothing leads there any more
-            before = self.base.locations(key)
-            first = before if one.dead else one.after.locations(key)
-            second = before if two.dead else two.after.locations(key)
-            if isinstance(container, set) and not self._same_sets(key):
-                raise BranchMismatch(
-                    "A set differs between two paths.",
-                    self.machine.origin(self.node),
-                    "change it before the branch",
-                )
-            if isinstance(container, RecordedList):
-                self._check_lengths(container, first, second, one.dead or two.dead)
-                writes += self._rows(container, key)
-            for place in {**first, **second, **before}:
-                a, b = first.get(place, MISSING), second.get(place, MISSING)
-                if one.dead:
-                    a = b if b is before.get(place, MISSING) else DEAD
-                if two.dead:
-                    b = a if a is before.get(place, MISSING) else DEAD
-                if a is b and a is before.get(place, MISSING):
-                    continue
-                self.name = place if isinstance(place, str) and isinstance(container, Frame) else None
-                value = self.join(a, b)
-                writes.append(lambda c=container, p=place, v=value: _write(c, p, v))
-        self.name = None
-        return writes
-
-    def _same_sets(self, key: int) -> bool:
-        states = [o.after.contents[key][1] for o in self.outcomes if not o.dead]
-        return all(s == states[0] for s in states)
-
-    def _check_lengths(self, values: RecordedList, first: Any, second: Any, dead: bool) -> None:
-        if len(first) != len(second) and not dead:
-            longer = max((first, second), key=len)
-            raise GrowingList(values, longer[len(longer) - 1])
-
-    def _rows(self, values: RecordedList, key: int) -> list[Callable[[], None]]:
-        """A list that grows in a loop around: its count is a location too."""
-        states = [o.after.contents[key][1][1] for o in self.outcomes if not o.dead]
-        rows = self.base.contents[key][1][1]
-        if rows is None and any(s is not None for s in states):
-            raise BranchMismatch(
-                "A list grows in a loop on one path only.",
-                self.machine.origin(self.node),
-                "start with the loop, or with an array, before the branch",
-            )
-        return []
-
-    def _changed_cells(self) -> list[Callable[[], None]]:
-        writes: list[Callable[[], None]] = []
-        one, two = self.outcomes
-        for key, (cell, state) in self.base.contents.items():
-            if not isinstance(cell, Array):
-                continue
-            states = [state if o.dead else o.after.contents.get(key, (cell, state))[1] for o in (one, two)]
-            poison = next((s[5] for s in states if s[5] is not None), None)
-            if poison is None and not any(s[4] or s[0] is not state[0] for s in states):
-                continue
-            partners = [p for s in states for p in s[4]]
-            writes.append(lambda c=cell, p=poison, q=partners: _mark(c, p, q))
-            if state[1] is not None or all(s[0] is state[0] for s in states):
-                continue
-            first, second = states[0][0], states[1][0]
-            t = self._cell_type(first.type, second.type)
-            out = fresh_leaf(t, self.outs, state[0].name)
-            pair = [DEAD if o.dead else Array(v) for o, v in zip((one, two), (first, second), strict=True)]
-            self.leaves.append((pair[0], pair[1]))
-            writes.append(lambda c=cell, o=out: _set_version(c, o))
-        return writes
-
-    def _cell_type(self, left: ArrayType, right: ArrayType) -> ArrayType:
-        if left.dims == right.dims:
-            return left
-        dims = self.machine.builder.dims
-        joined = [a if dims.same(a, b) else dims.fresh() for a, b in zip(left.dims, right.dims, strict=True)]
-        return left.with_dims(joined)
-
-    def join(self, left: Any, right: Any) -> Any:
-        """One value for both paths; a Mismatch where there is none."""
-        if left is right:
-            return left
-        key = (id(left), id(right))
-        if key in self.memo:
-            return self.memo[key]
-        self.kept += [left, right]
-        sources = [left, right]
-        owned = self.machine.owned
-        left, right = self.outcomes[0].after.frozen(left), self.outcomes[1].after.frozen(right)
-        self.kept += [left, right]
-        start = right if left is DEAD or left is MISSING else left
-        other = left if start is right else right
-        description = abstract(start, owned)
-        if other is DEAD or other is MISSING:
-            hidden = self.name is not None and self.name.startswith("%")
-            if other is MISSING and self.name is None:
-                where = self.machine.origin(self.node)
-                self.memo[key] = Mismatch("it exists on one path only", where, self.test)
-                return self.memo[key]
-            if other is MISSING and not hidden and is_number(start):
-                description = Leaf(type_of(start))
-            if not _has_leaves(description):
-                kept = other is DEAD or hidden
-                where = self.machine.origin(self.node)
-                missing = Mismatch("it has no value on one path", where, self.test, True)
-                result = start if kept else missing
-                self.memo[key] = result
-                return result
-        else:
-            description = widen(description, other, owned, spread=False)
-        if isinstance(description, Clash):
-            self.memo[key] = Mismatch(description.message, self.machine.origin(self.node), self.test)
-            return self.memo[key]
-        pair = (leaf_values(description, left, owned), leaf_values(description, right, owned))
-        made: list[Array] = []
-        result = instantiate(description, lambda t: self._leaf(t, made), lambda m: Mismatch(m, None))
-        for array, first, second in zip(made, *pair, strict=True):
-            self.leaves.append((first, second))
-            cells = [v if isinstance(v, Array) else None for v in (first, second)]
-            if array.ndim or any(c is not None and c.is_buffer for c in cells):
-                array.is_buffer = not array.ndim
-                self.arrays.append((array, [None if c is None else c.root() for c in cells]))
-            self._note_unsure(array, (first, second))
-        if not isinstance(result, Array):
-            self.rebuilt.append((result, sources))
-        self.memo[key] = result
-        return result
-
-    def _leaf(self, t: ArrayType, made: list[Array]) -> Array:
-        array = fresh_leaf(t, self.outs, shown_name(self.name))
-        made.append(array)
-        return array
-
-    def _note_unsure(self, array: Array, values: tuple[Any, Any]) -> None:
-        """A name that one path leaves without a value."""
-        if self.name is None or self.name.startswith("%"):
-            return
-        unsure = self.machine.unsure
-        for value in values:
-            if value is MISSING:
-                unsure[array._value] = self.test
-            elif isinstance(value, Array) and value._value in unsure:
-                unsure[array._value] = unsure[value._value]
-
-    def _link(self) -> None:
-        """A joined array may be the same memory as what either arm had."""
-        for which, outcome in enumerate(self.outcomes):
-            holders: dict[int, list[Array]] = {}
-            for array, roots in self.arrays:
-                if roots[which] is None:
-                    continue
-                for cell in partners_of(roots[which], outcome.after):
-                    if id(cell) in self.base.contents:
-                        link(array, cell)
-                    for other in holders.get(id(cell), ()):
-                        link(array, other)
-                holders.setdefault(id(roots[which]), []).append(array)
-
-    def _mark_rebuilt(self) -> None:
-        """A container made anew for both arms is no longer the one that another name may hold."""
-        pairs = [(new, s) for new, sources in self.rebuilt for s in sources if is_mutable(s)]
-        if not any(id(s) in self.base.contents for _, s in pairs):
-            return
-        now = Snapshot(self.machine.roots(), self.machine.owned)
-        for new, source in pairs:
-            if id(source) in now.contents:
-                self.machine.undecided[id(new)] = new
-                self.machine.undecided[id(source)] = source
-
-
-def is_mutable(value: Any) -> bool:
-    """A container whose identity matters: a store through one name shows through another."""
-    if isinstance(value, (Array, tuple, int, float, complex, str, bytes, type(None))):
-        return False
-    return isinstance(value, (list, dict)) or hasattr(value, "__dict__")
-
-
-def _has_leaves(description: Any) -> bool:
-    found: list[Any] = []
-    instantiate(description, found.append, found.append)
-    return bool(found)
-
-
-def _write(container: Any, place: Any, value: Any) -> None:
-    if isinstance(container, list) and isinstance(place, int) and place >= len(container):
-        container.append(value)
-    else:
-        set_location(container, place, value)
-
-
-def _mark(cell: Array, poison: Any, partners: list[Array]) -> None:
-    cell.poison = poison
-    cell.partners = list(dict.fromkeys([*cell.partners, *partners]))
-
-
-def _set_version(cell: Array, out: Array) -> None:
-    cell._value = out._value
 
 
 def escapes(statements: list[Any], in_loop: bool = False) -> bool:

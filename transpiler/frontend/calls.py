@@ -1,8 +1,9 @@
-"""Calls: NumPy functions by their rules, user functions by interpretation, known computations by Python."""
+"""Calls: NumPy functions by their rules, user functions interpreted, known values by Python."""
 
 from __future__ import annotations
 
 import functools
+import inspect
 import io
 from collections.abc import Callable
 from types import BuiltinFunctionType, FunctionType, MethodType, MethodWrapperType, ModuleType
@@ -28,7 +29,17 @@ _MAX_DEPTH = 200
 _DEPTH_IN_BRANCHES = 16
 _CONTAINERS = (list, dict, set, tuple, str, bytes, frozenset, range, slice)
 _NAMEDTUPLE = ("_replace", "_asdict", "_make")
-_CREATORS = (np.zeros, np.ones, np.empty, np.full, np.arange, np.linspace, np.eye, np.identity, np.array)
+_CREATORS = (
+    np.zeros,
+    np.ones,
+    np.empty,
+    np.full,
+    np.arange,
+    np.linspace,
+    np.eye,
+    np.identity,
+    np.array,
+)
 
 _LIBRARIES = {"numpy", "scipy", "numba", "jax", "math", "functools", "itertools", "operator"}
 _LIBRARIES |= {"collections", "typing", "enum", "copy", "abc"}
@@ -99,7 +110,7 @@ class Calls(Statements):
                 function.func, [*function.args, *args], {**function.keywords, **kwargs}, node
             )
         self._refuse_impure(function, node)
-        if isinstance(function, type) and function in BUILTINS or _in(function, BUILTINS):
+        if (isinstance(function, type) and function in BUILTINS) or _in(function, BUILTINS):
             return BUILTINS[function](self, node, args, kwargs)
         handler = self._handler(function)
         if handler is not None:
@@ -181,18 +192,20 @@ class Calls(Statements):
             function.__globals__,
             cells,
             tuple(
-                self.lift(d, function.__name__, lambda i=i: (function.__defaults__ or ())[i])
+                self.lift(d, function.__name__, functools.partial(_default, function, i))
                 for i, d in enumerate(function.__defaults__ or ())
             ),
             {
-                k: self.lift(v, k, lambda k=k: (function.__kwdefaults__ or {})[k])
+                k: self.lift(v, k, functools.partial(_default, function, k))
                 for k, v in (function.__kwdefaults__ or {}).items()
             },
             function.__name__,
         )
         return self.call_closure(closure, args, kwargs, node)
 
-    def call_closure(self, closure: Closure, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
+    def call_closure(
+        self, closure: Closure, args: list[Any], kwargs: dict[str, Any], node: Any
+    ) -> Any:
         """Interpret a call of a function whose source is at hand."""
         if len(self.calls) >= _DEPTH_IN_BRANCHES and self.tests:
             self._end_recursion(closure, node)
@@ -211,7 +224,9 @@ class Calls(Statements):
         self.bind(closure, frame, args, kwargs, node)
         nonlocals, written = assigned_functions(body)
         self.calls.append(
-            Activation(frame, closure.source, closure.globals, closure.cells, nonlocals, written, body)
+            Activation(
+                frame, closure.source, closure.globals, closure.cells, nonlocals, written, body
+            )
         )
         before = self.statement
         try:
@@ -248,7 +263,9 @@ class Calls(Statements):
         body = closure.node
         if isinstance(body, gast.AsyncFunctionDef):
             raise UnsupportedSyntax(
-                f"{body.name} is a coroutine.", closure.source.origin(body), "write it without `async`"
+                f"{body.name} is a coroutine.",
+                closure.source.origin(body),
+                "write it without `async`",
             )
         pending = list(body.body)
         while pending:
@@ -273,7 +290,7 @@ class Calls(Statements):
         rest = args[len(names) :]
         if rest and spec.vararg is None:
             raise TypeError(
-                f"{closure.name}() takes {len(names)} positional arguments but {len(args)} were given"
+                f"{closure.name}() takes {len(names)} positional arguments, {len(args)} were given"
             )
         extra: dict[str, Any] = {}
         for key, value in kwargs.items():
@@ -311,10 +328,15 @@ class Calls(Statements):
                 source_of(init)
             except SourceNotFound:
                 return self.own(cls(*args, **kwargs))
-            instance = self.own(cls.__new__(cls))
+            make: Any = cls.__new__
+            instance = self.own(make(cls))
             self.call_value(init, [instance, *args], kwargs, node)
             return instance
-        if issubclass(cls, BaseException) or known((args, list(kwargs.values()))) or _is_plain_class(cls):
+        if (
+            issubclass(cls, BaseException)
+            or known((args, list(kwargs.values())))
+            or _is_plain_class(cls)
+        ):
             return self.own(cls(*args, **kwargs))
         return self._native(cls, args, kwargs, node)
 
@@ -323,13 +345,15 @@ class Calls(Statements):
     ) -> Any:
         name = function.__name__
         if isinstance(owner, list) and name == "append":
-            self.append(owner, args[0], node) if isinstance(owner, RecordedList) else self.check_writable(
-                owner, node, "append"
-            )
+            self.append(owner, args[0], node) if isinstance(
+                owner, RecordedList
+            ) else self.check_writable(owner, node, "append")
             return None
         if getattr(owner, "rows", None) is not None:
             self.fail(UnsupportedSyntax, node, f"`{name}` of a list that grows in a loop.")
-        mutating = "extend insert pop remove clear sort reverse update setdefault popitem add discard"
+        mutating = (
+            "extend insert pop remove clear sort reverse update setdefault popitem add discard"
+        )
         if name in mutating.split():
             self.check_writable(owner, node, f"`{name}`")
         if isinstance(owner, dict) and args:
@@ -348,11 +372,13 @@ class Calls(Statements):
         """A call on known values, by Python; with run-time values there must be a rule."""
         everything = [*args, *kwargs.values()]
         if known(everything) and not any(isinstance(a, (Closure, Iterable)) for a in everything):
-            if isinstance(function, (BuiltinFunctionType, MethodWrapperType, FunctionType, type, np.ufunc)):
+            if isinstance(
+                function, (BuiltinFunctionType, MethodWrapperType, FunctionType, type, np.ufunc)
+            ):
                 return self._lift_result(function(*args, **kwargs))
-            if not hasattr(type(function), "__call__") or isinstance(function, ModuleType):
+            if not callable(function) or isinstance(function, ModuleType):
                 self.fail(UnsupportedFunction, node, f"{function!r} is not callable.")
-        method = getattr(type(function), "__call__", None)
+        method = inspect.getattr_static(type(function), "__call__", None)
         if isinstance(method, FunctionType) and not _is_library(method):
             return self.call_value(method, [function, *args], kwargs, node)
         if known(everything):
@@ -375,7 +401,9 @@ class Calls(Statements):
         owner = getattr(function, "__self__", None)
         module = getattr(function, "__module__", None) or ""
         name = getattr(function, "__name__", "")
-        random = isinstance(owner, (np.random.RandomState, np.random.Generator)) or module == "random"
+        random = (
+            isinstance(owner, (np.random.RandomState, np.random.Generator)) or module == "random"
+        )
         random = random or type(owner).__module__ == "random"
         if random or (module.startswith("numpy.random") and not isinstance(function, type)):
             self.fail(
@@ -386,7 +414,10 @@ class Calls(Statements):
             )
         if _in(function, _EVALUATE):
             self.fail(
-                UnsupportedSyntax, node, f"`{name}` runs text.", "write the code itself, in a function"
+                UnsupportedSyntax,
+                node,
+                f"`{name}` runs text.",
+                "write the code itself, in a function",
             )
         files = _in(function, _FILES) or isinstance(owner, io.IOBase)
         if files or module in ("time", "os", "subprocess", "sys", "io"):
@@ -401,11 +432,15 @@ class Calls(Statements):
             self.fail(UnsupportedFunction, node, "np.vectorize is not supported.", "use vmap")
 
 
-def _in(function: Any, table: dict[Any, Any]) -> bool:
+def _in(function: Any, table: Any) -> bool:
     try:
         return function in table
     except TypeError:
         return False
+
+
+def _default(function: Any, key: Any) -> Any:
+    return (function.__defaults__ if isinstance(key, int) else function.__kwdefaults__)[key]
 
 
 def _is_generator(node: Any) -> bool:
@@ -432,7 +467,7 @@ def _is_library(function: FunctionType) -> bool:
 
 
 def is_own(function: Any) -> bool:
-    """A function of calque itself (a rule, a bound method of an Array): called, never interpreted."""
+    """A function of calque itself (a rule, an Array's method): called, never interpreted."""
     parts = (getattr(function, "__module__", None) or "").split(".")
     return parts[:2] == ["calque", "transpiler"]
 
@@ -444,5 +479,3 @@ def _is_plain_class(cls: type) -> bool:
         or hasattr(cls, "_fields")
         or (cls.__init__ is object.__init__ and cls.__module__ != "builtins")  # type: ignore[misc]
     )
-
-

@@ -8,7 +8,8 @@ changes any more.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,13 +17,12 @@ import numpy as np
 from calque.transpiler.builder import FUNCTIONS, Array, type_of
 from calque.transpiler.core import Block, Var, map_tree
 from calque.transpiler.errors import BranchMismatch
-from calque.transpiler.frontend.branches import Branches, GrowingList, LoopFlags, is_mutable
+from calque.transpiler.frontend.branches import LoopFlags
 from calque.transpiler.frontend.heap import (
     MISSING,
     RecordedList,
     Snapshot,
     link,
-    partners_of,
     set_location,
     shown_name,
 )
@@ -42,73 +42,15 @@ from calque.transpiler.frontend.joining import (
     size_at_hand,
     widen,
 )
+from calque.transpiler.frontend.memory import Carried, Growth, Memory, Plan, Slot
+from calque.transpiler.frontend.merging import GrowingList
 from calque.transpiler.types import ArrayType
 
 _ROUNDS = 40
 FIRST_CAPACITY = 16
 
 
-@dataclass(eq=False)
-class Plan:
-    """What is known so far of what a loop carries."""
-
-    locations: dict[tuple[int, Any], Any] = field(default_factory=dict)  # (container, key) -> description
-    cells: dict[int, ArrayType] = field(default_factory=dict)
-    growing: dict[int, Growth] = field(default_factory=dict)
-    partners: set[tuple[Any, Any]] = field(default_factory=set)  # tokens of cells that may be one memory
-    poison: dict[int, Any] = field(default_factory=dict)  # cells of which a partner is stored into
-    undecided: set[Any] = field(default_factory=set)  # locations whose container may have another name
-    as_while: bool = False
-
-
-@dataclass(eq=False)
-class Growth:
-    """A list that the loop appends to: how often in each round (None: it depends), and a sample element."""
-
-    values: RecordedList
-    per_round: Any
-    sample: Any
-    rows: GrowingRows | None = None
-
-
-@dataclass(eq=False)
-class Carried:
-    """The phis of one attempt."""
-
-    phis: list[Var] = field(default_factory=list)
-    inits: list[Any] = field(default_factory=list)
-    slots: list[Slot] = field(default_factory=list)
-    cells: list[tuple[Array, Var]] = field(default_factory=list)
-    partners: set[tuple[Any, Any]] = field(default_factory=set)  # those of the first round
-
-
-@dataclass(eq=False)
-class Slot:
-    """One carried location: what is there at the start of a round, and its phis."""
-
-    key: tuple[int, Any]  # the container's id, and the place in it
-    container: Any
-    description: Any
-    first: int  # of its phis
-    initial: Any
-    value: Any
-    arrays: list[Array] = field(default_factory=list)
-    next_value: Any = None
-
-    @property
-    def place(self) -> Any:
-        """Where in the container."""
-        return self.key[1]
-
-    def now(self) -> Any:
-        """What is there."""
-        target = getattr(self.container, "locals", self.container)
-        if isinstance(target, dict):
-            return target.get(self.place, MISSING)
-        return target[self.place] if isinstance(target, list) else vars(target).get(self.place, MISSING)
-
-
-class Carrying(Branches):
+class Carrying(Memory):
     """The fixpoint that every loop of the generated program needs."""
 
     def _marks(self) -> tuple[Any, ...]:
@@ -213,7 +155,7 @@ class Carrying(Branches):
             slot = Slot((key, place), container, description, len(carried.phis), initial, None)
             slot.value = instantiate(
                 description,
-                lambda t, s=slot: self._phi(t, s, carried),
+                partial(self._phi, slot=slot, carried=carried),
                 lambda m: Mismatch(m, self.builder.origin),
             )
             for leaf in leaf_values(description, initial, self.owned):
@@ -230,12 +172,12 @@ class Carrying(Branches):
             if key not in base.contents:
                 continue
             cell = base.contents[key][0]
-            phi = fresh_leaf(t, carried.phis, cell._value.name)
+            start = fresh_leaf(t, carried.phis, cell._value.name)
             carried.inits.append(coerce(Array(cell._value), t))
             if cell._value in self.builder.contiguous:
-                self.builder.contiguous.add(phi._value)
-            cell._value = phi._value
-            carried.cells.append((cell, phi._value))
+                self.builder.contiguous.add(start._value)
+            cell._value = start._value
+            carried.cells.append((cell, start._value))
         return carried
 
     def _phi(self, t: ArrayType, slot: Slot, carried: Carried) -> Array:
@@ -247,80 +189,6 @@ class Carrying(Branches):
         elif isinstance(slot.initial, Array) and slot.initial._value in self.unsure:
             self.unsure[array._value] = self.unsure[slot.initial._value]
         return array
-
-    # memory: which cells may be one
-
-    def _leaves(self, slot: Slot, value: Any) -> list[Any]:
-        return leaf_values(slot.description, value, self.owned)
-
-    def _link_first(self, plan: Plan, carried: Carried, start: Snapshot) -> None:
-        """What a round's phis may share memory with, in the first round or a later one."""
-        holders = [(s, self._leaves(s, s.initial)) for s in carried.slots]
-        carried.partners = self._sharing(holders, start, set())
-        for pair in plan.partners | carried.partners:
-            cells = [self._cell_of(token, carried, start) for token in pair]
-            if cells[0] is not None and cells[1] is not None:
-                link(cells[0], cells[1])
-
-    def _cell_of(self, token: Any, carried: Carried, moment: Snapshot) -> Any:
-        kind, key, offset = token
-        if kind == "cell":
-            found = moment.contents.get(key)
-            return None if found is None else found[0]
-        for slot in carried.slots:
-            if slot.key == key:
-                return slot.arrays[offset] if offset < len(slot.arrays) else None
-        return None
-
-    def _sharing(
-        self, holders: list[tuple[Slot, list[Any]]], moment: Snapshot, own: set[int]
-    ) -> set[tuple[Any, Any]]:
-        """Pairs of tokens: two holders of one memory, or a holder and a cell that stays."""
-        pairs: set[tuple[Any, Any]] = set()
-        roots: dict[int, list[Any]] = {}
-        for slot, values in holders:
-            for offset, value in enumerate(values):
-                if not isinstance(value, Array) or not (value.ndim or value.is_buffer):
-                    continue
-                token = ("phi", slot.key, offset)
-                root = value.root()
-                for cell in partners_of(root, moment):
-                    if id(cell) in moment.contents and id(cell) not in own:
-                        pairs.add((token, ("cell", id(cell), 0)))
-                    pairs |= {(token, other) for other in roots.get(id(cell), ())}
-                roots.setdefault(id(root), []).append(token)
-        return pairs
-
-    def _compare_memory(self, plan: Plan, carried: Carried, start: Snapshot, after: Snapshot) -> bool:
-        """Extend the plan by what shares memory after a round; whether it covered that already."""
-        own = {id(a) for s in carried.slots for a in s.arrays}
-        holders = [(s, self._leaves(s, s.now())) for s in carried.slots]
-        staying = Snapshot([], self.owned)
-        staying.contents = {k: v for k, v in after.contents.items() if k in start.contents}
-        pairs = self._sharing(holders, staying, own) - carried.partners - plan.partners
-        plan.partners |= pairs
-        stable = not pairs
-        for key, (cell, state) in start.contents.items():
-            now = after.contents.get(key)
-            if isinstance(cell, Array) and key not in own and now is not None:
-                if now[1][5] is not None and state[5] is None:
-                    plan.poison[key] = now[1][5]
-                    stable = False
-        for slot in carried.slots:
-            value = slot.now()
-            if value is not slot.value and is_mutable(value) and id(value) in start.contents:
-                if slot.key not in plan.undecided:
-                    plan.undecided.add(slot.key)
-                    stable = False
-        return stable
-
-    def _note_aliases(self, plan: Plan, slot: Slot) -> None:
-        """A container that a loop makes anew is no longer the one that another name may hold."""
-        if is_mutable(slot.initial) and not isinstance(slot.value, Array):
-            where = Snapshot(self.roots(), self.owned)
-            if id(slot.initial) in where.contents or slot.key in plan.undecided:
-                self.undecided[id(slot.value)] = slot.value
-                self.undecided[id(slot.initial)] = slot.initial
 
     # what a round changed
 
@@ -342,13 +210,16 @@ class Carrying(Branches):
                     )
                 continue
             before, now = start.locations(key), after.locations(key)
+            if (
+                isinstance(container, list)
+                and start.contents[key][1][1] is not after.contents[key][1][1]
+            ):
+                stable = False
+                self._grew_within(plan, container)
+                continue
             if isinstance(container, list) and len(before) != len(now):
                 stable = False
                 self._list_changed(plan, container, before, now)
-                continue
-            if isinstance(container, list) and start.contents[key][1][1] is not after.contents[key][1][1]:
-                stable = False
-                self._grew_within(plan, container)
                 continue
             for place in {**before, **now}:
                 stable &= self._compare_location(
@@ -443,7 +314,7 @@ class Carrying(Branches):
                 rows.count = rows.first + trip.length() * size_at_hand(growth.per_round)
 
     def _note_final(self, slot: Slot, value: Any, certain: bool) -> None:
-        """A name that the loop alone gives a value: unsure after a while, or where a round may not."""
+        """A name that the loop alone gives a value: unsure where a round, or a while, may not."""
         if not isinstance(value, Array) or shown_name(slot.place) != slot.place:
             return
         last = slot.next_value
@@ -453,8 +324,14 @@ class Carrying(Branches):
 
     # lists that grow
 
-    def _list_changed(self, plan: Plan, values: Any, before: dict[int, Any], now: dict[int, Any]) -> None:
-        if not isinstance(values, RecordedList) or id(values) in self.foreign or len(now) < len(before):
+    def _list_changed(
+        self, plan: Plan, values: Any, before: dict[int, Any], now: dict[int, Any]
+    ) -> None:
+        if (
+            not isinstance(values, RecordedList)
+            or id(values) in self.foreign
+            or len(now) < len(before)
+        ):
             raise BranchMismatch(
                 "A list changes its length in a run-time loop.",
                 self.builder.origin,
@@ -500,7 +377,7 @@ class Carrying(Branches):
             return map_tree(type_of, stacked(element))
         except TypeError:
             raise BranchMismatch(
-                "A list that grows in a run-time loop holds something else than numbers and arrays.",
+                "A list that grows in a run-time loop must hold numbers or arrays.",
                 self.builder.origin,
                 "loop over something of known length",
             ) from None
@@ -518,7 +395,7 @@ class Carrying(Branches):
                 capacity = trip.length() * size_at_hand(growth.per_round) + head
             else:
                 capacity = max(FIRST_CAPACITY, 2 * head)
-            buffers = map_tree(lambda t, c=capacity: self._buffer(t, c), growth.sample)
+            buffers = map_tree(partial(self._buffer, capacity=capacity), growth.sample)
             rows = self._rows_of(growth, buffers, fixed)
             items, values[:] = list(values), []
             values.rows = rows
@@ -580,9 +457,7 @@ def _same_description(left: Any, right: Any, dims: Any) -> bool:
 def _same_type(left: ArrayType, right: ArrayType, dims: Any) -> bool:
     if left.dtype != right.dtype or left.weak != right.weak or left.ndim != right.ndim:
         return False
-    return all(
-        dims.same(a, b) or _unknown(a) for a, b in zip(left.dims, right.dims, strict=True)
-    )
+    return all(dims.same(a, b) or _unknown(a) for a, b in zip(left.dims, right.dims, strict=True))
 
 
 def _unknown(dim: Any) -> bool:

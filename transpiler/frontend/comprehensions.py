@@ -31,7 +31,7 @@ class Comprehensions(Calls):
         )
 
     def consumed(self, node: Any) -> Any:
-        """An expression whose value is consumed at once: a generator's items may be computed now."""
+        """An expression that is consumed at once: a generator's items may be computed now."""
         if isinstance(node, gast.GeneratorExp):
             with self.at(node):
                 return self.eval_ListComp(node)
@@ -40,7 +40,9 @@ class Comprehensions(Calls):
     def eval_SetComp(self, node: Any) -> Any:
         """A set comprehension."""
         result: set[Any] = self.own(set())
-        self.collect(result, node, lambda: result.add(self.hashable(self.evaluate(node.elt), node.elt)))
+        self.collect(
+            result, node, lambda: result.add(self.hashable(self.evaluate(node.elt), node.elt))
+        )
         return result
 
     def eval_DictComp(self, node: Any) -> Any:
@@ -71,7 +73,11 @@ class Comprehensions(Calls):
             for test in reversed(generator.ifs):
                 body = gast.copy_location(gast.If(test=test, body=[body], orelse=[]), test)
             loop = gast.For(
-                target=generator.target, iter=generator.iter, body=[body], orelse=[], type_comment=None
+                target=generator.target,
+                iter=generator.iter,
+                body=[body],
+                orelse=[],
+                type_comment=None,
             )
             body = gast.copy_location(loop, generator.iter)
         call = self.call

@@ -1,8 +1,8 @@
-"""The state of an interpretation: which objects a run-time branch or loop can change, kept and put back.
+"""The state of an interpretation: the objects a run-time branch or loop can change, kept, put back.
 
 Frames, containers made by the program, instances made by the program and Array cells are changed in
-place by both arms of a branch in turn; so their contents are kept, restored, compared and joined, and
-every object keeps its identity: closures, methods and aliases see what they would see in Python.
+place by both arms of a branch in turn; so their contents are kept, restored, compared and joined,
+and every object keeps its identity: closures, methods and aliases see what they would in Python.
 """
 
 from __future__ import annotations
@@ -62,7 +62,10 @@ class Snapshot:
             self._visit(pending.pop(), pending)
 
     def _visit(self, value: Any, pending: list[Any]) -> None:
-        if isinstance(value, (int, float, str, bytes, complex, type(None))) or id(value) in self.contents:
+        if (
+            isinstance(value, (int, float, str, bytes, complex, type(None)))
+            or id(value) in self.contents
+        ):
             return
         if isinstance(value, Array):
             self.contents[id(value)] = (value, value.state())
@@ -137,7 +140,9 @@ class Snapshot:
             if now is None:
                 continue
             if isinstance(value, Array):
-                if content[1] is None and (content[0] is not now[1][0] or content[5] is not now[1][5]):
+                if content[1] is None and (
+                    content[0] is not now[1][0] or content[5] is not now[1][5]
+                ):
                     return True
             elif isinstance(value, list):
                 if len(content[0]) != len(now[1][0]) or not all(map(_is, content[0], now[1][0])):
@@ -145,7 +150,9 @@ class Snapshot:
             elif isinstance(value, set):
                 if content != now[1]:
                     return True
-            elif list(content) != list(now[1]) or not all(map(_is, content.values(), now[1].values())):
+            elif list(content) != list(now[1]) or not all(
+                map(_is, content.values(), now[1].values())
+            ):
                 return True
         return False
 

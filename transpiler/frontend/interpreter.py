@@ -10,6 +10,7 @@ import builtins
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -20,10 +21,14 @@ from calque.transpiler.builder import Array, Builder, current
 from calque.transpiler.core import Var
 from calque.transpiler.errors import (
     AliasUndecided,
+    AxisOutOfRange,
     BranchMismatch,
     CalqueError,
+    DtypeError,
     ImpureFunction,
+    IndexOutOfRange,
     Origin,
+    ShapeError,
     SpecializationNeeded,
     UndefinedVariable,
     UnsupportedSyntax,
@@ -64,7 +69,7 @@ class Closure:
 
 @dataclass(eq=False)
 class Mismatch:
-    """The value of a location whose versions in two arms do not fit together; reading it is an error."""
+    """The value of a location whose versions in two arms do not fit together; never read."""
 
     message: str
     origin: Origin | None
@@ -102,9 +107,33 @@ class Captured(Array):
         )
 
 
+_CONVERTED = {
+    TypeError: DtypeError,
+    ValueError: ShapeError,
+    IndexError: IndexOutOfRange,
+    np.exceptions.AxisError: AxisOutOfRange,
+}
+PYTHON_ERRORS = (ShapeError, DtypeError, IndexOutOfRange)  # those that plain Python would raise too
+_RULES = tuple(f"calque.transpiler.{name}" for name in ("primitives", "builder", "types", "dims"))
+
+
+def place(error: Any, origin: Origin | None) -> None:
+    """Say where a Python error arose; what a rule raised becomes an error of calque."""
+    step = error.__traceback__
+    while step is not None and step.tb_next is not None:
+        step = step.tb_next
+    module = "" if step is None else step.tb_frame.f_globals.get("__name__", "")
+    kind = _CONVERTED.get(type(error))
+    if kind is not None and module.startswith((*_RULES, "numpy")):
+        raise kind(f"{str(error).rstrip('.')}.", origin) from None
+    error.calque_placed = True
+    if origin is not None:
+        error.add_note(str(CalqueError("", origin)).rstrip())
+
+
 @dataclass(frozen=True)
 class Capture:
-    """A hidden input: an array found in a global, a closure cell or an attribute, and how to read it."""
+    """A hidden input: an array in a global, a closure cell or an attribute, and how to read it."""
 
     name: str
     read: Callable[[], Any]
@@ -120,7 +149,7 @@ class Guard:
 
 
 class State:
-    """What the parts of the interpreter share: calls in progress, names, captured values, places."""
+    """What the interpreter's parts share: calls in progress, names, captured values, places."""
 
     def __init__(self, builder: Builder):
         self.builder = builder
@@ -154,7 +183,9 @@ class State:
             return self.builder.origin or self.return_origin
         return self.call.source.origin(node, self.statement)
 
-    def fail(self, kind: type[CalqueError], node: Any, message: str, hint: str | None = None) -> Any:
+    def fail(
+        self, kind: type[CalqueError], node: Any, message: str, hint: str | None = None
+    ) -> Any:
         """Raise an error that shows ``node``."""
         raise kind(message, self.origin(node), hint)
 
@@ -167,6 +198,10 @@ class State:
             except CalqueError as error:
                 if error.origin is None:
                     error.origin = self.builder.origin
+                raise
+            except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+                if not hasattr(error, "calque_placed"):
+                    place(error, self.builder.origin)
                 raise
 
     # ownership
@@ -185,7 +220,9 @@ class State:
                 f"{what} changes an object of which another name may, or may not, be an alias.",
                 "make a copy of it before the branch or the loop",
             )
-        if id(value) in self.foreign or (id(value) not in self.owned and not isinstance(value, Array)):
+        if id(value) in self.foreign or (
+            id(value) not in self.owned and not isinstance(value, Array)
+        ):
             self.fail(
                 ImpureFunction,
                 node,
@@ -197,7 +234,7 @@ class State:
     # captured values
 
     def lift(self, value: Any, name: str, read: Callable[[], Any]) -> Any:
-        """A value found outside the function: arrays become hidden inputs, numbers guarded constants."""
+        """A value found outside the function: arrays become hidden inputs, numbers constants."""
         if isinstance(value, np.ndarray):
             return self._capture(value, name, read)
         if isinstance(value, (list, tuple, dict)) and not isinstance(value, RecordedList):
@@ -248,11 +285,12 @@ class State:
         self.guards.append(Guard(lambda: contents(read()), contents(value)))
         if isinstance(value, dict):
             new: Any = {
-                k: self.lift(v, f"{name}_{k}", lambda k=k: read()[k]) for k, v in value.items()
+                k: self.lift(v, f"{name}_{k}", partial(_item, read, k)) for k, v in value.items()
             }
         else:
             items = [
-                self.lift(v, f"{name}_{_letter(i)}", lambda i=i: read()[i]) for i, v in enumerate(value)
+                self.lift(v, f"{name}_{_letter(i)}", partial(_item, read, i))
+                for i, v in enumerate(value)
             ]
             if isinstance(value, tuple):
                 new = type(value)(*items) if hasattr(value, "_fields") else tuple(items)
@@ -284,7 +322,10 @@ class State:
         if hasattr(builtins, name):
             return getattr(builtins, name)
         return self.fail(
-            UndefinedVariable, node, f"name '{name}' is not defined.", f"give {name} a value before this line"
+            UndefinedVariable,
+            node,
+            f"name '{name}' is not defined.",
+            f"give {name} a value before this line",
         )
 
     def checked(self, value: Any, name: str, node: Any) -> Any:
@@ -316,9 +357,11 @@ class State:
         )
 
     def ask_for(self, test: Any) -> None:
-        """Where a test depends on sizes and integers of arguments only: ask for them to be static."""
+        """Where a test depends on arguments' sizes and integers only: ask for them to be static."""
         if test is not None:
-            request = self.builder.needs_known(test, "A test on which the structure of a value depends")
+            request = self.builder.needs_known(
+                test, "A test on which the structure of a value depends"
+            )
             if isinstance(request, SpecializationNeeded):
                 raise request
 
@@ -372,6 +415,10 @@ def contents(container: Any) -> Any:
     return (type(container), len(container))
 
 
+def _item(read: Callable[[], Any], key: Any) -> Any:
+    return read()[key]
+
+
 def _letter(index: int) -> str:
     text = ""
     index += 1
@@ -395,7 +442,7 @@ def assigned_functions(node: Any) -> tuple[set[str], set[str]]:
         elif isinstance(item, gast.Global):
             written.update(item.names)
         pending += [n for n in gast.iter_child_nodes(item) if isinstance(n, gast.stmt)]
-        pending += [h for h in getattr(item, "handlers", [])]
+        pending += getattr(item, "handlers", [])
     return nonlocals, written
 
 

@@ -35,7 +35,7 @@ class Iterable:
 
 
 class Range(Iterable):
-    """``range`` with a recorded bound (or a known one: ``range`` objects are wrapped by the loop)."""
+    """``range`` with a recorded bound, or a known one: the loop wraps ``range`` objects."""
 
     def __init__(self, start: Any, stop: Any, step: Any = 1):
         self.start, self.stop, self.step = start, stop, known_int(step, "The step of a range")
@@ -200,7 +200,7 @@ def as_iterable(value: Any) -> Iterable:
 class GrowingRows(Iterable):
     """A list that grows in a run-time loop: arrays of elements, one for each leaf, and a count.
 
-    ``capacity`` is fixed when the number of appends is known before the loop; else the arrays double.
+    ``capacity`` is fixed when the number of appends is known before the loop; else arrays double.
     """
 
     def __init__(self, buffers: Any, count: Any, fixed: bool):
@@ -264,7 +264,9 @@ def stacked(value: Any) -> Any:
         return rows.stacked()
     if type(value) in (tuple, list) or isinstance(value, list):
         items = [stacked(v) for v in value]
-        return value if all(a is b for a, b in zip(items, value, strict=True)) else type(value)(items)
+        return (
+            value if all(a is b for a, b in zip(items, value, strict=True)) else type(value)(items)
+        )
     return value
 
 
@@ -277,7 +279,9 @@ def zip_trees(function: Any, left: Any, right: Any) -> None:
     """Call ``function`` on corresponding leaves of two trees of one structure."""
     if isinstance(left, (tuple, list)):
         if not isinstance(right, (tuple, list)) or len(left) != len(right):
-            raise NeedsKnownValue("The elements of a growing list differ in structure.", current().origin)
+            raise NeedsKnownValue(
+                "The elements of a growing list differ in structure.", current().origin
+            )
         for a, b in zip(left, right, strict=True):
             zip_trees(function, a, b)
     elif isinstance(left, dict):
@@ -285,5 +289,3 @@ def zip_trees(function: Any, left: Any, right: Any) -> None:
             zip_trees(function, left[key], right[key])
     else:
         function(left, right)
-
-

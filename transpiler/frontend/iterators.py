@@ -17,8 +17,9 @@ from calque.transpiler.frontend.comprehensions import Comprehensions
 from calque.transpiler.frontend.heap import RecordedList
 from calque.transpiler.frontend.iteration import Iterable
 
+
 class Cursor:
-    """``iter(...)`` of known items; where it stands is a value that branches and loops can change."""
+    """``iter(...)`` of known items; where it stands is a value that branches can change."""
 
     def __init__(self, items: list[Any]):
         self.items, self.position = items, 0
@@ -67,8 +68,12 @@ class Bound:
     def __init__(self, function: Any, args: list[Any], kwargs: dict[str, Any]):
         self.function, self.args, self.kwargs = function, args, kwargs
 
-    def __calque_trace__(self, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
-        return machine.call_value(self.function, [*self.args, *args], {**self.kwargs, **kwargs}, node)
+    def __calque_trace__(
+        self, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any
+    ) -> Any:
+        return machine.call_value(
+            self.function, [*self.args, *args], {**self.kwargs, **kwargs}, node
+        )
 
     def calque_children(self) -> list[Any]:
         """What a snapshot of the heap must follow."""
@@ -88,7 +93,9 @@ def _wraps(machine: Comprehensions, node: Any, args: list[Any], kwargs: dict[str
 class _Identity:
     """``functools.wraps(f)`` within interpreted code: the decorated function itself."""
 
-    def __calque_trace__(self, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
+    def __calque_trace__(
+        self, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any
+    ) -> Any:
         return args[0]
 
 
@@ -113,7 +120,9 @@ for _function in (
 
 
 @builtin(itertools.accumulate)
-def _accumulated(machine: Comprehensions, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _accumulated(
+    machine: Comprehensions, node: Any, args: list[Any], kwargs: dict[str, Any]
+) -> Any:
     items = machine.known_items(args[0], node)
     function = args[1] if len(args) > 1 else None
     result = machine.own(RecordedList(items[:1]))
@@ -135,7 +144,9 @@ def _ndindex(machine: Comprehensions, node: Any, args: list[Any], kwargs: dict[s
 
 
 @builtin(np.ndenumerate)
-def _ndenumerate(machine: Comprehensions, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _ndenumerate(
+    machine: Comprehensions, node: Any, args: list[Any], kwargs: dict[str, Any]
+) -> Any:
     return _Elements(machine.recorded(args[0]))
 
 
@@ -172,5 +183,3 @@ class _Indices(Iterable):
             found.append(position % size)
             position = position // size
         return (position, *reversed(found))
-
-

@@ -62,7 +62,9 @@ def is_number(value: Any) -> bool:
     return isinstance(value, (bool, int, float, complex, np.generic)) and not isinstance(value, str)
 
 
-def open_structure(value: Any, owned: dict[int, Any]) -> tuple[Any, Callable[..., Any], list[Any]] | None:
+def open_structure(
+    value: Any, owned: dict[int, Any]
+) -> tuple[Any, Callable[..., Any], list[Any]] | None:
     """A container's kind, how to rebuild it, and its parts; None for anything else."""
     if isinstance(value, tuple):
         kind = type(value)
@@ -74,13 +76,17 @@ def open_structure(value: Any, owned: dict[int, Any]) -> tuple[Any, Callable[...
         return _open_rows(value, owned)
     if isinstance(value, dict):
         keys = list(value)
-        return ("dict", tuple(keys)), lambda parts: _own(dict(zip(keys, parts, strict=True)), owned), list(
-            value.values()
+        return (
+            ("dict", tuple(keys)),
+            lambda parts: _own(dict(zip(keys, parts, strict=True)), owned),
+            list(value.values()),
         )
     if id(value) in owned and hasattr(value, "__dict__") and not isinstance(value, Array):
         names, kind = list(vars(value)), type(value)
-        return (kind, tuple(names)), lambda parts: _instance(kind, names, parts, owned), list(
-            vars(value).values()
+        return (
+            (kind, tuple(names)),
+            lambda parts: _instance(kind, names, parts, owned),
+            list(vars(value).values()),
         )
     return None
 
@@ -93,7 +99,7 @@ def _open_rows(value: Any, owned: dict[int, Any]) -> tuple[Any, Callable[..., An
 
     def rebuild(parts: list[Any]) -> Any:
         rest = iter(parts[1:])
-        new = RecordedList()
+        new: Any = RecordedList()
         new.rows = type(rows)(core.map_tree(lambda _: next(rest), rows.buffers), parts[0], False)
         owned[id(new.rows)] = new.rows
         return _own(new, owned)
@@ -107,7 +113,7 @@ def _own(value: Any, owned: dict[int, Any]) -> Any:
 
 
 def _instance(kind: type, names: list[str], parts: list[Any], owned: dict[int, Any]) -> Any:
-    new = object.__new__(kind)
+    new: Any = object.__new__(kind)
     vars(new).update(zip(names, parts, strict=True))
     return _own(new, owned)
 
@@ -152,12 +158,14 @@ def widen(old: Any, value: Any, owned: dict[int, Any], spread: bool = True) -> A
         return abstract(value, owned) if not is_number(value) else Leaf(type_of(value))
     if value is MISSING:
         return old if isinstance(old, Leaf) else Clash("it has no value on one path")
-    new = abstract(value, owned)
+    new: Any = abstract(value, owned)
     if isinstance(old, Constant) and isinstance(new, Constant):
         if same_constant(old.value, new.value):
             return old
         if not (is_number(old.value) and is_number(new.value)):
-            return Clash(f"it is {describe(old.value)} on one path and {describe(new.value)} on another")
+            return Clash(
+                f"it is {describe(old.value)} on one path and {describe(new.value)} on another"
+            )
     if isinstance(old, Structure) and isinstance(new, Structure):
         if {old.kind[0], new.kind[0]} == {"rows", "list"}:
             old, new = _spread_rows(old, owned), _spread_rows(new, owned)
@@ -172,7 +180,11 @@ def widen(old: Any, value: Any, owned: dict[int, Any], spread: bool = True) -> A
         return Clash("it is a number or an array on one path and something else on another")
     zero = isinstance(old, Constant) and old.value is not False and old.value == 0
     joined = join_types(left, right, spread and zero and not left.ndim)
-    return Clash(f"it is {left} on one path and {right} on another") if joined is None else Leaf(joined)
+    return (
+        Clash(f"it is {left} on one path and {right} on another")
+        if joined is None
+        else Leaf(joined)
+    )
 
 
 def _opened_as(description: Structure, value: Any, owned: dict[int, Any]) -> list[Any]:
@@ -189,7 +201,7 @@ def _spread_rows(description: Structure, owned: dict[int, Any]) -> Structure:
     match description.parts:
         case (Constant(value=int() as count), Leaf(type=t)) if description.kind == ("rows", "0"):
             element = Leaf(ArrayType(t.dtype, t.dims[1:]))
-            rebuild = lambda parts: _own(RecordedList(parts), owned)  # noqa: E731
+            rebuild = lambda parts: _own(RecordedList(parts), owned)
             return Structure(("list", count), rebuild, (element,) * count)
     return description
 
@@ -218,12 +230,16 @@ def same_constant(left: Any, right: Any) -> bool:
 
 def describe(value: Any) -> str:
     """A known value in a word."""
-    return repr(value) if value is None or isinstance(value, (int, float, str, bool)) else (
-        f"a {type(value).__name__}"
+    return (
+        repr(value)
+        if value is None or isinstance(value, (int, float, str, bool))
+        else (f"a {type(value).__name__}")
     )
 
 
-def instantiate(description: Any, leaves: Callable[[ArrayType], Any], clash: Callable[[str], Any]) -> Any:
+def instantiate(
+    description: Any, leaves: Callable[[ArrayType], Any], clash: Callable[[str], Any]
+) -> Any:
     """A value of the description, its leaves made by ``leaves``."""
     match description:
         case Constant(value=value):
@@ -238,7 +254,7 @@ def instantiate(description: Any, leaves: Callable[[ArrayType], Any], clash: Cal
 
 
 def leaf_values(description: Any, value: Any, owned: dict[int, Any]) -> list[Any]:
-    """The leaves of a value, in the order ``instantiate`` makes them; UNDEFINED where it has none."""
+    """The leaves of a value, in the order ``instantiate`` makes them; MISSING where it has none."""
     match description:
         case Leaf():
             return [value]
@@ -304,7 +320,7 @@ def combine(dim: Any, read: Callable[[str], Any]) -> Any:
 
 def _symbol_at_hand(name: str) -> Any:
     builder = current()
-    for var, leaf in builder.leaf_of_param.items():
+    for var in builder.leaf_of_param:
         for axis, dim in enumerate(var.type.dims):
             dim = builder.dims.resolve(dim)
             if not isinstance(dim, int) and dim.const == 0 and dim.terms == ((name, 1),):
@@ -325,5 +341,3 @@ def fresh_leaf(t: ArrayType, made: list[Var], name: str | None = None) -> Array:
     var = Var(t, name, current().origin)
     made.append(var)
     return Array(var)
-
-

@@ -14,8 +14,8 @@ from calque.transpiler.builder import ATTRIBUTES, FUNCTIONS, METHODS, OPERATORS,
 from calque.transpiler.errors import ImpureFunction, NeedsKnownValue, UnsupportedSyntax
 from calque.transpiler.frontend import iterators  # noqa: F401  (fills the table)
 from calque.transpiler.frontend.calls import BUILTINS, builtin
+from calque.transpiler.frontend.comparisons import always
 from calque.transpiler.frontend.comprehensions import Comprehensions, accumulate, fold
-from calque.transpiler.frontend.text import display
 from calque.transpiler.frontend.heap import RecordedList
 from calque.transpiler.frontend.interpreter import Closure
 from calque.transpiler.frontend.iteration import (
@@ -27,6 +27,7 @@ from calque.transpiler.frontend.iteration import (
     Zipped,
     as_iterable,
 )
+from calque.transpiler.frontend.text import display
 
 
 class Interpreter(Comprehensions):
@@ -43,8 +44,6 @@ def _sum(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any
     if isinstance(args[0], gast.GeneratorExp):
         return accumulate(machine, args[0], start, add)
     return fold(machine, node, args[0], start, add)
-
-
 
 
 def _quantifier(is_all: bool) -> Callable[..., Any]:
@@ -95,9 +94,7 @@ def _extremum(name: str, reduce: Any, compare: str) -> Callable[..., Any]:
             if not isinstance(better, Array):
                 best, weight = (item, now) if better else (best, weight)
                 continue
-            pair = machine.choose(
-                better, lambda i=item, n=now: (i, n), lambda b=best, w=weight: (b, w), node
-            )
+            pair = machine.choose(better, always((item, now)), always((best, weight)), node)
             best, weight = pair
         return best
 
@@ -160,7 +157,10 @@ def _enumerate(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[st
 def _zip(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     parts = [as_iterable(a) for a in args]
     if not any(p.runtime() for p in parts):
-        return [tuple(p.element(i) for p in parts) for i in range(min([p.length() for p in parts] or [0]))]
+        return [
+            tuple(p.element(i) for p in parts)
+            for i in range(min([p.length() for p in parts] or [0]))
+        ]
     zipped = Zipped(parts)
     if not zipped.runtime():
         length = zipped.length()
@@ -191,7 +191,7 @@ def _reversed_range(value: range) -> tuple[int, int, int]:
 def _map(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     function, *sources = args
     parts = [as_iterable(s) for s in sources]
-    call = lambda *values: machine.call_value(function, list(values), {}, node)  # noqa: E731
+    call = lambda *values: machine.call_value(function, list(values), {}, node)
     if all(not p.runtime() for p in parts):
         count = min(p.length() for p in parts)
         return [call(*[p.element(i) for p in parts]) for i in range(count)]
@@ -330,7 +330,10 @@ def _callable(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str
 def _print(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     if kwargs.get("file") not in (None, sys.stdout):
         machine.fail(
-            ImpureFunction, node, "print writes to a file.", "print to stdout, or write outside the function"
+            ImpureFunction,
+            node,
+            "print writes to a file.",
+            "print to stdout, or write outside the function",
         )
     values: list[Any] = []
     parts = [display(a, values) for a in args]
@@ -362,10 +365,26 @@ def _pow(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any
 
 @builtin(divmod)
 def _divmod(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    return (machine.binary(gast.FloorDiv, *args, node), machine.binary(gast.Mod, *args, node))
+    left, right = args
+    quotient = machine.binary(gast.FloorDiv, left, right, node)
+    return (quotient, machine.binary(gast.Mod, left, right, node))
 
 
-for _name in ("add", "sub", "mul", "truediv", "neg", "lt", "le", "gt", "ge", "eq", "ne", "matmul", "pow"):
+for _name in (
+    "add",
+    "sub",
+    "mul",
+    "truediv",
+    "neg",
+    "lt",
+    "le",
+    "gt",
+    "ge",
+    "eq",
+    "ne",
+    "matmul",
+    "pow",
+):
 
     def _operator(
         machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any], _name: str = _name
@@ -375,5 +394,3 @@ for _name in ("add", "sub", "mul", "truediv", "neg", "lt", "le", "gt", "ge", "eq
         return OPERATORS[_name](*args)
 
     BUILTINS[getattr(operator, _name)] = _operator
-
-

@@ -1,4 +1,4 @@
-"""Loops. Over known containers they are unrolled; over run-time ranges and arrays they stay loops."""
+"""Loops. Over known containers they are unrolled; over run-time ranges and arrays they stay."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from calque.transpiler import core
 from calque.transpiler.builder import OPERATORS, Array, atom, loop_index
 from calque.transpiler.core import Block, Var
 from calque.transpiler.errors import BranchMismatch, CalqueError, NeedsKnownValue, UnsupportedSyntax
-from calque.transpiler.frontend.branches import GrowingList, LoopFlags, escapes
-from calque.transpiler.frontend.carrying import Carried, Carrying, Plan
-from calque.transpiler.frontend.expressions import and_
+from calque.transpiler.frontend.branches import LoopFlags, escapes
+from calque.transpiler.frontend.carrying import Carrying
+from calque.transpiler.frontend.comparisons import and_
 from calque.transpiler.frontend.heap import MISSING, Snapshot
 from calque.transpiler.frontend.interpreter import Completion
 from calque.transpiler.frontend.iteration import Iterable, Range, as_iterable
+from calque.transpiler.frontend.memory import Carried, Plan
+from calque.transpiler.frontend.merging import GrowingList
 from calque.transpiler.primitives.base import apply
 
 _UNROLL_LIMIT = 4096
@@ -27,11 +29,17 @@ _WORTH_UNROLLING = (CalqueError, GrowingList, LookupError, TypeError, ValueError
 class Loops(Carrying):
     """For and while."""
 
+    def assign(self, target: Any, value: Any, node: Any) -> None:
+        """Bind a target (see statements)."""
+        raise NotImplementedError
+
     def exec_For(self, node: Any) -> Completion | None:
         """``for target in iterable``."""
         iterable = as_iterable(self.consumed(node.iter))
         with self._loop(node) as flags, self.at(node):
-            length = iterable.length() if not isinstance(iterable, Range) else _known_length(iterable)
+            length = (
+                iterable.length() if not isinstance(iterable, Range) else _known_length(iterable)
+            )
             known_length = isinstance(length, int)
             if not iterable.runtime():
                 return self._unrolled(node, iterable, 0, self._items(iterable, length), flags)
@@ -57,7 +65,7 @@ class Loops(Carrying):
                     raise error from None
 
     def _sized(self, iterable: Iterable, error: NeedsKnownValue) -> Exception:
-        """Ask for the loop's length to be made static, so that it can be unrolled; else the error."""
+        """Ask for the loop's length to be static, so that it can be unrolled; else the error."""
         length = iterable.length()
         wanted = self.builder.needs_known(length, "The length of a loop")
         return error if isinstance(wanted, NeedsKnownValue) else wanted
@@ -194,10 +202,17 @@ class Loops(Carrying):
             return self._body(node), index
 
         def emit(outs: list[Var], index: Any, carried: Carried, block: Block, test: Any) -> None:
-            bounds = tuple(map(atom, (loop.start, loop.stop, loop.step)))
+            start, stop, step = map(atom, (loop.start, loop.stop, loop.step))
             self.builder.emit(
                 core.For(
-                    tuple(outs), index.atom, *bounds, tuple(carried.phis), tuple(carried.inits), block,
+                    tuple(outs),
+                    index.atom,
+                    start,
+                    stop,
+                    step,
+                    tuple(carried.phis),
+                    tuple(carried.inits),
+                    block,
                     self.builder.origin,
                 )
             )
@@ -391,7 +406,9 @@ class _LoopScope:
 
     def __enter__(self) -> LoopFlags:
         call = self.machine.call
-        self.flags = LoopFlags(*(self.machine.fresh_name(s) for s in ("broken", "returned", "value")))
+        self.flags = LoopFlags(
+            *(self.machine.fresh_name(s) for s in ("broken", "returned", "value"))
+        )
         call.frame.locals[self.flags.broken] = False
         call.frame.locals[self.flags.returned] = False
         self.outer, self.depth = call.flags, len(call.flag_stack)

@@ -6,7 +6,6 @@ from typing import Any
 
 import gast
 
-from calque.transpiler.builder import Array
 from calque.transpiler.errors import UnsupportedSyntax
 
 
@@ -34,8 +33,10 @@ def match_pattern(machine: Any, pattern: Any, subject: Any, bindings: dict[str, 
             if found is True:
                 return True
             if found is not False:
-                result = found if result is False else machine.short_circuit(
-                    result, lambda f=found: f, pattern, False
+                result = (
+                    found
+                    if result is False
+                    else machine.short_circuit(result, lambda f=found: f, pattern, False)
                 )
         return result
     if kind == "MatchSequence":
@@ -54,14 +55,16 @@ def _all(machine: Any, pairs: list[tuple[Any, Any]], bindings: dict[str, Any], n
         if found is False:
             return False
         if found is not True:
-            result = found if result is True else machine.short_circuit(
-                result, lambda f=found: f, node, True
+            result = (
+                found
+                if result is True
+                else machine.short_circuit(result, lambda f=found: f, node, True)
             )
     return result
 
 
 def _sequence(machine: Any, pattern: Any, subject: Any, bindings: dict[str, Any]) -> Any:
-    if not isinstance(subject, (list, tuple)) or isinstance(subject, Array):
+    if not isinstance(subject, (list, tuple)):
         return False
     stars = [i for i, p in enumerate(pattern.patterns) if type(p).__name__ == "MatchStar"]
     count = len(pattern.patterns)
@@ -97,7 +100,9 @@ def _class(machine: Any, pattern: Any, subject: Any, bindings: dict[str, Any]) -
     cls = machine.evaluate(pattern.cls)
     if not machine.call_value(isinstance, [subject, cls], {}, pattern):
         return False
-    names = list(getattr(cls, "__match_args__", ()))[: len(pattern.patterns)] + list(pattern.kwd_attrs)
+    names = list(getattr(cls, "__match_args__", ()))[: len(pattern.patterns)] + list(
+        pattern.kwd_attrs
+    )
     if cls in (int, float, str, bool, tuple, list, dict) and pattern.patterns:
         return match_pattern(machine, pattern.patterns[0], subject, bindings)
     pairs = [

@@ -52,7 +52,9 @@ class FunctionSource:
         """What of a node stands on its first line, without a comment behind it."""
         column = _characters(text, node.col_offset)
         end = len(_without_comment(text))
-        return Origin(self.file, line, column, line, max(end, column + 1), text, self.name, *statement)
+        return Origin(
+            self.file, line, column, line, max(end, column + 1), text, self.name, *statement
+        )
 
     def text(self, node: Any) -> str:
         """The text of a statement: its header only, where it has a body."""
@@ -150,7 +152,10 @@ def _find(tree: ast.Module, function: FunctionType) -> Any:
 
     def holds(node: ast.Lambda) -> bool:
         body = node.body
-        start, end = (body.lineno, body.col_offset), (body.end_lineno or 0, body.end_col_offset or 0)
+        start, end = (
+            (body.lineno, body.col_offset),
+            (body.end_lineno or 0, body.end_col_offset or 0),
+        )
         return all(start <= (p[0] or 0, p[2] or 0) and (p[1] or 0, p[3] or 0) <= end for p in spans)
 
     fitting = [node for node in candidates if holds(node)]

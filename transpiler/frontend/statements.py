@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import gast
 import numpy as np
 
 from calque.transpiler.builder import OPERATORS, Array, type_of
-from calque.transpiler.core import UNDEFINED
 from calque.transpiler.errors import (
     CalqueError,
     DtypeError,
-    ImpureFunction,
     SpecializationNeeded,
     UndefinedVariable,
     UnsupportedSyntax,
 )
+from calque.transpiler.frontend.comparisons import always
 from calque.transpiler.frontend.expressions import BINARY
-from calque.transpiler.frontend.branches import GrowingList
-from calque.transpiler.frontend.heap import MISSING, RecordedList
-from calque.transpiler.frontend.interpreter import Completion
+from calque.transpiler.frontend.heap import RecordedList
+from calque.transpiler.frontend.interpreter import PYTHON_ERRORS, Completion
 from calque.transpiler.frontend.loops import Loops
+from calque.transpiler.frontend.merging import GrowingList
 from calque.transpiler.frontend.text import RuntimeText, display
-from calque.transpiler.primitives.base import operand
 from calque.transpiler.primitives.indexing import store_add
 
 
@@ -65,7 +64,9 @@ class Statements(Loops):
             "AsyncFunctionDef": ("`async` is not supported.", None),
             "ClassDef": ("A class cannot be defined here.", "define it outside the function"),
         }
-        message, hint = reasons.get(type(node).__name__, (f"{type(node).__name__} is not supported.", None))
+        message, hint = reasons.get(
+            type(node).__name__, (f"{type(node).__name__} is not supported.", None)
+        )
         return self.fail(UnsupportedSyntax, node, message, hint)
 
     def exec_Pass(self, node: Any) -> None:
@@ -117,7 +118,10 @@ class Statements(Loops):
         """A nested function."""
         if any(isinstance(n, (gast.Yield, gast.YieldFrom)) for n in gast.walk(node)):
             self.fail(
-                UnsupportedSyntax, node, "A generator is not supported.", "return a list of the values"
+                UnsupportedSyntax,
+                node,
+                "A generator is not supported.",
+                "return a list of the values",
             )
         value: Any = self.closure(node, node.name)
         for decorator in reversed(node.decorator_list):
@@ -125,7 +129,7 @@ class Statements(Loops):
         self.write_name(node.name, value, node)
 
     def exec_With(self, node: Any) -> Completion | None:
-        """``with np.errstate(...)``: the context is entered for known computations, then the body runs."""
+        """``with np.errstate(...)``: warnings are no part of a program; the body is interpreted."""
         for item in node.items:
             context = self.evaluate(item.context_expr)
             if not isinstance(context, np.errstate):
@@ -145,9 +149,11 @@ class Statements(Loops):
             completion = self.exec_block(node.body)
             if completion is None:
                 completion = self.exec_block(node.orelse)
-        except (CalqueError, SpecializationNeeded, GrowingList, RecursionError):
+        except (SpecializationNeeded, GrowingList, RecursionError):
             raise
         except Exception as error:
+            if isinstance(error, CalqueError) and not isinstance(error, PYTHON_ERRORS):
+                raise
             self._refuse_recorded(node, before)
             handler = self._handler_of(node, error)
             if handler is None:
@@ -246,7 +252,9 @@ class Statements(Loops):
         self.check_writable(container, node, "This store")
         rows = getattr(container, "rows", None)
         if rows is not None:
-            self.fail(UnsupportedSyntax, node, "An element of a list that grows in a loop is replaced.")
+            self.fail(
+                UnsupportedSyntax, node, "An element of a list that grows in a loop is replaced."
+            )
         if isinstance(container, list):
             index = self._known_index(index, container, node)
             container[index] = value
@@ -261,7 +269,9 @@ class Statements(Loops):
         count = len(target.elts)
         if (not starred and len(items) != count) or len(items) < count - len(starred):
             word = "not enough" if len(items) < count else "too many"
-            self.fail(UnsupportedSyntax, node, f"{word} values to unpack ({len(items)} for {count}).")
+            self.fail(
+                UnsupportedSyntax, node, f"{word} values to unpack ({len(items)} for {count})."
+            )
         if starred:
             at, rest = starred[0], count - starred[0] - 1
             middle = items[at : len(items) - rest]
@@ -294,7 +304,7 @@ class Statements(Loops):
                 self.write_name(target.id, new, target)
 
     def _augmented(self, old: Any, value: Any, node: Any) -> Any:
-        """``old op= value``: an array is stored into, a list extended, anything else computed anew."""
+        """``old op= value``: an array is stored into, a list extended, all else computed anew."""
         if isinstance(old, Array) and (old.ndim or old.is_buffer):
             new = self.binary(type(node.op), old, value, node)
             self._check_in_place(old, new, node)
@@ -316,7 +326,7 @@ class Statements(Loops):
             self.fail(
                 DtypeError,
                 node,
-                f"A result of dtype {type_of(new).dtype} cannot be stored in place into {old.dtype}.",
+                f"A result of dtype {type_of(new).dtype} cannot be stored into {old.dtype}.",
                 f"write `x = x {_sign(node.op)} ...`, or make the array float",
             )
 
@@ -370,9 +380,14 @@ class Statements(Loops):
         kind = self.evaluate(node.exc.func if call else node.exc)
         values = [self.evaluate(a) for a in node.exc.args] if call else []
         if not (isinstance(kind, type) and issubclass(kind, BaseException)):
-            self.fail(UnsupportedSyntax, node, "Only an exception class, called or not, can be raised here.")
+            self.fail(
+                UnsupportedSyntax,
+                node,
+                "Only an exception class, called or not, can be raised here.",
+            )
         if len(self.builder.blocks) <= self.base_depth:
-            error = kind(*[_plain(v) for v in values])
+            error: Any = kind(*[_plain(v) for v in values])
+            error.calque_placed = True  # the user's own
             raise error
         args: list[Any] = []
         text = ", ".join(display(v, args) for v in values)
@@ -402,20 +417,28 @@ class Statements(Loops):
                 self.write_name(name, value, case.pattern)
             if case.guard is not None:
                 guard = self.truth(self.evaluate(case.guard), case.guard)
-                test = guard if test is True else self.short_circuit(test, lambda g=guard: g, node, True)
+                test = (
+                    guard if test is True else self.short_circuit(test, always(guard), node, True)
+                )
             if isinstance(test, Array):
                 rest = cases[position + 1 :]
-                return self.escaping(
-                    test,
-                    lambda c=case: self.exec_block(c.body),
-                    lambda r=rest: self._cases(subject, r, node),
-                    node,
-                ) if _any_escapes(cases) else self._plain_fork(test, case, rest, subject, node)
+                return (
+                    self.escaping(
+                        test,
+                        partial(self.exec_block, case.body),
+                        partial(self._cases, subject, rest, node),
+                        node,
+                    )
+                    if _any_escapes(cases)
+                    else self._plain_fork(test, case, rest, subject, node)
+                )
             if test:
                 return self.exec_block(case.body)
         return None
 
-    def _plain_fork(self, test: Array, case: Any, rest: Any, subject: Any, node: Any) -> Completion | None:
+    def _plain_fork(
+        self, test: Array, case: Any, rest: Any, subject: Any, node: Any
+    ) -> Completion | None:
         result = self.fork(
             test, lambda: self.exec_block(case.body), lambda: self._cases(subject, rest, node), node
         )
@@ -436,5 +459,3 @@ def _plain(value: Any) -> Any:
 
 def _sign(op: Any) -> str:
     return {"add": "+", "sub": "-", "mul": "*", "truediv": "/"}.get(BINARY[type(op)][0], "op")
-
-

@@ -27,8 +27,8 @@ class Texts(State):
         value = self.evaluate(node.value)
         spec = "" if node.format_spec is None else self.evaluate(node.format_spec)
         if known(value) and isinstance(spec, str):
-            converted = {114: repr, 115: str, 97: ascii}.get(node.conversion, lambda v: v)(value)
-            return format(converted, spec)
+            convert: Any = {114: repr, 115: str, 97: ascii}.get(node.conversion)
+            return format(value if convert is None else convert(value), spec)
         mark = {114: "!r", 115: "!s", 97: "!a"}.get(node.conversion, "")
         return RuntimeHole(value, mark, spec)
 
@@ -59,7 +59,11 @@ class RuntimeText:
 
     def joined(self, other: Any) -> RuntimeText:
         """This text and one more."""
-        first = [p for part in self.parts for p in (part.parts if isinstance(part, RuntimeText) else [part])]
+        first = [
+            p
+            for part in self.parts
+            for p in (part.parts if isinstance(part, RuntimeText) else [part])
+        ]
         return RuntimeText([*first, *(other.parts if isinstance(other, RuntimeText) else [other])])
 
     def template(self, args: list[Any]) -> str:
@@ -88,5 +92,3 @@ def display(value: Any, args: list[Any]) -> str:
             return f"[{inner}]"
         return f"({inner},)" if len(value) == 1 else f"({inner})"
     return repr(value)
-
-

@@ -14,7 +14,6 @@ from calque.transpiler import core
 from calque.transpiler.builder import Array, Builder
 from calque.transpiler.core import Parameter, Slot, Var
 from calque.transpiler.errors import (
-    BranchMismatch,
     CalqueError,
     SpecializationNeeded,
     UnsupportedFunction,
@@ -47,7 +46,7 @@ def trace(
 ) -> Traced:
     """Interpret ``function`` on arguments whose leaves have these types.
 
-    A leaf without a type is known: its value is taken from ``leaf_values``. ``unflatten`` builds the
+    A leaf without a type is known: its value is in ``leaf_values``. ``unflatten`` builds the
     arguments from leaves.
     """
     symbols = {s for t in leaf_types if t is not None for d in t.dims for s in dim_symbols(d)}
@@ -69,22 +68,9 @@ def trace(
     with builder.active(), builder.block() as body:
         machine.base_depth = len(builder.blocks)
         signature = parameters_of(function, args, kwargs)
-        for cell, var in zip(cells, params, strict=True):
+        for var in params:
             var.name = None
-        try:
-            result = machine.call_value(function, list(args), dict(kwargs), None)
-        except SpecializationNeeded as needed:
-            needed.captures = list(machine.captures.values())
-            raise
-        except CalqueError as error:
-            error.origin = error.origin or machine.return_origin or _definition(function)
-            raise
-        except RecursionError:
-            raise UnsupportedSyntax(
-                "The calls of this function nest too deeply.",
-                machine.return_origin or _definition(function),
-                "write the recursion as a loop",
-            ) from None
+        result = _interpret(machine, function, args, kwargs)
         template = close_result(result, body, machine)
         written = _written(cells, params, body)
     captures = list(machine.captures.values())
@@ -113,6 +99,24 @@ def trace(
     )
 
 
+def _interpret(machine: Any, function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """The function's result; an error without a place shows where the result comes from."""
+    try:
+        return machine.call_value(function, list(args), dict(kwargs), None)
+    except SpecializationNeeded as needed:
+        needed.captures = list(machine.captures.values())
+        raise
+    except CalqueError as error:
+        error.origin = error.origin or machine.return_origin or _definition(function)
+        raise
+    except RecursionError:
+        raise UnsupportedSyntax(
+            "The calls of this function nest too deeply.",
+            machine.return_origin or _definition(function),
+            "write the recursion as a loop",
+        ) from None
+
+
 def _definition(function: Any) -> Any:
     """The place of a function's first line."""
     plain = function
@@ -122,7 +126,7 @@ def _definition(function: Any) -> Any:
     if plain is None:
         return None
     try:
-        source = source_of(inspect.unwrap(plain))  # type: ignore[arg-type]
+        source = source_of(inspect.unwrap(plain))
     except CalqueError:
         return None
     return source.origin(source.node)
@@ -134,7 +138,9 @@ def _origin(function: Any) -> Any:
     code = getattr(inspect.unwrap(function) if callable(function) else function, "__code__", None)
     if code is None:
         return None
-    return Origin(code.co_filename, code.co_firstlineno, 0, code.co_firstlineno, 0, "", code.co_name)
+    return Origin(
+        code.co_filename, code.co_firstlineno, 0, code.co_firstlineno, 0, "", code.co_name
+    )
 
 
 def _written(cells: list[Array], params: list[Var], body: core.Block) -> dict[int, int]:
@@ -155,9 +161,9 @@ def parameters_of(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) ->
     except (TypeError, ValueError) as error:
         if isinstance(error, TypeError) and callable(function) and hasattr(function, "__code__"):
             raise TypeError(f"{getattr(function, '__name__', 'function')}() {error}") from None
-        return [
-            Parameter(f"{chr(97 + i)}", _vars(a)) for i, a in enumerate(args)
-        ] + [Parameter(k, _vars(v), keyword_only=True) for k, v in kwargs.items()]
+        return [Parameter(f"{chr(97 + i)}", _vars(a)) for i, a in enumerate(args)] + [
+            Parameter(k, _vars(v), keyword_only=True) for k, v in kwargs.items()
+        ]
     found = []
     for name, parameter in signature.parameters.items():
         if name not in bound.arguments:
@@ -170,14 +176,14 @@ def parameters_of(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) ->
             found.append(Parameter(name, value, variadic="**"))
         else:
             default = _default(parameter.default)
-            found.append(
-                Parameter(name, value, kind is inspect.Parameter.KEYWORD_ONLY, default)
-            )
+            found.append(Parameter(name, value, kind is inspect.Parameter.KEYWORD_ONLY, default))
     return found
 
 
 def _default(value: Any) -> str | None:
-    if value is None or (isinstance(value, (bool, int, float, str)) and value is not inspect.Parameter.empty):
+    if value is None or (
+        isinstance(value, (bool, int, float, str)) and value is not inspect.Parameter.empty
+    ):
         return repr(value)
     return None
 
@@ -191,7 +197,11 @@ def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:
     """Like core.map_tree, and through dataclasses and plain instances that hold Arrays."""
     if isinstance(tree, (tuple, list, dict)):
         return core.map_tree(lambda leaf: map_leaves(function, leaf), tree)
-    if isinstance(tree, Array) or not hasattr(tree, "__dataclass_fields__") or isinstance(tree, type):
+    if (
+        isinstance(tree, Array)
+        or not hasattr(tree, "__dataclass_fields__")
+        or isinstance(tree, type)
+    ):
         return function(tree)
     new = object.__new__(type(tree))
     names = vars(tree) if hasattr(tree, "__dict__") else tree.__dataclass_fields__
@@ -201,7 +211,7 @@ def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:
 
 
 def listed(value: Any) -> Any:
-    """A result with the lists that grew in loops as plain lists: how long they are must be known."""
+    """A result with the lists that grew in loops as plain lists: their lengths must be known."""
     rows = getattr(value, "rows", None)
     if rows is not None:
         return [listed(v) for v in rows]
@@ -215,6 +225,7 @@ def listed(value: Any) -> Any:
 
 def close_result(result: Any, body: core.Block, machine: Any) -> Any:
     """The structure of a result with Slots at its leaves; their atoms go to the block's results."""
+
     def leaf(value: Any) -> Any:
         if isinstance(value, np.ndarray):
             value = machine.recorded(value)

@@ -25,6 +25,7 @@ from calque.transpiler.analyses.activity import varied
 from calque.transpiler.analyses.cotangents import match_dtype, materialize, same_dims, sum_to
 from calque.transpiler.analyses.recording import (
     Recorder,
+    current_versions,
     restorable_versions,
     reversed_range,
     shape_source,
@@ -217,6 +218,8 @@ class Sweep:
             self.restored[before] = now
             return
         old = self.recorder.overwritten(s)
+        if not self.recorder.sizes_known(old.type):
+            return  # under a mask: the version before is saved as a whole, if it is needed
         index, dynamic = s.params["index"], [wrap(a) for a in s.args[2:]]
         back = apply(update, now, old, *dynamic, index=index)
         back.atom.name = before.name
@@ -262,8 +265,8 @@ class Sweep:
         sources = self._restored_by_arms(s)
         for var in sources:
             out = Var(var.type, var.name, s.origin)
-            then.results.append(restored_then[var].atom)
-            orelse.results.append(restored_else[var].atom)
+            then.results.append(restored_then.get(var, Array(var)).atom)
+            orelse.results.append(restored_else.get(var, Array(var)).atom)
             self.restored[var] = Array(out)
             outs.append(out)
         statement = If(tuple(outs), self._test(s.test), then, orelse, s.origin)
@@ -451,7 +454,7 @@ class LoopAttempt:
         sweep, s, builder = self.sweep, self.s, self.sweep.builder
         restored_inside = sweep.restored
         sweep.restored, sweep.restoring = self.saved_state
-        restored = {v: a.atom for v, a in restored_inside.items() if v in inner}
+        restored = {v: a for v, a in current_versions(restored_inside).items() if v in inner}
         bounds = sweep.recorder.resolve_loop(s, self.block, self.index, restored)
         outs = [Var(p.type, p.name, s.origin) for p in self.phis]
         start, stop, step = bounds if bounds is not None else reversed_range(builder, s)

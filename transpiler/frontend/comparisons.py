@@ -1,0 +1,220 @@
+"""Comparisons, truth, ``and``, ``or``, ``not`` and conditional expressions."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import gast
+import numpy as np
+
+from calque.transpiler.builder import FUNCTIONS, OPERATORS, Array, known, type_of
+from calque.transpiler.errors import NeedsKnownValue
+from calque.transpiler.frontend.text import Texts
+from calque.transpiler.primitives.base import PRIMITIVES, Primitive, apply, register
+from calque.transpiler.types import BOOL
+
+COMPARE: dict[type, tuple[str, Callable[[Any, Any], Any]]] = {
+    gast.Lt: ("lt", operator.lt),
+    gast.LtE: ("le", operator.le),
+    gast.Gt: ("gt", operator.gt),
+    gast.GtE: ("ge", operator.ge),
+    gast.Eq: ("eq", operator.eq),
+    gast.NotEq: ("ne", operator.ne),
+}
+
+not_ = register(
+    Primitive(
+        "not",
+        operator.not_,
+        lambda x: BOOL,
+        "not {0}",
+        kind="elementwise",
+        nondifferentiable=True,
+        cheap=True,
+        samples=lambda rng: [((True,), {}), ((False,), {})],
+    )
+)
+
+and_ = register(
+    Primitive(
+        "and",
+        lambda a, b: a and b,
+        lambda a, b: BOOL,
+        "{0} and {1}",
+        kind="elementwise",
+        nondifferentiable=True,
+        cheap=True,
+        samples=lambda rng: [((True, False), {}), ((False, True), {})],
+    )
+)
+
+
+class Comparisons(Texts):
+    """Expressions that give or need a truth."""
+
+    def logical_not(self, value: Any, node: Any) -> Any:
+        """``not value``."""
+        value = self.truth(value, node)
+        return apply(not_, value) if isinstance(value, Array) else not value
+
+    def eval_Compare(self, node: Any) -> Any:
+        """Chained comparisons; operands are evaluated once, later ones only if needed."""
+
+        def rest(left: Any, position: int) -> Any:
+            right = self.evaluate(node.comparators[position])
+            result = self.compare(node.ops[position], left, right, node)
+            if position + 1 == len(node.ops):
+                return result
+            return self.short_circuit(result, lambda: rest(right, position + 1), node, is_and=True)
+
+        return rest(self.evaluate(node.left), 0)
+
+    def compare(self, op: Any, left: Any, right: Any, node: Any) -> Any:
+        """One comparison."""
+        if isinstance(op, (gast.Is, gast.IsNot)):
+            same = left is right
+            return same if isinstance(op, gast.Is) else not same
+        left, right = self.settled(left, node), self.settled(right, node)
+        if isinstance(op, (gast.In, gast.NotIn)):
+            return self._contains(left, right, isinstance(op, gast.NotIn), node)
+        name, function = COMPARE[type(op)]
+        if isinstance(left, np.ndarray) or isinstance(right, np.ndarray):
+            left, right = self.recorded(left), self.recorded(right)
+        if isinstance(left, Array) or isinstance(right, Array):
+            if not numeric(left) or not numeric(right):
+                return isinstance(op, gast.NotEq)
+            decided = self._known_comparison(function, left, right)
+            return OPERATORS[name](left, right) if decided is None else decided
+        if (
+            isinstance(left, (list, tuple))
+            and isinstance(right, (list, tuple))
+            and name in ("eq", "ne")
+        ):
+            return self._compare_sequences(left, right, name == "eq", node)
+        return function(left, right)
+
+    def _known_comparison(self, function: Any, left: Any, right: Any) -> bool | None:
+        """Comparisons of sizes that differ by a constant, and of an argument's size with 1."""
+        if any(type_of(v).ndim or type_of(v).dtype.kind not in "iu" for v in (left, right)):
+            return None
+        difference = self.builder.dim_of(left) - self.builder.dim_of(right)
+        difference = self.builder.dims.resolve(difference)
+        if isinstance(difference, int):
+            return bool(function(difference, 0))
+        arguments = self.builder.dims.arguments
+        if function in (operator.eq, operator.ne) and difference.const in (1, -1):
+            if [abs(c) for _, c in difference.terms] == [1] and difference.symbols() <= arguments:
+                if difference.terms[0][1] * difference.const == -1:
+                    return function is operator.ne
+        return None
+
+    def _compare_sequences(self, left: Any, right: Any, equal: bool, node: Any) -> Any:
+        """Shapes and the like: elements that are known decide first."""
+        if len(left) != len(right) or type(left).__name__ != type(right).__name__:
+            return not equal
+        result: Any = True
+        for a, b in zip(left, right, strict=True):
+            if known(a) and known(b):
+                if a != b:
+                    return not equal
+            elif not self._same_dim(a, b):
+                now = self.compare(gast.Eq(), a, b, node)
+                result = now if result is True else apply(PRIMITIVES["np.bitwise_and"], result, now)
+        return result if equal else self.logical_not(result, node)
+
+    def _same_dim(self, a: Any, b: Any) -> bool:
+        integers = all(type_of(v).dtype.kind in "iu" and not type_of(v).ndim for v in (a, b))
+        return integers and self.builder.dim_of(a) == self.builder.dim_of(b)
+
+    def _contains(self, item: Any, container: Any, negate: bool, node: Any) -> Any:
+        if isinstance(item, Array) or isinstance(container, Array):
+            if isinstance(container, Array):
+                found: Any = np.any(container == item)
+            else:
+                found = False
+                for other in container:
+                    now = self.compare(gast.Eq(), item, other, node)
+                    found = (
+                        now
+                        if found is False
+                        else self.short_circuit(found, always(now), node, False)
+                    )
+            return self.logical_not(found, node) if negate else found
+        return (item not in container) if negate else (item in container)
+
+    def eval_BoolOp(self, node: Any) -> Any:
+        """``a and b``, ``a or b``: the right side is evaluated only where Python would."""
+        is_and = isinstance(node.op, gast.And)
+
+        def rest(position: int) -> Any:
+            value = self.evaluate(node.values[position])
+            if position + 1 == len(node.values):
+                return value
+            return self.short_circuit(value, lambda: rest(position + 1), node, is_and)
+
+        return rest(0)
+
+    def short_circuit(self, value: Any, rest: Callable[[], Any], node: Any, is_and: bool) -> Any:
+        """``value and rest()`` or ``value or rest()``."""
+        test = self.truth(value, node)
+        if not isinstance(test, Array):
+            return rest() if bool(test) == is_and else value
+        is_bool = test.dtype.kind == "b"
+        if is_and:
+            return self.choose(test, rest, lambda: False if is_bool else value, node)
+        return self.choose(test, lambda: True if is_bool else value, rest, node)
+
+    def eval_IfExp(self, node: Any) -> Any:
+        """``a if test else b``."""
+        test = self.truth(self.evaluate(node.test), node.test)
+        if not isinstance(test, Array):
+            return self.evaluate(node.body if test else node.orelse)
+        return self.choose(
+            test, lambda: self.evaluate(node.body), lambda: self.evaluate(node.orelse), node
+        )
+
+    def truth(self, value: Any, node: Any) -> Any:
+        """The truth of a value: a Python bool where known, else a recorded scalar."""
+        if isinstance(value, np.ndarray):
+            value = self.recorded(value)
+        if not isinstance(value, Array):
+            rows = getattr(value, "rows", None)
+            return bool(value) if rows is None else rows.length() != 0
+        if value.ndim:
+            if all(d == 1 for d in value.dims):
+                value = value.reshape(())
+            elif all(isinstance(d, int) for d in value.dims) and value.size != 1:
+                self.fail(
+                    NeedsKnownValue,
+                    node,
+                    "The truth value of an array with more than one element is ambiguous.",
+                    "use np.any(...) or np.all(...)",
+                )
+            else:
+                raise self.builder.needs_dims(value.dims, "The truth value of an array: its size")
+        if value.dtype.kind in "iu":
+            dim = self.builder.dim_of(value)
+            if isinstance(dim, int):
+                return bool(dim)
+        return value
+
+    def choose(
+        self, test: Array, then: Callable[[], Any], orelse: Callable[[], Any], node: Any
+    ) -> Any:
+        """A conditional expression on a run-time test (see branches)."""
+        raise NotImplementedError
+
+    def recorded(self, value: Any) -> Any:
+        """A known NumPy array as a recorded one."""
+        return FUNCTIONS[np.asarray](value) if isinstance(value, np.ndarray) else value
+
+
+def always(value: Any) -> Callable[[], Any]:
+    """A function that gives one value."""
+    return lambda: value
+
+
+def numeric(value: Any) -> bool:
+    return isinstance(value, (Array, int, float, complex, np.generic, list, tuple))

@@ -1,0 +1,171 @@
+"""What a loop knows of what it carries, and which of it may be one memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from calque.transpiler.builder import Array
+from calque.transpiler.core import Var
+from calque.transpiler.frontend.branches import Branches
+from calque.transpiler.frontend.heap import (
+    MISSING,
+    RecordedList,
+    Snapshot,
+    link,
+    partners_of,
+)
+from calque.transpiler.frontend.iteration import GrowingRows
+from calque.transpiler.frontend.joining import (
+    leaf_values,
+)
+from calque.transpiler.frontend.merging import is_mutable
+from calque.transpiler.types import ArrayType
+
+
+@dataclass(eq=False)
+class Plan:
+    """What is known so far of what a loop carries."""
+
+    locations: dict[tuple[int, Any], Any] = field(
+        default_factory=dict
+    )  # (container, key) -> description
+    cells: dict[int, ArrayType] = field(default_factory=dict)
+    growing: dict[int, Growth] = field(default_factory=dict)
+    partners: set[tuple[Any, Any]] = field(
+        default_factory=set
+    )  # tokens of cells that may be one memory
+    poison: dict[int, Any] = field(default_factory=dict)  # cells of which a partner is stored into
+    undecided: set[Any] = field(
+        default_factory=set
+    )  # locations whose container may have another name
+    as_while: bool = False
+
+
+@dataclass(eq=False)
+class Growth:
+    """A list that the loop appends to: how often a round (None: it depends), a sample element."""
+
+    values: RecordedList
+    per_round: Any
+    sample: Any
+    rows: GrowingRows | None = None
+
+
+@dataclass(eq=False)
+class Carried:
+    """The phis of one attempt."""
+
+    phis: list[Var] = field(default_factory=list)
+    inits: list[Any] = field(default_factory=list)
+    slots: list[Slot] = field(default_factory=list)
+    cells: list[tuple[Array, Var]] = field(default_factory=list)
+    partners: set[tuple[Any, Any]] = field(default_factory=set)  # those of the first round
+
+
+@dataclass(eq=False)
+class Slot:
+    """One carried location: what is there at the start of a round, and its phis."""
+
+    key: tuple[int, Any]  # the container's id, and the place in it
+    container: Any
+    description: Any
+    first: int  # of its phis
+    initial: Any
+    value: Any
+    arrays: list[Array] = field(default_factory=list)
+    next_value: Any = None
+
+    @property
+    def place(self) -> Any:
+        """Where in the container."""
+        return self.key[1]
+
+    def now(self) -> Any:
+        """What is there."""
+        target = getattr(self.container, "locals", self.container)
+        if isinstance(target, dict):
+            return target.get(self.place, MISSING)
+        return (
+            target[self.place]
+            if isinstance(target, list)
+            else vars(target).get(self.place, MISSING)
+        )
+
+
+class Memory(Branches):
+    """Cells and containers of a loop that may, or may not, be the same."""
+
+    def _leaves(self, slot: Slot, value: Any) -> list[Any]:
+        return leaf_values(slot.description, value, self.owned)
+
+    def _link_first(self, plan: Plan, carried: Carried, start: Snapshot) -> None:
+        """What a round's phis may share memory with, in the first round or a later one."""
+        holders = [(s, self._leaves(s, s.initial)) for s in carried.slots]
+        carried.partners = self._sharing(holders, start, set())
+        for pair in plan.partners | carried.partners:
+            cells = [self._cell_of(token, carried, start) for token in pair]
+            if cells[0] is not None and cells[1] is not None:
+                link(cells[0], cells[1])
+
+    def _cell_of(self, token: Any, carried: Carried, moment: Snapshot) -> Any:
+        kind, key, offset = token
+        if kind == "cell":
+            found = moment.contents.get(key)
+            return None if found is None else found[0]
+        for slot in carried.slots:
+            if slot.key == key:
+                return slot.arrays[offset] if offset < len(slot.arrays) else None
+        return None
+
+    def _sharing(
+        self, holders: list[tuple[Slot, list[Any]]], moment: Snapshot, own: set[int]
+    ) -> set[tuple[Any, Any]]:
+        """Pairs of tokens: two holders of one memory, or a holder and a cell that stays."""
+        pairs: set[tuple[Any, Any]] = set()
+        roots: dict[int, list[Any]] = {}
+        for slot, values in holders:
+            for offset, value in enumerate(values):
+                if not isinstance(value, Array) or not (value.ndim or value.is_buffer):
+                    continue
+                token = ("phi", slot.key, offset)
+                root = value.root()
+                for cell in partners_of(root, moment):
+                    if id(cell) in moment.contents and id(cell) not in own:
+                        pairs.add((token, ("cell", id(cell), 0)))
+                    pairs |= {(token, other) for other in roots.get(id(cell), ())}
+                roots.setdefault(id(root), []).append(token)
+        return pairs
+
+    def _compare_memory(
+        self, plan: Plan, carried: Carried, start: Snapshot, after: Snapshot
+    ) -> bool:
+        """Extend the plan by what shares memory after a round; whether it covered that already."""
+        own = {id(a) for s in carried.slots for a in s.arrays}
+        holders = [(s, self._leaves(s, s.now())) for s in carried.slots]
+        staying = Snapshot([], self.owned)
+        staying.contents = {k: v for k, v in after.contents.items() if k in start.contents}
+        pairs = self._sharing(holders, staying, own) - carried.partners - plan.partners
+        plan.partners |= pairs
+        stable = not pairs
+        for key, (cell, state) in start.contents.items():
+            now = after.contents.get(key)
+            if isinstance(cell, Array) and key not in own and now is not None:
+                if now[1][5] is not None and state[5] is None:
+                    plan.poison[key] = now[1][5]
+                    stable = False
+        for slot in carried.slots:
+            value = slot.now()
+            if value is not slot.value and is_mutable(value) and id(value) in start.contents:
+                if slot.key not in plan.undecided:
+                    plan.undecided.add(slot.key)
+                    stable = False
+        return stable
+
+    def _note_aliases(self, plan: Plan, slot: Slot) -> None:
+        """A container that a loop makes anew is no longer the one that another name may hold."""
+        if is_mutable(slot.initial) and not isinstance(slot.value, Array):
+            where = Snapshot(self.roots(), self.owned)
+            if id(slot.initial) in where.contents or slot.key in plan.undecided:
+                self.undecided[id(slot.value)] = slot.value
+                self.undecided[id(slot.initial)] = slot.initial
