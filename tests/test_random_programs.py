@@ -34,7 +34,7 @@ def imported(seed: int, folder: Path) -> Callable[..., Any]:
 def arguments(seed: int) -> tuple[float, np.ndarray, np.ndarray]:
     rng = np.random.default_rng([seed, 17])
     size = 4 + seed % 3
-    return 0.3, rng.uniform(-1.0, 1.0, size), rng.uniform(-1.0, 1.0, (size, size))
+    return 0.314, rng.uniform(-1.0, 1.0, size), rng.uniform(-1.0, 1.0, (size, size))
 
 
 def smooth_slope(

@@ -13,7 +13,7 @@ The policy, for each such value, in this order:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -226,22 +226,23 @@ class Recorder:
         restored: dict[Var, Var],
     ) -> None:
         at_hand: dict[Var, Atom] = dict(restored)
-        if isinstance(s, For):
-            at_hand[s.index] = index.atom
-        order = {v: i for v, i in order.items() if v not in at_hand}
-        core.substitute(block, at_hand)
+        counter = s.index if isinstance(s, For) else (own_counter(s) or (None,))[0]
+        if counter is not None:
+            at_hand[counter] = index.atom
+        order = {v: i for v, i in order.items() if v is not counter}
+        use_versions(block, at_hand)
         needed = [v for v in core.free_vars(block) if v in order]
         saved = self._to_save(needed, order, definitions)
         saved |= {v for v in needed if not self._in_time(v, block, order, definitions, restored)}
         while True:
-            core.substitute(block, at_hand)
+            use_versions(block, at_hand)
             pending = [v for v in core.free_vars(block) if v in order]
             if not pending:
                 return
             value = max(pending, key=lambda v: order[v])
             if value in saved or not self._is_cheap(value, definitions):
                 self._save(value, s, block, index)
-                order = {v: i for v, i in definition_order(s).items() if v not in at_hand}
+                order = {v: i for v, i in definition_order(s).items() if v is not counter}
                 definitions = definitions_in(s.body)
             else:
                 self._recompute(value, definitions[value], block)
@@ -417,9 +418,9 @@ class Recorder:
 
     def _counter(self, s: While) -> tuple[Var, Var]:
         """The number of rounds a while has run: its phi, and its last value."""
-        for phi, out in zip(s.phis, s.outs, strict=True):
-            if phi.name == "rounds":
-                return phi, out
+        own = own_counter(s)
+        if own is not None:
+            return own
         phi, out = Var(INT, "rounds", s.origin), Var(INT, "rounds", s.origin)
         with self.builder.block() as block:
             after = apply_operator("add", Array(phi), 1)
@@ -647,15 +648,18 @@ class Recorder:
         """Let the arms of a reversed branch have what existed only in the forward arms."""
         arms = ((s.then, back.then), (s.orelse, back.orelse))
         for which, (arm, block) in enumerate(arms):
-            versions = current_versions(restored[which])
-            core.substitute(block, versions)
+            inside = core.defined_vars(arm)
+            versions = {
+                v: now for v, now in current_versions(restored[which]).items() if v in inside or v in restoring
+            }
+            use_versions(block, versions)
             _prune(block)
-            order = {v: i for i, v in enumerate(_ordered(arm)) if v not in versions}
+            order = {v: i for i, v in enumerate(_ordered(arm))}
             definitions = definitions_in(arm)
             missing = {v: v for v in restoring if v not in versions}
             saved = self._to_save([v for v in core.free_vars(block) if v in order], order, definitions)
             while True:
-                core.substitute(block, versions)
+                use_versions(block, versions)
                 pending = [v for v in core.free_vars(block) if v in order]
                 if not pending:
                     break
@@ -743,6 +747,25 @@ def _shifted(item: Any) -> Any:
     return item
 
 
+def use_versions(block: Block, versions: Mapping[Var, Atom]) -> None:
+    """Read each version from the Var it was put back into, from where that Var is defined."""
+    here = {o for s in block.statements for o in s.outs}
+    waiting: dict[Var, list[Var]] = {}
+    active: dict[Var, Atom] = {}
+    for version, now in versions.items():
+        if now in here:
+            waiting.setdefault(now, []).append(version)
+        else:
+            active[version] = now
+    for s in block.statements:
+        core.substitute(Block([s]), active)
+        for out in s.outs:
+            active.update({version: out for version in waiting.get(out, ())})
+    rest = Block([], block.results)
+    core.substitute(rest, active)
+    block.results = rest.results
+
+
 def current_versions(restored: dict[Var, Array]) -> dict[Var, Var]:
     """For each version that was put back, the Var that holds it in the end."""
     direct = {v: a.atom for v, a in restored.items()}
@@ -750,7 +773,8 @@ def current_versions(restored: dict[Var, Array]) -> dict[Var, Var]:
     for version, now in direct.items():
         while now in direct and direct[now] is not now:
             now = direct[now]
-        closed[version] = now
+        if now is not version:
+            closed[version] = now
     return closed
 
 
@@ -861,6 +885,18 @@ def shape_source(block: Block) -> dict[Var, Var]:
             end = following[end]
         last[var] = end
     return last
+
+
+def own_counter(s: While) -> tuple[Var, Var] | None:
+    """A carried number that counts the rounds from 0, and its last value, if the loop has one."""
+    definitions = {o: t for t in s.body.statements for o in t.outs}
+    for phi, init, result, out in zip(s.phis, s.inits, s.body.results, s.outs, strict=True):
+        made = definitions.get(result) if isinstance(result, Var) else None
+        if type(init) is not int or init != 0 or not isinstance(made, Apply):
+            continue
+        if made.primitive.name == "np.add" and made.args[0] is phi and made.args[1] == 1:
+            return phi, out
+    return None
 
 
 def reversed_range(builder: Builder, s: For | While) -> tuple[Atom, Atom, Atom]:

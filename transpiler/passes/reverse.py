@@ -26,6 +26,7 @@ from calque.transpiler.analyses.cotangents import match_dtype, materialize, same
 from calque.transpiler.analyses.recording import (
     Recorder,
     current_versions,
+    own_counter,
     restorable_versions,
     reversed_range,
     shape_source,
@@ -387,7 +388,11 @@ class LoopAttempt:
         self.inits.append(init.atom if isinstance(init, Array) else init)
 
     def _index(self) -> Array:
-        name = self.s.index.name if isinstance(self.s, For) else None
+        if isinstance(self.s, For):
+            name = self.s.index.name
+        else:
+            own = own_counter(self.s)
+            name = None if own is None else own[0].name
         builder = self.sweep.builder
         if isinstance(self.s, For):
             index = loop_index(0, 0, name)
@@ -421,7 +426,7 @@ class LoopAttempt:
             self.block.results.append(value.atom if isinstance(value, Array) else value)
         for k in self.restore:
             back = sweep.restored.get(s.phis[k])
-            self.block.results.append(bars[0].atom if back is None else back.atom)
+            self.block.results.append(s.phis[k] if back is None else back.atom)
 
     def missing(self) -> set[int]:
         """Phis that got an adjoint but are not carried."""
