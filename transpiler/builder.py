@@ -369,7 +369,9 @@ def known_int(value: Any, why: str) -> int:
 class Array:
     """A recorded array or run-time scalar: a cell with the current version of a value."""
 
-    __slots__ = ("_value", "_base", "_how", "_seen", "partners", "poison", "is_buffer", "__weakref__")
+    __slots__ = (
+        "_value", "_base", "_how", "_seen", "partners", "poison", "is_buffer", "packed", "__weakref__"
+    )  # fmt: skip
     __array_priority__ = 1000.0
 
     def __init__(self, value: Var):
@@ -380,6 +382,7 @@ class Array:
         self.partners: list[Array] = []  # cells that may, or may not, share memory with this one
         self.poison: Origin | None = None  # set when a partner was stored into
         self.is_buffer = False  # a 0-d array that was made to be stored into
+        self.packed = False  # C-contiguous memory of its own, whatever its first version's layout
 
     # cells, versions, views
 
@@ -404,13 +407,27 @@ class Array:
                 self._seen = now
         return self._value
 
+    @property
+    def poisoned(self) -> Origin | None:
+        """Where another cell was stored into that may, or may not, be this memory; None if nowhere."""
+        return self.poison or (None if self._base is None else self._base.poisoned)
+
+    def is_contiguous(self) -> bool:
+        """Whether the memory is known to be C-contiguous."""
+        return self.packed or self.atom in current().contiguous
+
+    def carried(self) -> Array:
+        """This cell for a join, which is no read: a poisoned one gives its last version."""
+        if self.poisoned is None:
+            return self
+        return Array(self._value)
+
     def become_view(
         self, base: Array, primitive: Any, rest: tuple[Atom, ...], params: dict[str, Any]
     ) -> None:
         """From now on this cell is read and written through ``base``."""
-        if primitive.view_sometimes and base.atom not in current().contiguous:
-            self.partners.append(base.root())
-            base.root().partners.append(self)
+        if primitive.view_sometimes and not base.is_contiguous():
+            link(self, base.root())
             return
         self._base, self._how, self._seen = base, (primitive, rest, params), base.atom
 
@@ -557,6 +574,15 @@ class Array:
 
     def __repr__(self) -> str:
         return f"Array({self.type})"
+
+
+def link(left: Array, right: Array) -> None:
+    """Note that two cells may, or may not, share memory."""
+    if left is not right:
+        if not any(p is right for p in left.partners):
+            left.partners.append(right)
+        if not any(p is left for p in right.partners):
+            right.partners.append(left)
 
 
 def _wrap(value: Any) -> Any:

@@ -27,6 +27,7 @@ class Dims:
     values: dict[str, DimLike] = field(default_factory=dict)
     ranges: dict[str, tuple[DimLike, DimLike]] = field(default_factory=dict)
     assumptions: dict[DimLike, None] = field(default_factory=dict)  # each is >= 0
+    quotients: dict[str, tuple[DimLike, int]] = field(default_factory=dict)  # ceil(length / step)
     _slices: dict[tuple, DimLike] = field(default_factory=dict)
     _count: int = 0
 
@@ -136,7 +137,9 @@ class Dims:
             return -(-length // step)
         if all(c % step == 0 for _, c in length.terms):
             return make_dim(-(-length.const // step), {s: c // step for s, c in length.terms})
-        return self._unknown(length, None, None, step)
+        quotient = self._unknown(length, None, None, step)
+        self.quotients[next(iter(dim_symbols(quotient)))] = (length, step)
+        return quotient
 
     def _unknown(self, *key: object) -> DimLike:
         key = tuple(self.resolve(k) if isinstance(k, Dim) else k for k in key)

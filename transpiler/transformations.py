@@ -20,6 +20,7 @@ from calque.transpiler.core import Block, Function, Var
 from calque.transpiler.debug import watched
 from calque.transpiler.errors import NotDifferentiable, Origin
 from calque.transpiler.frontend.joining import is_number
+from calque.transpiler.frontend.trace import listed
 from calque.transpiler.passes.forward import forward
 from calque.transpiler.passes.reverse import reverse
 from calque.transpiler.primitives.base import apply
@@ -85,10 +86,13 @@ def interpret_inner(
     with machine.builder.block() as block:
         result = machine.call_value(function, inner_args, dict(kwargs), node)
         aux = None
+        result = listed(result)
         if has_aux:
             if not isinstance(result, (tuple, list)) or len(result) != 2:
                 raise NotDifferentiable(
-                    "has_aux=True: the function must return a pair (value, aux).", machine.builder.origin
+                    "has_aux=True: the function must return a pair (value, aux).",
+                    machine.builder.origin,
+                    "return value, aux",
                 )
             result, aux = result
         result_leaves, result_structure = tree.flatten(result)
@@ -151,12 +155,17 @@ def require_float(leaves: Sequence[Any], machine: Any, allow_int: bool, holomorp
             raise NotDifferentiable(
                 f"{name} with holomorphic=True needs complex inputs, and got {type_of(leaf)}.",
                 machine.builder.origin,
+                "pass a complex number or array, or leave holomorphic=True out",
             )
-        if kind == "c" and not holomorphic and name == "jacfwd":
-            raise NotDifferentiable("jacfwd of complex inputs needs holomorphic=True.", machine.builder.origin)
+        if kind == "c" and not holomorphic:
+            raise NotDifferentiable(
+                f"{name} needs real inputs, and got {type_of(leaf)}.",
+                machine.builder.origin,
+                "pass holomorphic=True for a holomorphic function, or use vjp",
+            )
         if kind in "biu" and not allow_int:
             raise NotDifferentiable(
-                f"{name} needs real or complex inputs, and got {type_of(leaf)}.",
+                f"{name} needs floating-point inputs, and got {type_of(leaf)}.",
                 machine.builder.origin,
                 "pass a float, or allow_int=True",
             )
@@ -243,9 +252,17 @@ def _require_scalar(inner: Inner, machine: Any, holomorphic: bool, name: str) ->
             "take the real part, or pass holomorphic=True",
         )
     if holomorphic and t.dtype.kind != "c":
-        raise NotDifferentiable(f"{name} with holomorphic=True needs a complex result.", origin)
+        raise NotDifferentiable(
+            f"{name} with holomorphic=True needs a complex result, and got {t}.",
+            origin,
+            "return a complex number, or leave holomorphic=True out",
+        )
     if t.dtype.kind in "biu":
-        raise NotDifferentiable(f"{name} needs a real result, and got {t}.", origin)
+        raise NotDifferentiable(
+            f"{name} needs a real result, and got {t}.",
+            origin,
+            "return a float; what is piecewise constant has no gradient",
+        )
 
 
 def jvp(
@@ -255,8 +272,8 @@ def jvp(
     """The function's value and its tangent."""
     varying = list(range(len(primals)))
     inner = interpret_inner(machine, function, primals, {}, varying, has_aux, node)
-    given, structure = tree.flatten(list(tangents))
-    leaves, primal_structure = tree.flatten(list(primals))
+    given, _ = tree.flatten(list(tangents))
+    leaves, _ = tree.flatten(list(primals))
     if len(given) != len(leaves):
         raise TypeError("jvp: primals and tangents must have the same structure")
     pairs = [(p, t) for p, t in zip(leaves, given, strict=True) if isinstance(p, Array) or is_number(p)]
@@ -314,7 +331,7 @@ def vjp(
     varying = list(range(len(primals)))
     inner = interpret_inner(machine, function, primals, {}, varying, has_aux, node)
     program = _function(machine, inner, _name(function))
-    seeds, structure = tree.flatten(cotangent(inner.result) if callable(cotangent) else cotangent)
+    seeds, _ = tree.flatten(cotangent(inner.result) if callable(cotangent) else cotangent)
     if len(seeds) != len(inner.leaves):
         raise TypeError("vjp: the cotangent must have the structure of the function's result")
     wanted = {k: s for k, s in enumerate(seeds) if not _is_float0(s)}

@@ -121,7 +121,7 @@ def boolean_masks(x, y):
 @program(np.array([0.5, np.nan, -1.0, np.nan]), vector(4), diff=(1,))
 def nan_handling(data, x):
     clean = np.nan_to_num(data) * x
-    return np.nansum(data * x) + np.sum(clean**2) + np.nanmean(data * x) + np.sum(
+    return np.nansum(data + x * x) + np.sum(clean**2) + np.nanmean(data + x**3) + np.sum(
         np.where(np.isnan(data), 0.0, 1.0) * x
     )
 

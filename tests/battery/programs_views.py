@@ -252,3 +252,21 @@ def attribute_shape_and_real_of_view(x):
     view[view.shape[0] - 1] = x[0] ** 2
     view[-view.size] += 1.0
     return np.sum(a * a) / len(view)
+
+
+@program(vector(4))
+def swapped_by_branch_then_stored(x):
+    a, b = x * 1.0, x * 2.0
+    if x[0] > x[1]:
+        a, b = b, a
+    a[0] = 7.0
+    return np.sum(a) + np.sum(b * b)
+
+
+@program(vector(3))
+def alias_decided_by_loop_count(x):
+    a, b = x * 1.0, x * 2.0
+    for i in range(x.shape[0]):
+        a, b = b, a
+    a[0] = x[1]
+    return np.sum(a * a) + np.sum(b)

@@ -326,21 +326,3 @@ def fresh_or_alias(x):
         b = a.copy()
     b[0] = x[1] ** 2  # <- here
     return np.sum(a * b)
-
-
-@refused("AliasUndecided")
-def swapped_by_branch_then_stored(x):
-    a, b = x * 1.0, x * 2.0
-    if x[0] > x[1]:  # <- here
-        a, b = b, a
-    a[0] = 7.0  # <- here
-    return np.sum(a) + np.sum(b * b)
-
-
-@refused("AliasUndecided")
-def alias_decided_by_loop_count(x):
-    a, b = x * 1.0, x * 2.0
-    for i in range(x.shape[0]):  # <- here
-        a, b = b, a
-    a[0] = x[1]  # <- here
-    return np.sum(a * a) + np.sum(b)

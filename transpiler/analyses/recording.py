@@ -240,7 +240,10 @@ class Recorder:
             if not pending:
                 return
             value = max(pending, key=lambda v: order[v])
-            if value in saved or not self._is_cheap(value, definitions):
+            made = definitions.get(value)
+            if isinstance(made, (If, For, While)) and not self._can_save(value):
+                self._run_again(value, made, block)
+            elif value in saved or not self._is_cheap(value, definitions):
                 self._save(value, s, block, index)
                 order = {v: i for v, i in definition_order(s).items() if v is not counter}
                 definitions = definitions_in(s.body)
@@ -289,7 +292,9 @@ class Recorder:
 
     def _is_cheap(self, value: Var, definitions: dict[Var, Statement]) -> bool:
         made = definitions.get(value)
-        return isinstance(made, Apply) and made.primitive.cheap and len(made.outs) == 1
+        if not isinstance(made, Apply) or len(made.outs) != 1:
+            return False
+        return made.primitive.cheap or not self.sizes_known(value.type)
 
     def _leaves(
         self, value: Var, order: dict[Var, int], definitions: dict[Var, Statement]
@@ -312,6 +317,26 @@ class Recorder:
         self.builder.definitions[fresh] = again
         core.substitute(block, {value: fresh})
         self.decisions.append(Decision(value, "recomputed", "its operands are at hand and it is cheap"))
+
+    def _can_save(self, value: Var) -> bool:
+        if self.sizes_known(value.type):
+            return True
+        buffer = self.buffers.get(value)
+        return buffer is not None and not buffer.boxed and self.sizes_known(buffer.value.type)
+
+    def _run_again(self, value: Var, made: Statement, block: Block) -> None:
+        """Let the sweep back run a loop or a branch again, when its result cannot be saved."""
+        mapping: dict[Var, Atom] = {}
+        again = core.clone(Block([made]), mapping).statements[0]
+        for old, new in mapping.items():
+            if old in self.builder.dim_values and isinstance(new, Var):
+                self.builder.dim_values[new] = self.builder.dim_values[old]
+        where = min(first_use(block, out) for out in made.outs)
+        block.statements.insert(where, again)
+        for out in again.outs:
+            self.builder.definitions[out] = again
+        core.substitute(block, dict(zip(made.outs, again.outs, strict=True)))
+        self.decisions.append(Decision(value, "recomputed", "its size changes from round to round"))
 
     def _origin_at(self, block: Block, where: int) -> Any:
         return block.statements[where].origin if where < len(block.statements) else None
@@ -351,6 +376,8 @@ class Recorder:
 
     def sizes_known(self, t: ArrayType) -> bool:
         """Whether values of this type can be saved in an array allocated before the loop."""
+        if not t.ndim:
+            return True
         try:
             with self.builder.block():
                 self._sizes_outside(t)
@@ -664,6 +691,10 @@ class Recorder:
                 if not pending:
                     break
                 value = max(pending, key=lambda v: order[v])
+                made = definitions.get(value)
+                if isinstance(made, (If, For, While)) and not self.sizes_known(value.type):
+                    self._run_again(value, made, block)
+                    continue
                 cheap = value not in saved and self._is_cheap(value, definitions)
                 if cheap and self._in_time(value, block, order, definitions, {**versions, **missing}):
                     self._recompute(value, definitions[value], block)

@@ -59,12 +59,25 @@ class Expressions:
         return made
 
     def _plain(self, s: Apply) -> Any:
-        return fill_expression(template(s.primitive, s.args, s.params), self.operands(s.args))
+        kind, name = s.primitive.kind, s.primitive.name
+        if kind in ("bilinear", "multilinear"):  # these make arrays of Python numbers first
+            trees = [self.atom(a) for a in s.args]
+        elif name == "np.where":
+            trees = [self.atom(s.args[0]), *self.operands(s.args[1:])]
+        else:
+            trees = self.operands(s.args)
+        return fill_expression(template(s.primitive, s.args, s.params), trees)
 
     def operands(self, args: Sequence[Atom]) -> list[Any]:
-        """The trees of several operands."""
-        strong = [a for a in args if not isinstance(a, (str, bytes)) and a is not UNDEFINED]
-        return [self.atom(a, [o for o in strong if o is not a and o is not None]) for a in args]
+        """The trees of operands that promote each other; one written plainly is weak to the next."""
+        rest = [a for a in args if not isinstance(a, (str, bytes)) and a is not UNDEFINED]
+        trees = []
+        for a in args:
+            others = [o for o in rest if o is not a and o is not None]
+            trees.append(self.atom(a, others))
+            if isinstance(a, np.generic) and not isinstance(trees[-1], gast.Call):
+                rest = [o.item() if o is a else o for o in rest]  # type: ignore[union-attr]
+        return trees
 
     def _choice(self, s: If) -> Any:
         then, orelse = s.then.results[0], s.orelse.results[0]

@@ -40,6 +40,9 @@ def emit_function(
     """The ``def`` of a function; ``phases`` maps ``id(statement)`` to "forward" or "reverse"."""
     name_parameters(function)
     program = prepare(function, phases or {})
+    made = [s for s in core.walk(program.body) if isinstance(s, core.Apply)]
+    if any(s.primitive.name.startswith("special.") for s in made):
+        function.imports["special"] = "scipy"
     memory = place_copies(program)
     paths = leaf_paths(function)
     local = _bound_leaves(program, paths)

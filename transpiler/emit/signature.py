@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Callable, Iterator
 from string import ascii_lowercase
 from typing import Any
@@ -71,8 +72,11 @@ def name_parameters(function: Function) -> None:
     for parameter in function.signature:
         if isinstance(parameter.tree, Var):
             parameter.tree.name = parameter.name
-    for var, (_, word) in leaf_paths(function).items():
-        var.name = var.name or word
+    leaves = leaf_paths(function)
+    given = Counter([p.name for p in function.signature] + [v.name for v in leaves])
+    for var, (_, word) in leaves.items():
+        if not var.name or given[var.name] > 1:  # a loop's name for each of several leaves
+            var.name = word
 
 
 def argument_names(function: Function) -> list[str]:

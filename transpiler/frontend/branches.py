@@ -132,8 +132,10 @@ class Branches(Expressions):
                 completion = self.exec_block(call.pending.pop())
             return self._at_boundary(completion, flags)
 
-        result = self.fork(test, lambda: to_boundary(then), lambda: to_boundary(orelse), node)
-        call.pending = pending
+        try:
+            result = self.fork(test, lambda: to_boundary(then), lambda: to_boundary(orelse), node)
+        finally:
+            call.pending = pending
         if isinstance(result, Completion):
             return result
         assert isinstance(result, Mismatch)

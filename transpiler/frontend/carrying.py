@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.builder import FUNCTIONS, Array, type_of
+from calque.transpiler.builder import FUNCTIONS, Array, link, type_of
 from calque.transpiler.core import Block, Var, map_tree
 from calque.transpiler.errors import BranchMismatch
 from calque.transpiler.frontend.branches import LoopFlags
@@ -22,7 +22,6 @@ from calque.transpiler.frontend.heap import (
     MISSING,
     RecordedList,
     Snapshot,
-    link,
     set_location,
     shown_name,
 )
@@ -43,7 +42,7 @@ from calque.transpiler.frontend.joining import (
     widen,
 )
 from calque.transpiler.frontend.memory import Carried, Growth, Memory, Plan, Slot
-from calque.transpiler.frontend.merging import GrowingList
+from calque.transpiler.frontend.merging import GrowingList, poison_of
 from calque.transpiler.types import ArrayType
 
 _ROUNDS = 40
@@ -163,6 +162,8 @@ class Carrying(Memory):
                 carried.inits.append(coerce(leaf, phi.type))
             carried.slots.append(slot)
         for slot in carried.slots:
+            for number, leaf in enumerate(self._leaves(slot, slot.initial)):
+                slot.arrays[number].poison = poison_of(leaf) or plan.stale.get((slot.key, number))
             set_location(slot.container, slot.place, slot.value)
             self._note_aliases(plan, slot)
         for key, origin in plan.poison.items():
@@ -293,6 +294,8 @@ class Carrying(Memory):
 
             value = instantiate(slot.description, leaf, lambda m: Mismatch(m, self.builder.origin))
             finals.update({("phi", slot.key, i): array for i, array in enumerate(made)})
+            for number, leaf in enumerate(self._leaves(slot, slot.initial)):
+                made[number].poison = poison_of(leaf) or plan.stale.get((slot.key, number))
             self._note_final(slot, value, certain)
             set_location(slot.container, slot.place, value)
             self._note_aliases(plan, replace(slot, value=value))

@@ -174,15 +174,6 @@ def partners_of(cell: Array, moment: Snapshot) -> list[Array]:
     return [cell, *(cell.partners if found is None else found[1][4])]
 
 
-def link(left: Array, right: Array) -> None:
-    """Note that two cells may, or may not, share memory."""
-    if left is not right:
-        if not any(p is right for p in left.partners):
-            left.partners.append(right)
-        if not any(p is left for p in right.partners):
-            right.partners.append(left)
-
-
 def put_back(value: Any, content: Any) -> None:
     """Restore one object."""
     if isinstance(value, Array):

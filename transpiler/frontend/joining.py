@@ -17,7 +17,7 @@ from calque.transpiler.builder import FUNCTIONS, Array, atom, current, type_of
 from calque.transpiler.core import UNDEFINED, Var
 from calque.transpiler.errors import BranchMismatch
 from calque.transpiler.frontend.heap import MISSING, RecordedList
-from calque.transpiler.types import ArrayType, promote
+from calque.transpiler.types import ArrayType, promote, symbol
 
 
 class Dead:
@@ -271,6 +271,8 @@ def coerce(value: Any, t: ArrayType) -> core.Atom:
     have = type_of(value)
     if isinstance(value, np.ndarray):
         value = FUNCTIONS[np.asarray](value)
+    if isinstance(value, Array):
+        value = value.carried()
     if not isinstance(value, Array):
         value = _cast_constant(value, t)
         if t.ndim:
@@ -329,11 +331,52 @@ def _symbol_at_hand(name: str) -> Any:
         for dim, var in sizes.items():
             if not isinstance(dim, int) and dim.const == 0 and dim.terms == ((name, 1),):
                 return Array(var)
+    if name in builder.dims.quotients:
+        length, step = builder.dims.quotients[name]
+        return (size_at_hand(length) + (step - 1)) // step
+    own = symbol(name)
+    for var, dim in list(builder.dim_values.items()):
+        if builder.dims.resolve(dim) == own:
+            again = _computed_again(var, own, 8)
+            if again is not None:
+                return again
     raise BranchMismatch(
         "A number becomes an array in a loop, and the array's size is not known before the loop.",
         builder.origin,
         "start from an array of the right shape, with np.zeros",
     )
+
+
+def _computed_again(var: Var, own: Any, depth: int) -> Any:
+    """An integer of the program, computed again from the arguments' sizes; None if it cannot be."""
+    builder = current()
+    made = builder.definitions.get(var)
+    if not isinstance(made, core.Apply) or not made.primitive.cheap or not depth:
+        return None
+    args = []
+    for arg in made.args:
+        if not isinstance(arg, Var):
+            args.append(arg)
+            continue
+        if arg in builder.leaf_of_param:
+            args.append(Array(arg))
+            continue
+        dim = builder.dims.resolve(builder.dim_values[arg]) if arg in builder.dim_values else None
+        if arg.type.ndim or dim == own:
+            return None
+        try:
+            inner = None if dim is None else size_at_hand(dim)
+        except BranchMismatch:
+            inner = None
+        if inner is None:
+            inner = _computed_again(arg, own, depth - 1)
+        if inner is None:
+            return None
+        args.append(inner)
+    result = builder.apply(made.primitive, args, made.params)
+    if isinstance(result, Array) and result.atom not in builder.dim_values:
+        builder.dim_values[result.atom] = own
+    return result
 
 
 def fresh_leaf(t: ArrayType, made: list[Var], name: str | None = None) -> Array:

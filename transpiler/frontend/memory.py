@@ -5,21 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from calque.transpiler.builder import Array
+from calque.transpiler.builder import Array, link
 from calque.transpiler.core import Var
 from calque.transpiler.frontend.branches import Branches
 from calque.transpiler.frontend.heap import (
     MISSING,
     RecordedList,
     Snapshot,
-    link,
     partners_of,
 )
 from calque.transpiler.frontend.iteration import GrowingRows
 from calque.transpiler.frontend.joining import (
     leaf_values,
 )
-from calque.transpiler.frontend.merging import is_mutable
+from calque.transpiler.frontend.merging import is_mutable, poison_of
 from calque.transpiler.types import ArrayType
 
 
@@ -36,6 +35,7 @@ class Plan:
         default_factory=set
     )  # tokens of cells that may be one memory
     poison: dict[int, Any] = field(default_factory=dict)  # cells of which a partner is stored into
+    stale: dict[Any, Any] = field(default_factory=dict)  # and phis: (location, number) -> where
     undecided: set[Any] = field(
         default_factory=set
     )  # locations whose container may have another name
@@ -153,6 +153,12 @@ class Memory(Branches):
             if isinstance(cell, Array) and key not in own and now is not None:
                 if now[1][5] is not None and state[5] is None:
                     plan.poison[key] = now[1][5]
+                    stable = False
+        for slot, leaves in holders:
+            for number, leaf in enumerate(leaves):
+                stored = poison_of(leaf)
+                if stored is not None and (slot.key, number) not in plan.stale:
+                    plan.stale[slot.key, number] = stored
                     stable = False
         for slot in carried.slots:
             value = slot.now()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from calque.transpiler.builder import Array, type_of
+from calque.transpiler.builder import Array, link, type_of
 from calque.transpiler.core import Block, Var
 from calque.transpiler.errors import BranchMismatch
 from calque.transpiler.frontend.heap import (
@@ -15,7 +15,6 @@ from calque.transpiler.frontend.heap import (
     Frame,
     RecordedList,
     Snapshot,
-    link,
     partners_of,
     set_location,
     shown_name,
@@ -195,6 +194,7 @@ class Join:
                 DEAD if o.dead else Array(v)
                 for o, v in zip((one, two), (first, second), strict=True)
             ]
+            self._note_contiguous(out, (pair[0], pair[1]))
             self.leaves.append((pair[0], pair[1]))
             writes.append(partial(_set_version, cell, out))
         return writes
@@ -253,6 +253,8 @@ class Join:
         )
         for array, first, second in zip(made, *pair, strict=True):
             self.leaves.append((first, second))
+            array.poison = poison_of(first) or poison_of(second)
+            self._note_contiguous(array, (first, second))
             cells = [v if isinstance(v, Array) else None for v in (first, second)]
             if array.ndim or any(c is not None and c.is_buffer for c in cells):
                 array.is_buffer = not array.ndim
@@ -267,6 +269,12 @@ class Join:
         array = fresh_leaf(t, self.outs, shown_name(self.name))
         made.append(array)
         return array
+
+    def _note_contiguous(self, array: Array, values: tuple[Any, Any]) -> None:
+        contiguous = self.machine.builder.contiguous
+        live = [v for v in values if v is not DEAD and v is not MISSING]
+        if live and all(isinstance(v, Array) and (v.packed or v._value in contiguous) for v in live):
+            contiguous.add(array._value)
 
     def _note_unsure(self, array: Array, values: tuple[Any, Any]) -> None:
         """A name that one path leaves without a value."""
@@ -303,6 +311,11 @@ class Join:
             if id(source) in now.contents:
                 self.machine.undecided[id(new)] = new
                 self.machine.undecided[id(source)] = source
+
+
+def poison_of(value: Any) -> Any:
+    """Where a store was made that may, or may not, have changed an array."""
+    return value.poisoned if isinstance(value, Array) else None
 
 
 def is_mutable(value: Any) -> bool:

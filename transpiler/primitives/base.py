@@ -60,6 +60,7 @@ class Primitive:
     keeps_layout: bool = False  # contiguous results from contiguous operands
     fresh: bool = False  # always newly allocated, C-contiguous
     cheap: bool = False  # better computed again than saved
+    inside: tuple[float, ...] = ()  # a point where an elementwise function is smooth
     samples: Callable[[np.random.Generator], list[tuple[tuple[Any, ...], dict[str, Any]]]] | None = None
 
     def __call__(self, *args: Any, **params: Any) -> Any:
@@ -169,7 +170,7 @@ def elementwise(
     reference = reference or function
     name = name or build.function_name(function)
     count: int = getattr(function, "nin", 1) if arity is None else arity
-    default = f"{name}({', '.join('{%d}' % i for i in range(count))})"
+    default = f"{name}({', '.join(f'{{{i}}}' for i in range(count))})"
     primitive = register(
         Primitive(
             name,
@@ -188,7 +189,9 @@ def elementwise(
     if partials is not None:
         primitive.jvp = _elementwise_jvp(partials, count)
         primitive.vjp = _elementwise_vjp(partials, count)
-    primitive.samples = _elementwise_samples(reference, count, domain)
+    bounds = _bounds(count, domain)
+    primitive.inside = tuple(_inner_point(*b) for b in bounds)
+    primitive.samples = _elementwise_samples(bounds)
     FUNCTIONS[function] = ufunc_handler(primitive, count)
     return primitive
 
@@ -248,11 +251,16 @@ def _is_one(value: Any) -> bool:
     return not isinstance(value, (Var, Array)) and value == 1
 
 
-def _elementwise_samples(
-    function: Callable[..., Any], count: int, domain: Sequence[tuple[float, float]]
-) -> Callable[[np.random.Generator], list[tuple[tuple[Any, ...], dict[str, Any]]]]:
+def _bounds(count: int, domain: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Where each argument is sampled: the last bounds given serve for the rest."""
     bounds = list(domain) or [(-2.0, 2.0)] * count
-    bounds += [bounds[-1]] * (count - len(bounds))
+    return bounds + [bounds[-1]] * (count - len(bounds))
+
+
+def _elementwise_samples(
+    bounds: Sequence[tuple[float, float]],
+) -> Callable[[np.random.Generator], list[tuple[tuple[Any, ...], dict[str, Any]]]]:
+    count = len(bounds)
 
     def samples(rng: np.random.Generator) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
         plain: list[tuple[int, ...]] = [(3, 4), (), (2, 0), (1,)]
@@ -292,11 +300,30 @@ def ufunc_handler(primitive: Primitive, count: int) -> Callable[..., Any]:
             values = [strong(values[0]), *values[1:]]
         if dtype is not None:
             values = [FUNCTIONS["cast"](v, dtype) for v in values]
+        if where is not True and out is not None:
+            values = _guarded(primitive, values, where)
         result = apply(primitive, *values)
         return finish(result, out, where)
 
     call.__name__ = primitive.name
     return call
+
+
+def _guarded(primitive: Primitive, values: Sequence[Any], where: Any) -> list[Any]:
+    """The operands, harmless where the ufunc's mask is False: it does not compute there."""
+
+    def safe(value: Any, point: float) -> Any:
+        if not isinstance(value, Array):
+            return value
+        known: Any = point if value.dtype.kind in "fc" else 1 if value.dtype.kind != "b" else True
+        return FUNCTIONS[np.where](where, value, known)
+
+    return [safe(v, p) for v, p in zip(values, primitive.inside, strict=True)]
+
+
+def _inner_point(low: float, high: float) -> float:
+    """A simple number between the two."""
+    return next((p for p in (1.0, 0.5) if low < p < high), (low + high) / 2.0)
 
 
 def finish(result: Any, out: Any, where: Any = True) -> Any:
@@ -414,7 +441,7 @@ def call_spelling(name: str, count: int = 1) -> Callable[..., str]:
     """``name({0}, ..., axis=0)``: arguments, then the parameters that are neither None nor False."""
 
     def spell(args: Sequence[Any], params: dict[str, Any]) -> str:
-        parts = ["{%d}" % i for i in range(len(args))]
+        parts = [f"{{{i}}}" for i in range(len(args))]
         parts += [f"{k}={v!r}" for k, v in params.items() if v is not None and v is not False]
         return f"{name}({', '.join(parts)})"
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.builder import FUNCTIONS, METHODS, Array, current, known, type_of
+from calque.transpiler.builder import FUNCTIONS, METHODS, Array, current, known, link, type_of
 from calque.transpiler.errors import ShapeError, UnsupportedFunction
 from calque.transpiler.primitives.base import Primitive, apply, implements, operand, register
 from calque.transpiler.primitives.sampling import case, cases, single
@@ -313,12 +313,23 @@ def to_array(value: Any, dtype: Any = None) -> Array:
     return apply(stack_rows, *leaves, shape=shape, dtype=chosen)
 
 
-@implements(np.asarray, np.asanyarray, np.ascontiguousarray)
+@implements(np.asarray, np.asanyarray)
 def np_asarray(value: Any, dtype: Any = None, **rest: Any) -> Array:
     """The Array itself where it is one of that dtype."""
     if isinstance(value, Array) and (dtype is None or value.dtype == np.dtype(dtype)):
         return value if not value.type.weak else to_array(value)
     return to_array(value, dtype)
+
+
+@implements(np.ascontiguousarray)
+def np_ascontiguousarray(value: Any, dtype: Any = None, **rest: Any) -> Array:
+    """The Array itself where it is contiguous; its alias, perhaps, where that is not known."""
+    result = np_asarray(value, dtype)
+    if result is not value or result.is_contiguous():
+        return result
+    copy = np_copy(result, "C")
+    link(copy, result.root())
+    return copy
 
 
 @implements(np.array)
@@ -337,9 +348,11 @@ def np_copy(x: Any, order: str = "K", subok: bool = False) -> Array:
     """A new cell with the same version."""
     result = Array(to_array(x).atom)
     result.is_buffer = True
+    result.packed = order == "C" or (isinstance(x, Array) and x.is_contiguous())
     return result
 
 
+METHODS["copy"] = lambda x, order="C": np_copy(x, order)
 METHODS["__copy__"] = METHODS["copy"]
 
 arange = register(

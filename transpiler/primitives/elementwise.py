@@ -23,13 +23,12 @@ from calque.transpiler.types import ArrayType, sample
 
 
 def _same_one(builder: Any, args: Any, params: Any) -> Any:
-    """x * 1 -> x, where the type stays."""
-    a, b = args
-    if isinstance(a, Array) and _python_one(b) and a.dtype.kind in "fc":
-        return Array(a.atom)
-    if isinstance(b, Array) and _python_one(a) and b.dtype.kind in "fc":
-        return Array(b.atom)
-    return None
+    """x * 1 -> x, where type and layout stay: the product of an argument is a copy of it."""
+    a, b = args if isinstance(args[0], Array) else args[::-1]
+    if not isinstance(a, Array) or not _python_one(b) or a.dtype.kind not in "fc":
+        return None
+    given = a.ndim and a.atom not in builder.definitions and a.atom not in builder.contiguous
+    return None if given else Array(a.atom)
 
 
 def _python_one(value: Any) -> bool:
@@ -73,7 +72,9 @@ def is_number(value: Any) -> bool:
 def power_by_base(a: Any, b: Any) -> Any:
     """The slope of ``a ** b`` by its base; no logarithm, and right for a negative base."""
     if is_number(b):
-        return None if b == 0 else 1.0 if b == 1 else 2.0 * a if b == 2 else b * a ** (b - 1)
+        if b == 0 and (isinstance(b, (int, np.integer)) or type_of(a).weak):
+            return None  # the slope by a floating-point zero is NaN at 0, as JAX's
+        return 1.0 if b == 1 else 2.0 * a if b == 2 else b * a ** (b - 1)
     one = 1 if b.dtype.kind in "iub" else 1.0
     return b * a ** np.where(b == 0, one, b - one)
 
@@ -119,12 +120,24 @@ def no_derivative(name: str) -> Callable[..., Any]:
 
 
 def _abs_partials(x: Any, y: Any) -> Any:
-    return np.conj(x) / y if x.dtype.kind == "c" else np.sign(x)
+    return np.conj(x) / y if x.dtype.kind == "c" else np.where(x >= 0, 1.0, -1.0)
+
+
+def side(x: Any, given: Any) -> Any:
+    """``given`` times the slope of ``abs``, which is 1 at zero, as JAX's."""
+    return np.where(x >= 0, given, -given)
 
 
 def _abs_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
-    slope = scale(tangents[0], _abs_partials(args[0], outs[0]))
-    return (np.real(slope) if args[0].dtype.kind == "c" else slope,)
+    if args[0].dtype.kind == "c":
+        return (np.real(scale(tangents[0], _abs_partials(args[0], outs[0]))),)
+    return (side(args[0], tangents[0]),)
+
+
+def _abs_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
+    if args[0].dtype.kind == "c":
+        return (scale(cotangents[0], _abs_partials(args[0], outs[0])),)
+    return (side(args[0], cotangents[0]),)
 
 
 def _sign_partials(x: Any, y: Any) -> Any:
@@ -133,9 +146,10 @@ def _sign_partials(x: Any, y: Any) -> Any:
 
 sign = elementwise(np.sign, _sign_partials, "sign")
 absolute = elementwise(np.absolute, _abs_partials, "abs", spelling="np.abs({0})", name="np.abs")
-absolute.jvp = _abs_jvp
+absolute.jvp, absolute.vjp = _abs_jvp, _abs_vjp
 FUNCTIONS[abs] = METHODS["__abs__"] = FUNCTIONS[np.absolute]
-elementwise(np.fabs, lambda x, y: np.sign(x), "fabs")
+fabs = elementwise(np.fabs, _abs_partials, "fabs")
+fabs.jvp, fabs.vjp = _abs_jvp, _abs_vjp
 
 
 def operator(primitive: Primitive) -> Callable[..., Any]:

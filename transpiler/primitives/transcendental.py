@@ -52,7 +52,13 @@ def _arctan2_partials(a: Any, b: Any, y: Any) -> tuple[Any, Any]:
 
 
 elementwise(np.arctan2, _arctan2_partials, "atan2", domain=[(0.5, 2.0), (-2.0, 2.0)])
-elementwise(np.hypot, lambda a, b, y: (a / y, b / y), "hypot", domain=[(0.5, 2.0), (-2.0, 2.0)])
+def hypot_partials(a: Any, b: Any, y: Any) -> tuple[Any, Any]:
+    """The slopes of ``hypot``; at (0, 0) those of a maximum at a tie, as JAX's."""
+    safe = np.where(y == 0, 1.0, y)
+    return np.where(y == 0, 0.5, a / safe), np.where(y == 0, 0.5, b / safe)
+
+
+elementwise(np.hypot, hypot_partials, "hypot", domain=[(0.5, 2.0), (-2.0, 2.0)])
 
 
 def _sinc_slope(x: Any, y: Any) -> Any:

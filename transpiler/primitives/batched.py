@@ -1,0 +1,154 @@
+"""Batch rules: what an operation becomes when some of its operands have a leading batch axis.
+
+``@batches(primitive, ...)`` gives records their rule, ``rule(args, batched, params)``: ``batched[k]``
+says whether ``args[k]`` has the batch axis, at position 0; every result has it there too. A rule is a
+plain NumPy function, as all rules are. This file: what rules share, and the elementwise ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from calque.transpiler.builder import FUNCTIONS, Array, current, type_of
+from calque.transpiler.errors import UnsupportedFunction
+from calque.transpiler.primitives import complexes, elementwise, indexing, logic
+from calque.transpiler.primitives.base import PRIMITIVES, Primitive, apply
+from calque.transpiler.primitives.creation import full
+from calque.transpiler.primitives.shapes import broadcast_to
+
+Rule = Callable[[Sequence[Any], tuple[bool, ...], dict[str, Any]], Any]
+
+
+def batches(*primitives: Primitive | str) -> Callable[[Rule], Rule]:
+    """Give primitives (or those of these names) the decorated batch rule."""
+
+    def declare(rule: Rule) -> Rule:
+        for primitive in primitives:
+            record = PRIMITIVES[primitive] if isinstance(primitive, str) else primitive
+            record.batch = rule
+        return rule
+
+    return declare
+
+
+def refuse(name: str, why: str) -> UnsupportedFunction:
+    """The error of a primitive that cannot be batched over these operands."""
+    return UnsupportedFunction(f"vmap of {name}: {why}", current().origin)
+
+
+def rank_of(x: Any, has_batch: bool) -> int:
+    """The rank of one example."""
+    return type_of(x).ndim - has_batch
+
+
+def lift(x: Any, rank: int, has_batch: bool = True) -> Any:
+    """``x`` with axes of size 1 after the batch axis, so that one example has this rank."""
+    missing = rank - rank_of(x, has_batch)
+    if not has_batch or missing <= 0:
+        return x
+    return x[(slice(None), *(None,) * missing)]
+
+
+def size_among(args: Sequence[Any], batched: Sequence[bool]) -> Any:
+    """The batch size, read from an operand that has it."""
+    return next(a for a, b in zip(args, batched, strict=True) if b).shape[0]
+
+
+def spread(x: Any, size: Any) -> Any:
+    """A value that all examples share, with a batch axis."""
+    if not isinstance(x, Array) or not x.ndim:
+        return apply(full, x, size, dtype=type_of(x).dtype)
+    return apply(broadcast_to, x, size, *x.shape)
+
+
+def all_batched(args: Sequence[Any], batched: Sequence[bool]) -> list[Any]:
+    """Every operand with a batch axis."""
+    size = size_among(args, batched)
+    return [a if b else spread(a, size) for a, b in zip(args, batched, strict=True)]
+
+
+def aligned(args: Sequence[Any], batched: Sequence[bool]) -> list[Any]:
+    """Operands that broadcast against each other as the examples do."""
+    rank = max(rank_of(a, b) for a, b in zip(args, batched, strict=True))
+    return [lift(a, rank, b) for a, b in zip(args, batched, strict=True)]
+
+
+def flat_rows(x: Any) -> Any:
+    """Each example as a vector."""
+    return x if x.ndim == 2 else np.reshape(x, (x.shape[0], -1))
+
+
+_AS_NUMPY: dict[str, Any] = {
+    "math.asin": np.arcsin,
+    "math.acos": np.arccos,
+    "math.atan": np.arctan,
+    "math.asinh": np.arcsinh,
+    "math.acosh": np.arccosh,
+    "math.atanh": np.arctanh,
+    "math.atan2": np.arctan2,
+    "math.pow": np.power,
+    "math.erf": "special.erf",
+    "math.erfc": "special.erfc",
+    "math.lgamma": "special.gammaln",
+    "math.gamma": "special.gamma",
+    "not": np.logical_not,
+    "and": np.logical_and,
+}
+
+
+def on_arrays(primitive: Primitive) -> Callable[..., Any]:
+    """The elementwise function of arrays that a function of Python numbers stands for."""
+    name = primitive.name
+    if name in _AS_NUMPY:
+        found = _AS_NUMPY[name]
+        if isinstance(found, str):
+            return lambda *args: apply(PRIMITIVES[found], *args)
+        return lambda *args: FUNCTIONS[found](*args)
+    if name.startswith("math."):
+        function = FUNCTIONS[getattr(np, name[5:])]
+        if name[5:] in ("floor", "ceil", "trunc"):
+            return lambda x: FUNCTIONS["cast"](function(x), int)
+        return function
+    return lambda *args, **params: apply(primitive, *args, **params)
+
+
+def elementwise_rule(primitive: Primitive) -> Rule:
+    """Operands aligned, and the function itself."""
+
+    def rule(args: Sequence[Any], batched: tuple[bool, ...], params: dict[str, Any]) -> Any:
+        return on_arrays(primitive)(*aligned(args, batched), **params)
+
+    return rule
+
+
+def as_it_is(primitive: Primitive) -> Rule:
+    """For a function that works on whatever axes stand in front."""
+    return lambda args, batched, params: apply(primitive, *args, **params)
+
+
+for _record in (
+    *(complexes.real, complexes.imag, complexes.conj),
+    *(elementwise.astype, indexing.copy, logic.modf, logic.frexp),
+):
+    _record.batch = as_it_is(_record)
+
+elementwise.where.batch = elementwise_rule(elementwise.where)
+
+
+@batches("round")
+def _round(args: Sequence[Any], batched: tuple[bool, ...], params: dict[str, Any]) -> Any:
+    """Python's ``round``: to an integer where no digits are given."""
+    digits = params.get("ndigits")
+    rounded = np.round(args[0], digits or 0)
+    return rounded if digits is not None else FUNCTIONS["cast"](rounded, int)
+
+
+def _number(letter: str) -> Rule:
+    return lambda args, batched, params: FUNCTIONS["cast"](args[0], letter)
+
+
+for _name, _letter in (("float", "f8"), ("int", "i8"), ("bool", "?"), ("complex", "c16")):
+    PRIMITIVES[_name].batch = _number(_letter)
