@@ -1,20 +1,21 @@
 """Builds Core by running NumPy code on recorded arrays.
 
-``Array`` is a duck array (NEP 13, NEP 18, operators, methods): an operation on it appends a statement
-to the block that is open. The interpreter of the user's code, the rules of primitives and the passes
-all write Core this way, so a rule is a plain NumPy function.
+``Array`` is a duck array (NEP 13, NEP 18, operators, methods): an operation on it appends a
+statement to the block that is open. The interpreter of the user's code, the rules of primitives and
+the passes all write Core this way, so a rule is a plain NumPy function.
 
 An ``Array`` is what a Python name refers to: a cell that holds the current version of an array. A
-store gives the cell its next version, so ``b = a`` is the same cell; a slice is a view, a cell that is
-read and written through its base.
+store gives the cell its next version, so ``b = a`` is the same cell; a slice is a view, a cell that
+is read and written through its base.
 """
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,14 +33,12 @@ from calque.transpiler.errors import (
 from calque.transpiler.types import (
     INT,
     ArrayType,
-    Dim,
     DimLike,
     dim_symbols,
-
     type_of_constant,
 )
 
-# Filled by calque.transpiler.primitives: what a NumPy function, a method, an operator means on Arrays.
+# Filled by the primitives: what a NumPy function, a method, an operator means on Arrays.
 FUNCTIONS: dict[Any, Callable[..., Any]] = {}
 METHODS: dict[str, Callable[..., Any]] = {}
 ATTRIBUTES: dict[str, Callable[[Any], Any]] = {}
@@ -57,7 +56,7 @@ def current() -> Builder:
 
 
 class Builder:
-    """The program being built: open blocks, what defines each Var, and what is known of dimensions."""
+    """The program being built: its open blocks, definitions, and what is known of sizes."""
 
     def __init__(self, argument_symbols: Sequence[str] = (), pinned: dict[str, int] | None = None):
         self.pinned = pinned or {}  # sizes that became part of the signature
@@ -154,7 +153,11 @@ class Builder:
     def _merged_constants(self, primitive: Any, args: Sequence[Any]) -> Any:
         """(n - 1) - 1 -> n - 2."""
         signs = {"np.add": 1, "np.subtract": -1}
-        if primitive.name not in signs or not isinstance(args[0], Array) or type(args[1]) is not int:
+        if (
+            primitive.name not in signs
+            or not isinstance(args[0], Array)
+            or type(args[1]) is not int
+        ):
             return None
         made = self.definitions.get(args[0].atom)
         if not isinstance(made, Apply) or made.primitive.name not in signs:
@@ -205,7 +208,7 @@ class Builder:
             self.equal_dims.append(EqualDims(left, right, None, self.origin))
 
     def broadcast(self, shapes: Sequence[Sequence[DimLike]]) -> tuple[DimLike, ...]:
-        """The dimensions of operands broadcast together; what is not known to be equal is unified."""
+        """The dimensions of operands broadcast together; those not known to be equal are unified."""
         rank = max(map(len, shapes), default=0)
         result: list[DimLike] = [1] * rank
         for dims in shapes:
@@ -232,7 +235,7 @@ class Builder:
         return array
 
     def size_of(self, dim: DimLike, array: Any, axis: int) -> Any:
-        """Axis ``axis`` of ``array`` as an int, or as a recorded integer (one already at hand if so)."""
+        """Axis ``axis`` of ``array`` as an int, or as a recorded integer, one at hand if possible."""
         dim = self.dims.resolve(dim)
         if isinstance(dim, int):
             return dim
@@ -254,7 +257,7 @@ class Builder:
     # values that must be known
 
     def needs_known(self, value: Any, why: str, hint: str | None = None) -> Exception:
-        """The exception that asks for the arguments on which ``value`` depends to be made static."""
+        """The exception that asks for what ``value`` depends on to be made static."""
         leaves: set[int] = set()
         symbols: set[str] = set()
         pending, seen, possible = [atom(value)], set(), True
@@ -295,15 +298,16 @@ class Builder:
         if all(possible):
             wanted = [self.needs_known(source, why) for source in sources]
             if all(isinstance(w, SpecializationNeeded) for w in wanted):
-                leaves = frozenset(i for w in wanted for i in w.leaves)  # type: ignore[attr-defined]
+                leaves = frozenset(i for w in wanted for i in getattr(w, "leaves", ()))
                 symbols |= {s for w in wanted for s in w.symbols}  # type: ignore[attr-defined]
                 if leaves or symbols:
                     return SpecializationNeeded(leaves, frozenset(symbols), self.origin, why)
         return NeedsKnownValue(f"{why} must be known when the code is generated.", self.origin)
 
     def _explain_sizes(self, array: Var, pending: list[Any], symbols: set[str]) -> bool:
-        """What an array's sizes depend on: those of arguments, the integers of the slices it is made by."""
-        if all([self._explain(dim, pending, symbols) for dim in array.type.dims]):
+        """What an array's sizes depend on: sizes of arguments, integers of slices."""
+        explained = [self._explain(dim, pending, symbols) for dim in array.type.dims]
+        if all(explained):
             return True
         made = self.definitions.get(array)
         if not isinstance(made, Apply) or made.primitive.view_back is None:
@@ -315,7 +319,7 @@ class Builder:
         return self._explain_sizes(base, pending, symbols)
 
     def _explain(self, dim: DimLike, pending: list[Any], symbols: set[str]) -> bool:
-        """Add a dimension's argument sizes to ``symbols``, the integers behind its others to ``pending``."""
+        """Add a dimension's symbols to ``symbols``, the integers behind others to ``pending``."""
         for name in dim_symbols(self.dims.resolve(dim)):
             if name in self.dims.arguments:
                 symbols.add(name)
@@ -370,7 +374,15 @@ class Array:
     """A recorded array or run-time scalar: a cell with the current version of a value."""
 
     __slots__ = (
-        "_value", "_base", "_how", "_seen", "partners", "poison", "is_buffer", "packed", "__weakref__"
+        "__weakref__",
+        "_base",
+        "_how",
+        "_seen",
+        "_value",
+        "is_buffer",
+        "packed",
+        "partners",
+        "poison"
     )  # fmt: skip
     __array_priority__ = 1000.0
 
@@ -392,8 +404,8 @@ class Array:
         if self.poison is not None:
             reading = current().origin
             raise AliasUndecided(
-                "Whether this store changes another array too is not known before run time, and that "
-                f"array is read{'' if reading is None else f' at line {reading.line}'}.",
+                "Whether this store changes another array too is not known before run time, and "
+                f"that array is read{'' if reading is None else f' at line {reading.line}'}.",
                 self.poison,
                 "make one of the two with .copy()",
             )
@@ -409,7 +421,7 @@ class Array:
 
     @property
     def poisoned(self) -> Origin | None:
-        """Where another cell was stored into that may, or may not, be this memory; None if nowhere."""
+        """Where another cell was stored into that may be this memory; None if nowhere."""
         return self.poison or (None if self._base is None else self._base.poisoned)
 
     def is_contiguous(self) -> bool:
@@ -509,7 +521,7 @@ class Array:
         """The number of elements."""
         dims = self.dims
         if all(isinstance(d, int) for d in dims):
-            return int(np.prod(dims, dtype=int))
+            return math.prod(map(int, dims))
         if sum(d != 1 for d in dims) == 1:
             axis = next(a for a, d in enumerate(dims) if d != 1)
             builder = current()
@@ -517,6 +529,13 @@ class Array:
             builder.dim_values.setdefault(result.atom, dims[axis])
             return result
         return FUNCTIONS["size"](self)
+
+    if TYPE_CHECKING:  # the operators are entered from a table below
+
+        def __add__(self, other: Any) -> Any: ...
+        def __sub__(self, other: Any) -> Any: ...
+        def __mul__(self, other: Any) -> Any: ...
+        def __floordiv__(self, other: Any) -> Any: ...
 
     def __getattr__(self, name: str) -> Any:
         if name in ATTRIBUTES:
@@ -634,5 +653,3 @@ def loop_index(low: DimLike, high: DimLike, name: str | None) -> Array:
     builder.dim_values[var] = index
     builder.dims.ranges[next(iter(dim_symbols(index)))] = (low, high)
     return Array(var)
-
-

@@ -1,8 +1,7 @@
 """Core: the small typed language that every pass reads and writes.
 
-Core is in structured SSA and *functional*: a store is the primitive ``update``, which takes an array
-and gives its next version. No pass has to reason about aliases or the order of effects; the printer
-puts versions of one array back into one name and one piece of memory, and copies only where an old
+Core is in structured SSA and *functional*: a store is the primitive ``update``, which takes an array and
+gives its next version. No pass has to reason about aliases or the order of effects; the printer puts versions of one array back into one name and one piece of memory, and copies only where an old
 version is still needed. (DESIGN 2.3 proposed mutable buffers; versions give the same text, and make
 stores ordinary primitives with ordinary rules.)
 
@@ -28,7 +27,7 @@ from calque.transpiler.types import ArrayType
 class Var:
     """A value defined once. ``name`` is the user's name for it, or a hint, or None."""
 
-    __slots__ = ("name", "type", "origin", "__weakref__")
+    __slots__ = ("__weakref__", "name", "origin", "type")
 
     def __init__(self, type: ArrayType, name: str | None = None, origin: Origin | None = None):
         self.type = type
@@ -122,7 +121,7 @@ class While:
 
 @dataclass(eq=False, slots=True)
 class Effect:
-    """A statement of the user's kept for its effect; ``template`` is its text with ``{0}`` slots."""
+    """A statement of the user's kept for its effect; ``template`` is its text with slots."""
 
     template: str
     args: tuple[Atom, ...]
@@ -164,10 +163,14 @@ class Function:
     description: str = ""
     dim_values: dict[Var, Any] = field(default_factory=dict)  # integer Var -> its affine dimension
     equal_dims: list[EqualDims] = field(default_factory=list)
-    imports: dict[str, str] = field(default_factory=dict)  # name -> module, the user's own primitives
+    imports: dict[str, str] = field(
+        default_factory=dict
+    )  # name -> module, the user's own primitives
     written: dict[int, int] = field(default_factory=dict)  # parameter position -> result position
     decisions: list[Any] = field(default_factory=list)  # what the reverse sweep saves, and why
-    phases: dict[int, str] = field(default_factory=dict)  # id of a statement -> "forward", "reverse"
+    phases: dict[int, str] = field(
+        default_factory=dict
+    )  # id of a statement -> "forward", "reverse"
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +282,7 @@ def substitute(block: Block, mapping: Mapping[Var, Atom]) -> None:
 
 
 def clone(block: Block, mapping: dict[Var, Atom]) -> Block:
-    """A copy with fresh Vars; ``mapping`` gives the atoms for free Vars and receives all new ones."""
+    """A copy with fresh Vars; ``mapping`` gives atoms for free Vars and receives the new ones."""
 
     def sub(atom: Atom) -> Atom:
         return mapping.get(atom, atom) if isinstance(atom, Var) else atom
@@ -376,7 +379,9 @@ def show(function: Function) -> str:
                     visit(s.orelse, depth + 1)
                 case For():
                     bounds = ", ".join(map(name, (s.start, s.stop, s.step)))
-                    lines.append(f"{head}for {name(s.index)} in range({bounds}) carrying {carried(s)}:")
+                    lines.append(
+                        f"{head}for {name(s.index)} in range({bounds}) carrying {carried(s)}:"
+                    )
                     visit(s.body, depth + 1)
                 case While():
                     lines.append(f"{head}while carrying {carried(s)}:")

@@ -68,7 +68,7 @@ class Dims:
         return True
 
     def nonnegative(self, dim: DimLike, assume: bool = True) -> bool:
-        """Whether ``dim >= 0`` is known, or may be assumed because only arguments' sizes are in it."""
+        """Whether ``dim >= 0`` is known, or may be assumed as only sizes of arguments are in it."""
         dim = self._lower_bound(self.resolve(dim), 8)
         if isinstance(dim, int):
             return dim >= 0
@@ -95,7 +95,7 @@ class Dims:
     def slice_length(
         self, size: DimLike, start: DimLike | None, stop: DimLike | None, step: int
     ) -> DimLike:
-        """The length of ``x[start:stop:step]`` along an axis of ``size``, a fresh symbol if unknown."""
+        """The length of ``x[start:stop:step]`` along an axis of ``size``; a symbol if unknown."""
         size = self.resolve(size)
         if step < 0:
             if start is None and stop is None:
@@ -110,7 +110,7 @@ class Dims:
         first = 0 if start is None else self._position(size, start)
         last = size if stop is None else self._position(size, stop)
         if isinstance(size, int) and isinstance(first, int) and isinstance(last, int):
-            return len(range(*slice(start, stop, step).indices(size)))  # type: ignore[arg-type]
+            return len(range(*slice(start, stop, step).indices(size)))
         if first is not None and last is not None:
             fits = self.nonnegative(first) and self.nonnegative(size - last)
             if fits and self.nonnegative(last - first):

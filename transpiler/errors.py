@@ -17,7 +17,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a statement or expression stands in the user's source (1-based lines, 0-based columns)."""
+    """Where something stands in the user's source (1-based lines, 0-based columns)."""
 
     file: str
     line: int
@@ -78,7 +78,7 @@ class ImpureFunction(CalqueError):
 
 
 class BranchMismatch(CalqueError):
-    """The two arms of a run-time branch, or two rounds of a loop, give values that do not fit together."""
+    """Two arms of a run-time branch, or two rounds of a loop, do not fit together."""
 
 
 class AliasUndecided(CalqueError):
@@ -94,7 +94,7 @@ class UndefinedVariable(CalqueError, NameError):
 
 
 class NotDifferentiable(CalqueError, TypeError):
-    """grad of what has no gradient: integer inputs, outputs that are no real scalar, a missing rule."""
+    """No gradient: integer inputs, an output that is no real scalar, a missing rule."""
 
 
 class ShapeError(CalqueError, ValueError):
@@ -126,13 +126,15 @@ class CoreError(CalqueError):
 
 
 class SpecializationNeeded(Exception):
-    """Internal: interpretation needs the value of an argument or a dimension; the pipeline starts again.
+    """Internal: interpretation needs a value or a size; the pipeline starts again.
 
     ``leaves`` are indices of flattened arguments whose value, ``symbols`` names of dimensions
     whose size, must become part of the signature.
     """
 
-    def __init__(self, leaves: frozenset[int], symbols: frozenset[str], origin: Origin | None, why: str):
+    def __init__(
+        self, leaves: frozenset[int], symbols: frozenset[str], origin: Origin | None, why: str
+    ):
         super().__init__(why)
         self.leaves = leaves
         self.symbols = symbols

@@ -1,6 +1,7 @@
-"""From a function and the types of its arguments to generated source: the only file that knows the order.
+"""From a function and the types of its arguments to generated source: this file knows the order.
 
-interpretation (with the passes of the transformations that are called on the way) -> dead code -> text
+interpretation (with the passes of the transformations that are called on the way) -> dead code
+-> text
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from calque.transpiler.types import ArrayType
 
 @dataclass(frozen=True)
 class Arguments:
-    """What is known of the arguments of a call: a type or a value for each leaf, and how to build them."""
+    """Arguments of a call: a type or a value for each leaf, and how to build them."""
 
     types: tuple[ArrayType | None, ...]
     values: tuple[Any, ...]
@@ -73,5 +74,3 @@ def core_text(traced: Traced, name: str) -> str:
     """The Core program, for reading."""
     traced.function.name = name
     return core.show(traced.function)
-
-

@@ -1,8 +1,8 @@
 """grad, jvp, vjp ... as operations on a function that is being interpreted.
 
-A transformation interprets its function in a block of its own, rewrites that block by a pass, and puts
-it where the call stands. So transformations nest, and can be called inside a function that is itself
-transformed; a captured run-time value is a constant to the inner one.
+A transformation interprets its function in a block of its own, rewrites that block by a pass, and
+puts it where the call stands. So transformations nest, and can be called inside a function that is
+itself transformed; a captured run-time value is a constant to the inner one.
 """
 
 from __future__ import annotations
@@ -64,8 +64,13 @@ def positions_of(argnums: Argnums, count: int, name: str) -> tuple[int, ...]:
 
 
 def interpret_inner(
-    machine: Any, function: Any, args: Sequence[Any], kwargs: dict[str, Any], varying: Sequence[int],
-    has_aux: bool, node: Any,
+    machine: Any,
+    function: Any,
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    varying: Sequence[int],
+    has_aux: bool,
+    node: Any,
 ) -> Inner:
     """Interpret ``function`` with fresh parameters in place of the leaves of ``args[varying]``."""
     leaves, structure = tree.flatten([args[i] for i in varying])
@@ -123,7 +128,7 @@ def _function(machine: Any, inner: Inner, name: str) -> Function:
 
 
 def splice(machine: Any, inner: Inner, function: Function) -> Callable[[Any], Any]:
-    """Put an inner block's statements where the call stands; a map from its atoms to values here."""
+    """Put an inner block's statements where the call stands; a map from its atoms to values."""
     mapping: dict[Var, Any] = {
         p: _actual_atom(a, p.type) for p, a in zip(inner.params, inner.actual, strict=True)
     }
@@ -145,7 +150,9 @@ def _actual_atom(value: Any, t: ArrayType) -> Any:
     return value.atom if isinstance(value, Array) else value
 
 
-def require_float(leaves: Sequence[Any], machine: Any, allow_int: bool, holomorphic: bool, name: str) -> None:
+def require_float(
+    leaves: Sequence[Any], machine: Any, allow_int: bool, holomorphic: bool, name: str
+) -> None:
     """grad's arguments must be floating point."""
     for leaf in leaves:
         if not isinstance(leaf, Array) and not is_number(leaf):
@@ -172,8 +179,17 @@ def require_float(leaves: Sequence[Any], machine: Any, allow_int: bool, holomorp
 
 
 def value_and_grad(
-    machine: Any, function: Any, args: Sequence[Any], kwargs: dict[str, Any], node: Any, *,
-    argnums: Argnums, has_aux: bool, holomorphic: bool, allow_int: bool, name: str = "grad",
+    machine: Any,
+    function: Any,
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    node: Any,
+    *,
+    argnums: Argnums,
+    has_aux: bool,
+    holomorphic: bool,
+    allow_int: bool,
+    name: str = "grad",
 ) -> tuple[Any, Any, Any]:
     """The value, the gradient and the auxiliary output, as Arrays."""
     varying = positions_of(argnums, len(args), _name(function))
@@ -184,9 +200,7 @@ def value_and_grad(
     program = _function(machine, inner, _name(function))
     wrt = list(range(len(inner.params)))
     seed = 1.0 if inner.leaves else None
-    bars = watched(
-        "reverse", program, lambda: reverse(program, machine.builder, wrt, {0: seed})
-    )
+    bars = watched("reverse", program, lambda: reverse(program, machine.builder, wrt, {0: seed}))
     bars = [_or_zero(b, p, machine, inner) for b, p in zip(bars, inner.params, strict=True)]
     to_value = splice(machine, inner, program)
     given = iter(bars)
@@ -236,11 +250,15 @@ def _require_scalar(inner: Inner, machine: Any, holomorphic: bool, name: str) ->
     if len(inner.leaves) != 1 or inner.result is not inner.leaves[0]:
         raise NotDifferentiable(
             f"{name} needs a function with one scalar result; this one returns "
-            f"{'nothing' if not inner.leaves else f'{len(inner.leaves)} values'}.", origin, hint,
+            f"{'nothing' if not inner.leaves else f'{len(inner.leaves)} values'}.",
+            origin,
+            hint,
         )
     (leaf,) = inner.leaves
     if not isinstance(leaf, Array) and not is_number(leaf):
-        raise NotDifferentiable(f"{name}: the function returns a {type(leaf).__name__}.", origin, hint)
+        raise NotDifferentiable(
+            f"{name}: the function returns a {type(leaf).__name__}.", origin, hint
+        )
     t = type_of(leaf)
     if t.ndim:
         raise NotDifferentiable(
@@ -248,7 +266,8 @@ def _require_scalar(inner: Inner, machine: Any, holomorphic: bool, name: str) ->
         )
     if t.dtype.kind == "c" and not holomorphic:
         raise NotDifferentiable(
-            f"{name} needs a real result, and got a complex one.", origin,
+            f"{name} needs a real result, and got a complex one.",
+            origin,
             "take the real part, or pass holomorphic=True",
         )
     if holomorphic and t.dtype.kind != "c":
@@ -266,7 +285,11 @@ def _require_scalar(inner: Inner, machine: Any, holomorphic: bool, name: str) ->
 
 
 def jvp(
-    machine: Any, function: Any, primals: Sequence[Any], tangents: Sequence[Any], node: Any,
+    machine: Any,
+    function: Any,
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    node: Any,
     has_aux: bool = False,
 ) -> tuple[Any, Any, Any]:
     """The function's value and its tangent."""
@@ -276,7 +299,9 @@ def jvp(
     leaves, _ = tree.flatten(list(primals))
     if len(given) != len(leaves):
         raise TypeError("jvp: primals and tangents must have the same structure")
-    pairs = [(p, t) for p, t in zip(leaves, given, strict=True) if isinstance(p, Array) or is_number(p)]
+    pairs = [
+        (p, t) for p, t in zip(leaves, given, strict=True) if isinstance(p, Array) or is_number(p)
+    ]
     known: dict[Var, Any] = {}
     for var, (primal, tangent) in zip(inner.params, pairs, strict=True):
         if var.type.is_float and not _is_float0(tangent):
@@ -287,7 +312,10 @@ def jvp(
     program = _function(machine, inner, _name(function))
     dots = watched("forward", program, lambda: forward(program, machine.builder, known))
     count = len(inner.leaves)
-    zeros = [_or_zero_like(d, leaf, machine, inner) for d, leaf in zip(dots[:count], inner.leaves, strict=True)]
+    zeros = [
+        _or_zero_like(d, leaf, machine, inner)
+        for d, leaf in zip(dots[:count], inner.leaves, strict=True)
+    ]
     to_value = splice(machine, inner, program)
     tangent_out = tree.unflatten(inner.result_structure, [to_value(z) for z in zeros])
     value = tree.tree_map(lambda x: to_value(x) if isinstance(x, Array) else x, inner.result)
@@ -306,7 +334,8 @@ def check_tangent(primal: Any, tangent: Any, machine: Any) -> None:
         raise TypeError(f"jvp: a tangent is a {type(tangent).__name__}")
     if type_of(primal).ndim != type_of(tangent).ndim:
         raise NotDifferentiable(
-            f"A tangent of type {type_of(tangent)} was given for a primal of type {type_of(primal)}.",
+            f"A tangent of type {type_of(tangent)} was given "
+            f"for a primal of type {type_of(primal)}.",
             machine.builder.origin,
         )
 
@@ -325,9 +354,14 @@ def _or_zero_like(dot: Any, leaf: Any, machine: Any, inner: Inner) -> Any:
 
 
 def vjp(
-    machine: Any, function: Any, primals: Sequence[Any], cotangent: Any, node: Any, has_aux: bool = False
+    machine: Any,
+    function: Any,
+    primals: Sequence[Any],
+    cotangent: Any,
+    node: Any,
+    has_aux: bool = False,
 ) -> tuple[Any, tuple[Any, ...], Any]:
-    """The function's value and the cotangents of its arguments; ``cotangent(value)`` gives the seeds."""
+    """The function's value and its arguments' cotangents; ``cotangent(value)`` gives the seeds."""
     varying = list(range(len(primals)))
     inner = interpret_inner(machine, function, primals, {}, varying, has_aux, node)
     program = _function(machine, inner, _name(function))
@@ -336,9 +370,7 @@ def vjp(
         raise TypeError("vjp: the cotangent must have the structure of the function's result")
     wanted = {k: s for k, s in enumerate(seeds) if not _is_float0(s)}
     wrt = list(range(len(inner.params)))
-    bars = watched(
-        "reverse", program, lambda: reverse(program, machine.builder, wrt, wanted)
-    )
+    bars = watched("reverse", program, lambda: reverse(program, machine.builder, wrt, wanted))
     closed = [_or_zero(b, p, machine, inner) for b, p in zip(bars, inner.params, strict=True)]
     to_value = splice(machine, inner, program)
     given = iter(closed)
@@ -347,4 +379,3 @@ def vjp(
     value = tree.tree_map(lambda x: to_value(x) if isinstance(x, Array) else x, inner.result)
     aux = tree.tree_map(lambda x: to_value(x) if isinstance(x, Array) else x, inner.aux)
     return value, tuple(tree.unflatten(all_structure, made)), aux
-

@@ -1,4 +1,4 @@
-"""Types of arrays: a dtype and symbolic dimensions, so that one generated program serves every size.
+"""Types of arrays: a dtype and symbolic dimensions, one generated program serves every size.
 
 >>> n = symbol("n")
 >>> str(ArrayType(np.dtype("f8"), (n, 3)))
@@ -21,7 +21,7 @@ from calque.transpiler.errors import DtypeError
 
 @dataclass(frozen=True, slots=True)
 class Dim:
-    """An affine expression over symbols, ``const + sum(coefficient * symbol)``; a constant is an int."""
+    """An affine expression, ``const + sum(coefficient * symbol)``; a constant is an int."""
 
     const: int
     terms: tuple[tuple[str, int], ...]
@@ -180,7 +180,9 @@ def elementwise_dtype(function: Callable[..., Any], types: Sequence[ArrayType]) 
 
 
 @lru_cache(maxsize=4096)
-def _elementwise_dtype(function: Callable[..., Any], key: tuple[tuple[np.dtype, bool], ...]) -> np.dtype:
+def _elementwise_dtype(
+    function: Callable[..., Any], key: tuple[tuple[np.dtype, bool], ...]
+) -> np.dtype:
     samples = [sample(ArrayType(dtype, (), weak)) for dtype, weak in key]
     try:
         with np.errstate(all="ignore"):

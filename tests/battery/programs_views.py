@@ -107,7 +107,7 @@ def row_and_column_views(x):
 
 @program(matrix(3, 3))
 def fill_diagonal_by_strided_view(x):
-    a = x * x
+    a = (x * x).copy()
     a.ravel()[:: a.shape[1] + 1] = x[0]
     for i in range(3):
         a[i, i] += 1.0

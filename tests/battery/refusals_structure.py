@@ -326,3 +326,10 @@ def fresh_or_alias(x):
         b = a.copy()
     b[0] = x[1] ** 2  # <- here
     return np.sum(a * b)
+
+
+@refused("AliasUndecided", np.ones((3, 3)))
+def ravel_of_unknown_layout(x):
+    a = x * x
+    a.ravel()[::4] = x[0, 0]  # <- here
+    return np.sum(a @ x)

@@ -8,7 +8,7 @@ from calque.transpiler.core import Apply, Block, Effect, For, If, Var, While
 
 
 def varied(block: Block, inputs: Iterable[Var]) -> set[Var]:
-    """The Vars whose value changes smoothly with ``inputs``: floating point, and computed from them."""
+    """The floating-point Vars that are computed from ``inputs``, and change smoothly with them."""
     active = set(inputs)
     while True:
         before = len(active)

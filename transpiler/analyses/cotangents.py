@@ -1,7 +1,7 @@
 """Shapes and dtypes of cotangents: broadcasting is undone here, for every rule.
 
-A cotangent may have fewer dimensions than what it belongs to: a constant spread over an array stays a
-scalar until something needs the array.
+A cotangent may have fewer dimensions than what it belongs to: a constant spread over an array stays
+a scalar until something needs the array.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def sum_to(cotangent: Any, spread: Sequence[DimLike], wanted: Sequence[DimLike],
     """The cotangent of an operand of shape ``wanted`` that was broadcast to the shape ``spread``.
 
     ``cotangent`` has the shape ``spread``, or one that broadcasts to it; the result has the shape
-    ``wanted``, or one that broadcasts to it. ``like`` is an array of the shape ``spread``, for sizes.
+    ``wanted``, or one that broadcasts to it. ``like`` has the shape ``spread``, for sizes.
     """
     dims = current().dims
     have = type_of(cotangent).dims
@@ -50,7 +50,9 @@ def sum_to(cotangent: Any, spread: Sequence[DimLike], wanted: Sequence[DimLike],
             cotangent = FUNCTIONS[np.sum](cotangent)
             have = ()
         elif dropped == len(summed) and all(p < dropped for p in summed):
-            cotangent = FUNCTIONS[np.sum](cotangent, tuple(summed) if len(summed) > 1 else summed[0])
+            cotangent = FUNCTIONS[np.sum](
+                cotangent, tuple(summed) if len(summed) > 1 else summed[0]
+            )
             dropped = 0
         else:
             cotangent = FUNCTIONS[np.sum](cotangent, tuple(summed), keepdims=True)
@@ -66,7 +68,9 @@ def match_dtype(cotangent: Any, wanted: ArrayType) -> Any:
     if have.dtype.kind in "biu" and isinstance(cotangent, Array):
         scalar = wanted.weak and not have.ndim
         return FUNCTIONS[float](cotangent) if scalar else FUNCTIONS["cast"](cotangent, wanted.dtype)
-    if have.dtype == wanted.dtype or (have.weak and not wanted.dtype.kind == "c" and have.dtype.kind != "c"):
+    if have.dtype == wanted.dtype or (
+        have.weak and not wanted.dtype.kind == "c" and have.dtype.kind != "c"
+    ):
         return cotangent
     if have.dtype.kind == "c" and wanted.dtype.kind != "c":
         cotangent = FUNCTIONS[np.real](cotangent)
@@ -83,8 +87,10 @@ def materialize(cotangent: Any, wanted: ArrayType, like: Any) -> Array:
         return cotangent
     resolve = current().dims.resolve
     pairs = zip(have.dims, wanted.dims, strict=False)
-    if have.ndim == wanted.ndim and have.ndim and all(
-        resolve(h) != 1 or resolve(w) == 1 for h, w in pairs
+    if (
+        have.ndim == wanted.ndim
+        and have.ndim
+        and all(resolve(h) != 1 or resolve(w) == 1 for h, w in pairs)
     ):
         return cotangent  # a size of which less is known
     if not wanted.dims:
@@ -94,3 +100,22 @@ def materialize(cotangent: Any, wanted: ArrayType, like: Any) -> Array:
             return FUNCTIONS[np.zeros_like](like, dtype=wanted.dtype)
         return FUNCTIONS[np.full_like](like, cotangent, dtype=wanted.dtype)
     return FUNCTIONS[np.broadcast_to](cotangent, like.shape)
+
+
+def or_zero(value: Any) -> Any:
+    """A missing adjoint as the number zero."""
+    return 0.0 if value is None else value
+
+
+def is_zero(value: Any) -> bool:
+    """Whether an adjoint is the number zero."""
+    return not isinstance(value, Array) and value == 0
+
+
+def same_adjoint(value: Any, old: Any) -> bool:
+    """Whether an adjoint was left alone."""
+    if isinstance(value, Array) and isinstance(old, Array):
+        return value.atom is old.atom
+    return value is old or (
+        not isinstance(value, Array) and not isinstance(old, Array) and value == old
+    )

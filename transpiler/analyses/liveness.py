@@ -40,7 +40,7 @@ def _vars(atoms: Iterable[Atom]) -> list[Var]:
 
 
 def prune(block: Block, live: set[Var]) -> None:
-    """Keep the statements that ``live`` needs; ``live`` becomes what the block reads from outside."""
+    """Keep the statements that ``live`` needs; it becomes what the block reads from outside."""
     kept: list[Statement] = []
     for statement in reversed(block.statements):
         if not _needed(statement, live):
@@ -125,14 +125,22 @@ def _read_by_loop(statement: For | While, live: set[Var]) -> set[Var]:
     wanted = [out in needed for out in statement.outs]
     reads: set[Var] = set()
     while True:
-        results = {r for r, n in zip(statement.body.results, wanted, strict=True) if n and isinstance(r, Var)}
+        results = {
+            r
+            for r, n in zip(statement.body.results, wanted, strict=True)
+            if n and isinstance(r, Var)
+        }
         reads = read_by(statement.body, results)
         if isinstance(statement, While):
             reads |= read_by(statement.test, set(_vars(statement.test.results)))
         now = [n or phi in reads for n, phi in zip(wanted, statement.phis, strict=True)]
         if now == wanted:
             inits = [i for i, n in zip(statement.inits, wanted, strict=True) if n]
-            bounds = (statement.start, statement.stop, statement.step) if isinstance(statement, For) else ()
+            bounds = (
+                (statement.start, statement.stop, statement.step)
+                if isinstance(statement, For)
+                else ()
+            )
             return reads.union(_vars((*bounds, *inits)))
         wanted = now
 

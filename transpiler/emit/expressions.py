@@ -69,14 +69,14 @@ class Expressions:
         return fill_expression(template(s.primitive, s.args, s.params), trees)
 
     def operands(self, args: Sequence[Atom]) -> list[Any]:
-        """The trees of operands that promote each other; one written plainly is weak to the next."""
+        """The trees of operands that promote each other; one written plainly is weak to others."""
         rest = [a for a in args if not isinstance(a, (str, bytes)) and a is not UNDEFINED]
         trees = []
         for a in args:
             others = [o for o in rest if o is not a and o is not None]
             trees.append(self.atom(a, others))
             if isinstance(a, np.generic) and not isinstance(trees[-1], gast.Call):
-                rest = [o.item() if o is a else o for o in rest]  # type: ignore[union-attr]
+                rest = [o.item() if o is a else o for o in rest]
         return trees
 
     def _choice(self, s: If) -> Any:

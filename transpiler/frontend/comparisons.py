@@ -71,10 +71,21 @@ class Comparisons(Texts):
 
         return rest(self.evaluate(node.left), 0)
 
+    def is_truth(self, value: Array, constant: bool, node: Any) -> Any:
+        """``value is True``: so for Python's own bool only, never for NumPy's."""
+        if value.ndim or value.dtype.kind != "b" or not value.type.weak:
+            return False
+        return value if constant else self.logical_not(value, node)
+
     def compare(self, op: Any, left: Any, right: Any, node: Any) -> Any:
         """One comparison."""
         if isinstance(op, (gast.Is, gast.IsNot)):
-            same = left is right
+            same: Any = left is right
+            for value, constant in ((left, right), (right, left)):
+                if isinstance(value, Array) and isinstance(constant, bool):
+                    same = self.is_truth(value, constant, node)
+            if isinstance(same, Array):
+                return same if isinstance(op, gast.Is) else self.logical_not(same, node)
             return same if isinstance(op, gast.Is) else not same
         left, right = self.settled(left, node), self.settled(right, node)
         if isinstance(op, (gast.In, gast.NotIn)):

@@ -148,8 +148,10 @@ class Loops(Carrying):
     def _body(self, node: Any) -> Completion | None:
         call = self.call
         saved, call.pending = call.pending, []
-        completion = self.exec_block(node.body)
-        call.pending = saved
+        try:
+            completion = self.exec_block(node.body)
+        finally:
+            call.pending = saved
         if completion is not None and completion.kind in ("continue", "end"):
             return None
         return completion

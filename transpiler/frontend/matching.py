@@ -15,7 +15,7 @@ def match_pattern(machine: Any, pattern: Any, subject: Any, bindings: dict[str, 
     if kind == "MatchValue":
         return machine.compare(gast.Eq(), subject, machine.evaluate(pattern.value), pattern)
     if kind == "MatchSingleton":
-        return subject is pattern.value
+        return machine.compare(gast.Is(), subject, pattern.value, pattern)
     if kind == "MatchAs":
         if pattern.pattern is not None:
             found = match_pattern(machine, pattern.pattern, subject, bindings)

@@ -28,7 +28,7 @@ Tangents = dict[Var, Any]
 
 
 def forward(function: Function, builder: Builder, tangents: dict[Var, Any]) -> list[Any]:
-    """Add tangent computations to ``function.body``, in place; the results' tangents (None for zero).
+    """Add tangents to ``function.body``, in place; returns the results' (None for zero).
 
     ``tangents`` gives the tangents of parameters.
     """
@@ -41,7 +41,9 @@ def forward(function: Function, builder: Builder, tangents: dict[Var, Any]) -> l
         found = []
         for result in function.body.results:
             tangent = known.get(result) if isinstance(result, Var) else None
-            found.append(None if tangent is None else materialize(tangent, result.type, Array(result)))
+            found.append(
+                None if tangent is None else materialize(tangent, result.type, Array(result))
+            )
     function.body.statements = block.statements
     return found
 
@@ -106,7 +108,11 @@ class Push:
         t = primal.type if isinstance(primal, Var) else None
         if t is None or not t.ndim:
             return 0.0 if tangent is None else tangent
-        return np.zeros_like(Array(primal)) if tangent is None else materialize(tangent, t, Array(primal))
+        return (
+            np.zeros_like(Array(primal))
+            if tangent is None
+            else materialize(tangent, t, Array(primal))
+        )
 
     def _atom(self, value: Any) -> Atom:
         return value.atom if isinstance(value, Array) else value
@@ -126,7 +132,8 @@ class Push:
                 block.results = [*arm.results, *map(self._atom, dots)]
             arms.append(block)
         outs = [self._dot(s.outs[k]) for k in wanted]
-        self.builder.emit(If((*s.outs, *outs), s.test, *arms, s.origin))
+        then, orelse = arms
+        self.builder.emit(If((*s.outs, *outs), s.test, then, orelse, s.origin))
         for k, out in zip(wanted, outs, strict=True):
             tangents[s.outs[k]] = Array(out)
 
@@ -139,7 +146,8 @@ class Push:
         """A loop that carries a tangent for each active carried value."""
         wanted = [k for k, phi in enumerate(s.phis) if phi in self.active]
         inits = [
-            core.UNDEFINED if s.inits[k] is core.UNDEFINED else self.whole(s.inits[k], tangents) for k in wanted
+            core.UNDEFINED if s.inits[k] is core.UNDEFINED else self.whole(s.inits[k], tangents)
+            for k in wanted
         ]
         dots = [self._dot(s.phis[k]) for k in wanted]
         local = dict(tangents)
@@ -157,7 +165,12 @@ class Push:
             tangents[s.outs[k]] = Array(out)
 
     def _loop(
-        self, s: For | While, outs: tuple[Var, ...], phis: tuple[Var, ...], inits: tuple[Atom, ...], body: Block
+        self,
+        s: For | While,
+        outs: tuple[Var, ...],
+        phis: tuple[Var, ...],
+        inits: tuple[Atom, ...],
+        body: Block,
     ) -> For | While:
         if isinstance(s, For):
             return For(outs, s.index, s.start, s.stop, s.step, phis, inits, body, s.origin)

@@ -9,8 +9,8 @@ After, for the gradient::
     y = np.exp(x); x_bar = y; yield x_bar
 
 Rules are applied statement by statement, from the last to the first. What the sweep needs of values
-that exist only inside a loop or an arm of a branch is found by looking at what it came to read, and is
-then recomputed, restored or saved (see calque.transpiler.analyses.recording).
+that exist only inside a loop or an arm of a branch is found by looking at what it came to read, and
+is then recomputed, restored or saved (see calque.transpiler.analyses.recording).
 """
 
 from __future__ import annotations
@@ -22,15 +22,18 @@ import numpy as np
 
 from calque.transpiler import core
 from calque.transpiler.analyses.activity import varied
-from calque.transpiler.analyses.cotangents import match_dtype, materialize, same_dims, sum_to
-from calque.transpiler.analyses.recording import (
-    Recorder,
-    current_versions,
-    own_counter,
-    restorable_versions,
-    reversed_range,
-    shape_source,
+from calque.transpiler.analyses.cotangents import (
+    is_zero,
+    match_dtype,
+    materialize,
+    or_zero,
+    same_adjoint,
+    same_dims,
+    sum_to,
 )
+from calque.transpiler.analyses.recording import Recorder
+from calque.transpiler.analyses.rounds import own_counter, reversed_range
+from calque.transpiler.analyses.versions import current_versions, restorable_versions, shape_source
 from calque.transpiler.builder import FUNCTIONS, Array, Builder, loop_index, type_of, wrap
 from calque.transpiler.core import Apply, Atom, Block, For, Function, If, Var, While
 from calque.transpiler.errors import NotDifferentiable
@@ -51,7 +54,7 @@ Adjoints = dict[Var, Any]
 def reverse(
     function: Function, builder: Builder, wrt: Sequence[int], seeds: dict[int, Any]
 ) -> list[Any]:
-    """Append the reverse sweep to ``function.body``, in place; the adjoints of the parameters ``wrt``.
+    """Append the reverse sweep to ``function.body``, in place; returns the adjoints of ``wrt``.
 
     ``seeds`` maps positions of results to their cotangents (numbers or Arrays). An adjoint that is
     zero is None. Statements of the sweep are marked in ``function.phases``.
@@ -104,7 +107,7 @@ class Sweep:
         elif isinstance(old, Array) and isinstance(cotangent, Array):
             adjoints[primal] = old + cotangent
         else:
-            adjoints[primal] = old + cotangent if not _is_zero(old) else cotangent
+            adjoints[primal] = old + cotangent if not is_zero(old) else cotangent
         self._name(primal, adjoints[primal])
 
     def _name(self, primal: Var, adjoint: Any) -> None:
@@ -124,7 +127,7 @@ class Sweep:
     def shadow(self, adjoints: Adjoints, primal: Var) -> Array:
         """The adjoint of an array as an array to add into."""
         old = adjoints.get(primal)
-        if old is None or _is_zero(old):
+        if old is None or is_zero(old):
             made = self.zeros(primal)
         else:
             made = self.whole(primal, old)
@@ -140,7 +143,9 @@ class Sweep:
         source = self.sources.get(primal, primal)
         if source in self.recorder.at_top or source in self.function.params:
             return FUNCTIONS[np.zeros_like](Array(source), dtype=primal.type.dtype)
-        return FUNCTIONS[np.zeros](self.recorder.sizes(primal.type, Array(source)), primal.type.dtype)
+        return FUNCTIONS[np.zeros](
+            self.recorder.sizes(primal.type, Array(source)), primal.type.dtype
+        )
 
     # statements
 
@@ -170,7 +175,8 @@ class Sweep:
             )
         if primitive.kind != "elementwise" and primitive.name not in _REARRANGING:
             cotangents = [
-                None if c is None else self.whole(o, c) for o, c in zip(s.outs, cotangents, strict=True)
+                None if c is None else self.whole(o, c)
+                for o, c in zip(s.outs, cotangents, strict=True)
             ]
         elif primitive.name in _REARRANGING and self._passes_through(s, cotangents[0], adjoints):
             return
@@ -200,7 +206,10 @@ class Sweep:
 
     def _unbroadcast(self, s: Apply, arg: Var, cotangent: Any) -> Any:
         have = type_of(cotangent).dims
-        spreads = s.primitive.kind == "elementwise" or s.primitive.name in ("np.where", "np.broadcast_to")
+        spreads = s.primitive.kind == "elementwise" or s.primitive.name in (
+            "np.where",
+            "np.broadcast_to",
+        )
         spread = s.outs[0].type.dims if spreads else have
         if same_dims(spread, arg.type.dims) or (not spreads and len(have) < arg.type.ndim):
             return cotangent
@@ -258,10 +267,10 @@ class Sweep:
         for var in {**first, **second}:
             a, b = first.get(var), second.get(var)
             old = adjoints.get(var)
-            if _same(a, old) and _same(b, old):
+            if same_adjoint(a, old) and same_adjoint(b, old):
                 continue
             changed.append(var)
-            rank_zero = type_of(_or_zero(a)).ndim == type_of(_or_zero(b)).ndim == 0
+            rank_zero = type_of(or_zero(a)).ndim == type_of(or_zero(b)).ndim == 0
             outs.append(self._arm_out(var, [(then, a), (orelse, b)], rank_zero))
         sources = self._restored_by_arms(s)
         for var in sources:
@@ -270,15 +279,12 @@ class Sweep:
             orelse.results.append(restored_else.get(var, Array(var)).atom)
             self.restored[var] = Array(out)
             outs.append(out)
-        statement = If(tuple(outs), self._test(s.test), then, orelse, s.origin)
+        statement = If(tuple(outs), s.test, then, orelse, s.origin)
         by_arm = (restored_then, restored_else)
         self.recorder.resolve_arms(s, statement, by_arm, self.restoring)
         self.builder.emit(statement)
         for var, out in zip(changed, outs, strict=False):
             adjoints[var] = Array(out)
-
-    def _test(self, test: Atom) -> Atom:
-        return test
 
     def _restored_by_arms(self, s: If) -> list[Var]:
         found: dict[Var, None] = {}
@@ -295,9 +301,9 @@ class Sweep:
         for block, value in arms:
             self.builder.blocks.append(block)
             self.builder._sizes.append({})
-            value = _or_zero(value)
+            value = or_zero(value)
             if not rank_zero:
-                value = self.zeros(var) if _is_zero(value) else self.whole(var, value)
+                value = self.zeros(var) if is_zero(value) else self.whole(var, value)
             block.results.append(value.atom if isinstance(value, Array) else value)
             self.builder.blocks.pop()
             self.builder._sizes.pop()
@@ -363,11 +369,17 @@ class LoopAttempt:
         self.saved_state = (dict(sweep.restored), set(sweep.restoring))
         for k in self.carried:
             seed = self.seeds.get(k)
-            init = sweep.zeros(s.phis[k]) if seed is None or _is_zero(seed) else sweep.whole(s.outs[k], seed)
+            init = (
+                sweep.zeros(s.phis[k])
+                if seed is None or is_zero(seed)
+                else sweep.whole(s.outs[k], seed)
+            )
             self._carry(init, s.phis[k], f"{s.phis[k].name}_bar" if s.phis[k].name else None)
         for var in self.outer:
             self._carry(
-                sweep.shadow(dict(self.adjoints), var) if var.type.ndim else _or_zero(self.adjoints.get(var)),
+                sweep.shadow(dict(self.adjoints), var)
+                if var.type.ndim
+                else or_zero(self.adjoints.get(var)),
                 var,
                 f"{var.name}_bar" if var.name else None,
             )
@@ -418,7 +430,7 @@ class LoopAttempt:
         self.local = local
         for k in self.carried:
             value = local.get(s.phis[k])
-            value = sweep.zeros(s.phis[k]) if value is None or _is_zero(value) else value
+            value = sweep.zeros(s.phis[k]) if value is None or is_zero(value) else value
             value = sweep.whole(s.phis[k], value)
             self.block.results.append(value.atom if isinstance(value, Array) else value)
         for var in self.outer:
@@ -452,7 +464,9 @@ class LoopAttempt:
         live = {r for r in trial.results if isinstance(r, Var)}
         prune(trial, live)
         inner = core.defined_vars(self.s.body) | set(self.s.phis)
-        return {v: None for v in core.free_vars(trial) if v in inner and v not in self.sweep.restored}
+        return {
+            v: None for v in core.free_vars(trial) if v in inner and v not in self.sweep.restored
+        }
 
     def finish(self, inner: set[Var]) -> None:
         """Emit the loop back, and let what it needs be recorded by the loop forth."""
@@ -465,8 +479,15 @@ class LoopAttempt:
         start, stop, step = bounds if bounds is not None else reversed_range(builder, s)
         builder.emit(
             For(
-                tuple(outs), self.index.atom, start, stop, step, tuple(self.phis), tuple(self.inits),
-                self.block, s.origin,
+                tuple(outs),
+                self.index.atom,
+                start,
+                stop,
+                step,
+                tuple(self.phis),
+                tuple(self.inits),
+                self.block,
+                s.origin,
             )
         )
         n = len(self.carried)
@@ -490,17 +511,3 @@ class LoopAttempt:
             if init is var:
                 total = total + Array(bar)
         self.adjoints[var] = total
-
-
-def _or_zero(value: Any) -> Any:
-    return 0.0 if value is None else value
-
-
-def _is_zero(value: Any) -> bool:
-    return not isinstance(value, Array) and value == 0
-
-
-def _same(value: Any, old: Any) -> bool:
-    if isinstance(value, Array) and isinstance(old, Array):
-        return value.atom is old.atom
-    return value is old or (not isinstance(value, Array) and not isinstance(old, Array) and value == old)

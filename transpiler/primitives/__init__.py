@@ -29,8 +29,20 @@ from calque.transpiler.primitives import (
     transcendental,
 )
 
+# these give the records above their batch rules
+from calque.transpiler.primitives import (  # isort: skip
+    batched,
+    batched_axes,
+    batched_indexing,
+    batched_products,
+)
+
 __all__ = [
     "axes",
+    "batched",
+    "batched_axes",
+    "batched_indexing",
+    "batched_products",
     "complexes",
     "creation",
     "decompositions",

@@ -1,7 +1,7 @@
 """The record of a primitive, and the ways to declare one.
 
 A rule is a plain NumPy function: given Arrays it writes Core, given arrays it computes. What can be
-derived is derived: an elementwise function needs its partial derivatives, a linear one its transpose.
+derived is derived: an elementwise function needs its slopes, a linear one its transpose.
 
 ===============  ==========================================================================
 ``elementwise``  partial derivatives; jvp, vjp and batching follow
@@ -23,7 +23,15 @@ from typing import Any
 import numpy as np
 
 from calque.transpiler import builder as build
-from calque.transpiler.builder import ATTRIBUTES, FUNCTIONS, METHODS, OPERATORS, Array, current, type_of
+from calque.transpiler.builder import (
+    ATTRIBUTES,
+    FUNCTIONS,
+    METHODS,
+    OPERATORS,
+    Array,
+    current,
+    type_of,
+)
 from calque.transpiler.core import Apply, Var
 from calque.transpiler.errors import UnsupportedFunction
 from calque.transpiler.types import ArrayType, elementwise_dtype
@@ -61,7 +69,9 @@ class Primitive:
     fresh: bool = False  # always newly allocated, C-contiguous
     cheap: bool = False  # better computed again than saved
     inside: tuple[float, ...] = ()  # a point where an elementwise function is smooth
-    samples: Callable[[np.random.Generator], list[tuple[tuple[Any, ...], dict[str, Any]]]] | None = None
+    samples: (
+        Callable[[np.random.Generator], list[tuple[tuple[Any, ...], dict[str, Any]]]] | None
+    ) = None
 
     def __call__(self, *args: Any, **params: Any) -> Any:
         return apply(self, *args, **params)
@@ -204,7 +214,9 @@ def _derivatives(partials: Callable[..., Any], count: int, args: Any, out: Any) 
 def _elementwise_jvp(partials: Callable[..., Any], count: int) -> Callable[..., Any]:
     def jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
         total = None
-        for tangent, slope in zip(tangents, _derivatives(partials, count, args, outs[0]), strict=True):
+        for tangent, slope in zip(
+            tangents, _derivatives(partials, count, args, outs[0]), strict=True
+        ):
             if tangent is not None and slope is not None:
                 term = scale(tangent, slope)
                 total = term if total is None else total + term
@@ -355,14 +367,16 @@ def linear(
     wrt: Sequence[int] = (0,),
     **options: Any,
 ) -> Callable[[Callable[..., Any]], Primitive]:
-    """Declare a function linear in the arguments ``wrt`` (jointly); the decorated rule is its transpose.
+    """Declare a function linear in ``wrt`` (jointly); the decorated rule is its transpose.
 
     The rule is called ``rule(y_bar, *args, **params)`` and gives one cotangent for each of ``wrt``.
     """
 
     def declare(transpose: Callable[..., Any]) -> Primitive:
         primitive = register(
-            Primitive(name, function, infer, spelling, kind="linear", linear_in=tuple(wrt), **options)
+            Primitive(
+                name, function, infer, spelling, kind="linear", linear_in=tuple(wrt), **options
+            )
         )
 
         def jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
@@ -438,7 +452,7 @@ def opaque(
 
 
 def call_spelling(name: str, count: int = 1) -> Callable[..., str]:
-    """``name({0}, ..., axis=0)``: arguments, then the parameters that are neither None nor False."""
+    """``name({0}, ..., axis=0)``: arguments, then parameters that are neither None nor False."""
 
     def spell(args: Sequence[Any], params: dict[str, Any]) -> str:
         parts = [f"{{{i}}}" for i in range(len(args))]

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.builder import FUNCTIONS, Array, type_of
-from calque.transpiler.primitives import axes, creation, diagonals, rearranging, shapes, sorting
+from calque.transpiler.builder import FUNCTIONS, type_of
+from calque.transpiler.primitives import axes, creation, diagonals, shapes, sorting
 from calque.transpiler.primitives.base import PRIMITIVES, Primitive, apply
 from calque.transpiler.primitives.batched import (
     Rule,
@@ -251,7 +251,7 @@ def _repeat(args: Args, batched: Flags, params: Params) -> Any:
     return np.repeat(*args, axis=params["axis"] + 1)
 
 
-@batches(rearranging.roll)
+@batches("np.roll")
 def _roll(args: Args, batched: Flags, params: Params) -> Any:
     x, *shifts = args
     axis = params["axis"]
@@ -264,21 +264,21 @@ def _roll(args: Args, batched: Flags, params: Params) -> Any:
         rolled = x[np.arange(x.shape[0])[:, None], places]
         return np.moveaxis(rolled, 1, axis[0] + 1)
     if axis is None:
-        rolled = apply(rearranging.roll, flat_rows(x), *shifts, axis=(1,))
+        rolled = apply(PRIMITIVES["np.roll"], flat_rows(x), *shifts, axis=(1,))
         return np.reshape(rolled, x.shape)
-    return apply(rearranging.roll, x, *shifts, axis=tuple(a + 1 for a in axis))
+    return apply(PRIMITIVES["np.roll"], x, *shifts, axis=tuple(a + 1 for a in axis))
 
 
-@batches(rearranging.pad)
+@batches("np.pad")
 def _pad(args: Args, batched: Flags, params: Params) -> Any:
     x, value = args
     widths = ((0, 0), *params["widths"])
     params = {**params, "widths": widths}
     if not batched[1]:
-        return apply(rearranging.pad, x, value, **params)
+        return apply(PRIMITIVES["np.pad"], x, value, **params)
     x = x if batched[0] else spread(x, value.shape[0])
-    padded = apply(rearranging.pad, x, 0, **params)
-    inside = apply(rearranging.pad, np.ones_like(x, dtype=bool), False, **params)
+    padded = apply(PRIMITIVES["np.pad"], x, 0, **params)
+    inside = apply(PRIMITIVES["np.pad"], np.ones_like(x, dtype=bool), False, **params)
     return np.where(inside, padded, lift(value, x.ndim - 1))
 
 
@@ -315,7 +315,7 @@ for _name in ("np.linspace", "np.geomspace"):
 # diagonals
 
 
-@batches(diagonals.diag)
+@batches("np.diag")
 def _diag(args: Args, batched: Flags, params: Params) -> Any:
     (x,), k = args, params["k"]
     if x.ndim > 2:
@@ -342,7 +342,7 @@ for _record in (diagonals.tril, diagonals.triu):
     _record.batch = _triangle(_record)
 
 
-@batches(diagonals.vander)
+@batches("np.vander")
 def _vander(args: Args, batched: Flags, params: Params) -> Any:
     (x,), n = args, params["n"]
     if n == 0:
@@ -362,7 +362,3 @@ def _room(args: Args, batched: Flags, params: Params) -> Any:
     x = x if batched[0] else spread(x, size_among(args, batched))
     return apply(room, x, count, axis=params.get("axis", 0) + 1)
 
-
-def is_array(x: Any) -> bool:
-    """Whether a rule's operand is recorded."""
-    return isinstance(x, Array)

@@ -104,7 +104,7 @@ def _filled_like(name: str) -> Primitive:
 
 zeros_like, ones_like, empty_like = map(_filled_like, ("zeros_like", "ones_like", "empty_like"))
 
-full = register(
+full: Primitive = register(
     Primitive(
         "np.full",
         lambda value, *dims, dtype: np.full(dims, value, dtype),
@@ -215,7 +215,7 @@ def _stack_dtype(args: Any) -> np.dtype:
     return promote([type_of(a) for a in args])[0]
 
 
-stack_rows = register(
+stack_rows: Primitive = register(
     Primitive(
         "np.array",
         lambda *rows, shape, dtype: np.array(rows, dtype).reshape(shape + np.shape(rows[0])),
@@ -355,10 +355,15 @@ def np_copy(x: Any, order: str = "K", subok: bool = False) -> Array:
 METHODS["copy"] = lambda x, order="C": np_copy(x, order)
 METHODS["__copy__"] = METHODS["copy"]
 
+
+def _concrete_arange(*args: Any) -> np.ndarray:
+    return np.arange(*args)
+
+
 arange = register(
     Primitive(
         "np.arange",
-        lambda start, stop, step, dtype: np.arange(start, stop, step, dtype),
+        lambda start, stop, step, dtype: _concrete_arange(start, stop, step, dtype),
         lambda start, stop, step, dtype: ArrayType(dtype, (_arange_length(start, stop, step),)),
         lambda args, p: _arange_text(args, p),
         kind="creation",

@@ -134,7 +134,7 @@ def _qr_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ..
     if q_bar is not None:
         back = transposed(q_bar) @ q
         total = -back if total is None else total - back
-    low = np.tril(total, -1)
+    low = FUNCTIONS[np.tril](total, -1)
     right = q @ (low + transposed(low) + _unit(total) * total)
     if q_bar is not None:
         right = right + q_bar

@@ -104,7 +104,7 @@ def _diagonal_index(y: Array, offset: int) -> tuple[Any, Any]:
 def _infer_diag(x: Any, k: int) -> ArrayType:
     if x.ndim == 1:
         return ArrayType(x.dtype, (x.dims[0] + abs(k),) * 2)
-    return ArrayType(x.dtype, (diagonal_dim(*x.dims, k),))
+    return ArrayType(x.dtype, (diagonal_dim(x.dims[0], x.dims[1], k),))
 
 
 @linear(
@@ -186,7 +186,8 @@ def _infer_diagonal(x: Any, offset: int, axes: tuple[int, int]) -> ArrayType:
 )
 def diagonal(y_bar: Any, x: Array, offset: int, axes: tuple[int, int]) -> Any:
     """Each element goes back to its place."""
-    return Scatter(lambda x_bar: _add_diagonal(np.moveaxis(x_bar, axes, (-2, -1)), y_bar, offset))
+    moved = FUNCTIONS[np.moveaxis]
+    return Scatter(lambda x_bar: _add_diagonal(moved(x_bar, axes, (-2, -1)), y_bar, offset))
 
 
 @implements(np.diagonal, method="diagonal")
@@ -368,7 +369,7 @@ def np_fill_diagonal(a: Array, val: Any, wrap: bool = False) -> None:
     if a.ndim > 2:
         for dim in a.dims[1:]:
             current().unify(a.dims[0], dim)
-    length = a.dims[0] if a.ndim > 2 else diagonal_dim(*a.dims, 0)
+    length = a.dims[0] if a.ndim > 2 else diagonal_dim(a.dims[0], a.dims[1], 0)
     axis = next(k for k, d in enumerate(a.dims) if current().dims.same(d, length))
     if wrap and not current().dims.same(*a.dims[:2]):
         raise ShapeError("np.fill_diagonal with wrap=True wants a square matrix", current().origin)

@@ -10,9 +10,9 @@ import numpy as np
 
 from calque.transpiler.builder import FUNCTIONS, Array, current, known_int, type_of
 from calque.transpiler.errors import ShapeError, UnsupportedFunction
-from calque.transpiler.primitives.base import Primitive, apply, finish, implements, register
+from calque.transpiler.primitives.base import Primitive, apply, finish, implements, register, scale
 from calque.transpiler.primitives.sampling import case, cases, single
-from calque.transpiler.types import ArrayType, DimLike, promote
+from calque.transpiler.types import ArrayType, DimLike
 
 
 def expand(subscripts: str, ranks: Sequence[int]) -> tuple[list[str], str]:
@@ -51,7 +51,8 @@ def _label_dims(terms: list[str], args: Sequence[Any]) -> dict[str, DimLike]:
 def _infer_einsum(*args: Any, subscripts: str, **options: Any) -> ArrayType:
     terms, output = expand(subscripts, [type_of(a).ndim for a in args])
     dims = _label_dims(terms, args)
-    return ArrayType(promote([type_of(a) for a in args])[0], tuple(dims[c] for c in output))
+    dtype = np.result_type(*[type_of(a).dtype for a in args])  # a Python float is a float64 here
+    return ArrayType(dtype, tuple(dims[c] for c in output))
 
 
 def _einsum_text(args: Any, params: dict[str, Any]) -> str:
@@ -93,6 +94,9 @@ def _adjoint(y_bar: Any, terms: list[str], output: str, args: Sequence[Any], i: 
     present = "".join(c for c in wanted if c in "".join(labels))
     if len(operands) == 1 and present == output:
         x_bar = y_bar
+    elif len(operands) > 1 and not output:
+        product = apply(einsum, *operands[1:], subscripts=",".join(labels[1:]) + "->" + present)
+        x_bar = scale(product, y_bar)
     else:
         x_bar = apply(einsum, *operands, subscripts=",".join(labels) + "->" + present)
     if present == wanted:

@@ -75,8 +75,9 @@ def power_by_base(a: Any, b: Any) -> Any:
         if b == 0 and (isinstance(b, (int, np.integer)) or type_of(a).weak):
             return None  # the slope by a floating-point zero is NaN at 0, as JAX's
         return 1.0 if b == 1 else 2.0 * a if b == 2 else b * a ** (b - 1)
-    one = 1 if b.dtype.kind in "iub" else 1.0
-    return b * a ** np.where(b == 0, one, b - one)
+    if b.dtype.kind in "iub":
+        return b * a ** np.where(b == 0, 1, b - 1)
+    return b * a ** np.where((a == 0) & (b == 0), 1.0, b - 1.0)
 
 
 def _power_partials(a: Any, b: Any, y: Any) -> tuple[Any, Any]:

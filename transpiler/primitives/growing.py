@@ -11,17 +11,24 @@ from calque.transpiler.primitives.base import Primitive, apply, register
 from calque.transpiler.types import ArrayType
 
 
-def _grown(x: Any, count: Any) -> Any:
-    return x if count < len(x) else np.concatenate([x, np.empty_like(x)])
+def _grown(x: Any, count: Any, axis: int = 0) -> Any:
+    return x if count < x.shape[axis] else np.concatenate([x, np.empty_like(x)], axis=axis)
 
 
-def _infer(x: Any, count: Any) -> ArrayType:
+def _infer(x: Any, count: Any, axis: int = 0) -> ArrayType:
     t = type_of(x)
-    return t.with_dims((current().dims.fresh(), *t.dims[1:]))
+    return t.with_dims((*t.dims[:axis], current().dims.fresh(), *t.dims[axis + 1 :]))
 
 
 def _jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
-    return (None if tangents[0] is None else apply(room, tangents[0], args[1]),)
+    return (None if tangents[0] is None else apply(room, tangents[0], args[1], **params),)
+
+
+def _text(args: Any, params: dict[str, Any]) -> str:
+    axis = params.get("axis", 0)
+    along = f", axis={axis}" if axis else ""
+    grown = f"np.concatenate([{{0}}, np.empty_like({{0}})]{along})"
+    return f"if {{1}} == {{0}}.shape[{axis}]:\n    {{0}} = {grown}"
 
 
 def _vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
@@ -33,7 +40,7 @@ room = register(
         "room",
         _grown,
         _infer,
-        "if {1} == {0}.shape[0]:\n    {0} = np.concatenate([{0}, np.empty_like({0})])",
+        _text,
         kind="store",
         jvp=_jvp,
         vjp=_vjp,

@@ -81,7 +81,7 @@ def _all_different(array: Array) -> bool:
         return True
     if made.primitive.name == "constant":
         values = np.array(made.params["value"])
-        return len(np.unique(values)) == values.size and (values >= 0).all()
+        return len(np.unique(values)) == values.size and bool((values >= 0).all())
     return False
 
 

@@ -82,7 +82,7 @@ def _vector_gradient(y: Any, x: Array, ord: Any, axes: tuple[int, ...]) -> Any:
 
 def _spectral_gradient(x: Array, ord: Any, axes: tuple[int, ...]) -> Any:
     """Of the largest, the smallest, or the sum of the singular values."""
-    u, _, vt = apply(svd, np.moveaxis(x, axes, (-2, -1)))
+    u, _, vt = apply(svd, FUNCTIONS[np.moveaxis](x, axes, (-2, -1)))
     if ord == "nuc":
         slope = u @ vt
     else:

@@ -18,7 +18,8 @@ from calque.transpiler.types import ArrayType, sample
 def _infer_spaced(start: Any, stop: Any, num: Any, endpoint: bool, dtype: Any) -> ArrayType:
     ends = type_of(start), type_of(stop)
     if dtype is None:
-        dtype = np.linspace(*[sample(t, (1,) * t.ndim) for t in ends], 2).dtype
+        first, last = (sample(t, (1,) * t.ndim) for t in ends)
+        dtype = np.linspace(first, last, 2).dtype
     return ArrayType(
         np.dtype(dtype), (current().dim_of(num), *current().broadcast([t.dims for t in ends]))
     )
@@ -123,8 +124,9 @@ geomspace = register(
 
 
 def _geomspace_dtype(start: Any, stop: Any) -> np.dtype:
-    ends = [sample(t, (1,) * t.ndim) for t in (type_of(start), type_of(stop))]
-    return np.geomspace(*ends, 2).dtype
+    first, last = (sample(t, (1,) * t.ndim) for t in (type_of(start), type_of(stop)))
+    dtype: np.dtype = np.geomspace(first, last, 2).dtype
+    return dtype
 
 
 @implements(np.linspace)
@@ -218,7 +220,7 @@ def np_ix_(*sequences: Any) -> tuple[Array, ...]:
             x = FUNCTIONS["cast"](x, np.intp)
         shape = [1] * len(sequences)
         shape[axis] = x.shape[0]
-        found.append(np.reshape(x, tuple(shape)))
+        found.append(x.reshape(tuple(shape)))
     return tuple(found)
 
 
@@ -288,4 +290,4 @@ def np_meshgrid(*axes: Any, copy: bool = True, sparse: bool = False, indexing: s
 def _open_grid(x: Array, k: int, count: int, indexing: str) -> Array:
     shape: list[Any] = [1] * count
     shape[_grid_axis(k, indexing) if count > 1 else k] = x.size
-    return np.reshape(x, tuple(shape)).copy()
+    return x.reshape(tuple(shape)).copy()

@@ -171,7 +171,7 @@ def _infer_pad(x: Any, value: Any, widths: Any, mode: str) -> ArrayType:
     )
 
 
-def _concrete_pad(x: Any, value: Any, widths: Any, mode: str) -> Any:
+def _concrete_pad(x: Any, value: Any, widths: Any, mode: Any) -> Any:
     if mode != "constant":
         return np.pad(x, widths, mode)
     return np.pad(x, widths, constant_values=np.asarray(value)[()])

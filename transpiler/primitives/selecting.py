@@ -218,7 +218,7 @@ def np_piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kwargs: Any
 
 
 @implements(np.copyto)
-def np_copyto(dst: Array, src: Any, casting: str = "same_kind", where: Any = True) -> None:
+def np_copyto(dst: Array, src: Any, casting: Any = "same_kind", where: Any = True) -> None:
     """``np.copyto``: a store, where a mask allows it."""
     source, whole = operand(src), type_of(operand(src)).dtype
     if not np.can_cast(whole, dst.dtype, casting) and not type_of(source).weak:

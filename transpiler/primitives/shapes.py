@@ -202,7 +202,8 @@ def np_reshape(x: Any, shape: Any, order: str = "C", **rest: Any) -> Array:
     """``np.reshape``; no statement where the shape is the same."""
     x = FUNCTIONS[np.asarray](x)
     if order not in ("C", "A", "K"):
-        return np.transpose(np_reshape(np.transpose(x), tuple(reversed(shape_tuple(shape)))))
+        turned = np_reshape(np.transpose(x), tuple(reversed(shape_tuple(shape))))
+        return FUNCTIONS[np.transpose](turned)
     sizes = shape_tuple(shape)
     if tuple(map(current().dim_of, sizes)) == x.dims:
         return x

@@ -1,0 +1,138 @@
+"""What the reverse sweep saves, read off Core: the shadow only, one array, or what a policy says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import calque
+from calque.transpiler import core
+
+
+def gauss_seidel(u, f):
+    n = u.shape[0]
+    for i in range(1, n - 1):
+        for j in range(1, n - 1):
+            u[i, j] = 0.25 * (u[i - 1, j] + u[i + 1, j] + u[i, j - 1] + u[i, j + 1] - f[i, j])
+    return np.sum(u * u)
+
+
+def nonlinear_sweep(u):
+    n = u.shape[0]
+    for i in range(1, n - 1):
+        for j in range(1, n - 1):
+            u[i, j] = u[i, j] * (u[i - 1, j] * u[i + 1, j] + u[i, j - 1] * u[i, j + 1])
+    return np.sum(u * u)
+
+
+def recurrence(x):
+    s = 1.0
+    for i in range(x.shape[0]):
+        s = s * np.sin(x[i]) + s
+    return s
+
+
+def newton(a):
+    x = a
+    while np.abs(x * x - a) > 1e-12:
+        x = 0.5 * (x + a / x)
+    return x
+
+
+def triangle(x):
+    total = 0.0
+    for i in range(x.shape[0]):
+        for j in range(i):
+            total = total * x[j] + np.cos(total)
+    return total
+
+
+def nested_whiles(x):
+    total, i = 0.0, 0
+    while i < 3:
+        y = x + i
+        while y < 5.0:
+            y = y * 1.5
+            total = total + np.sin(y) * y
+        i += 1
+    return total
+
+
+def restored_under_a_branch(x):
+    a = x * 1.0
+    for i in range(1, x.shape[0]):
+        if x[i] > 0.0:
+            a[i] = a[i] * a[i - 1] * x[i]
+    return np.sum(a * a)
+
+
+def function_of(fn: Any, *args: Any, argnums: Any = 0) -> core.Function:
+    """The Core of a gradient."""
+    return calque.grad(fn, argnums=argnums).program(*args).traced.function
+
+
+def allocated(function: core.Function) -> list[core.Apply]:
+    """The arrays allocated to save something."""
+    return [
+        s
+        for s in core.walk(function.body)
+        if isinstance(s, core.Apply) and s.primitive.name == "np.empty"
+    ]
+
+
+def test_a_linear_sweep_saves_nothing() -> None:
+    function = function_of(gauss_seidel, np.ones((5, 5)), np.ones((5, 5)), argnums=(0, 1))
+    assert allocated(function) == []
+    assert function.decisions == [] or all(d.how != "saved" for d in function.decisions)
+
+
+def test_a_nonlinear_sweep_saves_one_array_indexed_by_the_counters() -> None:
+    function = function_of(nonlinear_sweep, np.ones((5, 5)))
+    (allocation,) = allocated(function)
+    assert allocation.out.type.ndim == 2
+    stores = [
+        s
+        for s in core.walk(function.body)
+        if isinstance(s, core.Apply)
+        and s.primitive.name == "update"
+        and s.outs[0].name == allocation.out.name
+    ]
+    (store,) = stores
+    loops = [s for s in core.walk(function.body) if isinstance(s, core.For)]
+    assert [loops[0].index, loops[1].index] == list(store.args[2:])
+
+
+def test_a_carried_scalar_is_saved_once() -> None:
+    (allocation,) = allocated(function_of(recurrence, np.ones(4)))
+    assert allocation.out.name == "s_saved"
+    assert allocation.out.type.ndim == 1
+
+
+def test_a_while_saves_into_an_array_that_doubles() -> None:
+    function = function_of(newton, 2.0)
+    (allocation,) = allocated(function)
+    rooms = [
+        s
+        for s in core.walk(function.body)
+        if isinstance(s, core.Apply) and s.primitive.name == "room"
+    ]
+    assert allocation.args == (16,)
+    assert len(rooms) == 1
+
+
+def test_every_version_is_restored_before_it_is_read() -> None:
+    rng = np.random.default_rng(0)
+    for fn in (restored_under_a_branch, nonlinear_sweep, triangle, recurrence):
+        x = rng.uniform(-1.0, 1.0, (5, 5)) if fn is nonlinear_sweep else rng.uniform(-1.0, 1.0, 6)
+        calque.check_grads(fn, (x,), order=2, rtol=1e-4, atol=1e-5)
+    calque.check_grads(nested_whiles, (0.6,), order=2, rtol=1e-4, atol=1e-5)
+
+
+def test_explain_names_what_is_saved_and_why() -> None:
+    text = calque.explain(calque.grad(recurrence), np.ones(4))
+    assert "s is saved: it is overwritten before the sweep reads it" in text
+    nothing = calque.explain(
+        calque.grad(gauss_seidel, argnums=(0, 1)), np.ones((5, 5)), np.ones((5, 5))
+    )
+    assert nothing.startswith("Nothing is saved")

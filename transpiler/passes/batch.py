@@ -1,0 +1,510 @@
+"""Batching: one program for many examples, which stand along a leading axis.
+
+Before::
+
+    y = w @ x + b                     x differs from one example to the next
+
+After::
+
+    y = x @ w.T + b
+
+Straight-line code is written for all examples at once, by each primitive's batch rule. Where a test
+differs between examples, an arm that is total and cheap runs for all of them under ``np.where``, any
+other on its own lanes: ``lanes = np.flatnonzero(test)``, its inputs gathered, its results stored. A
+loop that ends at a different round for each example keeps the set of the examples that still live.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from calque.transpiler import core
+from calque.transpiler.analyses.mapped import is_total, mapped, own_pace
+from calque.transpiler.builder import FUNCTIONS, Array, Builder, type_of, wrap
+from calque.transpiler.core import UNDEFINED, Apply, Atom, Block, Effect, For, Function, If, Var, While
+from calque.transpiler.errors import UnsupportedFunction
+from calque.transpiler.primitives.base import PRIMITIVES, apply
+from calque.transpiler.primitives.batched import elementwise_rule, lift, spread
+from calque.transpiler.types import BOOL, INT, ArrayType
+
+_PLAIN = (bool, int, float, complex, np.generic)
+
+
+def batch(
+    function: Function, builder: Builder, companions: dict[Var, Any], size: Any
+) -> list[tuple[Any, bool]]:
+    """Rewrite ``function.body``, in place, for all examples; each result, and whether it is batched.
+
+    ``companions`` gives for each parameter that differs the array of all its values, batch axis
+    first; ``size`` is the number of examples.
+    """
+    found = mapped(function.body, companions)
+    lanes = Lanes(builder, size, companions, found)
+    with builder.block() as block:
+        lanes.statements(function.body.statements)
+        results = [lanes.result(atom) for atom in function.body.results]
+    function.body.statements = block.statements
+    return results
+
+
+class Lanes:
+    """Some of the examples, and the values they have: writes statements for all of them at once."""
+
+    def __init__(
+        self, builder: Builder, size: Any, values: dict[Var, Any], found: set[Var], alive: Any = None
+    ):
+        self.builder = builder
+        self.size = size
+        self.values = dict(values)  # batched Vars of one example -> Arrays of all
+        self.found = found
+        self.alive = alive  # a flag: whether there is any example; None where that goes without saying
+
+    # values
+
+    def is_batched(self, atom: Atom) -> bool:
+        """Whether an atom has a companion here."""
+        return isinstance(atom, Var) and atom in self.values
+
+    def value(self, atom: Atom) -> Any:
+        """What stands for an atom."""
+        return self.values[atom] if self.is_batched(atom) else wrap(atom)
+
+    def result(self, atom: Atom) -> tuple[Any, bool]:
+        """What stands for an atom, and whether it has the batch axis."""
+        return self.value(atom), self.is_batched(atom)
+
+    def full(self, atom: Atom, like: ArrayType) -> Any:
+        """An atom's values with the batch axis, in the dtype of ``like``."""
+        if atom is UNDEFINED:
+            return UNDEFINED
+        value = self.value(atom)
+        if not self.is_batched(atom):
+            value = self.allocated(atom, value)
+        return self.cast(value, like)
+
+    def allocated(self, atom: Atom, value: Any) -> Any:
+        """A shared value for every example; an array made by np.zeros is made larger instead."""
+        made = self.builder.definitions.get(atom) if isinstance(atom, Var) else None
+        name = made.primitive.name if isinstance(made, Apply) else ""
+        if name in ("np.zeros", "np.ones", "np.empty") and isinstance(made, Apply):
+            return apply(made.primitive, self.size, *map(wrap, made.args), **made.params)
+        if name in ("np.zeros_like", "np.empty_like") and isinstance(made, Apply):
+            return np.zeros((self.size, *wrap(made.args[0]).shape), made.params["dtype"])
+        if isinstance(value, _PLAIN) and value == 0 and type(value) is not bool:
+            return np.zeros(self.size, type_of(value).dtype) if self._array_size() else spread(value, self.size)
+        return spread(value, self.size)
+
+    def _array_size(self) -> bool:
+        return isinstance(self.size, Array)
+
+    def cast(self, value: Any, like: ArrayType) -> Any:
+        """A batched value in the dtype of one example's."""
+        return FUNCTIONS["cast"](value, like.dtype) if value.dtype != like.dtype else value
+
+    def batched_type(self, t: ArrayType) -> ArrayType:
+        """The type of all examples' values."""
+        return ArrayType(t.dtype, (self.builder.dim_of(self.size), *t.dims))
+
+    def fresh(self, var: Var) -> Var:
+        """A companion for a carried Var."""
+        return Var(self.batched_type(var.type), var.name, var.origin)
+
+    def note(self, out: Var, value: Any) -> None:
+        """Keep a Var's companion, with its name."""
+        value = self.cast(value, out.type)
+        if value.atom.name is None:
+            value.atom.name = out.name
+        self.values[out] = Array(value.atom)
+
+    # statements
+
+    def statements(self, statements: Sequence[core.Statement]) -> None:
+        """Emit each for all examples."""
+        for s in statements:
+            with self.builder.at(s.origin):
+                match s:
+                    case Apply():
+                        self.apply(s)
+                    case If():
+                        self.branch(s)
+                    case For() | While():
+                        self.own_paced(s) if own_pace(s, self.found) else self.loop(s)
+                    case Effect():
+                        self.effect(s)
+
+    def apply(self, s: Apply) -> None:
+        """One primitive, by its rule."""
+        batched = tuple(self.is_batched(a) for a in s.args)
+        if not any(batched):
+            self.builder.emit(s)
+            return
+        if s.primitive.kind == "size":
+            self.sizes(s)
+            return
+        rule = s.primitive.batch
+        if rule is None and s.primitive.kind == "elementwise":
+            rule = elementwise_rule(s.primitive)
+        if rule is None:
+            raise UnsupportedFunction(f"{s.primitive.name} has no batch rule.", s.origin)
+        found = rule(tuple(map(self.value, s.args)), batched, s.params)
+        found = (found,) if isinstance(found, Array) else tuple(found)
+        for out, value in zip(s.outs, found, strict=True):
+            self.note(out, value)
+
+    def sizes(self, s: Apply) -> None:
+        """A size of one example is a size of all of them, an axis further on."""
+        array, axis_of = self.value(s.args[0]), PRIMITIVES["size of axis"]
+        if s.primitive is axis_of:
+            self.builder.emit(
+                Apply(s.outs, axis_of, (array.atom,), {"axis": s.params["axis"] + 1}, s.origin)
+            )
+            return
+        sizes = array.shape[1:]
+        total: Any = 1
+        for number in sizes[:-1]:
+            total = total * number
+        last = sizes[-1] if sizes else 1
+        args = [x.atom if isinstance(x, Array) else x for x in (total, last)]
+        self.builder.emit(Apply(s.outs, PRIMITIVES["np.multiply"], tuple(args), {}, s.origin))
+
+    def effect(self, s: Effect) -> None:
+        """Executed once for all examples, if there are any that come here."""
+        asserts = s.template.startswith("assert ")
+        args = [self.value(a) for a in s.args]
+        if asserts and s.args and self.is_batched(s.args[0]):
+            args[0] = np.all(args[0])
+        atoms = tuple(a.atom if isinstance(a, Array) else a for a in args)
+        made = Effect(s.template, atoms, s.origin)
+        if self.alive is None:
+            self.builder.emit(made)
+            return
+        self.builder.emit(If((), self.alive.atom, Block([made]), Block(), s.origin))
+
+    # branches
+
+    def branch(self, s: If) -> None:
+        """An ``if``: one for all, or each example its own."""
+        if not self.is_batched(s.test):
+            self.shared_branch(s)
+        elif is_total(s.then) and is_total(s.orelse):
+            self.chosen(s)
+        else:
+            self.split(s)
+
+    def shared_branch(self, s: If) -> None:
+        """All examples take the same arm."""
+        arms = []
+        for arm in (s.then, s.orelse):
+            inner = Lanes(self.builder, self.size, self.values, self.found, self.alive)
+            with self.builder.block() as block:
+                inner.statements(arm.statements)
+                block.results = [
+                    _atom(inner.full(a, o.type) if o in self.found else inner.value(a))
+                    for a, o in zip(arm.results, s.outs, strict=True)
+                ]
+            arms.append(block)
+        outs = tuple(self.fresh(o) if o in self.found else o for o in s.outs)
+        self.builder.emit(If(outs, _atom(self.value(s.test)), *arms, s.origin))
+        for out, new in zip(s.outs, outs, strict=True):
+            if new is not out:
+                self.values[out] = Array(new)
+
+    def chosen(self, s: If) -> None:
+        """Both arms for all examples, and the right result for each."""
+        test = self.value(s.test)
+        self.statements(s.then.statements)
+        self.statements(s.orelse.statements)
+        for out, a, b in zip(s.outs, s.then.results, s.orelse.results, strict=True):
+            self.note(out, self.either(test, a, b, out))
+
+    def either(self, test: Any, a: Atom, b: Atom, out: Var) -> Any:
+        """``np.where(test, a, b)``, the test broadcast to the rank of one example."""
+        if a is UNDEFINED or b is UNDEFINED:
+            return self.full(b if a is UNDEFINED else a, out.type)
+        if a is b:
+            return self.full(a, out.type)
+        rank = out.type.ndim
+        values = [lift(self.value(x), rank) if self.is_batched(x) else wrap(x) for x in (a, b)]
+        return np.where(lift(test, rank), *values)
+
+    def split(self, s: If) -> None:
+        """Each arm on its own lanes."""
+        test = self.value(s.test)
+        outs = [o for o in s.outs]
+        parts: list[Any] = []
+        for arm, mask in ((s.then, test), (s.orelse, None)):
+            if not arm.statements:
+                parts.append(None)
+                continue
+            mask = np.logical_not(test) if mask is None else mask
+            lanes = np.flatnonzero(mask)
+            inner = self.on(lanes, [arm], mask)
+            inner.statements(arm.statements)
+            parts.append((lanes, [inner.result(a) for a in arm.results]))
+        for k, out in enumerate(outs):
+            self.note(out, self.joined(s, k, out, parts, test))
+
+    def on(self, lanes: Any, blocks: Sequence[Block], mask: Any, more: dict[Var, Any] | None = None) -> Lanes:
+        """These lanes alone, with the values that the blocks read."""
+        values: dict[Var, Any] = {}
+        for block in blocks:
+            for var in core.free_vars(block):
+                if var in self.values and var not in values:
+                    values[var] = self._named(self.values[var][lanes], var)
+        for var, array in (more or {}).items():
+            values[var] = self._named(array[lanes], var)
+        alive = np.any(mask) if any(_has_effects(b) for b in blocks) else None
+        return Lanes(self.builder, lanes.shape[0], values, self.found, alive)
+
+    def _named(self, array: Any, var: Var) -> Any:
+        if array.atom.name is None and var.name:
+            array.atom.name = f"{var.name}_lanes"
+        return Array(array.atom)
+
+    def joined(self, s: If, k: int, out: Var, parts: list[Any], test: Any) -> Any:
+        """One result of a branch, put together from its lanes."""
+        results = s.then.results[k], s.orelse.results[k]
+        outside = [p is None or _is_outside(a, arm) for p, a, arm in zip(parts, results, (s.then, s.orelse))]
+        if all(outside):
+            return self.either(test, *results, out)
+        computed = [None if o else p[1][k] for o, p in zip(outside, parts)]
+        base: Any = None
+        for atom, is_outer in zip(results, outside, strict=True):
+            if is_outer and atom is not UNDEFINED:
+                base = self.full(atom, out.type)
+        if base is None:
+            base = self.room(out, next(c for c in computed if c is not None))
+        for part, found in zip(parts, computed, strict=True):
+            if found is not None and found[0] is not UNDEFINED:
+                base = self.stored(base, part[0], found, out.type.ndim)
+        return base
+
+    def room(self, out: Var, found: tuple[Any, bool]) -> Any:
+        """A new array for a result; its sizes are those that some lanes found."""
+        value, has = found
+        dims: tuple[Any, ...] = ()
+        if out.type.ndim:
+            dims = value.shape[has:]
+        return np.zeros((self.size, *dims), out.type.dtype)
+
+    def stored(self, base: Any, lanes: Any, found: tuple[Any, bool], rank: int) -> Any:
+        """``base`` with what some lanes found."""
+        value, has = found
+        if isinstance(value, Array) and value.dtype != base.dtype:
+            value = FUNCTIONS["cast"](value, base.dtype)
+        return _update(base, lanes, value)
+
+    # loops
+
+    def loop(self, s: For | While) -> None:
+        """All examples go round together."""
+        pairs = list(zip(s.phis, s.inits, strict=True))
+        inits = [self.full(i, p.type) if p in self.found else self.value(i) for p, i in pairs]
+        phis = tuple(self.fresh(p) if p in self.found else p for p in s.phis)
+        inner = Lanes(self.builder, self.size, self.values, self.found, self.alive)
+        inner.values.update((p, Array(n)) for p, n in zip(s.phis, phis) if n is not p)
+        test = Block()
+        if isinstance(s, While):
+            with self.builder.block() as test:
+                guard = Lanes(self.builder, self.size, inner.values, self.found, self.alive)
+                guard.statements(s.test.statements)
+                test.results = [_atom(guard.value(s.test.results[0]))]
+        with self.builder.block() as body:
+            inner.statements(s.body.statements)
+            body.results = [
+                _atom(inner.full(a, p.type) if p in self.found else inner.value(a))
+                for a, p in zip(s.body.results, s.phis, strict=True)
+            ]
+        outs = tuple(self.fresh(o) if p in self.found else o for o, p in zip(s.outs, s.phis))
+        atoms = tuple(map(_atom, inits))
+        if isinstance(s, While):
+            self.builder.emit(While(outs, phis, atoms, test, body, s.origin))
+        else:
+            bounds = (_atom(self.value(a)) for a in (s.start, s.stop, s.step))
+            self.builder.emit(For(outs, s.index, *bounds, phis, atoms, body, s.origin))
+        for out, new in zip(s.outs, outs, strict=True):
+            if new is not out:
+                self.values[out] = Array(new)
+
+    def own_paced(self, s: For | While) -> None:
+        """Each example goes round its own number of times."""
+        if isinstance(s, While):
+            self.while_alive(s)
+        elif not self.is_batched(s.start) and type(s.step) is int and self._nonempty():
+            self.for_alive(s)
+        else:
+            self.while_alive(self.as_while(s))
+
+    def _nonempty(self) -> bool:
+        """Whether a maximum over the examples exists: lanes of an arm may be none."""
+        return self.alive is None and self.size is self.whole
+
+    @property
+    def whole(self) -> Any:
+        """The size of the whole batch; lanes of their own have none."""
+        return None
+
+    def as_while(self, s: For) -> While:
+        """``for i in range(start, stop, step)`` as a ``while`` that counts."""
+        builder = self.builder
+        counter = Var(INT, s.index.name, s.index.origin)
+        last = Var(INT, s.index.name, s.index.origin)
+        self.found.update((counter, last))
+        i, stop, step = Array(counter), wrap(s.stop), wrap(s.step)
+        with builder.block() as test:
+            if isinstance(s.step, Var):
+                found = np.where(step > 0, i < stop, i > stop)
+            else:
+                found = i < stop if s.step > 0 else i > stop
+            test.results = [_atom(found)]
+        with builder.block() as block:
+            after = i + step
+        body = Block([*s.body.statements, *block.statements], [*s.body.results, _atom(after)])
+        core.substitute(body, {s.index: counter})
+        self.found.update(mapped(test, self.found) | mapped(body, self.found))
+        return While((*s.outs, last), (*s.phis, counter), (*s.inits, s.start), test, body, s.origin)
+
+    def for_alive(self, s: For) -> None:
+        """As many rounds as the longest example needs; in each the examples that still go on."""
+        stop = self.value(s.stop)
+        end = np.max(stop) if s.step > 0 else np.min(stop)
+
+        def round_of(carried: dict[Var, Any]) -> tuple[list[Any], Any]:
+            index = Array(s.index)
+            live = index < stop if s.step > 0 else index > stop
+            return self.one_round(s.body, None, s.phis, carried, live)[0], None
+
+        phis, inits = self.carried(s)
+        with self.builder.block() as body:
+            after, _ = round_of({p: Array(n) for p, n in zip(s.phis, phis) if n is not p})
+            body.results = list(map(_atom, after))
+        outs = tuple(self.fresh(o) if n is not p else o for o, p, n in zip(s.outs, s.phis, phis))
+        bounds = _atom(self.value(s.start)), _atom(end), s.step
+        self.builder.emit(For(outs, s.index, *bounds, phis, inits, body, s.origin))
+        self._keep(s, outs)
+
+    def while_alive(self, s: While) -> None:
+        """Rounds as long as any example goes on; in each the examples that do."""
+        phis, inits = self.carried(s)
+        first = core.clone(s.test, mapping := {})
+        self._copy_facts(mapping)
+        start = Lanes(self.builder, self.size, self.values, self.found, self.alive)
+        start.values.update((p, Array(i)) for p, n, i in zip(s.phis, phis, inits) if n is not p)
+        start.statements(first.statements)
+        live = self.cast(start.full(first.results[0], BOOL), BOOL)
+        flag = Var(self.batched_type(BOOL), "live", s.origin)
+        with self.builder.block() as test:
+            test.results = [_atom(np.any(Array(flag)))]
+        with self.builder.block() as body:
+            own = {p: Array(n) for p, n in zip(s.phis, phis) if n is not p}
+            after, now = self.one_round(s.body, s.test, s.phis, own, Array(flag))
+            body.results = [*map(_atom, after), _atom(now)]
+        outs = tuple(self.fresh(o) if n is not p else o for o, p, n in zip(s.outs, s.phis, phis))
+        done = Var(flag.type, "live", s.origin)
+        self.builder.emit(
+            While((*outs, done), (*phis, flag), (*inits, _atom(live)), test, body, s.origin)
+        )
+        self._keep(s, outs)
+
+    def _keep(self, s: For | While, outs: Sequence[Var]) -> None:
+        for out, new in zip(s.outs, outs, strict=True):
+            if new is not out:
+                self.values[out] = Array(new)
+
+    def _copy_facts(self, mapping: dict[Var, Atom]) -> None:
+        """What is known of the Vars of a cloned block holds of the clones."""
+        for old, new in mapping.items():
+            if old in self.found and isinstance(new, Var):
+                self.found.add(new)
+            if old in self.builder.dim_values and isinstance(new, Var):
+                self.builder.dim_values[new] = self.builder.dim_values[old]
+
+    def carried(self, s: For | While) -> tuple[tuple[Var, ...], tuple[Atom, ...]]:
+        """The carried Vars of a loop with a batch axis, and what they begin with."""
+        phis = tuple(self.fresh(p) if p in self.found else p for p in s.phis)
+        inits = []
+        for phi, init, body in zip(s.phis, s.inits, s.body.results, strict=True):
+            if phi not in self.found:
+                inits.append(_atom(self.value(init)))
+            elif init is UNDEFINED and not phi.type.ndim:
+                inits.append(_atom(np.zeros(self.size, phi.type.dtype)))
+            else:
+                inits.append(_atom(self.full(init, phi.type)))
+        return phis, tuple(inits)
+
+    def one_round(
+        self, body: Block, test: Block | None, phis: Sequence[Var], carried: dict[Var, Any], live: Any
+    ) -> tuple[list[Any], Any]:
+        """The next values of carried Vars, for the living examples alone; and who lives on."""
+        blocks = [body] if test is None else [body, test]
+        if all(map(is_total, blocks)):
+            return self._masked_round(body, test, phis, carried, live)
+        lanes = np.flatnonzero(live)
+        inner = self.on(lanes, blocks, live, carried)
+        inner.statements(body.statements)
+        after: list[Any] = []
+        for phi, atom in zip(phis, body.results, strict=True):
+            if phi not in carried:
+                after.append(inner.value(atom))
+                continue
+            value = inner.value(atom)
+            if atom is not phi and isinstance(value, Array) and value.dtype != phi.type.dtype:
+                value = FUNCTIONS["cast"](value, phi.type.dtype)
+            after.append(carried[phi] if atom is phi else _update(carried[phi], lanes, value))
+        if test is None:
+            return after, None
+        inner.values.update(self._next(inner, phis, body.results, carried))
+        inner.statements(test.statements)
+        return after, _update(live, lanes, inner.value(test.results[0]))
+
+    def _masked_round(
+        self, body: Block, test: Block | None, phis: Sequence[Var], carried: dict[Var, Any], live: Any
+    ) -> tuple[list[Any], Any]:
+        """The body for all examples; those that do not live keep what they have."""
+        inner = Lanes(self.builder, self.size, {**self.values, **carried}, self.found, self.alive)
+        inner.statements(body.statements)
+        after: list[Any] = []
+        for phi, atom in zip(phis, body.results, strict=True):
+            if phi not in carried or atom is phi:
+                after.append(carried.get(phi, inner.value(atom)))
+                continue
+            after.append(self.cast(inner.either(live, atom, phi, phi), phi.type))
+        if test is None:
+            return after, None
+        inner.values.update(
+            (p, a) for p, a in zip(phis, after, strict=True) if p in carried
+        )
+        inner.statements(test.statements)
+        return after, live & inner.value(test.results[0])
+
+    def _next(
+        self, inner: Lanes, phis: Sequence[Var], results: Sequence[Atom], carried: dict[Var, Any]
+    ) -> dict[Var, Any]:
+        """The carried values of the next round, on the same lanes."""
+        pairs = [(p, a) for p, a in zip(phis, results, strict=True) if p in carried]
+        return {p: inner.full(a, p.type) for p, a in pairs}
+
+
+def _atom(value: Any) -> Atom:
+    return value.atom if isinstance(value, Array) else value
+
+
+def _update(base: Any, lanes: Any, value: Any) -> Any:
+    """``base[lanes] = value``, as the next version."""
+    cell = Array(base.atom)
+    cell[lanes] = value
+    return Array(cell.atom)
+
+
+def _is_outside(atom: Atom, block: Block) -> bool:
+    return not isinstance(atom, Var) or atom not in core.defined_vars(block)
+
+
+def _has_effects(block: Block) -> bool:
+    return any(isinstance(s, Effect) for s in core.walk(block))
+
+
+Rule = Callable[..., Any]

@@ -1,0 +1,281 @@
+"""Batch rules of products and of linear algebra: NumPy stacks matrices itself, vectors need an axis more."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from calque.transpiler.builder import type_of
+from calque.transpiler.primitives import products, signals, sorting
+from calque.transpiler.primitives.base import PRIMITIVES, apply
+from calque.transpiler.primitives.batched import (
+    aligned,
+    all_batched,
+    as_it_is,
+    batches,
+    flat_rows,
+    lift,
+    rank_of,
+    refuse,
+    spread,
+)
+from calque.transpiler.primitives.einsum import einsum, expand
+
+Args = Sequence[Any]
+Flags = tuple[bool, ...]
+Params = dict[str, Any]
+
+
+@batches(einsum)
+def _einsum(args: Args, batched: Flags, params: Params) -> Any:
+    ranks = [rank_of(a, b) for a, b in zip(args, batched, strict=True)]
+    terms, output = expand(params["subscripts"], ranks)
+    used = "".join([*terms, output])
+    letter = next(c for c in "b" + string.ascii_letters if c not in used)
+    terms = [letter + t if b else t for t, b in zip(terms, batched, strict=True)]
+    text = ",".join(terms) + "->" + letter + output
+    return apply(einsum, *args, **{**params, "subscripts": text})
+
+
+def _contract(a: Any, b: Any, batched: Flags, left: str, right: str, output: str) -> Any:
+    terms = [("z" if has else "") + t for t, has in zip((left, right), batched, strict=True)]
+    return apply(einsum, a, b, subscripts=f"{terms[0]},{terms[1]}->z{output}")
+
+
+@batches(products.matmul)
+def _matmul(args: Args, batched: Flags, params: Params) -> Any:
+    (a, b), ranks = args, tuple(rank_of(x, has) for x, has in zip(args, batched, strict=True))
+    if max(ranks) <= 2:
+        return _product(a, b, batched, ranks)
+    if ranks[0] == 1:
+        a = a[:, None, :] if batched[0] else a[None, :]
+    if ranks[1] == 1:
+        b = b[..., None]
+    a, b = aligned((a, b), batched)
+    result = a @ b
+    if ranks[0] == 1:
+        return result[..., 0, :]
+    return result[..., 0] if ranks[1] == 1 else result
+
+
+def _product(a: Any, b: Any, batched: Flags, ranks: tuple[int, ...]) -> Any:
+    """Of vectors and matrices: one large product where only one operand is batched."""
+    match ranks, batched:
+        case (1, 1), (True, True):
+            return apply(einsum, a, b, subscripts="bi,bi->b")
+        case (1, _), (True, False):
+            return a @ b
+        case (1, 1), (False, True):
+            return b @ a
+        case (2, 1), (False, True):
+            return b @ a.T
+        case (2, 1), (True, True):
+            return (a @ b[:, :, None])[:, :, 0]
+        case (1, 2), (True, True):
+            return (a[:, None, :] @ b)[:, 0, :]
+    return a @ b
+
+
+@batches(products.dot)
+def _dot(args: Args, batched: Flags, params: Params) -> Any:
+    (a, b), ranks = args, tuple(rank_of(x, has) for x, has in zip(args, batched, strict=True))
+    if max(ranks) <= 2:
+        return _product(a, b, batched, ranks)
+    rows, columns = string.ascii_letters[: ranks[0]], string.ascii_letters[10 : 10 + ranks[1]]
+    at = max(ranks[1] - 2, 0)
+    columns = columns[:at] + rows[-1] + columns[at + 1 :]
+    return _contract(a, b, batched, rows, columns, rows[:-1] + columns.replace(rows[-1], ""))
+
+
+@batches(products.inner)
+def _inner(args: Args, batched: Flags, params: Params) -> Any:
+    (a, b), ranks = args, tuple(rank_of(x, has) for x, has in zip(args, batched, strict=True))
+    if ranks == (1, 1):
+        return _product(a, b, batched, ranks)
+    rows, columns = string.ascii_letters[: ranks[0]], string.ascii_letters[10 : 10 + ranks[1]]
+    columns = columns[:-1] + rows[-1]
+    return _contract(a, b, batched, rows, columns, rows[:-1] + columns[:-1])
+
+
+@batches(products.outer)
+def _outer(args: Args, batched: Flags, params: Params) -> Any:
+    a, b = (
+        x[:, None] if has and x.ndim == 1 else flat_rows(x) if has else np.ravel(x)
+        for x, has in zip(args, batched, strict=True)
+    )
+    return a[..., None] * (b[:, None, :] if batched[1] else b)
+
+
+@batches(products.vdot)
+def _vdot(args: Args, batched: Flags, params: Params) -> Any:
+    a, b = (flat_rows(x) if has else np.ravel(x) for x, has in zip(args, batched, strict=True))
+    a = np.conj(a) if a.dtype.kind == "c" else a
+    return _product(a, b, batched, (1, 1))
+
+
+@batches(products.tensordot)
+def _tensordot(args: Args, batched: Flags, params: Params) -> Any:
+    (a, b), (left, right) = args, params["axes"]
+    if not batched[1]:
+        return np.tensordot(a, b, (tuple(k + 1 for k in left), right))
+    if not batched[0]:
+        result = np.tensordot(a, b, (left, tuple(k + 1 for k in right)))
+        return np.moveaxis(result, a.ndim - len(left), 0)
+    rows = list(string.ascii_letters[: a.ndim - 1])
+    columns = list(string.ascii_letters[10 : 10 + b.ndim - 1])
+    for i, j in zip(left, right, strict=True):
+        columns[j] = rows[i]
+    kept = [c for k, c in enumerate(rows) if k not in left]
+    kept += [c for k, c in enumerate(columns) if k not in right]
+    return _contract(a, b, batched, "".join(rows), "".join(columns), "".join(kept))
+
+
+@batches(products.kron)
+def _kron(args: Args, batched: Flags, params: Params) -> Any:
+    a, b = all_batched(args, batched)
+    rank = max(a.ndim, b.ndim) - 1
+    a, b = lift(a, rank), lift(b, rank)
+    rows, columns = a.shape[1:], b.shape[1:]
+    spaced = [slice(None), *(i for _ in range(rank) for i in (slice(None), None))]
+    other = [slice(None), *(i for _ in range(rank) for i in (None, slice(None)))]
+    blocks = a[tuple(spaced)] * b[tuple(other)]
+    return np.reshape(blocks, (a.shape[0], *(r * c for r, c in zip(rows, columns, strict=True))))
+
+
+@batches(products.cross)
+def _cross(args: Args, batched: Flags, params: Params) -> Any:
+    return np.cross(*aligned(args, batched))
+
+
+@batches(signals.convolve)
+def _convolve(args: Args, batched: Flags, params: Params) -> Any:
+    """Windows of the padded first operand, times the second one turned around."""
+    a, v = args
+    n, m = (x.shape[has] for x, has in zip(args, batched, strict=True))
+    width = ((0, 0), (m - 1, m - 1)) if batched[0] else ((m - 1, m - 1),)
+    windows = np.arange(n + m - 1)[:, None] + np.arange(m)
+    taken = np.pad(a, width)[..., windows]
+    flipped = v[..., ::-1]
+    full = (taken @ flipped[:, :, None])[:, :, 0] if batched[1] else taken @ flipped
+    if params["mode"] == "full":
+        return full
+    longer = signals._first_is_longer(type_of(a).dims[-1], type_of(v).dims[-1])
+    long, short = (n, m) if longer else (m, n)
+    first = (short - 1) // 2 if params["mode"] == "same" else short - 1
+    return full[:, first : first + long] if params["mode"] == "same" else full[:, first:long]
+
+
+# interpolation and searching
+
+
+@batches(signals.interp)
+def _interp(args: Args, batched: Flags, params: Params) -> Any:
+    x, xp, fp = args
+    if batched[1]:
+        raise refuse("np.interp", "the grid is batched.")
+    if not batched[2]:
+        return apply(signals.interp, x, xp, fp)
+    i = np.clip(np.searchsorted(xp, x, side="right"), 1, xp.shape[0] - 1)
+    t = np.clip((x - xp[i - 1]) / (xp[i] - xp[i - 1]), 0.0, 1.0)
+    if batched[0]:
+        lanes = lift(np.arange(fp.shape[0]), rank_of(x, True))
+        low, high = fp[lanes, i - 1], fp[lanes, i]
+    else:
+        low, high = fp[:, i - 1], fp[:, i]
+    return (1.0 - t) * low + t * high
+
+
+@batches(sorting.searchsorted)
+def _searchsorted(args: Args, batched: Flags, params: Params) -> Any:
+    x, v = args
+    if not batched[0]:
+        return apply(sorting.searchsorted, x, v, **params)
+    rank = rank_of(v, batched[1])
+    row = x[(slice(None), *(None,) * rank)]
+    value = v[..., None] if rank or batched[1] else v
+    before = row < value if params["side"] == "left" else row <= value
+    return np.sum(before, axis=-1)
+
+
+@batches(sorting.digitize)
+def _digitize(args: Args, batched: Flags, params: Params) -> Any:
+    if batched[1]:
+        raise refuse("np.digitize", "the bins are batched.")
+    return apply(sorting.digitize, *args, **params)
+
+
+@batches("np.unravel_index")
+def _unravel_index(args: Args, batched: Flags, params: Params) -> Any:
+    return apply(PRIMITIVES["np.unravel_index"], *args)
+
+
+@batches("np.ravel_multi_index")
+def _ravel_multi_index(args: Args, batched: Flags, params: Params) -> Any:
+    rank = params["rank"]
+    indices = aligned(args[:rank], batched[:rank])
+    return apply(PRIMITIVES["np.ravel_multi_index"], *indices, *args[rank:], **params)
+
+
+# linear algebra
+
+for _name in (
+    *("np.linalg.inv", "np.linalg.det", "np.linalg.slogdet", "np.linalg.pinv"),
+    *("np.linalg.cholesky", "np.linalg.qr", "np.linalg.eigh", "np.linalg.eigvalsh"),
+    *("np.linalg.svd", "np.linalg.svdvals", "np.linalg.matrix_rank"),
+):
+    PRIMITIVES[_name].batch = as_it_is(PRIMITIVES[_name])
+
+
+@batches("np.linalg.solve")
+def _solve(args: Args, batched: Flags, params: Params) -> Any:
+    (a, b), solve = args, PRIMITIVES["np.linalg.solve"]
+    ranks = rank_of(a, batched[0]), rank_of(b, batched[1])
+    if ranks == (2, 1) and not batched[0]:
+        return apply(solve, a, b.T).T
+    if ranks[1] == 1:
+        b = b[..., None]
+        a = lift(a, max(ranks[0], 2)) if batched[0] else a
+        b = lift(b, ranks[0]) if batched[1] else b
+        return apply(solve, a, b)[..., 0]
+    a, b = aligned((a, b), batched)
+    b = b if batched[1] else spread(b, a.shape[0])
+    return apply(solve, a, b)
+
+
+@batches("np.linalg.multi_dot")
+def _multi_dot(args: Args, batched: Flags, params: Params) -> Any:
+    product, has = args[0], batched[0]
+    rank = rank_of(product, has)
+    for factor, flag in zip(args[1:], batched[1:], strict=True):
+        other = rank_of(factor, flag)
+        if has or flag:
+            product = _product(product, factor, (has, flag), (rank, other))
+        else:
+            product = product @ factor
+        rank, has = rank + other - 2, has or flag
+    return product
+
+
+@batches("np.bincount")
+def _bincount(args: Args, batched: Flags, params: Params) -> Any:
+    """Each example counts in a row of its own; only a known number of bins is the same for all."""
+    raise refuse("np.bincount", "the number of bins depends on batched values.")
+
+
+for _name in ("np.nonzero", "np.argwhere", "np.flatnonzero", "np.unique"):
+
+    def _refuse(args: Args, batched: Flags, params: Params, _name: str = _name) -> Any:
+        raise refuse(_name, "the size of the result would differ from one example to the next.")
+
+    PRIMITIVES[_name].batch = _refuse
+
+for _name in ("np.linalg.lstsq", "np.histogram", "np.arange", "np.eye", "np.tri"):
+
+    def _unstacked(args: Args, batched: Flags, params: Params, _name: str = _name) -> Any:
+        raise refuse(_name, "NumPy does not stack it.")
+
+    PRIMITIVES[_name].batch = _unstacked
+
