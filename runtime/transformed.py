@@ -195,8 +195,7 @@ def complete(transformed: Transformed, args: tuple[Any, ...]) -> tuple[Any, ...]
     inner = transformed.function
     if isinstance(inner, Transformed):
         args = complete(inner, args)
-    specs = any(isinstance(x, Spec) for x in tree.flatten(args)[0])
-    if not specs or transformed.kind not in ("jvp", "vjp"):
+    if transformed.kind not in ("jvp", "vjp"):
         return args
     signature = getattr(transformed, "__signature__", None)
     count = 0 if signature is None else len(signature.parameters)
@@ -209,9 +208,10 @@ def complete(transformed: Transformed, args: tuple[Any, ...]) -> tuple[Any, ...]
 
 
 def _tangent_spec(leaf: Any) -> Any:
-    if isinstance(leaf, Spec) and leaf.dtype.kind not in "fc" and not leaf.dims:
-        return np.zeros((), FLOAT0)
-    return leaf
+    if isinstance(leaf, Spec):
+        return np.zeros((), FLOAT0) if leaf.dtype.kind not in "fc" and not leaf.dims else leaf
+    value = np.asarray(leaf)
+    return leaf if value.dtype.kind in "fc" else np.zeros(value.shape, FLOAT0)
 
 
 def _result_spec(function: Any, args: tuple[Any, ...]) -> Any:

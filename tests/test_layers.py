@@ -13,7 +13,7 @@ import calque
 
 ROOT = Path(calque.__file__).resolve().parent
 LAYERS = (
-    *("errors", "types", "dims", "core", "debug", "builder", "primitives", "frontend", "tree", "analyses"),
+    *("errors", "types", "dims", "core", "debug", "sizes", "builder", "primitives", "frontend", "tree", "analyses"),
     *("passes", "emit", "transformations", "pipeline"),
 )
 HEAVY = ("numba", "llvmlite", "cupy", "mpi4py", "jax", "scipy", "autograd", "pygments", "matplotlib")

@@ -20,7 +20,13 @@ from calque.transpiler.errors import (
     UnsupportedSyntax,
 )
 from calque.transpiler.frontend.heap import Frame, RecordedList
-from calque.transpiler.frontend.interpreter import Activation, Closure, assigned_functions
+from calque.transpiler.frontend.interpreter import (
+    Activation,
+    Closure,
+    Guard,
+    assigned_functions,
+    contents,
+)
 from calque.transpiler.frontend.iteration import Iterable
 from calque.transpiler.frontend.source import FunctionSource, function_source
 from calque.transpiler.frontend.statements import Statements
@@ -106,9 +112,8 @@ class Calls(Statements):
         if hasattr(function, "__calque_trace__"):
             return function.__calque_trace__(self, args, kwargs, node)
         if isinstance(function, functools.partial):
-            return self.call_value(
-                function.func, [*function.args, *args], {**function.keywords, **kwargs}, node
-            )
+            given, named = self._lifted_partial(function)
+            return self.call_value(function.func, [*given, *args], {**named, **kwargs}, node)
         self._refuse_impure(function, node)
         if (isinstance(function, type) and function in BUILTINS) or _in(function, BUILTINS):
             return BUILTINS[function](self, node, args, kwargs)
@@ -133,6 +138,21 @@ class Calls(Statements):
         if wrapped is not None and not known((args, list(kwargs.values()))):
             return self.call_value(wrapped, args, kwargs, node)
         return self._native(function, args, kwargs, node)
+
+    def _lifted_partial(self, function: functools.partial[Any]) -> tuple[list[Any], dict[str, Any]]:
+        """The arguments that a partial made outside the program carries."""
+        self.guards.append(
+            Guard(lambda: contents(function.keywords), contents(function.keywords))
+        )
+        stem = getattr(function.func, "__name__", "partial")
+        args = [
+            self.lift(a, f"{stem}_argument", functools.partial(_given, function, i))
+            for i, a in enumerate(function.args)
+        ]
+        return args, {
+            k: self.lift(v, k, functools.partial(_given, function, k))
+            for k, v in function.keywords.items()
+        }
 
     def _handler(self, function: Any) -> Callable[..., Any] | None:
         if _in(function, FUNCTIONS):
@@ -182,6 +202,7 @@ class Calls(Statements):
             if self.calls:
                 self.fail(UnsupportedFunction, node, error.message, error.hint)
             raise
+        self.guards.append(Guard(lambda: function.__code__, function.__code__))
         names = function.__code__.co_freevars
         cells = dict(zip(names, function.__closure__ or (), strict=True))
         self.sources[source.file] = source.lines
@@ -458,6 +479,10 @@ def _plain_known(value: Any) -> bool:
     if isinstance(value, (tuple, list)):
         return getattr(value, "rows", None) is None and all(map(_plain_known, value))
     return not isinstance(value, (Array, np.ndarray, Iterable))
+
+
+def _given(function: functools.partial[Any], key: int | str) -> Any:
+    return function.args[key] if isinstance(key, int) else function.keywords[key]
 
 
 def _is_library(function: FunctionType) -> bool:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import operator
+import sys
 from collections.abc import Callable
+from functools import partial
+from types import FunctionType, ModuleType
 from typing import Any
 
 import gast
@@ -13,7 +17,7 @@ from calque.transpiler.builder import OPERATORS, Array, type_of
 from calque.transpiler.errors import NeedsKnownValue, UnsupportedSyntax
 from calque.transpiler.frontend.comparisons import Comparisons, numeric
 from calque.transpiler.frontend.heap import RecordedList
-from calque.transpiler.frontend.interpreter import Closure
+from calque.transpiler.frontend.interpreter import Closure, Guard
 from calque.transpiler.frontend.iteration import Rows, is_runtime_iterable
 from calque.transpiler.frontend.text import RuntimeText
 
@@ -172,6 +176,7 @@ class Expressions(Comparisons):
                 and member.fget is not None
                 and not isinstance(value, type)
             ):
+                self._guard_member(type(value), name)
                 return self.call_value(member.fget, [value], {}, node)
             if member is not None:
                 break
@@ -179,14 +184,20 @@ class Expressions(Comparisons):
             found = getattr(value, name)
         except AttributeError as error:
             return self.fail(UnsupportedSyntax, node, str(error) + ".")
-        if (
-            isinstance(value, type(np))
-            or id(value) in self.owned
-            or isinstance(value, (list, tuple, dict))
-        ):
+        if is_library_object(value):
+            return self.checked(found, name, node)
+        mine = id(value) in self.owned
+        if mine and name in getattr(value, "__dict__", {}):
             return self.checked(found, name, node)
         if callable(found) and not isinstance(found, np.ndarray):
+            self._guard_member(type(value) if mine else value, name)
             return found
+        if mine and not hasattr(type(value), name):
+            return self.checked(found, name, node)
+        if mine:
+            if not isinstance(found, (bool, int, float, complex, str, np.ndarray)):
+                return self.checked(found, name, node)
+            value = type(value)
         return self.lift(found, name, lambda: getattr(value, name))
 
     def _inherited(self, value: Any, name: str, node: Any) -> Any:
@@ -194,11 +205,18 @@ class Expressions(Comparisons):
         order = value.__self_class__.__mro__
         for base in order[order.index(value.__thisclass__) + 1 :]:
             member = vars(base).get(name)
+            if member is not None:
+                self._guard_member(base, name)
             if isinstance(member, property) and member.fget is not None:
                 return self.call_value(member.fget, [value.__self__], {}, node)
             if member is not None:
                 break
         return getattr(value, name)
+
+    def _guard_member(self, owner: Any, name: str) -> None:
+        """The generated code holds while this method, property or function is the same."""
+        read = partial(inspect.getattr_static, owner, name, None)
+        self.guards.append(Guard(read, read()))
 
     def consumed(self, node: Any) -> Any:
         """An expression whose value is consumed at once (see comprehensions)."""
@@ -315,3 +333,17 @@ class Expressions(Comparisons):
 
 def _has_rows(value: Any) -> bool:
     return getattr(value, "rows", None) is not None
+
+
+def is_library_object(value: Any) -> bool:
+    """Something whose attributes nobody changes between two calls."""
+    if isinstance(value, (list, tuple, dict)):
+        return True
+    if isinstance(value, np.ndarray):
+        return False
+    if isinstance(value, ModuleType):
+        where = value.__name__
+    else:
+        where = (value if isinstance(value, (type, FunctionType)) else type(value)).__module__ or ""
+    top = where.split(".")[0]
+    return top in ("numpy", "scipy", "builtins") or top in sys.stdlib_module_names

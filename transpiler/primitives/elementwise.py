@@ -202,6 +202,20 @@ def astype(y_bar: Any, x: Any, dtype: np.dtype) -> Any:
     return y_bar
 
 
+_cast_jvp = astype.jvp
+
+
+def _astype_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
+    """A tangent that is a Python scalar is one of any precision already."""
+    if type_of(args[0]).weak and type_of(args[0]).dtype == params["dtype"]:
+        return (tangents[0],)
+    assert _cast_jvp is not None
+    return _cast_jvp(tangents, outs, args, params)
+
+
+astype.jvp = _astype_jvp
+
+
 def _cast_text(args: Any, dtype: np.dtype) -> str:
     if type_of(args[0]).ndim:
         return "{0}.astype(np." + dtype_name(dtype) + ")"

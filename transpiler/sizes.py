@@ -1,0 +1,126 @@
+"""What a builder knows of dimensions, and how it asks for what must be known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from calque.transpiler import core
+from calque.transpiler.core import Apply, EqualDims, Var
+from calque.transpiler.dims import Dims
+from calque.transpiler.errors import NeedsKnownValue, Origin, SpecializationNeeded
+from calque.transpiler.types import DimLike, dim_symbols
+
+
+class Sizes:
+    """The dimensions of a program that is being built."""
+
+    dims: Dims
+    origin: Origin | None
+    definitions: dict[Var, core.Statement]
+    dim_values: dict[Var, DimLike]
+    leaf_of_param: dict[Var, int]
+    equal_dims: list[EqualDims]
+
+    def unify(self, left: DimLike, right: DimLike, origin: Origin | None = None) -> None:
+        """Take two dimensions to be equal, and remember to check it."""
+        left, right = self.dims.resolve(left), self.dims.resolve(right)
+        if self.dims.unify(left, right):
+            self.equal_dims.append(EqualDims(left, right, None, self.origin))
+
+    def broadcast(self, shapes: Sequence[Sequence[DimLike]]) -> tuple[DimLike, ...]:
+        """The dimensions of operands broadcast together; those not known equal are unified."""
+        rank = max(map(len, shapes), default=0)
+        result: list[DimLike] = [1] * rank
+        for dims in shapes:
+            for axis, dim in enumerate(dims, rank - len(dims)):
+                dim = self.dims.resolve(dim)
+                if result[axis] == 1:
+                    result[axis] = dim
+                elif dim != 1:
+                    self.unify(result[axis], dim)
+        return tuple(self.dims.resolve(d) for d in result)
+
+    # values that must be known
+
+    def needs_known(self, value: Any, why: str, hint: str | None = None) -> Exception:
+        """The exception that asks for what ``value`` depends on to be made static."""
+        leaves: set[int] = set()
+        symbols: set[str] = set()
+        pending, seen, possible = [getattr(value, "atom", value)], set(), True
+        while pending and possible:
+            var = pending.pop()
+            if not isinstance(var, Var) or var in seen:
+                continue
+            seen.add(var)
+            if var in self.leaf_of_param:
+                possible = var.type.ndim == 0 and var.type.dtype.kind in "iub"
+                leaves.add(self.leaf_of_param[var])
+            elif var in self.dim_values and self._only_arguments(self.dim_values[var]):
+                symbols |= dim_symbols(self.dims.resolve(self.dim_values[var]))
+            elif isinstance(statement := self.definitions.get(var), Apply):
+                if statement.primitive.kind == "size":
+                    possible = self._explain_sizes(statement.args[0], pending, symbols)
+                else:
+                    pending += statement.args
+            elif isinstance(statement, core.If):
+                where = statement.outs.index(var)
+                pending += [statement.test, statement.then.results[where]]
+                pending += [statement.orelse.results[where]]
+            else:
+                possible = False
+        if possible and (leaves or symbols):
+            return SpecializationNeeded(frozenset(leaves), frozenset(symbols), self.origin, why)
+        return NeedsKnownValue(
+            f"{why} must be known when the code is generated, and depends on run-time data.",
+            self.origin,
+            hint or "pass it as an integer argument of the function",
+        )
+
+    def needs_dims(self, dims: Sequence[DimLike], why: str) -> Exception:
+        """The exception that asks for sizes to be made static."""
+        symbols: set[str] = set()
+        sources: list[Any] = []
+        possible = [self._explain(dim, sources, symbols) for dim in dims]
+        if all(possible):
+            wanted = [self.needs_known(source, why) for source in sources]
+            if all(isinstance(w, SpecializationNeeded) for w in wanted):
+                leaves = frozenset(i for w in wanted for i in getattr(w, "leaves", ()))
+                symbols |= {s for w in wanted for s in w.symbols}  # type: ignore[attr-defined]
+                if leaves or symbols:
+                    return SpecializationNeeded(leaves, frozenset(symbols), self.origin, why)
+        return NeedsKnownValue(f"{why} must be known when the code is generated.", self.origin)
+
+    def _explain_sizes(self, array: Var, pending: list[Any], symbols: set[str]) -> bool:
+        """What an array's sizes depend on: sizes of arguments, integers of slices."""
+        explained = [self._explain(dim, pending, symbols) for dim in array.type.dims]
+        if all(explained):
+            return True
+        made = self.definitions.get(array)
+        if not isinstance(made, Apply) or made.primitive.view_back is None:
+            return False
+        base, *rest = made.args
+        if any(isinstance(r, Var) and r.type.ndim for r in rest):
+            return False
+        pending += rest
+        return self._explain_sizes(base, pending, symbols)
+
+    def _explain(self, dim: DimLike, pending: list[Any], symbols: set[str]) -> bool:
+        """Add a dimension's symbols to ``symbols``, the integers behind others to ``pending``."""
+        for name in dim_symbols(self.dims.resolve(dim)):
+            if name in self.dims.arguments:
+                symbols.add(name)
+                continue
+            behind = [v for v, d in self.dim_values.items() if dim_symbols(d) == {name}]
+            behind = [v for v in behind if not _is_size(self.definitions.get(v))]
+            if not behind:
+                return False
+            pending += behind[:1]
+        return True
+
+    def _only_arguments(self, dim: DimLike) -> bool:
+        return dim_symbols(self.dims.resolve(dim)) <= self.dims.arguments
+
+
+def _is_size(statement: Any) -> bool:
+    return not isinstance(statement, Apply) or statement.primitive.kind == "size"
