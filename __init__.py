@@ -1,7 +1,7 @@
 """calque writes the derivative of a NumPy function as NumPy source that a person can review."""
 
 from calque.runtime import interpreted as _interpreted  # noqa: F401  (teaches the interpreter)
-from calque.runtime.api import grad, jvp, linearize, stop_gradient, value_and_grad, vjp
+from calque.runtime.api import grad, jvp, linearize, stop_gradient, value_and_grad, vjp, vmap
 from calque.runtime.checking import check_grads
 from calque.runtime.reading import explain, save, source
 from calque.runtime.spec import spec
@@ -22,4 +22,5 @@ __all__ = [
     "tree_map",
     "value_and_grad",
     "vjp",
+    "vmap",
 ]

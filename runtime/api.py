@@ -7,9 +7,12 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from calque.runtime.arguments import check_cotangent, check_tangents, private_copies
 from calque.runtime.transformed import Transformed
 from calque.transpiler import tree
+from calque.transpiler.batching import Axes
 from calque.transpiler.builder import FUNCTIONS, Array
 from calque.transpiler.primitives.base import Primitive, apply, operand, register
 
@@ -62,6 +65,37 @@ def value_and_grad(
     (9.0, 6.0)
     """
     return _decorator("value_and_grad", fun, _options(argnums, has_aux, holomorphic, allow_int))
+
+
+def vmap(
+    fun: Callable[..., Any] | None = None,
+    in_axes: Any = 0,
+    out_axes: Any = 0,
+    axis_name: Any = None,
+    axis_size: int | None = None,
+    chunk_size: int | None = None,
+) -> Any:
+    """``fun`` for every example along the mapped axes at once, as ``jax.vmap``; also ``@vmap``.
+
+    >>> vmap(lambda x, y: x * y, in_axes=(0, None))(np.array([1.0, 2.0]), 3.0)
+    array([3., 6.])
+    """
+    return _decorator("vmap", fun, vmap_options(in_axes, out_axes, axis_name, axis_size, chunk_size))
+
+
+def vmap_options(
+    in_axes: Any = 0,
+    out_axes: Any = 0,
+    axis_name: Any = None,
+    axis_size: int | None = None,
+    chunk_size: int | None = None,
+) -> dict[str, Any]:
+    """The options of ``vmap``, checked."""
+    if isinstance(in_axes, list):
+        in_axes = tuple(in_axes)
+    if axis_name is not None or chunk_size is not None:
+        raise NotImplementedError("vmap: axis_name and chunk_size are not supported yet")
+    return {"axes": Axes(in_axes, out_axes, axis_size)}
 
 
 def as_argnums(argnums: int | Sequence[int]) -> int | tuple[int, ...]:

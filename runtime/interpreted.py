@@ -65,6 +65,13 @@ class _Decorator:
         return Inner(self.kind, args[0], self.options)
 
 
+@builtin(api.vmap)
+def _vmap(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    if not args:
+        return _Decorator("vmap", api.vmap_options(**kwargs))
+    return Inner("vmap", args[0], api.vmap_options(*args[1:], **kwargs))
+
+
 builtin(api.grad)(_gradient("grad"))
 builtin(api.value_and_grad)(_gradient("value_and_grad"))
 

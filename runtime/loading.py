@@ -188,7 +188,7 @@ def _distinct(guards: Iterable[tuple[Reader, Any]]) -> tuple[tuple[Reader, Any],
 
 def _place(read: Any) -> Any:
     """Where a reader reads: its code, and what that code closes over."""
-    if not isinstance(read, FunctionType):
+    if not isinstance(read, FunctionType) or not read.__module__.startswith("calque.transpiler."):
         return read if isinstance(read, (str, int)) else id(read)
     cells = tuple(_place(c.cell_contents) for c in read.__closure__ or ())
     return (read.__code__, tuple(map(_place, read.__defaults__ or ())), cells)

@@ -16,7 +16,7 @@ from calque.runtime.dispatch import Dispatcher
 from calque.runtime.keys import shape_key
 from calque.runtime.loading import Program
 from calque.runtime.spec import Spec
-from calque.transpiler import transformations, tree
+from calque.transpiler import batching, transformations, tree
 from calque.transpiler.builder import type_of
 from calque.transpiler.core import Slot, map_tree
 
@@ -296,10 +296,17 @@ def _trace_vjp(
     return cotangents
 
 
+def _trace_vmap(
+    self: Transformed, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any
+) -> Any:
+    return batching.vmap(machine, self.function, args, kwargs, node, self.options["axes"])
+
+
 TRACE: dict[str, Callable[..., Any]] = {
     "identity": _trace_identity,
     "grad": _trace_grad,
     "value_and_grad": _trace_value_and_grad,
     "jvp": _trace_jvp,
     "vjp": _trace_vjp,
+    "vmap": _trace_vmap,
 }

@@ -12,15 +12,14 @@ def cross_entropy_grad(logits, targets):
     max_logits = np.max(logits, axis=1, keepdims=True)
     shifted = logits - max_logits
     exp_shifted = np.exp(shifted)
-    sum_shifted = np.sum(exp_shifted, axis=1, keepdims=True)
-    log_norm = np.log(sum_shifted)
 
     # reverse
     # return -np.mean(np.sum(targets * (shifted - log_norm), axis=1))
-    shifted_bar = -1.0 / np.sum(targets * (shifted - log_norm), axis=1).size * targets
+    shifted_bar = -1.0 / logits.shape[0] * targets
     log_norm_bar = np.sum(-shifted_bar, axis=1, keepdims=True)
     # log_norm = np.log(np.sum(np.exp(shifted), axis=1, keepdims=True))
-    shifted_bar = shifted_bar + log_norm_bar / sum_shifted * exp_shifted
+    log_norm_bar_over_shifted = log_norm_bar / np.sum(exp_shifted, axis=1, keepdims=True)
+    shifted_bar = shifted_bar + log_norm_bar_over_shifted * exp_shifted
     # shifted = logits - np.max(logits, axis=1, keepdims=True)
     sum_shifted_bar = np.sum(-shifted_bar, axis=1, keepdims=True)
     logits_equal = logits == max_logits

@@ -85,6 +85,8 @@ def _total_statement(s: core.Statement) -> bool:
         case Apply(primitive=primitive, args=args, outs=outs):
             if any(o.type.dtype.kind not in "fb" and not _small(o.type) for o in outs):
                 return False
+            if primitive.name == "getitem":
+                return all(not isinstance(a, Var) or not a.type.ndim for a in args[1:])
             if primitive.name == "np.power":
                 return type(args[1]) in (int, float) and args[1] in (1, 2, 3, 4)
             if primitive.name == "astype":

@@ -31,6 +31,7 @@ from calque.transpiler.emit.storage import place_copies
 
 _ROUNDS = 12
 _FEW_READS = 2
+_FEW_SPLITS = 6
 _CALLED = ("range", "float", "int", "bool", "complex", "abs", "type", "print", "len", "slice")
 
 
@@ -48,13 +49,22 @@ def emit_function(
     local = _bound_leaves(program, paths)
     spelled = {var: path for var, path in paths.items() if var not in local}
     bound: frozenset[Var] = frozenset()
-    for remaining in reversed(range(_ROUNDS)):
+
+    def written(bound: frozenset[Var]) -> tuple[Statements, str]:
         writer = _writer(program, memory, spelled, bound, comments)
-        text = _definition(function, writer, [(var, paths[var][0]) for var in local])
+        return writer, _definition(function, writer, [(var, paths[var][0]) for var in local])
+
+    for remaining in reversed(range(_ROUNDS)):
+        writer, text = written(bound)
         split = frozenset(writer.too_long)
         if not split or not remaining:
             break
         bound |= split
+    if len(bound) <= _FEW_SPLITS:  # a later split may have made an earlier one needless
+        for var in sorted(bound, key=lambda v: program.index[v]):
+            other, fewer = written(bound - {var})
+            if not other.too_long:
+                writer, text, bound = other, fewer, bound - {var}
     return writer.notes.restore(text) + "\n"
 
 

@@ -228,4 +228,5 @@ def always(value: Any) -> Callable[[], Any]:
 
 
 def numeric(value: Any) -> bool:
+    """Whether a comparison of the value is NumPy's."""
     return isinstance(value, (Array, int, float, complex, np.generic, list, tuple))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.builder import FUNCTIONS, Array, current, known_int
+from calque.transpiler.builder import FUNCTIONS, Array, current, known_int, link
 from calque.transpiler.core import map_tree
 from calque.transpiler.errors import NeedsKnownValue
 from calque.transpiler.primitives.base import apply, operand
@@ -228,7 +228,11 @@ class GrowingRows(Iterable):
         """Store one element at the end."""
 
         def store(buffer: Array, leaf: Any) -> None:
+            others, buffer.partners = buffer.partners, []  # an append changes no other array
             store_element(buffer, self.count, operand(leaf))
+            buffer.partners = others
+            if isinstance(leaf, Array) and (leaf.ndim or leaf.is_buffer):
+                link(buffer, leaf.root())  # Python's list holds the array itself, not a copy
 
         zip_trees(store, self.buffers, stacked(value))
         self.count = self.count + 1

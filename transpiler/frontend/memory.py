@@ -145,7 +145,8 @@ class Memory(Branches):
         holders = [(s, self._leaves(s, s.now())) for s in carried.slots]
         staying = Snapshot([], self.owned)
         staying.contents = {k: v for k, v in after.contents.items() if k in start.contents}
-        pairs = self._sharing(holders, staying, own) - carried.partners - plan.partners
+        pairs = self._sharing(holders, staying, own) | self._linked(start, after, own)
+        pairs -= carried.partners | plan.partners
         plan.partners |= pairs
         stable = not pairs
         for key, (cell, state) in start.contents.items():
@@ -167,6 +168,15 @@ class Memory(Branches):
                     plan.undecided.add(slot.key)
                     stable = False
         return stable
+
+    def _linked(self, start: Snapshot, after: Snapshot, own: set[int]) -> set[tuple[Any, Any]]:
+        """Pairs of staying cells that a round found to be one memory, perhaps."""
+        pairs: set[tuple[Any, Any]] = set()
+        for key, (cell, state) in start.contents.items():
+            if isinstance(cell, Array) and key in after.contents and key not in own:
+                new = {id(p) for p in after.contents[key][1][4]} - {id(p) for p in state[4]} - own
+                pairs |= {(("cell", key, 0), ("cell", p, 0)) for p in new if p in start.contents}
+        return pairs
 
     def _note_aliases(self, plan: Plan, slot: Slot) -> None:
         """A container that a loop makes anew is no longer the one that another name may hold."""

@@ -16,7 +16,7 @@ loop that ends at a different round for each example keeps the set of the exampl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -24,10 +24,21 @@ import numpy as np
 from calque.transpiler import core
 from calque.transpiler.analyses.mapped import is_total, mapped, own_pace
 from calque.transpiler.builder import FUNCTIONS, Array, Builder, type_of, wrap
-from calque.transpiler.core import UNDEFINED, Apply, Atom, Block, Effect, For, Function, If, Var, While
+from calque.transpiler.core import (
+    UNDEFINED,
+    Apply,
+    Atom,
+    Block,
+    Effect,
+    For,
+    Function,
+    If,
+    Var,
+    While,
+)
 from calque.transpiler.errors import UnsupportedFunction
 from calque.transpiler.primitives.base import PRIMITIVES, apply
-from calque.transpiler.primitives.batched import elementwise_rule, lift, spread
+from calque.transpiler.primitives.batched import elementwise_rule, lift, new_zeros, spread
 from calque.transpiler.types import BOOL, INT, ArrayType
 
 _PLAIN = (bool, int, float, complex, np.generic)
@@ -54,13 +65,26 @@ class Lanes:
     """Some of the examples, and the values they have: writes statements for all of them at once."""
 
     def __init__(
-        self, builder: Builder, size: Any, values: dict[Var, Any], found: set[Var], alive: Any = None
+        self,
+        builder: Builder,
+        size: Any,
+        values: dict[Var, Any],
+        found: set[Var],
+        alive: Any = None,
+        nested: bool = False,
     ):
         self.builder = builder
         self.size = size
         self.values = dict(values)  # batched Vars of one example -> Arrays of all
         self.found = found
-        self.alive = alive  # a flag: whether there is any example; None where that goes without saying
+        self.alive = (
+            alive  # a flag: whether there is any example; None where that goes without saying
+        )
+        self.nested = nested  # lanes of an arm: there may be none
+
+    def same(self) -> Lanes:
+        """The same lanes, for an inner block."""
+        return Lanes(self.builder, self.size, self.values, self.found, self.alive, self.nested)
 
     # values
 
@@ -92,13 +116,10 @@ class Lanes:
         if name in ("np.zeros", "np.ones", "np.empty") and isinstance(made, Apply):
             return apply(made.primitive, self.size, *map(wrap, made.args), **made.params)
         if name in ("np.zeros_like", "np.empty_like") and isinstance(made, Apply):
-            return np.zeros((self.size, *wrap(made.args[0]).shape), made.params["dtype"])
-        if isinstance(value, _PLAIN) and value == 0 and type(value) is not bool:
-            return np.zeros(self.size, type_of(value).dtype) if self._array_size() else spread(value, self.size)
+            return new_zeros((self.size, *wrap(made.args[0]).shape), made.params["dtype"])
+        if isinstance(value, _PLAIN) and value == 0:
+            return new_zeros(self.size, type_of(value).dtype)
         return spread(value, self.size)
-
-    def _array_size(self) -> bool:
-        return isinstance(self.size, Array)
 
     def cast(self, value: Any, like: ArrayType) -> Any:
         """A batched value in the dtype of one example's."""
@@ -115,8 +136,8 @@ class Lanes:
     def note(self, out: Var, value: Any) -> None:
         """Keep a Var's companion, with its name."""
         value = self.cast(value, out.type)
-        if value.atom.name is None:
-            value.atom.name = out.name
+        if value.atom.name is None and out.name:
+            value.atom.name = f"{out.name}_lanes" if self.nested else out.name
         self.values[out] = Array(value.atom)
 
     # statements
@@ -198,7 +219,7 @@ class Lanes:
         """All examples take the same arm."""
         arms = []
         for arm in (s.then, s.orelse):
-            inner = Lanes(self.builder, self.size, self.values, self.found, self.alive)
+            inner = self.same()
             with self.builder.block() as block:
                 inner.statements(arm.statements)
                 block.results = [
@@ -233,21 +254,22 @@ class Lanes:
     def split(self, s: If) -> None:
         """Each arm on its own lanes."""
         test = self.value(s.test)
-        outs = [o for o in s.outs]
         parts: list[Any] = []
         for arm, mask in ((s.then, test), (s.orelse, None)):
             if not arm.statements:
                 parts.append(None)
                 continue
             mask = np.logical_not(test) if mask is None else mask
-            lanes = np.flatnonzero(mask)
+            lanes = _lanes_of(mask)
             inner = self.on(lanes, [arm], mask)
             inner.statements(arm.statements)
             parts.append((lanes, [inner.result(a) for a in arm.results]))
-        for k, out in enumerate(outs):
+        for k, out in enumerate(s.outs):
             self.note(out, self.joined(s, k, out, parts, test))
 
-    def on(self, lanes: Any, blocks: Sequence[Block], mask: Any, more: dict[Var, Any] | None = None) -> Lanes:
+    def on(
+        self, lanes: Any, blocks: Sequence[Block], mask: Any, more: dict[Var, Any] | None = None
+    ) -> Lanes:
         """These lanes alone, with the values that the blocks read."""
         values: dict[Var, Any] = {}
         for block in blocks:
@@ -257,7 +279,7 @@ class Lanes:
         for var, array in (more or {}).items():
             values[var] = self._named(array[lanes], var)
         alive = np.any(mask) if any(_has_effects(b) for b in blocks) else None
-        return Lanes(self.builder, lanes.shape[0], values, self.found, alive)
+        return Lanes(self.builder, lanes.shape[0], values, self.found, alive, True)
 
     def _named(self, array: Any, var: Var) -> Any:
         if array.atom.name is None and var.name:
@@ -267,7 +289,10 @@ class Lanes:
     def joined(self, s: If, k: int, out: Var, parts: list[Any], test: Any) -> Any:
         """One result of a branch, put together from its lanes."""
         results = s.then.results[k], s.orelse.results[k]
-        outside = [p is None or _is_outside(a, arm) for p, a, arm in zip(parts, results, (s.then, s.orelse))]
+        outside = [
+            p is None or _is_outside(a, arm)
+            for p, a, arm in zip(parts, results, (s.then, s.orelse))
+        ]
         if all(outside):
             return self.either(test, *results, out)
         computed = [None if o else p[1][k] for o, p in zip(outside, parts)]
@@ -279,7 +304,7 @@ class Lanes:
             base = self.room(out, next(c for c in computed if c is not None))
         for part, found in zip(parts, computed, strict=True):
             if found is not None and found[0] is not UNDEFINED:
-                base = self.stored(base, part[0], found, out.type.ndim)
+                base = self.stored(base, part[0], found[0])
         return base
 
     def room(self, out: Var, found: tuple[Any, bool]) -> Any:
@@ -288,11 +313,10 @@ class Lanes:
         dims: tuple[Any, ...] = ()
         if out.type.ndim:
             dims = value.shape[has:]
-        return np.zeros((self.size, *dims), out.type.dtype)
+        return new_zeros((self.size, *dims), out.type.dtype)
 
-    def stored(self, base: Any, lanes: Any, found: tuple[Any, bool], rank: int) -> Any:
+    def stored(self, base: Any, lanes: Any, value: Any) -> Any:
         """``base`` with what some lanes found."""
-        value, has = found
         if isinstance(value, Array) and value.dtype != base.dtype:
             value = FUNCTIONS["cast"](value, base.dtype)
         return _update(base, lanes, value)
@@ -304,12 +328,12 @@ class Lanes:
         pairs = list(zip(s.phis, s.inits, strict=True))
         inits = [self.full(i, p.type) if p in self.found else self.value(i) for p, i in pairs]
         phis = tuple(self.fresh(p) if p in self.found else p for p in s.phis)
-        inner = Lanes(self.builder, self.size, self.values, self.found, self.alive)
+        inner = self.same()
         inner.values.update((p, Array(n)) for p, n in zip(s.phis, phis) if n is not p)
         test = Block()
         if isinstance(s, While):
             with self.builder.block() as test:
-                guard = Lanes(self.builder, self.size, inner.values, self.found, self.alive)
+                guard = inner.same()
                 guard.statements(s.test.statements)
                 test.results = [_atom(guard.value(s.test.results[0]))]
         with self.builder.block() as body:
@@ -333,19 +357,10 @@ class Lanes:
         """Each example goes round its own number of times."""
         if isinstance(s, While):
             self.while_alive(s)
-        elif not self.is_batched(s.start) and type(s.step) is int and self._nonempty():
+        elif not self.is_batched(s.start) and type(s.step) is int and not self.nested:
             self.for_alive(s)
         else:
             self.while_alive(self.as_while(s))
-
-    def _nonempty(self) -> bool:
-        """Whether a maximum over the examples exists: lanes of an arm may be none."""
-        return self.alive is None and self.size is self.whole
-
-    @property
-    def whole(self) -> Any:
-        """The size of the whole batch; lanes of their own have none."""
-        return None
 
     def as_while(self, s: For) -> While:
         """``for i in range(start, stop, step)`` as a ``while`` that counts."""
@@ -391,7 +406,7 @@ class Lanes:
         phis, inits = self.carried(s)
         first = core.clone(s.test, mapping := {})
         self._copy_facts(mapping)
-        start = Lanes(self.builder, self.size, self.values, self.found, self.alive)
+        start = self.same()
         start.values.update((p, Array(i)) for p, n, i in zip(s.phis, phis, inits) if n is not p)
         start.statements(first.statements)
         live = self.cast(start.full(first.results[0], BOOL), BOOL)
@@ -426,23 +441,28 @@ class Lanes:
         """The carried Vars of a loop with a batch axis, and what they begin with."""
         phis = tuple(self.fresh(p) if p in self.found else p for p in s.phis)
         inits = []
-        for phi, init, body in zip(s.phis, s.inits, s.body.results, strict=True):
+        for phi, init in zip(s.phis, s.inits, strict=True):
             if phi not in self.found:
                 inits.append(_atom(self.value(init)))
             elif init is UNDEFINED and not phi.type.ndim:
-                inits.append(_atom(np.zeros(self.size, phi.type.dtype)))
+                inits.append(_atom(new_zeros(self.size, phi.type.dtype)))
             else:
                 inits.append(_atom(self.full(init, phi.type)))
         return phis, tuple(inits)
 
     def one_round(
-        self, body: Block, test: Block | None, phis: Sequence[Var], carried: dict[Var, Any], live: Any
+        self,
+        body: Block,
+        test: Block | None,
+        phis: Sequence[Var],
+        carried: dict[Var, Any],
+        live: Any,
     ) -> tuple[list[Any], Any]:
         """The next values of carried Vars, for the living examples alone; and who lives on."""
         blocks = [body] if test is None else [body, test]
         if all(map(is_total, blocks)):
             return self._masked_round(body, test, phis, carried, live)
-        lanes = np.flatnonzero(live)
+        lanes = _lanes_of(live)
         inner = self.on(lanes, blocks, live, carried)
         inner.statements(body.statements)
         after: list[Any] = []
@@ -461,10 +481,16 @@ class Lanes:
         return after, _update(live, lanes, inner.value(test.results[0]))
 
     def _masked_round(
-        self, body: Block, test: Block | None, phis: Sequence[Var], carried: dict[Var, Any], live: Any
+        self,
+        body: Block,
+        test: Block | None,
+        phis: Sequence[Var],
+        carried: dict[Var, Any],
+        live: Any,
     ) -> tuple[list[Any], Any]:
         """The body for all examples; those that do not live keep what they have."""
-        inner = Lanes(self.builder, self.size, {**self.values, **carried}, self.found, self.alive)
+        inner = self.same()
+        inner.values.update(carried)
         inner.statements(body.statements)
         after: list[Any] = []
         for phi, atom in zip(phis, body.results, strict=True):
@@ -474,9 +500,7 @@ class Lanes:
             after.append(self.cast(inner.either(live, atom, phi, phi), phi.type))
         if test is None:
             return after, None
-        inner.values.update(
-            (p, a) for p, a in zip(phis, after, strict=True) if p in carried
-        )
+        inner.values.update((p, a) for p, a in zip(phis, after, strict=True) if p in carried)
         inner.statements(test.statements)
         return after, live & inner.value(test.results[0])
 
@@ -492,6 +516,13 @@ def _atom(value: Any) -> Atom:
     return value.atom if isinstance(value, Array) else value
 
 
+def _lanes_of(mask: Any) -> Any:
+    """The numbers of the examples for which a test holds."""
+    lanes = np.flatnonzero(mask)
+    lanes.atom.name = "lanes"
+    return lanes
+
+
 def _update(base: Any, lanes: Any, value: Any) -> Any:
     """``base[lanes] = value``, as the next version."""
     cell = Array(base.atom)
@@ -505,6 +536,3 @@ def _is_outside(atom: Atom, block: Block) -> bool:
 
 def _has_effects(block: Block) -> bool:
     return any(isinstance(s, Effect) for s in core.walk(block))
-
-
-Rule = Callable[..., Any]

@@ -148,13 +148,18 @@ def implements(
 # elementwise
 
 
-def infer_elementwise(function: Callable[..., Any]) -> Callable[..., ArrayType]:
-    """Dimensions broadcast; the dtype is asked of NumPy; weak when every operand is."""
+def infer_elementwise(
+    function: Callable[..., Any], operator: bool = True
+) -> Callable[..., ArrayType]:
+    """Dimensions broadcast; the dtype is asked of NumPy.
+
+    An operator on Python scalars gives a Python scalar; a NumPy function never does.
+    """
 
     def infer(*args: Any, **params: Any) -> ArrayType:
         types = [type_of(a) for a in args]
         dims = current().broadcast([t.dims for t in types])
-        weak = all(t.weak for t in types)
+        weak = operator and all(t.weak for t in types)
         return ArrayType(elementwise_dtype(function, types), dims, weak and not dims)
 
     return infer
@@ -181,11 +186,12 @@ def elementwise(
     name = name or build.function_name(function)
     count: int = getattr(function, "nin", 1) if arity is None else arity
     default = f"{name}({', '.join(f'{{{i}}}' for i in range(count))})"
+    operator = spelling is not None and not spelling.startswith(("np.", "special."))
     primitive = register(
         Primitive(
             name,
             reference,
-            infer_elementwise(reference),
+            infer_elementwise(reference, operator),
             spelling or default,
             kind="elementwise",
             partials=partials,
@@ -308,7 +314,7 @@ def ufunc_handler(primitive: Primitive, count: int) -> Callable[..., Any]:
         if len(args) != count:
             raise TypeError(f"{primitive.name} takes {count} arguments, {len(args)} were given")
         values = [operand(a) for a in args]
-        if all(type_of(v).weak for v in values):
+        if "np." not in str(primitive.spelling) and all(type_of(v).weak for v in values):
             values = [strong(values[0]), *values[1:]]
         if dtype is not None:
             values = [FUNCTIONS["cast"](v, dtype) for v in values]

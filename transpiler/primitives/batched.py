@@ -76,6 +76,16 @@ def aligned(args: Sequence[Any], batched: Sequence[bool]) -> list[Any]:
     return [lift(a, rank, b) for a, b in zip(args, batched, strict=True)]
 
 
+def counting(*bounds: Any) -> Any:
+    """``np.arange``, recorded even where all is known."""
+    return FUNCTIONS[np.arange](*bounds)
+
+
+def new_zeros(shape: Any, dtype: Any = float) -> Any:
+    """``np.zeros``, recorded even where all is known."""
+    return FUNCTIONS[np.zeros](shape, dtype)
+
+
 def flat_rows(x: Any) -> Any:
     """Each example as a vector."""
     return x if x.ndim == 2 else np.reshape(x, (x.shape[0], -1))

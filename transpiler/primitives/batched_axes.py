@@ -15,8 +15,10 @@ from calque.transpiler.primitives.batched import (
     aligned,
     all_batched,
     batches,
+    counting,
     flat_rows,
     lift,
+    new_zeros,
     rank_of,
     refuse,
     size_among,
@@ -122,7 +124,9 @@ def _reduction(primitive: Primitive) -> Rule:
             raise refuse(primitive.name, "an argument other than the array is batched.")
         axis, rank = params["axis"], x.ndim - 1
         if rank == 0:
-            result = apply(primitive, x[:, None], *rest, **{**params, "axis": (1,), "keepdims": False})
+            result = apply(
+                primitive, x[:, None], *rest, **{**params, "axis": (1,), "keepdims": False}
+            )
             return result
         single = primitive.name in ("np.argmax", "np.argmin", "np.linalg.norm")
         if axis is None and single and rank > 1:
@@ -260,7 +264,7 @@ def _roll(args: Args, batched: Flags, params: Params) -> Any:
             raise refuse("np.roll", "several shifts, or one of the flattened array, are batched.")
         x = x if batched[0] else spread(x, shifts[0].shape[0])
         x = np.moveaxis(x, axis[0] + 1, 1)
-        places = (np.arange(x.shape[1]) - shifts[0][:, None]) % x.shape[1]
+        places = (counting(x.shape[1]) - shifts[0][:, None]) % x.shape[1]
         rolled = x[np.arange(x.shape[0])[:, None], places]
         return np.moveaxis(rolled, 1, axis[0] + 1)
     if axis is None:
@@ -320,9 +324,9 @@ def _diag(args: Args, batched: Flags, params: Params) -> Any:
     (x,), k = args, params["k"]
     if x.ndim > 2:
         return np.diagonal(x, k, 1, 2)
-    places = np.arange(x.shape[1])
+    places = counting(x.shape[1])
     size = x.shape[1] + abs(k)
-    result = np.zeros((x.shape[0], size, size), x.dtype)
+    result = new_zeros((x.shape[0], size, size), x.dtype)
     result[:, places + max(-k, 0), places + max(k, 0)] = x
     return result
 
@@ -346,7 +350,7 @@ for _record in (diagonals.tril, diagonals.triu):
 def _vander(args: Args, batched: Flags, params: Params) -> Any:
     (x,), n = args, params["n"]
     if n == 0:
-        return np.zeros((*x.shape, 0), x.dtype)
+        return new_zeros((*x.shape, 0), x.dtype)
     columns = [np.ones_like(x), *(x,) * (n - 1)]
     powers = np.cumprod(np.stack(columns, axis=2), axis=2)
     return powers if params["increasing"] else powers[:, :, ::-1]
@@ -361,4 +365,3 @@ def _room(args: Args, batched: Flags, params: Params) -> Any:
     count = np.max(count) if batched[1] else count
     x = x if batched[0] else spread(x, size_among(args, batched))
     return apply(room, x, count, axis=params.get("axis", 0) + 1)
-

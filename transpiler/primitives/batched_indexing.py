@@ -15,7 +15,15 @@ import numpy as np
 from calque.transpiler.builder import Array, type_of
 from calque.transpiler.core import Slot
 from calque.transpiler.primitives.base import Primitive, apply
-from calque.transpiler.primitives.batched import batches, lift, rank_of, refuse, size_among, spread
+from calque.transpiler.primitives.batched import (
+    batches,
+    counting,
+    lift,
+    rank_of,
+    refuse,
+    size_among,
+    spread,
+)
 from calque.transpiler.primitives.indexing import add_at, getitem, update, update_add
 from calque.transpiler.primitives.templates import Template, _consumed
 
@@ -121,7 +129,7 @@ def _own_index(
 
 
 def _lanes(size: Any, place: Place) -> Any:
-    return lift(np.arange(size), place.gathered)
+    return lift(counting(size), place.gathered)
 
 
 def _all_first(index: Template) -> Template:
@@ -207,7 +215,11 @@ def _store(primitive: Primitive) -> Any:
 
 
 def _store_shared(
-    primitive: Primitive, parts: tuple[Any, Any, list[Any]], index: Template, place: Place, has: bool
+    primitive: Primitive,
+    parts: tuple[Any, Any, list[Any]],
+    index: Template,
+    place: Place,
+    has: bool,
 ) -> Any:
     """A store at an index that all examples share."""
     x, value, dynamic = parts
@@ -226,9 +238,7 @@ def _shortened(value: Any, rank: int, has: bool) -> Any:
     return value
 
 
-def _whole_mask(
-    x: Any, value: Any, dynamic: Sequence[Any], index: Template, batched: Flags
-) -> Any:
+def _whole_mask(x: Any, value: Any, dynamic: Sequence[Any], index: Template, batched: Flags) -> Any:
     """The mask of ``x[mask] = value``, batched, where the value does not depend on the place."""
     if len(dynamic) != 1 or not batched[2] or not isinstance(index[0], Slot) or len(index) > 1:
         return None
@@ -244,4 +254,3 @@ def _whole_mask(
 
 for _primitive in (update, update_add, add_at):
     _primitive.batch = _store(_primitive)
-

@@ -16,6 +16,7 @@ from calque.transpiler.primitives.batched import (
     all_batched,
     as_it_is,
     batches,
+    counting,
     flat_rows,
     lift,
     rank_of,
@@ -156,7 +157,7 @@ def _convolve(args: Args, batched: Flags, params: Params) -> Any:
     a, v = args
     n, m = (x.shape[has] for x, has in zip(args, batched, strict=True))
     width = ((0, 0), (m - 1, m - 1)) if batched[0] else ((m - 1, m - 1),)
-    windows = np.arange(n + m - 1)[:, None] + np.arange(m)
+    windows = counting(n + m - 1)[:, None] + counting(m)
     taken = np.pad(a, width)[..., windows]
     flipped = v[..., ::-1]
     full = (taken @ flipped[:, :, None])[:, :, 0] if batched[1] else taken @ flipped
@@ -181,7 +182,7 @@ def _interp(args: Args, batched: Flags, params: Params) -> Any:
     i = np.clip(np.searchsorted(xp, x, side="right"), 1, xp.shape[0] - 1)
     t = np.clip((x - xp[i - 1]) / (xp[i] - xp[i - 1]), 0.0, 1.0)
     if batched[0]:
-        lanes = lift(np.arange(fp.shape[0]), rank_of(x, True))
+        lanes = lift(counting(fp.shape[0]), rank_of(x, True))
         low, high = fp[lanes, i - 1], fp[lanes, i]
     else:
         low, high = fp[:, i - 1], fp[:, i]
@@ -278,4 +279,3 @@ for _name in ("np.linalg.lstsq", "np.histogram", "np.arange", "np.eye", "np.tri"
         raise refuse(_name, "NumPy does not stack it.")
 
     PRIMITIVES[_name].batch = _unstacked
-

@@ -92,6 +92,7 @@ def np_cholesky(a: Any, /, *, upper: bool = False) -> Array:
 
 
 def smaller_dim(rows: DimLike, columns: DimLike) -> DimLike:
+    """The smaller of two dimensions; a symbol where it is not known which."""
     difference = current().dims.resolve(rows - columns)
     if isinstance(difference, int):
         return columns if difference >= 0 else rows

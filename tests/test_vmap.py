@@ -1,0 +1,195 @@
+"""vmap: every batch rule and the battery against a loop and a stack, axes against JAX."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+from core_eval import evaluate
+from tracing import trace_any
+
+import calque
+from battery import oracle
+from battery.registry import Program, load
+from calque.transpiler.builder import Array, current, wrap
+from calque.transpiler.core import Apply, Block, Function, Var
+from calque.transpiler.errors import CalqueError, SpecializationNeeded
+from calque.transpiler.passes.batch import batch
+from calque.transpiler.primitives.base import PRIMITIVES, Primitive, apply
+from calque.transpiler.types import ArrayType
+
+pytest.importorskip("scipy")
+SIZE = 3
+# nothing to compare, or nothing to batch
+UNDETERMINED = {"np.empty", "np.empty_like", "room"}
+# sizes of results, or calls that NumPy does not stack: refused by name
+REFUSED = {
+    *("np.nonzero", "np.argwhere", "np.flatnonzero", "np.unique", "np.bincount", "np.histogram"),
+    *("np.linalg.lstsq",),
+}
+PROGRAMS = [p for p in load() if p.refused is None]
+
+
+def samples_of(primitive: Primitive) -> list[Any]:
+    return primitive.samples(np.random.default_rng(7))
+
+
+def many(value: Any, rng: np.random.Generator) -> np.ndarray:
+    """SIZE versions of an array, such as it might have been drawn: its elements shuffled."""
+    value = np.asarray(value)
+    if value.dtype.kind == "f" and value.ndim < 2:
+        return np.stack([value * (1.0 + 0.01 * k) for k in range(SIZE)]).astype(value.dtype)
+    if value.ndim >= 2 and value.shape[-1] == value.shape[-2]:
+        return np.stack([value * (1 + k if value.dtype.kind in "fc" else 1) for k in range(SIZE)])
+    return np.stack([rng.permutation(value.ravel()).reshape(value.shape) for _ in range(SIZE)])
+
+
+def by_rule(primitive: Primitive, args: list[Any], batched: tuple[bool, ...], params: Any) -> Any:
+    """The batched program, built by the pass from one statement, run by the reference evaluator."""
+    dynamic = [isinstance(a, (np.ndarray, np.generic)) for a in args]
+
+    def program(*values: Any) -> Any:
+        given, builder = iter(values), current()
+        whole = [next(given) if d else a for a, d in zip(args, dynamic, strict=True)]
+        size, companions, inner = SIZE, {}, []
+        for value, b in zip(whole, batched, strict=True):
+            if not b:
+                inner.append(value)
+                continue
+            t = value.type
+            var = Var(ArrayType(t.dtype, t.dims[1:]))
+            companions[var] = value
+            inner.append(Array(var))
+            size = value.shape[0]
+        with builder.block() as block:
+            found = apply(primitive, *inner, **params)
+            outs = found if isinstance(found, tuple) else (found,)
+            block.results = [o.atom if isinstance(o, Array) else o for o in outs]
+        function = Function("f", [], block, None)
+        results = batch(function, builder, companions, size)
+        builder.blocks[-1].statements += function.body.statements
+        return tuple(v if b else np.broadcast_to(v, (size, *np.shape(v))) for v, b in results)
+
+    values = [a for a, d in zip(args, dynamic, strict=True) if d]
+    return evaluate(trace_any(program, *values), values)
+
+
+CASES = [
+    (p, k)
+    for name, p in sorted(PRIMITIVES.items())
+    if p.samples and name not in UNDETERMINED | REFUSED and p.kind not in ("creation", "size")
+    for k in range(len(samples_of(p)))
+]
+
+
+@pytest.mark.parametrize("primitive, k", CASES, ids=lambda v: str(v))
+def test_batch_rule(primitive: Primitive, k: int) -> None:
+    args, params = samples_of(primitive)[k]
+    args = [
+        np.float64(a) if type(a) is float and primitive.kind == "elementwise" else a for a in args
+    ]
+    rng = np.random.default_rng(3)
+    arrays = [isinstance(a, (np.ndarray, np.generic)) for a in args]
+    moving = [i for i, a in enumerate(arrays) if a]
+    choices = [tuple(i == j for i in range(len(args))) for j in moving]
+    choices += [tuple(arrays)] if len(moving) > 1 else []
+    compared = 0
+    for batched in choices:
+        whole = [many(a, rng) if b else a for a, b in zip(args, batched, strict=True)]
+        try:
+            found = by_rule(primitive, whole, batched, params)
+        except CalqueError as error:
+            assert "vmap of" in str(error)
+            continue
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            rows = [
+                primitive.function(*[a[i] if b else a for a, b in zip(whole, batched)], **params)
+                for i in range(SIZE)
+            ]
+        rows = [r if isinstance(r, tuple) else (r,) for r in rows]
+        for out, *expected in zip(found, *rows, strict=True):
+            expected = np.stack([np.asarray(e) for e in expected])
+            assert np.shape(out) == expected.shape, batched
+            assert np.asarray(out).dtype == expected.dtype, batched
+            np.testing.assert_allclose(
+                out, expected, 2e-6 if expected.dtype.itemsize < 8 else 1e-11, 1e-9
+            )
+        compared += 1
+    assert (
+        compared or not choices or primitive.name in ("getitem", "update", "update_add", "add_at")
+    )
+
+
+# programs
+
+
+def versions(program: Program, size: int) -> list[tuple[Any, ...]]:
+    """``size`` different sets of moving arguments near the program's own."""
+    moving = program.moving()
+    point = oracle.flat(moving)
+    rng = np.random.default_rng(11)
+    return [
+        oracle.shaped(moving, point * (1.0 + 0.03 * k * rng.normal(size=point.size)))
+        for k in range(size)
+    ]
+
+
+def stacked(trees: list[Any]) -> Any:
+    """Corresponding leaves along a new first axis."""
+    rows = [oracle.leaves(t) for t in trees]
+    return oracle.rebuilt(
+        trees[0], iter([np.stack([np.asarray(x) for x in c]) for c in zip(*rows)])
+    )
+
+
+def batched_arguments(program: Program, size: int) -> tuple[list[Any], list[Any], list[Any]]:
+    """The arguments of the vmapped call, their axes, and those of every single call."""
+    each = versions(program, size)
+    args, axes = list(program.fresh()), [None] * len(program.args)
+    whole = stacked(each)
+    for position, value in zip(program.diff, whole, strict=True):
+        args[position], axes[position] = value, 0
+    return args, axes, [program.with_moving(moving) for moving in each]
+
+
+def same(found: Any, expected: Any, tolerance: float = 1e-9) -> None:
+    left, right = oracle.leaves(found), oracle.leaves(expected)
+    assert len(left) == len(right)
+    for a, b in zip(left, right):
+        assert np.shape(a) == np.shape(b)
+        np.testing.assert_allclose(np.asarray(a, float), np.asarray(b, float), tolerance, tolerance)
+
+
+@pytest.mark.parametrize("size", [1, 3])
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.id)
+def test_battery(program: Program, size: int) -> None:
+    args, axes, singles = batched_arguments(program, size)
+    expected = stacked([program.fn(*one) for one in singles])
+    found = calque.vmap(program.fn, in_axes=tuple(axes))(*args)
+    same(found, expected)
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.id)
+def test_battery_gradients(program: Program) -> None:
+    fn = program.scalar()
+    args, axes, singles = batched_arguments(program, 3)
+    gradient = calque.grad(fn, argnums=program.diff)
+    expected = stacked([gradient(*one) for one in singles])
+    same(calque.vmap(gradient, in_axes=tuple(axes))(*args), expected, 1e-7)
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.id)
+def test_battery_gradient_of_the_sum(program: Program) -> None:
+    fn = program.scalar()
+    args, axes, singles = batched_arguments(program, 3)
+    gradient = calque.grad(fn, argnums=program.diff)
+    expected = stacked([gradient(*one) for one in singles])
+    many = calque.vmap(fn, in_axes=tuple(axes))
+
+    def total(*args):
+        return np.sum(many(*args))
+
+    same(calque.grad(total, argnums=program.diff)(*args), expected, 1e-7)

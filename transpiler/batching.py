@@ -1,0 +1,186 @@
+"""vmap as an operation on a function that is being interpreted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import optree
+
+from calque.transpiler import tree
+from calque.transpiler.builder import Array, type_of
+from calque.transpiler.core import Function, Var
+from calque.transpiler.debug import watched
+from calque.transpiler.errors import ShapeError
+from calque.transpiler.frontend.joining import is_number
+from calque.transpiler.passes.batch import batch
+from calque.transpiler.primitives.batched import spread
+from calque.transpiler.transformations import Inner, splice
+
+
+@dataclass(frozen=True)
+class Axes:
+    """What ``vmap`` was told."""
+
+    in_axes: Any = 0
+    out_axes: Any = 0
+    axis_size: int | None = None
+
+
+def axes_of_leaves(axes: Any, value: Any, what: str) -> list[int | None]:
+    """The axis of each leaf of ``value``, from a prefix of its tree.
+
+    >>> axes_of_leaves({"a": 0, "b": None}, {"a": (1, 2), "b": 3}, "x")
+    [0, 0, None]
+    """
+    if axes is None or (isinstance(axes, (int, np.integer)) and not isinstance(axes, bool)):
+        return [axes if axes is None else int(axes)] * len(tree.flatten(value)[0])
+    if _kind(axes) != _kind(value):
+        raise ValueError(
+            f"vmap: {what} has axes {axes!r}, which is no prefix of its tree: it is a "
+            f"{type(value).__name__}"
+        )
+    given, have = _children(axes), _children(value)
+    if given is None or have is None or len(given) != len(have):
+        raise ValueError(f"vmap: the axes {axes!r} do not fit the tree of {what}")
+    return [k for a, v in zip(given, have, strict=True) for k in axes_of_leaves(a, v, what)]
+
+
+def _kind(value: Any) -> Any:
+    if isinstance(value, dict):
+        return "dict", tuple(sorted(map(str, value)))
+    return "list" if isinstance(value, list) else type(value)
+
+
+def _children(value: Any) -> list[Any] | None:
+    if isinstance(value, dict):
+        return [value[k] for k in sorted(value, key=str)]
+    if isinstance(value, (list, tuple)):
+        return list(value)
+    try:
+        return list(optree.tree_flatten_one_level(value, namespace=tree.NAMESPACE)[0])
+    except ValueError:
+        return None
+
+
+def argument_axes(in_axes: Any, args: Sequence[Any], name: str) -> list[Any]:
+    """One prefix for each positional argument."""
+    if in_axes is None or isinstance(in_axes, (int, np.integer)):
+        return [in_axes] * len(args)
+    if not isinstance(in_axes, (tuple, list)):
+        raise TypeError(
+            f"vmap: in_axes must be an int, None, a tuple or a list, and is {in_axes!r}"
+        )
+    if len(in_axes) != len(args):
+        raise ValueError(
+            f"vmap: in_axes has {len(in_axes)} entries, and {name} was given "
+            f"{len(args)} positional arguments"
+        )
+    return list(in_axes)
+
+
+def leaf_axis(axis: int, rank: int, what: str) -> int:
+    """A nonnegative axis of an argument; an error that names the argument."""
+    if not -rank <= axis < rank:
+        raise ValueError(
+            f"vmap was asked to map {what} over axis {axis}, but it has "
+            f"{'no axes: it is a scalar' if not rank else f'only {rank}'}"
+        )
+    return axis % rank
+
+
+def labels(value: Any, name: str) -> list[str]:
+    """How each leaf of an argument is called in errors."""
+    return [f"argument {name}{path}" for path in tree.paths(value)]
+
+
+def vmap(
+    machine: Any, function: Any, args: Sequence[Any], kwargs: dict[str, Any], node: Any, how: Axes
+) -> Any:
+    """``function`` for every example along the mapped axes."""
+    name = getattr(function, "__name__", type(function).__name__)
+    everything = [*args, *kwargs.values()]
+    prefixes = argument_axes(how.in_axes, args, name) + [0] * len(kwargs)
+    names = [f"{k}" for k in range(len(args))] + list(kwargs)
+    leaves, structure = tree.flatten(everything)
+    axes = [
+        k
+        for p, v, n in zip(prefixes, everything, names)
+        for k in axes_of_leaves(p, v, f"argument {n}")
+    ]
+    called = [text for v, n in zip(everything, names) for text in labels(v, n)]
+    companions, fresh, size = _companions(machine, leaves, axes, called, how.axis_size)
+    values = tree.unflatten(structure, fresh)
+    inner = _interpreted(
+        machine, function, values[: len(args)], dict(zip(kwargs, values[len(args) :])), node
+    )
+    program = Function(name, [], inner.block, None)
+    found = watched("batch", program, lambda: batch(program, machine.builder, companions, size))
+    to_value = splice(machine, inner, program)
+    return _results(inner, found, to_value, how.out_axes, size)
+
+
+def _companions(
+    machine: Any, leaves: Sequence[Any], axes: Sequence[Any], called: Sequence[str], size: Any
+) -> tuple[dict[Var, Any], list[Any], Any]:
+    """Each mapped leaf with its batch axis in front; the leaves of one example; the batch size."""
+    builder = machine.builder
+    companions: dict[Var, Any] = {}
+    fresh: list[Any] = []
+    if all(a is None for a in axes) and size is None:
+        raise ValueError("vmap: at least one argument must have a mapped axis, and none has")
+    for leaf, axis, what in zip(leaves, axes, called, strict=True):
+        if axis is None:
+            fresh.append(Array(leaf.atom) if isinstance(leaf, Array) else leaf)
+            continue
+        if not isinstance(leaf, Array) and not is_number(leaf):
+            raise TypeError(f"vmap: {what} is a {type(leaf).__name__}, which has no axes")
+        axis = leaf_axis(axis, type_of(leaf).ndim, what)
+        array = np.moveaxis(leaf, axis, 0)
+        if size is None:
+            size = array.shape[0]
+        else:
+            builder.unify(builder.dim_of(size), array.dims[0])
+        t = array.type
+        var = Var(t.with_dims(t.dims[1:]), leaf.atom.name, builder.origin)
+        companions[var] = Array(array.atom)
+        fresh.append(Array(var))
+    return companions, fresh, size
+
+
+def _interpreted(
+    machine: Any, function: Any, args: Sequence[Any], kwargs: dict[str, Any], node: Any
+) -> Inner:
+    with machine.builder.block() as block:
+        result = machine.call_value(function, list(args), kwargs, node)
+        leaves, structure = tree.flatten(result)
+        block.results = [x.atom if isinstance(x, Array) else x for x in leaves]
+    return Inner(block, [], [], None, result, leaves, structure)
+
+
+def _results(
+    inner: Inner, found: Sequence[tuple[Any, bool]], to_value: Any, out_axes: Any, size: Any
+) -> Any:
+    """The results with their batch axes where ``out_axes`` wants them."""
+    axes = axes_of_leaves(out_axes, inner.result, "the result")
+    made = []
+    for leaf, (value, batched), axis in zip(inner.leaves, found, axes, strict=True):
+        if not isinstance(leaf, Array) and not is_number(leaf):
+            made.append(leaf)
+            continue
+        value = to_value(value)
+        if axis is None:
+            if batched:
+                raise ValueError(
+                    "vmap: out_axes is None for a result that differs from one example to the next"
+                )
+            made.append(value)
+            continue
+        value = value if batched else spread(value, size)
+        rank = value.ndim
+        if not -rank <= axis < rank:
+            raise ShapeError(f"vmap: out_axes {axis} is out of range for a result with {rank} axes")
+        made.append(np.moveaxis(value, 0, axis % rank))
+    return tree.unflatten(inner.result_structure, made)
