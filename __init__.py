@@ -1,7 +1,19 @@
 """calque writes the derivative of a NumPy function as NumPy source that a person can review."""
 
 from calque.runtime import interpreted as _interpreted  # noqa: F401  (teaches the interpreter)
-from calque.runtime.api import grad, jvp, linearize, stop_gradient, value_and_grad, vjp, vmap
+from calque.runtime.api import (
+    grad,
+    hessian,
+    hvp,
+    jacfwd,
+    jacrev,
+    jvp,
+    linearize,
+    stop_gradient,
+    value_and_grad,
+    vjp,
+    vmap,
+)
 from calque.runtime.checking import check_grads
 from calque.runtime.reading import explain, save, source
 from calque.runtime.spec import spec
@@ -13,6 +25,10 @@ __all__ = [
     "check_grads",
     "explain",
     "grad",
+    "hessian",
+    "hvp",
+    "jacfwd",
+    "jacrev",
     "jvp",
     "linearize",
     "save",

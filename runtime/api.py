@@ -83,6 +83,79 @@ def vmap(
     return _decorator("vmap", fun, vmap_options(in_axes, out_axes, axis_name, axis_size, chunk_size))
 
 
+def _jacobian_options(argnums: Any, has_aux: bool, holomorphic: bool) -> dict[str, Any]:
+    return {
+        "argnums": as_argnums(argnums),
+        "has_aux": bool(has_aux),
+        "holomorphic": bool(holomorphic),
+    }
+
+
+def jacfwd(
+    fun: Callable[..., Any] | None = None,
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+) -> Any:
+    """The Jacobian by forward mode, for few arguments; laid out as ``jax.jacfwd`` does.
+
+    >>> jacfwd(lambda x: x * x[0])(np.array([2.0, 3.0]))
+    array([[4., 0.],
+           [3., 2.]])
+    """
+    return _decorator("jacfwd", fun, _jacobian_options(argnums, has_aux, holomorphic))
+
+
+def jacrev(
+    fun: Callable[..., Any] | None = None,
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+) -> Any:
+    """The Jacobian by reverse mode, for few results; laid out as ``jax.jacrev`` does.
+
+    >>> jacrev(lambda x: x * x[0])(np.array([2.0, 3.0]))
+    array([[4., 0.],
+           [3., 2.]])
+    """
+    return _decorator("jacrev", fun, _jacobian_options(argnums, has_aux, holomorphic))
+
+
+def hessian(
+    fun: Callable[..., Any] | None = None,
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+) -> Any:
+    """The Hessian, ``jacfwd(jacrev(fun))``; laid out as ``jax.hessian`` does.
+
+    >>> hessian(lambda x: x[0] ** 2 * x[1])(np.array([2.0, 3.0]))
+    array([[6., 4.],
+           [4., 0.]])
+    """
+    if fun is None:
+        return functools.partial(
+            hessian, argnums=argnums, has_aux=has_aux, holomorphic=holomorphic
+        )
+    return _decorator("hessian", fun, _jacobian_options(argnums, has_aux, holomorphic))
+
+
+def hvp(
+    fun: Callable[..., Any],
+    primals: Sequence[Any] | None = None,
+    tangents: Sequence[Any] | None = None,
+) -> Any:
+    """The Hessian of a scalar function times a vector, ``jvp(grad(fun))``: no Hessian is formed.
+
+    >>> hvp(lambda x: x[0] ** 2 * x[1], (np.array([2.0, 3.0]),), (np.array([1.0, 0.0]),))
+    array([6., 4.])
+    """
+    made = _transformed("hvp", fun)
+    if primals is None and tangents is None:
+        return made
+    return made(*(primals or ()), *(tangents or ()))
+
+
 def vmap_options(
     in_axes: Any = 0,
     out_axes: Any = 0,

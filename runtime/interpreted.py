@@ -65,6 +65,27 @@ class _Decorator:
         return Inner(self.kind, args[0], self.options)
 
 
+def _jacobian(kind: str) -> Any:
+    def make(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        options = {k: v for k, v in _options(args[1:], kwargs).items() if k != "allow_int"}
+        return Inner(kind, args[0], options) if args else _Decorator(kind, options)
+
+    return make
+
+
+for _kind in ("jacfwd", "jacrev", "hessian"):
+    builtin(getattr(api, _kind))(_jacobian(_kind))
+
+
+@builtin(api.hvp)
+def _hvp(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    made = Inner("hvp", args[0], {})
+    if len(args) + len(kwargs) == 1:
+        return made
+    primals, tangents = (*args[1:], *[kwargs[k] for k in ("primals", "tangents") if k in kwargs])
+    return made.__calque_trace__(machine, [*primals, *tangents], {}, node)
+
+
 @builtin(api.vmap)
 def _vmap(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     if not args:

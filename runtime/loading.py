@@ -7,6 +7,7 @@ import linecache
 import weakref
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from types import FunctionType
 from typing import Any
 
@@ -90,16 +91,19 @@ class Ready:
 
     def hidden(self) -> dict[str, Any] | None:
         """The captured arrays; None where something captured has changed."""
-        for read, value in self.guards:
-            now = read()
-            if now is not value and not _equal(now, value):
-                return None
         found = {}
-        for name, read, key in self.captures:
-            value = read()
-            if exact_key(value) != key:
-                return None
-            found[name] = value
+        try:
+            for read, value in self.guards:
+                now = read()
+                if now is not value and not _equal(now, value):
+                    return None
+            for name, read, key in self.captures:
+                value = read()
+                if exact_key(value) != key:
+                    return None
+                found[name] = value
+        except (LookupError, AttributeError, ValueError):
+            return None  # what was captured is gone
         return found
 
 
@@ -188,7 +192,11 @@ def _distinct(guards: Iterable[tuple[Reader, Any]]) -> tuple[tuple[Reader, Any],
 
 def _place(read: Any) -> Any:
     """Where a reader reads: its code, and what that code closes over."""
-    if not isinstance(read, FunctionType) or not read.__module__.startswith("calque.transpiler."):
+    if isinstance(read, partial):
+        return (read.func, tuple(map(_place, read.args)))
+    if not isinstance(read, FunctionType) or not (read.__module__ or "").startswith(
+        "calque.transpiler."
+    ):
         return read if isinstance(read, (str, int)) else id(read)
     cells = tuple(_place(c.cell_contents) for c in read.__closure__ or ())
     return (read.__code__, tuple(map(_place, read.__defaults__ or ())), cells)

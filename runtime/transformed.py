@@ -16,7 +16,7 @@ from calque.runtime.dispatch import Dispatcher
 from calque.runtime.keys import shape_key
 from calque.runtime.loading import Program
 from calque.runtime.spec import Spec
-from calque.transpiler import batching, transformations, tree
+from calque.transpiler import batching, jacobians, transformations, tree
 from calque.transpiler.builder import type_of
 from calque.transpiler.core import Slot, map_tree
 
@@ -74,7 +74,7 @@ class Transformed:
 
     def _check(self, args: tuple[Any, ...]) -> None:
         """Tangents and cotangents must fit: checked once for arguments of each shape."""
-        if self.kind == "jvp" and len(args) % 2 == 0:
+        if self.kind in ("jvp", "hvp") and len(args) % 2 == 0:
             half = len(args) // 2
             check_tangents(args[:half], args[half:])
         elif self.kind == "vjp" and args:
@@ -202,7 +202,7 @@ def complete(transformed: Transformed, args: tuple[Any, ...]) -> tuple[Any, ...]
     given = 2 * len(args) if transformed.kind == "jvp" else len(args) + 1
     if given > count:
         return args
-    if transformed.kind == "jvp":
+    if transformed.kind in ("jvp", "hvp"):
         return (*args, *tree.tree_map(_tangent_spec, args))
     return (*args, _result_spec(inner, args))
 
@@ -236,13 +236,13 @@ def extended_signature(kind: str, function: Any) -> inspect.Signature | None:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
         return None
-    if kind not in ("jvp", "vjp"):
+    if kind not in ("jvp", "vjp", "hvp"):
         return signature
     positional = [p for p in signature.parameters.values() if p.kind in (p.POSITIONAL_ONLY, _PLAIN)]
     if len(positional) != len(signature.parameters):
         return None
     plain = [p.replace(default=p.empty, annotation=p.empty) for p in positional]
-    wishes = [f"{p.name}_dot" for p in plain] if kind == "jvp" else ["return_bar"]
+    wishes = [f"{p.name}_dot" for p in plain] if kind in ("jvp", "hvp") else ["return_bar"]
     taken = {p.name for p in plain}
     extra = []
     for name in wishes:
@@ -302,6 +302,53 @@ def _trace_vmap(
     return batching.vmap(machine, self.function, args, kwargs, node, self.options["axes"])
 
 
+def _jacobian(kind: str) -> Callable[..., Any]:
+    build = getattr(jacobians, kind)
+
+    def trace(
+        self: Transformed, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any
+    ) -> Any:
+        found, aux = build(machine, self.function, args, kwargs, node, **self.options)
+        return (found, aux) if self.options["has_aux"] else found
+
+    return trace
+
+
+def _trace_hessian(
+    self: Transformed, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any
+) -> Any:
+    options = {**self.options, "has_aux": self.options["has_aux"]}
+    inner = Nested("jacrev", self.function, options)
+    found, aux = jacobians.jacfwd(machine, inner, args, kwargs, node, **options)
+    return (found, aux) if self.options["has_aux"] else found
+
+
+def _trace_hvp(
+    self: Transformed, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any
+) -> Any:
+    half = len(args) // 2
+    options = {"argnums": 0 if half == 1 else tuple(range(half)), "has_aux": False}
+    inner = Nested("grad", self.function, {**options, "holomorphic": False, "allow_int": False})
+    return transformations.jvp(machine, inner, args[:half], args[half:], node)[1]
+
+
+class Nested:
+    """A transformation within one."""
+
+    def __init__(self, kind: str, function: Any, options: dict[str, Any]):
+        self.kind, self.function, self.options = kind, function, options
+        self.__name__ = getattr(function, "__name__", type(function).__name__)
+
+    def __calque_trace__(
+        self, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any
+    ) -> Any:
+        return TRACE[self.kind](self, machine, args, kwargs, node)  # type: ignore[arg-type]
+
+    def calque_children(self) -> list[Any]:
+        """What a snapshot of the heap must follow."""
+        return [self.function]
+
+
 TRACE: dict[str, Callable[..., Any]] = {
     "identity": _trace_identity,
     "grad": _trace_grad,
@@ -309,4 +356,8 @@ TRACE: dict[str, Callable[..., Any]] = {
     "jvp": _trace_jvp,
     "vjp": _trace_vjp,
     "vmap": _trace_vmap,
+    "jacfwd": _jacobian("jacfwd"),
+    "jacrev": _jacobian("jacrev"),
+    "hessian": _trace_hessian,
+    "hvp": _trace_hvp,
 }

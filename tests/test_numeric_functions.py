@@ -129,7 +129,7 @@ KINKS: dict[str, tuple[Callable[[Any], Any], list[float]]] = {
     "fmax": (lambda x: np.fmax(x, 0.0), [0.0, 0.0, 1.0]),
     "clip": (lambda x: np.clip(x, 0.0, 1.0), [0.0, 0.5, 0.5]),
     "clip between arrays": (lambda x: np.clip(x, 0.0 * x, 0.0 * x + 1.0), [0.0, 0.5, 0.5]),
-    "abs": (np.abs, [-1.0, 0.0, 1.0]),
+    "abs": (np.abs, [-1.0, 1.0, 1.0]),
     "power 0": (lambda x: x**0, [0.0, 0.0, 0.0]),
     "power 2": (lambda x: x**2, [-2.0, 0.0, 2.0]),
     "power 3.0": (lambda x: x**3.0, [3.0, 0.0, 3.0]),

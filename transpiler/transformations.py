@@ -164,15 +164,9 @@ def require_float(
                 machine.builder.origin,
                 "pass a complex number or array, or leave holomorphic=True out",
             )
-        if kind == "c" and not holomorphic:
-            raise NotDifferentiable(
-                f"{name} needs real inputs, and got {type_of(leaf)}.",
-                machine.builder.origin,
-                "pass holomorphic=True for a holomorphic function, or use vjp",
-            )
         if kind in "biu" and not allow_int:
             raise NotDifferentiable(
-                f"{name} needs floating-point inputs, and got {type_of(leaf)}.",
+                f"{name} needs real or complex inputs, and got {type_of(leaf)}.",
                 machine.builder.origin,
                 "pass a float, or allow_int=True",
             )

@@ -124,11 +124,6 @@ def integer_leaf_of_input(params):  # <- here
     return np.sum(params["a"]) * params["n"]
 
 
-@refused("NotDifferentiable", vector(3) + 1j)
-def complex_input_without_holomorphic(x):  # <- here
-    return np.sum(np.abs(x))
-
-
 @refused("NotDifferentiable")
 def vector_output(x):
     return x * 2.0  # <- here

@@ -156,6 +156,9 @@ class Recorder(Nests):
             at_hand[counter] = index.atom
         order = {v: i for v, i in order.items() if v is not counter}
         use_versions(block, at_hand)
+        if self._sizes_forth(block, s, order):
+            order = {v: i for v, i in definition_order(s).items() if v is not counter}
+            definitions = definitions_in(s.body)
         needed = [v for v in core.free_vars(block) if v in order]
         saved = self._to_save(needed, order, definitions)
         saved |= {v for v in needed if not self._in_time(v, block, order, definitions, restored)}
@@ -174,6 +177,28 @@ class Recorder(Nests):
                 definitions = definitions_in(s.body)
             else:
                 self._recompute(value, definitions[value], block)
+
+    def _sizes_forth(self, block: Block, s: For | While, order: dict[Var, int]) -> bool:
+        """Let the loop forth read the sizes of arrays that grow or shrink; numbers can be saved."""
+        found: dict[tuple[Var, str], Var] = {}
+        for inner in [block, *(b for t in core.walk(block) for b in core.blocks_of(t))]:
+            for t in list(inner.statements):
+                if not isinstance(t, Apply) or t.primitive.kind != "size":
+                    continue
+                array = t.args[0]
+                if not isinstance(array, Var) or array not in order or self.sizes_known(array.type):
+                    continue
+                key = (array, repr(t.params))
+                if key not in found:
+                    size = Var(t.outs[0].type, None, t.origin)
+                    read = Apply((size,), t.primitive, t.args, t.params, t.origin)
+                    target, where = self._after_definition(s, array)
+                    target.statements.insert(where, read)
+                    self.builder.definitions[size] = read
+                    found[key] = size
+                inner.statements.remove(t)
+                core.substitute(block, {t.outs[0]: found[key]})
+        return bool(found)
 
     def _in_time(
         self,
@@ -219,6 +244,8 @@ class Recorder(Nests):
         made = definitions.get(value)
         if not isinstance(made, Apply) or len(made.outs) != 1:
             return False
+        if made.primitive.kind == "size" and not self.sizes_known(made.args[0].type):
+            return False  # the number is saved, not the array
         return made.primitive.cheap or not self.sizes_known(value.type)
 
     def _leaves(

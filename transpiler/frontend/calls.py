@@ -30,6 +30,7 @@ from calque.transpiler.frontend.interpreter import (
 from calque.transpiler.frontend.iteration import Iterable
 from calque.transpiler.frontend.source import FunctionSource, function_source
 from calque.transpiler.frontend.statements import Statements
+from calque.transpiler.frontend.text import RuntimeText
 
 _MAX_DEPTH = 200
 _DEPTH_IN_BRANCHES = 16
@@ -119,6 +120,7 @@ class Calls(Statements):
             return BUILTINS[function](self, node, args, kwargs)
         handler = self._handler(function)
         if handler is not None:
+            args = [self.settled(a, node) if isinstance(a, RuntimeText) else a for a in args]
             return self._library(function, handler, args, kwargs)
         if isinstance(function, MethodType):
             if function.__name__ in _NAMEDTUPLE and function.__func__.__module__ == "collections":
@@ -141,9 +143,7 @@ class Calls(Statements):
 
     def _lifted_partial(self, function: functools.partial[Any]) -> tuple[list[Any], dict[str, Any]]:
         """The arguments that a partial made outside the program carries."""
-        self.guards.append(
-            Guard(lambda: contents(function.keywords), contents(function.keywords))
-        )
+        self.guards.append(Guard(lambda: contents(function.keywords), contents(function.keywords)))
         stem = getattr(function.func, "__name__", "partial")
         args = [
             self.lift(a, f"{stem}_argument", functools.partial(_given, function, i))

@@ -314,7 +314,7 @@ class Carrying(Memory):
         for growth in plan.growing.values():
             if growth.per_round is not None and trip is not None:
                 rows = growth.values.rows
-                rows.count = rows.first + trip.length() * size_at_hand(growth.per_round)
+                rows.count = _appended(trip, growth, rows.first)
 
     def _note_final(self, slot: Slot, value: Any, certain: bool) -> None:
         """A name that the loop alone gives a value: unsure where a round, or a while, may not."""
@@ -395,7 +395,7 @@ class Carrying(Memory):
             head: Any = len(values)
             if fixed:
                 assert trip is not None and growth.per_round is not None
-                capacity = trip.length() * size_at_hand(growth.per_round) + head
+                capacity = _appended(trip, growth, head)
             else:
                 capacity = max(FIRST_CAPACITY, 2 * head)
             buffers = map_tree(partial(self._buffer, capacity=capacity), growth.sample)
@@ -436,6 +436,13 @@ class Carrying(Memory):
             rows = growth.values.rows
             if growth.per_round is not None and rows.fixed:
                 rows.count = rows.before
+
+
+def _appended(trip: Range, growth: Growth, head: Any) -> Any:
+    """How long a list is after a loop that appends equally often in every round."""
+    step = size_at_hand(growth.per_round)
+    count = trip.length() if isinstance(step, int) and step == 1 else trip.length() * step
+    return count if isinstance(head, int) and head == 0 else head + count
 
 
 def _take_version(cell: Array, new: Array) -> None:

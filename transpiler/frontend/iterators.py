@@ -12,6 +12,7 @@ import gast
 import numpy as np
 
 from calque.transpiler.builder import known, known_int
+from calque.transpiler.errors import UnsupportedSyntax
 from calque.transpiler.frontend.calls import BUILTINS, builtin
 from calque.transpiler.frontend.comprehensions import Comprehensions
 from calque.transpiler.frontend.heap import RecordedList
@@ -23,6 +24,7 @@ class Cursor:
 
     def __init__(self, items: list[Any]):
         self.items, self.position = items, 0
+        self.walked = False  # by a for statement, which may leave it anywhere
 
     def __iter__(self) -> Any:
         rest = self.items[self.position :]
@@ -43,6 +45,13 @@ def _next(machine: Comprehensions, node: Any, args: list[Any], kwargs: dict[str,
     if not isinstance(source, Cursor):
         machine.check_writable(source, node, "`next`")
         return next(*args)
+    if source.walked:
+        machine.fail(
+            UnsupportedSyntax,
+            node,
+            "`next` of an iterator that a for statement walks.",
+            "loop over positions: for i in range(len(values))",
+        )
     position = known_int(source.position, "Where an iterator stands")
     if position >= len(source.items):
         if len(args) > 1:

@@ -35,7 +35,12 @@ class Loops(Carrying):
 
     def exec_For(self, node: Any) -> Completion | None:
         """``for target in iterable``."""
-        iterable = as_iterable(self.consumed(node.iter))
+        source = self.consumed(node.iter)
+        iterable = as_iterable(source)
+        if hasattr(source, "walked"):
+            if source.walked:
+                self.fail(UnsupportedSyntax, node.iter, "Two for statements walk one iterator.")
+            source.walked = True
         with self._loop(node) as flags, self.at(node):
             length = (
                 iterable.length() if not isinstance(iterable, Range) else _known_length(iterable)

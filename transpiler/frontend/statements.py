@@ -385,7 +385,7 @@ class Statements(Loops):
                 node,
                 "Only an exception class, called or not, can be raised here.",
             )
-        if len(self.builder.blocks) <= self.base_depth:
+        if not self.tests and not self.rounds:  # whenever the function is called
             error: Any = kind(*[_plain(v) for v in values])
             error.calque_placed = True  # the user's own
             raise error

@@ -80,7 +80,7 @@ FUNCTIONS[np.linalg.det] = lambda a: apply(det, matrices(a, "det", True))
 
 def _on_matrices(x: Any) -> Any:
     """A number for each matrix, ready to multiply it."""
-    return x[..., None, None] if x.ndim else x
+    return x[..., None, None] if np.ndim(x) else x
 
 
 def _slogdet_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:

@@ -1,0 +1,321 @@
+"""Programs that once gave a wrong answer, or none, each with an oracle of its own."""
+
+from __future__ import annotations
+
+import functools
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+import calque
+from battery import oracle
+from calque.transpiler import errors
+
+X = np.array([0.5, 0.6, 0.7])
+
+
+def agrees(fn, *args):
+    """Value, gradient and Hessian-vector product against plain Python and differences."""
+    grad = calque.grad(fn)
+    assert np.isclose(calque.value_and_grad(fn)(*oracle.copied(args))[0], fn(*oracle.copied(args)))
+    way = np.linspace(-1.0, 1.0, X.size)
+    step = 1e-6
+
+    def moved(sign):
+        return (args[0] + sign * step * way, *oracle.copied(args[1:]))
+
+    slope = (fn(*moved(1)) - fn(*moved(-1))) / (2 * step)
+    assert np.isclose(np.sum(grad(*oracle.copied(args)) * way), slope, rtol=1e-6, atol=1e-6)
+    bend = (grad(*moved(1)) - grad(*moved(-1))) / (2 * step)
+    tangents = (way, *(np.zeros_like(a) for a in args[1:]))
+    assert np.allclose(calque.jvp(grad, args, tangents)[1], bend, rtol=1e-5, atol=1e-5)
+
+
+# what a list holds is the array itself
+
+
+def appends_what_it_stores_into(x):
+    y = np.zeros(3)
+    out = []
+    for i in range(x.shape[0]):
+        y[i] = x[i]
+        out.append(y)
+    return np.sum(np.array(out) ** 2)
+
+
+def stores_into_an_appended_row(x):
+    a = np.outer(x, x)
+    out = [row for row in a]
+    out[0][1] = 7.0 * x[0]
+    return np.sum(a**2)
+
+
+def stores_after_the_append(x):
+    out = []
+    for i in range(x.shape[0]):
+        y = x * i
+        out.append(y)
+        y[0] = 3.0
+    return np.sum(np.array(out) ** 2)
+
+
+def stores_before_the_append(x):
+    out = []
+    for i in range(x.shape[0]):
+        y = x * i
+        y[0] = 3.0
+        out.append(y)
+    return np.sum(np.array(out) ** 2)
+
+
+@pytest.mark.parametrize(
+    "fn", [appends_what_it_stores_into, stores_into_an_appended_row, stores_after_the_append]
+)
+def test_appended_arrays_are_no_copies(fn):
+    with pytest.raises(errors.AliasUndecided):
+        calque.grad(fn)(X)
+
+
+def test_appended_arrays_that_are_new():
+    agrees(stores_before_the_append, X)
+
+
+# an alias that nobody reads any more decides nothing
+
+
+def view_left_behind(x):
+    b = np.sin(x)
+    k = 0
+    while k < 3:
+        k += 1
+        for _i in range(x.shape[0]):
+            w = b[1:]
+            w[0] = b[0] * x[1]
+            if b[1] < -5.0:
+                continue
+        b[[1, 1]] += x[:2]
+    return np.sum(b * b)
+
+
+def flat_view_of_a_copy(x):
+    c = np.outer(x, x).copy()
+    for _i in range(x.shape[0]):
+        if x[0] > 0.0:
+            w = c.reshape(-1)
+            w[1] = 3.0 * w[2]
+        w = c.reshape(-1)
+        w[::3] *= 0.8
+    return np.sum(c * c)
+
+
+def test_view_left_behind():
+    agrees(view_left_behind, X)
+
+
+def test_flat_view_of_a_copy():
+    agrees(flat_view_of_a_copy, X)
+
+
+# a return from a loop in which a list grows
+
+
+def returns_while_growing(x):
+    out = []
+    for i in range(x.shape[0]):
+        if x[i] < 0.13:
+            return x[i] * 2.0
+        out.append(x[i] ** 2)
+    return np.sum(np.array(out))
+
+
+def test_returns_while_growing():
+    agrees(returns_while_growing, X)
+    agrees(returns_while_growing, np.array([0.5, 0.1, 0.7]))
+
+
+# True, and what only equals it
+
+
+def is_true(x, a):
+    if (a > 1) is True:
+        return x * 2.0
+    return x * 3.0
+
+
+def matches_true(x, a):
+    match a > 1:
+        case True:
+            return x * 2.0
+        case False:
+            return x * 3.0
+    return x * 5.0
+
+
+@pytest.mark.parametrize("fn", [is_true, matches_true])
+@pytest.mark.parametrize("a", [2.0, 0.5, np.float64(2.0), np.float64(0.5)])
+def test_singletons(fn, a):
+    assert calque.grad(fn)(1.0, a) == fn(1.0, a)
+
+
+# numbers
+
+
+def power_of_arrays(x, y):
+    return np.sum(x**y)
+
+
+def test_mixed_second_derivative_of_power_at_zero():
+    x, y = np.array([0.5, 1.0, 2.0]), np.array([0.0, 2.0, 0.0])
+    mixed = calque.jvp(calque.grad(power_of_arrays), (x, y), (np.zeros(3), np.ones(3)))[1]
+    assert np.allclose(mixed, x ** (y - 1.0) * (1.0 + y * np.log(x)))
+
+
+def logdet(x):
+    return np.linalg.slogdet(np.outer(x, x) + np.eye(3))[1]
+
+
+def test_slogdet_of_one_matrix():
+    agrees(logdet, X)
+
+
+# nothing goes stale
+
+
+class Scaled:
+    factor = 2.0
+
+    def scale(self):
+        return 2.0
+
+    @property
+    def size(self):
+        return 2.0
+
+
+settings = ModuleType("settings")
+captured = Scaled()
+
+
+def reads_module(x):
+    return np.sum(x) * settings.factor
+
+
+def calls_from_module(x):
+    return np.sum(settings.function(x))
+
+
+def reads_class(x):
+    return np.sum(x) * Scaled().factor
+
+
+def calls_method(x):
+    return np.sum(x) * captured.scale()
+
+
+def reads_property(x):
+    return np.sum(x) * captured.size
+
+
+def weighted(x, weights):
+    return np.sum(x * weights)
+
+
+def triple(self):
+    return 3.0
+
+
+def test_module_attributes_are_read_again():
+    settings.factor, settings.function = 2.0, np.sin
+    slopes, calls = calque.grad(reads_module), calque.grad(calls_from_module)
+    assert slopes(X)[0] == 2.0 and np.allclose(calls(X), np.cos(X))
+    settings.factor, settings.function = 3.0, np.exp
+    assert slopes(X)[0] == 3.0 and np.allclose(calls(X), np.exp(X))
+
+
+@pytest.mark.parametrize(
+    "fn, name, value",
+    [
+        (reads_class, "factor", 3.0),
+        (calls_method, "scale", triple),
+        (reads_property, "size", property(triple)),
+    ],
+)
+def test_classes_are_read_again(fn, name, value, monkeypatch):
+    grad = calque.grad(fn)
+    assert grad(X)[0] == 2.0
+    monkeypatch.setattr(Scaled, name, value)
+    assert grad(X)[0] == 3.0
+
+
+def test_arguments_of_a_partial_are_read_again():
+    weights = np.ones(3)
+    function = functools.partial(weighted, weights=weights)
+    grad = calque.grad(function)
+    assert np.array_equal(grad(X), weights)
+    weights[:] = 5.0
+    assert np.array_equal(grad(X), weights)
+    function.keywords["weights"] = 2.0
+    assert np.array_equal(grad(X), np.full(3, 2.0))
+
+
+def test_a_function_whose_code_is_replaced():
+    def first(x):
+        return np.sum(x)
+
+    def second(x):
+        return np.sum(x) * 3.0
+
+    grad = calque.grad(first)
+    assert grad(X)[0] == 1.0
+    first.__code__ = second.__code__
+    assert grad(X)[0] == 3.0
+
+
+# iterators and exceptions
+
+
+def takes_pairs(x):
+    total = 0.0
+    values = iter([x[0], x[1], x[2]])
+    for value in values:
+        total += value * next(values, 10.0)
+    return total
+
+
+def walks_twice(x):
+    total = 0.0
+    values = iter([x[0], x[1], x[2]])
+    for value in values:
+        for other in values:
+            total += value * other
+    return total
+
+
+def skips_the_first(x):
+    values = iter([x[0], x[1], x[2]])
+    total = next(values) ** 2
+    for value in values:
+        total += value
+    return total
+
+
+@pytest.mark.parametrize("fn", [takes_pairs, walks_twice])
+def test_iterator_used_within_its_loop(fn):
+    with pytest.raises(errors.UnsupportedSyntax):
+        calque.grad(fn)(X)
+
+
+def test_iterator_used_before_its_loop():
+    agrees(skips_the_first, X)
+
+
+def unknown_mode(x, mode):
+    if mode == "sum":
+        return np.sum(x)
+    raise KeyError(mode)
+
+
+def test_function_that_always_raises():
+    with pytest.raises(KeyError, match="other"):
+        calque.grad(unknown_mode)(X, "other")

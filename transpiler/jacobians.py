@@ -1,0 +1,197 @@
+"""Jacobians: one derivative pass, batched over a basis of tangents or of cotangents.
+
+``jacfwd`` pushes every unit tangent forward at once, ``jacrev`` pulls every unit cotangent back; the
+values on which they do not depend are computed once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from calque.transpiler import tree
+from calque.transpiler.builder import FUNCTIONS, Array, type_of
+from calque.transpiler.core import Function, Var
+from calque.transpiler.debug import watched
+from calque.transpiler.errors import NotDifferentiable
+from calque.transpiler.frontend.joining import is_number
+from calque.transpiler.passes.batch import batch
+from calque.transpiler.passes.forward import forward
+from calque.transpiler.passes.reverse import reverse
+from calque.transpiler.primitives.batched import spread
+from calque.transpiler.primitives.shapes import add_sizes, multiply_sizes
+from calque.transpiler.transformations import (
+    Argnums,
+    Inner,
+    interpret_inner,
+    positions_of,
+    require_float,
+    splice,
+)
+
+
+def _size(x: Any) -> Any:
+    """The number of elements, with what is known of it."""
+    total: Any = 1
+    for size in x.shape if isinstance(x, Array) else ():
+        total = multiply_sizes(total, size)
+    return total
+
+
+def _basis(leaves: Sequence[Any]) -> list[Any] | None:
+    """For each leaf the part of the unit vectors that is its own; None where there is but one number."""
+    if len(leaves) == 1 and not type_of(leaves[0]).ndim:
+        return None
+    if len(leaves) == 1 and type_of(leaves[0]).ndim == 1:
+        (x,) = leaves
+        return [FUNCTIONS[np.eye](x.shape[0], dtype=x.dtype)]
+    sizes = [_size(x) for x in leaves]
+    total: Any = 0
+    for size in sizes:
+        total = add_sizes(total, size)
+    whole = FUNCTIONS[np.eye](total)
+    parts, offset = [], 0
+    for k, (x, size) in enumerate(zip(leaves, sizes, strict=True)):
+        stop = add_sizes(offset, size)
+        part = whole if len(leaves) == 1 else whole[:, _part(k, len(leaves), offset, stop)]
+        shape = x.shape if isinstance(x, Array) else ()
+        part = FUNCTIONS[np.reshape](part, (total, *shape))
+        parts.append(FUNCTIONS["cast"](part, type_of(x).dtype))
+        offset = stop
+    return parts
+
+
+def _part(k: int, count: int, start: Any, stop: Any) -> slice:
+    return slice(start if k else None, stop if k < count - 1 else None)
+
+
+def _pieces(whole: Any, leaves: Sequence[Any], axis: int) -> list[Any]:
+    """One axis of basis vectors cut into the leaves' own, in their shapes."""
+    before, after = tuple(whole.shape[:axis]), tuple(whole.shape[axis + 1 :])
+    found, offset = [], 0
+    for k, x in enumerate(leaves):
+        stop = add_sizes(offset, _size(x))
+        index = (slice(None),) * axis + (_part(k, len(leaves), offset, stop),)
+        part = whole if len(leaves) == 1 else whole[index]
+        shape = x.shape if isinstance(x, Array) else ()
+        if len(shape) != 1:
+            part = FUNCTIONS[np.reshape](part, (*before, *shape, *after))
+        found.append(part)
+        offset = stop
+    return found
+
+
+def _varying(
+    machine: Any, function: Any, args: Sequence[Any], argnums: Argnums, holomorphic: bool, name: str
+) -> tuple[tuple[int, ...], list[Any]]:
+    wanted = positions_of(argnums, len(args), getattr(function, "__name__", "the function"))
+    leaves, _ = tree.flatten([args[i] for i in wanted])
+    require_float(leaves, machine, False, holomorphic, name)
+    return wanted, [x for x in leaves if isinstance(x, Array) or is_number(x)]
+
+
+def _structured(inner: Inner, argnums: Argnums, rows: Sequence[Sequence[Any]]) -> Any:
+    """``rows[k][j]``, of result k by argument leaf j, as a tree of results of trees of arguments."""
+    made = []
+    for row in rows:
+        by_argument = tree.unflatten(inner.structure, list(row))
+        made.append(by_argument[0] if isinstance(argnums, int) else tuple(by_argument))
+    return tree.unflatten(inner.result_structure, made)
+
+
+def _value(inner: Inner, to_value: Any, found: Any) -> Any:
+    return tree.tree_map(lambda x: to_value(x) if isinstance(x, Array) else x, found)
+
+
+def jacfwd(
+    machine: Any, function: Any, args: Sequence[Any], kwargs: dict[str, Any], node: Any, *,
+    argnums: Argnums, has_aux: bool, holomorphic: bool,
+) -> tuple[Any, Any]:
+    """The Jacobian, column by column all at once; and the auxiliary output."""
+    wanted, leaves = _varying(machine, function, args, argnums, holomorphic, "jacfwd")
+    basis = _basis(leaves)
+    inner = interpret_inner(machine, function, args, kwargs, wanted, has_aux, node)
+    program = Function("jacfwd", [], inner.block, None)
+    dots = [Var(p.type, f"{p.name}_dot" if p.name else None, p.origin) for p in inner.params]
+    given = {p: Array(d) if basis else 1.0 for p, d in zip(inner.params, dots, strict=True)}
+    found = watched("forward", program, lambda: forward(program, machine.builder, given))
+    results = found[: len(inner.leaves)]
+    if basis is None:
+        to_value = splice(machine, inner, program)
+        columns = [_closed(to_value(d), x) for d, x in zip(results, inner.leaves, strict=True)]
+        rows = [[c] for c in columns]
+    else:
+        program.body.results += [d.atom if isinstance(d, Array) else d for d in results]
+        companions = dict(zip(dots, basis, strict=True))
+        size = basis[0].shape[0]
+        batched = watched("batch", program, lambda: batch(program, machine.builder, companions, size))
+        to_value = splice(machine, inner, program)
+        rows = []
+        for (dot, has), leaf in zip(batched[-len(results) :], inner.leaves, strict=True):
+            whole = _full(to_value(dot), has, leaf, to_value, size)
+            whole = np.moveaxis(whole, 0, -1)
+            rows.append(_pieces(whole, leaves, whole.ndim - 1))
+    return _structured(inner, argnums, rows), _value(inner, to_value, inner.aux)
+
+
+def _closed(dot: Any, leaf: Any) -> Any:
+    """A tangent of its value's shape."""
+    if dot is None:
+        return np.zeros_like(leaf) if isinstance(leaf, Array) and leaf.ndim else 0.0
+    return dot
+
+
+def _full(dot: Any, has: bool, leaf: Any, to_value: Any, size: Any) -> Any:
+    """The tangents of one result for every basis vector."""
+    if dot is None:
+        dot, has = _closed(None, to_value(leaf)), False
+    return dot if has else spread(dot, size)
+
+
+def jacrev(
+    machine: Any, function: Any, args: Sequence[Any], kwargs: dict[str, Any], node: Any, *,
+    argnums: Argnums, has_aux: bool, holomorphic: bool,
+) -> tuple[Any, Any]:
+    """The Jacobian, row by row all at once; and the auxiliary output."""
+    wanted, leaves = _varying(machine, function, args, argnums, holomorphic, "jacrev")
+    inner = interpret_inner(machine, function, args, kwargs, wanted, has_aux, node)
+    builder = machine.builder
+    for leaf in inner.leaves:
+        if not isinstance(leaf, Array) and not is_number(leaf):
+            raise NotDifferentiable(f"jacrev: the function returns a {type(leaf).__name__}.", builder.origin)
+    program = Function("jacrev", [], inner.block, None)
+    builder.blocks.append(inner.block)
+    builder._sizes.append({})
+    try:
+        basis = _basis(inner.leaves)
+    finally:
+        builder.blocks.pop()
+        builder._sizes.pop()
+    bars = [Var(_plain(type_of(x)), None, builder.origin) for x in inner.leaves]
+    seeds = {k: Array(b) if basis else 1.0 for k, b in enumerate(bars)}
+    wrt = list(range(len(inner.params)))
+    program.params = inner.params
+    found = watched("reverse", program, lambda: reverse(program, builder, wrt, seeds))
+    if basis is None:
+        to_value = splice(machine, inner, program)
+        row = [_closed(to_value(b), x) for b, x in zip(found, leaves, strict=True)]
+        return _structured(inner, argnums, [row]), _value(inner, to_value, inner.aux)
+    program.body.results += [b.atom if isinstance(b, Array) else b for b in found]
+    companions = dict(zip(bars, basis, strict=True))
+    size = basis[0].shape[0]
+    batched = watched("batch", program, lambda: batch(program, builder, companions, size))
+    to_value = splice(machine, inner, program)
+    size = to_value(size)
+    outs = [to_value(x) for x in inner.leaves]
+    columns = []
+    for (bar, has), x in zip(batched[-len(found) :], leaves, strict=True):
+        whole = _full(to_value(bar), has, x, lambda v: v, size)
+        columns.append(_pieces(whole, outs, 0))
+    rows = [[column[k] for column in columns] for k in range(len(outs))]
+    return _structured(inner, argnums, rows), _value(inner, to_value, inner.aux)
+
+
+def _plain(t: Any) -> Any:
+    return t
