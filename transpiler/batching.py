@@ -15,6 +15,7 @@ from calque.transpiler.core import Function, Var
 from calque.transpiler.debug import watched
 from calque.transpiler.errors import ShapeError
 from calque.transpiler.frontend.joining import is_number
+from calque.transpiler.frontend.trace import listed
 from calque.transpiler.passes.batch import batch
 from calque.transpiler.primitives.batched import spread
 from calque.transpiler.transformations import Inner, splice
@@ -117,7 +118,11 @@ def vmap(
         machine, function, values[: len(args)], dict(zip(kwargs, values[len(args) :])), node
     )
     program = Function(name, [], inner.block, None)
-    found = watched("batch", program, lambda: batch(program, machine.builder, companions, size))
+    found = watched(
+        "batch",
+        program,
+        lambda: batch(program, machine.builder, companions, size, bool(machine.reversing)),
+    )
     to_value = splice(machine, inner, program)
     return _results(inner, found, to_value, how.out_axes, size)
 
@@ -155,6 +160,7 @@ def _interpreted(
 ) -> Inner:
     with machine.builder.block() as block:
         result = machine.call_value(function, list(args), kwargs, node)
+        result = listed(result)
         leaves, structure = tree.flatten(result)
         block.results = [x.atom if isinstance(x, Array) else x for x in leaves]
     return Inner(block, [], [], None, result, leaves, structure)

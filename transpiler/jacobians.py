@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from calque.transpiler import tree
-from calque.transpiler.builder import FUNCTIONS, Array, type_of
+from calque.transpiler.builder import FUNCTIONS, Array, current, type_of, wrap
 from calque.transpiler.core import Function, Var
 from calque.transpiler.debug import watched
 from calque.transpiler.errors import NotDifferentiable
@@ -20,6 +20,7 @@ from calque.transpiler.frontend.joining import is_number
 from calque.transpiler.passes.batch import batch
 from calque.transpiler.passes.forward import forward
 from calque.transpiler.passes.reverse import reverse
+from calque.transpiler.primitives.base import definition
 from calque.transpiler.primitives.batched import spread
 from calque.transpiler.primitives.shapes import add_sizes, multiply_sizes
 from calque.transpiler.transformations import (
@@ -40,13 +41,16 @@ def _size(x: Any) -> Any:
     return total
 
 
-def _basis(leaves: Sequence[Any]) -> list[Any] | None:
-    """For each leaf the part of the unit vectors that is its own; None where there is but one number."""
+def _basis(leaves: Sequence[Any]) -> tuple[list[Any], Any]:
+    """For each leaf the part of the unit vectors that is its own, none where there is but one number.
+
+    Also how many there are.
+    """
     if len(leaves) == 1 and not type_of(leaves[0]).ndim:
-        return None
+        return [], 1
     if len(leaves) == 1 and type_of(leaves[0]).ndim == 1:
         (x,) = leaves
-        return [FUNCTIONS[np.eye](x.shape[0], dtype=x.dtype)]
+        return [FUNCTIONS[np.eye](x.shape[0], dtype=x.dtype)], x.shape[0]
     sizes = [_size(x) for x in leaves]
     total: Any = 0
     for size in sizes:
@@ -60,7 +64,7 @@ def _basis(leaves: Sequence[Any]) -> list[Any] | None:
         part = FUNCTIONS[np.reshape](part, (total, *shape))
         parts.append(FUNCTIONS["cast"](part, type_of(x).dtype))
         offset = stop
-    return parts
+    return parts, total
 
 
 def _part(k: int, count: int, start: Any, stop: Any) -> slice:
@@ -106,30 +110,42 @@ def _value(inner: Inner, to_value: Any, found: Any) -> Any:
 
 
 def jacfwd(
-    machine: Any, function: Any, args: Sequence[Any], kwargs: dict[str, Any], node: Any, *,
-    argnums: Argnums, has_aux: bool, holomorphic: bool,
+    machine: Any,
+    function: Any,
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    node: Any,
+    *,
+    argnums: Argnums,
+    has_aux: bool,
+    holomorphic: bool,
 ) -> tuple[Any, Any]:
     """The Jacobian, column by column all at once; and the auxiliary output."""
     wanted, leaves = _varying(machine, function, args, argnums, holomorphic, "jacfwd")
-    basis = _basis(leaves)
+    basis, size = _basis(leaves)
     inner = interpret_inner(machine, function, args, kwargs, wanted, has_aux, node)
     program = Function("jacfwd", [], inner.block, None)
     dots = [Var(p.type, f"{p.name}_dot" if p.name else None, p.origin) for p in inner.params]
     given = {p: Array(d) if basis else 1.0 for p, d in zip(inner.params, dots, strict=True)}
     found = watched("forward", program, lambda: forward(program, machine.builder, given))
     results = found[: len(inner.leaves)]
-    if basis is None:
+    if not basis:
         to_value = splice(machine, inner, program)
         columns = [_closed(to_value(d), x) for d, x in zip(results, inner.leaves, strict=True)]
         rows = [[c] for c in columns]
     else:
         program.body.results += [d.atom if isinstance(d, Array) else d for d in results]
         companions = dict(zip(dots, basis, strict=True))
-        size = basis[0].shape[0]
-        batched = watched("batch", program, lambda: batch(program, machine.builder, companions, size))
+        batched = watched(
+            "batch", program, lambda: batch(program, machine.builder, companions, size)
+        )
         to_value = splice(machine, inner, program)
         rows = []
         for (dot, has), leaf in zip(batched[-len(results) :], inner.leaves, strict=True):
+            diagonal = _diagonal(to_value(dot), size) if has else None
+            if diagonal is not None:
+                rows.append([diagonal])
+                continue
             whole = _full(to_value(dot), has, leaf, to_value, size)
             whole = np.moveaxis(whole, 0, -1)
             rows.append(_pieces(whole, leaves, whole.ndim - 1))
@@ -143,6 +159,46 @@ def _closed(dot: Any, leaf: Any) -> Any:
     return dot
 
 
+def _diagonal(whole: Any, size: Any) -> Any:
+    """The Jacobian of an elementwise function: ``np.diag`` of its derivative; None for any other."""
+    slope = _slope(whole)
+    if slope is None:
+        return None
+    if isinstance(slope, Array) and slope.ndim == 1:
+        return np.diag(slope)
+    return FUNCTIONS[np.eye](size, dtype=whole.dtype) if slope is _ONE else None
+
+
+_ONE = object()
+
+
+def _slope(whole: Any) -> Any:
+    """``v`` where ``whole`` is the identity matrix times the vector ``v``."""
+    made = definition(whole)
+    if made is None or not isinstance(whole, Array) or whole.ndim != 2:
+        return None
+    name, args = made.primitive.name, [wrap(a) for a in made.args]
+    if name == "np.eye" and made.params["k"] == 0 and args[0] is args[1]:
+        return _ONE
+    if name == "np.eye":
+        dims = current().dim_of(args[0]), current().dim_of(args[1])
+        return _ONE if made.params["k"] == 0 and dims[0] == dims[1] else None
+    if name == "np.negative":
+        inner = _slope(args[0])
+        return None if inner is None or inner is _ONE else -inner
+    if name not in ("np.multiply", "np.divide"):
+        return None
+    left, right = args
+    if name == "np.multiply" and type_of(left).ndim < 2:
+        left, right = right, left
+    inner = _slope(left) if type_of(right).ndim < 2 else None
+    if inner is None:
+        return None
+    if name == "np.multiply":
+        return right if inner is _ONE else inner * right
+    return 1.0 / right if inner is _ONE else inner / right
+
+
 def _full(dot: Any, has: bool, leaf: Any, to_value: Any, size: Any) -> Any:
     """The tangents of one result for every basis vector."""
     if dot is None:
@@ -151,36 +207,44 @@ def _full(dot: Any, has: bool, leaf: Any, to_value: Any, size: Any) -> Any:
 
 
 def jacrev(
-    machine: Any, function: Any, args: Sequence[Any], kwargs: dict[str, Any], node: Any, *,
-    argnums: Argnums, has_aux: bool, holomorphic: bool,
+    machine: Any,
+    function: Any,
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    node: Any,
+    *,
+    argnums: Argnums,
+    has_aux: bool,
+    holomorphic: bool,
 ) -> tuple[Any, Any]:
     """The Jacobian, row by row all at once; and the auxiliary output."""
     wanted, leaves = _varying(machine, function, args, argnums, holomorphic, "jacrev")
-    inner = interpret_inner(machine, function, args, kwargs, wanted, has_aux, node)
+    inner = interpret_inner(machine, function, args, kwargs, wanted, has_aux, node, True)
     builder = machine.builder
     for leaf in inner.leaves:
         if not isinstance(leaf, Array) and not is_number(leaf):
-            raise NotDifferentiable(f"jacrev: the function returns a {type(leaf).__name__}.", builder.origin)
+            raise NotDifferentiable(
+                f"jacrev: the function returns a {type(leaf).__name__}.", builder.origin
+            )
     program = Function("jacrev", [], inner.block, None)
     builder.blocks.append(inner.block)
     builder._sizes.append({})
     try:
-        basis = _basis(inner.leaves)
+        basis, size = _basis(inner.leaves)
     finally:
         builder.blocks.pop()
         builder._sizes.pop()
-    bars = [Var(_plain(type_of(x)), None, builder.origin) for x in inner.leaves]
+    bars = [Var(type_of(x), None, builder.origin) for x in inner.leaves]
     seeds = {k: Array(b) if basis else 1.0 for k, b in enumerate(bars)}
     wrt = list(range(len(inner.params)))
     program.params = inner.params
     found = watched("reverse", program, lambda: reverse(program, builder, wrt, seeds))
-    if basis is None:
+    if not basis:
         to_value = splice(machine, inner, program)
         row = [_closed(to_value(b), x) for b, x in zip(found, leaves, strict=True)]
         return _structured(inner, argnums, [row]), _value(inner, to_value, inner.aux)
     program.body.results += [b.atom if isinstance(b, Array) else b for b in found]
     companions = dict(zip(bars, basis, strict=True))
-    size = basis[0].shape[0]
     batched = watched("batch", program, lambda: batch(program, builder, companions, size))
     to_value = splice(machine, inner, program)
     size = to_value(size)
@@ -191,7 +255,3 @@ def jacrev(
         columns.append(_pieces(whole, outs, 0))
     rows = [[column[k] for column in columns] for k in range(len(outs))]
     return _structured(inner, argnums, rows), _value(inner, to_value, inner.aux)
-
-
-def _plain(t: Any) -> Any:
-    return t

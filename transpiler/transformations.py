@@ -21,6 +21,7 @@ from calque.transpiler.debug import watched
 from calque.transpiler.errors import NotDifferentiable, Origin
 from calque.transpiler.frontend.joining import is_number
 from calque.transpiler.frontend.trace import listed
+from calque.transpiler.frontend.trace import listed
 from calque.transpiler.passes.forward import forward
 from calque.transpiler.passes.reverse import reverse
 from calque.transpiler.primitives.base import apply
@@ -71,8 +72,28 @@ def interpret_inner(
     varying: Sequence[int],
     has_aux: bool,
     node: Any,
+    reversing: bool = False,
 ) -> Inner:
-    """Interpret ``function`` with fresh parameters in place of the leaves of ``args[varying]``."""
+    """Interpret ``function`` with fresh parameters in place of the leaves of ``args[varying]``.
+
+    ``reversing``: a reverse sweep is to come, which other transformations within may want to know.
+    """
+    before, machine.reversing = machine.reversing, machine.reversing or reversing
+    try:
+        return _interpret_inner(machine, function, args, kwargs, varying, has_aux, node)
+    finally:
+        machine.reversing = before
+
+
+def _interpret_inner(
+    machine: Any,
+    function: Any,
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    varying: Sequence[int],
+    has_aux: bool,
+    node: Any,
+) -> Inner:
     leaves, structure = tree.flatten([args[i] for i in varying])
     params: list[Var] = []
     fresh: list[Any] = []
@@ -100,6 +121,7 @@ def interpret_inner(
                     "return value, aux",
                 )
             result, aux = result
+        result, aux = listed(result), listed(aux)
         result_leaves, result_structure = tree.flatten(result)
         block.results = [_atom(leaf) for leaf in result_leaves]
         block.results += [_atom(leaf) for leaf in tree.flatten(aux)[0]]
@@ -189,7 +211,7 @@ def value_and_grad(
     varying = positions_of(argnums, len(args), _name(function))
     leaves, _ = tree.flatten([args[i] for i in varying])
     require_float(leaves, machine, allow_int, holomorphic, name)
-    inner = interpret_inner(machine, function, args, kwargs, varying, has_aux, node)
+    inner = interpret_inner(machine, function, args, kwargs, varying, has_aux, node, True)
     _require_scalar(inner, machine, holomorphic, name)
     program = _function(machine, inner, _name(function))
     wrt = list(range(len(inner.params)))
@@ -357,7 +379,7 @@ def vjp(
 ) -> tuple[Any, tuple[Any, ...], Any]:
     """The function's value and its arguments' cotangents; ``cotangent(value)`` gives the seeds."""
     varying = list(range(len(primals)))
-    inner = interpret_inner(machine, function, primals, {}, varying, has_aux, node)
+    inner = interpret_inner(machine, function, primals, {}, varying, has_aux, node, True)
     program = _function(machine, inner, _name(function))
     seeds, _ = tree.flatten(cotangent(inner.result) if callable(cotangent) else cotangent)
     if len(seeds) != len(inner.leaves):

@@ -168,6 +168,7 @@ class State:
         self.sources: dict[str, tuple[str, ...]] = {}
         self.temporary = 0
         self.phases: dict[int, str] = {}  # of the last transformation that was put in place
+        self.reversing = False  # a reverse sweep is to come
         self.decisions: list[Any] = []  # what reverse sweeps save, and why
 
     # places

@@ -23,7 +23,7 @@ import numpy as np
 
 from calque.transpiler import core
 from calque.transpiler.analyses.mapped import is_total, mapped, own_pace
-from calque.transpiler.builder import FUNCTIONS, Array, Builder, type_of, wrap
+from calque.transpiler.builder import FUNCTIONS, Array, Builder, wrap
 from calque.transpiler.core import (
     UNDEFINED,
     Apply,
@@ -37,23 +37,35 @@ from calque.transpiler.core import (
     While,
 )
 from calque.transpiler.errors import UnsupportedFunction
+from calque.transpiler.frontend.joining import size_at_hand
 from calque.transpiler.primitives.base import PRIMITIVES, apply
-from calque.transpiler.primitives.batched import elementwise_rule, lift, new_zeros, spread
+from calque.transpiler.primitives.batched import (
+    counting,
+    elementwise_rule,
+    lift,
+    new_zeros,
+    spread,
+)
+from calque.transpiler.primitives.growing import room
 from calque.transpiler.types import BOOL, INT, ArrayType
-
-_PLAIN = (bool, int, float, complex, np.generic)
 
 
 def batch(
-    function: Function, builder: Builder, companions: dict[Var, Any], size: Any
+    function: Function,
+    builder: Builder,
+    companions: dict[Var, Any],
+    size: Any,
+    steady: bool = False,
 ) -> list[tuple[Any, bool]]:
     """Rewrite ``function.body``, in place, for all examples; each result, and whether it is batched.
 
     ``companions`` gives for each parameter that differs the array of all its values, batch axis
-    first; ``size`` is the number of examples.
+    first; ``size`` is the number of examples. ``steady``: the number of lanes is to stay the same
+    in every round of a loop, because a reverse sweep is to come.
     """
     found = mapped(function.body, companions)
     lanes = Lanes(builder, size, companions, found)
+    lanes.steady = steady
     with builder.block() as block:
         lanes.statements(function.body.statements)
         results = [lanes.result(atom) for atom in function.body.results]
@@ -81,10 +93,14 @@ class Lanes:
             alive  # a flag: whether there is any example; None where that goes without saying
         )
         self.nested = nested  # lanes of an arm: there may be none
+        self.steady = False
+        self.looping = False  # within a loop
 
-    def same(self) -> Lanes:
+    def same(self, looping: bool = False) -> Lanes:
         """The same lanes, for an inner block."""
-        return Lanes(self.builder, self.size, self.values, self.found, self.alive, self.nested)
+        made = Lanes(self.builder, self.size, self.values, self.found, self.alive, self.nested)
+        made.steady, made.looping = self.steady, self.looping or looping
+        return made
 
     # values
 
@@ -106,20 +122,8 @@ class Lanes:
             return UNDEFINED
         value = self.value(atom)
         if not self.is_batched(atom):
-            value = self.allocated(atom, value)
+            value = spread(value, self.size)
         return self.cast(value, like)
-
-    def allocated(self, atom: Atom, value: Any) -> Any:
-        """A shared value for every example; an array made by np.zeros is made larger instead."""
-        made = self.builder.definitions.get(atom) if isinstance(atom, Var) else None
-        name = made.primitive.name if isinstance(made, Apply) else ""
-        if name in ("np.zeros", "np.ones", "np.empty") and isinstance(made, Apply):
-            return apply(made.primitive, self.size, *map(wrap, made.args), **made.params)
-        if name in ("np.zeros_like", "np.empty_like") and isinstance(made, Apply):
-            return new_zeros((self.size, *wrap(made.args[0]).shape), made.params["dtype"])
-        if isinstance(value, _PLAIN) and value == 0:
-            return new_zeros(self.size, type_of(value).dtype)
-        return spread(value, self.size)
 
     def cast(self, value: Any, like: ArrayType) -> Any:
         """A batched value in the dtype of one example's."""
@@ -192,17 +196,31 @@ class Lanes:
         self.builder.emit(Apply(s.outs, PRIMITIVES["np.multiply"], tuple(args), {}, s.origin))
 
     def effect(self, s: Effect) -> None:
-        """Executed once for all examples, if there are any that come here."""
-        asserts = s.template.startswith("assert ")
+        """Asserted of all examples; printed by each; raised for the first that comes here."""
         args = [self.value(a) for a in s.args]
-        if asserts and s.args and self.is_batched(s.args[0]):
-            args[0] = np.all(args[0])
-        atoms = tuple(a.atom if isinstance(a, Array) else a for a in args)
-        made = Effect(s.template, atoms, s.origin)
+        batched = [self.is_batched(a) for a in s.args]
+        with self.builder.block() as block:
+            if s.template.startswith("assert ") and batched[:1] == [True]:
+                args[0], batched[0] = np.all(args[0]), False
+            if not any(batched):
+                self.builder.effect(s.template, args)
+            elif s.template.startswith("print"):
+                self.each(s, args, batched)
+            else:
+                rows = [a[0] if b else a for a, b in zip(args, batched, strict=True)]
+                self.builder.effect(s.template, rows)
         if self.alive is None:
-            self.builder.emit(made)
-            return
-        self.builder.emit(If((), self.alive.atom, Block([made]), Block(), s.origin))
+            self.builder.blocks[-1].statements += block.statements
+        else:
+            self.builder.emit(If((), self.alive.atom, block, Block(), s.origin))
+
+    def each(self, s: Effect, args: Sequence[Any], batched: Sequence[bool]) -> None:
+        """The effect, once for every example."""
+        index = Var(INT, "lane", s.origin)
+        with self.builder.block() as body:
+            rows = [a[Array(index)] if b else a for a, b in zip(args, batched, strict=True)]
+            self.builder.effect(s.template, rows)
+        self.builder.emit(For((), index, 0, _atom(self.size), 1, (), (), body, s.origin))
 
     # branches
 
@@ -212,8 +230,60 @@ class Lanes:
             self.shared_branch(s)
         elif is_total(s.then) and is_total(s.orelse):
             self.chosen(s)
+        elif self.steady and self.looping:
+            self.steady_branch(s)
         else:
             self.split(s)
+
+    def steady_branch(self, s: If) -> None:
+        """Each arm for all examples, those that do not take it standing in for one that does."""
+        test = self.value(s.test)
+        now: list[Any] = [None] * len(s.outs)
+        arms = [(s.then, test), (s.orelse, np.logical_not(test))]
+        arms.sort(key=lambda a: bool(a[0].statements))  # what is at hand first
+        for arm, mask in arms:
+            if not arm.statements:
+                now = [
+                    None if a is UNDEFINED else self.full(a, o.type)
+                    for a, o in zip(arm.results, s.outs)
+                ]
+                continue
+            start = [self.vacant(o) if n is None else n for n, o in zip(now, s.outs, strict=True)]
+            with self.builder.block() as block:
+                inner = self.standing_in(mask, [arm])
+                inner.statements(arm.statements)
+                block.results = [
+                    _atom(inner.over(mask, a, before, o))
+                    for a, before, o in zip(arm.results, start, s.outs, strict=True)
+                ]
+            outs = tuple(self.fresh(o) for o in s.outs)
+            other = Block([], list(map(_atom, start)))
+            self.builder.emit(If(outs, np.any(mask).atom, block, other, s.origin))
+            now = [Array(o) for o in outs]
+        for out, value in zip(s.outs, now, strict=True):
+            self.note(out, value)
+
+    def vacant(self, out: Var) -> Any:
+        """A place for results, before any arm has run."""
+        return new_zeros((self.size, *map(size_at_hand, out.type.dims)), out.type.dtype)
+
+    def over(self, mask: Any, atom: Atom, before: Any, out: Var) -> Any:
+        """``before``, with what the examples of the mask have found."""
+        if atom is UNDEFINED:
+            return before
+        rank = out.type.ndim
+        value = lift(self.value(atom), rank) if self.is_batched(atom) else wrap(atom)
+        return self.cast(np.where(lift(mask, rank), value, before), out.type)
+
+    def standing_in(
+        self, mask: Any, blocks: Sequence[Block], more: dict[Var, Any] | None = None
+    ) -> Lanes:
+        """As many lanes as there are examples: where the mask is false, the first one of the mask."""
+        rows = np.where(mask, counting(self.size), np.argmax(mask))
+        rows.atom.name = "rows"
+        inner = self.on(rows, blocks, mask, more)
+        inner.nested, inner.size, inner.looping = self.nested, self.size, True
+        return inner
 
     def shared_branch(self, s: If) -> None:
         """All examples take the same arm."""
@@ -279,7 +349,9 @@ class Lanes:
         for var, array in (more or {}).items():
             values[var] = self._named(array[lanes], var)
         alive = np.any(mask) if any(_has_effects(b) for b in blocks) else None
-        return Lanes(self.builder, lanes.shape[0], values, self.found, alive, True)
+        made = Lanes(self.builder, lanes.shape[0], values, self.found, alive, True)
+        made.steady, made.looping = self.steady, self.looping
+        return made
 
     def _named(self, array: Any, var: Var) -> Any:
         if array.atom.name is None and var.name:
@@ -328,7 +400,7 @@ class Lanes:
         pairs = list(zip(s.phis, s.inits, strict=True))
         inits = [self.full(i, p.type) if p in self.found else self.value(i) for p, i in pairs]
         phis = tuple(self.fresh(p) if p in self.found else p for p in s.phis)
-        inner = self.same()
+        inner = self.same(looping=True)
         inner.values.update((p, Array(n)) for p, n in zip(s.phis, phis) if n is not p)
         test = Block()
         if isinstance(s, While):
@@ -460,8 +532,11 @@ class Lanes:
     ) -> tuple[list[Any], Any]:
         """The next values of carried Vars, for the living examples alone; and who lives on."""
         blocks = [body] if test is None else [body, test]
+        carried = self.with_room(body, carried)
         if all(map(is_total, blocks)):
             return self._masked_round(body, test, phis, carried, live)
+        if self.steady:
+            return self._steady_round(body, test, phis, carried, live)
         lanes = _lanes_of(live)
         inner = self.on(lanes, blocks, live, carried)
         inner.statements(body.statements)
@@ -479,6 +554,47 @@ class Lanes:
         inner.values.update(self._next(inner, phis, body.results, carried))
         inner.statements(test.statements)
         return after, _update(live, lanes, inner.value(test.results[0]))
+
+    def with_room(self, body: Block, carried: dict[Var, Any]) -> dict[Var, Any]:
+        """Carried arrays that grow have their new place before some lanes are taken from them."""
+        grown = dict(carried)
+        for s in body.statements:
+            if isinstance(s, Apply) and s.primitive is room and s.args[0] in carried:
+                array, count = s.args
+                places = grown[count] if count in grown else self.value(count)
+                if (
+                    isinstance(count, Var)
+                    and count not in grown
+                    and count in core.defined_vars(body)
+                ):
+                    continue
+                batched = count in grown or self.is_batched(count)
+                places = np.max(places) if batched else places
+                grown[array] = apply(room, grown[array], places, axis=1)
+        return grown
+
+    def _steady_round(
+        self,
+        body: Block,
+        test: Block | None,
+        phis: Sequence[Var],
+        carried: dict[Var, Any],
+        live: Any,
+    ) -> tuple[list[Any], Any]:
+        """The body for all examples, those that do not live standing in for one that does."""
+        inner = self.standing_in(live, [body] if test is None else [body, test], carried)
+        inner.statements(body.statements)
+        after: list[Any] = []
+        for phi, atom in zip(phis, body.results, strict=True):
+            if phi not in carried or atom is phi:
+                after.append(carried.get(phi, inner.value(atom)))
+                continue
+            after.append(inner.over(live, atom, carried[phi], phi))
+        if test is None:
+            return after, None
+        inner.values.update(self._next(inner, phis, body.results, carried))
+        inner.statements(test.statements)
+        return after, live & inner.value(test.results[0])
 
     def _masked_round(
         self,

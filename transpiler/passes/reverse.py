@@ -48,6 +48,9 @@ _REARRANGING = frozenset(
     "astype copy np.broadcast_to np.sum np.mean np.where".split()
 )
 
+# and of these, the rules that take a cotangent of fewer dimensions as it is
+_SPREADING = frozenset("astype copy np.broadcast_to np.sum np.mean np.where".split())
+
 Adjoints = dict[Var, Any]
 
 
@@ -180,6 +183,8 @@ class Sweep:
             ]
         elif primitive.name in _REARRANGING and self._passes_through(s, cotangents[0], adjoints):
             return
+        elif primitive.name in _REARRANGING - _SPREADING:
+            cotangents = [self.whole(s.outs[0], cotangents[0])]
         args = [wrap(a) for a in s.args]
         outs = tuple(Array(o) for o in s.outs)
         wanted = [isinstance(a, Var) and a in self.active for a in s.args]

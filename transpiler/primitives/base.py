@@ -32,7 +32,7 @@ from calque.transpiler.builder import (
     current,
     type_of,
 )
-from calque.transpiler.core import Apply, Var
+from calque.transpiler.core import Apply, If, Var
 from calque.transpiler.errors import UnsupportedFunction
 from calque.transpiler.types import ArrayType, elementwise_dtype
 
@@ -360,6 +360,23 @@ def finish(result: Any, out: Any, where: Any = True) -> Any:
         result = FUNCTIONS[np.where](where, result, out)
     OPERATORS["setitem"](out, Ellipsis, result)
     return out
+
+
+def run_time_choice(
+    test: Any, then: Callable[[], Any], orelse: Callable[[], Any], t: ArrayType
+) -> Any:
+    """A branch within a rule: ``then()`` where the recorded ``test`` holds, else ``orelse()``."""
+    if not isinstance(test, Array):
+        return then() if test else orelse()
+    builder = current()
+    arms = []
+    for arm in (then, orelse):
+        with builder.block() as block:
+            block.results.append(build.atom(arm()))
+        arms.append(block)
+    out = Var(ArrayType(t.dtype, t.dims), None, builder.origin)
+    builder.emit(If((out,), build.atom(test), *arms, builder.origin))
+    return Array(out)
 
 
 # linear, bilinear, opaque

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.builder import FUNCTIONS, Array, current, type_of
+from calque.transpiler.builder import FUNCTIONS, Array, current, type_of, wrap
 from calque.transpiler.errors import UnsupportedFunction
 from calque.transpiler.primitives import complexes, elementwise, indexing, logic
-from calque.transpiler.primitives.base import PRIMITIVES, Primitive, apply
+from calque.transpiler.primitives.base import PRIMITIVES, Primitive, apply, definition
 from calque.transpiler.primitives.creation import full
 from calque.transpiler.primitives.shapes import broadcast_to
 
@@ -59,6 +59,14 @@ def size_among(args: Sequence[Any], batched: Sequence[bool]) -> Any:
 
 def spread(x: Any, size: Any) -> Any:
     """A value that all examples share, with a batch axis."""
+    made = definition(x)
+    name = "" if made is None else made.primitive.name
+    if made is not None and name in ("np.zeros", "np.ones", "np.empty"):
+        return apply(made.primitive, size, *map(wrap, made.args), **made.params)
+    if made is not None and name in ("np.zeros_like", "np.empty_like"):
+        return new_zeros((size, *wrap(made.args[0]).shape), made.params["dtype"])
+    if not isinstance(x, Array) and x == 0:
+        return new_zeros(size, type_of(x).dtype)
     if not isinstance(x, Array) or not x.ndim:
         return apply(full, x, size, dtype=type_of(x).dtype)
     return apply(broadcast_to, x, size, *x.shape)

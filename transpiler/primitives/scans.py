@@ -17,6 +17,7 @@ from calque.transpiler.primitives.base import (
     linear,
     opaque,
     operand,
+    run_time_choice,
 )
 from calque.transpiler.primitives.shapes import normalize_axis
 from calque.transpiler.types import ArrayType
@@ -86,30 +87,39 @@ def cumsum(y_bar: Any, x: Any, axis: int) -> Any:
     return _from_the_end(np.cumsum, y_bar, axis)
 
 
-def _first_zero(x: Any, axis: int) -> Any:
-    zero = x == 0
-    return zero & (np.cumsum(zero, axis=axis) == 1)
+def _without_each(x: Any, axis: int) -> Any:
+    """Running products in which each element in turn, along a last axis, is left out."""
+    n = x.shape[axis]
+    place = tuple(slice(None) if a == axis else None for a in range(x.ndim)) + (slice(None),)
+    own = FUNCTIONS[np.eye](n)[place] == 1.0
+    others = np.cumprod(FUNCTIONS[np.where](own, 1.0, x[..., None]), axis=axis)
+    return others * FUNCTIONS[np.tri](n)[place]
 
 
 def _cumprod_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
-    """By quotients; at the first zero of a row, by the product of the others.
-
-    Exact to first order anywhere, to all orders where a row has one zero at most.
-    """
+    """By quotients; where there is a zero, by the products of the others (right to all orders)."""
     (y_bar,), (y,), (x,), axis = cotangents, outs, args, params["axis"]
-    first = _first_zero(x, axis)
-    without = np.cumprod(np.where(first, 1.0, x), axis=axis)
-    safe = np.where(x == 0, 1.0, x)
-    quotients = _from_the_end(np.cumsum, y_bar * y, axis) / safe
-    return (np.where(first, _from_the_end(np.cumsum, y_bar * without, axis), quotients),)
+    return (
+        run_time_choice(
+            np.all(x != 0),
+            lambda: _from_the_end(np.cumsum, y_bar * y, axis) / x,
+            lambda: np.moveaxis(np.sum(y_bar[..., None] * _without_each(x, axis), axis), -1, axis)
+            if x.ndim > 1
+            else np.sum(y_bar[..., None] * _without_each(x, axis), axis),
+            type_of(x),
+        ),
+    )
 
 
 def _cumprod_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
     (x_dot,), (y,), (x,), axis = tangents, outs, args, params["axis"]
-    first = _first_zero(x, axis)
-    without = np.cumprod(np.where(first, 1.0, x), axis=axis)
-    regular = y * np.cumsum(np.where(x == 0, 0.0, x_dot) / np.where(x == 0, 1.0, x), axis=axis)
-    return (regular + without * np.cumsum(np.where(first, x_dot, 0.0), axis=axis),)
+
+    def summed() -> Any:
+        moved = np.expand_dims(np.moveaxis(x_dot, axis, -1) if x.ndim > 1 else x_dot, axis)
+        return np.sum(_without_each(x, axis) * moved, -1)
+
+    quotients = lambda: y * np.cumsum(x_dot / x, axis=axis)  # noqa: E731
+    return (run_time_choice(np.all(x != 0), quotients, summed, type_of(x)),)
 
 
 cumprod = opaque(
