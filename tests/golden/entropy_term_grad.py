@@ -11,8 +11,7 @@ def entropy_term_grad(p, scale):
     # reverse
     if p > 0.0:
         # h = -p * np.log(p)
-        p_cast = np.float64(p)
-        p_bar = -scale * p / p_cast + -(scale * np.log(p_cast))
+        p_bar = -scale * p / p + -(scale * np.log(p))
     else:
         p_bar = 0.0
     return p_bar

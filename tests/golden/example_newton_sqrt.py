@@ -12,7 +12,7 @@ def newton_sqrt_grad(a):
     x = 0.5 * (1.0 + a)
     x_saved = np.empty(16)
     rounds = 0
-    while np.abs(np.float64(x * x - a)) > 1e-12 * a:
+    while np.abs(x * x - a) > 1e-12 * a:
         if rounds == x_saved.shape[0]:
             x_saved = np.concatenate([x_saved, np.empty_like(x_saved)])
         x_saved[rounds] = x

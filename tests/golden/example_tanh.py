@@ -9,7 +9,7 @@ import numpy as np
 
 def tanh_grad(x):
     # forward
-    y = np.exp(np.float64(-2.0 * x))
+    y = np.exp(-2.0 * x)
     y_shifted = 1.0 + y
 
     # reverse

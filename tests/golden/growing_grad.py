@@ -9,18 +9,18 @@ import numpy as np
 
 def growing_grad(x, n):
     # forward
-    empty_n = np.empty(np.maximum(np.int64(n), 0) * 1 + 0)
-    x_saved = np.empty(np.maximum(np.int64(n), 0))
+    empty_n = np.empty(np.maximum(n, 0))
+    x_saved = np.empty(np.maximum(n, 0))
     for _ in range(n):
         x_saved[_] = x
         x = x * (1.0 - x)
         empty_n[_] = x
-    n_shifted = 0 + np.maximum(np.int64(n), 0) * 1
+    maximum_n = np.maximum(n, 0)
 
     # reverse
     # return np.sum(np.array(path))
     zeros_like_n = np.zeros_like(empty_n)
-    zeros_like_n[:n_shifted] += np.full(empty_n[:n_shifted].shape[0], 1.0)
+    zeros_like_n[:maximum_n] += np.full(empty_n[:maximum_n].shape[0], 1.0)
     x_bar = 0.0
     for _ in range(n - 1, -1, -1):
         # path.append(x)

@@ -12,7 +12,7 @@ def newton_grad(a):
     x_saved = np.empty(16)
     x = a
     rounds = 0
-    while np.abs(np.float64(x * x - a)) > 1e-10:
+    while np.abs(x * x - a) > 1e-10:
         if rounds == x_saved.shape[0]:
             x_saved = np.concatenate([x_saved, np.empty_like(x_saved)])
         x_saved[rounds] = x

@@ -8,8 +8,8 @@ import numpy as np
 
 
 def tanh_jvp(x, x_dot):
-    y = np.exp(np.float64(-2.0 * x))
-    y_dot = np.float64(x_dot * -2.0) * y
+    y = np.exp(-2.0 * x)
+    y_dot = x_dot * -2.0 * y
     y_shifted = 1.0 + y
     y_scaled = (1.0 - y) / y_shifted
     return y_scaled, -y_dot / y_shifted + y_dot * (-y_scaled / y_shifted)
