@@ -22,8 +22,7 @@ def loss_grad(w, b, *, inputs, targets):
     # likelihood = p * targets + (1.0 - p) * (1.0 - targets)
     p_bar = -(likelihood_bar * targets_shifted) + likelihood_bar * targets
     # p = sigmoid(inputs @ w + b)
-    z_bar = -(p_bar * (-p / z_shifted) * exp_z)
-    # p = sigmoid(inputs @ w + b)
+    z_bar = p_bar * (p / z_shifted) * exp_z
     b_bar = np.sum(z_bar)
     w_bar = inputs.T @ z_bar
     return w_bar, b_bar

@@ -19,11 +19,8 @@ def loss_of_value_and_grad(parameters, *, inputs, targets):
     # reverse
     # return loss(parameters["W"], parameters["b"])
     likelihood_bar = -1.0 / likelihood
-    # return loss(parameters["W"], parameters["b"])
     p_bar = -(likelihood_bar * targets_shifted) + likelihood_bar * targets
-    # return loss(parameters["W"], parameters["b"])
-    z_bar = -(p_bar * (-p / z_shifted) * exp_z)
-    # return loss(parameters["W"], parameters["b"])
+    z_bar = p_bar * (p / z_shifted) * exp_z
     b_bar = np.sum(z_bar)
     w_bar = inputs.T @ z_bar
     return -np.sum(np.log(likelihood)), {'W': w_bar, 'b': b_bar}

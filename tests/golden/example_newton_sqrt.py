@@ -27,7 +27,7 @@ def newton_sqrt_grad(a):
         x_bar *= 0.5
         x = float(x_saved[i])
         a_bar += x_bar / x
-        x_bar += x_bar * (-(a / x) / x)
+        x_bar -= x_bar * (a / x / x)
     # x = 0.5 * (1.0 + a)
     a_bar += x_bar * 0.5
     return a_bar

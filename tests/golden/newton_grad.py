@@ -27,7 +27,7 @@ def newton_grad(a):
         x_bar *= 0.5
         x = float(x_saved[i])
         a_bar += x_bar / x
-        x_bar += x_bar * (-(a / x) / x)
+        x_bar -= x_bar * (a / x / x)
     # while np.abs(x * x - a) > 1e-10:
     a_bar += x_bar
     return a_bar

@@ -12,17 +12,18 @@ def tanh_grad_grad(x):
     y = np.exp(-2.0 * x)
     y_shifted = 1.0 + y
     y_scaled = (1.0 - y) / y_shifted
-    y_bar = -y_scaled / y_shifted
+    y_scaled_next = y_scaled / y_shifted
     inverse_y = 1.0 / y_shifted
-    y_bar_new = y_bar + -inverse_y
+    y_bar = -1.0 * y_scaled_next
+    y_bar = y_bar + -inverse_y
 
     # reverse
     # y = np.exp(-2.0 * x)
     y_bar_bar = -2.0 * y
-    y_bar_b = -2.0 * y_bar_new
+    y_bar = -2.0 * y_bar
     # return (1.0 - y) / (1.0 + y)
-    y_bar_bar_shifted = -y_bar_bar * (-inverse_y / y_shifted) + y_bar_bar * (-y_bar / y_shifted)
-    minus_y_bar_bar = -(y_bar_bar / y_shifted)
-    y_bar = y_bar_b + (y_bar_bar_shifted + minus_y_bar_bar * (-y_scaled / y_shifted))
-    y_bar -= minus_y_bar_bar / y_shifted
+    y_bar_bar_times_y = y_bar_bar * (y_scaled_next / y_shifted)
+    y_bar_bar_shifted = y_bar_bar * (inverse_y / y_shifted) + y_bar_bar_times_y
+    y_bar_bar_times_y = y_bar_bar / y_shifted * (y_scaled / y_shifted)
+    y_bar = y_bar + (y_bar_bar_shifted + y_bar_bar_times_y) + y_bar_bar / y_shifted / y_shifted
     return y_bar * y * -2.0

@@ -76,7 +76,7 @@ def continues(program: Program, s: Statement, use: Statement | None) -> bool:
 
 def _place(s: Statement) -> tuple[str, int, str]:
     assert s.origin is not None
-    return s.origin.file, s.origin.line, s.origin.statement
+    return s.origin.file, s.origin.statement_line or s.origin.line, s.origin.statement
 
 
 class Folding:

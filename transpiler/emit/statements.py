@@ -99,7 +99,7 @@ class Statements:
             return []
         if not isinstance(s, (Apply, Effect)):
             return []
-        key = (origin.file, origin.line, origin.statement)
+        key = (origin.file, origin.statement_line or origin.line, origin.statement)
         if key == self._quoted:
             return []
         self._quoted = key

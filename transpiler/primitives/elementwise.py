@@ -7,7 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.builder import FUNCTIONS, METHODS, OPERATORS, Array, atom, current, type_of
+from calque.transpiler.builder import (
+    FUNCTIONS,
+    METHODS,
+    OPERATORS,
+    Array,
+    atom,
+    current,
+    type_of,
+    wrap,
+)
+from calque.transpiler.core import Var
 from calque.transpiler.errors import NotDifferentiable
 from calque.transpiler.primitives.base import (
     PRIMITIVES,
@@ -36,14 +46,23 @@ def _python_one(value: Any) -> bool:
 
 
 def _double_negative(builder: Any, args: Any, params: Any) -> Any:
-    """-(-x) -> x."""
+    """-(-x) -> x, and -(-x * y) -> x * y: the sign of a product is exact."""
     made = builder.definitions.get(atom(args[0]))
-    if made is not None and getattr(made, "primitive", None) is negative:
-        return Array(made.args[0]) if not isinstance(made.args[0], (int, float)) else None
+    primitive = getattr(made, "primitive", None)
+    if primitive is negative:
+        return Array(made.args[0]) if isinstance(made.args[0], Var) else None
+    if primitive in (multiply, divide) and made.outs[0].name is None:
+        left, right = made.args
+        if isinstance(left, Var) and left.name is None:
+            positive_left = _double_negative(builder, (Array(left),), params)
+            if positive_left is not None:
+                return builder.apply(primitive, (positive_left, wrap(right)), {})
     return None
 
 
 negative: Any = None
+multiply: Any = None
+divide: Any = None
 _QUOTIENT = [(-2.0, 2.0), (0.5, 2.0)]
 
 add = elementwise(np.add, lambda a, b, y: (1.0, 1.0), "{0} + {1}", spelling="{0} + {1}")
@@ -53,7 +72,7 @@ multiply = elementwise(
 )
 divide = elementwise(
     np.divide,
-    lambda a, b, y: (1.0 / b, -y / b),
+    lambda a, b, y: (1.0 / b, -(y / b)),
     "{0} / {1}",
     spelling="{0} / {1}",
     domain=_QUOTIENT,
