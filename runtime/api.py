@@ -7,8 +7,6 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from calque.runtime.arguments import check_cotangent, check_tangents, private_copies
 from calque.runtime.transformed import Transformed
 from calque.transpiler import tree
@@ -77,10 +75,12 @@ def vmap(
 ) -> Any:
     """``fun`` for every example along the mapped axes at once, as ``jax.vmap``; also ``@vmap``.
 
+    >>> import numpy as np
     >>> vmap(lambda x, y: x * y, in_axes=(0, None))(np.array([1.0, 2.0]), 3.0)
     array([3., 6.])
     """
-    return _decorator("vmap", fun, vmap_options(in_axes, out_axes, axis_name, axis_size, chunk_size))
+    options = vmap_options(in_axes, out_axes, axis_name, axis_size, chunk_size)
+    return _decorator("vmap", fun, options)
 
 
 def _jacobian_options(argnums: Any, has_aux: bool, holomorphic: bool) -> dict[str, Any]:
@@ -99,6 +99,7 @@ def jacfwd(
 ) -> Any:
     """The Jacobian by forward mode, for few arguments; laid out as ``jax.jacfwd`` does.
 
+    >>> import numpy as np
     >>> jacfwd(lambda x: x * x[0])(np.array([2.0, 3.0]))
     array([[4., 0.],
            [3., 2.]])
@@ -114,6 +115,7 @@ def jacrev(
 ) -> Any:
     """The Jacobian by reverse mode, for few results; laid out as ``jax.jacrev`` does.
 
+    >>> import numpy as np
     >>> jacrev(lambda x: x * x[0])(np.array([2.0, 3.0]))
     array([[4., 0.],
            [3., 2.]])
@@ -129,6 +131,7 @@ def hessian(
 ) -> Any:
     """The Hessian, ``jacfwd(jacrev(fun))``; laid out as ``jax.hessian`` does.
 
+    >>> import numpy as np
     >>> hessian(lambda x: x[0] ** 2 * x[1])(np.array([2.0, 3.0]))
     array([[6., 4.],
            [4., 0.]])
@@ -147,6 +150,7 @@ def hvp(
 ) -> Any:
     """The Hessian of a scalar function times a vector, ``jvp(grad(fun))``: no Hessian is formed.
 
+    >>> import numpy as np
     >>> hvp(lambda x: x[0] ** 2 * x[1], (np.array([2.0, 3.0]),), (np.array([1.0, 0.0]),))
     array([6., 4.])
     """

@@ -15,6 +15,11 @@ SHOWN = {
     "logistic_regression": "def loss_grad(w, b, *, inputs, targets):",
     "gauss_seidel": "def gauss_seidel_grad(u, f):",
     "newton_sqrt": "def newton_sqrt_grad(a):",
+    "batched_forward": "def forward_vmap(x, w, b):",
+    "convolve": "def convolve_vmap(x, w):",
+    "jacobian": "def f_jacfwd(x):",
+    "hessian": "def rosenbrock_hessian(x):",
+    "per_example_gradients": "def loss_grad_vmap(w, x, y):",
     "scipy_minimize": "def rosenbrock_",
 }
 

@@ -14,10 +14,20 @@ import random_programs
 
 import calque
 from battery import oracle
+from calque.transpiler import errors
 
 BATCH = 25
 BATCHES = 20
 DIRECTIONS = 4
+
+# Right, or refused with a line. These are refused, for a reason that the README's limits name; a
+# seed that is no longer refused fails the test, and its entry goes.
+REFUSED = {
+    318: errors.AliasUndecided,  # reshape of an argument whose layout is unknown, then a store
+    338: errors.AliasUndecided,
+    464: errors.BranchMismatch,  # a number becomes an array of a size not known before the loop
+    491: errors.UnsupportedSyntax,  # the sweep needs a value whose size changes from round to round
+}
 
 
 def imported(seed: int, folder: Path) -> Callable[..., Any]:
@@ -90,6 +100,10 @@ def test_random_programs(batch: int, tmp_path: Path) -> None:
     failures, compared = [], 0
     for seed in range(batch * BATCH, (batch + 1) * BATCH):
         fn = imported(seed, tmp_path)
+        if seed in REFUSED:
+            with pytest.raises(REFUSED[seed], match=f"random_program_{seed}.py, line [0-9]+"):
+                check(fn, arguments(seed))
+            continue
         try:
             compared += check(fn, arguments(seed))
         except Exception:

@@ -1,7 +1,7 @@
 """Jacobians: one derivative pass, batched over a basis of tangents or of cotangents.
 
-``jacfwd`` pushes every unit tangent forward at once, ``jacrev`` pulls every unit cotangent back; the
-values on which they do not depend are computed once.
+``jacfwd`` pushes every unit tangent forward at once, ``jacrev`` pulls every unit cotangent back;
+the values on which they do not depend are computed once.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _size(x: Any) -> Any:
 
 
 def _basis(leaves: Sequence[Any]) -> tuple[list[Any], Any]:
-    """For each leaf the part of the unit vectors that is its own, none where there is but one number.
+    """For each leaf its own part of the unit vectors, none where there is but one number.
 
     Also how many there are.
     """
@@ -97,7 +97,7 @@ def _varying(
 
 
 def _structured(inner: Inner, argnums: Argnums, rows: Sequence[Sequence[Any]]) -> Any:
-    """``rows[k][j]``, of result k by argument leaf j, as a tree of results of trees of arguments."""
+    """``rows[k][j]``, of result k by argument leaf j, as a tree of trees of arguments."""
     made = []
     for row in rows:
         by_argument = tree.unflatten(inner.structure, list(row))
@@ -160,7 +160,7 @@ def _closed(dot: Any, leaf: Any) -> Any:
 
 
 def _diagonal(whole: Any, size: Any) -> Any:
-    """The Jacobian of an elementwise function: ``np.diag`` of its derivative; None for any other."""
+    """The Jacobian of an elementwise function: ``np.diag`` of its slope; None for any other."""
     slope = _slope(whole)
     if slope is None:
         return None

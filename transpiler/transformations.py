@@ -21,7 +21,6 @@ from calque.transpiler.debug import watched
 from calque.transpiler.errors import NotDifferentiable, Origin
 from calque.transpiler.frontend.joining import is_number
 from calque.transpiler.frontend.trace import listed
-from calque.transpiler.frontend.trace import listed
 from calque.transpiler.passes.forward import forward
 from calque.transpiler.passes.reverse import reverse
 from calque.transpiler.primitives.base import apply

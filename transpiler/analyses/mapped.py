@@ -1,4 +1,4 @@
-"""Batching: which values differ from one example to the next, and which arms may run for all of them."""
+"""Batching: which values differ between examples, and which arms may run for all of them."""
 
 from __future__ import annotations
 

@@ -8,10 +8,11 @@ After::
 
     y = x @ w.T + b
 
-Straight-line code is written for all examples at once, by each primitive's batch rule. Where a test
-differs between examples, an arm that is total and cheap runs for all of them under ``np.where``, any
-other on its own lanes: ``lanes = np.flatnonzero(test)``, its inputs gathered, its results stored. A
-loop that ends at a different round for each example keeps the set of the examples that still live.
+Straight-line code is written for all examples at once, by each primitive's batch rule. Where a
+test differs between examples, an arm that is total and cheap runs for all of them under
+``np.where``, any other on its own lanes: ``lanes = np.flatnonzero(test)``, its inputs gathered, its
+results stored. A loop that ends at a different round for each example keeps the set of the examples
+that still live.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from calque.transpiler import core
+from calque.transpiler.analyses.lanes import Values, atom_of
 from calque.transpiler.analyses.mapped import is_total, mapped, own_pace
 from calque.transpiler.builder import FUNCTIONS, Array, Builder, wrap
 from calque.transpiler.core import (
@@ -36,18 +38,14 @@ from calque.transpiler.core import (
     Var,
     While,
 )
-from calque.transpiler.errors import UnsupportedFunction
 from calque.transpiler.frontend.joining import size_at_hand
-from calque.transpiler.primitives.base import PRIMITIVES, apply
+from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.batched import (
-    counting,
-    elementwise_rule,
     lift,
     new_zeros,
-    spread,
 )
 from calque.transpiler.primitives.growing import room
-from calque.transpiler.types import BOOL, INT, ArrayType
+from calque.transpiler.types import BOOL, INT
 
 
 def batch(
@@ -57,7 +55,7 @@ def batch(
     size: Any,
     steady: bool = False,
 ) -> list[tuple[Any, bool]]:
-    """Rewrite ``function.body``, in place, for all examples; each result, and whether it is batched.
+    """Rewrite ``function.body``, in place, for all examples; the results, and which are batched.
 
     ``companions`` gives for each parameter that differs the array of all its values, batch axis
     first; ``size`` is the number of examples. ``steady``: the number of lanes is to stay the same
@@ -73,76 +71,10 @@ def batch(
     return results
 
 
-class Lanes:
+class Lanes(Values):
     """Some of the examples, and the values they have: writes statements for all of them at once."""
 
-    def __init__(
-        self,
-        builder: Builder,
-        size: Any,
-        values: dict[Var, Any],
-        found: set[Var],
-        alive: Any = None,
-        nested: bool = False,
-    ):
-        self.builder = builder
-        self.size = size
-        self.values = dict(values)  # batched Vars of one example -> Arrays of all
-        self.found = found
-        self.alive = (
-            alive  # a flag: whether there is any example; None where that goes without saying
-        )
-        self.nested = nested  # lanes of an arm: there may be none
-        self.steady = False
-        self.looping = False  # within a loop
-
-    def same(self, looping: bool = False) -> Lanes:
-        """The same lanes, for an inner block."""
-        made = Lanes(self.builder, self.size, self.values, self.found, self.alive, self.nested)
-        made.steady, made.looping = self.steady, self.looping or looping
-        return made
-
     # values
-
-    def is_batched(self, atom: Atom) -> bool:
-        """Whether an atom has a companion here."""
-        return isinstance(atom, Var) and atom in self.values
-
-    def value(self, atom: Atom) -> Any:
-        """What stands for an atom."""
-        return self.values[atom] if self.is_batched(atom) else wrap(atom)
-
-    def result(self, atom: Atom) -> tuple[Any, bool]:
-        """What stands for an atom, and whether it has the batch axis."""
-        return self.value(atom), self.is_batched(atom)
-
-    def full(self, atom: Atom, like: ArrayType) -> Any:
-        """An atom's values with the batch axis, in the dtype of ``like``."""
-        if atom is UNDEFINED:
-            return UNDEFINED
-        value = self.value(atom)
-        if not self.is_batched(atom):
-            value = spread(value, self.size)
-        return self.cast(value, like)
-
-    def cast(self, value: Any, like: ArrayType) -> Any:
-        """A batched value in the dtype of one example's."""
-        return FUNCTIONS["cast"](value, like.dtype) if value.dtype != like.dtype else value
-
-    def batched_type(self, t: ArrayType) -> ArrayType:
-        """The type of all examples' values."""
-        return ArrayType(t.dtype, (self.builder.dim_of(self.size), *t.dims))
-
-    def fresh(self, var: Var) -> Var:
-        """A companion for a carried Var."""
-        return Var(self.batched_type(var.type), var.name, var.origin)
-
-    def note(self, out: Var, value: Any) -> None:
-        """Keep a Var's companion, with its name."""
-        value = self.cast(value, out.type)
-        if value.atom.name is None and out.name:
-            value.atom.name = f"{out.name}_lanes" if self.nested else out.name
-        self.values[out] = Array(value.atom)
 
     # statements
 
@@ -159,68 +91,6 @@ class Lanes:
                         self.own_paced(s) if own_pace(s, self.found) else self.loop(s)
                     case Effect():
                         self.effect(s)
-
-    def apply(self, s: Apply) -> None:
-        """One primitive, by its rule."""
-        batched = tuple(self.is_batched(a) for a in s.args)
-        if not any(batched):
-            self.builder.emit(s)
-            return
-        if s.primitive.kind == "size":
-            self.sizes(s)
-            return
-        rule = s.primitive.batch
-        if rule is None and s.primitive.kind == "elementwise":
-            rule = elementwise_rule(s.primitive)
-        if rule is None:
-            raise UnsupportedFunction(f"{s.primitive.name} has no batch rule.", s.origin)
-        found = rule(tuple(map(self.value, s.args)), batched, s.params)
-        found = (found,) if isinstance(found, Array) else tuple(found)
-        for out, value in zip(s.outs, found, strict=True):
-            self.note(out, value)
-
-    def sizes(self, s: Apply) -> None:
-        """A size of one example is a size of all of them, an axis further on."""
-        array, axis_of = self.value(s.args[0]), PRIMITIVES["size of axis"]
-        if s.primitive is axis_of:
-            self.builder.emit(
-                Apply(s.outs, axis_of, (array.atom,), {"axis": s.params["axis"] + 1}, s.origin)
-            )
-            return
-        sizes = array.shape[1:]
-        total: Any = 1
-        for number in sizes[:-1]:
-            total = total * number
-        last = sizes[-1] if sizes else 1
-        args = [x.atom if isinstance(x, Array) else x for x in (total, last)]
-        self.builder.emit(Apply(s.outs, PRIMITIVES["np.multiply"], tuple(args), {}, s.origin))
-
-    def effect(self, s: Effect) -> None:
-        """Asserted of all examples; printed by each; raised for the first that comes here."""
-        args = [self.value(a) for a in s.args]
-        batched = [self.is_batched(a) for a in s.args]
-        with self.builder.block() as block:
-            if s.template.startswith("assert ") and batched[:1] == [True]:
-                args[0], batched[0] = np.all(args[0]), False
-            if not any(batched):
-                self.builder.effect(s.template, args)
-            elif s.template.startswith("print"):
-                self.each(s, args, batched)
-            else:
-                rows = [a[0] if b else a for a, b in zip(args, batched, strict=True)]
-                self.builder.effect(s.template, rows)
-        if self.alive is None:
-            self.builder.blocks[-1].statements += block.statements
-        else:
-            self.builder.emit(If((), self.alive.atom, block, Block(), s.origin))
-
-    def each(self, s: Effect, args: Sequence[Any], batched: Sequence[bool]) -> None:
-        """The effect, once for every example."""
-        index = Var(INT, "lane", s.origin)
-        with self.builder.block() as body:
-            rows = [a[Array(index)] if b else a for a, b in zip(args, batched, strict=True)]
-            self.builder.effect(s.template, rows)
-        self.builder.emit(For((), index, 0, _atom(self.size), 1, (), (), body, s.origin))
 
     # branches
 
@@ -253,11 +123,11 @@ class Lanes:
                 inner = self.standing_in(mask, [arm])
                 inner.statements(arm.statements)
                 block.results = [
-                    _atom(inner.over(mask, a, before, o))
+                    atom_of(inner.over(mask, a, before, o))
                     for a, before, o in zip(arm.results, start, s.outs, strict=True)
                 ]
             outs = tuple(self.fresh(o) for o in s.outs)
-            other = Block([], list(map(_atom, start)))
+            other = Block([], list(map(atom_of, start)))
             self.builder.emit(If(outs, np.any(mask).atom, block, other, s.origin))
             now = [Array(o) for o in outs]
         for out, value in zip(s.outs, now, strict=True):
@@ -267,24 +137,6 @@ class Lanes:
         """A place for results, before any arm has run."""
         return new_zeros((self.size, *map(size_at_hand, out.type.dims)), out.type.dtype)
 
-    def over(self, mask: Any, atom: Atom, before: Any, out: Var) -> Any:
-        """``before``, with what the examples of the mask have found."""
-        if atom is UNDEFINED:
-            return before
-        rank = out.type.ndim
-        value = lift(self.value(atom), rank) if self.is_batched(atom) else wrap(atom)
-        return self.cast(np.where(lift(mask, rank), value, before), out.type)
-
-    def standing_in(
-        self, mask: Any, blocks: Sequence[Block], more: dict[Var, Any] | None = None
-    ) -> Lanes:
-        """As many lanes as there are examples: where the mask is false, the first one of the mask."""
-        rows = np.where(mask, counting(self.size), np.argmax(mask))
-        rows.atom.name = "rows"
-        inner = self.on(rows, blocks, mask, more)
-        inner.nested, inner.size, inner.looping = self.nested, self.size, True
-        return inner
-
     def shared_branch(self, s: If) -> None:
         """All examples take the same arm."""
         arms = []
@@ -293,12 +145,12 @@ class Lanes:
             with self.builder.block() as block:
                 inner.statements(arm.statements)
                 block.results = [
-                    _atom(inner.full(a, o.type) if o in self.found else inner.value(a))
+                    atom_of(inner.full(a, o.type) if o in self.found else inner.value(a))
                     for a, o in zip(arm.results, s.outs, strict=True)
                 ]
             arms.append(block)
         outs = tuple(self.fresh(o) if o in self.found else o for o in s.outs)
-        self.builder.emit(If(outs, _atom(self.value(s.test)), *arms, s.origin))
+        self.builder.emit(If(outs, atom_of(self.value(s.test)), *arms, s.origin))
         for out, new in zip(s.outs, outs, strict=True):
             if new is not out:
                 self.values[out] = Array(new)
@@ -336,27 +188,6 @@ class Lanes:
             parts.append((lanes, [inner.result(a) for a in arm.results]))
         for k, out in enumerate(s.outs):
             self.note(out, self.joined(s, k, out, parts, test))
-
-    def on(
-        self, lanes: Any, blocks: Sequence[Block], mask: Any, more: dict[Var, Any] | None = None
-    ) -> Lanes:
-        """These lanes alone, with the values that the blocks read."""
-        values: dict[Var, Any] = {}
-        for block in blocks:
-            for var in core.free_vars(block):
-                if var in self.values and var not in values:
-                    values[var] = self._named(self.values[var][lanes], var)
-        for var, array in (more or {}).items():
-            values[var] = self._named(array[lanes], var)
-        alive = np.any(mask) if any(_has_effects(b) for b in blocks) else None
-        made = Lanes(self.builder, lanes.shape[0], values, self.found, alive, True)
-        made.steady, made.looping = self.steady, self.looping
-        return made
-
-    def _named(self, array: Any, var: Var) -> Any:
-        if array.atom.name is None and var.name:
-            array.atom.name = f"{var.name}_lanes"
-        return Array(array.atom)
 
     def joined(self, s: If, k: int, out: Var, parts: list[Any], test: Any) -> Any:
         """One result of a branch, put together from its lanes."""
@@ -407,19 +238,19 @@ class Lanes:
             with self.builder.block() as test:
                 guard = inner.same()
                 guard.statements(s.test.statements)
-                test.results = [_atom(guard.value(s.test.results[0]))]
+                test.results = [atom_of(guard.value(s.test.results[0]))]
         with self.builder.block() as body:
             inner.statements(s.body.statements)
             body.results = [
-                _atom(inner.full(a, p.type) if p in self.found else inner.value(a))
+                atom_of(inner.full(a, p.type) if p in self.found else inner.value(a))
                 for a, p in zip(s.body.results, s.phis, strict=True)
             ]
         outs = tuple(self.fresh(o) if p in self.found else o for o, p in zip(s.outs, s.phis))
-        atoms = tuple(map(_atom, inits))
+        atoms = tuple(map(atom_of, inits))
         if isinstance(s, While):
             self.builder.emit(While(outs, phis, atoms, test, body, s.origin))
         else:
-            bounds = (_atom(self.value(a)) for a in (s.start, s.stop, s.step))
+            bounds = (atom_of(self.value(a)) for a in (s.start, s.stop, s.step))
             self.builder.emit(For(outs, s.index, *bounds, phis, atoms, body, s.origin))
         for out, new in zip(s.outs, outs, strict=True):
             if new is not out:
@@ -446,10 +277,10 @@ class Lanes:
                 found = np.where(step > 0, i < stop, i > stop)
             else:
                 found = i < stop if s.step > 0 else i > stop
-            test.results = [_atom(found)]
+            test.results = [atom_of(found)]
         with builder.block() as block:
             after = i + step
-        body = Block([*s.body.statements, *block.statements], [*s.body.results, _atom(after)])
+        body = Block([*s.body.statements, *block.statements], [*s.body.results, atom_of(after)])
         core.substitute(body, {s.index: counter})
         self.found.update(mapped(test, self.found) | mapped(body, self.found))
         return While((*s.outs, last), (*s.phis, counter), (*s.inits, s.start), test, body, s.origin)
@@ -467,9 +298,9 @@ class Lanes:
         phis, inits = self.carried(s)
         with self.builder.block() as body:
             after, _ = round_of({p: Array(n) for p, n in zip(s.phis, phis) if n is not p})
-            body.results = list(map(_atom, after))
+            body.results = list(map(atom_of, after))
         outs = tuple(self.fresh(o) if n is not p else o for o, p, n in zip(s.outs, s.phis, phis))
-        bounds = _atom(self.value(s.start)), _atom(end), s.step
+        bounds = atom_of(self.value(s.start)), atom_of(end), s.step
         self.builder.emit(For(outs, s.index, *bounds, phis, inits, body, s.origin))
         self._keep(s, outs)
 
@@ -484,15 +315,15 @@ class Lanes:
         live = self.cast(start.full(first.results[0], BOOL), BOOL)
         flag = Var(self.batched_type(BOOL), "live", s.origin)
         with self.builder.block() as test:
-            test.results = [_atom(np.any(Array(flag)))]
+            test.results = [atom_of(np.any(Array(flag)))]
         with self.builder.block() as body:
             own = {p: Array(n) for p, n in zip(s.phis, phis) if n is not p}
             after, now = self.one_round(s.body, s.test, s.phis, own, Array(flag))
-            body.results = [*map(_atom, after), _atom(now)]
+            body.results = [*map(atom_of, after), atom_of(now)]
         outs = tuple(self.fresh(o) if n is not p else o for o, p, n in zip(s.outs, s.phis, phis))
         done = Var(flag.type, "live", s.origin)
         self.builder.emit(
-            While((*outs, done), (*phis, flag), (*inits, _atom(live)), test, body, s.origin)
+            While((*outs, done), (*phis, flag), (*inits, atom_of(live)), test, body, s.origin)
         )
         self._keep(s, outs)
 
@@ -515,11 +346,11 @@ class Lanes:
         inits = []
         for phi, init in zip(s.phis, s.inits, strict=True):
             if phi not in self.found:
-                inits.append(_atom(self.value(init)))
+                inits.append(atom_of(self.value(init)))
             elif init is UNDEFINED and not phi.type.ndim:
-                inits.append(_atom(new_zeros(self.size, phi.type.dtype)))
+                inits.append(atom_of(new_zeros(self.size, phi.type.dtype)))
             else:
-                inits.append(_atom(self.full(init, phi.type)))
+                inits.append(atom_of(self.full(init, phi.type)))
         return phis, tuple(inits)
 
     def one_round(
@@ -628,10 +459,6 @@ class Lanes:
         return {p: inner.full(a, p.type) for p, a in pairs}
 
 
-def _atom(value: Any) -> Atom:
-    return value.atom if isinstance(value, Array) else value
-
-
 def _lanes_of(mask: Any) -> Any:
     """The numbers of the examples for which a test holds."""
     lanes = np.flatnonzero(mask)
@@ -648,7 +475,3 @@ def _update(base: Any, lanes: Any, value: Any) -> Any:
 
 def _is_outside(atom: Atom, block: Block) -> bool:
     return not isinstance(atom, Var) or atom not in core.defined_vars(block)
-
-
-def _has_effects(block: Block) -> bool:
-    return any(isinstance(s, Effect) for s in core.walk(block))

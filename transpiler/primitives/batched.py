@@ -1,8 +1,9 @@
 """Batch rules: what an operation becomes when some of its operands have a leading batch axis.
 
-``@batches(primitive, ...)`` gives records their rule, ``rule(args, batched, params)``: ``batched[k]``
-says whether ``args[k]`` has the batch axis, at position 0; every result has it there too. A rule is a
-plain NumPy function, as all rules are. This file: what rules share, and the elementwise ones.
+``@batches(primitive, ...)`` gives records their rule, ``rule(args, batched, params)``:
+``batched[k]`` says whether ``args[k]`` has the batch axis, at position 0; every result has it there
+too. A rule is a plain NumPy function, as all rules are. This file: what rules share, and the
+elementwise ones.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Batch rules of what moves elements, joins arrays, reduces or scans along axes: axes move up by one."""
+"""Batch rules of what moves, joins, reduces or scans along axes: axes move up by one."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Batch rules of reading and storing by index.
 
-An index that all examples share gets ``:`` in front. Where it differs from one example to the next it
-becomes an advanced one, with the examples' own numbers in front: ``x[i]`` is ``x[np.arange(B), i]``.
+An index that all examples share gets ``:`` in front. Where it differs between examples it becomes
+an advanced one, with the examples' own numbers in front: ``x[i]`` is ``x[np.arange(B), i]``.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Place:
 
 
 def _examine(rank: int, template: Template, dynamic: Sequence[Any], flags: Flags) -> Place:
-    """``rank`` is that of the indexed array, ``flags`` tells which dynamic arguments are batched."""
+    """``rank`` is the indexed array's, ``flags`` tells which dynamic arguments are batched."""
     ranks = [rank_of(d, f) for d, f in zip(dynamic, flags, strict=True)]
     singles = [_example(d, f) for d, f in zip(dynamic, flags, strict=True)]
     used = sum(_consumed(t, singles) for t in template)
@@ -99,7 +99,7 @@ def _shared(dynamic: Flags) -> bool:
 def _own_index(
     place: Place, dynamic: Sequence[Any], flags: Flags, lanes: Any
 ) -> tuple[Template, list[Any]]:
-    """The advanced index of all examples; ``lanes`` is None where the array itself is not batched."""
+    """The index of all examples; ``lanes`` is None where the array itself is not batched."""
     first = [] if lanes is None else [lanes]
     values: list[Any] = list(first)
     template: list[Any] = [Slot(k) for k in range(len(first))]

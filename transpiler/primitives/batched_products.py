@@ -1,4 +1,4 @@
-"""Batch rules of products and of linear algebra: NumPy stacks matrices itself, vectors need an axis more."""
+"""Batch rules of products and linear algebra: NumPy stacks matrices, vectors need an axis more."""
 
 from __future__ import annotations
 
