@@ -342,7 +342,7 @@ class Nested:
     def __calque_trace__(
         self, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any
     ) -> Any:
-        return TRACE[self.kind](self, machine, args, kwargs, node)  # type: ignore[arg-type]
+        return TRACE[self.kind](self, machine, args, kwargs, node)
 
     def calque_children(self) -> list[Any]:
         """What a snapshot of the heap must follow."""

@@ -172,7 +172,7 @@ class Values:
         self, mask: Any, blocks: Sequence[Block], more: dict[Var, Any] | None = None
     ) -> Self:
         """As many lanes as examples: where the mask is false, the first one of the mask."""
-        rows = np.where(mask, counting(self.size), np.argmax(mask))
+        rows: Any = np.where(mask, counting(self.size), np.argmax(mask))
         rows.atom.name = "rows"
         inner = self.on(rows, blocks, mask, more)
         inner.nested, inner.size, inner.looping = self.nested, self.size, True

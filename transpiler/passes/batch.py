@@ -128,7 +128,7 @@ class Lanes(Values):
                 ]
             outs = tuple(self.fresh(o) for o in s.outs)
             other = Block([], list(map(atom_of, start)))
-            self.builder.emit(If(outs, np.any(mask).atom, block, other, s.origin))
+            self.builder.emit(If(outs, atom_of(np.any(mask)), block, other, s.origin))
             now = [Array(o) for o in outs]
         for out, value in zip(s.outs, now, strict=True):
             self.note(out, value)
@@ -150,7 +150,7 @@ class Lanes(Values):
                 ]
             arms.append(block)
         outs = tuple(self.fresh(o) if o in self.found else o for o in s.outs)
-        self.builder.emit(If(outs, atom_of(self.value(s.test)), *arms, s.origin))
+        self.builder.emit(If(outs, atom_of(self.value(s.test)), arms[0], arms[1], s.origin))
         for out, new in zip(s.outs, outs, strict=True):
             if new is not out:
                 self.values[out] = Array(new)
@@ -250,8 +250,9 @@ class Lanes(Values):
         if isinstance(s, While):
             self.builder.emit(While(outs, phis, atoms, test, body, s.origin))
         else:
-            bounds = (atom_of(self.value(a)) for a in (s.start, s.stop, s.step))
-            self.builder.emit(For(outs, s.index, *bounds, phis, atoms, body, s.origin))
+            start, stop, step = (atom_of(self.value(a)) for a in (s.start, s.stop, s.step))
+            made = For(outs, s.index, start, stop, step, phis, atoms, body, s.origin)
+            self.builder.emit(made)
         for out, new in zip(s.outs, outs, strict=True):
             if new is not out:
                 self.values[out] = Array(new)
@@ -307,7 +308,8 @@ class Lanes(Values):
     def while_alive(self, s: While) -> None:
         """Rounds as long as any example goes on; in each the examples that do."""
         phis, inits = self.carried(s)
-        first = core.clone(s.test, mapping := {})
+        mapping: dict[Var, Any] = {}
+        first = core.clone(s.test, mapping)
         self._copy_facts(mapping)
         start = self.same()
         start.values.update((p, Array(i)) for p, n, i in zip(s.phis, phis, inits) if n is not p)
@@ -461,7 +463,7 @@ class Lanes(Values):
 
 def _lanes_of(mask: Any) -> Any:
     """The numbers of the examples for which a test holds."""
-    lanes = np.flatnonzero(mask)
+    lanes: Any = np.flatnonzero(mask)
     lanes.atom.name = "lanes"
     return lanes
 

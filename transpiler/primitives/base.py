@@ -375,7 +375,7 @@ def run_time_choice(
             block.results.append(build.atom(arm()))
         arms.append(block)
     out = Var(ArrayType(t.dtype, t.dims), None, builder.origin)
-    builder.emit(If((out,), build.atom(test), *arms, builder.origin))
+    builder.emit(If((out,), build.atom(test), arms[0], arms[1], builder.origin))
     return Array(out)
 
 

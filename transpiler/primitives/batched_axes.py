@@ -187,7 +187,7 @@ for _name in ("special.softmax", "special.log_softmax"):
 
 # joining
 
-_JOINS = {
+_JOINS: dict[str, tuple[int, dict[int, tuple[Any, ...]]]] = {
     "np.vstack": (1, {0: (None, None), 1: (None, slice(None))}),
     "np.column_stack": (2, {0: (None, None), 1: (slice(None), None)}),
     "np.dstack": (
@@ -252,7 +252,7 @@ def _tile(args: Args, batched: Flags, params: Params) -> Any:
 @batches("np.repeat")
 def _repeat(args: Args, batched: Flags, params: Params) -> Any:
     _only_first("np.repeat", batched)
-    return np.repeat(*args, axis=params["axis"] + 1)
+    return np.repeat(args[0], args[1], axis=params["axis"] + 1)
 
 
 @batches("np.roll")

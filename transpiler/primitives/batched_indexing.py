@@ -115,7 +115,7 @@ def _own_index(
                     values.append(dynamic[bound.position])
                     bound = Slot(len(values) - 1)
                 bounds.append(bound)
-            item = slice(*bounds, item.step)
+            item = slice(bounds[0], bounds[1], item.step)
         elif isinstance(item, Slot):
             value, has = dynamic[item.position], flags[item.position]
             if type_of(value).dtype.kind == "b":

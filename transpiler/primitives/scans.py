@@ -118,7 +118,7 @@ def _cumprod_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any,
         moved = np.expand_dims(np.moveaxis(x_dot, axis, -1) if x.ndim > 1 else x_dot, axis)
         return np.sum(_without_each(x, axis) * moved, -1)
 
-    quotients = lambda: y * np.cumsum(x_dot / x, axis=axis)  # noqa: E731
+    quotients = lambda: y * np.cumsum(x_dot / x, axis=axis)
     return (run_time_choice(np.all(x != 0), quotients, summed, type_of(x)),)
 
 
