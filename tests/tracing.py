@@ -10,7 +10,7 @@ import numpy as np
 from calque.transpiler import builder as build
 from calque.transpiler import primitives  # noqa: F401  (fills the tables)
 from calque.transpiler.builder import Array, Builder
-from calque.transpiler.core import Apply, Function, Slot, Var, map_tree, verify
+from calque.transpiler.core import Apply, Block, Function, If, Slot, Var, map_tree, verify
 from calque.transpiler.errors import SpecializationNeeded
 from calque.transpiler.primitives.special import register_scipy
 from calque.transpiler.types import ArrayType, symbol, type_of_constant
@@ -58,11 +58,19 @@ def trace_any(f: Callable[..., Any], *arrays: Any) -> Function:
 
 
 def push_forward(function: Function, args: list[Any], tangents: list[Any]) -> list[Any]:
-    """Within an open builder: run a straight-line program again and give its results' tangents."""
+    """Within an open builder: run a program without loops again; its results' tangents."""
     values: dict[Var, Any] = dict(zip(function.params, args, strict=True))
     dots: dict[Var, Any] = dict(zip(function.params, tangents, strict=True))
-    for s in function.body.statements:
-        assert isinstance(s, Apply), "only straight-line programs"
+    _push(function.body, values, dots)
+    return [dots.get(r) if isinstance(r, Var) else None for r in function.body.results]
+
+
+def _push(block: Block, values: dict[Var, Any], dots: dict[Var, Any]) -> None:
+    for s in block.statements:
+        if isinstance(s, If):
+            _push_branch(s, values, dots)
+            continue
+        assert isinstance(s, Apply), "only programs without loops"
         inputs = [values[a] if isinstance(a, Var) else a for a in s.args]
         given = [dots.get(a) if isinstance(a, Var) else None for a in s.args]
         found = build.current().apply(s.primitive, inputs, s.params)
@@ -74,7 +82,25 @@ def push_forward(function: Function, args: list[Any], tangents: list[Any]) -> li
         for var, out, dot in zip(s.outs, outs, outs_dot, strict=True):
             if dot is not None and var.type.is_float:
                 dots[var] = full(dot, out)
-    return [dots.get(r) if isinstance(r, Var) else None for r in function.body.results]
+
+
+def _push_branch(s: If, values: dict[Var, Any], dots: dict[Var, Any]) -> None:
+    """Both arms again, each with the tangents of its results."""
+    arms = []
+    for arm in (s.then, s.orelse):
+        with build.current().block() as block:
+            inner, inner_dots = dict(values), dict(dots)
+            _push(arm, inner, inner_dots)
+            found = [inner[r] for r in arm.results]
+            pushed = [inner_dots.get(r) for r in arm.results]
+            pushed = [full(0.0 if d is None else d, v) for d, v in zip(pushed, found, strict=True)]
+            block.results = [x.atom for x in [*found, *pushed]]
+        arms.append(block)
+    made = [Array(Var(o.type)) for o in [*s.outs, *s.outs]]
+    outs = tuple(m.atom for m in made)
+    build.current().emit(If(outs, values[s.test].atom, arms[0], arms[1]))
+    for position, out in enumerate(s.outs):
+        values[out], dots[out] = made[position], made[len(s.outs) + position]
 
 
 def full(value: Any, like: Array) -> Any:

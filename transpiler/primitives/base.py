@@ -203,8 +203,8 @@ def elementwise(
         )
     )
     if partials is not None:
-        primitive.jvp = _elementwise_jvp(partials, count)
-        primitive.vjp = _elementwise_vjp(partials, count)
+        primitive.jvp = _elementwise_jvp(partials, operator)
+        primitive.vjp = _elementwise_vjp(partials, operator)
     bounds = _bounds(count, domain)
     primitive.inside = tuple(_inner_point(*b) for b in bounds)
     primitive.samples = _elementwise_samples(bounds)
@@ -212,16 +212,25 @@ def elementwise(
     return primitive
 
 
-def _derivatives(partials: Callable[..., Any], count: int, args: Any, out: Any) -> tuple[Any, ...]:
+def _derivatives(partials: Callable[..., Any], operator: bool, args: Any, out: Any) -> Any:
     found = partials(*args, out)
-    return found if isinstance(found, tuple) else (found,) * 1 if count == 1 else found
+    found = found if isinstance(found, tuple) else (found,)
+    return found if operator else tuple(map(_as_numpy_divides, found))
 
 
-def _elementwise_jvp(partials: Callable[..., Any], count: int) -> Callable[..., Any]:
+def _as_numpy_divides(slope: Any) -> Any:
+    """A NumPy function's slope: where it divides Python numbers, by zero too, as NumPy does."""
+    made = definition(slope)
+    if made is None or made.primitive.name != "np.divide" or not made.outs[0].type.weak:
+        return slope
+    return build.wrap(made.args[0]) / strong(build.wrap(made.args[1]))
+
+
+def _elementwise_jvp(partials: Callable[..., Any], operator: bool) -> Callable[..., Any]:
     def jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
         total = None
         for tangent, slope in zip(
-            tangents, _derivatives(partials, count, args, outs[0]), strict=True
+            tangents, _derivatives(partials, operator, args, outs[0]), strict=True
         ):
             if tangent is not None and slope is not None:
                 term = scale(tangent, slope)
@@ -231,9 +240,9 @@ def _elementwise_jvp(partials: Callable[..., Any], count: int) -> Callable[..., 
     return jvp
 
 
-def _elementwise_vjp(partials: Callable[..., Any], count: int) -> Callable[..., Any]:
+def _elementwise_vjp(partials: Callable[..., Any], operator: bool) -> Callable[..., Any]:
     def vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
-        slopes = _derivatives(partials, count, args, outs[0])
+        slopes = _derivatives(partials, operator, args, outs[0])
         return tuple(None if s is None else scale(cotangents[0], s) for s in slopes)
 
     return vjp

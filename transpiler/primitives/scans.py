@@ -93,7 +93,7 @@ def _without_each(x: Any, axis: int) -> Any:
     place = tuple(slice(None) if a == axis else None for a in range(x.ndim)) + (slice(None),)
     own = FUNCTIONS[np.eye](n)[place] == 1.0
     others = np.cumprod(FUNCTIONS[np.where](own, 1.0, x[..., None]), axis=axis)
-    return others * FUNCTIONS[np.tri](n)[place]
+    return others * FUNCTIONS[np.tri](n, dtype=x.dtype)[place]
 
 
 def _cumprod_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
