@@ -65,6 +65,35 @@ def value_and_grad(
     return _decorator("value_and_grad", fun, _options(argnums, has_aux, holomorphic, allow_int))
 
 
+def jit(
+    fun: Callable[..., Any] | None = None,
+    static_argnums: int | Sequence[int] = (),
+    static_argnames: str | Sequence[str] = (),
+    parallel: bool | str = "auto",
+    boundscheck: bool | None = None,
+) -> Any:
+    """``fun`` compiled to Numba kernels, as ``jax.jit``; also ``@jit(static_argnums=1)``.
+
+    ``fun`` may be a transformed function. Stores into arguments happen, as in ``fun`` itself. What
+    Numba cannot compile stays a NumPy call between kernels.
+
+    >>> import numpy as np
+    >>> jit(lambda x: np.sum(x * x))(np.array([1.0, 2.0]))
+    np.float64(5.0)
+    """
+    numbers = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
+    names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
+    if parallel not in (True, False, "auto"):
+        raise ValueError(f"jit: parallel must be True, False or 'auto', and is {parallel!r}")
+    options = {
+        "static_argnums": numbers,
+        "static_argnames": names,
+        "parallel": parallel,
+        "boundscheck": boundscheck,
+    }
+    return _decorator("jit", fun, options)
+
+
 def vmap(
     fun: Callable[..., Any] | None = None,
     in_axes: Any = 0,

@@ -19,6 +19,7 @@ from calque.runtime.keys import (
     Identity,
     known_value,
     leaf_key,
+    layout_key,
     leaf_type,
     shape_key,
     sizes_of,
@@ -43,20 +44,32 @@ class Plan:
     symbols: frozenset[str] = frozenset()
     captures: dict[str, Capture] = field(default_factory=dict)  # where known sizes are read
     programs: dict[Any, Program] = field(default_factory=dict)
+    uncompiled: bool = False  # Numba could not take it
 
 
 class Dispatcher:
     """The programs of one function."""
 
-    def __init__(self, function: Any, name: Callable[[], str]):
+    def __init__(
+        self,
+        function: Any,
+        name: Callable[[], str],
+        compiled: bool = False,
+        static: Callable[[tuple[Any, ...], dict[str, Any]], frozenset[int]] | None = None,
+    ):
         self.function = function
         self.name = name
+        self.compiled = compiled  # into kernels
+        self.static = static  # the leaves whose values are part of the key from the start
+        self.key = layout_key if compiled else shape_key
         self.plans: dict[Any, Plan] = {}
         self.ready: dict[Any, Ready] = {}
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Find or make the program for a call, and run it."""
         program, leaves = self.find(args, kwargs)
+        if self.compiled and not program.tried:
+            program = self._tried(program, args, kwargs)
         if program.stored and len(leaves) > 1:
             program.check_aliases(leaves)
         elif not kwargs and not program.known_leaves:
@@ -65,9 +78,13 @@ class Dispatcher:
             return program.call(*args, **kwargs, **program.hidden())
         return program.call(*args, **kwargs)
 
+    def _tried(self, program: Program, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program:
+        program.tried = True
+        return program
+
     def _remember(self, args: tuple[Any, ...], program: Program) -> None:
-        key = shape_key(args)
-        if key is None:
+        key = self.key(args)
+        if key is None or self.static is not None:
             return
         captures = tuple((name, read, exact_key(read())) for name, read in program.captures)
         guards = tuple((read, read()) for read, _ in program.guards)
@@ -79,11 +96,14 @@ class Dispatcher:
         """The program for these arguments, made if there is none; and their leaves."""
         leaves, structure = tree.flatten((args, kwargs))
         order = _orders((args, kwargs))
-        key = (structure, order, tuple([leaf_key(x) for x in leaves]))
+        static = self.static(args, kwargs) if self.static is not None else frozenset()
+        kinds = tuple([leaf_key(x) for x in leaves])
+        layout = tuple(map(_is_contiguous, leaves)) if self.compiled else ()
+        key = (structure, order, kinds, layout, static)
         plan = self.plans.get(key)
         if plan is None:
             with _lock:
-                plan = self.plans.setdefault(key, Plan())
+                plan = self.plans.setdefault(key, Plan(static))
         sizes = sizes_of(leaves)
         for _ in range(_MAX_ROUNDS):
             full = self._full_key(plan, leaves, sizes)
@@ -127,7 +147,10 @@ class Dispatcher:
         types = [None if i in known else leaf_type(x, i, pinned) for i, x in enumerate(leaves)]
         values = [known_value(x) if i in known else x for i, x in enumerate(leaves)]
         arguments = Arguments(
-            tuple(types), tuple(values), lambda new: tree.unflatten(structure, new)
+            tuple(types),
+            tuple(values),
+            lambda new: tree.unflatten(structure, new),
+            frozenset(i for i, x in enumerate(leaves) if self.compiled and _is_contiguous(x)),
         )
         try:
             traced = pipeline.to_core(self.function, arguments, pinned)
@@ -141,7 +164,13 @@ class Dispatcher:
         except CalqueError as error:
             error.message = _readable(error.message)
             raise
+        if self.compiled and not plan.uncompiled:
+            traced = pipeline.to_kernels(traced)
         plan.programs[full] = load(traced, self.name(), known, pinned)
+
+
+def _is_contiguous(leaf: Any) -> bool:
+    return isinstance(leaf, np.ndarray) and bool(leaf.flags.c_contiguous)
 
 
 def _orders(value: Any) -> tuple[tuple[Any, ...], ...]:

@@ -156,3 +156,18 @@ class _Push:
     def calque_children(self) -> list[Any]:
         """What a snapshot of the heap must follow."""
         return [self.function, *self.primals]
+
+
+@builtin(api.jit)
+def _jit(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """Within interpreted code all is compiled together, or nothing is."""
+    return args[0] if args else _Same()
+
+
+class _Same:
+    """``jit(static_argnums=0)``, waiting for its function."""
+
+    def __calque_trace__(
+        self, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any
+    ) -> Any:
+        return args[0]

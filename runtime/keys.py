@@ -56,6 +56,26 @@ def shape_key(args: tuple[Any, ...]) -> tuple[Any, ...] | None:
     return tuple(key)
 
 
+def layout_key(args: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """The same, with which arrays are C-contiguous: kernels depend on it.
+
+    >>> layout_key((np.ones((2, 3)).T,))
+    (dtype('float64'), (3, 2), False)
+    """
+    key: list[Any] = []
+    for arg in args:
+        kind = type(arg)
+        if kind is np.ndarray:
+            key.append(arg.dtype)
+            key.append(arg.shape)
+            key.append(arg.flags.c_contiguous)
+        elif kind in _SCALARS or isinstance(arg, np.generic):
+            key.append(kind)
+        else:
+            return None
+    return tuple(key)
+
+
 def leaf_key(leaf: Any) -> Any:
     """What of a leaf the generated code depends on."""
     kind = type(leaf)

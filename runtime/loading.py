@@ -40,6 +40,7 @@ class Program:
     stored: tuple[int, ...]  # leaves that are stored into
     known_leaves: frozenset[int]
     known_symbols: dict[str, int]
+    tried: bool = False  # its kernels have been compiled
 
     def still_valid(self) -> bool:
         """Whether captured constants, and the types of captured arrays, are what they were."""

@@ -36,7 +36,10 @@ class Transformed:
         signature = extended_signature(kind, function)
         if signature is not None:
             self.__signature__ = signature
-        self._dispatcher = Dispatcher(self, self.generated_name)
+        self.compiled = kind == "jit" or getattr(function, "compiled", False) is True
+        static = static_leaves(function, options) if kind == "jit" else None
+        self._dispatcher = Dispatcher(self, self.generated_name, self.compiled, static)
+        self._key = self._dispatcher.key
         self._checked: set[Any] = set()
 
     def generated_name(self) -> str:
@@ -56,7 +59,7 @@ class Transformed:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not kwargs:
-            ready = self._dispatcher.ready.get(shape_key(args))
+            ready = self._dispatcher.ready.get(self._key(args))
             if ready is not None:
                 hidden = ready.hidden()
                 if hidden is not None:
@@ -66,7 +69,7 @@ class Transformed:
 
     def run(self, *args: Any) -> Any:
         """Call with arguments that are known to fit each other."""
-        ready = self._dispatcher.ready.get(shape_key(args))
+        ready = self._dispatcher.ready.get(self._key(args))
         hidden = ready.hidden() if ready is not None else None
         if ready is None or hidden is None:
             return self._dispatcher.call(args, {})
@@ -253,6 +256,29 @@ def extended_signature(kind: str, function: Any) -> inspect.Signature | None:
     return inspect.Signature([*plain, *extra])
 
 
+def static_leaves(
+    function: Any, options: dict[str, Any]
+) -> Callable[[tuple[Any, ...], dict[str, Any]], frozenset[int]] | None:
+    """Which leaves of a call belong to static arguments; None where none is."""
+    numbers, names = options.get("static_argnums", ()), options.get("static_argnames", ())
+    if not numbers and not names:
+        return None
+    parameters = list(inspect.signature(function).parameters)
+    by_name = {*names, *(parameters[n] for n in numbers if -len(parameters) <= n < len(parameters))}
+    positions = {parameters.index(n) for n in by_name if n in parameters}
+
+    def leaves(args: tuple[Any, ...], kwargs: dict[str, Any]) -> frozenset[int]:
+        places = [k in positions for k in range(len(args))]
+        flags = [
+            tree.tree_map(lambda _, own=own: own, a) for a, own in zip(args, places, strict=True)
+        ]
+        named = {k: tree.tree_map(lambda _, own=k in by_name: own, v) for k, v in kwargs.items()}
+        found, _ = tree.flatten((tuple(flags), named))
+        return frozenset(i for i, own in enumerate(found) if own)
+
+    return leaves
+
+
 def _trace_identity(
     self: Transformed, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any
 ) -> Any:
@@ -351,6 +377,7 @@ class Nested:
 
 TRACE: dict[str, Callable[..., Any]] = {
     "identity": _trace_identity,
+    "jit": _trace_identity,
     "grad": _trace_grad,
     "value_and_grad": _trace_value_and_grad,
     "jvp": _trace_jvp,

@@ -95,7 +95,11 @@ class If:
 
 @dataclass(eq=False, slots=True)
 class For:
-    """``for index in range(start, stop, step)``; body.results are the next values of phis."""
+    """``for index in range(start, stop, step)``; body.results are the next values of phis.
+
+    ``parallel`` is None for a loop of the user's, else whether a scheduled one's rounds may run at
+    the same time.
+    """
 
     outs: tuple[Var, ...]
     index: Var
@@ -106,6 +110,7 @@ class For:
     inits: tuple[Atom, ...]
     body: Block
     origin: Origin | None = None
+    parallel: bool | None = None
 
 
 @dataclass(eq=False, slots=True)
@@ -312,7 +317,8 @@ def clone(block: Block, mapping: dict[Var, Atom]) -> Block:
                 inits = tuple(map(sub, s.inits))
                 (index,), phis = fresh([s.index]), fresh(s.phis)
                 body = clone(s.body, mapping)
-                return For(fresh(s.outs), index, *bounds, phis, inits, body, s.origin)
+                made = For(fresh(s.outs), index, *bounds, phis, inits, body, s.origin, s.parallel)
+                return made
             case While():
                 inits = tuple(map(sub, s.inits))
                 phis = fresh(s.phis)

@@ -1,7 +1,7 @@
 """From a function and the types of its arguments to generated source: this file knows the order.
 
 interpretation (with the passes of the transformations that are called on the way) -> dead code
--> text
+-> text; for ``jit`` the schedule of loops over scalars comes before the text
 """
 
 from __future__ import annotations
@@ -16,8 +16,11 @@ import calque.transpiler.primitives  # noqa: F401  (fills the tables)
 from calque.transpiler import core
 from calque.transpiler.analyses.liveness import remove_dead_code
 from calque.transpiler.core import blocks_of
+from calque.transpiler.debug import watched
 from calque.transpiler.emit.python import emit_function, emit_module
+from calque.transpiler.emit.scalars import can_be_scalar
 from calque.transpiler.frontend.trace import Traced, trace
+from calque.transpiler.passes.schedule import schedule
 from calque.transpiler.types import ArrayType
 
 
@@ -28,15 +31,37 @@ class Arguments:
     types: tuple[ArrayType | None, ...]
     values: tuple[Any, ...]
     build: Callable[[list[Any]], tuple[tuple[Any, ...], dict[str, Any]]]
+    contiguous: frozenset[int] = frozenset()  # leaves known to be C-contiguous
 
 
 def to_core(function: Any, arguments: Arguments, pinned: dict[str, int] | None = None) -> Traced:
     """Interpret, transform, and drop what is not needed."""
     with np.errstate(all="ignore"):
-        traced = trace(function, arguments.types, arguments.values, arguments.build, pinned=pinned)
+        traced = trace(
+            function,
+            arguments.types,
+            arguments.values,
+            arguments.build,
+            pinned,
+            arguments.contiguous,
+        )
     remove_dead_code(traced.function)
     core.verify(traced.function)
     traced.function.phases = _phases(traced.function)
+    return traced
+
+
+def to_kernels(traced: Traced) -> Traced:
+    """Write the arrays' statements as loops over scalars, for kernels."""
+    with np.errstate(all="ignore"):
+        watched(
+            "schedule",
+            traced.function,
+            lambda: schedule(traced.function, traced.builder, can_be_scalar),
+        )
+    core.verify(traced.function)
+    traced.function.phases = _phases(traced.function)
+    traced.compiled = True
     return traced
 
 
@@ -59,14 +84,20 @@ def _phases(function: core.Function) -> dict[int, str]:
 def function_text(traced: Traced, name: str) -> str:
     """The ``def`` of the generated function."""
     traced.function.name = name
-    return emit_function(traced.function, phases=traced.function.phases)
+    return emit_function(
+        traced.function, phases=traced.function.phases, compiled=traced.compiled
+    )
 
 
 def module_text(traced: Traced, name: str, title: str, provenance: Sequence[str]) -> str:
     """A whole module, with a docstring that says where it comes from."""
     traced.function.name = name
     return emit_module(
-        traced.function, title=title, provenance=list(provenance), phases=traced.function.phases
+        traced.function,
+        title=title,
+        provenance=list(provenance),
+        phases=traced.function.phases,
+        compiled=traced.compiled,
     )
 
 

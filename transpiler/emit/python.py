@@ -19,26 +19,39 @@ from calque.transpiler.core import Var
 from calque.transpiler.emit.expressions import Expressions
 from calque.transpiler.emit.folding import Folding, is_choice
 from calque.transpiler.emit.groups import Groups
+from calque.transpiler.emit.kernels import KERNEL_NAMES, KernelExpressions, Launcher
 from calque.transpiler.emit.layout import Notes, to_text
 from calque.transpiler.emit.liveness import Liveness
 from calque.transpiler.emit.memory import Memory
 from calque.transpiler.emit.names import Names
 from calque.transpiler.emit.program import Program, prepare
+from calque.transpiler.emit.scalars import VECTOR_FUNCTIONS
 from calque.transpiler.emit.signature import argument_names, arguments, leaf_paths, name_parameters
 from calque.transpiler.emit.spelling import name, target
 from calque.transpiler.emit.statements import Statements
 from calque.transpiler.emit.storage import place_copies
 
 _ROUNDS = 12
+KERNEL_IMPORTS = {
+    "kernels": frozenset(["kernel", "maximum", "minimum"]),
+    "vecmath": VECTOR_FUNCTIONS,
+}
 _FEW_READS = 2
 _FEW_SPLITS = 6
 _CALLED = ("range", "float", "int", "bool", "complex", "abs", "type", "print", "len", "slice")
 
 
 def emit_function(
-    function: core.Function, *, comments: bool = True, phases: dict[int, str] | None = None
+    function: core.Function,
+    *,
+    comments: bool = True,
+    phases: dict[int, str] | None = None,
+    compiled: bool = False,
 ) -> str:
-    """The ``def`` of a function; ``phases`` maps ``id(statement)`` to "forward" or "reverse"."""
+    """The ``def`` of a function; ``phases`` maps ``id(statement)`` to "forward" or "reverse".
+
+    ``compiled``: kernels for its loops come first, and the function launches them.
+    """
     name_parameters(function)
     program = prepare(function, phases or {})
     made = [s for s in core.walk(program.body) if isinstance(s, core.Apply)]
@@ -51,7 +64,7 @@ def emit_function(
     bound: frozenset[Var] = frozenset()
 
     def written(bound: frozenset[Var]) -> tuple[Statements, str]:
-        writer = _writer(program, memory, spelled, bound, comments)
+        writer = _writer(program, memory, spelled, bound, comments, compiled)
         return writer, _definition(function, writer, [(var, paths[var][0]) for var in local])
 
     for remaining in reversed(range(_ROUNDS)):
@@ -80,6 +93,7 @@ def _writer(
     paths: dict[Var, Any],
     bound: frozenset[Var],
     comments: bool,
+    compiled: bool,
 ) -> Statements:
     choices = {id(s) for s in core.walk(program.body) if is_choice(s, bound)}
     groups = Groups(program, Liveness(program), choices, set(paths))
@@ -87,11 +101,13 @@ def _writer(
     live = Liveness(program, folding.reads, folding.skip)
     function = program.function
     reserved = [*argument_names(function), *function.imports, *_builtins_used()]
+    reserved += sorted(KERNEL_NAMES) if compiled else []
     plain = [p.name for p in function.params if p not in paths]
     kept = [r for r in reserved if r not in plain]
     names = Names(program, groups, live, folding.skip, set(paths), kept)
-    expressions = Expressions(program, folding, names, paths)
-    return Statements(program, groups, expressions, choices, Notes(), comments)
+    kinds = (KernelExpressions, Launcher) if compiled else (Expressions, Statements)
+    expressions = kinds[0](program, folding, names, paths)
+    return kinds[1](program, groups, expressions, choices, Notes(), comments)
 
 
 def _builtins_used() -> list[str]:
@@ -106,7 +122,8 @@ def _definition(function: core.Function, writer: Statements, local: list[tuple[V
     ]
     body = top + writer.function_body()
     tree = gast.FunctionDef(function.name, arguments(function), body, [], None, None, [])
-    return to_text(tree)
+    kernels = getattr(writer, "kernels", [])
+    return "\n\n\n".join(["@kernel\n" + to_text(k) for k in kernels] + [to_text(tree)])
 
 
 def emit_module(
@@ -116,9 +133,10 @@ def emit_module(
     provenance: Sequence[str] = (),
     comments: bool = True,
     phases: dict[int, str] | None = None,
+    compiled: bool = False,
 ) -> str:
-    """A file: docstring, imports, and the function."""
-    text = emit_function(function, comments=comments, phases=phases)
+    """A file: docstring, imports, and the function; ``compiled``, its kernels too."""
+    text = emit_function(function, comments=comments, phases=phases, compiled=compiled)
     header = "\n".join([title, "", *provenance]).rstrip() if provenance else title
     quoted = header.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
     docstring = f'"""{quoted}\n"""' if provenance else f'"""{quoted}"""'
@@ -134,4 +152,11 @@ def imports(function: core.Function, text: str) -> list[str]:
         lines.append("import numpy as np")
     own = sorted((module, n) for n, module in function.imports.items() if n in used)
     lines += [f"import {n}" if n == module else f"from {module} import {n}" for module, n in own]
+    if "kernel" in used:
+        lines += [
+            f"from calque.runtime.{module} import {', '.join(sorted(names & used))}"
+            for module, names in KERNEL_IMPORTS.items()
+            if names & used
+        ]
+        lines += ["from numba import prange"] if "prange" in used else []
     return lines

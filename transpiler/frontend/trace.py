@@ -35,6 +35,7 @@ class Traced:
     guards: list[Guard] = field(default_factory=list)
     assumptions: list[Dim] = field(default_factory=list)  # each must be >= 0
     sources: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    compiled: bool = False  # scheduled for kernels
 
 
 def trace(
@@ -43,11 +44,12 @@ def trace(
     leaf_values: Sequence[Any],
     unflatten: Callable[[list[Any]], tuple[tuple[Any, ...], dict[str, Any]]],
     pinned: dict[str, int] | None = None,
+    contiguous: frozenset[int] = frozenset(),
 ) -> Traced:
     """Interpret ``function`` on arguments whose leaves have these types.
 
     A leaf without a type is known: its value is in ``leaf_values``. ``unflatten`` builds the
-    arguments from leaves.
+    arguments from leaves; ``contiguous`` are the leaves known to be C-contiguous.
     """
     symbols = {s for t in leaf_types if t is not None for d in t.dims for s in dim_symbols(d)}
     builder = Builder(sorted(symbols), pinned)
@@ -60,6 +62,8 @@ def trace(
             continue
         var = Var(t)
         builder.leaf_of_param[var] = position
+        if position in contiguous:
+            builder.contiguous.add(var)
         params.append(var)
         leaves.append(Array(var))
     cells = [leaf for leaf in leaves if isinstance(leaf, Array)]

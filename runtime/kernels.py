@@ -1,0 +1,88 @@
+"""Compiles kernels: serial code for little work, parallel code for much."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable
+from typing import Any
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba.core.types import Float, Integer
+from numba.extending import intrinsic, overload
+
+PARALLEL_FROM = 1 << 17  # elements of the largest array, below which threads cost more than they give
+FLAGS = {"contract", "reassoc"}
+
+
+def kernel(function: Callable[..., Any]) -> Any:
+    """A function of loops over scalars, compiled by Numba on its first call.
+
+    With ``CALQUE_JIT=0`` in the environment it runs as it is, for a debugger to step through.
+    """
+    if os.environ.get("CALQUE_JIT") == "0":
+        return function
+    options: dict[str, Any] = {"fastmath": FLAGS, "error_model": "numpy", "nogil": True}
+    serial = numba.njit(**options)(function)
+    if "prange" not in function.__code__.co_names:
+        return serial
+    parallel = numba.njit(parallel={"prange": True}, **options)(function)
+
+    @functools.wraps(function)
+    def launch(*args: Any) -> Any:
+        for a in args:
+            if type(a) is np.ndarray and a.size >= PARALLEL_FROM:
+                return parallel(*args)
+        return serial(*args)
+
+    return launch
+
+
+def maximum(a, b):  # type: ignore[no-untyped-def]
+    """The larger number; NaN if one is NaN."""
+    return np.maximum(a, b)
+
+
+def minimum(a, b):  # type: ignore[no-untyped-def]
+    """The smaller number; NaN if one is NaN."""
+    return np.minimum(a, b)
+
+
+def _extremum(name: str) -> Any:
+    @intrinsic
+    def found(typingctx, a, b):  # type: ignore[no-untyped-def]
+        def code(context, builder, signature, args):  # type: ignore[no-untyped-def]
+            kind = args[0].type
+            two = ir.FunctionType(kind, [kind, kind])
+            function = builder.module.declare_intrinsic(f"llvm.{name}", [kind], two)
+            return builder.call(function, args)
+
+        return a(a, b), code
+
+    return found
+
+
+_largest, _smallest = _extremum("maximum"), _extremum("minimum")
+
+
+@overload(maximum)
+def _maximum(a, b):  # type: ignore[no-untyped-def]
+    if isinstance(a, Float) and a == b:
+        return lambda a, b: _largest(a, b)
+    if isinstance(a, Integer) and isinstance(b, Integer):
+        return lambda a, b: a if a > b else b
+    return lambda a, b: np.maximum(a, b)
+
+
+@overload(minimum)
+def _minimum(a, b):  # type: ignore[no-untyped-def]
+    if isinstance(a, Float) and a == b:
+        return lambda a, b: _smallest(a, b)
+    if isinstance(a, Integer) and isinstance(b, Integer):
+        return lambda a, b: a if a < b else b
+    return lambda a, b: np.minimum(a, b)
+
+
+__all__ = ["kernel", "maximum", "minimum"]

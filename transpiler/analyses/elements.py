@@ -1,0 +1,220 @@
+"""Elements of arrays, computed where a loop over scalars needs them.
+
+A ``Reader`` is open while a loop nest is written: ``read(x, index)`` gives one element, loaded if
+``x`` is in memory, computed from the elements it depends on if ``x`` is virtual. What was read once
+in a loop's body is not read again, and what depends on outer indices only is read in the outer loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from calque.transpiler.builder import Array, Builder, atom, wrap
+from calque.transpiler.core import Apply, Slot, Var
+from calque.transpiler.frontend.joining import combine
+from calque.transpiler.primitives.base import PRIMITIVES, apply
+from calque.transpiler.primitives.elements import ELEMENTS
+from calque.transpiler.types import DimLike, symbol
+
+KEEPS_PLACE = {"np.where", "copy", "astype", "np.full", "np.zeros", "np.zeros_like"}
+KEEPS_PLACE |= {"np.ones", "np.ones_like", "np.broadcast_to"}
+
+
+class NoElements(Exception):
+    """An array whose elements cannot be written one by one."""
+
+
+@dataclass(eq=False)
+class Frame:
+    """One open loop body: its block, and what was read in it."""
+
+    depth: int  # of builder.blocks
+    found: dict[tuple[Any, ...], Any] = field(default_factory=dict)
+
+
+class Reader:
+    """Reads elements; ``virtual`` are the arrays that are not in memory."""
+
+    def __init__(
+        self, builder: Builder, virtual: dict[Var, Apply], at_hand: Callable[[DimLike], Any]
+    ):
+        self.builder, self.virtual, self.at_hand = builder, virtual, at_hand
+        self.frames = [Frame(len(builder.blocks))]
+        self.levels: dict[Var, int] = {}  # of loop indices and what is computed from them
+        self.versions: dict[Var, Any] = {}  # arrays that the nest stores into, as they are now
+        self.loads: list[tuple[Var, tuple[DimLike, ...]]] = []
+        self.computed: list[tuple[Var, tuple[DimLike, ...]]] = []
+        self.flat: dict[Var, Array] | None = None  # in a nest over all elements at once
+
+    @contextmanager
+    def loop(self, index: Var) -> Iterator[None]:
+        """Within the body of a loop, whose block is open."""
+        self.levels[index] = len(self.frames)
+        self.frames.append(Frame(len(self.builder.blocks)))
+        try:
+            yield
+        finally:
+            self.frames.pop()
+
+    def size(self, dim: DimLike) -> Any:
+        """A size, at hand."""
+        return self.at_hand(dim)
+
+    def __call__(self, x: Any, index: Sequence[Any]) -> Any:
+        if not isinstance(x, Array):
+            return x
+        t = x.type
+        if not t.ndim:
+            return Array(x.atom)
+        if self.flat is None:
+            dims = [self.builder.dims.resolve(d) for d in t.dims]
+            index = list(index)[len(index) - t.ndim :]
+            index = [0 if d == 1 else i for d, i in zip(dims, index, strict=True)]
+        key = (x.atom, *map(atom, index))
+        for frame in self.frames:
+            if key in frame.found:
+                return frame.found[key]
+        level = max([self.level_of(i) for i in index], default=0)
+        with self._at(level) as frame:
+            value = self._element(x.atom, list(index))
+        frame.found[key] = value
+        return value
+
+    def keep(self, x: Var, index: Sequence[Any], value: Any) -> None:
+        """Note an element that the nest computed."""
+        self.frames[-1].found[(x, *map(atom, index))] = value
+
+    def level_of(self, value: Any) -> int:
+        """The loop in whose body a value is defined."""
+        value = atom(value)
+        if not isinstance(value, Var):
+            return 0
+        if value in self.levels:
+            return self.levels[value]
+        made = self.builder.definitions.get(value)
+        for level in range(len(self.frames) - 1, 0, -1):
+            block = self.builder.blocks[self.frames[level].depth - 1]
+            if any(s is made for s in reversed(block.statements)):
+                self.levels[value] = level
+                return level
+        return 0
+
+    @contextmanager
+    def _at(self, level: int) -> Iterator[Frame]:
+        """Statements go into the body of an outer loop meanwhile."""
+        frame = self.frames[level]
+        blocks, sizes = self.builder.blocks, self.builder._sizes
+        frames = self.frames
+        self.builder.blocks, self.builder._sizes = blocks[: frame.depth], sizes[: frame.depth]
+        self.frames = frames[: level + 1]
+        try:
+            yield frame
+        finally:
+            self.builder.blocks, self.builder._sizes, self.frames = blocks, sizes, frames
+
+    def _element(self, x: Var, index: list[Any]) -> Any:
+        dims = tuple(self.builder.dim_of(i) for i in index)
+        made = self.virtual.get(x)
+        if made is None:
+            self.loads.append((x, dims))
+            return self._load(x, index)
+        self.computed.append((x, dims))
+        with self.builder.at(made.origin):
+            value = self._compute(made, index)
+        if isinstance(value, Array) and value.atom.name is None and x.name is not None:
+            value.atom.name = x.name
+        return value
+
+    def _load(self, x: Var, index: list[Any]) -> Any:
+        if self.flat is not None:
+            base = self.flat[x]
+        else:
+            base = self.versions[x] if x in self.versions else Array(x)
+        return load(base, index)
+
+    def _compute(self, made: Apply, index: list[Any]) -> Any:
+        args = [wrap(a) for a in made.args]
+        if made.primitive.kind == "elementwise":
+            return apply(made.primitive, *[self(a, index) for a in args], **made.params)
+        rule = ELEMENTS.get(made.primitive.name)
+        if rule is None:
+            raise NoElements(made.primitive.name)
+        try:
+            return rule(self, args, made.params, index)
+        except NotImplementedError as error:
+            raise NoElements(str(error)) from None
+
+
+def load(base: Array, index: Sequence[Any]) -> Any:
+    """``base[i, j]``."""
+    template, dynamic = _template(index)
+    return apply(PRIMITIVES["getitem"], base, *dynamic, index=template)
+
+
+def stored(base: Any, value: Any, index: Sequence[Any]) -> Array:
+    """``base`` with one element replaced: its next version."""
+    template, dynamic = _template(index)
+    new = apply(PRIMITIVES["update"], base, value, *dynamic, index=template)
+    new.atom.name = new.atom.name or base.atom.name
+    return Array(new.atom)
+
+
+def _template(index: Sequence[Any]) -> tuple[tuple[Any, ...], list[Any]]:
+    template: list[Any] = []
+    dynamic: list[Any] = []
+    for i in index:
+        if isinstance(i, Array):
+            template.append(Slot(len(dynamic)))
+            dynamic.append(i)
+        else:
+            template.append(int(i))
+    return tuple(template), dynamic
+
+
+class SizesAtHand:
+    """Sizes as integers of the program, read from whatever array in memory has them."""
+
+    def __init__(self, builder: Builder):
+        self.builder = builder
+        self.arrays: list[Var] = []
+        self.numbers: list[Var] = []
+
+    def see(self, variables: Sequence[Any]) -> None:
+        """These can be read from now on."""
+        for var in variables:
+            if not isinstance(var, Var):
+                continue
+            if var.type.ndim:
+                self.arrays.append(var)
+            elif var in self.builder.dim_values:
+                self.numbers.append(var)
+
+    def mark(self) -> tuple[int, int]:
+        """What can be read now."""
+        return len(self.arrays), len(self.numbers)
+
+    def back(self, mark: tuple[int, int]) -> None:
+        """Out of a block."""
+        del self.arrays[mark[0] :], self.numbers[mark[1] :]
+
+    def __call__(self, dim: DimLike) -> Any:
+        builder = self.builder
+        dim = builder.dims.resolve(dim)
+        if isinstance(dim, int):
+            return dim
+        for sizes in reversed(builder._sizes):
+            if dim in sizes:
+                return Array(sizes[dim])
+        for var in self.arrays:
+            for axis, own in enumerate(var.type.dims):
+                if builder.dims.resolve(own) == dim:
+                    return builder.size_of(dim, Array(var), axis)
+        for var in self.numbers:
+            if builder.dims.resolve(builder.dim_values[var]) == dim:
+                return Array(var)
+        if dim == symbol(dim.terms[0][0]):
+            raise NoElements(f"the size {dim} is not at hand")
+        return combine(dim, lambda name: self(symbol(name)))

@@ -1,0 +1,290 @@
+"""Core as a launcher and Numba kernels: loops over scalars go into functions of their own.
+
+The launcher is the NumPy source of ``emit/python.py``, in which every run of statements that Numba
+compiles, and that holds a loop, is replaced by a call::
+
+    out = np.empty(x.size)
+    selu_kernel(x.reshape(-1), alpha, scale, out)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import gast
+import numpy as np
+
+from calque.transpiler import core
+from calque.transpiler.core import Apply, Atom, Block, For, If, Statement, Var, While
+from calque.transpiler.emit.expressions import Expressions
+from calque.transpiler.emit.launches import (
+    GLOBALS,
+    Launch,
+    is_note,
+    names_in,
+    replace,
+    settle_launches,
+)
+from calque.transpiler.emit.scalars import (
+    VECTOR_FUNCTIONS,
+    can_compile,
+    cast_back,
+    narrow,
+    spelled,
+    wrapper,
+)
+from calque.transpiler.emit.signature import arguments
+from calque.transpiler.emit.spelling import (
+    call,
+    dtype_name,
+    fill_expression,
+    name,
+    plain,
+    target,
+)
+from calque.transpiler.emit.statements import Statements
+
+KERNEL_NAMES = VECTOR_FUNCTIONS | {"kernel", "maximum", "minimum", "prange"}
+
+
+class KernelExpressions(Expressions):
+    """Expressions; while ``inside`` a kernel, on numbers as Numba takes them."""
+
+    inside = False
+
+    def _plain(self, s: Apply) -> Any:
+        if not self.inside:
+            return super()._plain(s)
+        if s.primitive.name == "copy":
+            return fill_expression("{0}.copy()", self.operands(s.args))
+        if s.primitive.name == "astype" and not s.out.type.ndim:
+            return fill_expression(wrapper(s.out.type.dtype), self.operands(s.args))
+        numbers = not any(isinstance(a, Var) and a.type.ndim for a in s.args)
+        elementwise = s.primitive.kind == "elementwise" or s.primitive.name == "np.where"
+        if not (numbers and elementwise) or s.out.type.ndim:
+            return super()._plain(s)
+        text = _power(s) or spelled(s)
+        if text is None:
+            return super()._plain(s)
+        made = fill_expression(text, self._numbers(s))
+        back = cast_back(s)
+        return made if back is None else fill_expression(wrapper(back), [made])
+
+    def _numbers(self, s: Apply) -> list[Any]:
+        """The operands, weak ones brought to the dtype of the others."""
+        dtype = narrow(s)
+        first = 1 if s.primitive.name == "np.where" else 0
+        trees = []
+        for k, a in enumerate(s.args):
+            tree = self.atom(a)
+            if isinstance(a, np.generic) and a.dtype.kind in "fc" and a.dtype.itemsize < 8:
+                tree = call(_dtype(a.dtype), plain(a.item()))
+            elif isinstance(a, np.generic):
+                tree = plain(a.item())
+            elif dtype is not None and k >= first and _is_weak(a) and not _is_exponent(s, k):
+                tree = call(_dtype(dtype), tree)
+            trees.append(tree)
+        return trees
+
+
+def _dtype(dtype: np.dtype) -> Any:
+    return gast.Attribute(name("np"), dtype_name(dtype), gast.Load())
+
+
+def _is_weak(atom: Atom) -> bool:
+    if isinstance(atom, Var):
+        return atom.type.weak
+    return isinstance(atom, (int, float, complex)) and not isinstance(atom, (bool, np.generic))
+
+
+def _is_exponent(s: Apply, k: int) -> bool:
+    return s.primitive.name == "np.power" and k == 1 and isinstance(s.args[1], int)
+
+
+def _power(s: Apply) -> str | None:
+    """Powers that are products, and the square root, as NumPy computes them."""
+    if s.primitive.name not in ("np.power", "math.pow") or isinstance(s.args[1], Var):
+        return None
+    exponent = s.args[1]
+    if s.out.type.dtype.kind not in "f":
+        return None
+    if exponent == 0.5:
+        return "np.sqrt({0})"
+    if exponent == 2:
+        return "{0} ** 2" if not isinstance(s.args[0], Var) else "{0} * {0}"
+    if float(exponent).is_integer() and abs(exponent) <= 16:
+        return f"{{0}} ** {int(exponent)}"
+    return None
+
+
+class Launcher(Statements):
+    """Writes the launcher, and puts the kernels beside it."""
+
+    kernels: list[Any]
+    expressions: KernelExpressions
+
+    def function_body(self) -> list[Any]:
+        """The launcher's statements."""
+        self.kernels = []
+        body = super().function_body()
+        self._return_values(body)
+        return body
+
+    def _block(self, block: Block, depth: int) -> list[Any]:
+        if self.expressions.inside:
+            return self._kernel_block(block, depth)
+        made: list[Any] = []
+        run: list[Statement] = []
+        for s in block.statements:
+            if self.expressions.folding.skip(s):
+                continue
+            if self._compiles(s):
+                run.append(s)
+                continue
+            made += self._run(run, depth)
+            run = []
+            made += super()._block(Block([s], []), depth)
+        return made + self._run(run, depth)
+
+    def _compiles(self, s: Statement) -> bool:
+        """Whether Numba takes a statement and all that is written within it."""
+        if not can_compile(s):
+            return False
+        folded = self.expressions.folding.folded
+        pending = [a for t in core.walk(Block([s], [])) for a in core.operands(t)]
+        pending += [a for t in core.walk(Block([s], [])) for b in core.blocks_of(t) for a in b.results]
+        while pending:
+            atom = pending.pop()
+            if not isinstance(atom, Var) or atom not in folded:
+                continue
+            made = self.program.definition[atom]
+            if isinstance(made, Apply):
+                if made.out.type.ndim and made.primitive.name not in ("getitem", "np.transpose"):
+                    return False
+                if not can_compile(made):
+                    return False
+            pending += list(core.operands(made))
+        return True
+
+    def _run(self, run: Sequence[Statement], depth: int) -> list[Any]:
+        """Statements in a row that Numba takes: those before the first loop stay outside."""
+        first = next((k for k, s in enumerate(run) if _is_work(s)), len(run))
+        while first and not self._is_array(run[first - 1]) and first < len(run):
+            first -= 1
+        last = max((k for k, s in enumerate(run) if _is_work(s)), default=-1)
+        made = super()._block(Block(list(run[:first]), []), depth) if first else []
+        if first < len(run):
+            made += self._outlined(run[first : last + 1], depth)
+            rest = list(run[last + 1 :])
+            made += super()._block(Block(rest, []), depth) if rest else []
+        return made
+
+    def _is_array(self, s: Statement) -> bool:
+        return any(o.type.ndim for o in s.outs)
+
+    def _outlined(self, run: Sequence[Statement], depth: int) -> list[Any]:
+        self.expressions.inside = True
+        try:
+            lines = self._kernel_block(Block(list(run), []), 1)
+        finally:
+            self.expressions.inside = False
+        if not any(not is_note(line) for line in lines):
+            return []
+        title = f"{self.program.function.name.removesuffix('_jit')}_kernel"
+        title += f"_{len(self.kernels) + 1}" if self.kernels else ""
+        kernel = gast.FunctionDef(title, None, lines, [], None, None, [])
+        self.kernels.append(kernel)
+        node = gast.Expr(call(name(title)))
+        folded = self.expressions.folding.folded
+        outs = [o for t in core.walk(Block(list(run), [])) for o in t.outs if o not in folded]
+        types = {self.expressions.names(o): o.type for o in outs}
+        node.launch = Launch(node, kernel, types, *names_in(lines))  # type: ignore[attr-defined]
+        return [node]
+
+    def _kernel_block(self, block: Block, depth: int) -> list[Any]:
+        made: list[Any] = []
+        self._quoted = None
+        for s in block.statements:
+            lines = self._statement(s, depth)
+            if not lines:
+                continue
+            if self._generated or self.program.phases.get(id(s)) == "reverse":
+                made += self._comment(s, depth)
+            made += lines
+            if core.blocks_of(s):
+                self._quoted = None
+        return made
+
+    _generated = False
+
+    def _for(self, s: For, depth: int) -> list[Any]:
+        before, self._generated = self._generated, s.parallel is not None
+        try:
+            lines = super()._for(s, depth)
+        finally:
+            self._generated = before
+        if self.expressions.inside and s.parallel:
+            for line in lines:
+                if isinstance(line, gast.For) and isinstance(line.iter, gast.Call):
+                    line.iter.func = name("prange")
+        return lines
+
+    # what kernels give back
+
+    def _return_values(self, body: list[Any]) -> None:
+        """Let each kernel return the numbers, and the arrays of its own, that are read after it."""
+        function = self.program.function
+        first = {n.id for n in gast.walk(arguments(function)) if isinstance(n, gast.Name)}
+        paths = self.expressions.paths
+        first |= {self.expressions.names(p) for p in function.params if p not in paths}
+        unset: set[str] = set()
+        for launch in settle_launches(body, first):
+            kernel, kept = launch.kernel, launch.kept
+            taken = [n for n in launch.reads if n not in GLOBALS]
+            kernel.args = gast.arguments([_parameter(n) for n in taken], [], None, [], [], None, [])
+            launch.node.value.args = [name(n) for n in taken]
+            unset |= set(launch.unset)
+            if not kept:
+                continue
+            values = [name(n) for n in kept]
+            returned = values[0] if len(values) == 1 else gast.Tuple(values, gast.Load())
+            kernel.body.append(gast.Return(returned))
+            targets = [target(name(n)) for n in kept]
+            place = targets[0] if len(targets) == 1 else gast.Tuple(targets, gast.Store())
+            received = self._received(kept, launch.types, place, launch.node.value)
+            replace(body, launch.node, received)
+        types = {self.expressions.names(v): v.type for v in self.program.vars
+                 if v not in self.expressions.folding.folded and v not in paths}
+        body[:0] = [self._empty(n, types) for n in sorted(unset)]
+
+    def _empty(self, identifier: str, types: dict[str, Any]) -> Any:
+        """A value of the right type for what no path has set yet."""
+        t = types.get(identifier)
+        zero: Any = plain(0.0 if t is None else t.dtype.type(0).item())
+        if t is not None and t.ndim:
+            shape = gast.Tuple([plain(0)] * t.ndim, gast.Load())
+            zero = call(gast.Attribute(name("np"), "empty", gast.Load()), shape, _dtype(t.dtype))
+        return gast.Assign([target(name(identifier))], zero, None)
+
+    def _received(self, kept: list[str], types: dict[str, Any], place: Any, value: Any) -> list[Any]:
+        """The call, and the numbers it gives as NumPy's where NumPy gives its own."""
+        lines: list[Any] = [gast.Assign([place], value, None)]
+        strong = {n: types[n] for n in kept if n in types and not types[n].ndim}
+        strong = {n: t for n, t in strong.items() if not t.weak}
+        if len(kept) == 1 and strong:
+            (only,) = strong.values()
+            return [gast.Assign([place], call(_dtype(only.dtype), value), None)]
+        for n, t in strong.items():
+            lines.append(gast.Assign([target(name(n))], call(_dtype(t.dtype), name(n)), None))
+        return lines
+
+
+def _parameter(identifier: str) -> Any:
+    return gast.Name(identifier, gast.Param(), None, None)
+
+
+def _is_work(s: Statement) -> bool:
+    return isinstance(s, (For, While)) or (
+        isinstance(s, If) and any(_is_work(t) for b in core.blocks_of(s) for t in b.statements)
+    )

@@ -1,0 +1,476 @@
+"""Loops over scalars for whole-array statements, fused where they go over the same elements.
+
+Before::
+
+    t = np.exp(x)
+    y = np.where(x > 0, x, alpha * t - alpha)
+    s = np.sum(y)
+
+After::
+
+    s = 0.0
+    for i in range(x.size):
+        y = x[i] if x[i] > 0 else alpha * exp(x[i]) - alpha
+        s = s + y
+
+What is no loop over elements (matrix products, factorizations) stays a statement on arrays, between
+the loops. Loops and branches of the user's are gone into.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from calque.transpiler import core
+from calque.transpiler.analyses.elements import NoElements, Reader, SizesAtHand, load, stored
+from calque.transpiler.analyses.fusion import (
+    NAMES,
+    Fusion,
+    Loop,
+    Root,
+    keeps_place,
+    value_of,
+    write_place,
+)
+from calque.transpiler.analyses.liveness import remove_dead_code
+from calque.transpiler.builder import FUNCTIONS, Array, Builder, atom, loop_index, wrap
+from calque.transpiler.core import Apply, Block, For, Function, If, Statement, Var, While
+from calque.transpiler.primitives.base import PRIMITIVES, apply
+from calque.transpiler.primitives.elements import REDUCTIONS
+from calque.transpiler.types import ArrayType
+
+SUMS = {"np.sum": "total", "np.prod": "product", "np.max": "largest", "np.min": "smallest"}
+BLOCK = 4096  # elements of a long vector that one partial sum takes in
+
+Allowed = Callable[[Apply], bool]
+
+
+def schedule(function: Function, builder: Builder, allowed: Allowed) -> None:
+    """Write ``function.body`` as loops over scalars, in place, where ``allowed`` lets it."""
+    at_hand = SizesAtHand(builder)
+    with builder.active():
+        at_hand.see(function.params)
+        writer = Schedule(builder, at_hand, allowed, function.phases)
+        writer.block(function.body)
+    core.substitute(function.body, writer.renamed)
+    remove_dead_code(function)
+
+
+class Schedule:
+    """Writes blocks again, their array statements as loops."""
+
+    def __init__(
+        self, builder: Builder, at_hand: SizesAtHand, allowed: Allowed, phases: dict[int, str]
+    ):
+        self.builder, self.at_hand, self.allowed = builder, at_hand, allowed
+        self.phases = phases
+        self.renamed: dict[Var, Any] = {}
+
+    def block(self, block: Block) -> None:
+        """One block, in place; what turns out to have no loop stays as it is."""
+        kept: set[int] = set()
+        while True:
+            mark = self.at_hand.mark()
+            try:
+                with self.builder.block() as new:
+                    stuck = self._statements(block, new, kept)
+            finally:
+                self.at_hand.back(mark)
+            if not stuck:
+                break
+            kept |= stuck
+            for s in block.statements:
+                for out in s.outs:
+                    self.renamed.pop(out, None)
+        block.statements[:] = new.statements
+
+    def _statements(self, block: Block, new: Block, kept: set[int]) -> set[int]:
+        """Write a block again; what was planned and cannot be written."""
+        with self.builder.block():
+            planned = self._visible(block)
+            fusion = Fusion(self.builder, block, planned, self.allowed, kept)
+        for unit in fusion.units:
+            before = len(new.statements)
+            if isinstance(unit, Loop):
+                try:
+                    self._nest(unit, fusion)
+                except NoElements:
+                    return {id(r.statement) for r in unit.roots()}
+            elif not self._keep(unit, fusion):
+                return {id(fusion.virtual[unit.args[0]])}  # type: ignore[union-attr]
+            made = unit.roots()[0].statement if isinstance(unit, Loop) else unit
+            phase = self.phases.get(id(made))
+            for s in new.statements[before:]:
+                if phase:
+                    self.phases.setdefault(id(s), phase)
+        return set()
+
+    def _visible(self, block: Block) -> SizesAtHand:
+        """The sizes of all that the block defines, for planning."""
+        found = SizesAtHand(self.builder)
+        found.arrays, found.numbers = list(self.at_hand.arrays), list(self.at_hand.numbers)
+        for s in block.statements:
+            found.see(s.outs)
+        return found
+
+    def _keep(self, s: Statement, fusion: Fusion) -> bool:
+        """A statement as it is, its blocks written again; False for a size that cannot be had."""
+        if isinstance(s, Apply) and s.primitive.kind == "size" and s.args[0] in fusion.virtual:
+            try:
+                self._size_of_virtual(s)
+            except NoElements:
+                return False
+        else:
+            match s:
+                case For():
+                    self._inside(s.body, [s.index, *s.phis])
+                case While():
+                    self._inside(s.test, s.phis)
+                    self._inside(s.body, s.phis)
+                case If():
+                    self._inside(s.then, [])
+                    self._inside(s.orelse, [])
+            self.builder.emit(s)
+        self.at_hand.see(s.outs)
+        return True
+
+    def _inside(self, block: Block, bound: Sequence[Var]) -> None:
+        mark = self.at_hand.mark()
+        self.at_hand.see(bound)
+        self.block(block)
+        self.at_hand.back(mark)
+
+    def _size_of_virtual(self, s: Apply) -> None:
+        """A size of an array that is not in memory, under its old name."""
+        size = self.at_hand(self.builder.dim_of(Array(s.out)))
+        made = Apply(s.outs, PRIMITIVES["int"], (atom(size),), {}, s.origin)
+        self.builder.emit(made)
+
+    # nests
+
+    def _nest(self, unit: Loop, fusion: Fusion) -> None:
+        roots = unit.roots()
+        with self.builder.at(roots[0].statement.origin):
+            Nest(self, fusion, roots).write(unit)
+        for root in roots:
+            self.at_hand.see(root.statement.outs)
+
+
+class Nest:
+    """Writes one nest of loops."""
+
+    def __init__(self, owner: Schedule, fusion: Fusion, roots: Sequence[Root]):
+        self.builder, self.owner, self.fusion, self.roots = owner.builder, owner, fusion, roots
+        self.reader = Reader(owner.builder, fusion.virtual, owner.at_hand)
+        self.state: dict[Any, Any] = {}  # arrays and sums as they are now
+
+    def write(self, unit: Loop) -> None:
+        """The loops, what they start from, and what they give."""
+        if self._flat(unit):
+            self._write_flat(unit)
+            return
+        for root in self.roots:
+            array = self._allocated(root)
+            if array is not None:
+                self.state[root] = array
+        self._follow()
+        self._loop(unit, [], True)
+        for root in self.roots:
+            self._name(root.statement.outs[0], self.state[root])
+
+    def _name(self, out: Var, value: Any) -> None:
+        """What the nest gave is what the program knows by this Var."""
+        if isinstance(value, Array) and out.name is not None:
+            value.atom.name = out.name
+        self.owner.renamed[out] = atom(value)
+
+    def _allocated(self, root: Root) -> Any:
+        """The array that a root writes, before the loops; None for a number."""
+        s = root.statement
+        if root.kind == "store":
+            return wrap(s.args[0])
+        t = s.outs[0].type
+        if not t.ndim:
+            return None
+        if root.kind == "reduce" and root.suffix > min(root.reduced):
+            value = REDUCTIONS[s.primitive.name].neutral(t.dtype)
+            array = apply(PRIMITIVES["np.full"], value, *self._sizes(t), dtype=t.dtype)
+        else:
+            array = apply(PRIMITIVES["np.empty"], *self._sizes(t), dtype=t.dtype)
+        array.atom.name = s.outs[0].name or "out"
+        return array
+
+    def _sizes(self, t: ArrayType) -> tuple[Any, ...]:
+        return tuple(self.owner.at_hand(d) for d in t.dims)
+
+    def _follow(self) -> None:
+        """Let reads of what the nest writes see it as it is now."""
+        for root in self.roots:
+            if root in self.state:
+                self.reader.versions[root.out] = self.state[root]
+
+    # loops
+
+    def _loop(self, node: Loop, index: list[Any], outermost: bool = False) -> None:
+        """One loop and what is in it; sums that begin here start before and are kept after."""
+        depth = len(index)
+        inside = node.roots()
+        beginning = [r for r in inside if r.reduced and r.suffix == depth]
+        if outermost and beginning and node.dim != 1:
+            self._in_parts(node, beginning)
+            return
+        for root in beginning:
+            self.state[root, "sum"] = self._neutral(root)
+        if node.dim == 1:
+            self._children(node, [*index, 0])
+        else:
+            size = self.owner.at_hand(node.dim)
+            self._for(node, index, (0, size), node.dim, self._touched(node, depth))
+        for root in beginning:
+            self._finish(root, index)
+
+    def _neutral(self, root: Root) -> Any:
+        t = root.out.type
+        value = REDUCTIONS[root.statement.primitive.name].neutral(t.dtype)
+        return value if t.dtype.kind != "b" else bool(value)
+
+    def _touched(self, node: Loop, depth: int) -> list[Any]:
+        """What a loop changes: arrays, and sums that began outside of it."""
+        found: list[Any] = []
+        for root in node.roots():
+            if root.reduced and root.suffix <= depth and (root, "sum") in self.state:
+                found.append((root, "sum"))
+            elif root in self.state:
+                found.append(root)
+        return found
+
+    def _for(
+        self, node: Loop, index: list[Any], bounds: tuple[Any, Any], dim: Any, touched: list[Any]
+    ) -> None:
+        builder = self.builder
+        inits = [self.state[key] for key in touched]
+        phis = [Var(self._type_of(key, i), self._name_of(key, i), builder.origin)
+                for key, i in zip(touched, inits, strict=True)]
+        counter = loop_index(0, dim - 1, NAMES[min(len(index), 5)])
+        with builder.block() as body, self.reader.loop(counter.atom):
+            for key, phi in zip(touched, phis, strict=True):
+                self.state[key] = Array(phi)
+                self.reader.levels[phi] = len(self.reader.frames) - 1
+            self._follow()
+            self._children(node, [*index, counter])
+            body.results = [atom(self.state[key]) for key in touched]
+        outs = tuple(Var(p.type, p.name, p.origin) for p in phis)
+        made = For(outs, counter.atom, *map(atom, bounds), 1, tuple(phis),
+                   tuple(map(atom, inits)), body, builder.origin)
+        made.parallel = not index and all(self._apart(r) for r in node.roots())
+        builder.emit(made)
+        for key, out in zip(touched, outs, strict=True):
+            self.state[key] = Array(out)
+        self._follow()
+
+    def _apart(self, root: Root) -> bool:
+        """Whether the rounds of the outermost loop write different elements."""
+        if root.kind == "reduce":
+            return 0 not in root.reduced
+        return not root.scattered
+
+    def _type_of(self, key: Any, value: Any) -> ArrayType:
+        if isinstance(value, Array):
+            return value.type
+        t = key[0].out.type
+        return ArrayType(t.dtype)
+
+    def _name_of(self, key: Any, value: Any) -> str | None:
+        if isinstance(key, tuple):
+            return key[0].out.name or SUMS.get(key[0].statement.primitive.name, "found")
+        return value.atom.name
+
+    def _children(self, node: Loop, index: list[Any]) -> None:
+        waiting: list[Root] = []
+        for child in node.children:
+            if isinstance(child, Root):
+                waiting.append(child)
+                continue
+            self._leaf(waiting, index)
+            waiting = []
+            self._loop(child, index)
+        self._leaf(waiting, index)
+
+    def _leaf(self, roots: Sequence[Root], index: list[Any]) -> None:
+        """One round: all is read, then all is written."""
+        before = dict(self.reader.versions)
+        for root in roots:
+            if root.kind == "store":
+                base = root.statement.args[0]
+                self.reader.versions[base] = self.state[root]
+        written = []
+        for root in roots:
+            with self.builder.at(root.statement.origin):
+                place = write_place(root, index, self.reader)
+                value = value_of(root, index, self.reader)
+                if root.kind == "store" and not root.scattered:
+                    value = self._stored_value(root, place, value)
+                    self.reader.keep(root.out, place, value)
+            written.append((root, place, value))
+        for root, place, value in written:
+            with self.builder.at(root.statement.origin):
+                self._write(root, place, value)
+        self.reader.versions = before
+        self._follow()
+
+    def _stored_value(self, root: Root, place: list[Any], value: Any) -> Any:
+        """The element that a store leaves behind."""
+        if root.statement.primitive.name == "update":
+            dtype = root.out.type.dtype
+            same = isinstance(value, Array) and value.dtype == dtype
+            return value if same else FUNCTIONS["cast"](value, dtype)
+        before = self.reader(wrap(root.statement.args[0]), place)
+        return apply(PRIMITIVES["np.add"], before, value)
+
+    def _write(self, root: Root, place: list[Any], value: Any) -> None:
+        s = root.statement
+        t = s.outs[0].type
+        if root.kind == "reduce":
+            value = FUNCTIONS["cast"](value, t.dtype) if isinstance(value, Array) else value
+            combine_ = REDUCTIONS[s.primitive.name].combine
+            if (root, "sum") in self.state:
+                self.state[root, "sum"] = combine_(self.state[root, "sum"], value)
+            else:
+                so_far = load(self.state[root], place)
+                self.state[root] = stored(self.state[root], combine_(so_far, value), place)
+        elif root.kind == "map" or s.primitive.name == "update" or not root.scattered:
+            self.state[root] = stored(self.state[root], value, place)
+        else:
+            total = apply(PRIMITIVES["np.add"], load(self.state[root], place), value)
+            self.state[root] = stored(self.state[root], total, place)
+
+    def _finish(self, root: Root, index: list[Any]) -> None:
+        """What a sum has become."""
+        total = self.state.pop((root, "sum"))
+        kept = [i for k, i in enumerate(index) if k not in root.reduced]
+        if root.statement.params["keepdims"]:
+            rest = iter(kept)
+            kept = [0 if k in root.reduced else next(rest) for k in range(len(root.space))]
+        if not root.out.type.ndim:
+            self.state[root] = total
+            return
+        if root.suffix > min(root.reduced):
+            so_far = load(self.state[root], kept)
+            total = REDUCTIONS[root.statement.primitive.name].combine(so_far, total)
+        else:
+            self.reader.keep(root.out, kept, total)
+        self.state[root] = stored(self.state[root], total, kept)
+
+    # sums over everything
+
+    def _in_parts(self, node: Loop, beginning: Sequence[Root]) -> None:
+        """A sum over all elements: one for each row, or each block of a long vector, then those."""
+        blocked = any(isinstance(c, Root) for c in node.children)
+        size = self.owner.at_hand(node.dim)
+        count, dim = size, node.dim
+        if blocked:
+            count = (size + (BLOCK - 1)) // BLOCK
+            if isinstance(count, Array):
+                count.atom.name = "blocks"
+            dim = self.builder.dim_of(count) if isinstance(count, Array) else count
+        parts = {}
+        for root in beginning:
+            array = apply(PRIMITIVES["np.empty"], count, dtype=root.out.type.dtype)
+            array.atom.name = f"{root.out.name or 'total'}_parts"
+            parts[root] = array
+        self._parts_loop(node, beginning, parts, (size, count, dim, blocked))
+        for root in beginning:
+            self.state[root] = self._total(root, parts[root], count, dim)
+
+    def _parts_loop(
+        self, node: Loop, beginning: Sequence[Root], parts: dict[Root, Any], span: Any
+    ) -> None:
+        size, count, dim, blocked = span
+        builder = self.builder
+        arrays = [r for r in self._touched(node, 0) if isinstance(r, Root)]
+        inits = [*(self.state[r] for r in arrays), *(parts[r] for r in beginning)]
+        phis = [Var(i.type, i.atom.name, builder.origin) for i in inits]
+        counter = loop_index(0, dim - 1, "block" if blocked else "i")
+        with builder.block() as body, self.reader.loop(counter.atom):
+            for r, phi in zip(arrays, phis):
+                self.state[r] = Array(phi)
+            self._follow()
+            for root in beginning:
+                self.state[root, "sum"] = self._neutral(root)
+            touched = [*arrays, *((r, "sum") for r in beginning)]
+            if blocked:
+                start = counter * BLOCK
+                start.atom.name = "start"
+                stop = FUNCTIONS[np.minimum](start + BLOCK, size)
+                self._for(node, [], (start, stop), node.dim, touched)
+                builder.blocks[-1].statements[-1].parallel = False  # type: ignore[union-attr]
+            else:
+                self._children(node, [counter])
+            body.results = [atom(self.state[r]) for r in arrays]
+            for root, phi in zip(beginning, phis[len(arrays) :]):
+                total = self.state.pop((root, "sum"))
+                body.results.append(atom(stored(Array(phi), total, [counter])))
+        outs = tuple(Var(p.type, p.name, p.origin) for p in phis)
+        made = For(outs, counter.atom, 0, atom(count), 1, tuple(phis),
+                   tuple(map(atom, inits)), body, builder.origin)
+        made.parallel = all(self._apart(r) or r in beginning for r in node.roots())
+        builder.emit(made)
+        for r, out in zip([*arrays, *beginning], outs, strict=True):
+            if r in arrays:
+                self.state[r] = Array(out)
+            else:
+                parts[r] = Array(out)
+        self._follow()
+
+    def _total(self, root: Root, parts: Any, count: Any, dim: Any) -> Any:
+        builder = self.builder
+        reduction = REDUCTIONS[root.statement.primitive.name]
+        phi = Var(ArrayType(root.out.type.dtype), root.out.name or "total", builder.origin)
+        counter = loop_index(0, dim - 1, "block")
+        with builder.block() as body:
+            body.results = [atom(reduction.combine(Array(phi), load(parts, [counter])))]
+        out = Var(phi.type, phi.name, builder.origin)
+        builder.emit(For((out,), counter.atom, 0, atom(count), 1, (phi,),
+                         (self._neutral(root),), body, builder.origin))
+        return Array(out)
+
+    # all elements in one loop
+
+    def _flat(self, unit: Loop) -> bool:
+        """Whether the elements can be gone through in the order of memory."""
+        if len(self.roots[0].space) < 2:
+            return False
+        space = self.roots[0].space
+        if not all(r.space == space and keeps_place(r, self.fusion.virtual) for r in self.roots):
+            return False
+        own = {r.out for r in self.roots}
+        arrays = {v for r in self.roots for v, _ in r.loads} - own
+        return all(v in self.builder.contiguous for v in arrays)
+
+    def _write_flat(self, unit: Loop) -> None:
+        builder, reader = self.builder, self.reader
+        own = {r.out for r in self.roots}
+        flat: dict[Var, Array] = {}
+        for var in dict.fromkeys(v for r in self.roots for v, _ in r.loads):
+            if var not in own:
+                flat[var] = apply(PRIMITIVES["flat"], Array(var))
+                flat[var].atom.name = var.name
+        sizes = [self.owner.at_hand(d) for d in self.roots[0].space]
+        total: Any = 1
+        for size in sizes:
+            total = size if isinstance(total, int) and total == 1 else total * size
+        total = next((apply(PRIMITIVES["np.size"], a) for a in flat.values()), total)
+        for root in self.roots:
+            array = apply(PRIMITIVES["np.empty"], total, dtype=root.out.type.dtype)
+            array.atom.name = root.out.name or "out"
+            self.state[root] = flat[root.out] = array
+        reader.flat = flat
+        leaf = Loop(builder.dim_of(total), list(self.roots))
+        self._for(leaf, [], (0, total), leaf.dim, list(self.roots))
+        for root in self.roots:
+            made = apply(PRIMITIVES["np.reshape"], self.state[root], *sizes)
+            self._name(root.statement.outs[0], made)
+

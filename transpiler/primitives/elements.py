@@ -1,0 +1,292 @@
+"""One element of a result from elements of the arguments: what loops over scalars are made of.
+
+A rule is ``element(read, args, params, index)``: ``read(arg, index)`` gives one element of an
+argument, broadcast to the rank of ``index``. What broadcasts, rearranges or generates needs nothing
+more; elementwise functions need no rule at all. A reduction is a neutral value and how to combine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from calque.transpiler.builder import FUNCTIONS, Array, current, type_of
+from calque.transpiler.core import Slot
+from calque.transpiler.primitives.base import PRIMITIVES, apply
+from calque.transpiler.types import ArrayType
+
+
+
+class Read(Protocol):
+    """Gives one element of an argument, and sizes."""
+
+    def __call__(self, x: Any, index: Sequence[Any]) -> Any: ...
+
+    def size(self, dim: Any) -> Any:
+        """A size, at hand."""
+
+
+Rule = Callable[[Read, Sequence[Any], dict[str, Any], Sequence[Any]], Any]
+
+ELEMENTS: dict[str, Rule] = {}
+
+
+def element_of(*names: str) -> Callable[[Rule], Rule]:
+    """Enter the rule of primitives by name."""
+
+    def declare(rule: Rule) -> Rule:
+        for name in names:
+            assert name in PRIMITIVES, name
+            ELEMENTS[name] = rule
+        return rule
+
+    return declare
+
+
+# what computes nothing
+
+
+@element_of("copy", "np.broadcast_to")
+def _same(read: Read, args: Sequence[Any], params: dict[str, Any], index: Sequence[Any]) -> Any:
+    return read(args[0], index)
+
+
+@element_of("np.full")
+def _full(read: Read, args: Sequence[Any], params: dict[str, Any], index: Sequence[Any]) -> Any:
+    return FUNCTIONS["cast"](read(args[0], index), params["dtype"])
+
+
+@element_of("astype")
+def _cast(read: Read, args: Sequence[Any], params: dict[str, Any], index: Sequence[Any]) -> Any:
+    return FUNCTIONS["cast"](read(args[0], index), params["dtype"])
+
+
+@element_of("np.zeros", "np.zeros_like")
+def _zero(read: Read, args: Sequence[Any], params: dict[str, Any], index: Sequence[Any]) -> Any:
+    return params["dtype"].type(0)
+
+
+@element_of("np.ones", "np.ones_like")
+def _one(read: Read, args: Sequence[Any], params: dict[str, Any], index: Sequence[Any]) -> Any:
+    return params["dtype"].type(1)
+
+
+@element_of("np.transpose")
+def _transpose(
+    read: Read, args: Sequence[Any], params: dict[str, Any], index: Sequence[Any]
+) -> Any:
+    place = [params["axes"].index(a) for a in range(len(index))]
+    return read(args[0], [index[p] for p in place])
+
+
+@element_of("np.expand_dims")
+def _expand(read: Read, args: Sequence[Any], params: dict[str, Any], index: Sequence[Any]) -> Any:
+    return read(args[0], [i for a, i in enumerate(index) if a not in params["axis"]])
+
+
+@element_of("np.squeeze")
+def _squeeze(read: Read, args: Sequence[Any], params: dict[str, Any], index: Sequence[Any]) -> Any:
+    rest = iter(index)
+    rank = type_of(args[0]).ndim
+    return read(args[0], [0 if a in params["axis"] else next(rest) for a in range(rank)])
+
+
+@element_of("np.outer")
+def _outer(read: Read, args: Sequence[Any], params: dict[str, Any], index: Sequence[Any]) -> Any:
+    a, b = args
+    return read(a, index[:1]) * read(b, index[1:])
+
+
+@element_of("np.where")
+def _where(read: Read, args: Sequence[Any], params: dict[str, Any], index: Sequence[Any]) -> Any:
+    test, a, b = (read(x, index) for x in args)
+    return FUNCTIONS[np.where](test, a, b)
+
+
+@element_of("np.arange")
+def _arange(read: Read, args: Sequence[Any], params: dict[str, Any], index: Sequence[Any]) -> Any:
+    start, _, step = args
+    found = index[0] if _is_known(step, 1) else index[0] * step
+    return FUNCTIONS["cast"](found if _is_known(start, 0) else start + found, params["dtype"])
+
+
+def _is_known(value: Any, number: int) -> bool:
+    return not isinstance(value, Array) and value == number
+
+
+@element_of("np.eye")
+def _eye(read: Read, args: Sequence[Any], params: dict[str, Any], index: Sequence[Any]) -> Any:
+    i, j = index
+    kind = params["dtype"].type
+    return FUNCTIONS[np.where](_plus(i, params["k"]) == j, kind(1), kind(0))
+
+
+def _plus(i: Any, k: int) -> Any:
+    return i + k if k > 0 else i - -k if k < 0 else i
+
+
+def _triangle(keep: Callable[[Any, Any], Any]) -> Rule:
+    def rule(
+        read: Read, args: Sequence[Any], params: dict[str, Any], index: Sequence[Any]
+    ) -> Any:
+        *_, i, j = index
+        zero = type_of(args[0]).dtype.type(0)
+        return FUNCTIONS[np.where](keep(_plus(i, params["k"]), j), read(args[0], index), zero)
+
+    return rule
+
+
+element_of("np.tril")(_triangle(lambda i, j: j <= i))
+element_of("np.triu")(_triangle(lambda i, j: j >= i))
+
+
+@element_of("np.diagonal")
+def _diagonal(
+    read: Read, args: Sequence[Any], params: dict[str, Any], index: Sequence[Any]
+) -> Any:
+    *rest, i = index
+    others = iter(rest)
+    k = params["offset"]
+    row, column = params["axes"]
+    at = {row: _plus(i, -k) if k < 0 else i, column: _plus(i, k) if k > 0 else i}
+    rank = type_of(args[0]).ndim
+    return read(args[0], [at[a] if a in at else next(others) for a in range(rank)])
+
+
+@element_of("np.diag")
+def _diag(read: Read, args: Sequence[Any], params: dict[str, Any], index: Sequence[Any]) -> Any:
+    x, k = args[0], params["k"]
+    if type_of(x).ndim == 2:
+        return _diagonal(read, args, {"offset": k, "axes": (0, 1)}, index)
+    raise NotImplementedError("a read outside the vector")
+
+
+@element_of("getitem")
+def _getitem(read: Read, args: Sequence[Any], params: dict[str, Any], index: Sequence[Any]) -> Any:
+    x, *dynamic = args
+    return read(x, source_index(read, type_of(x), params["index"], dynamic, index))
+
+
+def source_index(
+    read: Read, t: ArrayType, template: Sequence[Any], dynamic: Sequence[Any], index: Sequence[Any]
+) -> list[Any]:
+    """The index into ``x`` of element ``index`` of ``x[template]``."""
+    items = full_template(template, dynamic, t.ndim)
+    arrays = [
+        dynamic[i.position]
+        for i in items
+        if isinstance(i, Slot) and type_of(dynamic[i.position]).ndim
+    ]
+    if any(a.dtype.kind == "b" for a in arrays):
+        raise NotImplementedError("a mask has no fixed index")
+    spread = max((type_of(a).ndim for a in arrays), default=0)
+    places = [
+        p
+        for p, i in enumerate(items)
+        if isinstance(i, int) or (isinstance(i, Slot))
+    ] if arrays else []
+    together = places == list(range(places[0], places[0] + len(places))) if places else True
+    rest = list(index)
+    gathered: list[Any] = []
+    if arrays and not together:
+        gathered, rest = rest[:spread], rest[spread:]
+    found: list[Any] = []
+    axis = 0
+    for place, item in enumerate(items):
+        if item is None:
+            rest.pop(0)
+            continue
+        if arrays and together and place == places[0]:
+            gathered, rest = rest[:spread], rest[spread:]
+        if isinstance(item, slice):
+            found.append(_sliced(read, item, rest.pop(0), t.dims[axis], dynamic))
+        elif isinstance(item, Slot):
+            value = dynamic[item.position]
+            found.append(read(value, gathered) if type_of(value).ndim else value)
+        else:
+            found.append(item)
+        axis += 1
+    return found
+
+
+def full_template(template: Sequence[Any], dynamic: Sequence[Any], rank: int) -> list[Any]:
+    """A template with its ellipsis written out as slices."""
+    items = list(template)
+    used = sum(i is not None and i is not Ellipsis for i in items)
+    if not any(i is Ellipsis for i in items):
+        items.append(Ellipsis)
+    where = next(p for p, i in enumerate(items) if i is Ellipsis)
+    items[where : where + 1] = [slice(None)] * (rank - used)
+    return items
+
+
+def _sliced(read: Read, item: slice, i: Any, dim: Any, dynamic: Sequence[Any]) -> Any:
+    """The place of element i of a slice; its start must be known to count from the left."""
+    step = item.step or 1
+    start = item.start
+    if isinstance(start, Slot):
+        start = dynamic[start.position]
+        if not _surely_inside(start, dim):
+            raise NotImplementedError("a slice whose start may be negative")
+    if step < 0:
+        if start is not None or item.stop is not None:
+            raise NotImplementedError("a backward slice with bounds")
+        last = read.size(dim) - 1
+        return last - i if step == -1 else last - i * -step
+    if start is None:
+        start = 0
+    if not isinstance(start, Array) and start < 0:
+        if not _holds(dim + start):
+            raise NotImplementedError("a slice that may start before the array")
+        start = read.size(dim) + start
+    scaled = i if step == 1 else i * step
+    return scaled if _is_known(start, 0) else scaled + start
+
+
+def _surely_inside(start: Array, dim: Any) -> bool:
+    value = current().dim_of(start)
+    return _holds(value) and _holds(dim - value)
+
+
+def _holds(dim: Any) -> bool:
+    """Whether ``dim >= 0`` is proven, or a condition of the program already."""
+    dims = current().dims
+    dim = dims.resolve(dim)
+    return dim in dims.assumptions or dims.nonnegative(dim, assume=False)
+
+
+# reductions
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """``combine(so far, element)``, starting from ``neutral(dtype)``."""
+
+    neutral: Callable[[np.dtype], Any]
+    combine: Callable[[Any, Any], Any]
+    needs_elements: bool = False  # of no elements there is none
+
+
+def _lowest(dtype: np.dtype) -> Any:
+    return dtype.type(-np.inf) if dtype.kind == "f" else np.iinfo(dtype).min
+
+
+def _highest(dtype: np.dtype) -> Any:
+    return dtype.type(np.inf) if dtype.kind == "f" else np.iinfo(dtype).max
+
+
+def _add(total: Any, x: Any) -> Any:
+    return apply(PRIMITIVES["np.add"], total, x)
+
+
+REDUCTIONS: dict[str, Reduction] = {
+    "np.sum": Reduction(lambda d: d.type(0), _add),
+    "np.prod": Reduction(lambda d: d.type(1), lambda a, x: a * x),
+    "np.max": Reduction(_lowest, lambda a, x: FUNCTIONS[np.maximum](a, x), True),
+    "np.min": Reduction(_highest, lambda a, x: FUNCTIONS[np.minimum](a, x), True),
+    "np.any": Reduction(lambda d: False, lambda a, x: a | x),
+    "np.all": Reduction(lambda d: True, lambda a, x: a & x),
+}
