@@ -336,6 +336,9 @@ class Fusion:
 
         if first.out in second.scalars:
             return False
+        base = second.statement.args[0] if second.kind == "store" else None
+        if base is first.out:
+            return False
         if not mine:
             return depth not in first.reduced or all(v is not first.out for v, _ in second.loads)
         for var, read in second.loads:
@@ -344,10 +347,7 @@ class Fusion:
             if first.kind == "store" and var is first.statement.args[0]:
                 if not same_round(first.written, read):
                     return False
-        if second.kind == "store":
-            base = second.statement.args[0]
-            if base is first.out:
-                return False
+        if base is not None:
             for var, read in first.loads:
                 back = dict(zip(first.symbols, map(symbol, second.symbols)))
                 if var is base and tuple(substitute_dim(d, back) for d in read) != second.written:
