@@ -27,6 +27,7 @@ from calque.runtime.keys import (
 from calque.runtime.loading import Program, Ready, exact_key, load
 from calque.runtime.spec import Spec
 from calque.transpiler import pipeline, tree
+from calque.transpiler.debug import show_text
 from calque.transpiler.errors import CalqueError, NeedsKnownValue, SpecializationNeeded
 from calque.transpiler.frontend.interpreter import Capture
 from calque.transpiler.pipeline import Arguments
@@ -68,8 +69,10 @@ class Dispatcher:
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Find or make the program for a call, and run it."""
         program, leaves = self.find(args, kwargs)
-        if self.compiled and not program.tried:
-            program = self._tried(program, args, kwargs)
+        if self.compiled and program.traced.compiled and not program.tried:
+            if program.stored and len(leaves) > 1:
+                program.check_aliases(leaves)
+            return self._first_call(program, leaves, args, kwargs)
         if program.stored and len(leaves) > 1:
             program.check_aliases(leaves)
         elif not kwargs and not program.known_leaves:
@@ -78,9 +81,26 @@ class Dispatcher:
             return program.call(*args, **kwargs, **program.hidden())
         return program.call(*args, **kwargs)
 
-    def _tried(self, program: Program, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program:
+    def _first_call(
+        self, program: Program, leaves: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """Compile, and run; what Numba cannot take runs as NumPy source."""
+        kept = [(leaves[i], leaves[i].copy()) for i in program.stored]
+        try:
+            result = program.call(*args, **kwargs, **program.hidden())
+        except Exception as error:
+            if not type(error).__module__.startswith("numba"):
+                raise
+            show_text(f"# {self.name()} runs as NumPy source: {error}")
+            for array, before in kept:
+                np.copyto(array, before)
+            for plan in self.plans.values():
+                if program in plan.programs.values():
+                    plan.uncompiled = True
+                    plan.programs.clear()
+            return self.call(args, kwargs)
         program.tried = True
-        return program
+        return result
 
     def _remember(self, args: tuple[Any, ...], program: Program) -> None:
         key = self.key(args)

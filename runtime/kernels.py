@@ -10,25 +10,28 @@ from typing import Any
 import numba
 import numpy as np
 from llvmlite import ir
-from numba.core.types import Float, Integer
+from numba.core.types import Float, Integer, float64
 from numba.extending import intrinsic, overload
 
 PARALLEL_FROM = 1 << 17  # elements of the largest array, below which threads cost more than they give
 FLAGS = {"contract", "reassoc"}
 
 
-def kernel(function: Callable[..., Any]) -> Any:
+def kernel(function: Callable[..., Any] | None = None, *, boundscheck: bool = False) -> Any:
     """A function of loops over scalars, compiled by Numba on its first call.
 
+    ``boundscheck``: an index out of range is an IndexError; without it, all are proven to be inside.
     With ``CALQUE_JIT=0`` in the environment it runs as it is, for a debugger to step through.
     """
+    if function is None:
+        return functools.partial(kernel, boundscheck=boundscheck)
     if os.environ.get("CALQUE_JIT") == "0":
         return function
-    options: dict[str, Any] = {"fastmath": FLAGS, "error_model": "numpy", "nogil": True}
-    serial = numba.njit(**options)(function)
-    if "prange" not in function.__code__.co_names:
+    options: dict[str, Any] = {"error_model": "numpy", "nogil": True, "boundscheck": boundscheck}
+    serial = numba.njit(fastmath=FLAGS, **options)(function)
+    if boundscheck or "prange" not in function.__code__.co_names:
         return serial
-    parallel = numba.njit(parallel={"prange": True}, **options)(function)
+    parallel = numba.njit(parallel={"prange": True}, fastmath=FLAGS, **options)(function)
 
     @functools.wraps(function)
     def launch(*args: Any) -> Any:
@@ -48,6 +51,32 @@ def maximum(a, b):  # type: ignore[no-untyped-def]
 def minimum(a, b):  # type: ignore[no-untyped-def]
     """The smaller number; NaN if one is NaN."""
     return np.minimum(a, b)
+
+
+def heaviside(x, middle):  # type: ignore[no-untyped-def]
+    """1 right of zero, 0 left of it, ``middle`` at it."""
+    return np.heaviside(x, middle)
+
+
+@overload(heaviside)
+def _heaviside(x, middle):  # type: ignore[no-untyped-def]
+    kind = x if isinstance(x, Float) else float64
+    return lambda x, middle: (
+        kind(0) if x < 0 else kind(1) if x > 0 else kind(middle) if x == 0 else kind(x)
+    )
+
+
+def sign(x):  # type: ignore[no-untyped-def]
+    """-1, 0 or 1; NaN for NaN."""
+    return np.sign(x)
+
+
+@overload(sign)
+def _sign(x):  # type: ignore[no-untyped-def]
+    kind = x
+    if isinstance(x, Float):
+        return lambda x: kind(1) if x > 0 else kind(-1) if x < 0 else kind(0) if x == 0 else x
+    return lambda x: np.sign(x)
 
 
 def _extremum(name: str) -> Any:
@@ -85,4 +114,4 @@ def _minimum(a, b):  # type: ignore[no-untyped-def]
     return lambda a, b: np.minimum(a, b)
 
 
-__all__ = ["kernel", "maximum", "minimum"]
+__all__ = ["heaviside", "kernel", "maximum", "minimum", "sign"]

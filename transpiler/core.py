@@ -75,6 +75,7 @@ class Apply:
     args: tuple[Atom, ...]
     params: dict[str, Any]
     origin: Origin | None = None
+    inside: bool = False  # an index proven to be in range
 
     @property
     def out(self) -> Var:
@@ -305,7 +306,7 @@ def clone(block: Block, mapping: dict[Var, Atom]) -> Block:
         match s:
             case Apply():
                 args = tuple(map(sub, s.args))
-                return Apply(fresh(s.outs), s.primitive, args, s.params, s.origin)
+                return Apply(fresh(s.outs), s.primitive, args, s.params, s.origin, s.inside)
             case Effect():
                 return Effect(s.template, tuple(map(sub, s.args)), s.origin)
             case If():

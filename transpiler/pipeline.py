@@ -14,6 +14,7 @@ import numpy as np
 
 import calque.transpiler.primitives  # noqa: F401  (fills the tables)
 from calque.transpiler import core
+from calque.transpiler.analyses.bounds import mark_inside
 from calque.transpiler.analyses.liveness import remove_dead_code
 from calque.transpiler.core import blocks_of
 from calque.transpiler.debug import watched
@@ -59,6 +60,7 @@ def to_kernels(traced: Traced) -> Traced:
             traced.function,
             lambda: schedule(traced.function, traced.builder, can_be_scalar),
         )
+    mark_inside(traced.function.body, traced.builder)
     core.verify(traced.function)
     traced.function.phases = _phases(traced.function)
     traced.compiled = True

@@ -226,6 +226,15 @@ def plain_source_of(names: Iterable[str]) -> str:
     return "\n\n".join(texts)
 
 
+def __getattr__(name: str) -> Any:
+    if name.startswith("_"):
+        raise AttributeError(name)
+    try:
+        return load(name)
+    except KeyError as error:
+        raise AttributeError(str(error)) from None
+
+
 def load(name: str) -> Any:
     """A function of the package by its name, compiled when a kernel that calls it is.
 

@@ -9,6 +9,7 @@ compiles, and that holds a loop, is replaced by a call::
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,6 +19,7 @@ import numpy as np
 from calque.transpiler import core
 from calque.transpiler.core import Apply, Atom, Block, For, If, Statement, Var, While
 from calque.transpiler.emit.expressions import Expressions
+from calque.transpiler.emit.layout import to_text
 from calque.transpiler.emit.launches import (
     GLOBALS,
     Launch,
@@ -27,11 +29,13 @@ from calque.transpiler.emit.launches import (
     settle_launches,
 )
 from calque.transpiler.emit.scalars import (
+    KERNEL_FUNCTIONS,
     VECTOR_FUNCTIONS,
     can_compile,
     cast_back,
     narrow,
     spelled,
+    wants_floats,
     wrapper,
 )
 from calque.transpiler.emit.signature import arguments
@@ -45,13 +49,29 @@ from calque.transpiler.emit.spelling import (
 )
 from calque.transpiler.emit.statements import Statements
 
-KERNEL_NAMES = VECTOR_FUNCTIONS | {"kernel", "maximum", "minimum", "prange"}
+KERNEL_NAMES = VECTOR_FUNCTIONS | KERNEL_FUNCTIONS | {"kernel", "prange"}
 
 
 class KernelExpressions(Expressions):
     """Expressions; while ``inside`` a kernel, on numbers as Numba takes them."""
 
     inside = False
+
+    def __init__(self, *args: Any):
+        super().__init__(*args)
+        self.aliases: dict[str, Any] = {}  # a kernel's name for a leaf of an argument -> the leaf
+
+    def atom(self, atom: Atom, others: Sequence[Atom] = ()) -> Any:
+        """The tree of an atom; in a kernel a leaf of a structured argument has a name."""
+        if not self.inside or not isinstance(atom, Var) or atom not in self.paths:
+            return super().atom(atom, others)
+        path = self.paths[atom][0]
+        parts = re.findall(r"\w+", to_text(gast.Expr(path)))
+        alias = "_".join(parts)
+        while alias in self.names.reserved and alias not in self.aliases:
+            alias += "_leaf"
+        self.aliases[alias] = path
+        return name(alias)
 
     def _plain(self, s: Apply) -> Any:
         if not self.inside:
@@ -72,20 +92,36 @@ class KernelExpressions(Expressions):
         return made if back is None else fill_expression(wrapper(back), [made])
 
     def _numbers(self, s: Apply) -> list[Any]:
-        """The operands, weak ones brought to the dtype of the others."""
+        """The operands as Numba must be given them to promote as NumPy does."""
         dtype = narrow(s)
         first = 1 if s.primitive.name == "np.where" else 0
+        real = s.out.type.dtype if wants_floats(s) else None
         trees = []
         for k, a in enumerate(s.args):
-            tree = self.atom(a)
-            if isinstance(a, np.generic) and a.dtype.kind in "fc" and a.dtype.itemsize < 8:
-                tree = call(_dtype(a.dtype), plain(a.item()))
-            elif isinstance(a, np.generic):
-                tree = plain(a.item())
-            elif dtype is not None and k >= first and _is_weak(a) and not _is_exponent(s, k):
-                tree = call(_dtype(dtype), tree)
+            exponent = s.primitive.name == "np.power" and k == 1 and isinstance(a, int)
+            if isinstance(a, Var) or isinstance(a, bool):
+                tree = self.atom(a)
+                whole = isinstance(a, Var) and a.type.dtype.kind in "iub"
+                if real is not None and whole:
+                    tree = call(_dtype(real), tree)
+                elif dtype is not None and k >= first and _is_weak(a):
+                    tree = call(_dtype(dtype), tree)
+            else:
+                tree = self._constant(a, None if exponent else dtype, s)
             trees.append(tree)
         return trees
+
+    def _constant(self, value: Any, dtype: np.dtype | None, s: Apply) -> Any:
+        """A known number in an operation."""
+        if isinstance(value, np.generic):
+            narrow_float = value.dtype.kind in "fc" and value.dtype.itemsize < 8
+            tree = plain(value.item())
+            return call(_dtype(value.dtype), tree) if narrow_float else tree
+        others = [a.type for a in s.args if isinstance(a, Var)]
+        if type(value) is int and any(t.dtype.kind == "f" for t in others):
+            power = s.primitive.name == "np.power"
+            value = value if power and dtype is None else float(value)
+        return plain(value) if dtype is None else call(_dtype(dtype), plain(value))
 
 
 def _dtype(dtype: np.dtype) -> Any:
@@ -96,10 +132,6 @@ def _is_weak(atom: Atom) -> bool:
     if isinstance(atom, Var):
         return atom.type.weak
     return isinstance(atom, (int, float, complex)) and not isinstance(atom, (bool, np.generic))
-
-
-def _is_exponent(s: Apply, k: int) -> bool:
-    return s.primitive.name == "np.power" and k == 1 and isinstance(s.args[1], int)
 
 
 def _power(s: Apply) -> str | None:
@@ -194,6 +226,7 @@ class Launcher(Statements):
         title = f"{self.program.function.name.removesuffix('_jit')}_kernel"
         title += f"_{len(self.kernels) + 1}" if self.kernels else ""
         kernel = gast.FunctionDef(title, None, lines, [], None, None, [])
+        kernel.decorator_list = [self._decorator(run)]
         self.kernels.append(kernel)
         node = gast.Expr(call(name(title)))
         folded = self.expressions.folding.folded
@@ -201,6 +234,14 @@ class Launcher(Statements):
         types = {self.expressions.names(o): o.type for o in outs}
         node.launch = Launch(node, kernel, types, *names_in(lines))  # type: ignore[attr-defined]
         return [node]
+
+    def _decorator(self, run: Sequence[Statement]) -> Any:
+        """``@kernel``; with checks where an index is not proven to be in range."""
+        indexed = ("getitem", "update", "update_add")
+        statements = [s for s in core.walk(Block(list(run), [])) if isinstance(s, Apply)]
+        if all(s.inside for s in statements if s.primitive.name in indexed):
+            return name("kernel")
+        return fill_expression("kernel(boundscheck=True)", [])
 
     def _kernel_block(self, block: Block, depth: int) -> list[Any]:
         made: list[Any] = []
@@ -224,11 +265,17 @@ class Launcher(Statements):
             lines = super()._for(s, depth)
         finally:
             self._generated = before
-        if self.expressions.inside and s.parallel:
+        if self.expressions.inside and s.parallel and self._worth_threads(s, depth):
             for line in lines:
                 if isinstance(line, gast.For) and isinstance(line.iter, gast.Call):
                     line.iter.func = name("prange")
         return lines
+
+    def _worth_threads(self, s: For, depth: int) -> bool:
+        """Loops of the kernel itself; within a loop, those over all of an array of several axes."""
+        if depth == 1:
+            return True
+        return depth == 2 and any(isinstance(t, For) for t in s.body.statements)
 
     # what kernels give back
 
@@ -237,13 +284,15 @@ class Launcher(Statements):
         function = self.program.function
         first = {n.id for n in gast.walk(arguments(function)) if isinstance(n, gast.Name)}
         paths = self.expressions.paths
+        first |= set(self.expressions.aliases)
         first |= {self.expressions.names(p) for p in function.params if p not in paths}
         unset: set[str] = set()
         for launch in settle_launches(body, first):
             kernel, kept = launch.kernel, launch.kept
             taken = [n for n in launch.reads if n not in GLOBALS]
             kernel.args = gast.arguments([_parameter(n) for n in taken], [], None, [], [], None, [])
-            launch.node.value.args = [name(n) for n in taken]
+            aliases = self.expressions.aliases
+            launch.node.value.args = [aliases.get(n) or name(n) for n in taken]
             unset |= set(launch.unset)
             if not kept:
                 continue

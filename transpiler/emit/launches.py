@@ -12,11 +12,11 @@ from typing import Any
 
 import gast
 
-from calque.transpiler.emit.scalars import VECTOR_FUNCTIONS
+from calque.transpiler.emit.scalars import KERNEL_FUNCTIONS, VECTOR_FUNCTIONS
 
-GLOBALS = VECTOR_FUNCTIONS | {
+GLOBALS = VECTOR_FUNCTIONS | KERNEL_FUNCTIONS | {
     *("np", "math", "range", "prange", "abs", "bool", "int", "float", "complex", "min", "max"),
-    *("maximum", "minimum", "len", "IndexError", "ValueError", "AssertionError"),
+    *("len", "IndexError", "ValueError", "AssertionError"),
 }
 
 

@@ -19,7 +19,7 @@ from calque.transpiler.core import Var
 from calque.transpiler.emit.expressions import Expressions
 from calque.transpiler.emit.folding import Folding, is_choice
 from calque.transpiler.emit.groups import Groups
-from calque.transpiler.emit.kernels import KERNEL_NAMES, KernelExpressions, Launcher
+from calque.transpiler.emit.kernels import KERNEL_FUNCTIONS, KERNEL_NAMES, KernelExpressions, Launcher
 from calque.transpiler.emit.layout import Notes, to_text
 from calque.transpiler.emit.liveness import Liveness
 from calque.transpiler.emit.memory import Memory
@@ -33,7 +33,7 @@ from calque.transpiler.emit.storage import place_copies
 
 _ROUNDS = 12
 KERNEL_IMPORTS = {
-    "kernels": frozenset(["kernel", "maximum", "minimum"]),
+    "kernels": KERNEL_FUNCTIONS | {"kernel"},
     "vecmath": VECTOR_FUNCTIONS,
 }
 _FEW_READS = 2
@@ -123,7 +123,7 @@ def _definition(function: core.Function, writer: Statements, local: list[tuple[V
     body = top + writer.function_body()
     tree = gast.FunctionDef(function.name, arguments(function), body, [], None, None, [])
     kernels = getattr(writer, "kernels", [])
-    return "\n\n\n".join(["@kernel\n" + to_text(k) for k in kernels] + [to_text(tree)])
+    return "\n\n\n".join([to_text(k).strip() for k in kernels] + [to_text(tree)])
 
 
 def emit_module(

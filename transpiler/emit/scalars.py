@@ -16,10 +16,13 @@ from calque.transpiler.emit.spelling import dtype_name
 from calque.transpiler.types import ArrayType, type_of_constant
 
 # What the vector functions of ``runtime/vecmath.py`` compute.
-VECTOR_FUNCTIONS = frozenset(
-    "exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh"
-    " atanh cbrt erf erfc expit".split()
-)
+_VECTOR = (
+    "exp exp2 exp10 expm1 log log2 log10 log1p asin acos atan atan2 sinh cosh tanh asinh acosh atanh"
+    " cbrt erf erfc erfcx expit log_expit logit hypot"
+).split()
+VECTOR_FUNCTIONS = frozenset([*_VECTOR, *(f"{name}f" for name in _VECTOR), "pow", "powf"])
+# What ``runtime/kernels.py`` gives besides: NumPy's functions on numbers.
+KERNEL_FUNCTIONS = frozenset(["maximum", "minimum", "heaviside", "sign"])
 _NUMPY_NAMES = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "atan2": "arctan2"}
 _NUMPY_NAMES |= {"asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh"}
 
@@ -27,11 +30,14 @@ _NUMPY_NAMES |= {"asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh"}
 _SPELLINGS = {
     "abs": "abs({0})",
     "sqrt": "np.sqrt({0})",
+    "sin": "np.sin({0})",
+    "cos": "np.cos({0})",
+    "tan": "np.tan({0})",
     "isnan": "np.isnan({0})",
     "isfinite": "np.isfinite({0})",
     "isinf": "np.isinf({0})",
     "signbit": "np.signbit({0})",
-    "sign": "np.sign({0})",
+    "sign": "sign({0})",
     "floor": "np.floor({0})",
     "ceil": "np.ceil({0})",
     "trunc": "np.trunc({0})",
@@ -43,7 +49,6 @@ _SPELLINGS = {
     "fmod": "np.fmod({0}, {1})",
     "copysign": "np.copysign({0}, {1})",
     "nextafter": "np.nextafter({0}, {1})",
-    "hypot": "np.hypot({0}, {1})",
     "ldexp": "np.ldexp({0}, {1})",
     "degrees": "np.degrees({0})",
     "radians": "np.radians({0})",
@@ -67,9 +72,8 @@ _BY_NAME = {
     "np.where": "{1} if {0} else {2}",
     "stop_gradient": "{0}",
     "np.logaddexp": "np.logaddexp({0}, {1})",
-    "np.heaviside": "np.heaviside({0}, {1})",
+    "np.heaviside": "heaviside({0}, {1})",
     "np.positive": "{0}",
-    "np.float_power": "{0} ** {1}",
     "np.conj": "np.conj({0})",
 }
 _TRUE_NUMBERS = ("special.", "math.")
@@ -93,12 +97,20 @@ def spelled(s: Apply) -> str | None:
     if "{" in scalar:
         return scalar
     real = all(_type(a).dtype.kind in "fiub" for a in s.args) and s.out.type.dtype.kind == "f"
-    if scalar in VECTOR_FUNCTIONS:
+    if name in ("np.power", "np.float_power") and real:
+        return "powf({0}, {1})" if s.out.type.dtype == np.float32 else "pow({0}, {1})"
+    if scalar in _VECTOR:
         if real:
             arguments = ", ".join(f"{{{k}}}" for k in range(len(s.args)))
-            return f"{scalar}({arguments})"
+            return f"{scalar}{'f' if s.out.type.dtype == np.float32 else ''}({arguments})"
         return f"{numpy_name(scalar)}({{0}})" if name.startswith("np.") else None
     return _SPELLINGS.get(scalar)
+
+
+def wants_floats(s: Apply) -> bool:
+    """Whether the kernel's function takes floating-point numbers only."""
+    text = spelled(s) or ""
+    return text.split("(")[0] in VECTOR_FUNCTIONS
 
 
 def _type(atom: Atom) -> ArrayType:

@@ -462,7 +462,10 @@ class Nest:
         total: Any = 1
         for size in sizes:
             total = size if isinstance(total, int) and total == 1 else total * size
-        total = next((apply(PRIMITIVES["np.size"], a) for a in flat.values()), total)
+        for array in list(flat.values())[:1]:
+            total = FUNCTIONS["size"](array)
+        for array in flat.values():
+            builder.dims.unify(array.dims[0], builder.dim_of(total))
         for root in self.roots:
             array = apply(PRIMITIVES["np.empty"], total, dtype=root.out.type.dtype)
             array.atom.name = root.out.name or "out"

@@ -1,0 +1,59 @@
+"""Which reads and stores are known to be inside their array, whatever the arguments' sizes.
+
+An index is affine in loop counters, whose ranges are known. What cannot be proven is checked by the
+kernel when it runs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from calque.transpiler import core
+from calque.transpiler.builder import Builder, wrap
+from calque.transpiler.core import Apply, Block, Slot, Var
+from calque.transpiler.primitives.elements import full_template
+
+
+def mark_inside(block: Block, builder: Builder) -> None:
+    """Note every index that is proven, in place."""
+    with builder.active():
+        for s in core.walk(block):
+            if isinstance(s, Apply) and s.primitive.name in ("getitem", "update", "update_add"):
+                s.inside = is_inside(s, builder)
+
+
+def is_inside(s: Apply, builder: Builder) -> bool:
+    """Whether all integers of an index are in range."""
+    base = s.args[0]
+    first = 1 if s.primitive.name == "getitem" else 2
+    dynamic = s.args[first:]
+    if not isinstance(base, Var):
+        return False
+    items = full_template(s.params["index"], [wrap(d) for d in dynamic], base.type.ndim)
+    axis = 0
+    for item in items:
+        if item is None:
+            continue
+        if not isinstance(item, slice):
+            index = dynamic[item.position] if isinstance(item, Slot) else item
+            if not _in_range(index, base.type.dims[axis], builder):
+                return False
+        axis += 1
+    return True
+
+
+def _in_range(index: Any, dim: Any, builder: Builder) -> bool:
+    if isinstance(index, Var) and (index.type.ndim or index.type.dtype.kind not in "iu"):
+        return False
+    dims = builder.dims
+
+    def holds(value: Any) -> bool:
+        value = dims.resolve(value)
+        return value in dims.assumptions or dims.nonnegative(value, assume=False)
+
+    if not isinstance(index, Var):
+        return holds(dim - 1 - index) if index >= 0 else holds(dim + index)
+    if index not in builder.dim_values:
+        return False
+    place = dims.resolve(builder.dim_values[index])
+    return holds(place) and holds(dim - 1 - place)
