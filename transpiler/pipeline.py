@@ -22,7 +22,7 @@ from calque.transpiler.emit.python import emit_function, emit_module
 from calque.transpiler.emit.scalars import can_be_scalar
 from calque.transpiler.frontend.trace import Traced, trace
 from calque.transpiler.passes.schedule import schedule
-from calque.transpiler.types import ArrayType
+from calque.transpiler.types import ArrayType, Dim
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,7 @@ def to_kernels(traced: Traced) -> Traced:
     mark_inside(traced.function.body, traced.builder)
     core.verify(traced.function)
     traced.function.phases = _phases(traced.function)
+    traced.assumptions = [d for d in traced.builder.dims.assumptions if isinstance(d, Dim)]
     traced.compiled = True
     return traced
 

@@ -27,7 +27,7 @@ def is_inside(s: Apply, builder: Builder) -> bool:
     base = s.args[0]
     first = 1 if s.primitive.name == "getitem" else 2
     dynamic = s.args[first:]
-    if not isinstance(base, Var):
+    if not isinstance(base, Var) or any(isinstance(d, Var) and d.type.ndim for d in dynamic):
         return False
     items = full_template(s.params["index"], [wrap(d) for d in dynamic], base.type.ndim)
     axis = 0

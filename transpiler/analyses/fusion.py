@@ -156,7 +156,7 @@ class Fusion:
             return ""
         name, primitive = s.primitive.name, s.primitive
         if name in REDUCTIONS:
-            return "reduce" if type_of(wrap(s.args[0])).ndim else ""
+            return "reduce" if type_of(wrap(s.args[0])).ndim and self._has_elements(s) else ""
         if not s.out.type.ndim or not self.allowed(s):
             return ""
         if name in ("update", "update_add", "add_at"):
@@ -164,6 +164,15 @@ class Fusion:
         if primitive.kind == "elementwise" or name in ELEMENTS:
             return "map"
         return ""
+
+    def _has_elements(self, s: Apply) -> bool:
+        """Whether a reduction without a value for nothing gets something: noted as a condition."""
+        if not self.allowed(s) or s.params.get("dtype") is not None:
+            return False
+        if not REDUCTIONS[s.primitive.name].needs_elements:
+            return True
+        dims = self.builder.dims
+        return all(dims.nonnegative(dims.resolve(d) - 1) for d in type_of(wrap(s.args[0])).dims)
 
     def _region(self, s: Apply) -> tuple[DimLike, ...]:
         """The dimensions of what a store stores."""

@@ -6,6 +6,7 @@ definite assignment forward.
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,7 +17,8 @@ from calque.transpiler.emit.scalars import KERNEL_FUNCTIONS, VECTOR_FUNCTIONS
 
 GLOBALS = VECTOR_FUNCTIONS | KERNEL_FUNCTIONS | {
     *("np", "math", "range", "prange", "abs", "bool", "int", "float", "complex", "min", "max"),
-    *("len", "IndexError", "ValueError", "AssertionError"),
+    *(n for n in dir(builtins) if n.endswith(("Error", "Exception"))),
+    "len",
 }
 
 

@@ -38,7 +38,9 @@ from calque.transpiler.analyses.fusion import (
 from calque.transpiler.analyses.liveness import remove_dead_code
 from calque.transpiler.builder import FUNCTIONS, Array, Builder, atom, loop_index, wrap
 from calque.transpiler.core import Apply, Block, For, Function, If, Statement, Var, While
+from calque.transpiler.errors import CalqueError, SpecializationNeeded
 from calque.transpiler.primitives.base import PRIMITIVES, apply
+from calque.transpiler.primitives.composed import COMPOSED
 from calque.transpiler.primitives.elements import REDUCTIONS
 from calque.transpiler.types import ArrayType
 
@@ -68,6 +70,7 @@ class Schedule:
         self.builder, self.at_hand, self.allowed = builder, at_hand, allowed
         self.phases = phases
         self.renamed: dict[Var, Any] = {}
+        self.depth = 0  # of loops
 
     def block(self, block: Block) -> None:
         """One block, in place; what turns out to have no loop stays as it is."""
@@ -89,6 +92,7 @@ class Schedule:
 
     def _statements(self, block: Block, new: Block, kept: set[int]) -> set[int]:
         """Write a block again; what was planned and cannot be written."""
+        self._compose(block, kept)
         with self.builder.block():
             planned = self._visible(block)
             fusion = Fusion(self.builder, block, planned, self.allowed, kept)
@@ -108,6 +112,32 @@ class Schedule:
                     self.phases.setdefault(id(s), phase)
         return set()
 
+    def _compose(self, block: Block, kept: set[int]) -> None:
+        """Put simpler operations in the place of what has a composition."""
+        made: list[Statement] = []
+        for s in block.statements:
+            rule = COMPOSED.get(s.primitive.name) if isinstance(s, Apply) else None
+            if rule is None or id(s) in kept or not self.allowed(s):  # type: ignore[arg-type]
+                made.append(s)
+                continue
+            assert isinstance(s, Apply)
+            with self.builder.block() as parts, self.builder.at(s.origin):
+                try:
+                    found = rule([wrap(a) for a in s.args], s.params, self.depth > 0)
+                except (CalqueError, SpecializationNeeded):
+                    found = None
+            last = parts.statements[-1] if parts.statements else None
+            if found is None or not isinstance(last, Apply) or last.outs[0] is not atom(found):
+                made.append(s)
+                continue
+            last.outs = s.outs
+            self.builder.definitions[s.outs[0]] = last
+            phase = self.phases.get(id(s))
+            if phase:
+                self.phases.update((id(p), phase) for p in parts.statements)
+            made += parts.statements
+        block.statements[:] = made
+
     def _visible(self, block: Block) -> SizesAtHand:
         """The sizes of all that the block defines, for planning."""
         found = SizesAtHand(self.builder)
@@ -126,10 +156,10 @@ class Schedule:
         else:
             match s:
                 case For():
-                    self._inside(s.body, [s.index, *s.phis])
+                    self._inside(s.body, [s.index, *s.phis], True)
                 case While():
-                    self._inside(s.test, s.phis)
-                    self._inside(s.body, s.phis)
+                    self._inside(s.test, s.phis, True)
+                    self._inside(s.body, s.phis, True)
                 case If():
                     self._inside(s.then, [])
                     self._inside(s.orelse, [])
@@ -137,10 +167,12 @@ class Schedule:
         self.at_hand.see(s.outs)
         return True
 
-    def _inside(self, block: Block, bound: Sequence[Var]) -> None:
+    def _inside(self, block: Block, bound: Sequence[Var], looping: bool = False) -> None:
         mark = self.at_hand.mark()
         self.at_hand.see(bound)
+        self.depth += looping
         self.block(block)
+        self.depth -= looping
         self.at_hand.back(mark)
 
     def _size_of_virtual(self, s: Apply) -> None:
