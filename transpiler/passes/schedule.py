@@ -415,14 +415,17 @@ class Nest:
             parts[root] = array
         self._parts_loop(node, beginning, parts, (size, count, dim, blocked))
         for root in beginning:
-            self.state[root] = self._total(root, parts[root], count, dim)
+            total = self._total(root, parts[root], count, dim)
+            rank = root.out.type.ndim  # with keepdims: an array of one element
+            self.state[root] = stored(self.state[root], total, [0] * rank) if rank else total
 
     def _parts_loop(
         self, node: Loop, beginning: Sequence[Root], parts: dict[Root, Any], span: Any
     ) -> None:
         size, count, dim, blocked = span
         builder = self.builder
-        arrays = [r for r in self._touched(node, 0) if isinstance(r, Root)]
+        touched = [r for r in self._touched(node, 0) if isinstance(r, Root)]
+        arrays = [r for r in touched if r not in beginning]
         inits = [*(self.state[r] for r in arrays), *(parts[r] for r in beginning)]
         phis = [Var(i.type, i.atom.name, builder.origin) for i in inits]
         counter = loop_index(0, dim - 1, "block" if blocked else "i")
