@@ -171,6 +171,7 @@ class Dispatcher:
             tuple(values),
             lambda new: tree.unflatten(structure, new),
             frozenset(i for i, x in enumerate(leaves) if self.compiled and _is_contiguous(x)),
+            self.compiled and not plan.uncompiled,
         )
         try:
             traced = pipeline.to_core(self.function, arguments, pinned)

@@ -10,13 +10,16 @@ import numpy as np
 import optree
 
 from calque.transpiler import tree
-from calque.transpiler.builder import Array, type_of
-from calque.transpiler.core import Function, Var
+from calque.transpiler import core
+from calque.transpiler.analyses.mapped import diverges, mapped
+from calque.transpiler.builder import Array, Builder, loop_index, type_of
+from calque.transpiler.core import Block, For, Function, Slot, Var
 from calque.transpiler.debug import watched
-from calque.transpiler.errors import ShapeError
-from calque.transpiler.frontend.joining import is_number
+from calque.transpiler.errors import CalqueError, ShapeError
+from calque.transpiler.frontend.joining import is_number, shape_of
 from calque.transpiler.frontend.trace import listed
 from calque.transpiler.passes.batch import batch
+from calque.transpiler.primitives.base import PRIMITIVES, apply
 from calque.transpiler.primitives.batched import spread
 from calque.transpiler.transformations import Inner, splice
 
@@ -118,13 +121,77 @@ def vmap(
         machine, function, values[: len(args)], dict(zip(kwargs, values[len(args) :])), node
     )
     program = Function(name, [], inner.block, None)
-    found = watched(
-        "batch",
-        program,
-        lambda: batch(program, machine.builder, companions, size, bool(machine.reversing)),
-    )
+    found = None
+    if machine.compiled and not machine.reversing:
+        found = one_by_one(machine.builder, inner.block, companions, size)
+    if found is None:
+        found = watched(
+            "batch",
+            program,
+            lambda: batch(program, machine.builder, companions, size, bool(machine.reversing)),
+        )
     to_value = splice(machine, inner, program)
     return _results(inner, found, to_value, how.out_axes, size)
+
+
+def one_by_one(
+    builder: Builder, block: Block, companions: dict[Var, Any], size: Any
+) -> list[tuple[Any, bool]] | None:
+    """The examples in a loop, for kernels: each goes its own way, at the speed of scalar code.
+
+    None where they all go the same way, or where a result has no size before the loop.
+    """
+    varied = mapped(block, companions)
+    if not diverges(block, varied):
+        return None
+    results = [a for a in block.results if isinstance(a, Var) and a in varied]
+    results = list(dict.fromkeys(results))
+    with builder.block() as before:
+        try:
+            sizes = [shape_of(r.type) for r in results]
+        except CalqueError:
+            return None
+        arrays = [
+            apply(PRIMITIVES["np.empty"], size, *dims, dtype=r.type.dtype)
+            for r, dims in zip(results, sizes, strict=True)
+        ]
+    for array, r in zip(arrays, results, strict=True):
+        array.atom.name = r.name
+    phis = [Var(a.type, a.atom.name, builder.origin) for a in arrays]
+    lane = loop_index(0, builder.dim_of(size) - 1, "lane")
+    with builder.block() as body:
+        mapping: dict[Var, Any] = {}
+        for var, array in companions.items():
+            mapping[var] = _named(array[lane], var.name)
+        body.statements += block.statements
+        stored = []
+        for phi, r in zip(phis, results, strict=True):
+            value = Array(mapping.get(r, r))
+            new = apply(PRIMITIVES["update"], Array(phi), value, lane, index=(Slot(0),))
+            stored.append(new.atom)
+        body.results = stored
+    core.substitute(body, mapping)
+    outs = tuple(Var(p.type, p.name, p.origin) for p in phis)
+    loop = For(
+        outs, lane.atom, 0, _atom(size), 1, tuple(phis), tuple(a.atom for a in arrays), body,
+        builder.origin,
+    )
+    block.statements = [*before.statements, loop]
+    table = dict(zip(results, outs, strict=True))
+    return [(Array(table[a]), True) if a in table else (_value(a), False) for a in block.results]
+
+
+def _named(array: Any, name: str | None) -> Any:
+    array.atom.name = array.atom.name or name
+    return array.atom
+
+
+def _atom(value: Any) -> Any:
+    return value.atom if isinstance(value, Array) else value
+
+
+def _value(atom: Any) -> Any:
+    return Array(atom) if isinstance(atom, Var) else atom
 
 
 def _companions(

@@ -98,8 +98,8 @@ class If:
 class For:
     """``for index in range(start, stop, step)``; body.results are the next values of phis.
 
-    ``parallel`` is None for a loop of the user's, else whether a scheduled one's rounds may run at
-    the same time.
+    ``scheduled``: it goes over elements, and is no loop of the user's. ``parallel``: its rounds may
+    run at the same time.
     """
 
     outs: tuple[Var, ...]
@@ -111,7 +111,8 @@ class For:
     inits: tuple[Atom, ...]
     body: Block
     origin: Origin | None = None
-    parallel: bool | None = None
+    scheduled: bool = False
+    parallel: bool = False
 
 
 @dataclass(eq=False, slots=True)
@@ -318,7 +319,8 @@ def clone(block: Block, mapping: dict[Var, Atom]) -> Block:
                 inits = tuple(map(sub, s.inits))
                 (index,), phis = fresh([s.index]), fresh(s.phis)
                 body = clone(s.body, mapping)
-                made = For(fresh(s.outs), index, *bounds, phis, inits, body, s.origin, s.parallel)
+                made = For(fresh(s.outs), index, *bounds, phis, inits, body, s.origin)
+                made.scheduled, made.parallel = s.scheduled, s.parallel
                 return made
             case While():
                 inits = tuple(map(sub, s.inits))

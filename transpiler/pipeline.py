@@ -15,6 +15,7 @@ import numpy as np
 import calque.transpiler.primitives  # noqa: F401  (fills the tables)
 from calque.transpiler import core
 from calque.transpiler.analyses.bounds import mark_inside
+from calque.transpiler.analyses.independent import mark_parallel
 from calque.transpiler.analyses.liveness import remove_dead_code
 from calque.transpiler.core import blocks_of
 from calque.transpiler.debug import watched
@@ -33,6 +34,7 @@ class Arguments:
     values: tuple[Any, ...]
     build: Callable[[list[Any]], tuple[tuple[Any, ...], dict[str, Any]]]
     contiguous: frozenset[int] = frozenset()  # leaves known to be C-contiguous
+    compiled: bool = False  # kernels are to be made
 
 
 def to_core(function: Any, arguments: Arguments, pinned: dict[str, int] | None = None) -> Traced:
@@ -45,6 +47,7 @@ def to_core(function: Any, arguments: Arguments, pinned: dict[str, int] | None =
             arguments.build,
             pinned,
             arguments.contiguous,
+            arguments.compiled,
         )
     remove_dead_code(traced.function)
     core.verify(traced.function)
@@ -61,6 +64,7 @@ def to_kernels(traced: Traced) -> Traced:
             lambda: schedule(traced.function, traced.builder, can_be_scalar),
         )
     mark_inside(traced.function.body, traced.builder)
+    mark_parallel(traced.function.body, traced.builder)
     core.verify(traced.function)
     traced.function.phases = _phases(traced.function)
     traced.assumptions = [d for d in traced.builder.dims.assumptions if isinstance(d, Dim)]

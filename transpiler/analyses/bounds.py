@@ -19,7 +19,7 @@ def mark_inside(block: Block, builder: Builder) -> None:
     with builder.active():
         for s in core.walk(block):
             if isinstance(s, Apply) and s.primitive.name in ("getitem", "update", "update_add"):
-                s.inside = is_inside(s, builder)
+                s.inside = s.inside or is_inside(s, builder)
 
 
 def is_inside(s: Apply, builder: Builder) -> bool:

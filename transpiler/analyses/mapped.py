@@ -71,6 +71,19 @@ def own_pace(s: For | While, found: set[Var]) -> bool:
     return any(_is(a, found) for a in (s.start, s.stop, s.step))
 
 
+def diverges(block: Block, found: set[Var]) -> bool:
+    """Whether examples go ways of their own: through loops of their own length, or costly arms."""
+    for s in block.statements:
+        if isinstance(s, (For, While)) and own_pace(s, found):
+            return True
+        if isinstance(s, If) and _is(s.test, found):
+            if not (is_total(s.then) and is_total(s.orelse)):
+                return True
+        if any(diverges(b, found) for b in core.blocks_of(s)):
+            return True
+    return False
+
+
 def is_total(block: Block) -> bool:
     """Whether a block may run for examples that do not take it: cheap, and defined everywhere.
 

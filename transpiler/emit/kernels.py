@@ -260,7 +260,7 @@ class Launcher(Statements):
     _generated = False
 
     def _for(self, s: For, depth: int) -> list[Any]:
-        before, self._generated = self._generated, s.parallel is not None
+        before, self._generated = self._generated, s.scheduled
         try:
             lines = super()._for(s, depth)
         finally:

@@ -168,7 +168,7 @@ def _can_compile_apply(s: Apply) -> bool:
         return True
     if name in _ARRAY_PARTS:
         return True
-    if name == "copy":
+    if name in ("copy", "room"):
         return True
     if name in ("getitem", "update", "update_add"):
         return _plain_index(s)

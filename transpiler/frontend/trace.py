@@ -45,15 +45,18 @@ def trace(
     unflatten: Callable[[list[Any]], tuple[tuple[Any, ...], dict[str, Any]]],
     pinned: dict[str, int] | None = None,
     contiguous: frozenset[int] = frozenset(),
+    compiled: bool = False,
 ) -> Traced:
     """Interpret ``function`` on arguments whose leaves have these types.
 
     A leaf without a type is known: its value is in ``leaf_values``. ``unflatten`` builds the
-    arguments from leaves; ``contiguous`` are the leaves known to be C-contiguous.
+    arguments from leaves; ``contiguous`` are the leaves known to be C-contiguous,
+    ``compiled`` says that kernels are to be made of it.
     """
     symbols = {s for t in leaf_types if t is not None for d in t.dims for s in dim_symbols(d)}
     builder = Builder(sorted(symbols), pinned)
     machine = Interpreter(builder)
+    machine.compiled = compiled
     params: list[Var] = []
     leaves: list[Any] = []
     for position, (t, value) in enumerate(zip(leaf_types, leaf_values, strict=True)):

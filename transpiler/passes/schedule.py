@@ -297,6 +297,7 @@ class Nest:
         outs = tuple(Var(p.type, p.name, p.origin) for p in phis)
         made = For(outs, counter.atom, *map(atom, bounds), 1, tuple(phis),
                    tuple(map(atom, inits)), body, builder.origin)
+        made.scheduled = True
         made.parallel = not index and all(self._apart(r) for r in node.roots())
         builder.emit(made)
         for key, out in zip(touched, outs, strict=True):
@@ -451,6 +452,7 @@ class Nest:
         outs = tuple(Var(p.type, p.name, p.origin) for p in phis)
         made = For(outs, counter.atom, 0, atom(count), 1, tuple(phis),
                    tuple(map(atom, inits)), body, builder.origin)
+        made.scheduled = True
         made.parallel = all(self._apart(r) or r in beginning for r in node.roots())
         builder.emit(made)
         for r, out in zip([*arrays, *beginning], outs, strict=True):
@@ -468,8 +470,9 @@ class Nest:
         with builder.block() as body:
             body.results = [atom(reduction.combine(Array(phi), load(parts, [counter])))]
         out = Var(phi.type, phi.name, builder.origin)
-        builder.emit(For((out,), counter.atom, 0, atom(count), 1, (phi,),
-                         (self._neutral(root),), body, builder.origin))
+        made = For((out,), counter.atom, 0, atom(count), 1, (phi,), (self._neutral(root),), body,
+                   builder.origin, True)
+        builder.emit(made)
         return Array(out)
 
     # all elements in one loop

@@ -27,7 +27,7 @@ def _jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
 def _text(args: Any, params: dict[str, Any]) -> str:
     axis = params.get("axis", 0)
     along = f", axis={axis}" if axis else ""
-    grown = f"np.concatenate([{{0}}, np.empty_like({{0}})]{along})"
+    grown = f"np.concatenate(({{0}}, np.empty_like({{0}})){along})"
     return f"if {{1}} == {{0}}.shape[{axis}]:\n    {{0}} = {grown}"
 
 
