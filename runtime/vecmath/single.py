@@ -34,7 +34,7 @@ from calque.runtime.vecmath.logarithms import (
     log_expit,
     logit,
 )
-from calque.runtime.vecmath.powers import cbrt, hypot, power_at_edges
+from calque.runtime.vecmath.powers import bounded_exponent, cbrt, hypot, power_at_edges
 from calque.runtime.vecmath.trigonometric import FAR, HALF_PI_1, HALF_PI_2, TWO_OVER_PI, of_quadrant
 
 LOG10_E = 0.4342944819032518
@@ -250,7 +250,7 @@ def hypotf(x, y):
 @vector
 def powf(x, y):
     """x**y: 2**(y * log2(x)) with a logarithm of some 43 bits."""
-    y = np.float64(y)
+    y = bounded_exponent(np.float64(y))
     a = abs(np.float64(x))
     k, m = split_normal(a)
     f = m - 1.0
