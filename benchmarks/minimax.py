@@ -139,6 +139,7 @@ def _one(x: Any) -> Any:
 POLYNOMIALS = {
     "expm1": Target(_expm1_rest, -_R, _R, 8, lambda r: r * r),
     "log": Target(_log_rest, 0.0, _Z, 6, _one),
+    "log1p_unit": Target(_log_rest, 0.0, 0.1112, 10, _one),
     "log_5": Target(_log_rest_5, 0.0, _Z, 7, _one),
     "sin": Target(_sin_rest, 0.0, _Q, 5, lambda z: z),
     "cos": Target(_cos_rest, 0.0, _Q, 5, lambda z: z * z),
@@ -150,6 +151,7 @@ POLYNOMIALS = {
 }
 for _name, _degree in (("expm1", 4), ("log", 2), ("sin", 2), ("cos", 2)):
     POLYNOMIALS[_name + "f"] = POLYNOMIALS[_name]._replace(degree=_degree)
+POLYNOMIALS["log1p_unitf"] = POLYNOMIALS["log1p_unit"]._replace(degree=5)
 POLYNOMIALS["powf"] = POLYNOMIALS["log"]._replace(degree=4)
 
 

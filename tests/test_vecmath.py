@@ -119,7 +119,7 @@ def test_edges_are_numpys(name: str, dtype: type) -> None:
     got = call(name, *args)
     assert got.dtype == wanted.dtype == dtype
     finite = np.isfinite(wanted)
-    named = [(*(a[i] for a in args), got[i], wanted[i]) for i in range(x.size)]
+    named = [(*(a[i] for a in args), got[i], wanted[i]) for i in range(got.size)]
     exact = (got == wanted) | (np.isnan(got) & np.isnan(wanted))
     assert np.all(exact | finite), [n for n, e in zip(named, exact | finite) if not e]
     signs = np.signbit(got) == np.signbit(wanted)

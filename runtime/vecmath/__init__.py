@@ -32,6 +32,7 @@ from __future__ import annotations
 import ast
 import functools
 import importlib
+import textwrap
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -112,6 +113,7 @@ class _Definition:
     text: str
     uses: tuple[str, ...]
     is_function: bool
+    method: str  # its file's docstring, which says how its functions compute
 
 
 @functools.cache
@@ -120,8 +122,8 @@ def _definitions() -> dict[str, _Definition]:
     found: dict[str, _Definition] = {}
     for module in _MODULES:
         text = (Path(__file__).parent / f"{module}.py").read_text(encoding="utf-8")
-        lines, end = text.splitlines(), 0
-        for node in ast.parse(text).body:
+        lines, end, tree = text.splitlines(), 0, ast.parse(text)
+        for node in tree.body:
             if isinstance(node, (ast.FunctionDef, ast.Assign)):
                 is_function = isinstance(node, ast.FunctionDef)
                 decorators = node.decorator_list if isinstance(node, ast.FunctionDef) else []
@@ -131,7 +133,8 @@ def _definitions() -> dict[str, _Definition]:
                 names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
                 body = "\n".join(lines[start : node.end_lineno])
                 name = node.name if isinstance(node, ast.FunctionDef) else _target(node)
-                found[name] = _Definition(body, tuple(sorted(names - {name})), is_function)
+                method = ast.get_docstring(tree) or ""
+                found[name] = _Definition(body, tuple(sorted(names - {name})), is_function, method)
             end = node.end_lineno or end
     return found
 
@@ -177,10 +180,14 @@ def imports_of(names: Iterable[str]) -> str:
 def source_of(names: Iterable[str]) -> str:
     """The text of functions and all that they use, and nothing else; the same text every time.
 
+    A comment above each group says by what method it computes, and whence its coefficients are.
+
     ``names`` are names such as ``exp``, ``expf`` or ``beyond`` (``VectorFunction.name_in``). Raises
     KeyError for others.
 
     >>> print(source_of(["two_to"]))  # doctest: +ELLIPSIS
+    # What the vector functions are built of: ...
+    <BLANKLINE>
     vector = njit(forceinline=True, fastmath=False, ...)
     <BLANKLINE>
     # 1.5 * 2**52: ...
@@ -192,12 +199,18 @@ def source_of(names: Iterable[str]) -> str:
         ...
     """
     table = _definitions()
-    text, after_function = "", False
+    text, after_function, method = "", False, ""
     for name in defined_by(names):
         definition = table[name]
         gap = "\n\n\n" if definition.is_function or after_function else "\n"
         if definition.text.startswith("#") and gap == "\n":
             gap = "\n\n"
+        if definition.method != method:
+            method, gap = definition.method, "\n\n\n"
+            paragraphs = [textwrap.fill(part, 98) for part in method.split("\n\n")]
+            comment = textwrap.indent("\n\n".join(paragraphs), "# ", lambda line: True)
+            text += (gap if text else "") + comment.replace("# \n", "#\n")
+            gap = gap if definition.is_function else "\n\n"
         text += (gap if text else "") + definition.text
         after_function = definition.is_function
     return text + "\n"

@@ -15,11 +15,11 @@ from calque.runtime.vecmath.exponentials import exp_sum
 @vector
 def erfcx_positive(a):
     """exp(a**2) * erfc(a) for a >= 0."""
-    a = 1e300 if a > 1e300 else a
-    inverse = 1.0 / (a + 4.0)
-    t = (a - 4.0) * inverse
-    # the error of t, small as it is, would count: (a - 4) - t * (a + 4)
-    t = fma(fma(-t, a, fma(-4.0, t + 1.0, a)), inverse, t)
+    b = 1e300 if a > 1e300 else a
+    inverse = 1.0 / (b + 4.0)
+    t = (b - 4.0) * inverse
+    # the error of t, small as it is, would count: (b - 4) - t * (b + 4)
+    t = fma(fma(-t, b, fma(-4.0, t + 1.0, b)), inverse, t)
     p = 9.0129006478942257e-10
     p = fma(p, t, 1.5801478055366203e-9)
     p = fma(p, t, -1.2175754053732645e-8)
@@ -44,7 +44,7 @@ def erfcx_positive(a):
     p = fma(p, t, 0.015379652102611172)
     p = fma(p, t, -0.13962111684056214)
     p = fma(p, t, 1.2329951186255525)
-    return p / fma(2.0, a, 1.0)
+    return 0.5 * p / (a + 0.5)
 
 
 @vector

@@ -21,15 +21,17 @@ LOG10_2_LOW = -2.8037281277851704e-18
 @vector
 def expm1_near(r):
     """expm1(r) for |r| <= log(2) / 2: r + r**2 / 2 + r**3 * p(r)."""
-    p = 2.511262728820157e-8
-    p = fma(p, r, 2.7622623225516159e-7)
-    p = fma(p, r, 2.7557234434390444e-6)
-    p = fma(p, r, 2.4801515461690081e-5)
-    p = fma(p, r, 0.00019841269894939439)
-    p = fma(p, r, 0.0013888888921118359)
-    p = fma(p, r, 0.0083333333333187652)
-    p = fma(p, r, 0.041666666666618739)
-    p = fma(p, r, 0.16666666666666679)
+    square = r * r
+    even = 2.511262728820157e-8
+    even = fma(even, square, 2.7557234434390444e-6)
+    even = fma(even, square, 0.00019841269894939439)
+    even = fma(even, square, 0.0083333333333187652)
+    even = fma(even, square, 0.16666666666666679)
+    odd = 2.7622623225516159e-7
+    odd = fma(odd, square, 2.4801515461690081e-5)
+    odd = fma(odd, square, 0.0013888888921118359)
+    odd = fma(odd, square, 0.041666666666618739)
+    p = fma(odd, r, even)
     return fma(r * r, fma(p, r, 0.5), r)
 
 

@@ -23,11 +23,8 @@ LOG10_2_REST = 3.69423907715893078616e-13
 
 
 @vector
-def log_near(m):
-    """log(m) for m from sqrt(1/2) to sqrt(2), as f less a correction."""
-    f = m - 1.0
-    s = f / (2.0 + f)
-    z = s * s
+def log_series(z):
+    """p(z) of log(m) = 2 * s + s * z * p(z), z = s**2."""
     p = 0.1461832771819978
     p = fma(p, z, 0.15331560043791786)
     p = fma(p, z, 0.18182894332137188)
@@ -35,8 +32,17 @@ def log_near(m):
     p = fma(p, z, 0.28571428626493629)
     p = fma(p, z, 0.3999999999989823)
     p = fma(p, z, 0.66666666666666697)
+    return p
+
+
+@vector
+def log_near(m):
+    """log(m) for m from sqrt(1/2) to sqrt(2), as f less a correction."""
+    f = m - 1.0
+    s = f / (2.0 + f)
+    z = s * s
     square = 0.5 * f * f
-    return f, square - s * fma(z, p, square)
+    return f, square - s * fma(z, log_series(z), square)
 
 
 @vector
@@ -93,19 +99,43 @@ def log1p(x):
 
 
 @vector
+def log_series_wide(z):
+    """``log_series`` for z up to 1/9: m from 1/2 to 2 ("log1p_unit")."""
+    p = 0.15661376367465405
+    p = fma(p, z, 0.074752472697142713)
+    p = fma(p, z, 0.10849117194668913)
+    p = fma(p, z, 0.11733770830111381)
+    p = fma(p, z, 0.13335218251784339)
+    p = fma(p, z, 0.15384542053643879)
+    p = fma(p, z, 0.18181819954077716)
+    p = fma(p, z, 0.22222222197290561)
+    p = fma(p, z, 0.28571428571608202)
+    p = fma(p, z, 0.39999999999999496)
+    p = fma(p, z, 0.66666666666666667)
+    return p
+
+
+@vector
 def log_expit(x):
-    """log(1 / (1 + e**-x))."""
-    return (x if x < 0.0 else -0.0) - log1p(exp(-abs(x)))
+    """log(1 / (1 + e**-x)), log(1 + e) as 2 * atanh(e / (2 + e))."""
+    e = exp(-abs(x))
+    s = e / (2.0 + e)
+    z = s * s
+    return (x if x < 0.0 else -0.0) - fma(s * z, log_series_wide(z), 2.0 * s)
 
 
 @vector
 def logit(x):
-    """log(x / (1 - x)); from 0.25 up as log1p, which is right near 1/2."""
-    near = x >= 0.25
-    rest = 1.0 - x
-    ratio = (2.0 * x - 1.0 if near else x) / rest
-    total, error = whole_sum(1.0 if near else 0.0, ratio)
-    return at_edges(log_sum(total, error), total)
+    """log(x / (1 - x)); near 1/2, where that cancels, 2 * atanh(2 * x - 1)."""
+    ratio = x / (1.0 - x)
+    k, m = split(ratio)
+    f = m - 1.0
+    near = abs(x - 0.5) < 0.1666
+    s = 2.0 * x - 1.0 if near else f / (2.0 + f)
+    k = 0.0 if near else k
+    z = s * s
+    y = fma(s * z, log_series_wide(z), 2.0 * s)
+    return at_edges(fma(k, LN2_FIRST, fma(k, LN2_REST, y)), ratio)
 
 
 @vector

@@ -31,20 +31,21 @@ def log_in_two(a):
     """
     k, m = split(a)
     f = m - 1.0
-    d = 2.0 + f
-    inverse = 1.0 / d
+    inverse = 1.0 / (2.0 + f)
     s = f * inverse
-    s_low = (fma(-s, d, f) - s * (f - (d - 2.0))) * inverse
+    s_low = fma(-s, f, fma(-2.0, s, f)) * inverse
     z = s * s
     z_low = fma(s, s, -z) + 2.0 * s * s_low
-    p = 0.1172468467247544
-    p = fma(p, z, 0.11706084223426079)
-    p = fma(p, z, 0.1333481072825971)
-    p = fma(p, z, 0.15384594843823903)
-    p = fma(p, z, 0.18181818336591683)
-    p = fma(p, z, 0.22222222221650112)
-    p = fma(p, z, 0.28571428571429377)
-    p = fma(p, z, 0.4)
+    square = z * z
+    even = 0.11706084223426079
+    even = fma(even, square, 0.15384594843823903)
+    even = fma(even, square, 0.22222222221650112)
+    even = fma(even, square, 0.4)
+    odd = 0.1172468467247544
+    odd = fma(odd, square, 0.1333481072825971)
+    odd = fma(odd, square, 0.18181818336591683)
+    odd = fma(odd, square, 0.28571428571429377)
+    p = fma(odd, z, even)
     zp = z * p
     c = TWO_THIRDS_HIGH + zp
     c_low = (TWO_THIRDS_HIGH - c) + zp + TWO_THIRDS_LOW
@@ -59,27 +60,34 @@ def log_in_two(a):
 
 @vector
 def power_at_edges(power, x, y):
-    """The power of abs(x), with the sign of x**y, and NaN where there is none."""
-    negative = np.float64(x).view(np.int64) < 0
+    """abs(x)**y with the sign of x**y, NaN where there is none, and 1 where x**y is 1."""
     half = 0.5 * y
-    whole = np.rint(y) == y
-    odd = whole & (np.rint(half) != half)
-    power = -power if negative & odd else power
-    power = NAN if (x < 0.0) & (x > -INF) & (not whole) else power
-    return 1.0 if (x == 1.0) | (y == 0.0) | ((x == -1.0) & (abs(y) == INF)) else power
+    odd = abs(half - np.rint(half)) == 0.5
+    sign = np.float64(x).view(np.int64) & -0x8000000000000000
+    bits = np.float64(power).view(np.int64) | (sign if odd else 0)
+    power = NAN if (x < 0.0) & (x > -INF) & (np.rint(y) != y) else np.int64(bits).view(np.float64)
+    return 1.0 if (x == 1.0) | (y == 0.0) else power
+
+
+@vector
+def bounded_exponent(y):
+    """y, but at most 2**64, where all powers but those of 1 are 0 or infinite: times 0 it is 0."""
+    y = 18446744073709551616.0 if y > 18446744073709551616.0 else y
+    return -18446744073709551616.0 if y < -18446744073709551616.0 else y
 
 
 @vector
 def pow(x, y):
     """x**y, as C and NumPy define it: exp(y * log(x)) with the logarithm as a sum of two."""
     a = abs(x)
+    y = bounded_exponent(y)
     high, low = log_in_two(a)
-    edge = (a == 0.0) | (not a < INF)
-    high = (-INF if a == 0.0 else a) if edge else high
+    high = a if not a < INF else high
+    high = -INF if a == 0.0 else high
     product = y * high
     rest = fma(y, high, -product) + y * low
-    rest = rest if (abs(product) < 800.0) & (not edge) else 0.0
-    return power_at_edges(exp_sum(product, rest), x, y)
+    power = exp_sum(product, rest if abs(product) < 800.0 else 0.0)
+    return power_at_edges(power, x, y)
 
 
 @vector

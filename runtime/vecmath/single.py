@@ -31,10 +31,8 @@ from calque.runtime.vecmath.logarithms import (
     at_edges,
     atanh,
     log1p,
-    log_expit,
-    logit,
 )
-from calque.runtime.vecmath.powers import cbrt, hypot, power_at_edges
+from calque.runtime.vecmath.powers import bounded_exponent, cbrt, hypot, power_at_edges
 from calque.runtime.vecmath.trigonometric import FAR, HALF_PI_1, HALF_PI_2, TWO_OVER_PI, of_quadrant
 
 LOG10_E = 0.4342944819032518
@@ -165,14 +163,26 @@ def log1pf(x):
 
 @vector
 def log_expitf(x):
-    """log(1 / (1 + e**-x))."""
-    return np.float32(log_expit(np.float64(x)))
+    """log(1 / (1 + e**-x)), log(1 + e) as 2 * atanh(e / (2 + e))."""
+    x = np.float64(x)
+    e = exp2_single(-LOG2_E * abs(x))
+    s = e / (2.0 + e)
+    z = s * s
+    p = 0.20820394823018319
+    p = fma(p, z, 0.17455744127164688)
+    p = fma(p, z, 0.22265567772988776)
+    p = fma(p, z, 0.2857027230605501)
+    p = fma(p, z, 0.40000011226194554)
+    p = fma(p, z, 0.66666666649022447)
+    return np.float32((x if x < 0.0 else -0.0) - fma(s * z, p, 2.0 * s))
 
 
 @vector
 def logitf(x):
     """log(x / (1 - x))."""
-    return np.float32(logit(np.float64(x)))
+    x = np.float64(x)
+    ratio = x / (1.0 - x)
+    return np.float32(at_edges(log_single(ratio), ratio))
 
 
 @vector
@@ -250,7 +260,7 @@ def hypotf(x, y):
 @vector
 def powf(x, y):
     """x**y: 2**(y * log2(x)) with a logarithm of some 43 bits."""
-    y = np.float64(y)
+    y = bounded_exponent(np.float64(y))
     a = abs(np.float64(x))
     k, m = split_normal(a)
     f = m - 1.0
