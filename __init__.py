@@ -15,6 +15,7 @@ from calque.runtime.api import (
     vmap,
 )
 from calque.runtime.checking import check_grads
+from calque.runtime.custom import custom_jvp, custom_vjp
 from calque.runtime.reading import explain, save, source
 from calque.runtime.spec import spec
 from calque.runtime.version import __version__
@@ -23,6 +24,8 @@ from calque.transpiler.tree import tree_map
 __all__ = [
     "__version__",
     "check_grads",
+    "custom_jvp",
+    "custom_vjp",
     "explain",
     "grad",
     "hessian",

@@ -97,6 +97,10 @@ class NotDifferentiable(CalqueError, TypeError):
     """No gradient: integer inputs, an output that is no real scalar, a missing rule."""
 
 
+class CustomRuleError(CalqueError, TypeError):
+    """A rule given with custom_jvp or custom_vjp does not fit its function."""
+
+
 class ShapeError(CalqueError, ValueError):
     """Shapes that do not fit together, or an axis out of range."""
 
