@@ -15,7 +15,7 @@ from calque.runtime.api import (
     vmap,
 )
 from calque.runtime.checking import check_grads
-from calque.runtime.custom import custom_jvp, custom_vjp
+from calque.runtime.custom import checkpoint, custom_jvp, custom_vjp, remat
 from calque.runtime.reading import explain, save, source
 from calque.runtime.spec import spec
 from calque.runtime.version import __version__
@@ -24,6 +24,7 @@ from calque.transpiler.tree import tree_map
 __all__ = [
     "__version__",
     "check_grads",
+    "checkpoint",
     "custom_jvp",
     "custom_vjp",
     "explain",
@@ -34,6 +35,7 @@ __all__ = [
     "jacrev",
     "jvp",
     "linearize",
+    "remat",
     "save",
     "source",
     "spec",

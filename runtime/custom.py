@@ -14,6 +14,7 @@ from typing import Any
 
 from calque.transpiler.calls.custom_jvp import call_custom_jvp, total
 from calque.transpiler.calls.custom_vjp import call_custom_vjp
+from calque.transpiler.calls.segments import Every, call_checkpoint
 from calque.transpiler.frontend.interpreter import Closure, Guard
 from calque.transpiler.frontend.library import builtin
 
@@ -229,6 +230,69 @@ def custom_vjp(fun: Any = None, nondiff_argnums: int | Sequence[int] = ()) -> An
     return CustomVjp(fun, nondiff_argnums)
 
 
+class Checkpoint:
+    """See ``checkpoint``."""
+
+    def __init__(self, fun: Any, every: Every):
+        if not callable(fun) and not isinstance(fun, Closure):
+            raise TypeError(f"expected a function, and got {type(fun).__name__}")
+        self.fun, self.every = fun, every
+        self.__name__ = getattr(fun, "__name__", getattr(fun, "name", "function"))
+        if not isinstance(fun, Closure):
+            functools.update_wrapper(self, fun, updated=())
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.fun(*args, **kwargs)
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    def __repr__(self) -> str:
+        return f"<calque checkpoint of {self.__name__}>"
+
+    def calque_children(self) -> list[Any]:
+        """What a snapshot of the heap must follow."""
+        return [self.fun]
+
+    def __calque_trace__(
+        self, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any
+    ) -> Any:
+        return call_checkpoint(machine, self.fun, self.every, args, kwargs, node)
+
+
+def checkpoint(
+    fun: Any = None,
+    *,
+    every: Every = None,
+    prevent_cse: bool = True,
+    policy: None = None,
+    static_argnums: int | Sequence[int] = (),
+) -> Any:
+    """``fun``, none of whose values are saved for reverse mode, as ``jax.checkpoint``.
+
+    The reverse sweep runs the function again. ``every=k`` instead saves the carried values of its
+    outermost loops at every k-th round, and runs again one segment of k rounds at a time;
+    ``every="sqrt"`` lets k be about the square root of the number of rounds (of a ``while``, whose
+    number is not known before, each segment is one round longer than the one before). Arguments
+    that are known numbers are static anyway; ``prevent_cse`` has nothing to prevent here.
+
+    >>> import numpy as np, calque
+    >>> f = checkpoint(lambda x: np.sin(np.sin(x)))
+    >>> float(calque.grad(f)(0.0))
+    1.0
+    """
+    if policy is not None:
+        raise NotImplementedError("checkpoint: policy is not supported")
+    if every is not None and every != "sqrt" and (isinstance(every, str) or int(every) < 1):
+        raise ValueError(f'checkpoint: every must be a positive int or "sqrt", and is {every!r}')
+    if fun is None:
+        return functools.partial(checkpoint, every=every)
+    return Checkpoint(fun, every)
+
+
+remat = checkpoint
+
+
 def _maker(make: Any) -> Any:
     def handle(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         return make(*args, **kwargs)
@@ -236,5 +300,5 @@ def _maker(make: Any) -> Any:
     return handle
 
 
-for _make in (custom_jvp, custom_vjp):
+for _make in (custom_jvp, custom_vjp, checkpoint):
     builtin(_make)(_maker(_make))

@@ -28,6 +28,7 @@ class Origin:
     function: str
     statement: str = ""  # the whole statement of the transformed function, dedented
     statement_line: int = 0  # where that statement stands: with ``statement``, what groups code
+    note: str = ""  # what generated code says of this place instead of quoting the statement
 
     def caret(self) -> str:
         """The source line with carets under the span.

@@ -49,16 +49,18 @@ class Recording:
         args: Sequence[Any],
         level: int,
         parts: Callable[[Any], list[Any]],
-        outside: Sequence[Any] = (),
+        named: dict[str, Any] | None = None,
     ) -> Record:
         """Interpret a call with ``level`` derivative passes to come; ``parts`` of its result."""
         machine = self.machine
-        roots = [*machine.roots(), function, *args, *outside]
+        roots = [*machine.roots(), function, *args, *(named or {}).values()]
         before = Snapshot(roots, machine.owned)
         depth, machine.derivatives = machine.derivatives, level
         try:
             with machine.builder.block() as block:
-                trees = parts(listed(machine.call_value(function, list(args), {}, self.node)))
+                trees = parts(
+                    listed(machine.call_value(function, list(args), dict(named or {}), self.node))
+                )
                 for found in trees:
                     block.results += [atom(x) for x in tree.flatten(found)[0]]
             changed = before.differs(Snapshot(roots, machine.owned))
