@@ -31,6 +31,7 @@ from calque.transpiler.core import Apply, Atom, Block, Effect, Function, Var
 from calque.transpiler.errors import CustomRuleError
 from calque.transpiler.primitives.base import Primitive
 from calque.transpiler.primitives.calls import Called, define, marker, same
+from calque.transpiler.primitives.creation import zeros_like
 
 held = marker("held", nondifferentiable=True)
 tangent = marker("tangent", vjp=lambda cotangents, outs, args, params: cotangents)
@@ -41,6 +42,7 @@ attached = Primitive(
     "{0}",
     vjp=lambda cotangents, outs, args, params: (None, cotangents[0]),
 )
+_SHAPE_ONLY = frozenset(("np.zeros_like", "np.ones_like", "np.empty_like"))
 _MARKERS = (held, tangent, attached)
 
 
@@ -93,13 +95,13 @@ def put_away(function: Function, kept: Iterable[Atom]) -> dict[Var, Atom]:
     if not any(s.primitive in _MARKERS or isinstance(s.primitive, Returned) for s in statements):
         return {}
     for s in statements:
-        if s.primitive.kind == "size" and s.args[0] in seeds:
+        if (s.primitive.kind == "size" or s.primitive.name in _SHAPE_ONLY) and s.args[0] in seeds:
             s.args = (seeds[s.args[0]].args[0], *s.args[1:])
     mapping = _unmark(function.body)
     core.substitute(function.body, mapping)
     if not seeds:
         return mapping
-    tainted = mapped(function.body, seeds)
+    tainted = mapped(function.body, seeds, _SHAPE_ONLY)
     wanted = [a for a in [*function.body.results, *kept] if isinstance(a, Var)]
     wanted = [a for a in (mapping.get(w, w) for w in wanted) if isinstance(a, Var)]
     for var in wanted:
@@ -115,6 +117,8 @@ def put_away(function: Function, kept: Iterable[Atom]) -> dict[Var, Atom]:
     for block in [function.body, *(b for s in core.walk(function.body) for b in core.blocks_of(s))]:
         block.statements = [s for s in block.statements if not _shows(s, tainted)]
     prune(function.body, {*defined, *wanted})
+    for seed in seeds.values():  # where its shape is still read
+        seed.primitive, seed.params = zeros_like, {"dtype": seed.out.type.dtype}
     return mapping
 
 

@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from calque.transpiler import core
+from calque.transpiler.analyses.recording import Decision
 from calque.transpiler.builder import Array, Builder, atom, current, wrap
 from calque.transpiler.calls.call import Call, is_float
-from calque.transpiler.core import Apply, Atom, Block, Function, Var
+from calque.transpiler.core import Apply, Atom, Block, Effect, Function, Var
 from calque.transpiler.passes.forward import forward
 from calque.transpiler.passes.reverse import reverse
 from calque.transpiler.primitives.calls import Called, Part, copied, same_facts
@@ -31,7 +32,7 @@ class Checkpoint(Call):
         """One call of the function and its tangents together."""
         builder = current()
         block, names = self._opened(builder)
-        actual: dict[Var, Atom] = {n: a for n, a in zip(names.values(), s.args, strict=True)}
+        actual: dict[Var, Atom] = dict(zip(names.values(), s.args, strict=True))
         given: dict[Var, Any] = {}
         for p, t in zip(names.values(), tangents, strict=True):
             if isinstance(t, Array):
@@ -54,6 +55,7 @@ class Checkpoint(Call):
         builder = current()
         block, names = self._opened(builder)
         actual: dict[Var, Atom] = dict(zip(names.values(), s.args, strict=True))
+        _silence(block)
         program = Function(self.name, list(names.values()), block, None)
         wanted = [k for k, a in enumerate(s.args) if is_float(a) and a in active]
         seeds: dict[int, Any] = {}
@@ -69,10 +71,23 @@ class Checkpoint(Call):
         given = [(k, b) for k, b in zip(wanted, bars, strict=True) if b is not None]
         program.body.results = [b.atom for _, b in given if isinstance(b, Array)]
         record = self.again({"value": Part(program.body)})
+        why = f"checkpoint: {self.name} is run again"
+        record.decisions = [Decision(o, "recomputed", why) for o in s.outs if o.origin]
+        record.decisions += program.decisions
         results = iter(emit(builder, record, actual, program.body.results, s))
         for k, b in given:
             found[k] = next(results) if isinstance(b, Array) else b
         return found
+
+
+def _silence(block: Block) -> None:
+    """What was printed and asserted once is not again."""
+    for inner in [block, *(b for s in core.walk(block) for b in core.blocks_of(s))]:
+        inner.statements = [
+            s
+            for s in inner.statements
+            if not (isinstance(s, Effect) and s.template.startswith(("print", "assert")))
+        ]
 
 
 def say_again(program: Function, name: str) -> None:

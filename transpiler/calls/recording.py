@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ from calque.transpiler.builder import Array, Builder, atom, link, type_of
 from calque.transpiler.core import Apply, Atom, Block, Var
 from calque.transpiler.errors import CustomRuleError, ImpureFunction
 from calque.transpiler.frontend.heap import Snapshot
+from calque.transpiler.frontend.interpreter import Captured
 from calque.transpiler.frontend.joining import is_number
 from calque.transpiler.frontend.trace import listed
 from calque.transpiler.primitives.calls import Called, same_facts
@@ -22,6 +23,7 @@ class Record:
 
     block: Block
     trees: list[Any]  # its results; block.results holds their leaves, one tree after the other
+    outside: Container[int]  # the ids of what was there before
 
     def leaves(self, k: int) -> list[Any]:
         """The leaves of result k."""
@@ -69,11 +71,11 @@ class Recording:
             before.restore()
         if changed:
             raise ImpureFunction(
-                f"{self.name} stores into an array that lives outside of it.",
+                f"{self.name} changes an array, a name or a container that lives outside of it.",
                 machine.builder.origin,
-                "work on a copy made inside the function, and return it",
+                "return the new value, or work on a copy made inside the function",
             )
-        return Record(block, trees)
+        return Record(block, trees, before.contents.keys())
 
     def finish(self, record: Called, actual: Sequence[Atom], value: Record, inner: Any) -> Any:
         """Write the call; its result, of the structure that the callee's has."""
@@ -86,10 +88,12 @@ class Recording:
             a for a, x in zip(value.block.results, leaves, strict=True) if isinstance(x, Array)
         ]
         builder.emit(Apply(vars, record, args, {}, builder.origin))
-        self._link(leaves, outs, inner)
+        self._link(leaves, outs, inner, value.outside)
         return tree.unflatten(structure, outs)
 
-    def _link(self, leaves: Sequence[Any], outs: Sequence[Any], inner: Any) -> None:
+    def _link(
+        self, leaves: Sequence[Any], outs: Sequence[Any], inner: Any, outside: Container[int]
+    ) -> None:
         """A result may share memory with an argument, with a captured array, with another one."""
         copies = [x for x in tree.flatten(inner)[0] if isinstance(x, Array)]
         givens = [x for x in tree.flatten(self.args)[0] if isinstance(x, Array)]
@@ -102,9 +106,7 @@ class Recording:
             for cell in (root, *root.partners, *leaf.partners):
                 if id(cell) in given:
                     link(out, given[id(cell)].root())
-                elif cell._value in self.machine.builder.definitions or cell is not root:
-                    pass
-                else:
+                elif id(cell) in outside or isinstance(cell, Captured):
                     link(out, cell)
             if id(root) in first:
                 link(out, first[id(root)])

@@ -38,6 +38,7 @@ class Called(Primitive):
         super().__init__(name, _never, _never, name)
         self.count = count  # the operands that are leaves of the call's arguments
         self.parts = parts
+        self.decisions: list[Any] = []  # what a sweep that it holds saves, and why
         own = {p for part in parts.values() for p in part.params}
         free = {v: None for part in parts.values() for v in core.free_vars(part.block)}
         self.free = tuple(v for v in free if v not in own)
@@ -167,6 +168,7 @@ def inline_calls(function: Function, builder: Builder) -> None:
             if not isinstance(s.primitive, Called):
                 note(s.outs[0], s.args[0])
                 continue
+            function.decisions = function.decisions + s.primitive.decisions
             made = copied(builder, s.primitive.parts["value"].block, s.primitive.actual(s))
             if id(s) in function.phases:
                 function.phases.update((id(t), function.phases[id(s)]) for t in made.statements)
