@@ -10,6 +10,7 @@ import functools
 import inspect
 import operator
 from collections.abc import Callable, Sequence
+from types import FunctionType, MethodType
 from typing import Any
 
 from calque.transpiler.calls.custom_jvp import call_custom_jvp, total
@@ -19,23 +20,18 @@ from calque.transpiler.frontend.interpreter import Closure, Guard
 from calque.transpiler.frontend.library import builtin
 
 
-class Custom:
-    """A function with rules of its own."""
+class Wrapped:
+    """A function with something to say to derivative passes; called, it is the function."""
 
-    rules: tuple[Any, ...] | None = None
-    missing = ""
-
-    def __init__(self, fun: Any, nondiff_argnums: int | Sequence[int] = ()):
+    def __init__(self, fun: Any):
         if not callable(fun) and not isinstance(fun, Closure):
             raise TypeError(f"expected a function, and got {type(fun).__name__}")
         self.fun = fun
-        self.nondiff_argnums = _numbers(nondiff_argnums)
         self.__name__ = getattr(fun, "__name__", getattr(fun, "name", "function"))
         if not isinstance(fun, Closure):
             functools.update_wrapper(self, fun, updated=())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        self.required()
         return self.fun(*args, **kwargs)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
@@ -43,6 +39,28 @@ class Custom:
 
     def __repr__(self) -> str:
         return f"<calque {type(self).__name__} of {self.__name__}>"
+
+    def __reduce__(self) -> Any:
+        return getattr(self, "__qualname__", self.__name__)  # by name, as functions are
+
+    def calque_children(self) -> list[Any]:
+        """What a snapshot of the heap must follow."""
+        return [self.fun]
+
+
+class Custom(Wrapped):
+    """A function with rules of its own."""
+
+    rules: tuple[Any, ...] | None = None
+    missing = ""
+
+    def __init__(self, fun: Any, nondiff_argnums: int | Sequence[int] = ()):
+        super().__init__(fun)
+        self.nondiff_argnums = _numbers(nondiff_argnums)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        self.required()
+        return self.fun(*args, **kwargs)
 
     def required(self) -> tuple[Any, ...]:
         """The rules; an AttributeError, as in JAX, where none was given."""
@@ -61,6 +79,8 @@ class Custom:
             defaults = dict(zip(names[::-1], self.fun.defaults[::-1], strict=False))
             known = {**defaults, **kwargs}
             return [*args, *(known[n] for n in names[len(args) :] if n in known)]
+        if not kwargs and not isinstance(self.fun, (FunctionType, MethodType)):
+            return list(args)  # a ufunc, say, has no signature
         bound = inspect.signature(self.fun).bind(*args, **kwargs)
         bound.apply_defaults()
         if bound.kwargs:
@@ -230,29 +250,12 @@ def custom_vjp(fun: Any = None, nondiff_argnums: int | Sequence[int] = ()) -> An
     return CustomVjp(fun, nondiff_argnums)
 
 
-class Checkpoint:
+class Checkpoint(Wrapped):
     """See ``checkpoint``."""
 
     def __init__(self, fun: Any, every: Every):
-        if not callable(fun) and not isinstance(fun, Closure):
-            raise TypeError(f"expected a function, and got {type(fun).__name__}")
-        self.fun, self.every = fun, every
-        self.__name__ = getattr(fun, "__name__", getattr(fun, "name", "function"))
-        if not isinstance(fun, Closure):
-            functools.update_wrapper(self, fun, updated=())
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.fun(*args, **kwargs)
-
-    def __get__(self, instance: Any, owner: type | None = None) -> Any:
-        return self if instance is None else functools.partial(self, instance)
-
-    def __repr__(self) -> str:
-        return f"<calque checkpoint of {self.__name__}>"
-
-    def calque_children(self) -> list[Any]:
-        """What a snapshot of the heap must follow."""
-        return [self.fun]
+        super().__init__(fun)
+        self.every = every
 
     def __calque_trace__(
         self, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import numpy as np
@@ -345,3 +346,28 @@ def test_a_captured_view_of_an_array_that_is_stored_into() -> None:
         return z * calque.checkpoint(lambda s: np.sum(v * s))(x) + np.sum(v)
 
     close(calque.grad(f)(X), [finite(f, X, k) for k in range(3)])
+
+
+@calque.checkpoint
+def squares(x):
+    return np.sum(root(2.0) * x**2)
+
+
+class Scaled:
+    scale = 3.0
+
+    @calque.checkpoint
+    def loss(self, x):
+        return np.sum(np.sin(self.scale * x))
+
+
+def test_objects_behave_as_functions_do() -> None:
+    for f in (root, squares):
+        assert pickle.loads(pickle.dumps(f)) is f
+        assert f.__name__ in repr(f) and f.__wrapped__ is f.fun
+    close(pickle.loads(pickle.dumps(calque.grad(squares)))(X), 2.0 * np.sqrt(2.0) * X)
+    close(calque.grad(Scaled().loss)(X), 3.0 * np.cos(3.0 * X))
+    sine = calque.custom_jvp(np.sin)
+    sine.defjvps(lambda t, y, x: 2.0 * t)
+    assert calque.grad(sine)(1.0) == 2.0
+    assert calque.grad(calque.checkpoint(np.sin))(1.0) == np.cos(1.0)
