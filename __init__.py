@@ -16,6 +16,7 @@ from calque.runtime.api import (
     vmap,
 )
 from calque.runtime.checking import check_grads
+from calque.runtime.custom import checkpoint, custom_jvp, custom_vjp, remat
 from calque.runtime.reading import explain, save, source
 from calque.runtime.spec import spec
 from calque.runtime.version import __version__
@@ -24,6 +25,9 @@ from calque.transpiler.tree import tree_map
 __all__ = [
     "__version__",
     "check_grads",
+    "checkpoint",
+    "custom_jvp",
+    "custom_vjp",
     "explain",
     "grad",
     "hessian",
@@ -33,6 +37,7 @@ __all__ = [
     "jit",
     "jvp",
     "linearize",
+    "remat",
     "save",
     "source",
     "spec",

@@ -23,6 +23,7 @@ from calque.transpiler.emit.python import emit_function, emit_module
 from calque.transpiler.emit.scalars import can_be_scalar
 from calque.transpiler.frontend.trace import Traced, trace
 from calque.transpiler.passes.schedule import schedule
+from calque.transpiler.primitives.calls import inline_calls
 from calque.transpiler.types import ArrayType, Dim
 
 
@@ -49,6 +50,7 @@ def to_core(function: Any, arguments: Arguments, pinned: dict[str, int] | None =
             arguments.contiguous,
             arguments.compiled,
         )
+    inline_calls(traced.function, traced.builder)
     remove_dead_code(traced.function)
     core.verify(traced.function)
     traced.function.phases = _phases(traced.function)

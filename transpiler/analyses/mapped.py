@@ -22,12 +22,18 @@ _TOTAL = frozenset(
 )
 
 
-def mapped(block: Block, inputs: Iterable[Var]) -> set[Var]:
-    """The Vars that depend on ``inputs``, through data or through control flow."""
+_NONE: frozenset[str] = frozenset()
+
+
+def mapped(block: Block, inputs: Iterable[Var], apart: frozenset[str] = _NONE) -> set[Var]:
+    """The Vars that depend on ``inputs``, through data or through control flow.
+
+    Results of the primitives of the names ``apart`` do not count.
+    """
     found = set(inputs)
     while True:
         before = len(found)
-        _visit(block, found)
+        _visit(block, found, apart)
         if len(found) == before:
             return found
 
@@ -36,29 +42,31 @@ def _is(atom: Atom, found: set[Var]) -> bool:
     return isinstance(atom, Var) and atom in found
 
 
-def _visit(block: Block, found: set[Var]) -> None:
+def _visit(block: Block, found: set[Var], apart: frozenset[str]) -> None:
     for s in block.statements:
         match s:
             case Apply(primitive=primitive, args=args, outs=outs):
-                if primitive.kind != "size" and any(_is(a, found) for a in args):
+                if primitive.kind == "size" or primitive.name in apart:
+                    continue
+                if any(_is(a, found) for a in args):
                     found.update(outs)
             case If(then=then, orelse=orelse, outs=outs, test=test):
-                _visit(then, found)
-                _visit(orelse, found)
+                _visit(then, found, apart)
+                _visit(orelse, found, apart)
                 for out, *arms in zip(outs, then.results, orelse.results, strict=True):
                     if _is(test, found) or any(_is(a, found) for a in arms):
                         found.add(out)
             case For() | While():
-                _visit_loop(s, found)
+                _visit_loop(s, found, apart)
 
 
-def _visit_loop(s: For | While, found: set[Var]) -> None:
+def _visit_loop(s: For | While, found: set[Var], apart: frozenset[str]) -> None:
     for phi, init, after in zip(s.phis, s.inits, s.body.results, strict=True):
         if _is(init, found) or _is(after, found):
             found.add(phi)
     if isinstance(s, While):
-        _visit(s.test, found)
-    _visit(s.body, found)
+        _visit(s.test, found, apart)
+    _visit(s.body, found, apart)
     if own_pace(s, found):
         found.update(p for p, after in zip(s.phis, s.body.results, strict=True) if after is not p)
     found.update(o for o, p in zip(s.outs, s.phis, strict=True) if p in found)
