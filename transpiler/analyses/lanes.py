@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from calque.transpiler import core
+from calque.transpiler.analyses.mapped import element
 from calque.transpiler.builder import FUNCTIONS, Array, Builder, wrap
 from calque.transpiler.core import UNDEFINED, Apply, Atom, Block, Effect, For, If, Var
 from calque.transpiler.errors import UnsupportedFunction
@@ -38,11 +39,13 @@ class Values:
         self.nested = nested  # lanes of an arm: there may be none
         self.steady = False
         self.looping = False  # within a loop
+        self.read: set[Any] = set()  # elements that all these examples have
 
     def same(self, looping: bool = False) -> Self:
         """The same lanes, for an inner block."""
         made = type(self)(self.builder, self.size, self.values, self.found, self.alive, self.nested)
         made.steady, made.looping = self.steady, self.looping or looping
+        made.read = set(self.read)
         return made
 
     def is_batched(self, atom: Atom) -> bool:
@@ -85,9 +88,15 @@ class Values:
             value.atom.name = f"{out.name}_lanes" if self.nested else out.name
         self.values[out] = Array(value.atom)
 
+    def statements(self, statements: Sequence[core.Statement]) -> None:
+        """Emit each for all examples."""
+        raise NotImplementedError
+
     def apply(self, s: Apply) -> None:
         """One primitive, by its rule."""
         batched = tuple(self.is_batched(a) for a in s.args)
+        if s.primitive.name == "getitem":
+            self.read.add(element(s))
         if not any(batched):
             self.builder.emit(s)
             return
@@ -161,6 +170,7 @@ class Values:
         alive = np.any(mask) if any(has_effects(b) for b in blocks) else None
         made = type(self)(self.builder, lanes.shape[0], values, self.found, alive, True)
         made.steady, made.looping = self.steady, self.looping
+        made.read = set(self.read)
         return made
 
     def _named(self, array: Any, var: Var) -> Any:

@@ -8,7 +8,7 @@ import numpy as np
 
 from calque.transpiler.builder import current, type_of
 from calque.transpiler.primitives.base import Primitive, apply, register
-from calque.transpiler.types import ArrayType
+from calque.transpiler.types import INT, ArrayType
 
 
 def _grown(x: Any, count: Any, axis: int = 0) -> Any:
@@ -46,5 +46,35 @@ room = register(
         vjp=_vjp,
         linear_in=(0,),
         samples=lambda rng: [((rng.normal(size=4), 2), {})],
+    )
+)
+
+
+def _furthest_text(args: Any, params: dict[str, Any]) -> str:
+    name = "max" if params["up"] else "min"
+    along = f"axis={params['axis']}, " if params["axis"] is not None else ""
+    return f"np.{name}({{0}}, {along}initial={{1}})"
+
+
+def _furthest(x: Any, start: Any, up: bool, axis: int | None = None) -> Any:
+    return (np.max if up else np.min)(x, axis=axis, initial=start)
+
+
+def _furthest_type(x: Any, start: Any, up: bool, axis: int | None = None) -> ArrayType:
+    return INT if axis is None else type_of(x).with_dims(type_of(x).dims[:axis])
+
+
+# the greatest, or the least, of integers: how far a loop goes that starts at ``start``
+furthest = register(
+    Primitive(
+        "furthest",
+        _furthest,
+        _furthest_type,
+        _furthest_text,
+        kind="reduction",
+        nondifferentiable=True,
+        samples=lambda rng: [
+            ((rng.integers(-3, 4, 4), 1), {"up": up, "axis": None}) for up in (True, False)
+        ],
     )
 )
