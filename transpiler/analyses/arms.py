@@ -185,7 +185,7 @@ class Arms(Values):
         """``base`` with what some lanes found."""
         if isinstance(value, Array) and value.dtype != base.dtype:
             value = FUNCTIONS["cast"](value, base.dtype)
-        return stored_rows(base, lanes, value)
+        return stored_rows(self.as_wide(base, value), lanes, value)
 
 
 def lanes_of(mask: Any) -> Any:

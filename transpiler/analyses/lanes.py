@@ -10,10 +10,11 @@ import numpy as np
 from calque.transpiler import core
 from calque.transpiler.analyses.mapped import element
 from calque.transpiler.builder import FUNCTIONS, Array, Builder, wrap
-from calque.transpiler.core import UNDEFINED, Apply, Atom, Block, Effect, For, If, Var
+from calque.transpiler.core import UNDEFINED, Apply, Atom, Block, Effect, For, If, Var, While
 from calque.transpiler.errors import UnsupportedFunction
-from calque.transpiler.primitives.base import PRIMITIVES
+from calque.transpiler.primitives.base import PRIMITIVES, apply
 from calque.transpiler.primitives.batched import counting, elementwise_rule, lift, spread
+from calque.transpiler.primitives.growing import room, widened
 from calque.transpiler.types import INT, ArrayType
 
 
@@ -194,7 +195,31 @@ class Values:
             return before
         rank = out.type.ndim
         value = lift(self.value(atom), rank) if self.is_batched(atom) else wrap(atom)
+        before = self.as_wide(before, value)
         return self.cast(np.where(lift(mask, rank), value, before), out.type)
+
+    def as_wide(self, base: Any, value: Any) -> Any:
+        """``base``, widened where the rows copied from it have grown."""
+        axis = self.grown_axis(value.atom) if isinstance(value, Array) else None
+        return base if axis is None else apply(widened, base, value, axis=axis)
+
+    def grown_axis(self, atom: Atom) -> int | None:
+        """The axis along which an array may have got more places since an earlier version of it."""
+        made = self.builder.definitions.get(atom) if isinstance(atom, Var) else None
+        before: list[Atom] = []
+        match made:
+            case Apply(primitive=primitive, params=params) if primitive in (room, widened):
+                return params.get("axis", 0)
+            case Apply(primitive=primitive, args=args) if primitive.kind == "store":
+                before = [args[0]]
+            case If(outs=outs, then=then, orelse=orelse):
+                k = outs.index(atom)
+                before = [then.results[k], orelse.results[k]]
+            case For(outs=outs, body=body, inits=inits) | While(outs=outs, body=body, inits=inits):
+                k = outs.index(atom)
+                before = [body.results[k], inits[k]]
+        found = (self.grown_axis(a) for a in before)
+        return next((axis for axis in found if axis is not None), None)
 
 
 def atom_of(value: Any) -> Atom:

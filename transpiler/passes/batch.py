@@ -43,7 +43,7 @@ from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.batched import (
     new_zeros,
 )
-from calque.transpiler.primitives.growing import furthest, room
+from calque.transpiler.primitives.growing import furthest
 from calque.transpiler.types import BOOL, INT
 
 
@@ -228,7 +228,6 @@ class Lanes(Arms):
     ) -> tuple[list[Any], Any]:
         """The next values of carried Vars, for the living examples alone; and who lives on."""
         blocks = [body] if test is None else [body, test]
-        carried = self.with_room(body, carried)
         if all(is_total(b, self.read) for b in blocks):
             return self._masked_round(body, test, phis, carried, live)
         if self.steady:
@@ -244,30 +243,16 @@ class Lanes(Arms):
             value = inner.value(atom)
             if atom is not phi and isinstance(value, Array) and value.dtype != phi.type.dtype:
                 value = FUNCTIONS["cast"](value, phi.type.dtype)
-            after.append(carried[phi] if atom is phi else stored_rows(carried[phi], lanes, value))
+            if atom is phi:
+                after.append(carried[phi])
+            else:
+                base = self.as_wide(carried[phi], value)
+                after.append(stored_rows(base, lanes, value))
         if test is None:
             return after, None
         inner.values.update(self._next(inner, phis, body.results, carried))
         inner.statements(test.statements)
         return after, stored_rows(live, lanes, inner.value(test.results[0]))
-
-    def with_room(self, body: Block, carried: dict[Var, Any]) -> dict[Var, Any]:
-        """Carried arrays that grow have their new place before some lanes are taken from them."""
-        grown = dict(carried)
-        for s in body.statements:
-            if isinstance(s, Apply) and s.primitive is room and s.args[0] in carried:
-                array, count = s.args
-                places = grown[count] if count in grown else self.value(count)
-                if (
-                    isinstance(count, Var)
-                    and count not in grown
-                    and count in core.defined_vars(body)
-                ):
-                    continue
-                batched = count in grown or self.is_batched(count)
-                places = apply(furthest, places, 0, up=True, axis=None) if batched else places
-                grown[array] = apply(room, grown[array], places, axis=1)
-        return grown
 
     def _steady_round(
         self,

@@ -38,7 +38,7 @@ from calque.transpiler.builder import FUNCTIONS, Array, Builder, loop_index, typ
 from calque.transpiler.core import Apply, Atom, Block, For, Function, If, Var, While
 from calque.transpiler.errors import NotDifferentiable
 from calque.transpiler.primitives.base import Scatter, apply
-from calque.transpiler.primitives.growing import room
+from calque.transpiler.primitives.growing import room, widened
 from calque.transpiler.primitives.indexing import update
 from calque.transpiler.types import INT
 
@@ -229,7 +229,7 @@ class Sweep:
         now = self.restored.get(after, Array(after))
         if before in self.restored or not isinstance(before, Var):
             return
-        if s.primitive is room:
+        if s.primitive in (room, widened):
             self.restored[before] = now
             return
         old = self.recorder.overwritten(s)

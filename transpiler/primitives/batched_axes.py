@@ -24,7 +24,7 @@ from calque.transpiler.primitives.batched import (
     size_among,
     spread,
 )
-from calque.transpiler.primitives.growing import furthest, room
+from calque.transpiler.primitives.growing import furthest, room, widened
 
 Args = Sequence[Any]
 Flags = tuple[bool, ...]
@@ -380,6 +380,13 @@ def _room(args: Args, batched: Flags, params: Params) -> Any:
     count = apply(furthest, count, 0, up=True, axis=None) if batched[1] else count
     x = x if batched[0] else spread(x, size_among(args, batched))
     return apply(room, x, count, axis=params.get("axis", 0) + 1)
+
+
+@batches(widened)
+def _widened(args: Args, batched: Flags, params: Params) -> Any:
+    """The rows are all of one example's, and the array that has grown is alike for all."""
+    x, like = all_batched(args, batched)
+    return apply(widened, x, like, axis=params["axis"] + 1)
 
 
 @batches(furthest)

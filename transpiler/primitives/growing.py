@@ -50,6 +50,41 @@ room = register(
 )
 
 
+def _widened(x: Any, like: Any, axis: int) -> Any:
+    while x.shape[axis] < like.shape[axis]:
+        x = np.concatenate([x, np.empty_like(x)], axis=axis)
+    return x
+
+
+def _widened_type(x: Any, like: Any, axis: int) -> ArrayType:
+    t, size = type_of(x), type_of(like).dims[axis]
+    return t.with_dims((*t.dims[:axis], size, *t.dims[axis + 1 :]))
+
+
+def _widened_text(args: Any, params: dict[str, Any]) -> str:
+    size = f"shape[{params['axis']}]"
+    grown = f"np.concatenate([{{0}}, np.empty_like({{0}})], axis={params['axis']})"
+    return f"while {{0}}.{size} < {{1}}.{size}:\n    {{0}} = {grown}"
+
+
+# an array with as many places as one that some of its rows were copied to, and that has grown since
+widened = register(
+    Primitive(
+        "widened",
+        _widened,
+        _widened_type,
+        _widened_text,
+        kind="store",
+        jvp=lambda tangents, outs, args, params: (
+            None if tangents[0] is None else apply(widened, tangents[0], args[1], **params),
+        ),
+        vjp=lambda cotangents, outs, args, params: (cotangents[0], None),
+        linear_in=(0,),
+        samples=lambda rng: [((rng.normal(size=(2, 4)), rng.normal(size=(3, 4))), {"axis": 1})],
+    )
+)
+
+
 def _furthest_text(args: Any, params: dict[str, Any]) -> str:
     name = "max" if params["up"] else "min"
     along = f"axis={params['axis']}, " if params["axis"] is not None else ""
