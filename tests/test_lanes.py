@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import calque
+from calque.transpiler.errors import UnsupportedFunction
 
 TABLE = np.array([0.5, -1.0, 2.0])
 
@@ -320,6 +321,43 @@ def nested_loops(x):
     return s * x
 
 
+@case([0.5, 0.98, 0.8, 1.5], [20, 40, 3, 0])
+def many_rounds(x, n):
+    s, i = x, 0
+    while i < n and s < 9.0:
+        j = 0
+        while j < n - i:
+            s = s + 0.1 * np.sin(s * x) / (n - i - j)
+            j += 1
+        s = 0.8 * s * x
+        i += 1
+    return s + x
+
+
+@case([[0.9, 0.5, 0.1], [0.2, 0.3, 0.4], [0.5, 0.6, 0.7]], [30, 0, 17])
+def stores_and_rounds(x, n):
+    i = 0
+    while i < n:
+        k = i % 3
+        if x[k] > 0.3:
+            x[k] = np.sqrt(x[k]) * x[k - 1]
+        else:
+            x[k] += 0.5 / (n - i)
+        i += 1
+    return x[0] * x[1] + np.sum(x * x)
+
+
+@case([[0.9, 0.5, 0.1], [0.2, 0.3, 0.4]], [2, 1])
+def reads_what_it_overwrites(x, n):
+    for i in range(n):
+        before = x[i]
+        x[i] = x[i + 1] * 2.0
+        x[i + 1] = before * x[i]
+        y = x
+        y[0] += np.sum(x)
+    return np.sum(x * x)
+
+
 @case([1.5, 0.5, 2.5], [3, 0, 2])
 def triangular_loops(x, n):
     s = 1.0
@@ -461,3 +499,41 @@ def test_gradient_of_the_sum(name: str) -> None:
             else:
                 expected = np.array(parts).reshape(found[k].shape)
             np.testing.assert_allclose(found[k], expected, rtol=2e-6, atol=2e-6)
+
+
+# where lanes work
+
+
+def source_of(name: str) -> str:
+    c = CASES[name]
+    return calque.vmap(c.fn, in_axes=c.axes).source(*c.args)
+
+
+def test_a_store_goes_to_the_lanes_of_the_whole_array() -> None:
+    text = source_of("stores_while_alive")
+    assert "x[lanes, k_lanes] = " in text
+    assert "x_lanes" not in text
+
+
+def test_an_arm_stores_in_place() -> None:
+    text = source_of("store_in_an_arm")
+    assert "x[lanes, 1] = " in text
+    assert "x_lanes" not in text
+
+
+@pytest.mark.parametrize("name", ["shared_index", "shared_endless_loop", "shared_quotient"])
+def test_what_may_fail_is_guarded(name: str) -> None:
+    assert "if np.any(x_above):" in source_of(name)
+
+
+def test_what_cannot_fail_is_not_guarded() -> None:
+    assert "if " not in source_of("logarithm")
+    assert "lanes = np.flatnonzero(p > 0.0)" in source_of("logarithm").replace("p_above", "p > 0.0")
+
+
+def test_sizes_that_differ_are_refused() -> None:
+    def ragged(n: int) -> Any:
+        return np.sum(np.ones(n))
+
+    with pytest.raises(UnsupportedFunction, match="its size differs from one example"):
+        calque.vmap(ragged)(np.array([1, 2]))

@@ -18,17 +18,13 @@ def kepler_grad_vmap(mean, eccentricity):
         mean_lanes = mean[lanes]
         e_lanes = e[lanes]
         rounds_lanes = rounds[lanes]
-        e_saved_lanes = e_saved[lanes]
-        if np.max(rounds_lanes, initial=0) == e_saved_lanes.shape[1]:
-            e_saved_lanes = np.concatenate([e_saved_lanes, np.empty_like(e_saved_lanes)], axis=1)
-        e_saved_lanes[np.arange(lanes.shape[0]), rounds_lanes] = e_lanes
+        if np.max(rounds_lanes, initial=0) == e_saved.shape[1]:
+            e_saved = np.concatenate([e_saved, np.empty_like(e_saved)], axis=1)
+        e_saved[lanes, rounds_lanes] = e_lanes
         e_lanes_minus_mean = e_lanes - eccentricity_lanes * np.sin(e_lanes) - mean_lanes
         e_lanes = e_lanes - e_lanes_minus_mean / (1.0 - eccentricity_lanes * np.cos(e_lanes))
         e[lanes] = e_lanes
         rounds[lanes] = rounds_lanes + 1
-        while e_saved.shape[1] < e_saved_lanes.shape[1]:
-            e_saved = np.concatenate([e_saved, np.empty_like(e_saved)], axis=1)
-        e_saved[lanes] = e_saved_lanes
         live[lanes] = np.abs(e_lanes - eccentricity_lanes * np.sin(e_lanes) - mean_lanes) > 1e-12
     rounds_shifted = rounds - 1
     e_bar = np.full(mean.shape[0], 1.0)
@@ -36,12 +32,11 @@ def kepler_grad_vmap(mean, eccentricity):
     live = rounds_shifted > -1
     while np.any(live):
         lanes = np.flatnonzero(live)
-        e_saved_lanes = e_saved[lanes]
         eccentricity_lanes = eccentricity[lanes]
         e_bar_lanes = e_bar[lanes]
         mean_bar_lanes = mean_bar[lanes]
         rounds_lanes_next = rounds_shifted[lanes]
-        e_lanes = e_saved_lanes[np.arange(lanes.shape[0]), rounds_lanes_next]
+        e_lanes = e_saved[lanes, rounds_lanes_next]
         eccentricity_lanes_shifted = 1.0 - eccentricity_lanes * np.cos(e_lanes)
         e_lanes_minus_mean = e_lanes - eccentricity_lanes * np.sin(e_lanes) - mean[lanes]
         e_lanes_term = e_lanes_minus_mean / eccentricity_lanes_shifted

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from calque.transpiler import core
-from calque.transpiler.analyses.lanes import Values, atom_of
-from calque.transpiler.analyses.mapped import is_total, needs_lanes
+from calque.transpiler.analyses.lanes import Rows, Values, atom_of
+from calque.transpiler.analyses.mapped import is_total, needs_lanes, stored_roots
 from calque.transpiler.builder import FUNCTIONS, Array, wrap
 from calque.transpiler.core import UNDEFINED, Atom, Block, For, If, Var, While
 from calque.transpiler.errors import CalqueError
@@ -33,7 +33,7 @@ class Arms(Values):
 
     def guarded(self, s: If) -> bool:
         """Whether an arm must not run at all where no example takes it."""
-        if not any(needs_lanes(arm, self.values) for arm in (s.then, s.orelse)):
+        if not any(needs_lanes(arm, {*self.values, *self.rows}) for arm in (s.then, s.orelse)):
             return False
         inner = core.defined_vars(s.then) | core.defined_vars(s.orelse)
         with self.builder.block():
@@ -64,7 +64,9 @@ class Arms(Values):
                 continue
             start = [self.vacant(o) if n is None else n for n, o in zip(now, s.outs, strict=True)]
             with self.builder.block() as block:
-                after = self.arm_results(arm, mask, start, s.outs)
+                other_arm = s.orelse if arm is s.then else s.then
+                whole = set() if other_arm.statements else in_place(s, arm)
+                after = self.arm_results(arm, mask, start, s.outs, whole)
                 block.results = list(map(atom_of, after))
             outs = tuple(self.fresh(o) for o in s.outs)
             other = Block([], list(map(atom_of, start)))
@@ -74,7 +76,7 @@ class Arms(Values):
             self.note(out, value)
 
     def arm_results(
-        self, arm: Block, mask: Any, start: Sequence[Any], outs: Sequence[Var]
+        self, arm: Block, mask: Any, start: Sequence[Any], outs: Sequence[Var], whole: set[Var]
     ) -> list[Any]:
         """What was there before, with what the examples of the mask find in an arm."""
         triples = list(zip(arm.results, start, outs, strict=True))
@@ -84,12 +86,14 @@ class Arms(Values):
             inner.statements(arm.statements)
             return [inner.over(mask, a, before, o) for a, before, o in triples]
         lanes = lanes_of(mask)
-        inner = self.on(lanes, [arm], mask)
+        inner = self.on(lanes, [arm], mask, whole=whole)
         inner.statements(arm.statements)
         after = []
         for atom, before, out in triples:
             if atom is UNDEFINED:
                 after.append(before)
+            elif isinstance(atom, Var) and atom in inner.rows:
+                after.append(inner.rows[atom].base)
             elif _is_outside(atom, arm):
                 after.append(self.either(mask, atom, before, out))
             else:
@@ -146,9 +150,9 @@ class Arms(Values):
                 continue
             mask = np.logical_not(test) if mask is None else mask
             lanes = lanes_of(mask)
-            inner = self.on(lanes, [arm], mask)
+            inner = self.on(lanes, [arm], mask, whole=in_place(s, arm))
             inner.statements(arm.statements)
-            parts.append((lanes, [inner.result(a) for a in arm.results]))
+            parts.append((lanes, [_found(inner, a) for a in arm.results]))
         for k, out in enumerate(s.outs):
             self.note(out, self.joined(s, k, out, parts, test))
 
@@ -162,6 +166,9 @@ class Arms(Values):
         if all(outside):
             return self.either(test, *results, out)
         computed = [None if o else p[1][k] for o, p in zip(outside, parts)]
+        for found in computed:
+            if isinstance(found, Rows):
+                return found.base
         base: Any = None
         for atom, is_outer in zip(results, outside, strict=True):
             if is_outer and atom is not UNDEFINED:
@@ -200,6 +207,26 @@ def stored_rows(base: Any, lanes: Any, value: Any) -> Any:
     cell = Array(base.atom)
     cell[lanes] = value
     return Array(cell.atom)
+
+
+def in_place(s: If, arm: Block) -> set[Var]:
+    """Arrays that an arm stores into and the other one leaves alone."""
+    other = s.orelse if arm is s.then else s.then
+    roots = stored_roots(arm)
+    pairs = [
+        (roots[a], b)
+        for a, b in zip(arm.results, other.results, strict=True)
+        if isinstance(a, Var) and a in roots
+    ]
+    read = core.free_vars(Block(other.statements, []))
+    once = [root for root, _ in pairs]
+    return {r for r, b in pairs if r is b and r not in read and once.count(r) == 1}
+
+
+def _found(inner: Values, atom: Atom) -> Any:
+    if isinstance(atom, Var) and atom in inner.rows:
+        return inner.rows[atom]
+    return inner.result(atom)
 
 
 def _is_outside(atom: Atom, block: Block) -> bool:

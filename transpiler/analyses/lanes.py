@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 
 from calque.transpiler import core
-from calque.transpiler.analyses.mapped import element
+from calque.transpiler.analyses.mapped import element, has_plain_index, read_by_element
 from calque.transpiler.builder import FUNCTIONS, Array, Builder, wrap
 from calque.transpiler.core import UNDEFINED, Apply, Atom, Block, Effect, For, If, Var, While
 from calque.transpiler.errors import UnsupportedFunction
 from calque.transpiler.primitives.base import PRIMITIVES, apply
 from calque.transpiler.primitives.batched import counting, elementwise_rule, lift, spread
-from calque.transpiler.primitives.growing import room, widened
+from calque.transpiler.primitives.batched_indexing import of_rows
+from calque.transpiler.primitives.growing import furthest, room, widened
 from calque.transpiler.types import INT, ArrayType
+
+
+@dataclass
+class Rows:
+    """An array of which these lanes are some rows, read and stored into where they stand."""
+
+    base: Any
+    lanes: Any
+    root: Var  # what the lanes' array was when they were taken
 
 
 class Values:
@@ -33,6 +44,7 @@ class Values:
         self.builder = builder
         self.size = size
         self.values = dict(values)  # batched Vars of one example -> Arrays of all
+        self.rows: dict[Var, Rows] = {}
         self.found = found
         self.alive = (
             alive  # a flag: whether there is any example; None where that goes without saying
@@ -46,15 +58,19 @@ class Values:
         """The same lanes, for an inner block."""
         made = type(self)(self.builder, self.size, self.values, self.found, self.alive, self.nested)
         made.steady, made.looping = self.steady, self.looping or looping
+        made.rows = dict(self.rows)
         made.read = set(self.read)
         return made
 
     def is_batched(self, atom: Atom) -> bool:
         """Whether an atom has a companion here."""
-        return isinstance(atom, Var) and atom in self.values
+        return isinstance(atom, Var) and (atom in self.values or atom in self.rows)
 
     def value(self, atom: Atom) -> Any:
         """What stands for an atom."""
+        if isinstance(atom, Var) and atom in self.rows and atom not in self.values:
+            rows = self.rows[atom]
+            self.values[atom] = self._named(rows.base[rows.lanes], atom)
         return self.values[atom] if self.is_batched(atom) else wrap(atom)
 
     def result(self, atom: Atom) -> tuple[Any, bool]:
@@ -101,6 +117,8 @@ class Values:
         if not any(batched):
             self.builder.emit(s)
             return
+        if self.in_place(s):
+            return
         if s.primitive.kind == "size":
             self.sizes(s)
             return
@@ -113,6 +131,27 @@ class Values:
         found = (found,) if isinstance(found, Array) else tuple(found)
         for out, value in zip(s.outs, found, strict=True):
             self.note(out, value)
+
+    def in_place(self, s: Apply) -> bool:
+        """Read or store among the rows of a whole array, if that is where the lanes' array is."""
+        rows = self.rows.get(s.args[0]) if isinstance(s.args[0], Var) else None
+        if rows is None:
+            return False
+        batched = tuple(self.is_batched(a) for a in s.args)
+        args = [rows.base, *map(self.value, s.args[1:])]
+        if s.primitive is room:
+            count = apply(furthest, args[1], 0, up=True, axis=None) if batched[1] else args[1]
+            found = apply(room, rows.base, count, axis=s.params.get("axis", 0) + 1)
+        elif has_plain_index(s):
+            found = of_rows(s.primitive, args, batched, s.params, rows.lanes)
+        else:
+            return False
+        if s.primitive.kind != "store":
+            self.note(s.out, found)
+            return True
+        found.atom.name = rows.base.atom.name
+        self.rows[s.out] = Rows(found, rows.lanes, rows.root)
+        return True
 
     def sizes(self, s: Apply) -> None:
         """A size of one example is a size of all of them, an axis further on."""
@@ -158,19 +197,32 @@ class Values:
         self.builder.emit(For((), index, 0, atom_of(self.size), 1, (), (), body, s.origin))
 
     def on(
-        self, lanes: Any, blocks: Sequence[Block], mask: Any, more: dict[Var, Any] | None = None
+        self,
+        lanes: Any,
+        blocks: Sequence[Block],
+        mask: Any,
+        more: dict[Var, Any] | None = None,
+        whole: Collection[Var] | None = (),
     ) -> Self:
-        """These lanes alone, with the values that the blocks read."""
+        """These lanes alone, with the values that the blocks read.
+
+        Arrays of ``whole`` stay where they are, and so do those that are read by element; none do
+        if it is None.
+        """
+        kept = set() if whole is None else {*whole, *read_by_element(blocks)}
         values: dict[Var, Any] = {}
-        for block in blocks:
-            for var in core.free_vars(block):
-                if var in self.values and var not in values:
-                    values[var] = self._named(self.values[var][lanes], var)
-        for var, array in (more or {}).items():
-            values[var] = self._named(array[lanes], var)
+        rows: dict[Var, Rows] = {}
+        wanted = {v: None for b in blocks for v in core.free_vars(b) if self.is_batched(v)}
+        for var in wanted | (more or {}):
+            array = (more or {}).get(var)
+            array = self.value(var) if array is None else array
+            if var in kept:
+                rows[var] = Rows(array, lanes, var)
+            else:
+                values[var] = self._named(array[lanes], var)
         alive = np.any(mask) if any(has_effects(b) for b in blocks) else None
         made = type(self)(self.builder, lanes.shape[0], values, self.found, alive, True)
-        made.steady, made.looping = self.steady, self.looping
+        made.steady, made.looping, made.rows = self.steady, self.looping, rows
         made.read = set(self.read)
         return made
 
@@ -185,7 +237,7 @@ class Values:
         """As many lanes as examples: where the mask is false, the first one of the mask."""
         rows: Any = np.where(mask, counting(self.size), np.argmax(mask))
         rows.atom.name = "rows"
-        inner = self.on(rows, blocks, mask, more)
+        inner = self.on(rows, blocks, mask, more, None)
         inner.nested, inner.size, inner.looping = self.nested, self.size, True
         return inner
 

@@ -145,5 +145,47 @@ def _indices(s: Apply) -> list[Var]:
     return [a for a in s.args[1 if s.primitive.name == "getitem" else 2 :] if isinstance(a, Var)]
 
 
+def stored_roots(block: Block) -> dict[Var, Var]:
+    """Versions of arrays that stores at plain indices make, and the arrays they were made from."""
+    roots: dict[Var, Var] = {}
+    for s in block.statements:
+        if isinstance(s, Apply) and s.primitive.kind == "store" and isinstance(s.args[0], Var):
+            if s.primitive.name == "room" or has_plain_index(s):
+                roots[s.out] = roots.get(s.args[0], s.args[0])
+    return roots
+
+
+def read_by_element(blocks: Iterable[Block]) -> set[Var]:
+    """Arrays of which blocks read single places alone, or slices."""
+    found: set[Var] = set()
+    otherwise: set[Var] = set()
+    for block in blocks:
+        otherwise.update(a for a in block.results if isinstance(a, Var))
+        for s in block.statements:
+            otherwise.update(v for b in core.blocks_of(s) for v in core.free_vars(b))
+            used = [a for a in core.operands(s) if isinstance(a, Var)]
+            if isinstance(s, Apply) and s.primitive.name == "getitem" and has_plain_index(s):
+                found.add(used.pop(0))
+            otherwise.update(used)
+    return found - otherwise
+
+
+def has_plain_index(s: Apply) -> bool:
+    """Whether a statement reads, or stores, at numbers and slices with known bounds."""
+    if s.primitive.name not in ("getitem", "update", "update_add"):
+        return False
+    if any(a.type.ndim for a in _indices(s)):
+        return False
+    return all(
+        isinstance(item, int | Slot)
+        or (isinstance(item, slice) and not any(isinstance(b, Slot) for b in _bounds(item)))
+        for item in s.params["index"]
+    )
+
+
+def _bounds(item: slice) -> tuple[Any, Any]:
+    return item.start, item.stop
+
+
 def _small(t: ArrayType) -> bool:
     return t.dtype.kind in "iu"

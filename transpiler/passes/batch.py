@@ -25,7 +25,7 @@ import numpy as np
 from calque.transpiler import core
 from calque.transpiler.analyses.arms import Arms, lanes_of, stored_rows
 from calque.transpiler.analyses.lanes import atom_of
-from calque.transpiler.analyses.mapped import is_total, mapped, own_pace
+from calque.transpiler.analyses.mapped import is_total, mapped, own_pace, stored_roots
 from calque.transpiler.builder import FUNCTIONS, Array, Builder, wrap
 from calque.transpiler.core import (
     UNDEFINED,
@@ -233,12 +233,18 @@ class Lanes(Arms):
         if self.steady:
             return self._steady_round(body, test, phis, carried, live)
         lanes = lanes_of(live)
-        inner = self.on(lanes, blocks, live, carried)
+        roots = stored_roots(body)
+        pairs = zip(phis, body.results, strict=True)
+        whole = {p for p, a in pairs if p in carried and isinstance(a, Var) and roots.get(a) is p}
+        inner = self.on(lanes, blocks, live, carried, whole)
         inner.statements(body.statements)
         after: list[Any] = []
         for phi, atom in zip(phis, body.results, strict=True):
             if phi not in carried:
                 after.append(inner.value(atom))
+                continue
+            if phi in whole:
+                after.append(inner.rows[atom].base)
                 continue
             value = inner.value(atom)
             if atom is not phi and isinstance(value, Array) and value.dtype != phi.type.dtype:
@@ -250,7 +256,9 @@ class Lanes(Arms):
                 after.append(stored_rows(base, lanes, value))
         if test is None:
             return after, None
-        inner.values.update(self._next(inner, phis, body.results, carried))
+        tested = core.free_vars(test)
+        after_round = [(p, a) for p, a in zip(phis, body.results, strict=True) if p in tested]
+        inner.values.update(self._next(inner, after_round, carried))
         inner.statements(test.statements)
         return after, stored_rows(live, lanes, inner.value(test.results[0]))
 
@@ -273,7 +281,7 @@ class Lanes(Arms):
             after.append(inner.over(live, atom, carried[phi], phi))
         if test is None:
             return after, None
-        inner.values.update(self._next(inner, phis, body.results, carried))
+        inner.values.update(self._next(inner, list(zip(phis, body.results)), carried))
         inner.statements(test.statements)
         return after, live & inner.value(test.results[0])
 
@@ -302,8 +310,7 @@ class Lanes(Arms):
         return after, live & inner.value(test.results[0])
 
     def _next(
-        self, inner: Lanes, phis: Sequence[Var], results: Sequence[Atom], carried: dict[Var, Any]
+        self, inner: Lanes, pairs: Sequence[tuple[Var, Atom]], carried: dict[Var, Any]
     ) -> dict[Var, Any]:
         """The carried values of the next round, on the same lanes."""
-        pairs = [(p, a) for p, a in zip(phis, results, strict=True) if p in carried]
-        return {p: inner.full(a, p.type) for p, a in pairs}
+        return {p: inner.full(a, p.type) for p, a in pairs if p in carried}

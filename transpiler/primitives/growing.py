@@ -67,6 +67,10 @@ def _widened_text(args: Any, params: dict[str, Any]) -> str:
     return f"while {{0}}.{size} < {{1}}.{size}:\n    {{0}} = {grown}"
 
 
+def _widened_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
+    return (None if tangents[0] is None else apply(widened, tangents[0], args[1], **params),)
+
+
 # an array with as many places as one that some of its rows were copied to, and that has grown since
 widened = register(
     Primitive(
@@ -75,9 +79,7 @@ widened = register(
         _widened_type,
         _widened_text,
         kind="store",
-        jvp=lambda tangents, outs, args, params: (
-            None if tangents[0] is None else apply(widened, tangents[0], args[1], **params),
-        ),
+        jvp=_widened_jvp,
         vjp=lambda cotangents, outs, args, params: (cotangents[0], None),
         linear_in=(0,),
         samples=lambda rng: [((rng.normal(size=(2, 4)), rng.normal(size=(3, 4))), {"axis": 1})],
