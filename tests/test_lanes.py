@@ -159,6 +159,21 @@ def index_of_a_batched_array(x, i):
     return s
 
 
+@case([1.0, np.inf, -np.inf, 2.0])
+def finite_or_nothing(x):
+    if np.isfinite(x):
+        return np.sin(x) * x * x
+    return 0.0
+
+
+@case([1.5, np.inf, 0.5])
+def cube_of_a_finite_number(x):
+    y = 2.0
+    if x < 1e9:
+        y = x * x * x
+    return y
+
+
 # an arm that no lane takes, and what all lanes share in it
 
 
@@ -458,6 +473,8 @@ EDGES = {
     "quotient": {0: [0.0]},
     "short_circuit": {3: [2.0]},
     "newton": {1: [3.0]},
+    "finite_or_nothing": {1: [0.0], 2: [0.0]},
+    "cube_of_a_finite_number": {1: [0.0]},
 }
 
 

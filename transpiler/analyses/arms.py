@@ -24,7 +24,7 @@ class Arms(Values):
         """An ``if``: one for all, or each example its own."""
         if not self.is_batched(s.test):
             self.shared_branch(s)
-        elif is_total(s.then, self.read) and is_total(s.orelse, self.read):
+        elif all(is_total(arm, self.read, self.steady) for arm in (s.then, s.orelse)):
             self.chosen(s)
         elif (self.steady and self.looping) or self.guarded(s):
             self.arm_by_arm(s)

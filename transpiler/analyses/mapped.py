@@ -16,7 +16,7 @@ _TOTAL = frozenset(
     np.less np.less_equal np.greater np.greater_equal np.equal np.not_equal np.maximum np.minimum
     np.logical_and np.logical_or np.logical_xor np.logical_not np.bitwise_and np.bitwise_or
     np.bitwise_xor np.invert np.isnan np.isfinite np.isinf np.signbit np.floor np.ceil np.trunc
-    np.rint np.clip np.copysign np.heaviside np.tanh np.arctan np.sin np.cos np.where not and
+    np.rint np.clip np.copysign np.heaviside np.tanh np.arctan np.where not and
     np.fmax np.fmin math.fabs math.tanh math.atan stop_gradient float np.zeros_like np.ones_like
     np.hypot math.hypot special.expit special.erf
     """.split()
@@ -72,15 +72,26 @@ def own_pace(s: For | While, found: set[Var]) -> bool:
     return any(_is(a, found) for a in (s.start, s.stop, s.step))
 
 
-def is_total(block: Block, read: Collection[Any] = ()) -> bool:
+def is_total(block: Block, read: Collection[Any] = (), reversed: bool = False) -> bool:
     """Whether a block may run for examples that do not take it: cheap, and defined everywhere.
 
-    ``read`` holds the elements that have been read before, and so exist (see ``element``).
+    ``read`` holds the elements that have been read before, and so exist (see ``element``). Under a
+    reverse sweep to come no slope may be infinite: it would be multiplied by a cotangent of zero.
 
     >>> is_total(Block())
     True
     """
+    if reversed and any(_has_unbounded_slope(s) for s in core.walk(block)):
+        return False
     return all(total_statement(s, read) for s in block.statements)
+
+
+def _has_unbounded_slope(s: core.Statement) -> bool:
+    if not isinstance(s, Apply) or s.outs[0].type.dtype.kind not in "fc":
+        return False
+    factors = [a for a in s.args if isinstance(a, Var)]
+    product = s.primitive.name == "np.multiply" and len(factors) > 1
+    return product or s.primitive.name in ("np.power", "np.square", "np.hypot", "math.hypot")
 
 
 def element(s: Apply) -> Any:

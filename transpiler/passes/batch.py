@@ -228,7 +228,7 @@ class Lanes(Arms):
     ) -> tuple[list[Any], Any]:
         """The next values of carried Vars, for the living examples alone; and who lives on."""
         blocks = [body] if test is None else [body, test]
-        if all(is_total(b, self.read) for b in blocks):
+        if all(is_total(b, self.read, self.steady) for b in blocks):
             return self._masked_round(body, test, phis, carried, live)
         if self.steady:
             return self._steady_round(body, test, phis, carried, live)
