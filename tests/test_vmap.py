@@ -174,15 +174,7 @@ def test_battery(program: Program, size: int) -> None:
     same(found, expected)
 
 
-# a saved array that grows in a loop within a loop: one example's doubling is not foreseen
-GROWING = pytest.mark.xfail(reason="arrays that double in nested loops", raises=ValueError)
-NESTED = [
-    pytest.param(p, id=p.id, marks=GROWING if p.name == "nested_break_continue_return" else ())
-    for p in PROGRAMS
-]
-
-
-@pytest.mark.parametrize("program", NESTED)
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.id)
 def test_battery_gradients(program: Program) -> None:
     fn = program.scalar()
     args, axes, singles = batched_arguments(program, 3)

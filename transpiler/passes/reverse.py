@@ -40,7 +40,7 @@ from calque.transpiler.core import Apply, Atom, Block, For, Function, If, Var, W
 from calque.transpiler.errors import NotDifferentiable
 from calque.transpiler.primitives.base import Scatter, apply
 from calque.transpiler.primitives.calls import Called
-from calque.transpiler.primitives.growing import room
+from calque.transpiler.primitives.growing import room, widened
 from calque.transpiler.primitives.indexing import update
 from calque.transpiler.types import INT
 
@@ -237,7 +237,7 @@ class Sweep:
         now = self.restored.get(after, Array(after))
         if before in self.restored or not isinstance(before, Var):
             return
-        if s.primitive is room:
+        if s.primitive in (room, widened):
             self.restored[before] = now
             return
         old = self.recorder.overwritten(s)
