@@ -79,7 +79,7 @@ _BY_NAME = {
 _TRUE_NUMBERS = ("special.", "math.")
 _PLAIN_KINDS = ("size",)
 _ARRAY_PARTS = {"np.empty", "np.zeros", "np.ones", "np.empty_like", "np.zeros_like", "np.full"}
-_ARRAY_PARTS |= {"np.ones_like"}
+_ARRAY_PARTS |= {"np.ones_like", "space for rounds"}
 _VIEWS = {"np.transpose", "flat"}
 _COMPARISONS = ("<", ">", "==", "!=")
 
@@ -168,7 +168,7 @@ def _can_compile_apply(s: Apply) -> bool:
         return True
     if name in _ARRAY_PARTS:
         return True
-    if name in ("copy", "room"):
+    if name in ("copy", "room", "widened"):
         return True
     if name in ("getitem", "update", "update_add"):
         return _plain_index(s)

@@ -45,7 +45,6 @@ from calque.transpiler.primitives.elements import REDUCTIONS
 from calque.transpiler.types import ArrayType
 
 SUMS = {"np.sum": "total", "np.prod": "product", "np.max": "largest", "np.min": "smallest"}
-BLOCK = 4096  # elements of a long vector that one partial sum takes in
 
 Allowed = Callable[[Apply], bool]
 
@@ -251,7 +250,8 @@ class Nest:
         depth = len(index)
         inside = node.roots()
         beginning = [r for r in inside if r.reduced and r.suffix == depth]
-        if outermost and beginning and node.dim != 1:
+        rows = not any(isinstance(c, Root) for c in node.children)
+        if outermost and beginning and rows and node.dim != 1:
             self._in_parts(node, beginning)
             return
         for root in beginning:
@@ -264,8 +264,20 @@ class Nest:
         for root in beginning:
             self._finish(root, index)
 
+    def _sum_type(self, root: Root) -> ArrayType:
+        """The type of a sum under way: many float32 numbers are added in float64."""
+        name, dtype = root.statement.primitive.name, root.out.type.dtype
+        wide = dtype == np.float32 and name in ("np.sum", "np.prod")
+        return ArrayType(np.dtype("f8") if wide else dtype)
+
+    def _rounded(self, root: Root, total: Any) -> Any:
+        """The sum in the dtype of the result."""
+        if isinstance(total, Array) and total.dtype != root.out.type.dtype:
+            return FUNCTIONS["cast"](total, root.out.type.dtype)
+        return total
+
     def _neutral(self, root: Root) -> Any:
-        t = root.out.type
+        t = self._sum_type(root)
         value = REDUCTIONS[root.statement.primitive.name].neutral(t.dtype)
         return value if t.dtype.kind != "b" else bool(value)
 
@@ -313,8 +325,7 @@ class Nest:
     def _type_of(self, key: Any, value: Any) -> ArrayType:
         if isinstance(value, Array):
             return value.type
-        t = key[0].out.type
-        return ArrayType(t.dtype)
+        return self._sum_type(key[0])
 
     def _name_of(self, key: Any, value: Any) -> str | None:
         if isinstance(key, tuple):
@@ -367,7 +378,8 @@ class Nest:
         s = root.statement
         t = s.outs[0].type
         if root.kind == "reduce":
-            value = FUNCTIONS["cast"](value, t.dtype) if isinstance(value, Array) else value
+            dtype = self._sum_type(root).dtype if (root, "sum") in self.state else t.dtype
+            value = FUNCTIONS["cast"](value, dtype) if isinstance(value, Array) else value
             combine_ = REDUCTIONS[s.primitive.name].combine
             if (root, "sum") in self.state:
                 self.state[root, "sum"] = combine_(self.state[root, "sum"], value)
@@ -382,7 +394,7 @@ class Nest:
 
     def _finish(self, root: Root, index: list[Any]) -> None:
         """What a sum has become."""
-        total = self.state.pop((root, "sum"))
+        total = self._rounded(root, self.state.pop((root, "sum")))
         kept = [i for k, i in enumerate(index) if k not in root.reduced]
         if root.statement.params["keepdims"]:
             rest = iter(kept)
@@ -400,59 +412,44 @@ class Nest:
     # sums over everything
 
     def _in_parts(self, node: Loop, beginning: Sequence[Root]) -> None:
-        """A sum over all elements: one for each row, or each block of a long vector, then those."""
-        blocked = any(isinstance(c, Root) for c in node.children)
-        size = self.owner.at_hand(node.dim)
-        count, dim = size, node.dim
-        if blocked:
-            count = (size + (BLOCK - 1)) // BLOCK
-            if isinstance(count, Array):
-                count.atom.name = "blocks"
-            dim = self.builder.dim_of(count) if isinstance(count, Array) else count
+        """A sum over all elements: one for each row, then those."""
+        count, dim = self.owner.at_hand(node.dim), node.dim
         parts = {}
         for root in beginning:
-            array = apply(PRIMITIVES["np.empty"], count, dtype=root.out.type.dtype)
+            array = apply(PRIMITIVES["np.empty"], count, dtype=self._sum_type(root).dtype)
             array.atom.name = f"{root.out.name or 'total'}_parts"
             parts[root] = array
-        self._parts_loop(node, beginning, parts, (size, count, dim, blocked))
+        self._parts_loop(node, beginning, parts, (count, dim))
         for root in beginning:
             total = self._total(root, parts[root], count, dim)
             rank = root.out.type.ndim  # with keepdims: an array of one element
             self.state[root] = stored(self.state[root], total, [0] * rank) if rank else total
 
     def _parts_loop(
-        self, node: Loop, beginning: Sequence[Root], parts: dict[Root, Any], span: Any
+        self, node: Loop, beginning: Sequence[Root], parts: dict[Root, Any], span: tuple[Any, Any]
     ) -> None:
-        size, count, dim, blocked = span
+        count, dim = span
         builder = self.builder
         touched = [r for r in self._touched(node, 0) if isinstance(r, Root)]
         arrays = [r for r in touched if r not in beginning]
         inits = [*(self.state[r] for r in arrays), *(parts[r] for r in beginning)]
         phis = [Var(i.type, i.atom.name, builder.origin) for i in inits]
-        counter = loop_index(0, dim - 1, "block" if blocked else "i")
+        counter = loop_index(0, dim - 1, "i")
         with builder.block() as body, self.reader.loop(counter.atom):
             for r, phi in zip(arrays, phis):
                 self.state[r] = Array(phi)
             self._follow()
             for root in beginning:
                 self.state[root, "sum"] = self._neutral(root)
-            touched = [*arrays, *((r, "sum") for r in beginning)]
-            if blocked:
-                start = counter * BLOCK
-                start.atom.name = "start"
-                stop = FUNCTIONS[np.minimum](start + BLOCK, size)
-                self._for(node, [], (start, stop), node.dim, touched)
-                builder.blocks[-1].statements[-1].parallel = False  # type: ignore[union-attr]
-            else:
-                self._children(node, [counter])
+            self._children(node, [counter])
             body.results = [atom(self.state[r]) for r in arrays]
             for root, phi in zip(beginning, phis[len(arrays) :]):
                 total = self.state.pop((root, "sum"))
                 body.results.append(atom(stored(Array(phi), total, [counter])))
         outs = tuple(Var(p.type, p.name, p.origin) for p in phis)
-        made = For(outs, counter.atom, 0, atom(count), 1, tuple(phis),
-                   tuple(map(atom, inits)), body, builder.origin)
-        made.scheduled = True
+        bounds = 0, atom(count), 1
+        made = For(outs, counter.atom, *bounds, tuple(phis), tuple(map(atom, inits)), body)
+        made.origin, made.scheduled = builder.origin, True
         made.parallel = all(self._apart(r) or r in beginning for r in node.roots())
         builder.emit(made)
         for r, out in zip([*arrays, *beginning], outs, strict=True):
@@ -465,15 +462,15 @@ class Nest:
     def _total(self, root: Root, parts: Any, count: Any, dim: Any) -> Any:
         builder = self.builder
         reduction = REDUCTIONS[root.statement.primitive.name]
-        phi = Var(ArrayType(root.out.type.dtype), root.out.name or "total", builder.origin)
-        counter = loop_index(0, dim - 1, "block")
+        phi = Var(self._sum_type(root), root.out.name or "total", builder.origin)
+        counter = loop_index(0, dim - 1, "i")
         with builder.block() as body:
             body.results = [atom(reduction.combine(Array(phi), load(parts, [counter])))]
         out = Var(phi.type, phi.name, builder.origin)
         made = For((out,), counter.atom, 0, atom(count), 1, (phi,), (self._neutral(root),), body,
                    builder.origin, True)
         builder.emit(made)
-        return Array(out)
+        return self._rounded(root, Array(out))
 
     # all elements in one loop
 

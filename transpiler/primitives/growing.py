@@ -63,7 +63,7 @@ def _widened_type(x: Any, like: Any, axis: int) -> ArrayType:
 
 def _widened_text(args: Any, params: dict[str, Any]) -> str:
     size = f"shape[{params['axis']}]"
-    grown = f"np.concatenate([{{0}}, np.empty_like({{0}})], axis={params['axis']})"
+    grown = f"np.concatenate(({{0}}, np.empty_like({{0}})), axis={params['axis']})"
     return f"while {{0}}.{size} < {{1}}.{size}:\n    {{0}} = {grown}"
 
 
