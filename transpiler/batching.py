@@ -13,6 +13,7 @@ from calque.transpiler import tree
 from calque.transpiler import core
 from calque.transpiler.analyses.mapped import diverges, mapped
 from calque.transpiler.builder import Array, Builder, loop_index, type_of
+from calque.transpiler.calls.checkpoint import Checkpoint, emit
 from calque.transpiler.core import Block, For, Function, Slot, Var
 from calque.transpiler.debug import watched
 from calque.transpiler.errors import CalqueError, ShapeError
@@ -21,6 +22,7 @@ from calque.transpiler.frontend.trace import listed
 from calque.transpiler.passes.batch import batch
 from calque.transpiler.primitives.base import PRIMITIVES, apply
 from calque.transpiler.primitives.batched import spread
+from calque.transpiler.primitives.calls import Part
 from calque.transpiler.transformations import Inner, splice
 
 
@@ -122,8 +124,9 @@ def vmap(
     )
     program = Function(name, [], inner.block, None)
     found = None
-    if machine.compiled and not machine.reversing:
-        found = one_by_one(machine.builder, inner.block, companions, size)
+    if machine.compiled:
+        again = name if machine.derivatives else None
+        found = one_by_one(machine.builder, inner.block, companions, size, again)
     if found is None:
         found = watched(
             "batch",
@@ -135,11 +138,13 @@ def vmap(
 
 
 def one_by_one(
-    builder: Builder, block: Block, companions: dict[Var, Any], size: Any
+    builder: Builder, block: Block, companions: dict[Var, Any], size: Any, again: str | None
 ) -> list[tuple[Any, bool]] | None:
     """The examples in a loop, for kernels: each goes its own way, at the speed of scalar code.
 
-    None where they all go the same way, or where a result has no size before the loop.
+    None where they all go the same way, or where a result has no size before the loop. ``again``
+    names the function where a derivative is to come: a sweep back runs each example once more, so
+    that what it saves is one example's.
     """
     varied = mapped(block, companions)
     if not diverges(block, varied):
@@ -163,10 +168,16 @@ def one_by_one(
         mapping: dict[Var, Any] = {}
         for var, array in companions.items():
             mapping[var] = _named(array[lane], var.name)
-        body.statements += block.statements
+        if again is None:
+            body.statements += block.statements
+            values = [Array(mapping.get(r, r)) for r in results]
+        else:
+            one = Block(block.statements, list(results))
+            core.substitute(one, mapping)
+            record = Checkpoint(again, 0, {"value": Part(one)})
+            values = emit(builder, record, {}, one.results, builder)
         stored = []
-        for phi, r in zip(phis, results, strict=True):
-            value = Array(mapping.get(r, r))
+        for phi, value in zip(phis, values, strict=True):
             new = apply(PRIMITIVES["update"], Array(phi), value, lane, index=(Slot(0),))
             stored.append(new.atom)
         body.results = stored

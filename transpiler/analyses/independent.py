@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from calque.transpiler import core
-from calque.transpiler.builder import Builder, wrap
+from calque.transpiler.builder import Builder, atom, wrap
 from calque.transpiler.core import Apply, Block, Effect, For, If, Slot, Statement, Var, While
+from calque.transpiler.primitives.base import PRIMITIVES, apply
 from calque.transpiler.primitives.elements import full_template
 from calque.transpiler.types import DimLike, dim_symbols
 
@@ -24,15 +25,32 @@ _INDEXED = ("getitem", "update", "update_add")
 
 def mark_parallel(block: Block, builder: Builder) -> None:
     """Note which loops of a block are independent, in place."""
+    made: list[Statement] = []
     with builder.active():
         for s in block.statements:
-            if isinstance(s, For) and not s.scheduled:
-                s.parallel = is_independent(s, builder)
+            if isinstance(s, For) and not s.scheduled and is_independent(s, builder):
+                made += _upward(s, builder)
+                s.parallel = True
+            made.append(s)
+    block.statements[:] = made
+
+
+def _upward(s: For, builder: Builder) -> list[Statement]:
+    """Let a loop whose order does not matter count upward; the statements of its new bounds."""
+    if s.step != -1:
+        return []
+    with builder.block() as bounds:
+        first, last = (
+            apply(PRIMITIVES["np.add"], wrap(a), 1) if isinstance(a, Var) else a + 1
+            for a in (s.stop, s.start)
+        )
+    s.start, s.stop, s.step = atom(first), atom(last), 1
+    return bounds.statements
 
 
 def is_independent(s: For, builder: Builder) -> bool:
     """Whether no round needs another's results."""
-    if s.index not in builder.dim_values or not s.phis:
+    if s.index not in builder.dim_values or not s.phis or s.step not in (1, -1):
         return False
     carried = Carried(builder)
     if any(not phi.type.ndim for phi in s.phis):
