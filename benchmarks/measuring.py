@@ -95,7 +95,7 @@ def leaves(tree: Any) -> list[Any]:
 TOLERANCES = {4: 2e-4, 8: 1e-9}
 
 
-def difference(found: Any, expected: Any) -> str:
+def difference(found: Any, expected: Any, loose: float = 1.0) -> str:
     """What is wrong with a result, or nothing: shapes, and numbers to a tolerance by dtype."""
     mine, other = leaves(found), leaves(expected)
     if len(mine) != len(other):
@@ -111,22 +111,12 @@ def difference(found: Any, expected: Any) -> str:
                 return "other integers"
             continue
         width = min(a.real.dtype.itemsize, b.real.dtype.itemsize)
-        tolerance = TOLERANCES[width]
+        tolerance = TOLERANCES[width] * loose
         scale = max(1.0, float(np.max(np.abs(b))))
         error = float(np.max(np.abs(a.astype(np.complex128) - b))) / scale
         if not error <= tolerance:
             return f"off by {error:.1e}"
     return ""
-
-
-def disagreements(results: dict[str, Any], reference: str) -> list[str]:
-    """Which peers' results differ from the reference's, and how."""
-    found = []
-    for name, result in results.items():
-        what = difference(result, results[reference])
-        if what:
-            found.append(f"{name} against {reference}: {what}")
-    return found
 
 
 def shown(seconds: float | None) -> str:
@@ -137,6 +127,11 @@ def shown(seconds: float | None) -> str:
         if seconds >= size:
             return f"{seconds / size:.3g} {unit}"
     return f"{seconds / 1e-9:.3g} ns"
+
+
+def ratio(value: float | None) -> str:
+    """A ratio, or nothing."""
+    return "" if value is None else f"{value:.2f}"
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

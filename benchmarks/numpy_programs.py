@@ -128,7 +128,13 @@ def value_row(program: Program, size: int) -> tuple[list[str], list[str], float 
         ratio = found["calque jit"] / found["Numba"]
     kept = "" if ratio is None else "yes" if ratio <= VALUE_GOAL else "NO"
     over = "" if "calque jit" not in found else f"{found['JAX'] / found['calque jit']:.2f}"
-    row = [program.name, *cells, "no jit yet" if JIT is None else _ratio(ratio), over, kept]
+    row = [
+        program.name,
+        *cells,
+        "no jit yet" if JIT is None else measuring.ratio(ratio),
+        over,
+        kept,
+    ]
     return row, [f"{program.name}, value: {line}" for line in wrong], ratio
 
 
@@ -138,13 +144,9 @@ def gradient_row(program: Program, size: int) -> tuple[list[str], list[str], flo
     plain = found["JAX"] / found["calque NumPy"] if "calque NumPy" in found else None
     ratio = found["JAX"] / found["calque jit"] if "calque jit" in found else None
     kept = "" if ratio is None else "yes" if ratio >= GRADIENT_GOAL else "NO"
-    last = "no jit yet" if JIT is None else _ratio(ratio)
-    row = [program.name, *cells, _ratio(plain), last, kept]
+    last = "no jit yet" if JIT is None else measuring.ratio(ratio)
+    row = [program.name, *cells, measuring.ratio(plain), last, kept]
     return row, [f"{program.name}, gradient: {line}" for line in wrong], ratio
-
-
-def _ratio(ratio: float | None) -> str:
-    return "" if ratio is None else f"{ratio:.2f}"
 
 
 def geometric_mean(ratios: list[float | None]) -> str:
