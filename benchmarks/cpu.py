@@ -64,7 +64,6 @@ def measured(
     calls: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]],
     reference: str,
     unchecked: tuple[str, ...] = (),
-    loose: float = 1.0,
     stores: bool = False,
 ) -> dict[str, float]:
     """Times of the peers that run and agree with the reference; the rest is reported."""
@@ -78,7 +77,7 @@ def measured(
     if reference not in results:
         return {}
     for peer, result in results.items():
-        what = "" if peer in unchecked else measuring.difference(result, results[reference], loose)
+        what = "" if peer in unchecked else measuring.difference(result, results[reference])
         if what:
             report.problems.append(f"{name}: {peer} against {reference}: {what}")
         elif calls[peer][0] is not calls[reference][0] or peer != "formula":
@@ -128,7 +127,7 @@ def case_rows(report: Report, cases: list[Case]) -> list[list[str]]:
             continue
         reference = PEER if case.jax is not None else "formula"
         unchecked = tuple(peer for peer in case.beside if peer == "copy")
-        found = measured(report, case.name, calls_of(case), reference, unchecked, case.loose)
+        found = measured(report, case.name, calls_of(case), reference, unchecked)
         beside = ", ".join(f"{peer} {shown(found.get(peer))}" for peer in case.beside)
         times = [shown(found.get(PLAIN)), beside]
         times += [shown(found.get(PEER)) or "cannot", shown(found.get(JITTED))]

@@ -95,7 +95,7 @@ def leaves(tree: Any) -> list[Any]:
 TOLERANCES = {4: 2e-4, 8: 1e-9}
 
 
-def difference(found: Any, expected: Any, loose: float = 1.0) -> str:
+def difference(found: Any, expected: Any) -> str:
     """What is wrong with a result, or nothing: shapes, and numbers to a tolerance by dtype."""
     mine, other = leaves(found), leaves(expected)
     if len(mine) != len(other):
@@ -111,7 +111,7 @@ def difference(found: Any, expected: Any, loose: float = 1.0) -> str:
                 return "other integers"
             continue
         width = min(a.real.dtype.itemsize, b.real.dtype.itemsize)
-        tolerance = TOLERANCES[width] * loose
+        tolerance = TOLERANCES[width]
         scale = max(1.0, float(np.max(np.abs(b))))
         error = float(np.max(np.abs(a.astype(np.complex128) - b))) / scale
         if not error <= tolerance:
