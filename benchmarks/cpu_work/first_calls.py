@@ -33,13 +33,18 @@ class FirstCall:
     problem: str = ""
 
 
+OPERATIONS = ("np.sin(v{a})", "v{a} * v{b}", "v{a} + v{c}", "np.tanh(v{a})", "v{a} - 0.5 * v{b}")
+
+
 def line_module(length: int, folder: str) -> Path:
-    """A file with a straight line of so many operations."""
-    operations = ["np.sin(x)", "x * y", "x + 0.5", "y - x", "np.tanh(x)"]
-    lines = ["import numpy as np", "", "", "def line(x, y):"]
-    lines += [f"    x = {operations[k % len(operations)]}" for k in range(length)]
+    """A file with a straight line of so many operations; each value is used several times."""
+    lines = ["import numpy as np", "", "", "def line(x, y):", "    v0, v1, v2 = x, y, x * y"]
+    for k in range(length):
+        operation = OPERATIONS[k % len(OPERATIONS)].format(a=k + 2, b=k + 1, c=k)
+        lines.append(f"    v{k + 3} = {operation}")
     file = Path(folder) / f"line_{length}.py"
-    file.write_text("\n".join([*lines, "    return np.sum(x)", ""]), encoding="utf-8")
+    text = "\n".join([*lines, f"    return np.sum(v{length + 2})", ""])
+    file.write_text(text, encoding="utf-8")
     return file
 
 
