@@ -223,10 +223,19 @@ class Builder(Sizes):
             if dim in sizes:
                 return Array(sizes[dim])
         from_table = FUNCTIONS["size of axis"]
-        result = from_table(array, axis)
+        result = from_table(self._first_version(array, dim, axis), axis)
         self.dim_values[result.atom] = dim
         self._sizes[-1][dim] = result.atom
         return result
+
+    def _first_version(self, array: Any, dim: DimLike, axis: int) -> Any:
+        """The argument that an array is a later version of: its size is at hand everywhere."""
+        name = array.atom.name if isinstance(array, Array) else None
+        for var in self.leaf_of_param if name else ():
+            dims = var.type.dims
+            if var.name == name and axis < len(dims) and self.dims.resolve(dims[axis]) == dim:
+                return Array(var)
+        return array
 
     def size_of_argument(self, dim: DimLike) -> Any:
         """A size read from an argument that has it; None if no argument has."""

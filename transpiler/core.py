@@ -75,7 +75,7 @@ class Apply:
     args: tuple[Atom, ...]
     params: dict[str, Any]
     origin: Origin | None = None
-    inside: bool = False  # an index proven to be in range
+    inside: bool = False  # an index proven to be in range; a reshape of contiguous memory
 
     @property
     def out(self) -> Var:

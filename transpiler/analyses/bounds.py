@@ -23,7 +23,18 @@ def mark_inside(block: Block, builder: Builder) -> None:
 
 
 def is_inside(s: Apply, builder: Builder) -> bool:
-    """Whether all integers of an index are in range."""
+    """Whether all integers of an index are in range: known, or a condition on arguments' sizes.
+
+    A call whose sizes do not meet the condition gets a program of its own.
+    """
+    known = dict(builder.dims.assumptions)
+    if _all_inside(s, builder, False) or _all_inside(s, builder, True):
+        return True
+    builder.dims.assumptions = known
+    return False
+
+
+def _all_inside(s: Apply, builder: Builder, assume: bool) -> bool:
     base = s.args[0]
     first = 1 if s.primitive.name == "getitem" else 2
     dynamic = s.args[first:]
@@ -36,20 +47,20 @@ def is_inside(s: Apply, builder: Builder) -> bool:
             continue
         if not isinstance(item, slice):
             index = dynamic[item.position] if isinstance(item, Slot) else item
-            if not _in_range(index, base.type.dims[axis], builder):
+            if not _in_range(index, base.type.dims[axis], builder, assume):
                 return False
         axis += 1
     return True
 
 
-def _in_range(index: Any, dim: Any, builder: Builder) -> bool:
+def _in_range(index: Any, dim: Any, builder: Builder, assume: bool) -> bool:
     if isinstance(index, Var) and (index.type.ndim or index.type.dtype.kind not in "iu"):
         return False
     dims = builder.dims
 
     def holds(value: Any) -> bool:
         value = dims.resolve(value)
-        return value in dims.assumptions or dims.nonnegative(value, assume=False)
+        return value in dims.assumptions or dims.nonnegative(value, assume)
 
     if not isinstance(index, Var):
         return holds(dim - 1 - index) if index >= 0 else holds(dim + index)
