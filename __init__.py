@@ -16,6 +16,8 @@ from calque.runtime.api import (
 )
 from calque.runtime.checking import check_grads
 from calque.runtime.custom import checkpoint, custom_jvp, custom_vjp, remat
+from calque.runtime.custom import custom_jvp, custom_vjp
+from calque.runtime.primitive import bilinear, elementwise, linear, opaque, reduction
 from calque.runtime.reading import explain, save, source
 from calque.runtime.spec import spec
 from calque.runtime.version import __version__
@@ -23,10 +25,12 @@ from calque.transpiler.tree import tree_map
 
 __all__ = [
     "__version__",
+    "bilinear",
     "check_grads",
     "checkpoint",
     "custom_jvp",
     "custom_vjp",
+    "elementwise",
     "explain",
     "grad",
     "hessian",
@@ -34,8 +38,11 @@ __all__ = [
     "jacfwd",
     "jacrev",
     "jvp",
+    "linear",
     "linearize",
     "remat",
+    "opaque",
+    "reduction",
     "save",
     "source",
     "spec",

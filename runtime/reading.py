@@ -18,6 +18,7 @@ from calque.runtime.transformed import BoundTransformed, Transformed
 from calque.runtime.version import __version__
 from calque.transpiler import pipeline, tree
 from calque.transpiler.core import Var
+from calque.transpiler.errors import UnsupportedFunction
 from calque.transpiler.frontend.trace import Traced, map_leaves
 from calque.transpiler.types import DimLike, substitute_dim, symbol
 
@@ -70,7 +71,14 @@ def module_source(fn: Any, *args: Any) -> str:
     transformed = _as_transformed(fn)
     program = transformed.program(*args)
     name, origin = transformed.generated_name(), provenance(transformed, program, args)
-    return pipeline.module_text(program.traced, name, title(transformed), origin)
+    text = pipeline.module_text(program.traced, name, title(transformed), origin)
+    lost = [n for n, module in program.traced.function.imports.items() if module == "__main__"]
+    if lost:
+        raise UnsupportedFunction(
+            f"{', '.join(lost)} stands in __main__, from where a saved module cannot import it.",
+            hint="move it to a module of its own, and import it from there",
+        )
+    return text
 
 
 _TITLES = {

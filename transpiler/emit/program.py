@@ -31,6 +31,7 @@ class Program:
     body: Block
     phases: dict[int, str]
     results: list[int] = field(default_factory=list)  # the results that are returned
+    called: dict[tuple[str, str], str] = field(default_factory=dict)  # the user's own functions
     kept_arguments: set[int] = field(default_factory=set)  # statements that copy an argument
     index: dict[Var, int] = field(default_factory=dict)
     vars: list[Var] = field(default_factory=list)

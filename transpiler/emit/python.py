@@ -44,6 +44,7 @@ def emit_function(
     made = [s for s in core.walk(program.body) if isinstance(s, core.Apply)]
     if any(s.primitive.name.startswith("special.") for s in made):
         function.imports["special"] = "scipy"
+    program.called = _own_functions(function, made)
     memory = place_copies(program)
     paths = leaf_paths(function)
     local = _bound_leaves(program, paths)
@@ -66,6 +67,23 @@ def emit_function(
             if not other.too_long:
                 writer, text, bound = other, fewer, bound - {var}
     return writer.notes.restore(text) + "\n"
+
+
+def _own_functions(
+    function: core.Function, made: Sequence[core.Apply]
+) -> dict[tuple[str, str], str]:
+    """How the user's own functions are called; another name where theirs is taken."""
+    taken = {"np", "math", function.name, *dir(builtins), *argument_names(function)}
+    found: dict[tuple[str, str], str] = {}
+    for module, path in dict.fromkeys(s.primitive.imported for s in made if s.primitive.imported):
+        root, dot, rest = path.partition(".")
+        wish, place = root, module
+        while wish in taken or function.imports.get(wish, place) != place:
+            wish = f"{module.rpartition('.')[2]}_{wish}" if wish == root else f"{wish}_"
+            place = f"{module}:{root}"
+        function.imports[wish] = place
+        found[module, path] = wish + dot + rest
+    return found
 
 
 def _bound_leaves(program: Program, paths: dict[Var, Any]) -> list[Var]:
@@ -133,5 +151,12 @@ def imports(function: core.Function, text: str) -> list[str]:
     if "np" in used:
         lines.append("import numpy as np")
     own = sorted((module, n) for n, module in function.imports.items() if n in used)
-    lines += [f"import {n}" if n == module else f"from {module} import {n}" for module, n in own]
-    return lines
+    return lines + [_import_line(module, n) for module, n in own]
+
+
+def _import_line(place: str, used: str) -> str:
+    """``import m``, ``from m import n`` or, for a place ``m:n``, ``from m import n as used``."""
+    module, renamed, original = place.partition(":")
+    if renamed:
+        return f"from {module} import {original} as {used}"
+    return f"import {used}" if used == module else f"from {module} import {used}"
