@@ -21,7 +21,12 @@ from calque.runtime.primitive import bilinear, elementwise, linear, opaque, redu
 from calque.runtime.reading import explain, save, source
 from calque.runtime.spec import spec
 from calque.runtime.version import __version__
-from calque.transpiler.tree import tree_map
+from calque.transpiler.tree import (
+    register_dataclass,
+    register_pytree_node,
+    register_pytree_node_class,
+    tree_map,
+)
 
 __all__ = [
     "__version__",
@@ -43,6 +48,9 @@ __all__ = [
     "remat",
     "opaque",
     "reduction",
+    "register_dataclass",
+    "register_pytree_node",
+    "register_pytree_node_class",
     "save",
     "source",
     "spec",

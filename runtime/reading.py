@@ -145,6 +145,8 @@ def provenance(transformed: Transformed, program: Program, args: tuple[Any, ...]
     if code is None or not os.path.exists(code.co_filename):
         return [f"Written by calque {__version__}.", types]
     file = os.path.relpath(code.co_filename).replace(os.sep, "/")
+    if any(map(tree.is_object, _instances(args))):
+        return [f"From {file}, line {code.co_firstlineno}. Written by calque {__version__}.", types]
     command = f"calque show {file}:{plain.__qualname__}"
     transform = transform_text(transformed)
     if transform != "f":
@@ -156,6 +158,15 @@ def provenance(transformed: Transformed, program: Program, args: tuple[Any, ...]
         f"    {command}",
         types,
     ]
+
+
+def _instances(value: Any) -> list[Any]:
+    """What the tuples, lists and dicts of a tree hold."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    return (
+        [x for v in value for x in _instances(v)] if isinstance(value, (tuple, list)) else [value]
+    )
 
 
 def _specs_of(program: Program, args: tuple[Any, ...]) -> Any:

@@ -19,13 +19,20 @@ from calque.transpiler.core import Var
 from calque.transpiler.emit.expressions import Expressions
 from calque.transpiler.emit.folding import Folding, is_choice
 from calque.transpiler.emit.groups import Groups
+from calque.transpiler.emit.instances import import_name, reserved_names
 from calque.transpiler.emit.layout import Notes, to_text
 from calque.transpiler.emit.liveness import Liveness
 from calque.transpiler.emit.memory import Memory
 from calque.transpiler.emit.names import Names
 from calque.transpiler.emit.program import Program, prepare
-from calque.transpiler.emit.signature import argument_names, arguments, leaf_paths, name_parameters
-from calque.transpiler.emit.spelling import name, target
+from calque.transpiler.emit.signature import (
+    argument_names,
+    arguments,
+    leaf_paths,
+    name_parameters,
+    result_tree,
+)
+from calque.transpiler.emit.spelling import constant, name, target
 from calque.transpiler.emit.statements import Statements
 from calque.transpiler.emit.storage import place_copies
 
@@ -44,7 +51,7 @@ def emit_function(
     made = [s for s in core.walk(program.body) if isinstance(s, core.Apply)]
     if any(s.primitive.name.startswith("special.") for s in made):
         function.imports["special"] = "scipy"
-    program.called = _own_functions(function, made)
+    program.called = _imported(function, made)
     memory = place_copies(program)
     paths = leaf_paths(function)
     local = _bound_leaves(program, paths)
@@ -69,21 +76,12 @@ def emit_function(
     return writer.notes.restore(text) + "\n"
 
 
-def _own_functions(
-    function: core.Function, made: Sequence[core.Apply]
-) -> dict[tuple[str, str], str]:
-    """How the user's own functions are called; another name where theirs is taken."""
-    taken = {"np", "math", function.name, *dir(builtins), *argument_names(function)}
-    found: dict[tuple[str, str], str] = {}
-    for module, path in dict.fromkeys(s.primitive.imported for s in made if s.primitive.imported):
-        root, dot, rest = path.partition(".")
-        wish, place = root, module
-        while wish in taken or function.imports.get(wish, place) != place:
-            wish = f"{module.rpartition('.')[2]}_{wish}" if wish == root else f"{wish}_"
-            place = f"{module}:{root}"
-        function.imports[wish] = place
-        found[module, path] = wish + dot + rest
-    return found
+def _imported(function: core.Function, made: Sequence[core.Apply]) -> dict[tuple[str, str], str]:
+    """How the user's own functions are called; what the results need is imported too."""
+    own = dict.fromkeys(s.primitive.imported for s in made if s.primitive.imported)
+    taken = reserved_names(function)
+    result_tree(function.result, function, lambda position: constant(None))
+    return {(m, path): import_name(function, m, path, taken) for m, path in own}
 
 
 def _bound_leaves(program: Program, paths: dict[Var, Any]) -> list[Var]:
