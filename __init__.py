@@ -17,7 +17,7 @@ from calque.runtime.api import (
 )
 from calque.runtime.checking import check_grads
 from calque.runtime.custom import checkpoint, custom_jvp, custom_vjp, remat
-from calque.runtime.custom import custom_jvp, custom_vjp
+from calque.runtime.implicit import custom_root, fixed_point
 from calque.runtime.primitive import bilinear, elementwise, linear, opaque, reduction
 from calque.runtime.reading import explain, save, source
 from calque.runtime.spec import spec
@@ -35,9 +35,11 @@ __all__ = [
     "check_grads",
     "checkpoint",
     "custom_jvp",
+    "custom_root",
     "custom_vjp",
     "elementwise",
     "explain",
+    "fixed_point",
     "grad",
     "hessian",
     "hvp",
@@ -47,12 +49,12 @@ __all__ = [
     "linear",
     "linear_transpose",
     "linearize",
-    "remat",
     "opaque",
     "reduction",
     "register_dataclass",
     "register_pytree_node",
     "register_pytree_node_class",
+    "remat",
     "save",
     "source",
     "spec",

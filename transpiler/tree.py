@@ -170,6 +170,20 @@ def unflatten(structure: Any, leaves: Sequence[Any]) -> Any:
     return optree.tree_unflatten(structure, leaves)
 
 
+def plain(value: Any) -> Any:
+    """A tree in which the lists of an interpreted program are Python's."""
+    leaves, structure = flatten(value)
+    return unflatten(structure, leaves)
+
+
+def leaves_like(structure: Any, value: Any) -> list[Any]:
+    """The leaves of a tree that has this structure; ValueError for another."""
+    leaves, found = flatten(value)
+    if found != structure:
+        raise ValueError(f"trees of different structure: {structure} and {found}")
+    return leaves
+
+
 def tree_map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
     """Apply a function to corresponding leaves, as ``jax.tree.map``."""
     return optree.tree_map(function, tree, *rest, is_leaf=_discover, namespace=NAMESPACE)
