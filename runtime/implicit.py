@@ -22,8 +22,9 @@ def custom_root(
 
     The derivative by what f captures follows from the implicit function theorem; what ``solve``
     does is not differentiated, and the initial guess has none. ``tangent_solve(g, y)`` solves
-    ``g(x) = y`` for the linear function g that f is near the root; it must be linear in y. Without
-    it, the Jacobian is formed and factorized. ``has_aux``: ``solve`` returns ``(root, aux)``.
+    ``g(x) = y`` for the linear function g that f is near the root; it must be linear in y, for
+    reverse mode in each of its steps: a loop until convergence is refused there, one with a known
+    number of rounds is not. Without it, the Jacobian is formed and factorized. ``has_aux``: ``solve`` returns ``(root, aux)``.
     Raises CustomRuleError where the parts do not fit each other.
 
     >>> import calque

@@ -253,6 +253,42 @@ def test_what_does_not_fit_is_refused() -> None:
             )(1.0)
 
 
+def steps_of(count: int) -> Any:
+    """A ``tangent_solve`` by iteration: of a known number of rounds, or until it settles."""
+
+    def solve(g, y):
+        x, after = np.zeros(y.size), -y
+        rounds = 0
+        while rounds < count if count else np.max(np.abs(after - x)) > 1e-13:
+            x, after = after, g(after) + after - y
+            rounds += 1
+        return after
+
+    return solve
+
+
+def iterate(f, z):
+    for _ in range(200):
+        z = z + f(z)
+    return z
+
+
+def test_an_iterative_tangent_solve() -> None:
+    def f(w, b, how):
+        solved = calque.custom_root(
+            lambda z: np.tanh(w @ z + b) - z, np.zeros(b.size), iterate, how
+        )
+        return np.sum(solved**2)
+
+    expected = jax.grad(lambda w, b: jax_layer(w, 0.0 * U, X, b), (0, 1))(W, B)
+    for how in (steps_of(300), steps_of(0)):
+        found = calque.jvp(lambda w, b, h=how: f(w, b, h), (W, B), (W, B))[1]
+        same(found, np.sum(expected[0] * W) + np.sum(expected[1] * B))
+    same(calque.grad(lambda w, b: f(w, b, steps_of(300)), (0, 1))(W, B), expected)
+    with pytest.raises(CustomRuleError, match="not a linear function"):
+        calque.grad(lambda w, b: f(w, b, steps_of(0)), (0, 1))(W, B)
+
+
 def test_an_iteration_that_does_not_converge() -> None:
     grow = lambda a: calque.fixed_point(lambda x: a * x + 1.0, 1.0)  # noqa: E731
     for call in (grow, calque.grad(grow)):
