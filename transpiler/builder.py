@@ -68,6 +68,7 @@ class Builder(Sizes):
         self.leaf_of_param: dict[Var, int] = {}
         self.equal_dims: list[EqualDims] = []
         self.imports: dict[str, str] = {}
+        self.machine: Any = None  # the interpreter of the user's code; it runs the user's rules
         self._sizes: list[dict[DimLike, Var]] = []
 
     @contextmanager
@@ -222,6 +223,11 @@ class Builder(Sizes):
         for sizes in reversed(self._sizes):
             if dim in sizes:
                 return Array(sizes[dim])
+        made = self.definitions.get(atom(array))
+        if isinstance(made, Apply) and made.primitive.imported:  # not called for a size alone
+            elsewhere = self.size_of_argument(dim)
+            if elsewhere is not None:
+                return elsewhere
         from_table = FUNCTIONS["size of axis"]
         result = from_table(array, axis)
         self.dim_values[result.atom] = dim
