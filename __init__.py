@@ -9,6 +9,7 @@ from calque.runtime.api import (
     jacrev,
     jit,
     jvp,
+    linear_transpose,
     linearize,
     stop_gradient,
     value_and_grad,
@@ -17,18 +18,29 @@ from calque.runtime.api import (
 )
 from calque.runtime.checking import check_grads
 from calque.runtime.custom import checkpoint, custom_jvp, custom_vjp, remat
+from calque.runtime.implicit import custom_root, fixed_point
+from calque.runtime.primitive import bilinear, elementwise, linear, opaque, reduction
 from calque.runtime.reading import explain, save, source
 from calque.runtime.spec import spec
 from calque.runtime.version import __version__
-from calque.transpiler.tree import tree_map
+from calque.transpiler.tree import (
+    register_dataclass,
+    register_pytree_node,
+    register_pytree_node_class,
+    tree_map,
+)
 
 __all__ = [
     "__version__",
+    "bilinear",
     "check_grads",
     "checkpoint",
     "custom_jvp",
+    "custom_root",
     "custom_vjp",
+    "elementwise",
     "explain",
+    "fixed_point",
     "grad",
     "hessian",
     "hvp",
@@ -36,7 +48,14 @@ __all__ = [
     "jacrev",
     "jit",
     "jvp",
+    "linear",
+    "linear_transpose",
     "linearize",
+    "opaque",
+    "reduction",
+    "register_dataclass",
+    "register_pytree_node",
+    "register_pytree_node_class",
     "remat",
     "save",
     "source",

@@ -68,6 +68,7 @@ class Builder(Sizes):
         self.leaf_of_param: dict[Var, int] = {}
         self.equal_dims: list[EqualDims] = []
         self.imports: dict[str, str] = {}
+        self.machine: Any = None  # the interpreter of the user's code; it runs the user's rules
         self._sizes: list[dict[DimLike, Var]] = []
 
     @contextmanager
@@ -222,20 +223,21 @@ class Builder(Sizes):
         for sizes in reversed(self._sizes):
             if dim in sizes:
                 return Array(sizes[dim])
+        made = self.definitions.get(atom(array))
+        if isinstance(made, Apply) and made.primitive.imported:  # not called for a size alone
+            elsewhere = self.size_of_argument(dim)
+            if elsewhere is not None:
+                return elsewhere
+        carried = isinstance(array, Array) and array.atom not in self.definitions
+        if carried and array.atom not in self.leaf_of_param and dim_symbols(dim) <= self.dims.arguments:
+            found = self.size_of_argument(dim)  # at hand everywhere, in a sweep back too
+            if found is not None:
+                return found
         from_table = FUNCTIONS["size of axis"]
-        result = from_table(self._first_version(array, dim, axis), axis)
+        result = from_table(array, axis)
         self.dim_values[result.atom] = dim
         self._sizes[-1][dim] = result.atom
         return result
-
-    def _first_version(self, array: Any, dim: DimLike, axis: int) -> Any:
-        """The argument that an array is a later version of: its size is at hand everywhere."""
-        name = array.atom.name if isinstance(array, Array) else None
-        for var in self.leaf_of_param if name else ():
-            dims = var.type.dims
-            if var.name == name and axis < len(dims) and self.dims.resolve(dims[axis]) == dim:
-                return Array(var)
-        return array
 
     def size_of_argument(self, dim: DimLike) -> Any:
         """A size read from an argument that has it; None if no argument has."""

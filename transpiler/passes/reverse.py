@@ -208,6 +208,8 @@ class Sweep:
         for arg, need, cotangent in zip(s.args, wanted, found, strict=True):
             if not need or cotangent is None:
                 continue
+            if isinstance(cotangent, NotDifferentiable):
+                raise cotangent
             if isinstance(cotangent, Scatter):
                 cotangent.add(self.shadow(adjoints, arg))
                 continue
