@@ -16,6 +16,7 @@ from calque.runtime.api import (
 )
 from calque.runtime.checking import check_grads
 from calque.runtime.custom import checkpoint, custom_jvp, custom_vjp, remat
+from calque.runtime.debugging import debug_nans
 from calque.runtime.reading import explain, save, source
 from calque.runtime.spec import spec
 from calque.runtime.version import __version__
@@ -27,6 +28,7 @@ __all__ = [
     "checkpoint",
     "custom_jvp",
     "custom_vjp",
+    "debug_nans",
     "explain",
     "grad",
     "hessian",

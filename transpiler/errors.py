@@ -126,6 +126,10 @@ class SourceNotFound(CalqueError, OSError):
     """The source text of a function cannot be read."""
 
 
+class NonFiniteError(CalqueError, FloatingPointError):
+    """A statement made a NaN, or an infinity of finite numbers; raised under ``debug_nans``."""
+
+
 class CoreError(CalqueError):
     """An intermediate program that breaks a rule of Core: a defect of calque itself."""
 
