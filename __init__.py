@@ -14,7 +14,7 @@ from calque.runtime.api import (
     vjp,
     vmap,
 )
-from calque.runtime.checking import check_grads
+from calque.runtime.checking import check, check_grads
 from calque.runtime.custom import checkpoint, custom_jvp, custom_vjp, remat
 from calque.runtime.debugging import debug_nans
 from calque.runtime.reading import explain, save, source
@@ -24,6 +24,7 @@ from calque.transpiler.tree import tree_map
 
 __all__ = [
     "__version__",
+    "check",
     "check_grads",
     "checkpoint",
     "custom_jvp",
