@@ -96,8 +96,8 @@ def _declare_spread(name: str, jvp: Any, vjp: Any, samples: Any) -> Primitive:
         if dtype is not None:
             x = FUNCTIONS["cast"](x, dtype)
         ddof = ddof if correction is None else correction
-        if where is not True or isinstance(ddof, Array):
-            variance = _var_where(x, axis, ddof, keepdims, where)
+        if where is not True or mean is not None or isinstance(ddof, Array):
+            variance = _var_where(x, axis, ddof, keepdims, where, mean)
             return finish(variance if name == "var" else np.sqrt(variance), out)
         params = {"axis": normalize_axes(axis, x.ndim), "keepdims": bool(keepdims), "ddof": ddof}
         return finish(apply(primitive, x, **params), out)
@@ -105,9 +105,10 @@ def _declare_spread(name: str, jvp: Any, vjp: Any, samples: Any) -> Primitive:
     return primitive
 
 
-def _var_where(x: Any, axis: Any, ddof: Any, keepdims: bool, where: Any) -> Any:
+def _var_where(x: Any, axis: Any, ddof: Any, keepdims: bool, where: Any, mean: Any) -> Any:
     where = np.broadcast_to(where, x.shape) if where is not True else np.ones_like(x, dtype=bool)
-    mean = np.sum(x, axis=axis, keepdims=True, where=where) / count_where(x, axis, True, where)
+    if mean is None:
+        mean = np.sum(x, axis=axis, keepdims=True, where=where) / count_where(x, axis, True, where)
     squares = np.sum(np.abs(x - mean) ** 2, axis=axis, keepdims=keepdims, where=where)
     return squares / (count_where(x, axis, keepdims, where) - ddof)
 
