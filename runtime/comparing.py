@@ -83,10 +83,10 @@ def compare(
             steps[k] = _step(steps[k], dots[k], step)
         return modes.value(steps)
 
-    single = any(np.asarray(x).dtype.itemsize < 8 for x in leaves if is_float(x))
-    step = 5e-3 if single else 6e-6
     with np.errstate(all="ignore"):
         outs, out_dots = modes.push(_copies(leaves), dots)
+        single = any(np.asarray(x).dtype.itemsize < 8 for x in (*leaves, *outs) if is_float(x))
+        step = 5e-3 if single else 6e-6
         weights = [direction(y, rng) for y in outs]
         bars = modes.pull(_copies(leaves), weights)
         below, here, above = (_dot(weights, moved(k * step)) for k in (-1.0, 0.0, 1.0))

@@ -255,7 +255,14 @@ WITHOUT = {
         *("np.unique_all", "np.unique_counts", "np.unique_inverse", "np.unique_values"),
     ),
     "eigenvalues of a matrix that is not symmetric are complex, and have no rule": (
-        *("np.linalg.eig", "np.linalg.eigvals", "np.roots", "np.poly"),
+        *("np.linalg.eig", "np.linalg.eigvals", "np.roots"),
     ),
-    "it works on bits": ("np.packbits", "np.unpackbits"),
+    "it works on bits": ("np.packbits", "np.unpackbits", "np.bitwise_count"),
+    "it drops leading zeros, so the length of its result depends on the data: use np.convolve": (
+        *("np.polymul", "np.polydiv"),
+    ),
+    "its derivative is not in NumPy: use scipy.special.i0": ("np.i0",),
+    "it raises an error for values of the data": ("np.asarray_chkfinite",),
+    "it is about the layout of memory": ("np.asfortranarray", "np.require"),
+    "its dtype depends on the data": ("np.real_if_close",),
 }

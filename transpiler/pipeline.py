@@ -18,8 +18,8 @@ from calque.transpiler.analyses.liveness import remove_dead_code
 from calque.transpiler.core import blocks_of
 from calque.transpiler.emit.python import emit_function, emit_module
 from calque.transpiler.frontend.trace import Traced, trace
-from calque.transpiler.primitives.calls import inline_calls
 from calque.transpiler.passes.checks import add_checks
+from calque.transpiler.primitives.calls import inline_calls
 from calque.transpiler.types import ArrayType
 
 

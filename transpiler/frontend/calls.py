@@ -173,8 +173,8 @@ class Calls(Statements):
         self, function: Any, handler: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]
     ) -> Any:
         """A NumPy function: computed when everything is known and the result is no array."""
-        args = [_stacked(a) for a in args]
-        kwargs = {k: _stacked(v) for k, v in kwargs.items()}
+        args = [self._called_by_library(_stacked(a)) for a in args]
+        kwargs = {k: self._called_by_library(_stacked(v)) for k, v in kwargs.items()}
         values = [*args, *kwargs.values()]
         if function not in _CREATORS and all(map(_plain_known, values)):
             result = function(*args, **kwargs)
@@ -183,6 +183,14 @@ class Calls(Statements):
             ):
                 return result
         return self._owned(handler(*args, **kwargs))
+
+    def _called_by_library(self, value: Any) -> Any:
+        """The user's functions among the arguments of a NumPy function, as it can call them."""
+        if isinstance(value, (list, tuple)) and any(map(_is_interpreted, value)):
+            return [self._called_by_library(v) for v in value]
+        if not _is_interpreted(value):
+            return value
+        return lambda *args, **kwargs: self.call_value(value, list(args), kwargs, None)
 
     def _owned(self, result: Any) -> Any:
         if type(result) is list:
@@ -478,7 +486,13 @@ def _plain_known(value: Any) -> bool:
     """Known, and without arrays: Python can compute with it."""
     if isinstance(value, (tuple, list)):
         return getattr(value, "rows", None) is None and all(map(_plain_known, value))
-    return not isinstance(value, (Array, np.ndarray, Iterable))
+    return not isinstance(value, (Array, np.ndarray, Iterable, FunctionType))
+
+
+def _is_interpreted(value: Any) -> bool:
+    """A function of the user's, to be interpreted when it is called."""
+    own = isinstance(value, FunctionType) and not _is_library(value)
+    return own or isinstance(value, Closure)
 
 
 def _given(function: functools.partial[Any], key: int | str) -> Any:

@@ -154,10 +154,10 @@ def _rank(x: Any, axis: Axes) -> tuple[Any, Any]:
     return np.transpose(np.reshape(rank, moved.shape), back), count
 
 
-_METHODS = ("linear", "lower", "higher", "nearest", "midpoint")
+QUANTILE_METHODS = ("linear", "lower", "higher", "nearest", "midpoint")
 
 
-def _position(q: Any, count: Any, method: str) -> tuple[Any, Any]:
+def quantile_position(q: Any, count: Any, method: str) -> tuple[Any, Any]:
     """The rank below a quantile, and how far it is towards the next."""
     exact = q * (count - 1)
     below = np.floor(exact)
@@ -176,7 +176,7 @@ def _position(q: Any, count: Any, method: str) -> tuple[Any, Any]:
 
 def _weights(x: Any, q: Any, params: dict[str, Any]) -> Any:
     rank, count = _rank(x, params["axis"])
-    below, part = _position(q, count, params["method"])
+    below, part = quantile_position(q, count, params["method"])
     if not isinstance(part, Array) and part == 0:
         return rank == below
     return np.where(rank == below, 1.0 - part, np.where(rank == below + 1, part, 0.0))
@@ -277,7 +277,7 @@ def _quantile_handler(primitive: Primitive, percent: bool) -> Callable[..., Any]
         *,
         weights: Any = None,
     ) -> Any:
-        if weights is not None or method not in _METHODS:
+        if weights is not None or method not in QUANTILE_METHODS:
             raise UnsupportedFunction(
                 f"{primitive.name} with weights= or method={method!r}.", current().origin
             )
