@@ -85,6 +85,35 @@ np.argpartition(x, 1)
 x.item(5) + x.item(1, 2)
 np.unravel_index(np.array([1, 2]), (5,))[0] * x[:, :2]
 x[0][np.nonzero(np.array([1, 0, 1]))[0] + 1]
+np.logaddexp.outer(x[0], x[1])
+np.fft.fft(x)
+np.fft.fft(x, axis=0, norm='ortho')
+np.fft.fft(x, 6)
+np.fft.fft(x, n=2, axis=0)
+np.fft.ifft(x + 1j * x[::-1], norm='forward')
+np.fft.rfft(x)
+np.fft.rfft(x, 3, axis=0)
+np.fft.rfft(x, 7)
+np.fft.irfft(x)
+np.fft.irfft(np.fft.rfft(x[:, :3]), 3)
+np.fft.irfft(x * (1.0 + 2.0j), 5)
+np.fft.irfft(x * (1.0 + 2.0j), 5, axis=0, norm='ortho')
+np.fft.hfft(x * (1.0 + 2.0j))
+np.fft.ihfft(x)
+np.fft.fft2(x)
+np.fft.ifft2(x)
+np.fft.fftn(x, s=(4, 2), axes=(0, 1))
+np.fft.ifftn(x, axes=(0,))
+np.fft.rfft2(x)
+np.fft.irfft2(x)
+np.fft.rfftn(x, s=(2, 6), axes=(0, 1))
+np.fft.irfftn(np.fft.rfftn(x), s=(3, 4), axes=(0, 1))
+np.fft.fftshift(x)
+np.fft.ifftshift(x, axes=1)
+np.fft.fftfreq(x.shape[0], 0.5) * x.T
+np.fft.rfftfreq(2 * x.shape[0] - 2, 0.5)[:2] * x[:, :2]
+np.real(np.fft.ifft(1j * np.fft.fftfreq(x.shape[1]) * np.fft.fft(x)))
+np.abs(np.fft.fft(x)) ** 2
 """.strip().splitlines()
 
 
@@ -112,6 +141,24 @@ def test_value(call: str) -> None:
 @pytest.mark.parametrize("call", CALLS)
 def test_derivatives(call: str) -> None:
     calque.check(function_of(call), X.copy())
+
+
+@pytest.mark.parametrize("call", [c for c in CALLS if "np.fft" in c and "j" not in c])
+def test_transforms_against_jax(call: str) -> None:
+    """JAX's gradients of real weighted sums; its FFT knows the same options."""
+    jax = pytest.importorskip("jax")
+    jnp = jax.numpy
+
+    def loss(numpy: Any, x: Any) -> Any:
+        text = call.replace("np.", "numpy.").replace("numpy.fft.fftfreq", "np.fft.fftfreq")
+        y = eval(text.replace("numpy.fft.rfftfreq", "np.fft.rfftfreq"), {"np": np, "numpy": numpy, "x": x})
+        return numpy.sum(numpy.real(y) ** 2 + numpy.cos(numpy.imag(y)))
+
+    with jax.enable_x64(True) if hasattr(jax, "enable_x64") else jax.experimental.enable_x64():
+        want = np.asarray(jax.grad(lambda x: loss(jnp, x))(jnp.asarray(X)))
+    f = function_of(call)
+    found = calque.grad(lambda x: np.sum(np.real(f(x)) ** 2 + np.cos(np.imag(f(x)))))(X)
+    np.testing.assert_allclose(found, want, rtol=1e-9, atol=1e-11)
 
 
 @pytest.mark.parametrize("call", [call for call in CALLS if ".nan" in call])

@@ -31,6 +31,7 @@ from calque.transpiler.frontend.iteration import Iterable
 from calque.transpiler.frontend.source import FunctionSource, function_source
 from calque.transpiler.frontend.statements import Statements
 from calque.transpiler.frontend.text import RuntimeText
+from calque.transpiler.primitives.logic import outer_product
 
 _MAX_DEPTH = 200
 _DEPTH_IN_BRANCHES = 16
@@ -159,7 +160,9 @@ class Calls(Statements):
             return FUNCTIONS[function]
         owner = getattr(function, "__self__", None)
         if isinstance(owner, np.ufunc):
-            return FUNCTIONS.get((owner, function.__name__))
+            found = FUNCTIONS.get((owner, function.__name__))
+            outer = function.__name__ == "outer" and owner in FUNCTIONS and owner.nin == 2
+            return outer_product(owner) if found is None and outer else found
         module = getattr(function, "__module__", None) or ""
         kind = type(function).__module__
         if module.startswith("scipy") or kind.startswith("scipy") or isinstance(function, np.ufunc):
