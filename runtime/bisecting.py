@@ -11,7 +11,7 @@ import numpy as np
 from calque.runtime.comparing import Comparison, Leaves, Modes, compare, is_float, is_symmetric
 from calque.runtime.transformed import Transformed
 from calque.transpiler.core import Apply, For, If
-from calque.transpiler.errors import CalqueError, Origin, SpecializationNeeded
+from calque.transpiler.errors import CalqueError, NotDifferentiable, Origin, SpecializationNeeded
 from calque.transpiler.segments import OBSERVER, Segment, observed
 
 _ROUNDS = 4  # how often a statement of a loop is tested
@@ -29,14 +29,16 @@ class Fault:
     def message(self) -> str:
         """``np.sin: reverse mode disagrees with forward mode and with differences (...)``."""
         c = self.comparison
-        modes = f"forward {c.forward:.6g}, reverse {c.reverse:.6g}"
-        return f"{self.operation}: {c.verdict} ({modes}, differences {c.differences:.6g})"
+        forward = "" if c.forward is None else f"forward {c.forward:.6g}, "
+        numbers = f"reverse {c.reverse:.6g}, differences {c.differences:.6g}"
+        return f"{self.operation}: {c.verdict} ({forward}{numbers})"
 
 
 def find_faults(fn: Callable[..., Any], args: tuple[Any, ...], seed: int) -> list[Fault]:
     """The innermost statements of ``fn`` that are wrong by themselves."""
-    program = Transformed("identity", fn).program(*args)
-    text, top, every = observed(program.traced.function, program.traced.builder)
+    program = Transformed("observed", fn).program(*args)
+    traced = program.traced
+    text, top, every = observed(traced.with_calls or traced.function, traced.builder)
     seen: dict[int, list[tuple[Any, ...]]] = {}
 
     def observe(number: int, read: Callable[[], tuple[Any, ...]]) -> None:
@@ -110,10 +112,13 @@ def _modes(segment: Segment) -> Modes | None:
     if not segment.differentiable:
         return None
     try:
-        texts = [segment.text(kind) for kind in ("value", "jvp", "vjp")]
+        value, vjp = (_load(segment.text(kind), "segment") for kind in ("value", "vjp"))
     except (CalqueError, SpecializationNeeded):
         return None
-    value, jvp, vjp = (_load(text, "segment") for text in texts)
+    try:
+        jvp = _load(segment.text("jvp"), "segment")
+    except NotDifferentiable as error:
+        jvp = _refusing(error)
     floats = [k for k, v in enumerate(segment.inputs) if v.type.is_float]
     outs = [k for k, v in enumerate(segment.statement.outs) if v.type.is_float]
 
@@ -127,6 +132,13 @@ def _modes(segment: Segment) -> Modes | None:
         return found
 
     return Modes(lambda leaves: value(*leaves), push, pull)
+
+
+def _refusing(error: NotDifferentiable) -> Callable[..., Any]:
+    def refuse(*args: Any) -> Any:
+        raise error
+
+    return refuse
 
 
 def _fresh(leaves: Leaves) -> list[Any]:

@@ -32,7 +32,8 @@ class Report:
     def __str__(self) -> str:
         cells: list[tuple[str, ...]] = [("argument", "forward", "reverse", "differences", "agree")]
         for name, row in self.rows:
-            numbers = (f"{x:.10g}" for x in (row.forward, row.reverse, row.differences))
+            found = (row.forward, row.reverse, row.differences)
+            numbers = ("refused" if x is None else f"{x:.10g}" for x in found)
             cells.append((name, *numbers, "NO" if row.verdict else "yes"))
         widths = [max(map(len, column)) for column in zip(*cells)]
         lines = ("  ".join(c.ljust(w) for c, w in zip(row, widths)) for row in cells)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from calque.runtime.arguments import FLOAT0
+from calque.transpiler.errors import NotDifferentiable
 
 Leaves = Sequence[Any]
 
@@ -28,9 +29,12 @@ class Modes:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The three numbers; ``left`` and ``right`` are one-sided differences."""
+    """The three numbers; ``left`` and ``right`` are one-sided differences.
 
-    forward: float
+    ``forward`` is None where forward mode is refused, as it is beside a ``custom_vjp``.
+    """
+
+    forward: float | None
     reverse: float
     differences: float
     left: float
@@ -41,10 +45,13 @@ class Comparison:
     @property
     def error(self) -> float:
         """The worst disagreement, as a multiple of what rounding explains."""
-        worst = max(self._modes(self.reverse), self._steps(self.forward))
+        slope = self.reverse if self.forward is None else self.forward
+        worst = max(self._modes(self.reverse), self._steps(slope))
         return worst if np.isfinite(worst) else np.inf
 
     def _modes(self, reverse: float) -> float:
+        if self.forward is None:
+            return 0.0
         return abs(self.forward - reverse) / (1e-4 if self.single else 1e-9) / self.scale
 
     def _steps(self, slope: float) -> float:
@@ -58,6 +65,8 @@ class Comparison:
         """Which of the modes is wrong; empty if none is."""
         if self.error <= 1.0:
             return ""
+        if self.forward is None:
+            return "reverse mode disagrees with differences"
         forward, reverse = (self._steps(x) <= 1.0 for x in (self.forward, self.reverse))
         if forward == reverse:
             others = [] if self._modes(self.reverse) <= 1.0 else ["each other"]
@@ -84,17 +93,26 @@ def compare(
         return modes.value(steps)
 
     with np.errstate(all="ignore"):
-        outs, out_dots = modes.push(_copies(leaves), dots)
+        outs, out_dots = _pushed(modes, leaves, dots)
         single = any(np.asarray(x).dtype.itemsize < 8 for x in (*leaves, *outs) if is_float(x))
         step = 5e-3 if single else 6e-6
         weights = [direction(y, rng) for y in outs]
         bars = modes.pull(_copies(leaves), weights)
         below, here, above = (_dot(weights, moved(k * step)) for k in (-1.0, 0.0, 1.0))
-    forward = _dot(weights, out_dots)
+    forward = None if out_dots is None else _dot(weights, out_dots)
     reverse = _dot([dots[k] for k in sorted(moving)], [bars[k] for k in sorted(moving)])
-    scale = 1.0 + abs(forward) + _norm(weights) * _norm(out_dots)
+    slope, size = (reverse, 0.0) if forward is None else (forward, _norm(out_dots or ()))
+    scale = 1.0 + abs(slope) + _norm(weights) * size
     left, right = (here - below) / step, (above - here) / step
     return Comparison(forward, reverse, (above - below) / (2 * step), left, right, scale, single)
+
+
+def _pushed(modes: Modes, leaves: list[Any], dots: list[Any]) -> tuple[Leaves, Leaves | None]:
+    """The values and their tangents; no tangents where forward mode is refused."""
+    try:
+        return modes.push(_copies(leaves), dots)
+    except NotDifferentiable:
+        return modes.value(_copies(leaves)), None
 
 
 def is_float(leaf: Any) -> bool:

@@ -274,6 +274,17 @@ def _trace_identity(
     return machine.call_value(self.function, args, kwargs, node)
 
 
+def _trace_observed(
+    self: Transformed, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any
+) -> Any:
+    """The function itself, its calls recorded with the rules that a derivative would use."""
+    before, machine.derivatives = machine.derivatives, 1
+    try:
+        return machine.call_value(self.function, args, kwargs, node)
+    finally:
+        machine.derivatives = before
+
+
 def _trace_grad(
     self: Transformed, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any
 ) -> Any:
@@ -366,6 +377,7 @@ class Nested:
 
 TRACE: dict[str, Callable[..., Any]] = {
     "identity": _trace_identity,
+    "observed": _trace_observed,
     "grad": _trace_grad,
     "value_and_grad": _trace_value_and_grad,
     "jvp": _trace_jvp,

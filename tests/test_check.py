@@ -185,3 +185,62 @@ def test_statements_of_right_programs_are_right(seed: int, tmp_path: Path) -> No
     """No statement of a random program is accused."""
     fn = imported(seed, tmp_path)
     assert [f.message for f in find_faults(fn, arguments(seed), 0)] == []
+
+
+@calque.custom_jvp
+def cube(x):
+    return x**3
+
+
+@cube.defjvp
+def cube_jvp(primals, tangents):
+    (x,), (x_dot,) = primals, tangents
+    return cube(x), 2.0 * x * x * x_dot  # 3.0 is meant
+
+
+@calque.custom_vjp
+def halved(x, y):
+    return 0.5 * x * y
+
+
+halved.defvjp(lambda x, y: (halved(x, y), (x, y)), lambda kept, bar: (0.5 * bar * kept[1], bar * kept[0]))
+
+
+def wrong_tangent(x):
+    y = np.sin(x)
+    for i in range(3):
+        y[i] = y[i] + cube(x[i])
+    return np.sum(y)
+
+
+def wrong_cotangent(x):
+    y = np.sin(x)
+    z = halved(y, np.cos(x))
+    return np.sum(z * z)
+
+
+@pytest.mark.parametrize(
+    ("fn", "text", "verdict"),
+    [
+        (wrong_tangent, "cube(x[i])", "cube: forward and reverse mode disagree with differences ("),
+        (wrong_cotangent, "halved(y, np.cos(x))", "halved: reverse mode disagrees with differences ("),
+    ],
+)
+def test_a_wrong_custom_rule_is_named(fn: Callable[..., Any], text: str, verdict: str) -> None:
+    with pytest.raises(WrongDerivative) as caught:
+        calque.check(fn, WEIGHTS)
+    origin = caught.value.origin
+    assert origin is not None and origin.text[origin.column : origin.end_column] == text
+    assert caught.value.message.startswith(f"The derivative of {verdict}")
+
+
+def test_a_right_custom_vjp() -> None:
+    """Forward mode is refused there, so that reverse mode is compared with differences alone."""
+
+    @calque.custom_vjp
+    def squared(x):
+        return x * x
+
+    squared.defvjp(lambda x: (squared(x), x), lambda x, bar: (2.0 * x * bar,))
+    report = calque.check(lambda x: np.sum(squared(np.cos(x))), WEIGHTS)
+    assert str(report).splitlines()[1].split()[:2] == ["x", "refused"]

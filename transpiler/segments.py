@@ -17,6 +17,7 @@ from calque.transpiler.core import Block, Effect, Function, Parameter, Slot, Sta
 from calque.transpiler.emit.python import emit_module
 from calque.transpiler.passes.forward import forward
 from calque.transpiler.passes.reverse import reverse
+from calque.transpiler.primitives.calls import inline_calls
 
 Kind = Literal["value", "jvp", "vjp"]
 OBSERVER = "observe"
@@ -56,6 +57,7 @@ class Segment:
                 given = _more(function, [function.body.results[k].type for k in places])
                 seeds = dict(zip(places, map(Array, given), strict=True))
                 function.body.results = _atoms(reverse(function, builder, wrt, seeds))
+        inline_calls(function, builder)
         remove_dead_code(function)
         function.result = tuple(
             Slot(k) if isinstance(atom, Var) else atom
@@ -126,5 +128,6 @@ def observed(function: Function, builder: Builder) -> tuple[str, list[Segment], 
     top = visit(function.body, body)
     helpers = {OBSERVER: f"def {OBSERVER}(number, read):\n    raise NotImplementedError\n"}
     program = replace(function, body=body, helpers=helpers, name="observed")
+    inline_calls(program, builder)
     core.verify(program)
     return emit_module(program, title=""), top, every
