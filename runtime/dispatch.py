@@ -46,11 +46,12 @@ class Plan:
 
 
 class Dispatcher:
-    """The programs of one function."""
+    """The programs of one function; the checked ones if ``checked`` (see ``debug_nans``)."""
 
-    def __init__(self, function: Any, name: Callable[[], str]):
+    def __init__(self, function: Any, name: Callable[[], str], checked: bool = False):
         self.function = function
         self.name = name
+        self.checked = checked
         self.plans: dict[Any, Plan] = {}
         self.ready: dict[Any, Ready] = {}
 
@@ -130,7 +131,7 @@ class Dispatcher:
             tuple(types), tuple(values), lambda new: tree.unflatten(structure, new)
         )
         try:
-            traced = pipeline.to_core(self.function, arguments, pinned)
+            traced = pipeline.to_core(self.function, arguments, pinned, self.checked)
         except SpecializationNeeded as needed:
             self._note_captures(plan, needed.captures)
             if needed.leaves <= known and needed.symbols <= symbols:

@@ -102,7 +102,7 @@ def _writer(
     folding = Folding(program, memory, groups, bound, choices)
     live = Liveness(program, folding.reads, folding.skip)
     function = program.function
-    reserved = [*argument_names(function), *function.imports, *_builtins_used()]
+    reserved = [*argument_names(function), *function.imports, *function.helpers, *_builtins_used()]
     plain = [p.name for p in function.params if p not in paths]
     kept = [r for r in reserved if r not in plain]
     names = Names(program, groups, live, folding.skip, set(paths), kept)
@@ -133,8 +133,9 @@ def emit_module(
     comments: bool = True,
     phases: dict[int, str] | None = None,
 ) -> str:
-    """A file: docstring, imports, and the function."""
+    """A file: docstring, imports, helpers, and the function."""
     text = emit_function(function, comments=comments, phases=phases)
+    text = "\n\n".join([*function.helpers.values(), text])
     header = "\n".join([title, "", *provenance]).rstrip() if provenance else title
     quoted = header.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
     docstring = f'"""{quoted}\n"""' if provenance else f'"""{quoted}"""'

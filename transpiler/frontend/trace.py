@@ -35,6 +35,7 @@ class Traced:
     guards: list[Guard] = field(default_factory=list)
     assumptions: list[Dim] = field(default_factory=list)  # each must be >= 0
     sources: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    with_calls: core.Function | None = None  # before calls that have rules were inlined
 
 
 def trace(
