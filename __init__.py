@@ -16,8 +16,9 @@ from calque.runtime.api import (
     vjp,
     vmap,
 )
-from calque.runtime.checking import check_grads
+from calque.runtime.checking import check, check_grads
 from calque.runtime.custom import checkpoint, custom_jvp, custom_vjp, remat
+from calque.runtime.debugging import debug_nans
 from calque.runtime.implicit import custom_root, fixed_point
 from calque.runtime.primitive import bilinear, elementwise, linear, opaque, reduction
 from calque.runtime.reading import explain, save, source
@@ -33,11 +34,13 @@ from calque.transpiler.tree import (
 __all__ = [
     "__version__",
     "bilinear",
+    "check",
     "check_grads",
     "checkpoint",
     "custom_jvp",
     "custom_root",
     "custom_vjp",
+    "debug_nans",
     "elementwise",
     "explain",
     "fixed_point",

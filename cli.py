@@ -20,8 +20,7 @@ import re
 import shlex
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
@@ -29,8 +28,11 @@ from typing import Any, NoReturn
 import numpy as np
 
 import calque
+from calque.runtime.checking import examine
+from calque.runtime.comparing import is_float
 from calque.runtime.reading import module_source
 from calque.runtime.spec import annotated_args, parse_args, sample_args
+from calque.transpiler import tree
 from calque.transpiler.errors import CalqueError, SpecError
 
 TRANSFORMATIONS = (
@@ -316,146 +318,33 @@ def provenance(text: str, file: str = "the module") -> list[str]:
     return words[1:]
 
 
-@dataclass(frozen=True)
-class _Row:
-    """One argument's directional derivative, three ways."""
-
-    argument: str
-    forward: float
-    reverse: float
-    differences: float
-    scale: float
-    single: bool
-
-    @property
-    def error(self) -> float:
-        """The worst disagreement, as a multiple of what rounding explains."""
-        modes = abs(self.forward - self.reverse) / (1e-4 if self.single else 1e-9)
-        steps = abs(self.forward - self.differences) / (2e-2 if self.single else 1e-5)
-        worst = max(modes, steps) / self.scale
-        return worst if np.isfinite(worst) else np.inf
-
-
 def _check(options: argparse.Namespace) -> int:
     fn, specs = _resolve(options)
     args = _usable_args(fn, specs, options.seed)
-    names = list(inspect.signature(fn).bind(*args).arguments)
-    rows = []
-    for index, arg in enumerate(args):
-        name = names[index] if index < len(names) else f"argument {index}"
-        if any(_differentiable(leaf) for leaf in _leaves(arg)):
-            tries = [_compare(fn, args, index, name, options.seed + k) for k in range(3)]
-            rows.append(max(tries, key=lambda row: row.error))
-    if not rows:
+    if not any(map(is_float, _leaves(args))):
         raise UsageError("no argument is of a floating dtype: nothing to differentiate by")
-    print(_table(rows))
-    return int(any(row.error > 1.0 for row in rows))
-
-
-def _table(rows: list[_Row]) -> str:
-    cells: list[tuple[str, ...]] = [("argument", "forward", "reverse", "differences", "agree")]
-    for row in rows:
-        numbers = (f"{x:.10g}" for x in (row.forward, row.reverse, row.differences))
-        cells.append((row.argument, *numbers, "yes" if row.error <= 1.0 else "NO"))
-    widths = [max(map(len, column)) for column in zip(*cells)]
-    lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths)) for row in cells)
-    return "\n".join(line.rstrip() for line in lines)
+    report = examine(fn, args, options.seed)
+    print(report)
+    if not report.agrees:
+        print(report.error() if report.faults else "Every statement is right by itself.")
+    return int(not report.agrees)
 
 
 def _usable_args(fn: Callable[..., Any], specs: tuple[Any, ...], seed: int) -> tuple[Any, ...]:
     """Random arguments at which the function is finite: positive ones where others are not."""
     args = sample_args(specs, seed)
     try:
-        with _quiet():
+        with np.errstate(all="ignore"):
             values = _leaves(fn(*copy.deepcopy(args)))
-        if all(np.all(np.isfinite(value)) for value in values if _differentiable(value)):
+        if all(np.all(np.isfinite(value)) for value in values if is_float(value)):
             return args
     except (ValueError, ArithmeticError):
         pass
     return sample_args(specs, seed, positive=True)
 
 
-def _compare(fn: Callable[..., Any], args: Any, index: int, name: str, seed: int) -> _Row:
-    """Derivatives along one random direction of one argument, weighted by a random cotangent."""
-    import optree
-
-    rng = np.random.default_rng(seed)
-    sources = [rng if i == index else None for i in range(len(args))]
-    tangents: Any = tuple(
-        optree.tree_map(lambda leaf, source=source: _direction(leaf, source), arg)
-        for arg, source in zip(args, sources)
-    )
-
-    def moved(step: float) -> list[Any]:
-        steps = optree.tree_map(
-            lambda x, t: x + np.asarray(step * t, x.dtype)[()] if _differentiable(x) else x,
-            optree.tree_map(_as_array, copy.deepcopy(args)),
-            tangents,
-        )
-        return _leaves(fn(*steps))
-
-    single = any(np.asarray(x).dtype.itemsize < 8 for x in _leaves(args) if _differentiable(x))
-    step = 5e-3 if single else 6e-6
-    with _quiet():
-        out, out_dot = calque.jvp(fn, copy.deepcopy(args), tangents)
-        out_bar = optree.tree_map(lambda leaf: _direction(leaf, rng), out)
-        _, pullback = calque.vjp(fn, *copy.deepcopy(args))
-        args_bar = pullback(out_bar)
-        plus, minus = moved(step), moved(-step)
-    weights = _leaves(out_bar)
-    slopes = [(p - m) / (2 * step) if _differentiable(p) else p for p, m in zip(plus, minus)]
-    forward = _dot(weights, _leaves(out_dot))
-    scale = 1.0 + abs(forward) + _norm(weights) * _norm(_leaves(out_dot))
-    reverse = _dot(_leaves(tangents[index]), _leaves(args_bar[index]))
-    return _Row(name, forward, reverse, _dot(weights, slopes), scale, single)
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Warnings of probing are not the user's concern."""
-    with np.errstate(all="ignore"):
-        yield
-
-
-def _leaves(tree: Any) -> list[Any]:
-    import optree
-
-    return optree.tree_leaves(tree)
-
-
-def _differentiable(leaf: Any) -> bool:
-    return isinstance(leaf, np.ndarray | np.generic | float | complex) and (
-        np.asarray(leaf).dtype.kind in "fc"
-    )
-
-
-def _as_array(leaf: Any) -> Any:
-    """Python scalars as NumPy's, so that a step keeps the dtype."""
-    return np.asarray(leaf)[()] if _differentiable(leaf) else leaf
-
-
-def _direction(leaf: Any, rng: np.random.Generator | None) -> Any:
-    """A random tangent of a leaf, or zero; integers have JAX's trivial tangent, float0."""
-    shape, dtype = np.shape(leaf), np.asarray(leaf).dtype
-    if not _differentiable(leaf):
-        return np.zeros(shape, [("float0", "V")])
-    if rng is None:
-        return np.zeros(shape, dtype)[()]
-    value = np.asarray(rng.normal(size=shape))
-    if dtype.kind == "c":
-        value = value + 1j * rng.normal(size=shape)
-    return value.astype(dtype)[()]
-
-
-def _dot(weights: list[Any], values: list[Any]) -> float:
-    """JAX's pairing of cotangents with tangents: the real part, nothing conjugated."""
-    pairs = zip(weights, values, strict=True)
-    return float(sum(np.sum(np.asarray(w) * v).real for w, v in pairs if _differentiable(w)))
-
-
-def _norm(values: list[Any]) -> float:
-    squares = (np.sum(np.abs(value) ** 2) for value in values if _differentiable(value))
-    return float(np.sqrt(sum(squares)))
+def _leaves(value: Any) -> list[Any]:
+    return list(tree.flatten(value)[0])
 
 
 if __name__ == "__main__":

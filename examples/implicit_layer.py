@@ -1,4 +1,4 @@
-"""A layer that is the solution of an equation: its gradient takes one linear solve, no sweep back."""
+"""A layer that solves an equation: its gradient takes one linear solve, no sweep back."""
 
 import numpy as np
 

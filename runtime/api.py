@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from calque.runtime import debugging
 from calque.runtime.arguments import check_cotangent, check_tangents, private_copies
 from calque.runtime.spec import Spec
 from calque.runtime.transformed import Transformed
@@ -287,7 +288,9 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
 
 def _value(fun: Callable[..., Any], primals: Sequence[Any], has_aux: bool) -> tuple[Any, Any]:
     """The function's value, computed on copies, and its auxiliary output."""
-    result = fun(*private_copies(primals))
+    checked = debugging.checking() and not isinstance(fun, Transformed)
+    run = Transformed("identity", fun) if checked else fun
+    result = run(*private_copies(primals))
     if not has_aux:
         return result, None
     if not isinstance(result, (tuple, list)) or len(result) != 2:

@@ -2,13 +2,118 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from calque.runtime.api import jvp, vjp
+from calque.runtime.arguments import private_copies
+from calque.runtime.bisecting import Fault, find_faults, worst
+from calque.runtime.comparing import Comparison, Leaves, Modes, is_float
 from calque.transpiler import tree
+from calque.transpiler.errors import NotDifferentiable, WrongDerivative
+
+
+@dataclass(frozen=True)
+class Report:
+    """What ``check`` found: one comparison for each argument, and the statements at fault."""
+
+    rows: tuple[tuple[str, Comparison], ...]
+    faults: tuple[Fault, ...] = ()
+
+    @property
+    def agrees(self) -> bool:
+        """Whether forward mode, reverse mode and differences agree."""
+        return all(not row.verdict for _, row in self.rows)
+
+    def __str__(self) -> str:
+        cells: list[tuple[str, ...]] = [("argument", "forward", "reverse", "differences", "agree")]
+        for name, row in self.rows:
+            found = (row.forward, row.reverse, row.differences)
+            numbers = ("refused" if x is None else f"{x:.10g}" for x in found)
+            cells.append((name, *numbers, "NO" if row.verdict else "yes"))
+        widths = [max(map(len, column)) for column in zip(*cells)]
+        lines = ("  ".join(c.ljust(w) for c, w in zip(row, widths)) for row in cells)
+        return "\n".join(line.rstrip() for line in lines)
+
+    def error(self) -> WrongDerivative:
+        """What ``check`` raises: the first statement at fault, or the argument."""
+        if self.faults:
+            first, *others = self.faults
+            lines = sorted({f.origin.line for f in others if f.origin})
+            more = f" So do lines {', '.join(map(str, lines))}." if lines else ""
+            return WrongDerivative(f"The derivative of {first.message}.{more}", first.origin)
+        name, row = next(pair for pair in self.rows if pair[1].verdict)
+        return WrongDerivative(
+            f"By {name}, {row.verdict}; yet every statement is right by itself.\n{self}"
+        )
+
+
+def check(fn: Callable[..., Any], *args: Any, seed: int = 0) -> Report:
+    """Test the derivatives of ``fn`` at these arguments, and name the statement that fails.
+
+    By each argument, forward mode is compared with reverse mode (the dot-product test,
+    ``<w, J v> = <J' w, v>`` for random v and w) and with differences. Where they disagree, every
+    statement of ``fn`` is tested by itself, at the values it had in this call.
+
+    Returns a report, to print. Raises WrongDerivative (an AssertionError) that shows the line, and
+    NotDifferentiable where no argument is of a floating dtype.
+
+    >>> print(check(lambda x, y: np.sin(x) * y, 0.5, 2.0))
+    argument  forward        reverse        differences    agree
+    x         ...
+    y         ...
+    """
+    report = examine(fn, args, seed)
+    if not report.agrees:
+        raise report.error()
+    return report
+
+
+def examine(fn: Callable[..., Any], args: tuple[Any, ...], seed: int = 0) -> Report:
+    """The report of ``check``, whatever it says."""
+    leaves, structure = tree.flatten(args)
+    names = _names(fn, args)
+    owners = [k for k, arg in enumerate(args) for _ in tree.flatten(arg)[0]]
+    modes = _modes(fn, structure)
+    rows = []
+    for index, name in enumerate(names):
+        moving = {k for k, x in enumerate(leaves) if owners[k] == index and is_float(x)}
+        if moving:
+            rows.append((name, worst(modes, leaves, moving, seed)))
+    if not rows:
+        raise NotDifferentiable("no argument is of a floating dtype: nothing to differentiate by")
+    report = Report(tuple(rows))
+    if report.agrees:
+        return report
+    return Report(report.rows, tuple(find_faults(fn, private_copies(args), seed)))
+
+
+def _names(fn: Callable[..., Any], args: tuple[Any, ...]) -> list[str]:
+    try:
+        names = list(inspect.signature(fn).bind(*args).arguments)
+    except (TypeError, ValueError):
+        names = []
+    return names + [f"argument {k}" for k in range(len(names), len(args))]
+
+
+def _modes(fn: Callable[..., Any], structure: Any) -> Modes:
+    def value(leaves: list[Any]) -> Leaves:
+        return tree.flatten(fn(*tree.unflatten(structure, leaves)))[0]
+
+    def push(leaves: list[Any], dots: list[Any]) -> tuple[Leaves, Leaves]:
+        found = jvp(fn, tree.unflatten(structure, leaves), tree.unflatten(structure, dots))
+        return tree.flatten(found[0])[0], tree.flatten(found[1])[0]
+
+    def pull(leaves: list[Any], bars: list[Any]) -> Leaves:
+        out, pullback = vjp(fn, *tree.unflatten(structure, leaves))
+        cotangent = tree.unflatten(tree.flatten(out)[1], bars)
+        return tree.flatten(tuple(pullback(cotangent)))[0]
+
+    return Modes(value, push, pull)
 
 
 def check_grads(

@@ -49,20 +49,22 @@ class Plan:
 
 
 class Dispatcher:
-    """The programs of one function."""
+    """The programs of one function; the checked ones if ``checked`` (see ``debug_nans``)."""
 
     def __init__(
         self,
         function: Any,
         name: Callable[[], str],
+        checked: bool = False,
         compiled: bool = False,
         static: Callable[[tuple[Any, ...], dict[str, Any]], frozenset[int]] | None = None,
     ):
         self.function = function
         self.name = name
-        self.compiled = compiled  # into kernels
+        self.checked = checked
+        self.compiled = compiled and not checked  # into kernels
         self.static = static  # the leaves whose values are part of the key from the start
-        self.key = layout_key if compiled else shape_key
+        self.key = layout_key if self.compiled else shape_key
         self.plans: dict[Any, Plan] = {}
         self.ready: dict[Any, Ready] = {}
 
@@ -174,7 +176,7 @@ class Dispatcher:
             self.compiled and not plan.uncompiled,
         )
         try:
-            traced = pipeline.to_core(self.function, arguments, pinned)
+            traced = pipeline.to_core(self.function, arguments, pinned, self.checked)
         except SpecializationNeeded as needed:
             self._note_captures(plan, needed.captures)
             if needed.leaves <= known and needed.symbols <= symbols:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from calque.runtime.debugging import finite_checker
 from calque.runtime.keys import leaf_key
 from calque.transpiler import core, pipeline
 from calque.transpiler.core import Apply, Block, For, If, Var, While
@@ -140,6 +141,10 @@ def load(traced: Traced, name: str, known_leaves: frozenset[int], sizes: dict[st
     try:
         exec(compile(text, file, "exec"), namespace)
         function = namespace[name]
+        if traced.function.checks:
+            (helper,) = traced.function.helpers
+            namespace[helper] = finite_checker(traced.function.checks)
+            function = np.errstate(all="ignore")(function)
     except BaseException:
         linecache.cache.pop(file, None)
         raise

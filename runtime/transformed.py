@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from calque.runtime import debugging
 from calque.runtime.arguments import FLOAT0, check_cotangent, check_tangents, private_copies
 from calque.runtime.dispatch import Dispatcher
 from calque.runtime.keys import shape_key
@@ -38,8 +39,12 @@ class Transformed:
             self.__signature__ = signature
         self.compiled = kind == "jit" or getattr(function, "compiled", False) is True
         static = static_leaves(function, options) if kind == "jit" else None
-        self._dispatcher = Dispatcher(self, self.generated_name, self.compiled, static)
+        self._static = static
+        self._dispatcher = Dispatcher(
+            self, self.generated_name, compiled=self.compiled, static=static
+        )
         self._key = self._dispatcher.key
+        self._debugger: Dispatcher | None = None  # of the checked variants, under debug_nans
         self._checked: set[Any] = set()
 
     def generated_name(self) -> str:
@@ -55,9 +60,20 @@ class Transformed:
 
     def program(self, *args: Any, **kwargs: Any) -> Program:
         """The generated program for arguments, or specs, of these types."""
-        return self._dispatcher.find(complete(self, args), kwargs)[0]
+        return self.dispatcher().find(complete(self, args), kwargs)[0]
+
+    def dispatcher(self) -> Dispatcher:
+        """What finds programs in this thread: under ``debug_nans``, the checked ones."""
+        if not debugging.checking():
+            return self._dispatcher
+        if self._debugger is None:
+            self._debugger = Dispatcher(self, self.generated_name, checked=True)
+        return self._debugger
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if debugging.threads:
+            self._check(args)
+            return self.dispatcher().call(args, kwargs)
         if not kwargs:
             ready = self._dispatcher.ready.get(self._key(args))
             if ready is not None:
@@ -69,6 +85,8 @@ class Transformed:
 
     def run(self, *args: Any) -> Any:
         """Call with arguments that are known to fit each other."""
+        if debugging.threads:
+            return self.dispatcher().call(args, {})
         ready = self._dispatcher.ready.get(self._key(args))
         hidden = ready.hidden() if ready is not None else None
         if ready is None or hidden is None:
@@ -287,6 +305,17 @@ def _trace_identity(
     return machine.call_value(self.function, args, kwargs, node)
 
 
+def _trace_observed(
+    self: Transformed, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any
+) -> Any:
+    """The function itself, its calls recorded with the rules that a derivative would use."""
+    before, machine.derivatives = machine.derivatives, 1
+    try:
+        return machine.call_value(self.function, args, kwargs, node)
+    finally:
+        machine.derivatives = before
+
+
 def _trace_grad(
     self: Transformed, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any
 ) -> Any:
@@ -388,6 +417,7 @@ class Nested:
 TRACE: dict[str, Callable[..., Any]] = {
     "identity": _trace_identity,
     "jit": _trace_identity,
+    "observed": _trace_observed,
     "grad": _trace_grad,
     "value_and_grad": _trace_value_and_grad,
     "jvp": _trace_jvp,

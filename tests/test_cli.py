@@ -11,6 +11,7 @@ import pytest
 
 import calque
 from calque import cli
+from calque.transpiler.primitives.base import PRIMITIVES
 
 ROOT = Path(calque.__file__).resolve().parent
 
@@ -67,6 +68,11 @@ class Needy:
 
 model = Needy(2.0)
 number = 3
+
+
+def wrong_at_a_line(x: "f8[n]"):
+    y = np.exp(x) * x
+    return np.sum(y)
 '''
 
 
@@ -280,15 +286,19 @@ def test_check_of_a_gradient(folder: Path) -> None:
 def test_check_reports_a_disagreement(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    correct = calque.vjp
+    multiply = PRIMITIVES["np.multiply"]
+    correct = multiply.vjp
 
-    def wrong(fn, *args):
-        out, pullback = correct(fn, *args)
-        return out, lambda seed: tuple(2.0 * bar for bar in pullback(seed))
+    def wrong(cotangents, outs, args, params):
+        return tuple(2.0 * bar for bar in correct(cotangents, outs, args, params))
 
-    monkeypatch.setattr(calque, "vjp", wrong)
-    assert cli.main(["check", "model.py:loss"]) == 1
-    assert capsys.readouterr().out.splitlines()[1].split()[-1] == "NO"
+    monkeypatch.setattr(multiply, "vjp", wrong)
+    assert cli.main(["check", "model.py:wrong_at_a_line"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].split()[0] == "x" and lines[1].split()[-1] == "NO"
+    assert lines[2].endswith("model.py, line 57, in wrong_at_a_line")
+    assert lines[3:5] == ["    y = np.exp(x) * x", "        ^^^^^^^^^^^^^"]
+    assert lines[5].startswith("The derivative of np.multiply: reverse mode disagrees with forward")
 
 
 # save and verify

@@ -179,6 +179,17 @@ class Function:
     phases: dict[int, str] = field(
         default_factory=dict
     )  # id of a statement -> "forward", "reverse"
+    checks: dict[str, Check] = field(default_factory=dict)  # of the checked variant, by label
+    helpers: dict[str, str] = field(default_factory=dict)  # name -> definition, in the module
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Which value a check of the checked variant looks at, as the user knows it."""
+
+    origin: Origin | None
+    phase: str  # "forward" or "reverse"
+    what: str  # a name, "the adjoint of x", or nothing
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,6 +130,14 @@ class SourceNotFound(CalqueError, OSError):
     """The source text of a function cannot be read."""
 
 
+class NonFiniteError(CalqueError, FloatingPointError):
+    """A statement made a NaN, or an infinity of finite numbers; raised under ``debug_nans``."""
+
+
+class WrongDerivative(CalqueError, AssertionError):
+    """A derivative that disagrees with differences, or forward mode with reverse mode."""
+
+
 class CoreError(CalqueError):
     """An intermediate program that breaks a rule of Core: a defect of calque itself."""
 

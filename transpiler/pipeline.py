@@ -7,7 +7,7 @@ interpretation (with the passes of the transformations that are called on the wa
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,8 +22,9 @@ from calque.transpiler.debug import watched
 from calque.transpiler.emit.python import emit_function, emit_module
 from calque.transpiler.emit.scalars import can_be_scalar
 from calque.transpiler.frontend.trace import Traced, trace
+from calque.transpiler.passes.checks import add_checks
 from calque.transpiler.passes.schedule import schedule
-from calque.transpiler.primitives.calls import inline_calls
+from calque.transpiler.primitives.calls import Called, copied, inline_calls
 from calque.transpiler.types import ArrayType, Dim
 
 
@@ -38,8 +39,13 @@ class Arguments:
     compiled: bool = False  # kernels are to be made
 
 
-def to_core(function: Any, arguments: Arguments, pinned: dict[str, int] | None = None) -> Traced:
-    """Interpret, transform, and drop what is not needed."""
+def to_core(
+    function: Any,
+    arguments: Arguments,
+    pinned: dict[str, int] | None = None,
+    checked: bool = False,
+) -> Traced:
+    """Interpret, transform, and drop what is not needed; ``checked`` looks for NaN everywhere."""
     with np.errstate(all="ignore"):
         traced = trace(
             function,
@@ -50,10 +56,17 @@ def to_core(function: Any, arguments: Arguments, pinned: dict[str, int] | None =
             arguments.contiguous,
             arguments.compiled,
         )
+    applied = [s.primitive for s in core.walk(traced.function.body) if isinstance(s, core.Apply)]
+    if any(isinstance(primitive, Called) for primitive in applied):
+        body = copied(traced.builder, traced.function.body, {})
+        traced.with_calls = replace(traced.function, body=body)
     inline_calls(traced.function, traced.builder)
     remove_dead_code(traced.function)
     core.verify(traced.function)
     traced.function.phases = _phases(traced.function)
+    if checked:
+        add_checks(traced.function, traced.builder)
+        core.verify(traced.function)
     return traced
 
 

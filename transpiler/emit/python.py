@@ -121,7 +121,7 @@ def _writer(
     folding = Folding(program, memory, groups, bound, choices)
     live = Liveness(program, folding.reads, folding.skip)
     function = program.function
-    reserved = [*argument_names(function), *function.imports, *_builtins_used()]
+    reserved = [*argument_names(function), *function.imports, *function.helpers, *_builtins_used()]
     reserved += sorted(KERNEL_NAMES) if compiled else []
     plain = [p.name for p in function.params if p not in paths]
     kept = [r for r in reserved if r not in plain]
@@ -156,8 +156,9 @@ def emit_module(
     phases: dict[int, str] | None = None,
     compiled: bool = False,
 ) -> str:
-    """A file: docstring, imports, and the function; ``compiled``, its kernels too."""
+    """A file: docstring, imports, helpers, and the function; ``compiled``, its kernels too."""
     text = emit_function(function, comments=comments, phases=phases, compiled=compiled)
+    text = "\n\n".join([*function.helpers.values(), text])
     header = "\n".join([title, "", *provenance]).rstrip() if provenance else title
     quoted = header.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
     docstring = f'"""{quoted}\n"""' if provenance else f'"""{quoted}"""'

@@ -31,6 +31,7 @@ from calque.transpiler.frontend.iteration import Iterable
 from calque.transpiler.frontend.source import FunctionSource, function_source
 from calque.transpiler.frontend.statements import Statements
 from calque.transpiler.frontend.text import RuntimeText
+from calque.transpiler.primitives.logic import outer_product
 
 _MAX_DEPTH = 200
 _DEPTH_IN_BRANCHES = 16
@@ -159,7 +160,9 @@ class Calls(Statements):
             return FUNCTIONS[function]
         owner = getattr(function, "__self__", None)
         if isinstance(owner, np.ufunc):
-            return FUNCTIONS.get((owner, function.__name__))
+            found = FUNCTIONS.get((owner, function.__name__))
+            outer = function.__name__ == "outer" and owner in FUNCTIONS and owner.nin == 2
+            return outer_product(owner) if found is None and outer else found
         module = getattr(function, "__module__", None) or ""
         kind = type(function).__module__
         if module.startswith("scipy") or kind.startswith("scipy") or isinstance(function, np.ufunc):
@@ -173,8 +176,8 @@ class Calls(Statements):
         self, function: Any, handler: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]
     ) -> Any:
         """A NumPy function: computed when everything is known and the result is no array."""
-        args = [_stacked(a) for a in args]
-        kwargs = {k: _stacked(v) for k, v in kwargs.items()}
+        args = [self._called_by_library(_stacked(a)) for a in args]
+        kwargs = {k: self._called_by_library(_stacked(v)) for k, v in kwargs.items()}
         values = [*args, *kwargs.values()]
         if function not in _CREATORS and all(map(_plain_known, values)):
             result = function(*args, **kwargs)
@@ -183,6 +186,14 @@ class Calls(Statements):
             ):
                 return result
         return self._owned(handler(*args, **kwargs))
+
+    def _called_by_library(self, value: Any) -> Any:
+        """The user's functions among the arguments of a NumPy function, as it can call them."""
+        if isinstance(value, (list, tuple)) and any(map(_is_interpreted, value)):
+            return [self._called_by_library(v) for v in value]
+        if not _is_interpreted(value):
+            return value
+        return lambda *args, **kwargs: self.call_value(value, list(args), kwargs, None)
 
     def _owned(self, result: Any) -> Any:
         if type(result) is list:
@@ -478,7 +489,13 @@ def _plain_known(value: Any) -> bool:
     """Known, and without arrays: Python can compute with it."""
     if isinstance(value, (tuple, list)):
         return getattr(value, "rows", None) is None and all(map(_plain_known, value))
-    return not isinstance(value, (Array, np.ndarray, Iterable))
+    return not isinstance(value, (Array, np.ndarray, Iterable, FunctionType))
+
+
+def _is_interpreted(value: Any) -> bool:
+    """A function of the user's, to be interpreted when it is called."""
+    own = isinstance(value, FunctionType) and not _is_library(value)
+    return own or isinstance(value, Closure)
 
 
 def _given(function: functools.partial[Any], key: int | str) -> Any:

@@ -36,6 +36,7 @@ class Traced:
     assumptions: list[Dim] = field(default_factory=list)  # each must be >= 0
     sources: dict[str, tuple[str, ...]] = field(default_factory=dict)
     compiled: bool = False  # scheduled for kernels
+    with_calls: core.Function | None = None  # before calls that have rules were inlined
 
 
 def trace(

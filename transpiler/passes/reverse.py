@@ -39,7 +39,7 @@ from calque.transpiler.analyses.versions import current_versions, restorable_ver
 from calque.transpiler.builder import FUNCTIONS, Array, Builder, loop_index, type_of, wrap
 from calque.transpiler.core import Apply, Atom, Block, For, Function, If, Var, While
 from calque.transpiler.errors import NotDifferentiable
-from calque.transpiler.primitives.base import Scatter, apply
+from calque.transpiler.primitives.base import Scatter, apply, as_array
 from calque.transpiler.primitives.calls import Called
 from calque.transpiler.primitives.growing import room, widened
 from calque.transpiler.primitives.indexing import update
@@ -148,7 +148,7 @@ class Sweep:
             made = self.zeros(primal)
         else:
             made = self.whole(primal, old)
-        made = Array(made.atom)
+        made = Array(as_array(made).atom)  # of a number too: an index may make an array of it
         self._name(primal, made)
         adjoints[primal] = made
         return made

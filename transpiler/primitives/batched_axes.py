@@ -371,6 +371,22 @@ def _vander(args: Args, batched: Flags, params: Params) -> Any:
     return powers if params["increasing"] else powers[:, :, ::-1]
 
 
+# Fourier transforms
+
+
+def _transform(primitive: Primitive) -> Rule:
+    def rule(args: Args, batched: Flags, params: Params) -> Any:
+        if any(batched[1:]):
+            raise refuse(primitive.name, "the length is batched.")
+        return apply(primitive, *args, **{**params, "axis": params["axis"] + 1})
+
+    return rule
+
+
+for _name in ("np.fft.fft", "np.fft.ifft", "np.fft.rfft", "np.fft.irfft"):
+    PRIMITIVES[_name].batch = _transform(PRIMITIVES[_name])
+
+
 # arrays that grow
 
 

@@ -290,9 +290,16 @@ for _kind, _letter in ((float, "f8"), (int, "i8"), (bool, "?"), (complex, "c16")
         return apply(_record, x)
 
 
-METHODS["item"] = lambda x, *args: FUNCTIONS[
-    {"f": float, "i": int, "u": int, "b": bool, "c": complex}[x.dtype.kind]
-](x[args] if args else x)
+def _item(x: Any, *args: Any) -> Any:
+    """``x.item()``, by a flat position, or by one position for each axis."""
+    kind = {"f": float, "i": int, "u": int, "b": bool, "c": complex}[x.dtype.kind]
+    if not args:
+        return FUNCTIONS[kind](x)
+    index = args[0] if len(args) == 1 and isinstance(args[0], tuple) else args
+    return FUNCTIONS[kind](x[index] if len(index) == x.ndim else x.ravel()[index[0]])
+
+
+METHODS["item"] = _item
 
 
 @linear(

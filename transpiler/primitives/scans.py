@@ -154,7 +154,7 @@ def _running_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[An
 
 def along_index(x: Any, indices: Any, axis: int) -> tuple[Any, ...]:
     """The fancy index that ``np.take_along_axis`` uses."""
-    rest = [np.arange(size) for size in x.shape]
+    rest = [FUNCTIONS[np.arange](size) for size in x.shape]
     return tuple(
         indices if a == axis else rest[a].reshape((-1,) + (1,) * (x.ndim - 1 - a))
         for a in range(x.ndim)

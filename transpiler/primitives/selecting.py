@@ -30,7 +30,11 @@ _HOLES = np.array([[1.0, 0.0, 2.0], [0.0, 0.0, 3.0]])
 
 
 def _positions(
-    name: str, function: Callable[..., Any], infer: Callable[..., Any], *samples: Any
+    name: str,
+    function: Callable[..., Any],
+    infer: Callable[..., Any],
+    *samples: Any,
+    spelling: Any = None,
 ) -> Primitive:
     """A function from an array to positions in it."""
     return register(
@@ -38,7 +42,7 @@ def _positions(
             name,
             function,
             infer,
-            f"{name}({{0}})",
+            spelling or f"{name}({{0}})",
             nondifferentiable=True,
             fresh=True,
             samples=cases(*samples),
@@ -46,11 +50,23 @@ def _positions(
     )
 
 
+def _only(count: int) -> str:
+    """How the text of a tuple of results goes on, where there is only one."""
+    return "[0]" if count == 1 else ""
+
+
 def _infer_nonzero(x: Any) -> tuple[ArrayType, ...]:
     return (ArrayType(_INDEX, (count_dim(x),)),) * x.ndim
 
 
-nonzero = _positions("np.nonzero", np.nonzero, _infer_nonzero, case(_HOLES), case(_HOLES[0]))
+nonzero = _positions(
+    "np.nonzero",
+    np.nonzero,
+    _infer_nonzero,
+    case(_HOLES),
+    case(_HOLES[0]),
+    spelling=lambda args, p: "np.nonzero({0})" + _only(type_of(args[0]).ndim),
+)
 argwhere = _positions(
     "np.argwhere",
     np.argwhere,
@@ -92,7 +108,9 @@ unravel_index = register(
         "np.unravel_index",
         lambda flat, *sizes: np.unravel_index(flat, sizes),
         _infer_unravel,
-        lambda args, p: f"np.unravel_index({{0}}, {_tuple_text(1, len(args) - 1)})",
+        lambda args, p: (
+            f"np.unravel_index({{0}}, {_tuple_text(1, len(args) - 1)})" + _only(len(args) - 1)
+        ),
         nondifferentiable=True,
         samples=cases(case(np.array([1, 5, 0]), 2, 3), case(np.array(4), 5)),
     )

@@ -154,9 +154,13 @@ def np_interp(
     x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None
 ) -> Any:
     """``np.interp``; ``left`` and ``right`` are chosen outside."""
-    if period is not None:
-        raise UnsupportedFunction("np.interp with period=.", current().origin)
     x, xp, fp = (FUNCTIONS[np.asarray](operand(v)) for v in (x, xp, fp))
+    if period is not None:
+        x, xp, left, right = x % period, xp % period, None, None
+        order = np.argsort(xp)
+        xp, fp = xp[order], fp[order]
+        xp = np.concatenate([xp[-1:] - period, xp, xp[:1] + period])
+        fp = np.concatenate([fp[-1:], fp, fp[:1]])
     result = apply(interp, x, xp, fp)
     if left is not None:
         result = np.where(x < xp[0], left, result)

@@ -113,10 +113,13 @@ argpartition = register(
         "np.argpartition",
         lambda x, axis, kth: np.argpartition(x, kth, axis),
         lambda x, axis, kth: type_of(x).with_dtype(_INT),
-        axis_text("np.argpartition", "kth"),
+        lambda args, p: (
+            f"np.argpartition({{0}}, {p['kth']!r}"
+            + (f", axis={p['axis']})" if type_of(args[0]).ndim > 1 else ")")
+        ),
         nondifferentiable=True,
         fresh=True,
-        samples=lambda rng: axis_samples(rng, kth=0)[:4],
+        samples=lambda rng: [*axis_samples(rng, kth=0)[:4], *axis_samples(rng, kth=1)[:2]],
     )
 )
 

@@ -96,8 +96,8 @@ def _declare_spread(name: str, jvp: Any, vjp: Any, samples: Any) -> Primitive:
         if dtype is not None:
             x = FUNCTIONS["cast"](x, dtype)
         ddof = ddof if correction is None else correction
-        if where is not True or isinstance(ddof, Array):
-            variance = _var_where(x, axis, ddof, keepdims, where)
+        if where is not True or mean is not None or isinstance(ddof, Array):
+            variance = _var_where(x, axis, ddof, keepdims, where, mean)
             return finish(variance if name == "var" else np.sqrt(variance), out)
         params = {"axis": normalize_axes(axis, x.ndim), "keepdims": bool(keepdims), "ddof": ddof}
         return finish(apply(primitive, x, **params), out)
@@ -105,9 +105,10 @@ def _declare_spread(name: str, jvp: Any, vjp: Any, samples: Any) -> Primitive:
     return primitive
 
 
-def _var_where(x: Any, axis: Any, ddof: Any, keepdims: bool, where: Any) -> Any:
+def _var_where(x: Any, axis: Any, ddof: Any, keepdims: bool, where: Any, mean: Any) -> Any:
     where = np.broadcast_to(where, x.shape) if where is not True else np.ones_like(x, dtype=bool)
-    mean = np.sum(x, axis=axis, keepdims=True, where=where) / count_where(x, axis, True, where)
+    if mean is None:
+        mean = np.sum(x, axis=axis, keepdims=True, where=where) / count_where(x, axis, True, where)
     squares = np.sum(np.abs(x - mean) ** 2, axis=axis, keepdims=keepdims, where=where)
     return squares / (count_where(x, axis, keepdims, where) - ddof)
 
@@ -153,10 +154,10 @@ def _rank(x: Any, axis: Axes) -> tuple[Any, Any]:
     return np.transpose(np.reshape(rank, moved.shape), back), count
 
 
-_METHODS = ("linear", "lower", "higher", "nearest", "midpoint")
+QUANTILE_METHODS = ("linear", "lower", "higher", "nearest", "midpoint")
 
 
-def _position(q: Any, count: Any, method: str) -> tuple[Any, Any]:
+def quantile_position(q: Any, count: Any, method: str) -> tuple[Any, Any]:
     """The rank below a quantile, and how far it is towards the next."""
     exact = q * (count - 1)
     below = np.floor(exact)
@@ -175,7 +176,7 @@ def _position(q: Any, count: Any, method: str) -> tuple[Any, Any]:
 
 def _weights(x: Any, q: Any, params: dict[str, Any]) -> Any:
     rank, count = _rank(x, params["axis"])
-    below, part = _position(q, count, params["method"])
+    below, part = quantile_position(q, count, params["method"])
     if not isinstance(part, Array) and part == 0:
         return rank == below
     return np.where(rank == below, 1.0 - part, np.where(rank == below + 1, part, 0.0))
@@ -276,7 +277,7 @@ def _quantile_handler(primitive: Primitive, percent: bool) -> Callable[..., Any]
         *,
         weights: Any = None,
     ) -> Any:
-        if weights is not None or method not in _METHODS:
+        if weights is not None or method not in QUANTILE_METHODS:
             raise UnsupportedFunction(
                 f"{primitive.name} with weights= or method={method!r}.", current().origin
             )

@@ -1,0 +1,89 @@
+"""``with calque.debug_nans():`` which line first made a NaN or an infinity."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import ContextDecorator
+from typing import Any
+
+import numpy as np
+
+from calque.transpiler.core import Check
+from calque.transpiler.errors import NonFiniteError
+
+threads = 0  # contexts open in any thread: when there are none, a call looks at this alone
+_lock = threading.Lock()
+_local = threading.local()
+
+
+def checking() -> bool:
+    """Whether this thread runs checked variants."""
+    states: list[bool] = getattr(_local, "states", [])
+    return bool(states and states[-1])
+
+
+class debug_nans(ContextDecorator):
+    """Within it, a transformed function that makes a NaN or an infinity says on which line.
+
+    Functions that are called inside run a checked variant of their generated code: the statement of
+    yours that first makes a NaN of operands without one, or an infinity of finite operands, in the
+    forward or in the reverse phase, raises ``NonFiniteError`` (a FloatingPointError). An infinity
+    that would vanish again, as in ``1 / inf``, counts. ``debug_nans(False)`` is an exception
+    inside; other threads are not affected. ``source`` and ``save`` give the checked variant, too.
+    NumPy's own warnings are silent: what they would say, the error says with the line.
+
+    After ``jax.debug_nans`` and ``jax.debug_infs``.
+
+    >>> import calque
+    >>> with debug_nans():
+    ...     calque.grad(lambda x: np.sqrt(x))(0.0)
+    Traceback (most recent call last):
+    ...
+    calque.transpiler.errors.NonFiniteError: ...
+        ...
+    The reverse phase made an infinity: the adjoint of x is inf.
+    """
+
+    def __init__(self, enabled: bool = True):
+        self.enabled = bool(enabled)
+
+    def __enter__(self) -> debug_nans:
+        global threads
+        with _lock:
+            threads += 1
+        _local.__dict__.setdefault("states", []).append(self.enabled)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        global threads
+        _local.states.pop()
+        with _lock:
+            threads -= 1
+
+
+def finite_checker(checks: dict[str, Check]) -> Callable[..., None]:
+    """What the checked code calls: ``check(label, value, *operands)``."""
+
+    def check(label: str, value: Any, *operands: Any) -> None:
+        if np.all(np.isfinite(value)):
+            return
+        made_nan = np.any(np.isnan(value)) and not any(np.any(np.isnan(x)) for x in operands)
+        if made_nan or all(np.all(np.isfinite(x)) for x in operands):
+            raise _error(checks[label], value, np.isnan if made_nan else np.isinf)
+
+    return check
+
+
+def _error(check: Check, value: Any, wrong: Callable[[Any], Any]) -> NonFiniteError:
+    made = "a NaN" if wrong is np.isnan else "an infinity"
+    name = check.what or {"forward": "this value", "reverse": "a value for the reverse of this"}[
+        check.phase
+    ]
+    found = np.asarray(value)
+    places = np.argwhere(wrong(found))
+    text = f"The {check.phase} phase made {made}: {name} is {found[tuple(places[0])]}"
+    if found.ndim:
+        text += f" at [{', '.join(map(str, places[0]))}]"
+        text += f", {len(places)} of {found.size} elements" if len(places) > 1 else ""
+    return NonFiniteError(f"{text}.", check.origin)

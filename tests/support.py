@@ -1,0 +1,195 @@
+"""Writes docs/support.md: ``python tests/support.py`` from the root of the checkout.
+
+Every public function of NumPy is called once, as ``support_examples`` says, under calque: its value
+is compared with NumPy's, forward and reverse mode with differences, ``vmap`` with a loop.
+"""
+
+from __future__ import annotations
+
+import linecache
+import re
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import support_examples as examples
+from scipy import special
+
+import calque
+from calque.runtime.checking import examine
+from calque.runtime.transformed import Transformed
+from calque.transpiler import tree
+from calque.transpiler.builder import FUNCTIONS
+from calque.transpiler.errors import CalqueError
+from calque.transpiler.primitives.special import register_scipy
+
+PAGE = Path(calque.__file__).resolve().parent / "docs" / "support.md"
+X = np.random.default_rng(7).permutation(np.linspace(0.2, 0.8, 12)).reshape(3, 4)
+FLOAT0 = np.dtype([("float0", "V")])
+I = np.array([[1, 2, 3, 0], [2, 2, 1, 3], [0, 1, 3, 1]])
+HEAD = """\
+# What calque knows of NumPy and SciPy
+
+Written by `python tests/support.py` with NumPy {version}; a test keeps it current. Each function was
+called as the column *tried as* says, with `x` a float64 array of shape (3, 4), `i` an integer array.
+
+*value*: equal to NumPy's. *jvp*, *vjp*: forward and reverse mode agree with differences and with each
+other; `0`: the function is piecewise constant, or its result is not floating point. *batch*: `vmap`
+equals a loop. A function that is refused is refused with your line, never guessed.
+"""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One function: what it was tried with, four verdicts, and the reason of the first refusal."""
+
+    name: str
+    example: str
+    verdicts: tuple[str, ...] = ()
+    reason: str = ""
+
+    def __str__(self) -> str:
+        if not self.verdicts or set(self.verdicts) == {"no"}:
+            shown = f"`{self.example}`" if self.example else ""
+            return f"| `{self.name}` | {shown} | refused, because {self.reason} | | | |"
+        *marks, last = self.verdicts
+        note = f"; refused, because {self.reason}" if self.reason else ""
+        return f"| `{self.name}` | `{self.example}` | {' | '.join([*marks, last + note])} |".replace(
+            "||", "\\|\\|"
+        )
+
+
+def public(module: Any) -> list[str]:
+    """The public functions of a module, ufuncs included."""
+    names = getattr(module, "__all__", None) or dir(module)
+    found = {n for n in names if not n.startswith("_") and callable(getattr(module, n, None))}
+    return sorted(n for n in found if not isinstance(getattr(module, n), type))
+
+
+def known_special() -> list[str]:
+    """The names of scipy.special that calque knows."""
+    register_scipy()
+    named = {n: getattr(special, n) for n in dir(special) if not n.startswith("_")}
+    return sorted(n for n, f in named.items() if callable(f) and _in_table(f))
+
+
+def _in_table(function: Any) -> bool:
+    try:
+        return function in FUNCTIONS
+    except TypeError:
+        return False
+
+
+def example_of(prefix: str, name: str, table: dict[str, str], function: Any) -> str:
+    """The call in the table; else with x, twice where two operands are needed."""
+    if name in table:
+        return table[name]
+    count = getattr(function, "nin", 1)
+    operands = ("x", "x[::-1]", "x[:, ::-1]")[:count]
+    return f"{prefix}.{name}({', '.join(operands)})"
+
+
+def function_of(example: str) -> Callable[..., Any]:
+    """The example as a function of x and i; stores go to y, a copy of x."""
+    store = example.startswith(("np.copyto(y", "np.fill_d", "np.place(y", "np.put"))
+    body = f"    y = x.copy()\n    {example}\n    return y\n" if store else f"    return {example}\n"
+    text, file = f"def f(x, i):\n{body}", f"<{example}>"
+    linecache.cache[file] = (len(text), None, text.splitlines(True), file)
+    namespace: dict[str, Any] = {"np": np, "special": special}
+    exec(compile(text, file, "exec"), namespace)
+    made: Callable[..., Any] = namespace["f"]
+    return made
+
+
+def tried(name: str, example: str) -> Row:
+    """The verdicts on one function."""
+    fn = function_of(example)
+    verdicts, reasons = [], []
+    for test in (_value, _forward, _reverse, _batch):
+        try:
+            with np.errstate(all="ignore"), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                verdicts.append(test(fn))
+        except (CalqueError, TypeError, ValueError, NotImplementedError) as error:
+            verdicts.append("no")
+            reasons.append(_reason(error, name))
+            if test is _value:
+                return Row(name, example, ("no",), reasons[0])
+    return Row(name, example, tuple(verdicts), reasons[0] if reasons else "")
+
+
+def _reason(error: Exception, name: str) -> str:
+    text = error.message if isinstance(error, CalqueError) else str(error)
+    text = re.sub(r"^vmap of \S+: ", "", text.split("\n")[0].rstrip("."))
+    if text.endswith("has neither a rule nor Python source"):
+        return next((r for r, names in examples.WITHOUT.items() if name in names), "it has no rule")
+    return text.replace("|", "\\|")
+
+
+def _value(fn: Callable[..., Any]) -> str:
+    _same(Transformed("identity", fn)(X.copy(), I), fn(X.copy(), I))
+    return "yes"
+
+
+def _same(found: Any, want: Any) -> None:
+    for a, b in zip(tree.flatten(found)[0], tree.flatten(want)[0], strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)
+        assert np.shape(a) == np.shape(b)
+
+
+def _forward(fn: Callable[..., Any]) -> str:
+    found = tree.flatten(calque.jvp(fn, (X, I), (np.ones_like(X), np.zeros(I.shape, FLOAT0)))[1])[0]
+    return "yes" if any(np.asarray(t).dtype.kind in "fc" and np.any(t) for t in found) else "0"
+
+
+def _reverse(fn: Callable[..., Any]) -> str:
+    report = examine(fn, (X, I))
+    assert report.agrees, report
+    return "yes" if any(row.reverse for _, row in report.rows) else "0"
+
+
+def _batch(fn: Callable[..., Any]) -> str:
+    xs = np.stack([X, X[::-1], np.sqrt(X)])
+    _same(calque.vmap(fn, in_axes=(0, None))(xs, I), _stacked([fn(x.copy(), I) for x in xs]))
+    return "yes"
+
+
+def _stacked(results: list[Any]) -> Any:
+    return tree.tree_map(lambda *leaves: np.stack(leaves), *results)
+
+
+def rows(module: Any, prefix: str, table: dict[str, str], names: list[str]) -> Iterator[Row]:
+    """A row for each function."""
+    reasons = {n: reason for reason, given in examples.REFUSED.items() for n in given}
+    for name in names:
+        function = getattr(module, name)
+        if prefix == "np" and name in reasons:
+            assert not _in_table(function), f"{name} is known, and said to be refused"
+            yield Row(f"{prefix}.{name}", "", (), f"it {reasons[name]}")
+        else:
+            yield tried(f"{prefix}.{name}", example_of(prefix, name, table, function))
+
+
+def page() -> str:
+    """The text of docs/support.md."""
+    parts = [HEAD.format(version=".".join(np.__version__.split(".")[:2]))]
+    for title, found in sections():
+        parts.append(f"\n## {title}\n\n| function | tried as | value | jvp | vjp | batch |\n")
+        parts.append("| --- | --- | --- | --- | --- | --- |\n")
+        parts += [f"{row}\n" for row in found]
+    return "".join(parts)
+
+
+def sections() -> Iterator[tuple[str, list[Row]]]:
+    """The tables of the page."""
+    yield "numpy", list(rows(np, "np", examples.NUMPY, public(np)))
+    yield "numpy.linalg", list(rows(np.linalg, "np.linalg", examples.LINALG, public(np.linalg)))
+    yield "numpy.fft", list(rows(np.fft, "np.fft", examples.FFT, public(np.fft)))
+    yield "scipy.special", list(rows(special, "special", examples.SPECIAL, known_special()))
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

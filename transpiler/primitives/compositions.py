@@ -1,0 +1,237 @@
+"""NumPy functions that are a few lines of others, and have no record of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from calque.transpiler.builder import FUNCTIONS, METHODS, Array, current, known_int, type_of
+from calque.transpiler.errors import ShapeError, UnsupportedFunction
+from calque.transpiler.primitives.base import finish, implements, operand
+from calque.transpiler.primitives.creation import shape_tuple
+from calque.transpiler.primitives.reductions import normalize_axes
+from calque.transpiler.primitives.scans import along
+from calque.transpiler.primitives.shapes import normalize_axis
+from calque.transpiler.primitives.statistics import QUANTILE_METHODS, quantile_position
+from calque.transpiler.types import sample
+
+# quantiles of what is not NaN
+
+
+def _lines(x: Array, axes: tuple[int, ...] | None) -> Any:
+    """The slices that are reduced, along the last axis."""
+    if axes is None or len(axes) == x.ndim:
+        return np.ravel(x)
+    kept = [a for a in range(x.ndim) if a not in axes]
+    moved = np.transpose(x, (*kept, *axes))
+    return np.reshape(moved, (*[x.shape[a] for a in kept], -1)) if len(axes) > 1 else moved
+
+
+def _nan_quantile(x: Array, q: Any, axis: Any, keepdims: bool, method: str) -> Any:
+    """Sorted, NaN comes last: the quantile is looked for among those before."""
+    axes = normalize_axes(axis, x.ndim)
+    lines = np.sort(_lines(x, axes), axis=-1)
+    count = np.sum(~np.isnan(lines), axis=-1, keepdims=True)
+    below, part = quantile_position(q, count, method)
+    first = np.maximum(below, 0.0).astype(int)
+    second = np.clip(first + 1, 0, np.maximum(count - 1, 0))
+    low, high = (np.take_along_axis(lines, i, axis=-1) for i in (first, second))
+    found = np.where(low == high, low, low + part * (high - low))[..., 0]
+    if not keepdims:
+        return found
+    reduced = range(x.ndim) if axes is None else axes
+    return np.expand_dims(found, tuple(reduced))
+
+
+def _nan_quantiles(divisor: float, name: str) -> Callable[..., Any]:
+    def call(
+        a: Any,
+        q: Any,
+        axis: Any = None,
+        out: Any = None,
+        overwrite_input: bool = False,
+        method: str = "linear",
+        keepdims: bool = False,
+        *,
+        weights: Any = None,
+    ) -> Any:
+        if weights is not None or method not in QUANTILE_METHODS:
+            message = f"{name} with weights= or method={method!r}."
+            raise UnsupportedFunction(message, current().origin)
+        x = FUNCTIONS[np.asarray](operand(a))
+        if isinstance(q, (list, tuple, np.ndarray)) and np.ndim(q):
+            rows = [_nan_quantile(x, v / divisor, axis, keepdims, method) for v in q]
+            return finish(np.stack(rows), out)
+        if type_of(operand(q)).ndim:
+            raise UnsupportedFunction(f"{name} of an array of quantiles.", current().origin)
+        return finish(_nan_quantile(x, operand(q) / divisor, axis, keepdims, method), out)
+
+    return call
+
+
+FUNCTIONS[np.nanquantile] = _nan_quantiles(1.0, "np.nanquantile")
+FUNCTIONS[np.nanpercentile] = _nan_quantiles(100.0, "np.nanpercentile")
+
+
+@implements(np.nanmedian)
+def np_nanmedian(
+    a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: bool = False
+) -> Any:
+    """``np.nanmedian``."""
+    x = FUNCTIONS[np.asarray](operand(a))
+    return finish(_nan_quantile(x, 0.5, axis, keepdims, "linear"), out)
+
+
+# shapes
+
+
+@implements(np.resize)
+def np_resize(a: Any, new_shape: Any) -> Any:
+    """``np.resize``: the elements again and again until the shape is full."""
+    flat = FUNCTIONS[np.ravel](FUNCTIONS[np.asarray](operand(a)))
+    shape = shape_tuple(new_shape)
+    count: Any = 1
+    for size in shape:
+        count = count * size
+    return np.reshape(flat[FUNCTIONS[np.arange](count) % flat.shape[0]], shape)
+
+
+@implements(np.block)
+def np_block(arrays: Any) -> Any:
+    """``np.block``: the innermost lists joined along the last axis, and so on outwards."""
+    depth = _depth(arrays)
+    leaves = [FUNCTIONS[np.asarray](operand(leaf)) for leaf in _flat(arrays)]
+    rank = max(depth, *[leaf.ndim for leaf in leaves])
+
+    def joined(item: Any, level: int) -> Any:
+        if not isinstance(item, list):
+            if level != depth:
+                message = "List depths are mismatched in np.block."
+                raise ShapeError(message, current().origin)
+            leaf = FUNCTIONS[np.asarray](operand(item))
+            return leaf[(None,) * (rank - leaf.ndim)] if rank > leaf.ndim else leaf
+        return np.concatenate([joined(i, level + 1) for i in item], axis=level - depth)
+
+    return joined(arrays, 0)
+
+
+def _depth(item: Any) -> int:
+    return 1 + _depth(item[0]) if isinstance(item, list) and item else 0
+
+
+def _flat(item: Any) -> list[Any]:
+    return [leaf for i in item for leaf in _flat(i)] if isinstance(item, list) else [item]
+
+
+@implements(np.lib.stride_tricks.sliding_window_view)
+def np_sliding_window_view(
+    x: Any, window_shape: Any, axis: Any = None, *, subok: bool = False, writeable: bool = False
+) -> Any:
+    """``sliding_window_view``, as a copy: NumPy's view cannot be stored into either."""
+    if writeable:
+        raise UnsupportedFunction(
+            "sliding_window_view with writeable=True.", current().origin, "store into x itself"
+        )
+    x = FUNCTIONS[np.asarray](operand(x))
+    windows = shape_tuple(window_shape)
+    axes = range(x.ndim) if axis is None else axis if isinstance(axis, (tuple, list)) else [axis]
+    if len(windows) != len(axes):
+        raise ShapeError("window_shape and axis have different lengths.", current().origin)
+    for window, a in zip(windows, axes, strict=True):
+        a = normalize_axis(a, x.ndim)
+        places = FUNCTIONS[np.arange](x.shape[a] - window + 1)[:, None]
+        taken = x[along(a, places + FUNCTIONS[np.arange](window))]
+        x = np.moveaxis(taken, a + 1, -1)
+    return x
+
+
+@implements(np.apply_over_axes)
+def np_apply_over_axes(func: Any, a: Any, axes: Any) -> Any:
+    """``np.apply_over_axes``."""
+    x = FUNCTIONS[np.asarray](operand(a))
+    for axis in axes if isinstance(axes, (tuple, list)) else [axes]:
+        found = func(x, axis)
+        x = found if found.ndim == x.ndim else np.expand_dims(found, axis)
+    return x
+
+
+# joining by index: np.r_[a, b], np.c_[a, b]
+
+
+def _items(key: Any, name: str) -> list[Any]:
+    found = list(key) if isinstance(key, tuple) else [key]
+    if any(isinstance(item, (str, slice)) for item in found):
+        raise UnsupportedFunction(
+            f"{name} with slices or texts.", current().origin, "use np.arange and np.concatenate"
+        )
+    return [FUNCTIONS[np.atleast_1d](FUNCTIONS[np.asarray](operand(item))) for item in found]
+
+
+@implements(type(np.r_).__getitem__)
+def np_r(concatenator: Any, key: Any) -> Any:
+    """``np.r_`` joins along the first axis, ``np.c_`` sets columns side by side."""
+    if concatenator is np.r_:
+        return np.concatenate(_items(key, "np.r_"))
+    columns = [x if x.ndim > 1 else x[:, None] for x in _items(key, "np.c_")]
+    return np.concatenate(columns, axis=-1)
+
+
+# membership and types
+
+
+@implements(np.isin)
+def np_isin(
+    element: Any,
+    test_elements: Any,
+    assume_unique: bool = False,
+    invert: bool = False,
+    *,
+    kind: Any = None,
+) -> Any:
+    """``np.isin``."""
+    x = FUNCTIONS[np.asarray](operand(element))
+    tests = FUNCTIONS[np.ravel](FUNCTIONS[np.asarray](operand(test_elements)))
+    found = np.any(x[..., None] == tests, axis=-1)
+    return ~found if invert else found
+
+
+FUNCTIONS[np.astype] = lambda x, dtype, /, *, copy=True, device=None: METHODS["astype"](x, dtype)
+FUNCTIONS[np.iterable] = lambda y: bool(y.ndim) if isinstance(y, Array) else np.iterable(y)
+
+
+def _typed(value: Any) -> Any:
+    return sample(value.type) if isinstance(value, Array) else value
+
+
+FUNCTIONS[np.result_type] = lambda *values: np.result_type(*map(_typed, values))
+FUNCTIONS[np.common_type] = lambda *values: np.common_type(*[np.asarray(_typed(v)) for v in values])
+
+
+# equations of tensors
+
+
+@implements(np.linalg.tensorsolve)
+def np_tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
+    """``np.linalg.tensorsolve``: a solve of the matrix that the tensor is."""
+    a, b = (FUNCTIONS[np.asarray](operand(v)) for v in (a, b))
+    if axes is not None:
+        moved = [normalize_axis(k, a.ndim) for k in axes]
+        a = np.transpose(a, [k for k in range(a.ndim) if k not in moved] + moved)
+    shape = a.shape[b.ndim :]
+    size = known_int(b.size, "The number of equations")
+    return np.reshape(np.linalg.solve(np.reshape(a, (size, size)), np.ravel(b)), shape)
+
+
+@implements(np.linalg.tensorinv)
+def np_tensorinv(a: Any, ind: int = 2) -> Any:
+    """``np.linalg.tensorinv``: the inverse of the matrix that the tensor is."""
+    a = FUNCTIONS[np.asarray](operand(a))
+    if ind <= 0:
+        raise ShapeError("Invalid ind argument.", current().origin)
+    size: Any = 1
+    for length in a.shape[ind:]:
+        size = size * length
+    size = known_int(size, "The size of a tensor's inverse")
+    return np.reshape(np.linalg.inv(np.reshape(a, (size, size))), a.shape[ind:] + a.shape[:ind])
