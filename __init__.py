@@ -15,6 +15,18 @@ from calque.runtime.api import (
     vmap,
 )
 from calque.runtime.checking import check_grads
+from calque.runtime.collectives import (
+    all_gather,
+    all_to_all,
+    axis_index,
+    axis_size,
+    pmax,
+    pmean,
+    pmin,
+    ppermute,
+    psum,
+    psum_scatter,
+)
 from calque.runtime.reading import explain, save, source
 from calque.runtime.spec import spec
 from calque.runtime.version import __version__
@@ -22,6 +34,10 @@ from calque.transpiler.tree import tree_map
 
 __all__ = [
     "__version__",
+    "all_gather",
+    "all_to_all",
+    "axis_index",
+    "axis_size",
     "check_grads",
     "explain",
     "grad",
@@ -31,6 +47,12 @@ __all__ = [
     "jacrev",
     "jvp",
     "linearize",
+    "pmax",
+    "pmean",
+    "pmin",
+    "ppermute",
+    "psum",
+    "psum_scatter",
     "save",
     "source",
     "spec",

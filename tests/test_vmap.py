@@ -306,6 +306,31 @@ def test_lanes_not_taken_are_silent() -> None:
         same(calque.grad(lambda a: np.sum(roots(a)))(a[1:]), 0.5 / np.sqrt(a[1:]))
 
 
+def wandering(x):
+    """A branch within a loop, and a loop that ends for each example at its own time."""
+    steps = 0.0
+    while x > 1.0:
+        if x > 4.0:
+            x = np.sqrt(x)
+        else:
+            x = np.log(x)
+        steps = steps + x
+    return steps + (1.0 / x if x > 0.1 else np.exp(x))
+
+
+def test_branches_that_differ_along_two_axes() -> None:
+    x = np.array([[0.5, 30.0, 2.0], [5.0, 0.01, 100.0]])
+    expected = np.array([[wandering(v) for v in row] for row in x])
+    slopes = np.array([[calque.grad(wandering)(v) for v in row] for row in x])
+    twice = calque.vmap(calque.vmap(wandering))
+    with np.errstate(all="raise"):
+        same(twice(x), expected)
+        same(calque.vmap(calque.vmap(calque.grad(wandering)))(x), slopes)
+        same(calque.vmap(calque.grad(lambda row: np.sum(calque.vmap(wandering)(row))))(x), slopes)
+        same(calque.grad(lambda x: np.sum(twice(x)))(x), slopes)
+    same(twice(np.zeros((0, 3))), np.zeros((0, 3)))
+
+
 def test_per_example_gradients() -> None:
     rng = np.random.default_rng(2)
     w, x, y = rng.normal(size=3), rng.normal(size=(5, 3)), rng.normal(size=5)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 import optree
 
 from calque.transpiler import tree
-from calque.transpiler.builder import Array, type_of
+from calque.transpiler.builder import Array, Builder, type_of
 from calque.transpiler.core import Function, Var
 from calque.transpiler.debug import watched
 from calque.transpiler.errors import ShapeError
@@ -18,7 +19,9 @@ from calque.transpiler.frontend.joining import is_number
 from calque.transpiler.frontend.trace import listed
 from calque.transpiler.passes.batch import batch
 from calque.transpiler.primitives.batched import spread
+from calque.transpiler.primitives.collectives import NamedAxis, numbered
 from calque.transpiler.transformations import Inner, splice
+from calque.transpiler.types import INT
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,8 @@ class Axes:
     in_axes: Any = 0
     out_axes: Any = 0
     axis_size: int | None = None
+    axis_name: Any = None
+    chunk_size: int | None = None
 
 
 def axes_of_leaves(axes: Any, value: Any, what: str) -> list[int | None]:
@@ -114,17 +119,40 @@ def vmap(
     called = [text for v, n in zip(everything, names) for text in labels(v, n)]
     companions, fresh, size = _companions(machine, leaves, axes, called, how.axis_size)
     values = tree.unflatten(structure, fresh)
-    inner = _interpreted(
-        machine, function, values[: len(args)], dict(zip(kwargs, values[len(args) :])), node
-    )
+    builder = machine.builder
+    with _named(builder, how.axis_name, size, companions) as axis:
+        inner = _interpreted(
+            machine, function, values[: len(args)], dict(zip(kwargs, values[len(args) :])), node
+        )
     program = Function(name, [], inner.block, None)
+    within = builder.vmaps > 0
+    steady = bool(machine.reversing) or within
     found = watched(
         "batch",
         program,
-        lambda: batch(program, machine.builder, companions, size, bool(machine.reversing)),
+        lambda: batch(program, builder, companions, size, steady, axis, within),
     )
     to_value = splice(machine, inner, program)
     return _results(inner, found, to_value, how.out_axes, size)
+
+
+@contextmanager
+def _named(
+    builder: Builder, name: Hashable, size: Any, companions: dict[Var, Any]
+) -> Iterator[NamedAxis | None]:
+    """Bind the name of the batch axis; the number of an example is one more value it has."""
+    before, axis = builder.axes, None
+    if name is not None:
+        index = Var(INT, None, builder.origin)
+        companions[index] = numbered(size)
+        axis = NamedAxis(name, size, Array(index))
+        builder.axes = {**before, name: axis}
+    builder.vmaps += 1
+    try:
+        yield axis
+    finally:
+        builder.axes = before
+        builder.vmaps -= 1
 
 
 def _companions(

@@ -68,6 +68,8 @@ class Builder(Sizes):
         self.leaf_of_param: dict[Var, int] = {}
         self.equal_dims: list[EqualDims] = []
         self.imports: dict[str, str] = {}
+        self.axes: dict[Any, Any] = {}  # the named axes in scope: name -> NamedAxis
+        self.vmaps = 0  # how many batches the present code is one example of
         self._sizes: list[dict[DimLike, Var]] = []
 
     @contextmanager

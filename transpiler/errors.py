@@ -93,6 +93,14 @@ class UndefinedVariable(CalqueError, NameError):
     """A name is read that no path, or not every path, to here has assigned."""
 
 
+class UnboundAxisName(CalqueError, NameError):
+    """A collective over an axis name that no ``vmap`` around it has."""
+
+
+class DivergentCollective(CalqueError, ValueError):
+    """A collective where not every example takes part: under a test that differs between them."""
+
+
 class NotDifferentiable(CalqueError, TypeError):
     """No gradient: integer inputs, an output that is no real scalar, a missing rule."""
 

@@ -8,11 +8,13 @@ from typing import Any, Self
 import numpy as np
 
 from calque.transpiler import core
+from calque.transpiler.analyses.mapped import over_own_axis
 from calque.transpiler.builder import FUNCTIONS, Array, Builder, wrap
 from calque.transpiler.core import UNDEFINED, Apply, Atom, Block, Effect, For, If, Var
-from calque.transpiler.errors import UnsupportedFunction
+from calque.transpiler.errors import DivergentCollective, UnsupportedFunction
 from calque.transpiler.primitives.base import PRIMITIVES
 from calque.transpiler.primitives.batched import counting, elementwise_rule, lift, spread
+from calque.transpiler.primitives.collectives import OWN
 from calque.transpiler.types import INT, ArrayType
 
 
@@ -38,11 +40,14 @@ class Values:
         self.nested = nested  # lanes of an arm: there may be none
         self.steady = False
         self.looping = False  # within a loop
+        self.apart = False  # under a test that differs from one example to the next
+        self.shared: dict[Var, Atom] = {}  # results of collectives: what all examples get
 
     def same(self, looping: bool = False) -> Self:
         """The same lanes, for an inner block."""
         made = type(self)(self.builder, self.size, self.values, self.found, self.alive, self.nested)
         made.steady, made.looping = self.steady, self.looping or looping
+        made.apart, made.shared = self.apart, self.shared
         return made
 
     def is_batched(self, atom: Atom) -> bool:
@@ -51,7 +56,9 @@ class Values:
 
     def value(self, atom: Atom) -> Any:
         """What stands for an atom."""
-        return self.values[atom] if self.is_batched(atom) else wrap(atom)
+        if self.is_batched(atom):
+            return self.values[atom]
+        return wrap(self.shared.get(atom, atom) if isinstance(atom, Var) else atom)
 
     def result(self, atom: Atom) -> tuple[Any, bool]:
         """What stands for an atom, and whether it has the batch axis."""
@@ -88,6 +95,9 @@ class Values:
     def apply(self, s: Apply) -> None:
         """One primitive, by its rule."""
         batched = tuple(self.is_batched(a) for a in s.args)
+        if over_own_axis(s, self.found):
+            self.collective(s)
+            return
         if not any(batched):
             self.builder.emit(s)
             return
@@ -103,6 +113,25 @@ class Values:
         found = (found,) if isinstance(found, Array) else tuple(found)
         for out, value in zip(s.outs, found, strict=True):
             self.note(out, value)
+
+    def collective(self, s: Apply) -> None:
+        """What the examples tell each other: all of them must be here."""
+        if self.apart:
+            raise DivergentCollective(
+                f"{s.primitive.name} stands where not every example comes: under a test, or in a "
+                "loop, that differs from one example to the next.",
+                s.origin,
+                "call it before the branch, and choose by its result with np.where or if",
+            )
+        (arg,) = s.args
+        value = OWN[s.primitive](self.value(arg), self.is_batched(arg), s.params, self.size)
+        if s.out in self.found:
+            self.note(s.out, value)
+            return
+        value = self.cast(value, s.out.type)
+        if value.atom.name is None:
+            value.atom.name = s.out.name
+        self.shared[s.out] = value.atom
 
     def sizes(self, s: Apply) -> None:
         """A size of one example is a size of all of them, an axis further on."""
@@ -161,6 +190,7 @@ class Values:
         alive = np.any(mask) if any(has_effects(b) for b in blocks) else None
         made = type(self)(self.builder, lanes.shape[0], values, self.found, alive, True)
         made.steady, made.looping = self.steady, self.looping
+        made.apart, made.shared = True, self.shared
         return made
 
     def _named(self, array: Any, var: Var) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from calque.transpiler import core
 from calque.transpiler.core import Apply, Atom, Block, For, If, Var, While
@@ -22,8 +23,16 @@ _TOTAL = frozenset(
 )
 
 
-def mapped(block: Block, inputs: Iterable[Var]) -> set[Var]:
-    """The Vars that depend on ``inputs``, through data or through control flow."""
+# over the batch's own axis: results that differ from one example to the next
+_DEALT = frozenset(("ppermute", "all_to_all", "psum_scatter"))
+
+
+def mapped(block: Block, inputs: Iterable[Any]) -> set[Any]:
+    """The Vars that depend on ``inputs``, through data or through control flow.
+
+    ``inputs`` may have the batch's own named axis among them: what its collectives reduce is the
+    same for all examples.
+    """
     found = set(inputs)
     while True:
         before = len(found)
@@ -36,9 +45,12 @@ def _is(atom: Atom, found: set[Var]) -> bool:
     return isinstance(atom, Var) and atom in found
 
 
-def _visit(block: Block, found: set[Var]) -> None:
+def _visit(block: Block, found: set[Any]) -> None:
     for s in block.statements:
         match s:
+            case Apply(primitive=primitive, outs=outs) if over_own_axis(s, found):
+                if primitive.name in _DEALT:
+                    found.update(outs)
             case Apply(primitive=primitive, args=args, outs=outs):
                 if primitive.kind != "size" and any(_is(a, found) for a in args):
                     found.update(outs)
@@ -50,6 +62,11 @@ def _visit(block: Block, found: set[Var]) -> None:
                         found.add(out)
             case For() | While():
                 _visit_loop(s, found)
+
+
+def over_own_axis(s: Apply, found: set[Any]) -> bool:
+    """Whether a statement is a collective over the axis that is being batched."""
+    return s.primitive.kind == "collective" and s.params["axis"] in found
 
 
 def _visit_loop(s: For | While, found: set[Var]) -> None:

@@ -54,21 +54,26 @@ def batch(
     companions: dict[Var, Any],
     size: Any,
     steady: bool = False,
+    axis: Any = None,
+    within: bool = False,
 ) -> list[tuple[Any, bool]]:
     """Rewrite ``function.body``, in place, for all examples; the results, and which are batched.
 
     ``companions`` gives for each parameter that differs the array of all its values, batch axis
     first; ``size`` is the number of examples. ``steady``: the number of lanes is to stay the same
-    in every round of a loop, because a reverse sweep is to come.
+    in every round of a loop, because a reverse sweep is to come. ``axis``: the batch's own named
+    axis, if it has a name. ``within``: another batch is to come, whose examples may differ in
+    what this one does, so that no number of lanes may depend on the data.
     """
-    found = mapped(function.body, companions)
+    found = mapped(function.body, [*companions, *([] if axis is None else [axis])])
     lanes = Lanes(builder, size, companions, found)
-    lanes.steady = steady
+    lanes.steady, lanes.looping = steady, within
     with builder.block() as block:
         lanes.statements(function.body.statements)
         results = [lanes.result(atom) for atom in function.body.results]
     function.body.statements = block.statements
-    return results
+    core.substitute(function.body, lanes.shared)
+    return [(wrap(lanes.shared.get(atom_of(v), atom_of(v))), has) for v, has in results]
 
 
 class Lanes(Values):

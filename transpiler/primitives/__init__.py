@@ -35,6 +35,7 @@ from calque.transpiler.primitives import (  # isort: skip
     batched_axes,
     batched_indexing,
     batched_products,
+    collectives,
 )
 
 __all__ = [
@@ -43,6 +44,7 @@ __all__ = [
     "batched_axes",
     "batched_indexing",
     "batched_products",
+    "collectives",
     "complexes",
     "creation",
     "decompositions",
