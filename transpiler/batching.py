@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -10,18 +10,20 @@ from typing import Any
 import numpy as np
 import optree
 
-from calque.transpiler import tree
-from calque.transpiler.builder import Array, Builder, type_of
-from calque.transpiler.core import Function, Var
+from calque.transpiler import core, tree
+from calque.transpiler.analyses.lanes import Values, has_effects
+from calque.transpiler.analyses.mapped import mapped
+from calque.transpiler.builder import FUNCTIONS, Array, Builder, current, loop_index, type_of, wrap
+from calque.transpiler.core import Apply, Block, Effect, For, Function, Statement, Var
 from calque.transpiler.debug import watched
-from calque.transpiler.errors import ShapeError
-from calque.transpiler.frontend.joining import is_number
+from calque.transpiler.errors import BranchMismatch, ShapeError
+from calque.transpiler.frontend.joining import is_number, size_at_hand
 from calque.transpiler.frontend.trace import listed
 from calque.transpiler.passes.batch import batch
 from calque.transpiler.primitives.batched import spread
 from calque.transpiler.primitives.collectives import NamedAxis, numbered
 from calque.transpiler.transformations import Inner, splice
-from calque.transpiler.types import INT
+from calque.transpiler.types import INT, dim_symbols
 
 
 @dataclass(frozen=True)
@@ -127,10 +129,11 @@ def vmap(
     program = Function(name, [], inner.block, None)
     within = builder.vmaps > 0
     steady = bool(machine.reversing) or within
+    rewrite = _chunks_of(how.chunk_size) if how.chunk_size is not None and companions else batch
     found = watched(
         "batch",
         program,
-        lambda: batch(program, builder, companions, size, steady, axis, within),
+        lambda: rewrite(program, builder, companions, size, steady, axis, within),
     )
     to_value = splice(machine, inner, program)
     return _results(inner, found, to_value, how.out_axes, size)
@@ -153,6 +156,133 @@ def _named(
     finally:
         builder.axes = before
         builder.vmaps -= 1
+
+
+def _chunks_of(count: int) -> Callable[..., list[tuple[Any, bool]]]:
+    """``batch`` over at most ``count`` examples at a time, in a loop that stores their results."""
+
+    def rewrite(
+        program: Function,
+        builder: Builder,
+        companions: dict[Var, Any],
+        size: Any,
+        steady: bool,
+        axis: Any,
+        within: bool,
+    ) -> list[tuple[Any, bool]]:
+        body = program.body
+        with builder.block() as whole:
+            rest = _hoisted(body, builder, companions, size)
+            own = {o for s in rest for o in s.outs} | set(companions)
+            wanted = [a for a in dict.fromkeys(body.results) if isinstance(a, Var) and a in own]
+            inits = [_room_for(a, size, builder) for a in wanted]
+            phis = tuple(Var(i.type, i.atom.name, a.origin) for a, i in zip(wanted, inits))
+            even = steady and not all(map(_runs_again, rest)) and not any(map(_prints, rest))
+            length = _even_length(count, size) if even else None
+            start = loop_index(0, builder.dim_of(size) - 1, "start")
+            with builder.block() as one_chunk:
+                rows = _rows(start, count, size, length)
+                taken = {v: _part(a, rows, v) for v, a in companions.items()}
+                length = next(iter(taken.values())).shape[0] if length is None else length
+                inner = Function(program.name, [], Block(rest, list(wanted)), None)
+                results = batch(inner, builder, taken, length, steady, axis, within or steady)
+                one_chunk.statements += inner.body.statements
+                for phi, (value, has) in zip(phis, results, strict=True):
+                    cell = Array(phi)
+                    cell[rows] = value if has else spread(value, length)
+                    one_chunk.results.append(cell.atom)
+            outs = tuple(Var(p.type, p.name, p.origin) for p in phis)
+            atoms = tuple(i.atom for i in inits)
+            stop = size.atom if isinstance(size, Array) else size
+            made = For(outs, start.atom, 0, stop, count, phis, atoms, one_chunk, builder.origin)
+            builder.emit(made)
+        program.body.statements = whole.statements
+        joined = dict(zip(wanted, outs, strict=True))
+        return [
+            (Array(joined[a]), True) if isinstance(a, Var) and a in joined else (wrap(a), False)
+            for a in body.results
+        ]
+
+    return rewrite
+
+
+def _runs_again(s: Statement) -> bool:
+    """Whether a reverse sweep can compute this again, so that nothing of a chunk is saved."""
+    if isinstance(s, Apply):
+        return s.primitive.kind != "store" and len(s.outs) == 1
+    return isinstance(s, Effect)
+
+
+def _prints(s: Statement) -> bool:
+    """Whether a chunk that runs for some examples once more would show."""
+    inner = core.walk(Block([s]))
+    return any(isinstance(t, Effect) and t.template.startswith("print") for t in inner)
+
+
+def _even_length(count: int, size: Any) -> Any:
+    """The same number of examples for all chunks."""
+    length: Any = FUNCTIONS[np.minimum](count, size)
+    if isinstance(length, Array):
+        length.atom.name = "rows"
+    return length
+
+
+def _rows(start: Any, count: int, size: Any, length: Any) -> slice:
+    """The examples of a chunk.
+
+    The last chunk has fewer, or, where a ``length`` is given that all are to have, some of the
+    examples of the one before once more.
+    """
+    if length is None:
+        return slice(start, start + count)
+    builder = current()
+    first = FUNCTIONS[np.minimum](start, size - length)
+    first.atom.name = "first"
+    rows, here = builder.dim_of(length), builder.dim_of(first)
+    builder.dims.natural |= dim_symbols(rows)
+    for name in dim_symbols(here):
+        builder.dims.ranges[name] = (0, builder.dim_of(size) - rows)
+    return slice(first, builder.know_dim(first + length, here + rows))
+
+
+def _hoisted(
+    body: Block, builder: Builder, companions: dict[Var, Any], size: Any
+) -> list[Statement]:
+    """Emit what all examples share, once; the statements that remain."""
+    found = mapped(body, companions)
+    outside = Values(builder, size, companions, found)
+    inside, rest = set(found), []
+    for s in body.statements:
+        if isinstance(s, Apply) and s.primitive.kind == "size" and s.args[0] in companions:
+            outside.apply(s)
+        elif has_effects(Block([s])) or not inside.isdisjoint(core.free_vars(Block([s]))):
+            rest.append(s)
+            inside.update(s.outs)
+        else:
+            builder.emit(s)
+    return rest
+
+
+def _room_for(result: Var, size: Any, builder: Builder) -> Array:
+    """An array for what every example finds."""
+    try:
+        shape = (size, *map(size_at_hand, result.type.dims))
+    except BranchMismatch:
+        raise ShapeError(
+            "vmap: chunk_size needs to know the shape of each result beforehand, and that of "
+            f"{result.name or 'one of them'} depends on the data.",
+            result.origin or builder.origin,
+            "leave chunk_size out, or allocate the result with np.zeros",
+        ) from None
+    room: Array = FUNCTIONS[np.empty](shape, result.type.dtype)
+    room.atom.name = result.name or "results"
+    return room
+
+
+def _part(array: Any, rows: slice, var: Var) -> Any:
+    part = array[rows]
+    part.atom.name = f"{var.name}_chunk" if var.name else None
+    return Array(part.atom)
 
 
 def _companions(

@@ -39,7 +39,7 @@ from calque.transpiler.core import (
     While,
 )
 from calque.transpiler.frontend.joining import size_at_hand
-from calque.transpiler.primitives.base import apply
+from calque.transpiler.primitives.base import PRIMITIVES, apply
 from calque.transpiler.primitives.batched import (
     lift,
     new_zeros,
@@ -294,7 +294,9 @@ class Lanes(Values):
     def for_alive(self, s: For) -> None:
         """As many rounds as the longest example needs; in each the examples that still go on."""
         stop = self.value(s.stop)
-        end = np.max(stop) if s.step > 0 else np.min(stop)
+        reduction = PRIMITIVES["np.max" if s.step > 0 else "np.min"]
+        first = s.start if type(s.start) is int else 0  # the end, where there are no examples
+        end = apply(reduction, stop, axis=None, keepdims=False, initial=first)
 
         def round_of(carried: dict[Var, Any]) -> tuple[list[Any], Any]:
             index = Array(s.index)
