@@ -281,6 +281,67 @@ def test_errors_name_the_argument() -> None:
         calque.vmap(np.sin, out_axes=None)(np.ones(3))
 
 
+def affine(x, params):
+    return x * params["w"] + params["b"]
+
+
+LENGTHS = [
+    ((np.ones(3), {"w": np.ones(3), "b": np.ones(4)}), "argument 0 (x) along its axis 0 has 3, argument 1 (params['b']) along its axis 0 has 4"),
+    ((np.ones(3), {"w": np.ones(1), "b": np.ones(3)}), "argument 0 (x) along its axis 0 has 3, argument 1 (params['w']) along its axis 0 has 1"),
+]
+
+
+@pytest.mark.parametrize("args, text", LENGTHS)
+def test_wrong_lengths_name_the_arguments(args: Any, text: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        calque.vmap(affine)(*args)
+    assert str(caught.value).split("\n")[1:] == [
+        "    def affine(x, params):",
+        "    ^^^^^^^^^^^^^^^^^^^^^^",
+        f"vmap: mapped axes must have equal lengths, and {text}.",
+        "Instead: pass as many examples of each, or map the one over no axis (None in in_axes)",
+    ]
+
+
+def test_wrong_lengths_of_other_kinds() -> None:
+    two, three = np.ones(2), np.ones(3)
+    cases = [
+        (calque.vmap(np.add), (three, two), {}, "along its axis 0 has 3, argument 1"),
+        (calque.vmap(lambda x, y: x + y), (three,), {"y": two}, "argument y along its axis 0 has 2"),
+        (calque.vmap(lambda *xs: xs[0]), (three, two), {}, r"argument 1 (xs[1]) along its axis 0 has 2"),
+        (calque.vmap(calque.grad(lambda x, y: x * y)), (three, two), {}, "argument 1 (y) along its axis 0 has 2"),
+        (calque.vmap(lambda x: x, axis_size=4), (three,), {}, "axis_size has 4, argument 0 (x) along its axis 0 has 3"),
+        (calque.vmap(lambda x, y: x, (1, 0)), (np.ones((3, 5)), three), {}, "(x) along its axis 1 has 5, argument 1 (y)"),
+    ]
+    for f, args, kwargs, text in cases:
+        with pytest.raises(ValueError) as caught:
+            f(*args, **kwargs)
+        assert text in str(caught.value)
+
+
+def test_wrong_rank_names_the_argument() -> None:
+    with pytest.raises(ValueError) as caught:
+        calque.vmap(affine, in_axes=(0, {"w": 0, "b": 1}))(np.ones((3, 2)), {"w": np.ones(3), "b": np.ones(3)})
+    assert str(caught.value).split("\n")[3:] == [
+        "vmap was asked to map argument 1 (params['b']) over axis 1, but it has only 1.",
+        "Instead: give in_axes an axis that it has, or None for an argument that all examples share",
+    ]
+    with pytest.raises(ValueError, match=r"argument 0 \(x\) over axis 0, but it has no axes: it is a scalar"):
+        calque.vmap(affine)(1.0, {"w": np.ones(3), "b": np.ones(3)})
+
+
+def chosen_examples(x, y):
+    return calque.vmap(lambda a, b: a * b)(x[x > 0.0], y[1:])
+
+
+def test_lengths_known_only_when_it_runs() -> None:
+    total = calque.value_and_grad(lambda x, y: np.sum(chosen_examples(x, y)))
+    same(total(np.array([1.0, -1.0, 2.0]), np.array([0.0, 3.0, 4.0])), [11.0, np.array([3.0, 0.0, 4.0])])
+    for other in (np.ones(2), np.ones(5)):  # NumPy would broadcast the first
+        with pytest.raises(ValueError, match=r"argument 0 \(a\) along its axis 0 has 2, argument 1 \(b\)"):
+            total(np.array([1.0, -1.0, 2.0]), other)
+
+
 def entropy_term(p):
     if p > 0.0:
         return -p * np.log(p)

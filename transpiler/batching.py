@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,9 +15,10 @@ from calque.transpiler import core, tree
 from calque.transpiler.analyses.lanes import Values, has_effects
 from calque.transpiler.analyses.mapped import mapped
 from calque.transpiler.builder import FUNCTIONS, Array, Builder, current, loop_index, type_of, wrap
-from calque.transpiler.core import Apply, Block, Effect, For, Function, Statement, Var
+from calque.transpiler.core import Apply, Block, Effect, For, Function, If, Statement, Var
 from calque.transpiler.debug import watched
-from calque.transpiler.errors import BranchMismatch, ShapeError
+from calque.transpiler.errors import AxisOutOfRange, BranchMismatch, Origin, ShapeError
+from calque.transpiler.frontend.interpreter import Closure
 from calque.transpiler.frontend.joining import is_number, size_at_hand
 from calque.transpiler.frontend.trace import listed
 from calque.transpiler.passes.batch import batch
@@ -89,19 +91,51 @@ def argument_axes(in_axes: Any, args: Sequence[Any], name: str) -> list[Any]:
     return list(in_axes)
 
 
-def leaf_axis(axis: int, rank: int, what: str) -> int:
+def leaf_axis(axis: int, rank: int, what: str, origin: Origin | None = None) -> int:
     """A nonnegative axis of an argument; an error that names the argument."""
     if not -rank <= axis < rank:
-        raise ValueError(
-            f"vmap was asked to map {what} over axis {axis}, but it has "
-            f"{'no axes: it is a scalar' if not rank else f'only {rank}'}"
+        have = "no axes: it is a scalar" if not rank else f"only {rank}"
+        raise AxisOutOfRange(
+            f"vmap was asked to map {what} over axis {axis}, but it has {have}.",
+            origin,
+            "give in_axes an axis that it has, or None for an argument that all examples share",
         )
     return axis % rank
 
 
-def labels(value: Any, name: str) -> list[str]:
-    """How each leaf of an argument is called in errors."""
-    return [f"argument {name}{path}" for path in tree.paths(value)]
+def parameter_names(function: Any, count: int) -> list[str]:
+    """What a function calls its positional arguments; fewer where that is not known.
+
+    >>> parameter_names(lambda x, *rest: x, 3)
+    ['x', 'rest[0]', 'rest[1]']
+    """
+    if isinstance(function, Closure):
+        given = function.node.args
+        plain, variadic = [a.id for a in (*given.posonlyargs, *given.args)], given.vararg
+        rest = None if variadic is None else variadic.id
+    else:
+        try:
+            parameters = inspect.signature(function).parameters.values()
+        except (TypeError, ValueError):
+            return []
+        plain = [
+            p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+        ]
+        rest = next((p.name for p in parameters if p.kind == p.VAR_POSITIONAL), None)
+    if rest is not None:
+        plain += [f"{rest}[{k}]" for k in range(count - len(plain))]
+    return plain[:count]
+
+
+def labels(value: Any, name: str | int, called: str | None = None) -> list[str]:
+    """How each leaf of an argument is called in errors.
+
+    >>> labels({"w": 1.0}, 1, "params"), labels(1.0, "y")
+    (["argument 1 (params['w'])"], ['argument y'])
+    """
+    if called is None:
+        return [f"argument {name}{path}" for path in tree.paths(value)]
+    return [f"argument {name} ({called}{path})" for path in tree.paths(value)]
 
 
 def vmap(
@@ -118,7 +152,11 @@ def vmap(
         for p, v, n in zip(prefixes, everything, names)
         for k in axes_of_leaves(p, v, f"argument {n}")
     ]
-    called = [text for v, n in zip(everything, names) for text in labels(v, n)]
+    own: list[str | None] = [*parameter_names(function, len(args))]
+    own += [None] * (len(everything) - len(own))
+    called = [
+        text for v, n, c in zip(everything, names, own, strict=True) for text in labels(v, n, c)
+    ]
     companions, fresh, size = _companions(machine, leaves, axes, called, how.axis_size)
     values = tree.unflatten(structure, fresh)
     builder = machine.builder
@@ -292,6 +330,7 @@ def _companions(
     builder = machine.builder
     companions: dict[Var, Any] = {}
     fresh: list[Any] = []
+    source = "axis_size"  # what the number of examples is known from
     if all(a is None for a in axes) and size is None:
         raise ValueError("vmap: at least one argument must have a mapped axis, and none has")
     for leaf, axis, what in zip(leaves, axes, called, strict=True):
@@ -300,17 +339,37 @@ def _companions(
             continue
         if not isinstance(leaf, Array) and not is_number(leaf):
             raise TypeError(f"vmap: {what} is a {type(leaf).__name__}, which has no axes")
-        axis = leaf_axis(axis, type_of(leaf).ndim, what)
+        axis = leaf_axis(axis, type_of(leaf).ndim, what, builder.origin)
         array = np.moveaxis(leaf, axis, 0)
         if size is None:
-            size = array.shape[0]
+            size, source = array.shape[0], f"{what} along its axis {axis}"
         else:
-            builder.unify(builder.dim_of(size), array.dims[0])
+            _same_size(builder, size, source, array, f"{what} along its axis {axis}")
         t = array.type
         var = Var(t.with_dims(t.dims[1:]), leaf.atom.name, builder.origin)
         companions[var] = Array(array.atom)
         fresh.append(Array(var))
     return companions, fresh, size
+
+
+def _same_size(builder: Builder, size: Any, source: str, array: Any, what: str) -> None:
+    """Every mapped argument has as many examples: known, checked at a call, or when it runs."""
+    have, want = array.dims[0], builder.dims.resolve(builder.dim_of(size))
+    message = "vmap: mapped axes must have equal lengths, and {} has {}, {} has {}."
+    if isinstance(builder.dims.resolve(want - have), int) and have != want:
+        raise ShapeError(
+            message.format(source, want, what, have),
+            builder.origin,
+            "pass as many examples of each, or map the one over no axis (None in in_axes)",
+        )
+    own = array.shape[0]
+    if not (dim_symbols(have) | dim_symbols(want)) <= builder.dims.arguments and have != want:
+        with builder.block() as wrong:
+            text = message.format(source.replace("%", "%%"), "%d", what.replace("%", "%%"), "%d")
+            builder.effect(f"raise ValueError({text!r} % ({{0}}, {{1}}))", [size, own])
+        test = np.not_equal(size, own)
+        builder.emit(If((), test.atom, wrong, Block(), builder.origin))
+    builder.unify(want, have)
 
 
 def _interpreted(
