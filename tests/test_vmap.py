@@ -24,14 +24,9 @@ pytest.importorskip("scipy")
 SIZE = 3
 # nothing to compare, or nothing to batch
 UNDETERMINED = {"np.empty", "np.empty_like", "room"}
-# sizes of results, or calls that NumPy does not stack: refused by name
-REFUSED = {
-    *("np.nonzero", "np.argwhere", "np.flatnonzero", "np.unique", "np.bincount", "np.histogram"),
-    *("np.linalg.lstsq",),
-}
-# an element chosen by a mask that differs from one example to the next: refused by name
-MASKED = {"masked_stores", "indexing_of_every_kind", "dtype_arguments", "boolean_masks"}
-PROGRAMS = [p for p in load() if p.refused is None and p.name not in MASKED]
+# the size of a result differs from one example to the next: see test_unstackable.py
+REFUSED = {"np.nonzero", "np.argwhere", "np.flatnonzero", "np.unique", "np.bincount", "np.linalg.lstsq"}
+PROGRAMS = [p for p in load() if p.refused is None]
 
 
 def samples_of(primitive: Primitive) -> list[Any]:
@@ -174,15 +169,7 @@ def test_battery(program: Program, size: int) -> None:
     same(found, expected)
 
 
-# a saved array that grows in a loop within a loop: one example's doubling is not foreseen
-GROWING = pytest.mark.xfail(reason="arrays that double in nested loops", raises=ValueError)
-NESTED = [
-    pytest.param(p, id=p.id, marks=GROWING if p.name == "nested_break_continue_return" else ())
-    for p in PROGRAMS
-]
-
-
-@pytest.mark.parametrize("program", NESTED)
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.id)
 def test_battery_gradients(program: Program) -> None:
     fn = program.scalar()
     args, axes, singles = batched_arguments(program, 3)
@@ -203,11 +190,6 @@ def test_battery_gradient_of_the_sum(program: Program) -> None:
         return np.sum(many(*args))
 
     same(calque.grad(total, argnums=program.diff)(*args), expected, 1e-7)
-
-
-def test_masked_reads_are_refused() -> None:
-    with pytest.raises(CalqueError, match="boolean index"):
-        calque.vmap(lambda x: np.sum(x[x > 0.0]))(np.ones((2, 3)))
 
 
 # axes, sizes, errors

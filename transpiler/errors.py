@@ -73,6 +73,10 @@ class UnsupportedFunction(CalqueError):
     """A call of a function that has neither a rule nor readable Python source."""
 
 
+class Unstackable(UnsupportedFunction):
+    """An operation that NumPy cannot do for several examples at once."""
+
+
 class ImpureFunction(CalqueError):
     """Hidden state: global random numbers, I/O, writes to globals or to captured objects."""
 

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import numpy as np
 
 from calque.transpiler import core
-from calque.transpiler.analyses.mapped import over_own_axis
-from calque.transpiler.builder import FUNCTIONS, Array, Builder, wrap
+from calque.transpiler.analyses.mapped import differs_in_size, over_own_axis
+from calque.transpiler.analyses.regions import split_around
+from calque.transpiler.builder import FUNCTIONS, Array, Builder, loop_index, wrap
 from calque.transpiler.core import UNDEFINED, Apply, Atom, Block, Effect, For, If, Var
-from calque.transpiler.errors import DivergentCollective, UnsupportedFunction
+from calque.transpiler.errors import CalqueError, DivergentCollective, Unstackable
+from calque.transpiler.frontend.joining import size_at_hand
 from calque.transpiler.primitives.base import PRIMITIVES
-from calque.transpiler.primitives.batched import counting, elementwise_rule, lift, spread
+from calque.transpiler.primitives.batched import (
+    counting,
+    elementwise_rule,
+    lift,
+    new_zeros,
+    spread,
+)
 from calque.transpiler.primitives.collectives import OWN
 from calque.transpiler.types import INT, ArrayType
 
@@ -42,12 +50,13 @@ class Values:
         self.looping = False  # within a loop
         self.apart = False  # under a test that differs from one example to the next
         self.shared: dict[Var, Atom] = {}  # results of collectives: what all examples get
+        self.lost: dict[Var, Unstackable] = {}  # of no common shape, gone with their loop
 
     def same(self, looping: bool = False) -> Self:
         """The same lanes, for an inner block."""
         made = type(self)(self.builder, self.size, self.values, self.found, self.alive, self.nested)
         made.steady, made.looping = self.steady, self.looping or looping
-        made.apart, made.shared = self.apart, self.shared
+        made.apart, made.shared, made.lost = self.apart, self.shared, self.lost
         return made
 
     def is_batched(self, atom: Atom) -> bool:
@@ -58,6 +67,8 @@ class Values:
         """What stands for an atom."""
         if self.is_batched(atom):
             return self.values[atom]
+        if isinstance(atom, Var) and atom in self.lost:
+            raise self.lost[atom]
         return wrap(self.shared.get(atom, atom) if isinstance(atom, Var) else atom)
 
     def result(self, atom: Atom) -> tuple[Any, bool]:
@@ -98,17 +109,27 @@ class Values:
         if over_own_axis(s, self.found):
             self.collective(s)
             return
+        for a in s.args:
+            if isinstance(a, Var) and a in self.lost:
+                raise self.lost[a]
         if not any(batched):
             self.builder.emit(s)
             return
         if s.primitive.kind == "size":
             self.sizes(s)
             return
+        if differs_in_size(s, self.found):
+            raise Unstackable(
+                f"vmap of {s.primitive.name}: the size of the result would differ from one example "
+                "to the next.",
+                s.origin,
+                "reduce it to a fixed size, or use np.where with the mask instead",
+            )
         rule = s.primitive.batch
         if rule is None and s.primitive.kind == "elementwise":
             rule = elementwise_rule(s.primitive)
         if rule is None:
-            raise UnsupportedFunction(f"{s.primitive.name} has no batch rule.", s.origin)
+            raise Unstackable(f"vmap of {s.primitive.name}: it has no rule.", s.origin)
         found = rule(tuple(map(self.value, s.args)), batched, s.params)
         found = (found,) if isinstance(found, Array) else tuple(found)
         for out, value in zip(s.outs, found, strict=True):
@@ -132,6 +153,87 @@ class Values:
         if value.atom.name is None:
             value.atom.name = s.out.name
         self.shared[s.out] = value.atom
+
+    # one after the other
+
+    def mark(self) -> Any:
+        """Where the program stands, to come back to."""
+        builder = self.builder
+        return len(builder.blocks[-1].statements), dict(builder._sizes[-1])
+
+    def back_to(self, mark: Any) -> None:
+        """Drop what was written since."""
+        count, sizes = mark
+        del self.builder.blocks[-1].statements[count:]
+        self.builder._sizes[-1].clear()
+        self.builder._sizes[-1].update(sizes)
+
+    def one_by_one(
+        self, statements: Sequence[core.Statement], error: Unstackable
+    ) -> tuple[list[core.Statement], Callable[[], list[core.Statement]]]:
+        """For the first statement, and for all that goes with it, a loop over the examples.
+
+        Gives the statements to be written before the loop, and a function that writes it and gives
+        those that remain.
+        """
+        before, together, after = split_around(statements, self._fits)
+        inside = (t for t in core.walk(Block(together)) if isinstance(t, Apply))
+        if any(t.primitive.kind == "collective" for t in inside):
+            raise error
+
+        def write() -> list[core.Statement]:
+            made = [o for t in together for o in t.outs]
+            rooms = {o: self._room(o, keep=True) for o in made}
+            with self.builder.at(together[0].origin):
+                self._loop_over_lanes(together, {o: r for o, r in rooms.items() if r is not None})
+            self.lost.update((o, error) for o, r in rooms.items() if r is None)
+            return after
+
+        return before, write
+
+    def _loop_over_lanes(self, together: list[core.Statement], rooms: dict[Var, Array]) -> None:
+        builder, origin = self.builder, together[0].origin
+        phis = tuple(Var(r.type, o.name, o.origin) for o, r in rooms.items())
+        lane = loop_index(0, builder.dim_of(self.size) - 1, "lane")
+        with builder.block() as body:
+            mapping: dict[Var, Atom] = {}
+            for v in core.free_vars(Block(together)):
+                mapping[v] = atom_of(self.values[v][lane] if self.is_batched(v) else self.value(v))
+                if self.is_batched(v) and mapping[v].name is None and v.name:
+                    mapping[v].name = f"{v.name}_lane"
+            copied = core.clone(Block(together, list(rooms)), mapping)
+            for old, new in mapping.items():
+                if old in builder.dim_values and isinstance(new, Var):
+                    builder.dim_values[new] = builder.dim_values[old]
+            for t in copied.statements:
+                builder.emit(t)
+            for phi, atom in zip(phis, copied.results, strict=True):
+                cell = Array(phi)
+                cell[lane] = wrap(atom)
+                body.results.append(cell.atom)
+        outs = tuple(Var(p.type, p.name, p.origin) for p in phis)
+        inits = tuple(map(atom_of, rooms.values()))
+        stop = atom_of(self.size)
+        builder.emit(For(outs, lane.atom, 0, stop, 1, phis, inits, body, origin))
+        for o, out in zip(rooms, outs, strict=True):
+            self.note(o, Array(out))
+
+    def _fits(self, var: Var) -> bool:
+        """Whether a value is shared, or has a shape that all examples are known to share."""
+        return var not in self.found or self._room(var) is not None
+
+    def _room(self, var: Var, keep: bool = False) -> Any:
+        """A place for a value of every example; None where its shape is not known beforehand."""
+        mark = self.mark()
+        try:
+            shape = (self.size, *map(size_at_hand, var.type.dims))
+            return new_zeros(shape, var.type.dtype)
+        except CalqueError:
+            keep = False
+            return None
+        finally:
+            if not keep:
+                self.back_to(mark)
 
     def sizes(self, s: Apply) -> None:
         """A size of one example is a size of all of them, an axis further on."""
@@ -190,7 +292,7 @@ class Values:
         alive = np.any(mask) if any(has_effects(b) for b in blocks) else None
         made = type(self)(self.builder, lanes.shape[0], values, self.found, alive, True)
         made.steady, made.looping = self.steady, self.looping
-        made.apart, made.shared = True, self.shared
+        made.apart, made.shared, made.lost = True, self.shared, self.lost
         return made
 
     def _named(self, array: Any, var: Var) -> Any:

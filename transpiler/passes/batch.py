@@ -38,6 +38,7 @@ from calque.transpiler.core import (
     Var,
     While,
 )
+from calque.transpiler.errors import Unstackable
 from calque.transpiler.frontend.joining import size_at_hand
 from calque.transpiler.primitives.base import PRIMITIVES, apply
 from calque.transpiler.primitives.batched import (
@@ -84,18 +85,32 @@ class Lanes(Values):
     # statements
 
     def statements(self, statements: Sequence[core.Statement]) -> None:
-        """Emit each for all examples."""
-        for s in statements:
-            with self.builder.at(s.origin):
-                match s:
-                    case Apply():
-                        self.apply(s)
-                    case If():
-                        self.branch(s)
-                    case For() | While():
-                        self.own_paced(s) if own_pace(s, self.found) else self.loop(s)
-                    case Effect():
-                        self.effect(s)
+        """Emit each for all examples; what cannot be written for all, for one after the other."""
+        waiting = list(statements)
+        while waiting:
+            s, rest = waiting[0], waiting[1:]
+            mark = self.mark()
+            try:
+                with self.builder.at(s.origin):
+                    self.statement(s)
+            except Unstackable as error:
+                self.back_to(mark)
+                before, write = self.one_by_one(waiting, error)
+                self.statements(before)
+                rest = write()
+            waiting = rest
+
+    def statement(self, s: core.Statement) -> None:
+        """Emit one for all examples."""
+        match s:
+            case Apply():
+                self.apply(s)
+            case If():
+                self.branch(s)
+            case For() | While():
+                self.own_paced(s) if own_pace(s, self.found) else self.loop(s)
+            case Effect():
+                self.effect(s)
 
     # branches
 
