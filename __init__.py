@@ -27,6 +27,7 @@ from calque.runtime.collectives import (
     psum,
     psum_scatter,
 )
+from calque.runtime.custom import checkpoint, custom_jvp, custom_vjp, remat
 from calque.runtime.reading import explain, save, source
 from calque.runtime.spec import spec
 from calque.runtime.version import __version__
@@ -39,6 +40,9 @@ __all__ = [
     "axis_index",
     "axis_size",
     "check_grads",
+    "checkpoint",
+    "custom_jvp",
+    "custom_vjp",
     "explain",
     "grad",
     "hessian",
@@ -53,6 +57,7 @@ __all__ = [
     "ppermute",
     "psum",
     "psum_scatter",
+    "remat",
     "save",
     "source",
     "spec",

@@ -15,6 +15,7 @@ SHOWN = {
     "logistic_regression": "def loss_grad(w, b, *, inputs, targets):",
     "gauss_seidel": "def gauss_seidel_grad(u, f):",
     "newton_sqrt": "def newton_sqrt_grad(a):",
+    "newton_batch": "def kepler_vmap(mean, eccentricity):",
     "batched_forward": "def forward_vmap(x, w, b):",
     "convolve": "def convolve_vmap(x, w):",
     "jacobian": "def f_jacfwd(x):",

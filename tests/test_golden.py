@@ -24,8 +24,8 @@ ROOT = Path(calque.__file__).resolve().parent
 GOLDEN = Path(__file__).resolve().parent / "golden"
 PROGRAMS = "tests/golden_programs.py"
 
-# name of the golden file: file, function, transformation
-CASES = {
+# name of the golden file: file, function, transformation, and the types if they are batched
+CASES: dict[str, tuple[str, ...]] = {
     "logistic_loss_grad": (PROGRAMS, "logistic_loss", "grad(f, argnums=(0, 1))"),
     "gauss_seidel_grad": (PROGRAMS, "gauss_seidel", "grad(f, argnums=(0, 1))"),
     "nonlinear_stencil_grad": (PROGRAMS, "nonlinear_stencil", "grad(f)"),
@@ -47,15 +47,54 @@ CASES = {
     "example_gauss_seidel": ("examples/gauss_seidel.py", "gauss_seidel", "grad(f, argnums=(0, 1))"),
     "example_newton_sqrt": ("examples/newton_sqrt.py", "newton_sqrt", "grad(f)"),
     "example_rosenbrock": ("examples/scipy_minimize.py", "rosenbrock", "value_and_grad(f)"),
+    "hinge_vmap": (PROGRAMS, "hinge", "vmap(f, in_axes=(None, 0, 0))", "f8[d], f8[n,d], f8[n]"),
+    "entropy_term_vmap": (PROGRAMS, "entropy_term", "vmap(f, in_axes=(0, None))", "f8[n], float"),
+    "example_batched_forward": (
+        "examples/batched_forward.py",
+        "forward",
+        "vmap(f, in_axes=(0, None, None))",
+        "f8[n,d], f8[d,k], float",
+    ),
+    "example_convolve": (
+        "examples/convolve.py",
+        "convolve",
+        "vmap(f, in_axes=[0, None])",
+        "f8[m,n], f8[3]",
+    ),
+    "example_jacobian": ("examples/jacobian.py", "f", "jacfwd(f)"),
+    "example_hessian": ("examples/hessian.py", "rosenbrock", "hessian(f)"),
+    "example_per_example_gradients": (
+        "examples/per_example_gradients.py",
+        "loss",
+        "vmap(grad(f), in_axes=(None, 0, 0))",
+        "f8[d], f8[n,d], f8[n]",
+    ),
+    "example_newton_batch": ("examples/newton_batch.py", "kepler", "vmap(f)", "f8[n], f8[n]"),
+    "example_newton_batch_total": ("examples/newton_batch.py", "total", "grad(f)"),
+    "example_newton_batch_grad": (
+        "examples/newton_batch.py",
+        "kepler",
+        "vmap(grad(f))",
+        "f8[n], f8[n]",
+    ),
 }
 # Second derivatives and a primal of one or two lines are held to no ratio of lines.
-SECOND = {"tanh_grad_grad", "example_cubic"}
+SECOND = {
+    *("tanh_grad_grad", "example_cubic", "example_hessian"),
+    # the gradient of a loop, each lane of which goes its own number of rounds
+    *("example_newton_batch_grad", "example_newton_batch_total"),
+}
+
+
+def command_of(file: str, function: str, transform: str, *types: str) -> list[str]:
+    """What follows `calque` on the command line."""
+    given = ["--args", *types] if types else []
+    return ["show", f"{file}:{function}", "--transform", transform, *given]
 
 
 def generate(name: str, capsys: pytest.CaptureFixture[str]) -> str:
     """What `calque show` prints for a case, run from the root of the checkout."""
-    file, function, transform = CASES[name]
-    assert cli.main(["show", f"{file}:{function}", "--transform", transform]) == 0
+    assert cli.main(command_of(*CASES[name])) == 0
     return capsys.readouterr().out
 
 
@@ -84,12 +123,12 @@ def test_no_golden_file_is_left_over() -> None:
 def test_the_same_bytes_in_another_process() -> None:
     code = (
         "import sys; sys.path[:0] = sys.argv[1:2]; from calque import cli\n"
-        "for file, function, transform in eval(sys.argv[2]):\n"
-        "    cli.main(['show', f'{file}:{function}', '--transform', transform])\n"
+        "for arguments in eval(sys.argv[2]):\n"
+        "    cli.main(arguments)\n"
     )
     printed = []
     for seed in ("1", "2"):
-        command = [sys.executable, "-c", code, str(ROOT), repr(list(CASES.values()))]
+        command = [sys.executable, "-c", code, str(ROOT), repr([command_of(*c) for c in CASES.values()])]
         environment = {**os.environ, "PYTHONHASHSEED": seed}
         printed.append(
             subprocess.run(command, capture_output=True, env=environment, check=True).stdout
@@ -109,7 +148,7 @@ def definition(text: str) -> ast.FunctionDef:
 
 def primal(name: str) -> list[ast.FunctionDef]:
     """The user's function, and those of its file that it calls."""
-    file, function, _ = CASES[name]
+    file, function = CASES[name][:2]
     tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
     known = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
     found, pending = [], [function]
@@ -153,7 +192,7 @@ def measured(name: str) -> tuple[int, int, set[str], int]:
     text = (GOLDEN / f"{name}.py").read_text(encoding="utf-8")
     made, own = definition(text), primal(name)
     source_lines = sum((n.end_lineno or 0) - n.lineno + 1 for n in own)
-    derived = re.compile(r"(_bar|_dot|_saved)+$")
+    derived = re.compile(r"(_bar|_dot|_saved|_lanes)+$")
     given = stored_names(own) | captured(name)
     invented = {n for n in stored_names([made]) - given if derived.sub("", n) not in given}
     return lines_of(text), source_lines, invented, statements_of(own)

@@ -14,7 +14,7 @@ import calque
 ROOT = Path(calque.__file__).resolve().parent
 LAYERS = (
     *("errors", "types", "dims", "core", "debug", "sizes", "builder", "primitives", "frontend", "tree", "analyses"),
-    *("passes", "emit", "transformations", "batching", "jacobians", "pipeline"),
+    *("passes", "emit", "calls", "transformations", "batching", "jacobians", "pipeline"),
 )
 HEAVY = ("numba", "llvmlite", "cupy", "mpi4py", "jax", "scipy", "autograd", "pygments", "matplotlib")
 

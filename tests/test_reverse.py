@@ -77,7 +77,7 @@ def allocated(function: core.Function) -> list[core.Apply]:
     return [
         s
         for s in core.walk(function.body)
-        if isinstance(s, core.Apply) and s.primitive.name == "np.empty"
+        if isinstance(s, core.Apply) and s.primitive.name == "space for rounds"
     ]
 
 

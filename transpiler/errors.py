@@ -28,6 +28,7 @@ class Origin:
     function: str
     statement: str = ""  # the whole statement of the transformed function, dedented
     statement_line: int = 0  # where that statement stands: with ``statement``, what groups code
+    note: str = ""  # what generated code says of this place instead of quoting the statement
 
     def caret(self) -> str:
         """The source line with carets under the span.
@@ -107,6 +108,10 @@ class DivergentCollective(CalqueError, ValueError):
 
 class NotDifferentiable(CalqueError, TypeError):
     """No gradient: integer inputs, an output that is no real scalar, a missing rule."""
+
+
+class CustomRuleError(CalqueError, TypeError):
+    """A rule given with custom_jvp or custom_vjp does not fit its function."""
 
 
 class ShapeError(CalqueError, ValueError):

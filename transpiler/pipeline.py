@@ -18,6 +18,7 @@ from calque.transpiler.analyses.liveness import remove_dead_code
 from calque.transpiler.core import blocks_of
 from calque.transpiler.emit.python import emit_function, emit_module
 from calque.transpiler.frontend.trace import Traced, trace
+from calque.transpiler.primitives.calls import inline_calls
 from calque.transpiler.types import ArrayType
 
 
@@ -34,6 +35,7 @@ def to_core(function: Any, arguments: Arguments, pinned: dict[str, int] | None =
     """Interpret, transform, and drop what is not needed."""
     with np.errstate(all="ignore"):
         traced = trace(function, arguments.types, arguments.values, arguments.build, pinned=pinned)
+    inline_calls(traced.function, traced.builder)
     remove_dead_code(traced.function)
     core.verify(traced.function)
     traced.function.phases = _phases(traced.function)

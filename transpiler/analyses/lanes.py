@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 
 from calque.transpiler import core
-from calque.transpiler.analyses.mapped import differs_in_size, over_own_axis
+from calque.transpiler.analyses.mapped import (
+    differs_in_size,
+    element,
+    has_plain_index,
+    over_own_axis,
+    read_by_element,
+)
 from calque.transpiler.analyses.regions import split_around
 from calque.transpiler.builder import FUNCTIONS, Array, Builder, loop_index, wrap
-from calque.transpiler.core import UNDEFINED, Apply, Atom, Block, Effect, For, If, Var
+from calque.transpiler.core import UNDEFINED, Apply, Atom, Block, Effect, For, If, Var, While
 from calque.transpiler.errors import CalqueError, DivergentCollective, Unstackable
 from calque.transpiler.frontend.joining import size_at_hand
-from calque.transpiler.primitives.base import PRIMITIVES
+from calque.transpiler.primitives.base import PRIMITIVES, apply
 from calque.transpiler.primitives.batched import (
     counting,
     elementwise_rule,
@@ -22,8 +29,19 @@ from calque.transpiler.primitives.batched import (
     new_zeros,
     spread,
 )
+from calque.transpiler.primitives.batched_indexing import of_rows
 from calque.transpiler.primitives.collectives import OWN
+from calque.transpiler.primitives.growing import furthest, room, widened
 from calque.transpiler.types import INT, ArrayType
+
+
+@dataclass
+class Rows:
+    """An array of which these lanes are some rows, read and stored into where they stand."""
+
+    base: Any
+    lanes: Any
+    root: Var  # what the lanes' array was when they were taken
 
 
 class Values:
@@ -41,6 +59,7 @@ class Values:
         self.builder = builder
         self.size = size
         self.values = dict(values)  # batched Vars of one example -> Arrays of all
+        self.rows: dict[Var, Rows] = {}
         self.found = found
         self.alive = (
             alive  # a flag: whether there is any example; None where that goes without saying
@@ -51,20 +70,26 @@ class Values:
         self.apart = False  # under a test that differs from one example to the next
         self.shared: dict[Var, Atom] = {}  # results of collectives: what all examples get
         self.lost: dict[Var, Unstackable] = {}  # of no common shape, gone with their loop
+        self.read: set[Any] = set()  # elements that all these examples have
 
     def same(self, looping: bool = False) -> Self:
         """The same lanes, for an inner block."""
         made = type(self)(self.builder, self.size, self.values, self.found, self.alive, self.nested)
         made.steady, made.looping = self.steady, self.looping or looping
         made.apart, made.shared, made.lost = self.apart, self.shared, self.lost
+        made.rows = dict(self.rows)
+        made.read = set(self.read)
         return made
 
     def is_batched(self, atom: Atom) -> bool:
         """Whether an atom has a companion here."""
-        return isinstance(atom, Var) and atom in self.values
+        return isinstance(atom, Var) and (atom in self.values or atom in self.rows)
 
     def value(self, atom: Atom) -> Any:
         """What stands for an atom."""
+        if isinstance(atom, Var) and atom in self.rows and atom not in self.values:
+            rows = self.rows[atom]
+            self.values[atom] = self._named(rows.base[rows.lanes], atom)
         if self.is_batched(atom):
             return self.values[atom]
         if isinstance(atom, Var) and atom in self.lost:
@@ -103,9 +128,15 @@ class Values:
             value.atom.name = f"{out.name}_lanes" if self.nested else out.name
         self.values[out] = Array(value.atom)
 
+    def statements(self, statements: Sequence[core.Statement]) -> None:
+        """Emit each for all examples."""
+        raise NotImplementedError
+
     def apply(self, s: Apply) -> None:
         """One primitive, by its rule."""
         batched = tuple(self.is_batched(a) for a in s.args)
+        if s.primitive.name == "getitem":
+            self.read.add(element(s))
         if over_own_axis(s, self.found):
             self.collective(s)
             return
@@ -114,6 +145,8 @@ class Values:
                 raise self.lost[a]
         if not any(batched):
             self.builder.emit(s)
+            return
+        if self.in_place(s):
             return
         if s.primitive.kind == "size":
             self.sizes(s)
@@ -134,6 +167,27 @@ class Values:
         found = (found,) if isinstance(found, Array) else tuple(found)
         for out, value in zip(s.outs, found, strict=True):
             self.note(out, value)
+
+    def in_place(self, s: Apply) -> bool:
+        """Read or store among the rows of a whole array, if that is where the lanes' array is."""
+        rows = self.rows.get(s.args[0]) if isinstance(s.args[0], Var) else None
+        if rows is None:
+            return False
+        batched = tuple(self.is_batched(a) for a in s.args)
+        args = [rows.base, *map(self.value, s.args[1:])]
+        if s.primitive is room:
+            count = apply(furthest, args[1], 0, up=True, axis=None) if batched[1] else args[1]
+            found = apply(room, rows.base, count, axis=s.params.get("axis", 0) + 1)
+        elif has_plain_index(s):
+            found = of_rows(s.primitive, args, batched, s.params, rows.lanes)
+        else:
+            return False
+        if s.primitive.kind != "store":
+            self.note(s.out, found)
+            return True
+        found.atom.name = rows.base.atom.name
+        self.rows[s.out] = Rows(found, rows.lanes, rows.root)
+        return True
 
     def collective(self, s: Apply) -> None:
         """What the examples tell each other: all of them must be here."""
@@ -159,11 +213,13 @@ class Values:
     def mark(self) -> Any:
         """Where the program stands, to come back to."""
         builder = self.builder
-        return len(builder.blocks[-1].statements), dict(builder._sizes[-1])
+        here = len(builder.blocks[-1].statements), dict(builder._sizes[-1])
+        return *here, dict(self.values), dict(self.rows)
 
     def back_to(self, mark: Any) -> None:
         """Drop what was written since."""
-        count, sizes = mark
+        count, sizes, values, rows = mark
+        self.values, self.rows = dict(values), dict(rows)
         del self.builder.blocks[-1].statements[count:]
         self.builder._sizes[-1].clear()
         self.builder._sizes[-1].update(sizes)
@@ -195,10 +251,11 @@ class Values:
         builder, origin = self.builder, together[0].origin
         phis = tuple(Var(r.type, o.name, o.origin) for o, r in rooms.items())
         lane = loop_index(0, builder.dim_of(self.size) - 1, "lane")
+        given = {v: self.value(v) for v in core.free_vars(Block(together))}
         with builder.block() as body:
             mapping: dict[Var, Atom] = {}
-            for v in core.free_vars(Block(together)):
-                mapping[v] = atom_of(self.values[v][lane] if self.is_batched(v) else self.value(v))
+            for v, value in given.items():
+                mapping[v] = atom_of(value[lane] if self.is_batched(v) else value)
                 if self.is_batched(v) and mapping[v].name is None and v.name:
                     mapping[v].name = f"{v.name}_lane"
             copied = core.clone(Block(together, list(rooms)), mapping)
@@ -279,19 +336,33 @@ class Values:
         self.builder.emit(For((), index, 0, atom_of(self.size), 1, (), (), body, s.origin))
 
     def on(
-        self, lanes: Any, blocks: Sequence[Block], mask: Any, more: dict[Var, Any] | None = None
+        self,
+        lanes: Any,
+        blocks: Sequence[Block],
+        mask: Any,
+        more: dict[Var, Any] | None = None,
+        whole: Collection[Var] | None = (),
     ) -> Self:
-        """These lanes alone, with the values that the blocks read."""
+        """These lanes alone, with the values that the blocks read.
+
+        Arrays of ``whole`` stay where they are, and so do those that are read by element; none do
+        if it is None.
+        """
+        kept = set() if whole is None else {*whole, *read_by_element(blocks)}
         values: dict[Var, Any] = {}
-        for block in blocks:
-            for var in core.free_vars(block):
-                if var in self.values and var not in values:
-                    values[var] = self._named(self.values[var][lanes], var)
-        for var, array in (more or {}).items():
-            values[var] = self._named(array[lanes], var)
+        rows: dict[Var, Rows] = {}
+        wanted = {v: None for b in blocks for v in core.free_vars(b) if self.is_batched(v)}
+        for var in wanted | (more or {}):
+            array = (more or {}).get(var)
+            array = self.value(var) if array is None else array
+            if var in kept:
+                rows[var] = Rows(array, lanes, var)
+            else:
+                values[var] = self._named(array[lanes], var)
         alive = np.any(mask) if any(has_effects(b) for b in blocks) else None
         made = type(self)(self.builder, lanes.shape[0], values, self.found, alive, True)
-        made.steady, made.looping = self.steady, self.looping
+        made.steady, made.looping, made.rows = self.steady, self.looping, rows
+        made.read = set(self.read)
         made.apart, made.shared, made.lost = True, self.shared, self.lost
         return made
 
@@ -306,7 +377,7 @@ class Values:
         """As many lanes as examples: where the mask is false, the first one of the mask."""
         rows: Any = np.where(mask, counting(self.size), np.argmax(mask))
         rows.atom.name = "rows"
-        inner = self.on(rows, blocks, mask, more)
+        inner = self.on(rows, blocks, mask, more, None)
         inner.nested, inner.size, inner.looping = self.nested, self.size, True
         return inner
 
@@ -316,7 +387,31 @@ class Values:
             return before
         rank = out.type.ndim
         value = lift(self.value(atom), rank) if self.is_batched(atom) else wrap(atom)
+        before = self.as_wide(before, value)
         return self.cast(np.where(lift(mask, rank), value, before), out.type)
+
+    def as_wide(self, base: Any, value: Any) -> Any:
+        """``base``, widened where the rows copied from it have grown."""
+        axis = self.grown_axis(value.atom) if isinstance(value, Array) else None
+        return base if axis is None else apply(widened, base, value, axis=axis)
+
+    def grown_axis(self, atom: Atom) -> int | None:
+        """The axis along which an array may have got more places since an earlier version of it."""
+        made = self.builder.definitions.get(atom) if isinstance(atom, Var) else None
+        before: list[Atom] = []
+        match made:
+            case Apply(primitive=primitive, params=params) if primitive in (room, widened):
+                return params.get("axis", 0)
+            case Apply(primitive=primitive, args=args) if primitive.kind == "store":
+                before = [args[0]]
+            case If(outs=outs, then=then, orelse=orelse):
+                k = outs.index(atom)
+                before = [then.results[k], orelse.results[k]]
+            case For(outs=outs, body=body, inits=inits) | While(outs=outs, body=body, inits=inits):
+                k = outs.index(atom)
+                before = [body.results[k], inits[k]]
+        found = (self.grown_axis(a) for a in before)
+        return next((axis for axis in found if axis is not None), None)
 
 
 def atom_of(value: Any) -> Atom:

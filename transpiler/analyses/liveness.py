@@ -57,9 +57,15 @@ def prune(block: Block, live: set[Var]) -> None:
 
 
 def _needed(statement: Statement, live: set[Var]) -> bool:
-    if isinstance(statement, Effect) or any(out in live for out in statement.outs):
+    if _acts(statement) or any(out in live for out in statement.outs):
         return True
-    return any(isinstance(s, Effect) for inner in blocks_of(statement) for s in walk(inner))
+    return any(_acts(s) for inner in blocks_of(statement) for s in walk(inner))
+
+
+def _acts(statement: Statement) -> bool:
+    return isinstance(statement, Effect) or (
+        isinstance(statement, Apply) and getattr(statement.primitive, "effects", False)
+    )
 
 
 def _prune_if(statement: If, live: set[Var]) -> None:

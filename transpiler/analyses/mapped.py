@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from calque.transpiler import core
 from calque.transpiler.builder import current
-from calque.transpiler.core import Apply, Atom, Block, For, If, Var, While
+from calque.transpiler.core import Apply, Atom, Block, For, If, Slot, Var, While
 from calque.transpiler.types import ArrayType, dim_symbols
 
 # defined, and without a warning, for every finite number
@@ -17,7 +17,7 @@ _TOTAL = frozenset(
     np.less np.less_equal np.greater np.greater_equal np.equal np.not_equal np.maximum np.minimum
     np.logical_and np.logical_or np.logical_xor np.logical_not np.bitwise_and np.bitwise_or
     np.bitwise_xor np.invert np.isnan np.isfinite np.isinf np.signbit np.floor np.ceil np.trunc
-    np.rint np.clip np.copysign np.heaviside np.tanh np.arctan np.sin np.cos np.where not and
+    np.rint np.clip np.copysign np.heaviside np.tanh np.arctan np.where not and
     np.fmax np.fmin math.fabs math.tanh math.atan stop_gradient float np.zeros_like np.ones_like
     np.hypot math.hypot special.expit special.erf
     """.split()
@@ -31,16 +31,19 @@ _LOOSE = frozenset(("np.nonzero", "np.argwhere", "np.flatnonzero", "np.unique", 
 _DEALT = frozenset(("ppermute", "all_to_all", "psum_scatter"))
 
 
-def mapped(block: Block, inputs: Iterable[Any]) -> set[Any]:
+_NONE: frozenset[str] = frozenset()
+
+
+def mapped(block: Block, inputs: Iterable[Any], apart: frozenset[str] = _NONE) -> set[Any]:
     """The Vars that depend on ``inputs``, through data or through control flow.
 
-    ``inputs`` may have the batch's own named axis among them: what its collectives reduce is the
-    same for all examples.
+    Results of the primitives of the names ``apart`` do not count. ``inputs`` may have
+    the batch's own named axis among them: what its collectives reduce is the same for all examples.
     """
     found = set(inputs)
     while True:
         before = len(found)
-        _visit(block, found)
+        _visit(block, found, apart)
         if len(found) == before:
             return found
 
@@ -49,7 +52,7 @@ def _is(atom: Atom, found: set[Var]) -> bool:
     return isinstance(atom, Var) and atom in found
 
 
-def _visit(block: Block, found: set[Any]) -> None:
+def _visit(block: Block, found: set[Any], apart: frozenset[str]) -> None:
     for s in block.statements:
         match s:
             case Apply(primitive=primitive, outs=outs) if over_own_axis(s, found):
@@ -58,18 +61,18 @@ def _visit(block: Block, found: set[Any]) -> None:
             case Apply(primitive=primitive) if primitive.kind == "size":
                 if any(name in found for name in _size_symbols(s)):
                     found.update(s.outs)
-            case Apply(args=args, outs=outs):
-                if any(_is(a, found) for a in args):
+            case Apply(primitive=primitive, args=args, outs=outs):
+                if primitive.name not in apart and any(_is(a, found) for a in args):
                     found.update(outs)
                     found.update(_own_sizes(s, found))
             case If(then=then, orelse=orelse, outs=outs, test=test):
-                _visit(then, found)
-                _visit(orelse, found)
+                _visit(then, found, apart)
+                _visit(orelse, found, apart)
                 for out, *arms in zip(outs, then.results, orelse.results, strict=True):
                     if _is(test, found) or any(_is(a, found) for a in arms):
                         found.add(out)
             case For() | While():
-                _visit_loop(s, found)
+                _visit_loop(s, found, apart)
 
 
 def _size_symbols(s: Apply) -> set[str]:
@@ -90,7 +93,7 @@ def _own_sizes(s: Apply, found: set[Any]) -> set[str]:
         _is(a, found) and a.type.dtype.kind in "iub" and (k or not a.type.ndim)
         for k, a in enumerate(s.args)
     )
-    if s.primitive.name == "room" or not (chosen or s.primitive.name in _LOOSE):
+    if s.primitive.name in ("room", "widened") or not (chosen or s.primitive.name in _LOOSE):
         return set()  # an array that grows has room for the longest
     given = {n for a in s.args if isinstance(a, Var) for n in _symbols(a)}
     return {n for o in s.outs for n in _symbols(o)} - given
@@ -111,13 +114,13 @@ def over_own_axis(s: Apply, found: set[Any]) -> bool:
     return s.primitive.kind == "collective" and s.params["axis"] in found
 
 
-def _visit_loop(s: For | While, found: set[Var]) -> None:
+def _visit_loop(s: For | While, found: set[Var], apart: frozenset[str]) -> None:
     for phi, init, after in zip(s.phis, s.inits, s.body.results, strict=True):
         if _is(init, found) or _is(after, found):
             found.add(phi)
     if isinstance(s, While):
-        _visit(s.test, found)
-    _visit(s.body, found)
+        _visit(s.test, found, apart)
+    _visit(s.body, found, apart)
     if own_pace(s, found):
         found.update(p for p, after in zip(s.phis, s.body.results, strict=True) if after is not p)
     found.update(o for o, p in zip(s.outs, s.phis, strict=True) if p in found)
@@ -130,30 +133,130 @@ def own_pace(s: For | While, found: set[Var]) -> bool:
     return any(_is(a, found) for a in (s.start, s.stop, s.step))
 
 
-def is_total(block: Block) -> bool:
+def is_total(block: Block, read: Collection[Any] = (), reversed: bool = False) -> bool:
     """Whether a block may run for examples that do not take it: cheap, and defined everywhere.
+
+    ``read`` holds the elements that have been read before, and so exist (see ``element``). Under a
+    reverse sweep to come no slope may be infinite: it would be multiplied by a cotangent of zero.
 
     >>> is_total(Block())
     True
     """
-    return all(_total_statement(s) for s in block.statements)
+    if reversed and any(_has_unbounded_slope(s) for s in core.walk(block)):
+        return False
+    return all(total_statement(s, read) for s in block.statements)
 
 
-def _total_statement(s: core.Statement) -> bool:
+def _has_unbounded_slope(s: core.Statement) -> bool:
+    if not isinstance(s, Apply) or s.outs[0].type.dtype.kind not in "fc":
+        return False
+    factors = [a for a in s.args if isinstance(a, Var)]
+    product = s.primitive.name == "np.multiply" and len(factors) > 1
+    return product or s.primitive.name in ("np.power", "np.square", "np.hypot", "math.hypot")
+
+
+def element(s: Apply) -> Any:
+    """What a statement reads by index, to be found again."""
+    return s.args, repr(s.params["index"])
+
+
+def _in_range(s: Apply) -> bool:
+    """Whether an index is known to be one of its array's: slices, and numbers below the size."""
+    axes = iter(s.args[0].type.dims)
+    for item in s.params["index"]:
+        if item is None:
+            continue
+        if item is Ellipsis:
+            return not any(isinstance(i, int | Slot) for i in s.params["index"])
+        dim = next(axes)
+        if isinstance(item, slice):
+            continue
+        if not isinstance(item, int) or not isinstance(dim, int) or not -dim <= item < dim:
+            return False
+    return True
+
+
+def total_statement(s: core.Statement, read: Collection[Any] = ()) -> bool:
+    """Whether one statement is."""
     match s:
         case Apply(primitive=primitive, args=args, outs=outs):
             if any(o.type.dtype.kind not in "fb" and not _small(o.type) for o in outs):
                 return False
             if primitive.name == "getitem":
-                return all(not isinstance(a, Var) or not a.type.ndim for a in args[1:])
+                return _in_range(s) or element(s) in read
             if primitive.name == "np.power":
                 return type(args[1]) in (int, float) and args[1] in (1, 2, 3, 4)
             if primitive.name == "astype":
                 return outs[0].type.dtype.kind == "f"
             return primitive.name in _TOTAL or primitive.kind == "size"
         case If(then=then, orelse=orelse):
-            return is_total(then) and is_total(orelse)
+            return is_total(then, read) and is_total(orelse, read)
     return False
+
+
+def needs_lanes(block: Block, batched: Collection[Var]) -> bool:
+    """Whether a block may fail, or not end, where there is no lane to run it on."""
+    found = mapped(block, batched)
+    return any(_may_fail_on_none(s, found) for s in core.walk(block))
+
+
+def _may_fail_on_none(s: core.Statement, found: Collection[Var]) -> bool:
+    match s:
+        case Apply(primitive=primitive, args=args):
+            if not any(a in found for a in args if isinstance(a, Var)):
+                return primitive.kind != "creation" and not total_statement(s)
+            if primitive.name in ("getitem", "update", "update_add", "add_at"):
+                return not _in_range(s) and not any(a in found for a in _indices(s))
+            return primitive.kind not in ("elementwise", "size", "linear", "bilinear", "store")
+        case For() | While():
+            return not own_pace(s, set(found))
+    return False
+
+
+def _indices(s: Apply) -> list[Var]:
+    return [a for a in s.args[1 if s.primitive.name == "getitem" else 2 :] if isinstance(a, Var)]
+
+
+def stored_roots(block: Block) -> dict[Var, Var]:
+    """Versions of arrays that stores at plain indices make, and the arrays they were made from."""
+    roots: dict[Var, Var] = {}
+    for s in block.statements:
+        if isinstance(s, Apply) and s.primitive.kind == "store" and isinstance(s.args[0], Var):
+            if s.primitive.name == "room" or has_plain_index(s):
+                roots[s.out] = roots.get(s.args[0], s.args[0])
+    return roots
+
+
+def read_by_element(blocks: Iterable[Block]) -> set[Var]:
+    """Arrays of which blocks read single places alone, or slices."""
+    found: set[Var] = set()
+    otherwise: set[Var] = set()
+    for block in blocks:
+        otherwise.update(a for a in block.results if isinstance(a, Var))
+        for s in block.statements:
+            otherwise.update(v for b in core.blocks_of(s) for v in core.free_vars(b))
+            used = [a for a in core.operands(s) if isinstance(a, Var)]
+            if isinstance(s, Apply) and s.primitive.name == "getitem" and has_plain_index(s):
+                found.add(used.pop(0))
+            otherwise.update(used)
+    return found - otherwise
+
+
+def has_plain_index(s: Apply) -> bool:
+    """Whether a statement reads, or stores, at numbers and slices with known bounds."""
+    if s.primitive.name not in ("getitem", "update", "update_add"):
+        return False
+    if any(a.type.ndim for a in _indices(s)):
+        return False
+    return all(
+        isinstance(item, int | Slot)
+        or (isinstance(item, slice) and not any(isinstance(b, Slot) for b in _bounds(item)))
+        for item in s.params["index"]
+    )
+
+
+def _bounds(item: slice) -> tuple[Any, Any]:
+    return item.start, item.stop
 
 
 def _small(t: ArrayType) -> bool:

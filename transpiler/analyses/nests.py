@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from calque.transpiler import core
 from calque.transpiler.analyses.blocks import insert_before
 from calque.transpiler.analyses.buffers import FIRST_CAPACITY, Buffer, Buffers
 from calque.transpiler.analyses.rounds import wrap_atom
-from calque.transpiler.builder import FUNCTIONS, Array, atom
+from calque.transpiler.builder import Array, atom
 from calque.transpiler.core import Apply, Atom, Block, For, Slot, Var, While
 from calque.transpiler.errors import CalqueError
+from calque.transpiler.primitives.base import apply
+from calque.transpiler.primitives.creation import space
 from calque.transpiler.types import INT, ArrayType
 
 
@@ -30,7 +30,7 @@ class Nests(Buffers):
                 sizes = self.sizes_outside(inner.type)
             except CalqueError:
                 return False
-            first = FUNCTIONS[np.empty]((self.capacity_of(s), *sizes), inner.type.dtype)
+            first = apply(space, self.capacity_of(s), *sizes, dtype=inner.type.dtype)
         first.atom.name = inner.name
         insert_before(home, s, allocation.statements)
         phi, out = Var(first.type, inner.name, s.origin), Var(first.type, inner.name, s.origin)
@@ -79,7 +79,7 @@ class Nests(Buffers):
         name = buffer.out.name
         with self.forward_of(s), self.builder.block() as allocation:
             sizes = self.sizes_outside(buffer.value.type)
-            first = FUNCTIONS[np.empty]((FIRST_CAPACITY, *sizes), buffer.value.type.dtype)
+            first = apply(space, FIRST_CAPACITY, *sizes, dtype=buffer.value.type.dtype)
         first.atom.name = name
         insert_before(home, s, allocation.statements)
         t = first.type.with_dims((self.builder.dims.fresh(), *first.type.dims[1:]))

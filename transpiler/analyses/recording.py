@@ -42,6 +42,7 @@ from calque.transpiler.core import Apply, Atom, Block, For, If, Statement, Var, 
 from calque.transpiler.errors import CalqueError
 from calque.transpiler.frontend.joining import shape_of
 from calque.transpiler.primitives.base import apply
+from calque.transpiler.primitives.creation import space
 from calque.transpiler.primitives.indexing import getitem
 
 
@@ -311,7 +312,7 @@ class Recorder(Nests):
         def allocate() -> Any:
             sizes = self.sizes_outside(value.type)
             capacity = FIRST_CAPACITY if growing else self.capacity_of(s)
-            return FUNCTIONS[np.empty]((capacity, *sizes), value.type.dtype)
+            return apply(space, capacity, *sizes, dtype=value.type.dtype)
 
         home = self.home_of(s)
         with self.forward_of(s), self.builder.block() as allocation:

@@ -48,7 +48,8 @@ class Statements:
         self.choices, self.notes, self.comments = choices, notes, comments
         self.memory = expressions.folding.memory
         self.too_long: list[Var] = []
-        self._quoted: Any = None
+        self._quoted: Any = None  # the statement of the last comment
+        self._noted = ""  # the last comment, where it was a note
 
     def function_body(self) -> list[Any]:
         """All statements, and the return."""
@@ -97,12 +98,16 @@ class Statements:
         origin = s.origin
         if not self.comments or origin is None or not origin.statement:
             return []
-        if not isinstance(s, (Apply, Effect)):
+        if not isinstance(s, (Apply, Effect)) and not origin.note:
             return []
         key = (origin.file, origin.statement_line or origin.line, origin.statement)
+        if origin.note:
+            said = self._noted == origin.note
+            self._quoted, self._noted = None, origin.note
+            return [] if said else [self.notes.comment(origin.note)]
         if key == self._quoted:
             return []
-        self._quoted = key
+        self._quoted, self._noted = key, ""
         return [self.notes.comment(_one_line(origin.statement, WIDTH - 2 - 4 * depth))]
 
     def _statement(self, s: Statement, depth: int) -> list[Any]:

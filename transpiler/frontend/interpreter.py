@@ -169,6 +169,7 @@ class State:
         self.temporary = 0
         self.phases: dict[int, str] = {}  # of the last transformation that was put in place
         self.reversing = False  # a reverse sweep is to come
+        self.derivatives = 0  # how many derivative passes are to come
         self.decisions: list[Any] = []  # what reverse sweeps save, and why
 
     # places

@@ -23,8 +23,9 @@ from typing import Any
 import numpy as np
 
 from calque.transpiler import core
-from calque.transpiler.analyses.lanes import Values, atom_of
-from calque.transpiler.analyses.mapped import is_total, mapped, own_pace
+from calque.transpiler.analyses.arms import Arms, lanes_of, stored_rows
+from calque.transpiler.analyses.lanes import atom_of
+from calque.transpiler.analyses.mapped import is_total, mapped, own_pace, stored_roots
 from calque.transpiler.builder import FUNCTIONS, Array, Builder, wrap
 from calque.transpiler.core import (
     UNDEFINED,
@@ -39,13 +40,11 @@ from calque.transpiler.core import (
     While,
 )
 from calque.transpiler.errors import Unstackable
-from calque.transpiler.frontend.joining import size_at_hand
-from calque.transpiler.primitives.base import PRIMITIVES, apply
+from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.batched import (
-    lift,
     new_zeros,
 )
-from calque.transpiler.primitives.growing import room
+from calque.transpiler.primitives.growing import furthest
 from calque.transpiler.types import BOOL, INT
 
 
@@ -77,12 +76,8 @@ def batch(
     return [(wrap(lanes.shared.get(atom_of(v), atom_of(v))), has) for v, has in results]
 
 
-class Lanes(Values):
+class Lanes(Arms):
     """Some of the examples, and the values they have: writes statements for all of them at once."""
-
-    # values
-
-    # statements
 
     def statements(self, statements: Sequence[core.Statement]) -> None:
         """Emit each for all examples; what cannot be written for all, for one after the other."""
@@ -111,138 +106,6 @@ class Lanes(Values):
                 self.own_paced(s) if own_pace(s, self.found) else self.loop(s)
             case Effect():
                 self.effect(s)
-
-    # branches
-
-    def branch(self, s: If) -> None:
-        """An ``if``: one for all, or each example its own."""
-        if not self.is_batched(s.test):
-            self.shared_branch(s)
-        elif is_total(s.then) and is_total(s.orelse):
-            self.chosen(s)
-        elif self.steady and self.looping:
-            self.steady_branch(s)
-        else:
-            self.split(s)
-
-    def steady_branch(self, s: If) -> None:
-        """Each arm for all examples, those that do not take it standing in for one that does."""
-        test = self.value(s.test)
-        now: list[Any] = [None] * len(s.outs)
-        arms = [(s.then, test), (s.orelse, np.logical_not(test))]
-        arms.sort(key=lambda a: bool(a[0].statements))  # what is at hand first
-        for arm, mask in arms:
-            if not arm.statements:
-                now = [
-                    None if a is UNDEFINED else self.full(a, o.type)
-                    for a, o in zip(arm.results, s.outs)
-                ]
-                continue
-            start = [self.vacant(o) if n is None else n for n, o in zip(now, s.outs, strict=True)]
-            with self.builder.block() as block:
-                inner = self.standing_in(mask, [arm])
-                inner.statements(arm.statements)
-                block.results = [
-                    atom_of(inner.over(mask, a, before, o))
-                    for a, before, o in zip(arm.results, start, s.outs, strict=True)
-                ]
-            outs = tuple(self.fresh(o) for o in s.outs)
-            other = Block([], list(map(atom_of, start)))
-            self.builder.emit(If(outs, atom_of(np.any(mask)), block, other, s.origin))
-            now = [Array(o) for o in outs]
-        for out, value in zip(s.outs, now, strict=True):
-            self.note(out, value)
-
-    def vacant(self, out: Var) -> Any:
-        """A place for results, before any arm has run."""
-        return new_zeros((self.size, *map(size_at_hand, out.type.dims)), out.type.dtype)
-
-    def shared_branch(self, s: If) -> None:
-        """All examples take the same arm."""
-        arms = []
-        for arm in (s.then, s.orelse):
-            inner = self.same()
-            with self.builder.block() as block:
-                inner.statements(arm.statements)
-                block.results = [
-                    atom_of(inner.full(a, o.type) if o in self.found else inner.value(a))
-                    for a, o in zip(arm.results, s.outs, strict=True)
-                ]
-            arms.append(block)
-        outs = tuple(self.fresh(o) if o in self.found else o for o in s.outs)
-        self.builder.emit(If(outs, atom_of(self.value(s.test)), arms[0], arms[1], s.origin))
-        for out, new in zip(s.outs, outs, strict=True):
-            if new is not out:
-                self.values[out] = Array(new)
-
-    def chosen(self, s: If) -> None:
-        """Both arms for all examples, and the right result for each."""
-        test = self.value(s.test)
-        self.statements(s.then.statements)
-        self.statements(s.orelse.statements)
-        for out, a, b in zip(s.outs, s.then.results, s.orelse.results, strict=True):
-            self.note(out, self.either(test, a, b, out))
-
-    def either(self, test: Any, a: Atom, b: Atom, out: Var) -> Any:
-        """``np.where(test, a, b)``, the test broadcast to the rank of one example."""
-        if a is UNDEFINED or b is UNDEFINED:
-            return self.full(b if a is UNDEFINED else a, out.type)
-        if a is b:
-            return self.full(a, out.type)
-        rank = out.type.ndim
-        values = [lift(self.value(x), rank) if self.is_batched(x) else wrap(x) for x in (a, b)]
-        return np.where(lift(test, rank), *values)
-
-    def split(self, s: If) -> None:
-        """Each arm on its own lanes."""
-        test = self.value(s.test)
-        parts: list[Any] = []
-        for arm, mask in ((s.then, test), (s.orelse, None)):
-            if not arm.statements:
-                parts.append(None)
-                continue
-            mask = np.logical_not(test) if mask is None else mask
-            lanes = _lanes_of(mask)
-            inner = self.on(lanes, [arm], mask)
-            inner.statements(arm.statements)
-            parts.append((lanes, [inner.result(a) for a in arm.results]))
-        for k, out in enumerate(s.outs):
-            self.note(out, self.joined(s, k, out, parts, test))
-
-    def joined(self, s: If, k: int, out: Var, parts: list[Any], test: Any) -> Any:
-        """One result of a branch, put together from its lanes."""
-        results = s.then.results[k], s.orelse.results[k]
-        outside = [
-            p is None or _is_outside(a, arm)
-            for p, a, arm in zip(parts, results, (s.then, s.orelse))
-        ]
-        if all(outside):
-            return self.either(test, *results, out)
-        computed = [None if o else p[1][k] for o, p in zip(outside, parts)]
-        base: Any = None
-        for atom, is_outer in zip(results, outside, strict=True):
-            if is_outer and atom is not UNDEFINED:
-                base = self.full(atom, out.type)
-        if base is None:
-            base = self.room(out, next(c for c in computed if c is not None))
-        for part, found in zip(parts, computed, strict=True):
-            if found is not None and found[0] is not UNDEFINED:
-                base = self.stored(base, part[0], found[0])
-        return base
-
-    def room(self, out: Var, found: tuple[Any, bool]) -> Any:
-        """A new array for a result; its sizes are those that some lanes found."""
-        value, has = found
-        dims: tuple[Any, ...] = ()
-        if out.type.ndim:
-            dims = value.shape[has:]
-        return new_zeros((self.size, *dims), out.type.dtype)
-
-    def stored(self, base: Any, lanes: Any, value: Any) -> Any:
-        """``base`` with what some lanes found."""
-        if isinstance(value, Array) and value.dtype != base.dtype:
-            value = FUNCTIONS["cast"](value, base.dtype)
-        return _update(base, lanes, value)
 
     # loops
 
@@ -309,9 +172,7 @@ class Lanes(Values):
     def for_alive(self, s: For) -> None:
         """As many rounds as the longest example needs; in each the examples that still go on."""
         stop = self.value(s.stop)
-        reduction = PRIMITIVES["np.max" if s.step > 0 else "np.min"]
-        first = s.start if type(s.start) is int else 0  # the end, where there are no examples
-        end = apply(reduction, stop, axis=None, keepdims=False, initial=first)
+        end = apply(furthest, stop, self.value(s.start), up=s.step > 0, axis=None)
 
         def round_of(carried: dict[Var, Any]) -> tuple[list[Any], Any]:
             index = Array(s.index)
@@ -387,46 +248,39 @@ class Lanes(Values):
     ) -> tuple[list[Any], Any]:
         """The next values of carried Vars, for the living examples alone; and who lives on."""
         blocks = [body] if test is None else [body, test]
-        carried = self.with_room(body, carried)
-        if all(map(is_total, blocks)):
+        if all(is_total(b, self.read, self.steady) for b in blocks):
             return self._masked_round(body, test, phis, carried, live)
         if self.steady:
             return self._steady_round(body, test, phis, carried, live)
-        lanes = _lanes_of(live)
-        inner = self.on(lanes, blocks, live, carried)
+        lanes = lanes_of(live)
+        roots = stored_roots(body)
+        pairs = zip(phis, body.results, strict=True)
+        whole = {p for p, a in pairs if p in carried and isinstance(a, Var) and roots.get(a) is p}
+        inner = self.on(lanes, blocks, live, carried, whole)
         inner.statements(body.statements)
         after: list[Any] = []
         for phi, atom in zip(phis, body.results, strict=True):
             if phi not in carried:
                 after.append(inner.value(atom))
                 continue
+            if phi in whole:
+                after.append(inner.rows[atom].base)
+                continue
             value = inner.value(atom)
             if atom is not phi and isinstance(value, Array) and value.dtype != phi.type.dtype:
                 value = FUNCTIONS["cast"](value, phi.type.dtype)
-            after.append(carried[phi] if atom is phi else _update(carried[phi], lanes, value))
+            if atom is phi:
+                after.append(carried[phi])
+            else:
+                base = self.as_wide(carried[phi], value)
+                after.append(stored_rows(base, lanes, value))
         if test is None:
             return after, None
-        inner.values.update(self._next(inner, phis, body.results, carried))
+        tested = core.free_vars(test)
+        after_round = [(p, a) for p, a in zip(phis, body.results, strict=True) if p in tested]
+        inner.values.update(self._next(inner, after_round, carried))
         inner.statements(test.statements)
-        return after, _update(live, lanes, inner.value(test.results[0]))
-
-    def with_room(self, body: Block, carried: dict[Var, Any]) -> dict[Var, Any]:
-        """Carried arrays that grow have their new place before some lanes are taken from them."""
-        grown = dict(carried)
-        for s in body.statements:
-            if isinstance(s, Apply) and s.primitive is room and s.args[0] in carried:
-                array, count = s.args
-                places = grown[count] if count in grown else self.value(count)
-                if (
-                    isinstance(count, Var)
-                    and count not in grown
-                    and count in core.defined_vars(body)
-                ):
-                    continue
-                batched = count in grown or self.is_batched(count)
-                places = np.max(places) if batched else places
-                grown[array] = apply(room, grown[array], places, axis=1)
-        return grown
+        return after, stored_rows(live, lanes, inner.value(test.results[0]))
 
     def _steady_round(
         self,
@@ -447,7 +301,7 @@ class Lanes(Values):
             after.append(inner.over(live, atom, carried[phi], phi))
         if test is None:
             return after, None
-        inner.values.update(self._next(inner, phis, body.results, carried))
+        inner.values.update(self._next(inner, list(zip(phis, body.results)), carried))
         inner.statements(test.statements)
         return after, live & inner.value(test.results[0])
 
@@ -476,26 +330,7 @@ class Lanes(Values):
         return after, live & inner.value(test.results[0])
 
     def _next(
-        self, inner: Lanes, phis: Sequence[Var], results: Sequence[Atom], carried: dict[Var, Any]
+        self, inner: Lanes, pairs: Sequence[tuple[Var, Atom]], carried: dict[Var, Any]
     ) -> dict[Var, Any]:
         """The carried values of the next round, on the same lanes."""
-        pairs = [(p, a) for p, a in zip(phis, results, strict=True) if p in carried]
-        return {p: inner.full(a, p.type) for p, a in pairs}
-
-
-def _lanes_of(mask: Any) -> Any:
-    """The numbers of the examples for which a test holds."""
-    lanes: Any = np.flatnonzero(mask)
-    lanes.atom.name = "lanes"
-    return lanes
-
-
-def _update(base: Any, lanes: Any, value: Any) -> Any:
-    """``base[lanes] = value``, as the next version."""
-    cell = Array(base.atom)
-    cell[lanes] = value
-    return Array(cell.atom)
-
-
-def _is_outside(atom: Atom, block: Block) -> bool:
-    return not isinstance(atom, Var) or atom not in core.defined_vars(block)
+        return {p: inner.full(a, p.type) for p, a in pairs if p in carried}

@@ -23,6 +23,7 @@ from calque.transpiler.analyses.cotangents import match_dtype, materialize
 from calque.transpiler.builder import Array, Builder, wrap
 from calque.transpiler.core import Apply, Atom, Block, For, Function, If, Var, While
 from calque.transpiler.errors import NotDifferentiable
+from calque.transpiler.primitives.calls import Called, define
 
 Tangents = dict[Var, Any]
 
@@ -60,6 +61,8 @@ class Push:
         for s in statements:
             with self.builder.at(s.origin):
                 match s:
+                    case Apply(primitive=Called()):
+                        self.push_call(s, tangents)
                     case Apply():
                         self.builder.emit(s)
                         self.push_apply(s, tangents)
@@ -69,6 +72,21 @@ class Push:
                         self.push_loop(s, tangents)
                     case _:
                         self.builder.emit(s)
+
+    def push_call(self, s: Apply, tangents: Tangents) -> None:
+        """A call, by its own rule, which gives the values too."""
+        given = [self._whole_or_none(a, tangents) for a in s.args]
+        if all(t is None for t in given):
+            self.builder.emit(s)
+            return
+        values, found = s.primitive.push(s, given)
+        define(self.builder, s.outs, values)
+        for out, tangent in zip(s.outs, found, strict=True):
+            self.note(tangents, out, tangent)
+
+    def _whole_or_none(self, primal: Atom, tangents: Tangents) -> Any:
+        has = isinstance(primal, Var) and tangents.get(primal) is not None
+        return self.whole(primal, tangents) if has else None
 
     def push_apply(self, s: Apply, tangents: Tangents) -> None:
         """One primitive, by its rule."""

@@ -31,6 +31,7 @@ from calque.transpiler.analyses.cotangents import (
     same_dims,
     sum_to,
 )
+from calque.transpiler.analyses.expanding import expand_calls, put_away
 from calque.transpiler.analyses.recording import Recorder
 from calque.transpiler.analyses.rounds import own_counter, reversed_range
 from calque.transpiler.analyses.versions import current_versions, restorable_versions, shape_source
@@ -38,7 +39,8 @@ from calque.transpiler.builder import FUNCTIONS, Array, Builder, loop_index, typ
 from calque.transpiler.core import Apply, Atom, Block, For, Function, If, Var, While
 from calque.transpiler.errors import NotDifferentiable
 from calque.transpiler.primitives.base import Scatter, apply
-from calque.transpiler.primitives.growing import room
+from calque.transpiler.primitives.calls import Called
+from calque.transpiler.primitives.growing import room, widened
 from calque.transpiler.primitives.indexing import update
 from calque.transpiler.types import INT
 
@@ -63,7 +65,9 @@ def reverse(
     zero is None. Statements of the sweep are marked in ``function.phases``.
     """
     body = function.body
-    sweep = Sweep(builder, function, [function.params[i] for i in wrt])
+    inputs = [function.params[i] for i in wrt]
+    expand_calls(function, builder, [v for v in inputs if v.type.is_float])
+    sweep = Sweep(builder, function, inputs)
     adjoints: Adjoints = {}
     with builder.block() as back:
         for var, dim in list(builder.dim_values.items()):
@@ -78,11 +82,13 @@ def reverse(
             adjoint = adjoints.get(var)
             with builder.at(None):
                 found.append(None if adjoint is None else sweep.whole(var, adjoint))
-    function.phases = {id(s): "forward" for s in body.statements}
-    function.phases.update({id(s): "reverse" for s in back.statements})
+    of_sweep = set(map(id, back.statements))
     body.statements += back.statements
     function.decisions = sweep.recorder.decisions
-    return found
+    instead = put_away(function, [a.atom for a in found if isinstance(a, Array)])
+    phase = {True: "reverse", False: "forward"}
+    function.phases = {id(s): phase[id(s) in of_sweep] for s in body.statements}
+    return [wrap(instead.get(a.atom, a.atom)) if isinstance(a, Array) else a for a in found]
 
 
 class Sweep:
@@ -172,7 +178,7 @@ class Sweep:
         if all(c is None for c in cotangents) or not any(o in self.active for o in s.outs):
             return
         primitive = s.primitive
-        if primitive.vjp is None:
+        if primitive.vjp is None and not isinstance(primitive, Called):
             raise NotDifferentiable(
                 f"{primitive.name} has no derivative.", s.origin, "use stop_gradient around it"
             )
@@ -185,10 +191,12 @@ class Sweep:
             return
         elif primitive.name in _REARRANGING - _SPREADING:
             cotangents = [self.whole(s.outs[0], cotangents[0])]
-        args = [wrap(a) for a in s.args]
-        outs = tuple(Array(o) for o in s.outs)
         wanted = [isinstance(a, Var) and a in self.active for a in s.args]
-        found = primitive.vjp(tuple(cotangents), outs, tuple(args), s.params)
+        if isinstance(primitive, Called):
+            found = primitive.pull(s, cotangents, self.active)
+        else:
+            args, outs = tuple(wrap(a) for a in s.args), tuple(Array(o) for o in s.outs)
+            found = primitive.vjp(tuple(cotangents), outs, args, s.params)
         for arg, need, cotangent in zip(s.args, wanted, found, strict=True):
             if not need or cotangent is None:
                 continue
@@ -229,7 +237,7 @@ class Sweep:
         now = self.restored.get(after, Array(after))
         if before in self.restored or not isinstance(before, Var):
             return
-        if s.primitive is room:
+        if s.primitive in (room, widened):
             self.restored[before] = now
             return
         old = self.recorder.overwritten(s)

@@ -24,7 +24,7 @@ from calque.transpiler.primitives.batched import (
     size_among,
     spread,
 )
-from calque.transpiler.primitives.growing import room
+from calque.transpiler.primitives.growing import furthest, room, widened
 
 Args = Sequence[Any]
 Flags = tuple[bool, ...]
@@ -39,6 +39,21 @@ def _like(primitive: Primitive) -> Rule:
 
 for _record in (creation.zeros_like, creation.ones_like, creation.empty_like):
     _record.batch = _like(_record)
+
+
+@batches(creation.zeros, creation.ones, creation.empty)
+def _sized(args: Args, batched: Flags, params: Params) -> Any:
+    raise refuse("a new array", "its size differs from one example to the next.")
+
+
+@batches(creation.space)
+def _space(args: Args, batched: Flags, params: Params) -> Any:
+    """Room for the example with the most rounds."""
+    sizes = [
+        apply(furthest, a, 0, up=True, axis=None) if b else a
+        for a, b in zip(args, batched, strict=True)
+    ]
+    return apply(creation.space, size_among(args, batched), *sizes, **params)
 
 
 @batches(creation.full)
@@ -362,6 +377,23 @@ def _vander(args: Args, batched: Flags, params: Params) -> Any:
 @batches(room)
 def _room(args: Args, batched: Flags, params: Params) -> Any:
     x, count = args
-    count = np.max(count) if batched[1] else count
+    count = apply(furthest, count, 0, up=True, axis=None) if batched[1] else count
     x = x if batched[0] else spread(x, size_among(args, batched))
     return apply(room, x, count, axis=params.get("axis", 0) + 1)
+
+
+@batches(widened)
+def _widened(args: Args, batched: Flags, params: Params) -> Any:
+    """The rows are all of one example's, and the array that has grown is alike for all."""
+    x, like = all_batched(args, batched)
+    return apply(widened, x, like, axis=params["axis"] + 1)
+
+
+@batches(furthest)
+def _furthest(args: Args, batched: Flags, params: Params) -> Any:
+    x, start = args
+    if batched[1]:
+        rows = all_batched((x, start), batched)
+        best = np.max if params["up"] else np.min
+        return best(np.concatenate([rows[0], rows[1][:, None]], axis=1), axis=1)
+    return apply(furthest, x, start, up=params["up"], axis=1)

@@ -252,5 +252,21 @@ def _whole_mask(x: Any, value: Any, dynamic: Sequence[Any], index: Template, bat
     return mask[(..., *(None,) * kept)] if kept else mask
 
 
+def of_rows(primitive: Primitive, args: Args, batched: Flags, params: Params, rows: Any) -> Any:
+    """Read from, or store into, these rows of an array of all examples, in place.
+
+    The index is made of numbers and of slices that all examples share.
+    """
+    x, *rest = args
+    taken = 0 if primitive is getitem else 1
+    dynamic, flags = rest[taken:], batched[1 + taken :]
+    place = _examine(x.ndim - 1, params["index"], dynamic, flags)
+    template, values = _own_index(place, dynamic, flags, rows)
+    if primitive is getitem:
+        return apply(getitem, x, *values, index=template)
+    value = lift(_shortened(rest[0], place.rank, batched[1]), place.rank, batched[1])
+    return apply(primitive, x, value, *values, index=template)
+
+
 for _primitive in (update, update_add, add_at):
     _primitive.batch = _store(_primitive)

@@ -57,11 +57,11 @@ _like_cases = (
 )
 
 
-def _filled(name: str) -> Primitive:
+def _filled(name: str, called: str = "") -> Primitive:
     function = getattr(np, name)
     return register(
         Primitive(
-            f"np.{name}",
+            called or f"np.{name}",
             lambda *dims, dtype: function(dims, dtype),
             _infer_filled,
             lambda args, p: f"np.{name}({shape_text(0, len(args))}{dtype_text(p['dtype'])})",
@@ -75,6 +75,8 @@ def _filled(name: str) -> Primitive:
 
 
 zeros, ones, empty = _filled("zeros"), _filled("ones"), _filled("empty")
+# a place for what the rounds of a loop save; read by those rounds alone, so it may be too long
+space = _filled("empty", "space for rounds")
 
 
 def _infer_like(x: Any, dtype: np.dtype) -> ArrayType:

@@ -8,7 +8,7 @@ import numpy as np
 
 from calque.transpiler.builder import current, type_of
 from calque.transpiler.primitives.base import Primitive, apply, register
-from calque.transpiler.types import ArrayType
+from calque.transpiler.types import INT, ArrayType
 
 
 def _grown(x: Any, count: Any, axis: int = 0) -> Any:
@@ -46,5 +46,72 @@ room = register(
         vjp=_vjp,
         linear_in=(0,),
         samples=lambda rng: [((rng.normal(size=4), 2), {})],
+    )
+)
+
+
+def _widened(x: Any, like: Any, axis: int) -> Any:
+    while x.shape[axis] < like.shape[axis]:
+        x = np.concatenate([x, np.empty_like(x)], axis=axis)
+    return x
+
+
+def _widened_type(x: Any, like: Any, axis: int) -> ArrayType:
+    t, size = type_of(x), type_of(like).dims[axis]
+    return t.with_dims((*t.dims[:axis], size, *t.dims[axis + 1 :]))
+
+
+def _widened_text(args: Any, params: dict[str, Any]) -> str:
+    size = f"shape[{params['axis']}]"
+    grown = f"np.concatenate([{{0}}, np.empty_like({{0}})], axis={params['axis']})"
+    return f"while {{0}}.{size} < {{1}}.{size}:\n    {{0}} = {grown}"
+
+
+def _widened_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
+    return (None if tangents[0] is None else apply(widened, tangents[0], args[1], **params),)
+
+
+# an array with as many places as one that some of its rows were copied to, and that has grown since
+widened = register(
+    Primitive(
+        "widened",
+        _widened,
+        _widened_type,
+        _widened_text,
+        kind="store",
+        jvp=_widened_jvp,
+        vjp=lambda cotangents, outs, args, params: (cotangents[0], None),
+        linear_in=(0,),
+        samples=lambda rng: [((rng.normal(size=(2, 4)), rng.normal(size=(3, 4))), {"axis": 1})],
+    )
+)
+
+
+def _furthest_text(args: Any, params: dict[str, Any]) -> str:
+    name = "max" if params["up"] else "min"
+    along = f"axis={params['axis']}, " if params["axis"] is not None else ""
+    return f"np.{name}({{0}}, {along}initial={{1}})"
+
+
+def _furthest(x: Any, start: Any, up: bool, axis: int | None = None) -> Any:
+    return (np.max if up else np.min)(x, axis=axis, initial=start)
+
+
+def _furthest_type(x: Any, start: Any, up: bool, axis: int | None = None) -> ArrayType:
+    return INT if axis is None else type_of(x).with_dims(type_of(x).dims[:axis])
+
+
+# the greatest, or the least, of integers: how far a loop goes that starts at ``start``
+furthest = register(
+    Primitive(
+        "furthest",
+        _furthest,
+        _furthest_type,
+        _furthest_text,
+        kind="reduction",
+        nondifferentiable=True,
+        samples=lambda rng: [
+            ((rng.integers(-3, 4, 4), 1), {"up": up, "axis": None}) for up in (True, False)
+        ],
     )
 )

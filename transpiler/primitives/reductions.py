@@ -70,8 +70,6 @@ def reduction_text(name: str) -> Callable[..., str]:
             parts.append(f"method={params['method']!r}")
         if params["keepdims"]:
             parts.append("keepdims=True")
-        if params.get("initial") is not None:
-            parts.append(f"initial={params['initial']!r}")
         return f"{name}({', '.join(parts)})"
 
     return spell

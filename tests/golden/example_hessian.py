@@ -1,0 +1,20 @@
+"""rosenbrock.
+
+From examples/hessian.py, line 8. Written by calque 0.1.0; regenerate with
+    calque show examples/hessian.py:rosenbrock --transform "hessian(f)" --args "f8[n]"
+Types: x float64[n].
+"""
+import numpy as np
+
+
+def rosenbrock_hessian(x):
+    eye_x = np.eye(x.shape[0])
+    x_part = x[:-1]
+    x_part_next = eye_x[:, :-1]
+    x_bar_dot = np.zeros((x.shape[0], x.shape[0]))
+    x_bar_dot[:, :-1] += eye_x[:, :-1] * 2.0
+    x_scaled = (eye_x[:, 1:] + -(x_part_next * (2.0 * x_part))) * 2.0 * 100.0
+    x_scaled_next = -(x_part_next * 2.0) * (100.0 * (2.0 * (x[1:] - x_part ** 2)))
+    x_bar_dot[:, :-1] += -x_scaled * (2.0 * x_part) + x_scaled_next
+    x_bar_dot[:, 1:] += x_scaled
+    return x_bar_dot.T

@@ -1,0 +1,56 @@
+"""the gradient of kepler with respect to mean.
+
+From examples/newton_batch.py, line 8. Written by calque 0.1.0; regenerate with
+    calque show examples/newton_batch.py:kepler --transform "vmap(grad(f), axes=Axes(in_axes=0, out_axes=0, axis_size=None))" --args "f8[n], f8[n]"
+Types: mean float64[n], eccentricity float64[n].
+"""
+import numpy as np
+
+
+def kepler_grad_vmap(mean, eccentricity):
+    rounds = np.zeros(mean.shape[0], dtype=np.int64)
+    e_saved = np.empty((mean.shape[0], 16))
+    live = np.abs(mean - eccentricity * np.sin(mean) - mean) > 1e-12
+    e = mean.copy()  # the argument is kept as it is
+    while np.any(live):
+        lanes = np.flatnonzero(live)
+        eccentricity_lanes = eccentricity[lanes]
+        mean_lanes = mean[lanes]
+        e_lanes = e[lanes]
+        rounds_lanes = rounds[lanes]
+        if np.max(rounds_lanes, initial=0) == e_saved.shape[1]:
+            e_saved = np.concatenate([e_saved, np.empty_like(e_saved)], axis=1)
+        e_saved[lanes, rounds_lanes] = e_lanes
+        e_lanes_minus_mean = e_lanes - eccentricity_lanes * np.sin(e_lanes) - mean_lanes
+        e_lanes = e_lanes - e_lanes_minus_mean / (1.0 - eccentricity_lanes * np.cos(e_lanes))
+        e[lanes] = e_lanes
+        rounds[lanes] = rounds_lanes + 1
+        live[lanes] = np.abs(e_lanes - eccentricity_lanes * np.sin(e_lanes) - mean_lanes) > 1e-12
+    rounds_shifted = rounds - 1
+    e_bar = np.full(mean.shape[0], 1.0)
+    mean_bar = np.zeros(mean.shape[0])
+    live = rounds_shifted > -1
+    while np.any(live):
+        lanes = np.flatnonzero(live)
+        eccentricity_lanes = eccentricity[lanes]
+        e_bar_lanes = e_bar[lanes]
+        mean_bar_lanes = mean_bar[lanes]
+        rounds_lanes_next = rounds_shifted[lanes]
+        e_lanes = e_saved[lanes, rounds_lanes_next]
+        eccentricity_lanes_shifted = 1.0 - eccentricity_lanes * np.cos(e_lanes)
+        e_lanes_minus_mean = e_lanes - eccentricity_lanes * np.sin(e_lanes) - mean[lanes]
+        e_lanes_term = e_lanes_minus_mean / eccentricity_lanes_shifted
+        e_bar_lanes_times_e_lanes = e_bar_lanes * (e_lanes_term / eccentricity_lanes_shifted)
+        e_bar_lanes_times_e_lanes = e_bar_lanes_times_e_lanes * eccentricity_lanes * np.sin(e_lanes)
+        e_bar_lanes_new = e_bar_lanes + e_bar_lanes_times_e_lanes
+        mean_bar_lanes = mean_bar_lanes + e_bar_lanes / eccentricity_lanes_shifted
+        e_bar_lanes_b = e_bar_lanes_new + -e_bar_lanes / eccentricity_lanes_shifted
+        e_bar_lanes_term = e_bar_lanes / eccentricity_lanes_shifted * eccentricity_lanes
+        e_bar_lanes = e_bar_lanes_b + e_bar_lanes_term * np.cos(e_lanes)
+        rounds_shifted_next = rounds_lanes_next + -1
+        e_bar[lanes] = e_bar_lanes
+        mean_bar[lanes] = mean_bar_lanes
+        rounds_shifted[lanes] = rounds_shifted_next
+        live[lanes] = rounds_shifted_next > -1
+    mean_bar = mean_bar + e_bar
+    return mean_bar

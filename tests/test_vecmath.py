@@ -1,0 +1,283 @@
+"""The vector functions against mpmath, at the edges against NumPy, vectorized, and in a saved module."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import itertools
+import math
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numba
+import numpy as np
+import pytest
+import scipy.special
+from vecmath_reference import EXACT, TWO_ARGUMENTS, pairs, points, ulps
+
+import calque
+from calque.runtime import vecmath
+from calque.transpiler.primitives.base import PRIMITIVES
+
+FLAGS = {"reassoc", "contract", "nsz"}
+BOTH = (np.float64, np.float32)
+ROOT = Path(calque.__file__).resolve().parent
+NUMPY = {
+    **{name: getattr(np, name) for name in EXACT if hasattr(np, name)},
+    **{name: getattr(scipy.special, name) for name in EXACT if hasattr(scipy.special, name)},
+    **{name: getattr(np, f"arc{name[1:]}") for name in EXACT if name[0] == "a"},
+    "pow": np.power,
+}
+every = pytest.mark.parametrize("name", sorted(EXACT))
+in_both = pytest.mark.parametrize("dtype", BOTH, ids=lambda dtype: dtype.__name__)
+
+
+@functools.cache
+def kernel(name: str, dtype: type, fastmath: bool = True, prange: bool = False):
+    """A loop over one function, compiled with the flags of calque's kernels."""
+    function = vecmath.FUNCTIONS[name].compiled(dtype)
+    beyond = vecmath.load("beyond")
+    options = {"fastmath": FLAGS if fastmath else False}
+    if prange:
+        options["parallel"] = {"prange": True}
+
+    if name in TWO_ARGUMENTS:
+
+        @numba.njit(**options)
+        def loop(x, y, out):
+            for i in numba.prange(out.size):
+                out[i] = function(x[i], y[i])
+
+    elif vecmath.FUNCTIONS[name].far:
+
+        @numba.njit(**options)
+        def loop(x, out, far):
+            found = 0
+            for i in numba.prange(out.size):
+                found += beyond(x[i])
+                out[i] = function(x[i], far)
+            return found
+
+    else:
+
+        @numba.njit(**options)
+        def loop(x, out):
+            for i in numba.prange(out.size):
+                out[i] = function(x[i])
+
+    return loop
+
+
+def call(name: str, *args: np.ndarray, far: bool = False, **options: bool) -> np.ndarray:
+    """The function over arrays; trigonometric ones as a launcher calls them."""
+    out = np.empty_like(args[0])
+    loop = kernel(name, args[0].dtype.type, **options)
+    if not vecmath.FUNCTIONS[name].far:
+        loop(*args, out)
+    elif loop(*args, out, False):
+        loop(*args, out, True)
+    return out
+
+
+@every
+@in_both
+def test_four_units_in_the_last_place(name: str, dtype: type) -> None:
+    rng = np.random.default_rng(1)
+    count = 600 if name in ("erfcx", *TWO_ARGUMENTS) else 1500
+    args = pairs(name, count, dtype, rng) if name in TWO_ARGUMENTS else (points(name, count, dtype, rng),)
+    got = call(name, *args)
+    errors = ulps(name, got, *args)
+    worst = int(np.argmax(errors))
+    assert errors[worst] <= 4, (errors[worst], [a[worst] for a in args], got[worst])
+
+
+def special_values(dtype: type) -> np.ndarray:
+    """Zeros, infinities, NaN, denormals, the ends of the range, whole numbers, and their neighbours."""
+    info = np.finfo(dtype)
+    positive = [0.0, info.smallest_subnormal, 7 * info.smallest_subnormal, info.tiny, info.eps]
+    positive += [info.max, 0.5, 1.0, 2.0, 3.0, 4.0, 1e5, 1e10, math.inf, math.nan]
+    with np.errstate(all="ignore"):
+        near = [np.nextafter(dtype(v), dtype(w)) for v in (1, 0.5) for w in (0, 2)]
+        thresholds = [710.0, 709.78271289, 709.7827129, 745.13, 745.2, 708.39, 1023.9, 1024, 1074]
+        thresholds += [1075.5, 88.72, 88.73, 103.9, 104.1, 127.9, 128, 149, 151, 308.25, 308.26, 330]
+        values = np.array([*positive, *near, *thresholds, 26.5, 27.3, 2.0**31, 2.0**53, 1e300], dtype)
+        return np.concatenate([values, -values])
+
+
+@every
+@in_both
+def test_edges_are_numpys(name: str, dtype: type) -> None:
+    x = special_values(dtype)
+    args: tuple[np.ndarray, ...] = (x,)
+    if name in TWO_ARGUMENTS:
+        args = tuple(np.array(list(itertools.product(x, x))).T.copy().astype(dtype))
+    with np.errstate(all="ignore"):
+        wanted = NUMPY[name](*args)
+    got = call(name, *args)
+    assert got.dtype == wanted.dtype == dtype
+    finite = np.isfinite(wanted)
+    named = [(*(a[i] for a in args), got[i], wanted[i]) for i in range(got.size)]
+    exact = (got == wanted) | (np.isnan(got) & np.isnan(wanted))
+    assert np.all(exact | finite), [n for n, e in zip(named, exact | finite) if not e]
+    signs = np.signbit(got) == np.signbit(wanted)
+    assert np.all(signs | np.isnan(wanted)), [n for n, s in zip(named, signs) if not s]
+    if name in TWO_ARGUMENTS:
+        keep = finite & np.all([np.isfinite(a) & (a != 0) for a in args], axis=0)
+    else:
+        keep = finite & np.isfinite(x) & (x != 0)
+        if name in ("sin", "cos", "tan"):  # far out libm gives them, whose own error is no business here
+            keep &= np.abs(x) < 2.0**45
+    if name in ("pow", "hypot", "atan2"):
+        keep &= np.random.default_rng(0).random(keep.size) < 0.2
+    errors = ulps(name, got[keep], *(a[keep] for a in args))
+    assert np.max(errors) <= 4, [a[keep][np.argmax(errors)] for a in args]
+    same = finite & ~keep & ((args[0] == 0) | ~np.isfinite(args[0]))
+    with np.errstate(over="ignore"):
+        unit = np.spacing(np.abs(wanted[same]))
+    assert np.all(np.abs(got[same] - wanted[same]) <= 4 * unit)
+
+
+@every
+@in_both
+def test_the_loop_is_vectorized_and_calls_nothing(name: str, dtype: type) -> None:
+    x = np.ones(3, dtype)
+    args = (x, x) if name in TWO_ARGUMENTS else (x,)
+    call(name, *args)
+    [text] = kernel(name, dtype).inspect_llvm().values()
+    body = text[text.index("define ") :]
+    body = body[: body.index("\n}")]
+    calls = set(re.findall(r"call [^@\n]*(?:float|double|i64|i1)>? @([\w.]+)", body))
+    libm = {name, f"{name}f"} if vecmath.FUNCTIONS[name].far else set()  # the second, scalar loop
+    calls -= {"sqrt"}  # LLVM's name for the instruction in the loop over what is left
+    assert all(c.startswith("llvm.") for c in calls - libm), calls
+    assert re.search(r"fmul <\d+ x (double|float)>", body)
+
+
+@pytest.mark.parametrize("name", ["exp", "sin", "log1p", "tanh", "erf", "cbrt", "expm1", "pow"])
+@in_both
+def test_the_kernels_flags_change_no_bit(name: str, dtype: type) -> None:
+    rng = np.random.default_rng(2)
+    args = pairs(name, 900, dtype, rng) if name in TWO_ARGUMENTS else (points(name, 900, dtype, rng),)
+    wanted = call(name, *args, fastmath=False)
+    assert wanted.tobytes() == call(name, *args).tobytes()
+    assert wanted.tobytes() == call(name, *args, prange=True).tobytes()
+
+
+@pytest.mark.parametrize("name", ["sin", "cos", "tan"])
+@in_both
+def test_far_out_libm_takes_over(name: str, dtype: type) -> None:
+    x = np.array([1.0, 2.0**45, 2.0**46, -1e22, 3e38, -math.inf, math.nan], dtype)
+    out = np.empty_like(x)
+    assert kernel(name, dtype)(x, out, False) == 3
+    assert np.all(np.isnan(out[2:]))
+    got = call(name, x)
+    errors = ulps(name, got[:5], x[:5])
+    assert np.max(errors) <= 4
+    assert np.all(np.isnan(got[5:]))
+
+
+def test_every_transcendental_primitive_has_one() -> None:
+    ufuncs = "exp exp2 expm1 log log2 log10 log1p cbrt sin cos tan arcsin arccos arctan sinh cosh tanh"
+    ufuncs += " arcsinh arccosh arctanh arctan2 hypot"
+    names = [f"np.{name}" for name in ufuncs.split()]
+    names += [f"special.{name}" for name in "expit log_expit logit erf erfc erfcx exp10".split()]
+    for name in names:
+        assert PRIMITIVES[name].scalar in vecmath.FUNCTIONS
+
+
+def test_other_dtypes_and_names_are_refused() -> None:
+    with pytest.raises(TypeError, match="exp has no vector form in complex128"):
+        vecmath.FUNCTIONS["exp"].name_in(np.complex128)
+    with pytest.raises(KeyError, match="gamma is no function of"):
+        vecmath.source_of(["gamma"])
+    with pytest.raises(KeyError, match="gamma is no function of"):
+        vecmath.load("gamma")
+
+
+def test_source_is_the_least_that_is_needed() -> None:
+    text = vecmath.source_of(["tanhf", "exp"])
+    assert text == vecmath.source_of(["exp", "tanhf"])
+    defined = set(vecmath.defined_by(["tanhf", "exp"]))
+    assert "log" not in defined and "erf" not in defined
+    assert defined == {
+        *("vector", "ROUND", "fma", "two_to", "with_sign", "LOG2_E", "LN2_HIGH", "LN2_LOW", "exp"),
+        *("expm1_near", "exp_parts", "times_two_to", "exp_sum", "expm1_nearf", "expm1_single", "tanhf"),
+    }
+
+
+def all_names() -> list[str]:
+    """Every function in both dtypes."""
+    return [f.name_in(dtype) for f in vecmath.FUNCTIONS.values() for dtype in BOTH] + ["beyond"]
+
+
+def test_source_is_clean(tmp_path: Path) -> None:
+    file = tmp_path / "saved.py"
+    names = all_names()
+    file.write_text(vecmath.imports_of(names) + "\n\n" + vecmath.source_of(names))
+    ruff = Path(sys.executable).with_name("ruff")
+    if not ruff.exists():
+        pytest.skip("ruff is a developer's tool, not a requirement")
+    command = [str(ruff), "check", "--config", str(ROOT / "ruff.toml"), "--no-cache", str(file)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+SAVED = """
+
+@njit(fastmath={"reassoc", "contract", "nsz"}, cache=True)
+def wave_kernel(x, out, far):
+    found = 0
+    for i in range(x.size):
+        found += beyond(x[i])
+        out[i] = sin(x[i], far) * exp(-x[i]) + tanhf(np.float32(x[i]))
+    return found
+
+
+if __name__ == "__main__":
+    x = np.linspace(0.0, 3.0, 50)
+    out = np.empty_like(x)
+    assert wave_kernel(x, out, False) == 0
+    assert np.allclose(out, np.sin(x) * np.exp(-x) + np.tanh(x), rtol=1e-6)
+    import sys
+    assert not any(name.split(".")[0] == "calque" for name in sys.modules)
+    print(sum(wave_kernel.stats.cache_hits.values()))
+"""
+
+
+def test_a_saved_module_needs_numpy_and_numba_alone(tmp_path: Path) -> None:
+    names = ["sin", "exp", "tanhf", "beyond"]
+    file = tmp_path / "saved.py"
+    file.write_text(vecmath.imports_of(names) + "\n\n" + vecmath.source_of(names) + SAVED)
+    for hits in ("0", "1"):
+        env = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+        done = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, env=env)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.strip() == hits
+
+
+def test_plain_functions_mean_the_same() -> None:
+    space: dict[str, object] = {"np": np, "math": math}
+    exec(vecmath.plain_source_of(all_names()), space)
+    for name, function in vecmath.FUNCTIONS.items():
+        for dtype in BOTH:
+            plain = space[function.name_in(dtype)]
+            x = dtype(1.25 if name == "acosh" else 0.375)
+            args = (x, dtype(0.75)) if name in TWO_ARGUMENTS else (x,)
+            got = plain(*args, False) if function.far else plain(*args)
+            wanted = NUMPY[name](*args)
+            assert abs(got - wanted) <= 8 * np.spacing(np.abs(wanted))
+
+
+def test_coefficients_are_the_computed_ones() -> None:
+    spec = importlib.util.spec_from_file_location("minimax", ROOT / "benchmarks" / "minimax.py")
+    minimax = importlib.util.module_from_spec(spec)
+    sys.modules["minimax"] = minimax
+    spec.loader.exec_module(minimax)
+    text = vecmath.source_of(all_names())
+    for name, target in minimax.POLYNOMIALS.items():
+        coefficients, _ = minimax.remez(target)
+        for c in minimax.printed(coefficients):
+            assert c in text, (name, c)
