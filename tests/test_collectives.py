@@ -347,6 +347,64 @@ def test_branches_that_differ_along_either_axis() -> None:
     close(many(x, y), np.where(y > 0, np.log(x).sum(0), x))
 
 
+# calls that keep their identity
+
+
+@calque.checkpoint
+def kept(x):
+    return x / calque.psum(x * x, "i")
+
+
+@calque.custom_jvp
+def by_jvp(x):
+    return x / calque.psum(x * x, "i")
+
+
+@by_jvp.defjvp
+def by_jvp_rule(primals, tangents):
+    (x,), (x_dot,) = primals, tangents
+    total = calque.psum(x * x, "i")
+    return x / total, x_dot / total - x * calque.psum(2.0 * x * x_dot, "i") / total**2
+
+
+@calque.custom_vjp
+def by_vjp(x):
+    return x / calque.psum(x * x, "i")
+
+
+def by_vjp_forward(x):
+    return by_vjp(x), x
+
+
+def by_vjp_backward(x, bar):
+    total = calque.psum(x * x, "i")
+    return (bar / total - 2.0 * x * calque.psum(bar * x, "i") / total**2,)
+
+
+by_vjp.defvjp(by_vjp_forward, by_vjp_backward)
+
+
+@pytest.mark.parametrize("f", [kept, by_jvp, by_vjp], ids=["checkpoint", "custom_jvp", "custom_vjp"])
+def test_within_calls_with_rules(f: Any) -> None:
+    x = RNG.normal(size=5)
+    many = calque.vmap(f, axis_name="i")
+    close(many(x), x / np.sum(x * x))
+
+    def plain(x):
+        return jnp.sin(jax.vmap(lambda x: x / lax.psum(x * x, "i"), axis_name="i")(x))
+
+    expected = jax.grad(lambda x: jnp.sum(plain(x)))(x)
+    close(calque.grad(lambda x: np.sum(np.sin(many(x))))(x), expected)
+    close(calque.vmap(calque.grad(lambda x: np.sin(f(x))), axis_name="i")(x), expected)
+    for g in (f, calque.grad(f)):
+        with pytest.raises(DivergentCollective):
+            calque.vmap(lambda x, g=g: g(x) if x > 0.0 else x, axis_name="i")(x)
+    outer = calque.vmap(calque.vmap(f, axis_name="j"), axis_name="i")
+    rows = np.stack([x, x + 1.0])
+    close(outer(rows), rows / np.sum(rows * rows, 0))
+    close(calque.grad(lambda r: np.sum(outer(r)))(rows), jax.grad(lambda r: jnp.sum(r / jnp.sum(r * r, 0)))(rows))
+
+
 # names
 
 

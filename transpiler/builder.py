@@ -69,6 +69,7 @@ class Builder(Sizes):
         self.equal_dims: list[EqualDims] = []
         self.imports: dict[str, str] = {}
         self.axes: dict[Any, Any] = {}  # the named axes in scope: name -> NamedAxis
+        self.lanes: Any = None  # what batches the present call of a function with rules
         self.vmaps = 0  # how many batches the present code is one example of
         self._sizes: list[dict[DimLike, Var]] = []
 

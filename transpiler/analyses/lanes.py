@@ -163,7 +163,12 @@ class Values:
             rule = elementwise_rule(s.primitive)
         if rule is None:
             raise Unstackable(f"vmap of {s.primitive.name}: it has no rule.", s.origin)
-        found = rule(tuple(map(self.value, s.args)), batched, s.params)
+        args, before = tuple(map(self.value, s.args)), self.builder.lanes
+        self.builder.lanes = self
+        try:
+            found = rule(args, batched, s.params)
+        finally:
+            self.builder.lanes = before
         found = (found,) if isinstance(found, Array) else tuple(found)
         for out, value in zip(s.outs, found, strict=True):
             self.note(out, value)

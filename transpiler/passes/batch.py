@@ -44,6 +44,7 @@ from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.batched import (
     new_zeros,
 )
+from calque.transpiler.primitives.collectives import NamedAxis
 from calque.transpiler.primitives.growing import furthest
 from calque.transpiler.types import BOOL, INT
 
@@ -65,8 +66,13 @@ def batch(
     axis, if it has a name. ``within``: another batch is to come, whose examples may differ in
     what this one does, so that no number of lanes may depend on the data.
     """
-    found = mapped(function.body, [*companions, *([] if axis is None else [axis])])
+    axes = set() if axis is None else {axis}
+    outer = builder.lanes  # the body of a call: its collectives are over the caller's axis
+    if outer is not None:
+        axes |= {a for a in outer.found if isinstance(a, NamedAxis)}
+    found = mapped(function.body, [*companions, *axes])
     lanes = Lanes(builder, size, companions, found)
+    lanes.apart = outer is not None and outer.apart
     lanes.steady, lanes.looping = steady, within
     with builder.block() as block:
         lanes.statements(function.body.statements)
