@@ -8,6 +8,7 @@ from calque.runtime.api import (
     jacfwd,
     jacrev,
     jvp,
+    linear_transpose,
     linearize,
     stop_gradient,
     value_and_grad,
@@ -28,10 +29,17 @@ from calque.runtime.collectives import (
     psum_scatter,
 )
 from calque.runtime.custom import checkpoint, custom_jvp, custom_vjp, remat
+from calque.runtime.implicit import custom_root, fixed_point
+from calque.runtime.primitive import bilinear, elementwise, linear, opaque, reduction
 from calque.runtime.reading import explain, save, source
 from calque.runtime.spec import spec
 from calque.runtime.version import __version__
-from calque.transpiler.tree import tree_map
+from calque.transpiler.tree import (
+    register_dataclass,
+    register_pytree_node,
+    register_pytree_node_class,
+    tree_map,
+)
 
 __all__ = [
     "__version__",
@@ -39,24 +47,35 @@ __all__ = [
     "all_to_all",
     "axis_index",
     "axis_size",
+    "bilinear",
     "check_grads",
     "checkpoint",
     "custom_jvp",
+    "custom_root",
     "custom_vjp",
+    "elementwise",
     "explain",
+    "fixed_point",
     "grad",
     "hessian",
     "hvp",
     "jacfwd",
     "jacrev",
     "jvp",
+    "linear",
+    "linear_transpose",
     "linearize",
+    "opaque",
     "pmax",
     "pmean",
     "pmin",
     "ppermute",
     "psum",
     "psum_scatter",
+    "reduction",
+    "register_dataclass",
+    "register_pytree_node",
+    "register_pytree_node_class",
     "remat",
     "save",
     "source",

@@ -7,12 +7,16 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from calque.runtime.arguments import check_cotangent, check_tangents, private_copies
+from calque.runtime.spec import Spec
 from calque.runtime.transformed import Transformed
 from calque.transpiler import tree
 from calque.transpiler.batching import Axes
 from calque.transpiler.builder import FUNCTIONS, Array
 from calque.transpiler.primitives.base import Primitive, apply, operand, register
+from calque.transpiler.types import ArrayType, type_of_constant
 
 
 def _decorator(kind: str, function: Any, options: dict[str, Any]) -> Any:
@@ -143,9 +147,7 @@ def hessian(
            [4., 0.]])
     """
     if fun is None:
-        return functools.partial(
-            hessian, argnums=argnums, has_aux=has_aux, holomorphic=holomorphic
-        )
+        return functools.partial(hessian, argnums=argnums, has_aux=has_aux, holomorphic=holomorphic)
     return _decorator("hessian", fun, _jacobian_options(argnums, has_aux, holomorphic))
 
 
@@ -298,6 +300,38 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
         return transformed.run(*kept, *tangents)[1]
 
     return (value, push, aux) if has_aux else (value, push)
+
+
+def linear_transpose(fun: Callable[..., Any], *primals: Any) -> Any:
+    """The transpose of a linear function, as ``jax.linear_transpose``.
+
+    Of ``primals`` only shapes and dtypes matter; specs serve too. The result is a function of a
+    cotangent of ``fun(*primals)``, which gives a tuple of cotangents of the primals. Its source is
+    the reverse sweep. Raises NotLinear, with the user's line, where ``fun`` is not linear.
+
+    >>> import numpy as np
+    >>> transposed = linear_transpose(lambda x: x[1:] - x[:-1], np.zeros(4))
+    >>> transposed(np.array([1.0, 2.0, 3.0]))
+    (array([-1., -1., -1.,  3.]),)
+    """
+    if not callable(fun):
+        raise TypeError(f"linear_transpose expects a function, and got {type(fun).__name__}")
+    leaves, structure = tree.flatten(tuple(primals))
+    types = tuple(map(_type_of_primal, leaves))
+    return Transformed("linear_transpose", fun, types=(types, structure))
+
+
+def _type_of_primal(leaf: Any) -> ArrayType:
+    if isinstance(leaf, Spec):
+        if any(isinstance(d, str) for d in leaf.dims):
+            raise TypeError(f"linear_transpose: the sizes of {leaf} must be known")
+        return ArrayType(leaf.dtype, tuple(d for d in leaf.dims if isinstance(d, int)), leaf.weak)
+    if isinstance(leaf, (float, complex)) and not isinstance(leaf, np.generic):
+        return type_of_constant(leaf)
+    dtype, shape = getattr(leaf, "dtype", None), getattr(leaf, "shape", None)
+    if dtype is None or shape is None or np.dtype(dtype).kind not in "fc":
+        raise TypeError(f"linear_transpose needs float or complex inputs, and got {leaf!r}")
+    return ArrayType(np.dtype(dtype), tuple(map(int, shape)))
 
 
 def _stopped(x: Any) -> Any:

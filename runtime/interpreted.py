@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from calque.runtime import api
-from calque.transpiler import transformations
+from calque.transpiler import transformations, transposition
 from calque.transpiler.frontend.library import builtin
 
 
@@ -130,6 +130,28 @@ class _Pullback:
         return transformations.vjp(
             machine, self.function, self.primals, args[0], node, self.has_aux
         )[1]
+
+    def calque_children(self) -> list[Any]:
+        """What a snapshot of the heap must follow."""
+        return [self.function, *self.primals]
+
+
+@builtin(api.linear_transpose)
+def _linear_transpose(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    function, *primals = args
+    return _Transpose(function, primals)
+
+
+class _Transpose:
+    """linear_transpose's result."""
+
+    def __init__(self, function: Any, primals: list[Any]):
+        self.function, self.primals = function, primals
+
+    def __calque_trace__(
+        self, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any
+    ) -> Any:
+        return transposition.linear_transpose(machine, self.function, self.primals, args[0], node)
 
     def calque_children(self) -> list[Any]:
         """What a snapshot of the heap must follow."""

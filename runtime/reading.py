@@ -19,6 +19,7 @@ from calque.runtime.version import __version__
 from calque.transpiler import pipeline, tree
 from calque.transpiler.batching import Axes
 from calque.transpiler.core import Var
+from calque.transpiler.errors import UnsupportedFunction
 from calque.transpiler.frontend.trace import Traced, map_leaves
 from calque.transpiler.types import DimLike, substitute_dim, symbol
 
@@ -71,7 +72,14 @@ def module_source(fn: Any, *args: Any) -> str:
     transformed = _as_transformed(fn)
     program = transformed.program(*args)
     name, origin = transformed.generated_name(), provenance(transformed, program, args)
-    return pipeline.module_text(program.traced, name, title(transformed), origin)
+    text = pipeline.module_text(program.traced, name, title(transformed), origin)
+    lost = [n for n, module in program.traced.function.imports.items() if module == "__main__"]
+    if lost:
+        raise UnsupportedFunction(
+            f"{', '.join(lost)} stands in __main__, from where a saved module cannot import it.",
+            hint="move it to a module of its own, and import it from there",
+        )
+    return text
 
 
 _TITLES = {
@@ -143,6 +151,8 @@ def provenance(transformed: Transformed, program: Program, args: tuple[Any, ...]
     if code is None or not os.path.exists(code.co_filename):
         return [f"Written by calque {__version__}.", types]
     file = os.path.relpath(code.co_filename).replace(os.sep, "/")
+    if any(map(tree.is_object, _instances(args))):
+        return [f"From {file}, line {code.co_firstlineno}. Written by calque {__version__}.", types]
     command = f"calque show {file}:{plain.__qualname__}"
     transform = transform_text(transformed)
     if transform != "f":
@@ -154,6 +164,15 @@ def provenance(transformed: Transformed, program: Program, args: tuple[Any, ...]
         f"    {command}",
         types,
     ]
+
+
+def _instances(value: Any) -> list[Any]:
+    """What the tuples, lists and dicts of a tree hold."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    return (
+        [x for v in value for x in _instances(v)] if isinstance(value, (tuple, list)) else [value]
+    )
 
 
 def _specs_of(program: Program, args: tuple[Any, ...]) -> Any:

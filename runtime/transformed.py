@@ -16,9 +16,9 @@ from calque.runtime.dispatch import Dispatcher
 from calque.runtime.keys import shape_key
 from calque.runtime.loading import Program
 from calque.runtime.spec import Spec
-from calque.transpiler import batching, jacobians, transformations, tree
-from calque.transpiler.builder import type_of
-from calque.transpiler.core import Slot, map_tree
+from calque.transpiler import batching, jacobians, transformations, transposition, tree
+from calque.transpiler.builder import Array, type_of
+from calque.transpiler.core import Slot, Var, map_tree
 
 _PLAIN = inspect.Parameter.POSITIONAL_OR_KEYWORD
 SUFFIXES = {"value_and_grad": "value_and_grad", "identity": "numpy"}
@@ -236,6 +236,8 @@ def extended_signature(kind: str, function: Any) -> inspect.Signature | None:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
         return None
+    if kind == "linear_transpose":
+        return inspect.Signature([inspect.Parameter("return_bar", _PLAIN)])
     if kind not in ("jvp", "vjp", "hvp"):
         return signature
     positional = [p for p in signature.parameters.values() if p.kind in (p.POSITIONAL_ONLY, _PLAIN)]
@@ -332,6 +334,14 @@ def _trace_hvp(
     return transformations.jvp(machine, inner, args[:half], args[half:], node)[1]
 
 
+def _trace_linear_transpose(
+    self: Transformed, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any
+) -> Any:
+    types, structure = self.options["types"]
+    primals = tree.unflatten(structure, [Array(Var(t)) for t in types])
+    return transposition.linear_transpose(machine, self.function, primals, args[0], node)
+
+
 class Nested:
     """A transformation within one."""
 
@@ -360,4 +370,5 @@ TRACE: dict[str, Callable[..., Any]] = {
     "jacrev": _jacobian("jacrev"),
     "hessian": _trace_hessian,
     "hvp": _trace_hvp,
+    "linear_transpose": _trace_linear_transpose,
 }

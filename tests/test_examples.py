@@ -21,6 +21,7 @@ SHOWN = {
     "jacobian": "def f_jacfwd(x):",
     "hessian": "def rosenbrock_hessian(x):",
     "per_example_gradients": "def loss_grad_vmap(w, x, y):",
+    "implicit_layer": "def loss_grad(W, U, b, x, target):",
     "scipy_minimize": "def rosenbrock_",
 }
 

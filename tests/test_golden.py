@@ -46,6 +46,7 @@ CASES: dict[str, tuple[str, ...]] = {
     "example_logistic_dict": ("examples/logistic_regression.py", "loss_of", "value_and_grad(f)"),
     "example_gauss_seidel": ("examples/gauss_seidel.py", "gauss_seidel", "grad(f, argnums=(0, 1))"),
     "example_newton_sqrt": ("examples/newton_sqrt.py", "newton_sqrt", "grad(f)"),
+    "example_implicit_layer": ("examples/implicit_layer.py", "loss", "grad(f, argnums=(0, 1, 2))"),
     "example_rosenbrock": ("examples/scipy_minimize.py", "rosenbrock", "value_and_grad(f)"),
     "hinge_vmap": (PROGRAMS, "hinge", "vmap(f, in_axes=(None, 0, 0))", "f8[d], f8[n,d], f8[n]"),
     "entropy_term_vmap": (PROGRAMS, "entropy_term", "vmap(f, in_axes=(0, None))", "f8[n], float"),

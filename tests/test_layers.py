@@ -13,8 +13,8 @@ import calque
 
 ROOT = Path(calque.__file__).resolve().parent
 LAYERS = (
-    *("errors", "types", "dims", "core", "debug", "sizes", "builder", "primitives", "frontend", "tree", "analyses"),
-    *("passes", "emit", "calls", "transformations", "batching", "jacobians", "pipeline"),
+    *("errors", "types", "dims", "core", "debug", "sizes", "tree", "builder", "primitives", "frontend", "analyses"),
+    *("passes", "emit", "calls", "transformations", "transposition", "batching", "jacobians", "implicit", "pipeline"),
 )
 HEAVY = ("numba", "llvmlite", "cupy", "mpi4py", "jax", "scipy", "autograd", "pygments", "matplotlib")
 

@@ -319,3 +319,23 @@ def unknown_mode(x, mode):
 def test_function_that_always_raises():
     with pytest.raises(KeyError, match="other"):
         calque.grad(unknown_mode)(X, "other")
+
+
+# a loop whose rounds differ in rank is unrolled, once its length is known
+
+
+def splits_in_halves(x, rounds):
+    y = x
+    for k in range(rounds):
+        even, odd = y.reshape(2, 2 ** (rounds - 1 - k), 2**k)
+        y = np.stack([even + 2.0 * odd, even * odd], axis=1)
+    return np.sum(y.reshape(-1) * np.arange(8.0))
+
+
+def test_a_run_time_loop_whose_rounds_differ_in_rank() -> None:
+    x = np.linspace(0.2, 1.1, 8)
+    step, way = 1e-6, np.cos(np.arange(8.0))
+    slope = splits_in_halves(x + step * way, 3) - splits_in_halves(x - step * way, 3)
+    value, gradient = calque.value_and_grad(splits_in_halves)(x, 3)
+    assert value == splits_in_halves(x, 3)
+    assert np.isclose(gradient @ way, slope / (2 * step), rtol=1e-7)

@@ -71,6 +71,7 @@ class Builder(Sizes):
         self.axes: dict[Any, Any] = {}  # the named axes in scope: name -> NamedAxis
         self.lanes: Any = None  # what batches the present call of a function with rules
         self.vmaps = 0  # how many batches the present code is one example of
+        self.machine: Any = None  # the interpreter of the user's code; it runs the user's rules
         self._sizes: list[dict[DimLike, Var]] = []
 
     @contextmanager
@@ -225,6 +226,11 @@ class Builder(Sizes):
         for sizes in reversed(self._sizes):
             if dim in sizes:
                 return Array(sizes[dim])
+        made = self.definitions.get(atom(array))
+        if isinstance(made, Apply) and made.primitive.imported:  # not called for a size alone
+            elsewhere = self.size_of_argument(dim)
+            if elsewhere is not None:
+                return elsewhere
         from_table = FUNCTIONS["size of axis"]
         result = from_table(array, axis)
         self.dim_values[result.atom] = dim

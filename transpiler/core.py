@@ -166,7 +166,7 @@ class Function:
     equal_dims: list[EqualDims] = field(default_factory=list)
     imports: dict[str, str] = field(
         default_factory=dict
-    )  # name -> module, the user's own primitives
+    )  # name -> module, or "module:its name there": the user's own
     written: dict[int, int] = field(default_factory=dict)  # parameter position -> result position
     decisions: list[Any] = field(default_factory=list)  # what the reverse sweep saves, and why
     phases: dict[int, str] = field(

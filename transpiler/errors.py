@@ -114,6 +114,10 @@ class CustomRuleError(CalqueError, TypeError):
     """A rule given with custom_jvp or custom_vjp does not fit its function."""
 
 
+class NotLinear(CalqueError, ValueError):
+    """A function that was to be transposed is not linear, or calque cannot see that it is."""
+
+
 class ShapeError(CalqueError, ValueError):
     """Shapes that do not fit together, or an axis out of range."""
 

@@ -218,7 +218,7 @@ def value_and_grad(
     wrt = list(range(len(inner.params)))
     seed = 1.0 if inner.leaves else None
     bars = watched("reverse", program, lambda: reverse(program, machine.builder, wrt, {0: seed}))
-    bars = [_or_zero(b, p, machine, inner) for b, p in zip(bars, inner.params, strict=True)]
+    bars = [or_zero(b, p, machine, inner) for b, p in zip(bars, inner.params, strict=True)]
     to_value = splice(machine, inner, program)
     given = iter(bars)
     made = [
@@ -232,7 +232,7 @@ def value_and_grad(
     return value, gradient, aux
 
 
-def _or_zero(bar: Any, param: Var, machine: Any, inner: Inner) -> Any:
+def or_zero(bar: Any, param: Var, machine: Any, inner: Inner) -> Any:
     """A zero adjoint of the parameter's type, recorded in the inner block."""
     if bar is not None and (isinstance(bar, Array) or not param.type.ndim):
         if isinstance(bar, Array):
@@ -364,7 +364,7 @@ def _or_zero_like(dot: Any, leaf: Any, machine: Any, inner: Inner) -> Any:
     if t is None:
         return leaf
     if isinstance(leaf, Array):
-        return _or_zero(None, leaf.atom, machine, inner)
+        return or_zero(None, leaf.atom, machine, inner)
     if not t.is_float:
         return apply(zeros, dtype=float0_stand_in(t))
     return 0.0 if t.weak else t.dtype.type(0)
@@ -388,7 +388,7 @@ def vjp(
     wanted = {k: s for k, s in enumerate(seeds) if not _is_float0(s)}
     wrt = list(range(len(inner.params)))
     bars = watched("reverse", program, lambda: reverse(program, machine.builder, wrt, wanted))
-    closed = [_or_zero(b, p, machine, inner) for b, p in zip(bars, inner.params, strict=True)]
+    closed = [or_zero(b, p, machine, inner) for b, p in zip(bars, inner.params, strict=True)]
     to_value = splice(machine, inner, program)
     given = iter(closed)
     leaves, all_structure = tree.flatten(list(primals))

@@ -7,58 +7,151 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import optree
 
-from calque.transpiler.frontend.heap import RecordedList
-
 NAMESPACE = "calque"
-_lock = threading.Lock()
-_registered: set[type] = set()
+_lock = threading.RLock()
+
+Flatten = Callable[[Any], tuple[Sequence[Any], Any]]
+Unflatten = Callable[[Any, Sequence[Any]], Any]
 
 
-def register_pytree_node(
-    cls: type,
-    flatten: Callable[[Any], tuple[Sequence[Any], Any]],
-    unflatten: Callable[[Any, Sequence[Any]], Any],
-) -> None:
-    """Make instances of ``cls`` nodes.
+@dataclass(frozen=True)
+class Registration:
+    """How instances of a class are taken apart and made again."""
 
-    ``flatten(x) -> (children, aux)``, ``unflatten(aux, children)``, as in JAX.
-    """
+    flatten: Flatten
+    unflatten: Unflatten
+    automatic: bool = False  # a dataclass that nobody registered
+
+
+REGISTERED: dict[type, Registration] = {}
+
+
+def _register(cls: type, registration: Registration, names: Sequence[str] | None = None) -> None:
+    def flatten(value: Any) -> Any:
+        children, aux = registration.flatten(value)
+        return (tuple(children), aux) if names is None else (tuple(children), aux, tuple(names))
+
     with _lock:
-        if cls not in _registered:
-            optree.register_pytree_node(cls, flatten, unflatten, namespace=NAMESPACE)
-            _registered.add(cls)
+        if cls in REGISTERED:
+            if not REGISTERED[cls].automatic or registration.automatic:
+                raise ValueError(f"{cls.__name__} is registered as a pytree node already")
+            optree.unregister_pytree_node(cls, namespace=NAMESPACE)
+        optree.register_pytree_node(cls, flatten, registration.unflatten, namespace=NAMESPACE)
+        REGISTERED[cls] = registration
 
 
-register_pytree_node(RecordedList, lambda x: (tuple(x), None), lambda aux, children: list(children))
+def register_pytree_node(cls: type, flatten: Flatten, unflatten: Unflatten) -> None:
+    """Make instances of ``cls`` nodes of pytrees, as ``jax.tree_util.register_pytree_node``.
+
+    ``flatten(x) -> (children, aux)``, ``unflatten(aux, children) -> x``; aux must have equality and
+    a hash. Generated source reads the leaves through attributes of the instance, and makes a new
+    one by its class where the arguments have the attributes' names, else by ``unflatten``, which
+    must then be importable by name. Raises ValueError for a class that is registered already.
+
+    >>> class Interval:
+    ...     def __init__(self, low, high):
+    ...         self.low, self.high = low, high
+    >>> apart = lambda x: ((x.low, x.high), None)
+    >>> register_pytree_node(Interval, apart, lambda aux, children: Interval(*children))
+    >>> tree_map(lambda x: 2 * x, Interval(1, 2)).high
+    4
+    """
+    if not isinstance(cls, type):
+        raise TypeError(f"a class was expected, and got {cls!r}")
+    _register(cls, Registration(flatten, unflatten))
 
 
-def _register_dataclass(cls: type) -> None:
-    names = [f.name for f in dataclasses.fields(cls)]
+def register_pytree_node_class(cls: Any) -> Any:
+    """Register a class by its methods ``tree_flatten(self)`` and ``tree_unflatten(cls, aux, c)``.
 
-    def flatten(value: Any) -> tuple[tuple[Any, ...], Any, tuple[str, ...]]:
-        return tuple(getattr(value, n) for n in names), None, tuple(names)
+    A decorator, as ``jax.tree_util.register_pytree_node_class``.
+
+    >>> @register_pytree_node_class
+    ... class Interval:
+    ...     def __init__(self, low, high):
+    ...         self.low, self.high = low, high
+    ...     def tree_flatten(self):
+    ...         return (self.low, self.high), None
+    ...     @classmethod
+    ...     def tree_unflatten(cls, aux, children):
+    ...         return cls(*children)
+    >>> flatten(Interval(1, 2))[0]
+    [1, 2]
+    """
+    register_pytree_node(cls, cls.tree_flatten, cls.tree_unflatten)
+    return cls
+
+
+def register_dataclass(
+    cls: Any,
+    data_fields: Sequence[str] | None = None,
+    meta_fields: Sequence[str] | None = None,
+    drop_fields: Sequence[str] = (),
+) -> Any:
+    """Register a dataclass, as ``jax.tree_util.register_dataclass``: some fields are no data.
+
+    A dataclass is a node without this; fields with ``metadata={"static": True}`` are part of its
+    structure, as ``meta_fields`` are. Serves as a decorator. Raises ValueError where the fields
+    named are not those of the class.
+
+    >>> @dataclasses.dataclass
+    ... class Layer:
+    ...     w: float
+    ...     kind: str
+    >>> flatten(register_dataclass(Layer, ["w"], ["kind"])(2.0, "dense"))[0]
+    [2.0]
+    """
+    if not isinstance(cls, type) or not dataclasses.is_dataclass(cls):
+        raise TypeError(f"a dataclass was expected, and got {cls!r}")
+    fields = [f.name for f in dataclasses.fields(cls) if f.init and f.name not in drop_fields]
+    if (data_fields is None) != (meta_fields is None):
+        raise TypeError("give both data_fields and meta_fields, or neither")
+    if data_fields is None or meta_fields is None:
+        meta_fields = [n for n in fields if n in _static_fields(cls)]
+        data_fields = [n for n in fields if n not in meta_fields]
+    if sorted([*data_fields, *meta_fields]) != sorted(fields):
+        raise ValueError(
+            f"data_fields and meta_fields must name each field of {cls.__name__} once: "
+            f"{', '.join(fields)}"
+        )
+    _register(cls, _of_dataclass(cls, tuple(data_fields), tuple(meta_fields)), tuple(data_fields))
+    return cls
+
+
+def _static_fields(cls: Any) -> list[str]:
+    return [f.name for f in dataclasses.fields(cls) if f.metadata.get("static", False)]
+
+
+def _of_dataclass(
+    cls: Any, data: tuple[str, ...], meta: tuple[str, ...], automatic: bool = False
+) -> Registration:
+    def flatten(value: Any) -> tuple[tuple[Any, ...], Any]:
+        return tuple(getattr(value, n) for n in data), tuple(getattr(value, n) for n in meta)
 
     def unflatten(aux: Any, children: Sequence[Any]) -> Any:
         new: Any = object.__new__(cls)
-        for name, child in zip(names, children, strict=True):
+        for name, child in (*zip(data, children, strict=True), *zip(meta, aux, strict=True)):
             object.__setattr__(new, name, child)
         return new
 
-    register_pytree_node(cls, flatten, unflatten)  # type: ignore[arg-type]
+    return Registration(flatten, unflatten, automatic)
 
 
 def _discover(value: Any) -> bool:
     """Registers dataclasses on the way; stops at what says that it is a leaf."""
     cls = type(value)
-    if cls not in _registered and dataclasses.is_dataclass(cls):
+    if cls not in REGISTERED and dataclasses.is_dataclass(cls):
         if getattr(cls, "__calque_leaf__", False):
             return True
-        _register_dataclass(cls)
+        meta = tuple(_static_fields(cls))
+        data = tuple(f.name for f in dataclasses.fields(cls) if f.name not in meta)
+        _register(cls, _of_dataclass(cls, data, meta, automatic=True), data)
     return False
 
 
@@ -77,6 +170,20 @@ def unflatten(structure: Any, leaves: Sequence[Any]) -> Any:
     return optree.tree_unflatten(structure, leaves)
 
 
+def plain(value: Any) -> Any:
+    """A tree in which the lists of an interpreted program are Python's."""
+    leaves, structure = flatten(value)
+    return unflatten(structure, leaves)
+
+
+def leaves_like(structure: Any, value: Any) -> list[Any]:
+    """The leaves of a tree that has this structure; ValueError for another."""
+    leaves, found = flatten(value)
+    if found != structure:
+        raise ValueError(f"trees of different structure: {structure} and {found}")
+    return leaves
+
+
 def tree_map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
     """Apply a function to corresponding leaves, as ``jax.tree.map``."""
     return optree.tree_map(function, tree, *rest, is_leaf=_discover, namespace=NAMESPACE)
@@ -88,3 +195,50 @@ def paths(tree: Any) -> list[str]:
         tree, is_leaf=_discover, namespace=NAMESPACE
     )
     return [a.codify("") for a in accessors]
+
+
+# instances of the user's classes
+
+
+def is_object(value: Any) -> bool:
+    """Whether a value is an instance of a dataclass or of a registered class, with attributes."""
+    cls = type(value)
+    if isinstance(value, (tuple, list, dict, type)) or cls.__module__.startswith("calque."):
+        return False
+    return not _discover(value) and cls in REGISTERED
+
+
+def attributes(value: Any) -> Iterator[tuple[str, Any]]:
+    """The attributes of an instance, in the order in which they were set, or declared."""
+    slots = [
+        name
+        for cls in reversed(type(value).__mro__)
+        for name in _names(vars(cls).get("__slots__", ()))
+    ]
+    for name in [*slots, *getattr(value, "__dict__", ())]:
+        if not name.startswith("__") and hasattr(value, name):
+            yield name, getattr(value, name)
+
+
+def _names(slots: Any) -> tuple[str, ...]:
+    return (slots,) if isinstance(slots, str) else tuple(slots)
+
+
+def data_of(value: Any) -> set[str]:
+    """The attributes of an instance that hold its leaves."""
+    leaves, structure = flatten(value)
+    try:  # marks instead of leaves: small numbers are one object wherever they stand
+        marked = unflatten(structure, marks := [object() for _ in leaves])
+    except Exception:  # the user's code may compute with what it is given
+        marked, marks = value, leaves
+    own, value = set(map(id, marks)), marked
+    return {n for n, v in attributes(value) if any(id(x) in own for x in flatten(v)[0])}
+
+
+def map_object(function: Callable[[Any], Any], value: Any) -> Any:
+    """A copy of an instance, its data replaced; what belongs to its structure stays."""
+    data = data_of(value)
+    new = object.__new__(type(value))
+    for name, part in attributes(value):
+        object.__setattr__(new, name, function(part) if name in data else part)
+    return new

@@ -230,7 +230,7 @@ def arms_give_different_functions(x):
 @refused("BranchMismatch")
 def rounds_nest_deeper(x):
     y = x[0]
-    for i in range(x.shape[0]):  # <- here
+    for i in range(int(np.sum(x > 0.0))):  # <- here
         y = (y, x[i])  # <- here
     return np.sum(x)
 

@@ -60,13 +60,17 @@ class Expressions:
 
     def _plain(self, s: Apply) -> Any:
         kind, name = s.primitive.kind, s.primitive.name
-        if kind in ("bilinear", "multilinear"):  # these make arrays of Python numbers first
+        text = template(s.primitive, s.args, s.params)
+        own = s.primitive.imported
+        if own is not None:
+            text = self.program.called[own] + text
+        if own or kind in ("bilinear", "multilinear"):  # these see Python numbers as they are
             trees = [self.atom(a) for a in s.args]
         elif name == "np.where":
             trees = [self.atom(s.args[0]), *self.operands(s.args[1:])]
         else:
             trees = self.operands(s.args)
-        return fill_expression(template(s.primitive, s.args, s.params), trees)
+        return fill_expression(text, trees)
 
     def operands(self, args: Sequence[Atom]) -> list[Any]:
         """The trees of operands that promote each other; one written plainly is weak to others."""

@@ -10,6 +10,7 @@ from typing import Any
 from calque.transpiler import core
 from calque.transpiler.core import Apply, Atom, Block, Effect, For, If, Statement, Var, While
 from calque.transpiler.primitives.base import PRIMITIVES
+from calque.transpiler.tree import attributes, is_object
 
 
 def is_store(statement: Statement) -> bool:
@@ -31,6 +32,7 @@ class Program:
     body: Block
     phases: dict[int, str]
     results: list[int] = field(default_factory=list)  # the results that are returned
+    called: dict[tuple[str, str], str] = field(default_factory=dict)  # the user's own functions
     kept_arguments: set[int] = field(default_factory=set)  # statements that copy an argument
     index: dict[Var, int] = field(default_factory=dict)
     vars: list[Var] = field(default_factory=list)
@@ -172,9 +174,9 @@ def result_slots(tree: Any) -> list[int]:
         elif isinstance(item, dict):
             for inner in item.values():
                 visit(inner)
-        elif hasattr(item, "__dataclass_fields__"):
-            for key in item.__dataclass_fields__:
-                visit(getattr(item, key))
+        elif is_object(item):
+            for _, inner in attributes(item):
+                visit(inner)
 
     visit(tree)
     return found

@@ -19,13 +19,20 @@ from calque.transpiler.core import Var
 from calque.transpiler.emit.expressions import Expressions
 from calque.transpiler.emit.folding import Folding, is_choice
 from calque.transpiler.emit.groups import Groups
+from calque.transpiler.emit.instances import import_name, reserved_names
 from calque.transpiler.emit.layout import Notes, to_text
 from calque.transpiler.emit.liveness import Liveness
 from calque.transpiler.emit.memory import Memory
 from calque.transpiler.emit.names import Names
 from calque.transpiler.emit.program import Program, prepare
-from calque.transpiler.emit.signature import argument_names, arguments, leaf_paths, name_parameters
-from calque.transpiler.emit.spelling import name, target
+from calque.transpiler.emit.signature import (
+    argument_names,
+    arguments,
+    leaf_paths,
+    name_parameters,
+    result_tree,
+)
+from calque.transpiler.emit.spelling import constant, name, target
 from calque.transpiler.emit.statements import Statements
 from calque.transpiler.emit.storage import place_copies
 
@@ -44,6 +51,7 @@ def emit_function(
     made = [s for s in core.walk(program.body) if isinstance(s, core.Apply)]
     if any(s.primitive.name.startswith("special.") for s in made):
         function.imports["special"] = "scipy"
+    program.called = _imported(function, made)
     memory = place_copies(program)
     paths = leaf_paths(function)
     local = _bound_leaves(program, paths)
@@ -66,6 +74,14 @@ def emit_function(
             if not other.too_long:
                 writer, text, bound = other, fewer, bound - {var}
     return writer.notes.restore(text) + "\n"
+
+
+def _imported(function: core.Function, made: Sequence[core.Apply]) -> dict[tuple[str, str], str]:
+    """How the user's own functions are called; what the results need is imported too."""
+    own = dict.fromkeys(s.primitive.imported for s in made if s.primitive.imported)
+    taken = reserved_names(function)
+    result_tree(function.result, function, lambda position: constant(None))
+    return {(m, path): import_name(function, m, path, taken) for m, path in own}
 
 
 def _bound_leaves(program: Program, paths: dict[Var, Any]) -> list[Var]:
@@ -133,5 +149,12 @@ def imports(function: core.Function, text: str) -> list[str]:
     if "np" in used:
         lines.append("import numpy as np")
     own = sorted((module, n) for n, module in function.imports.items() if n in used)
-    lines += [f"import {n}" if n == module else f"from {module} import {n}" for module, n in own]
-    return lines
+    return lines + [_import_line(module, n) for module, n in own]
+
+
+def _import_line(place: str, used: str) -> str:
+    """``import m``, ``from m import n`` or, for a place ``m:n``, ``from m import n as used``."""
+    module, renamed, original = place.partition(":")
+    if renamed:
+        return f"from {module} import {original} as {used}"
+    return f"import {used}" if used == module else f"from {module} import {used}"

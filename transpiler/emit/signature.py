@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from collections.abc import Callable, Iterator
 from string import ascii_lowercase
@@ -11,7 +10,9 @@ from typing import Any
 import gast
 
 from calque.transpiler.core import Function, Parameter, Slot, Var
+from calque.transpiler.emit.instances import class_of, rebuilt, static
 from calque.transpiler.emit.spelling import attribute, call, fill_expression, literal, name
+from calque.transpiler.tree import attributes, is_object
 
 
 def _children(tree: Any) -> list[tuple[Any, Any]]:
@@ -22,8 +23,8 @@ def _children(tree: Any) -> list[tuple[Any, Any]]:
         return list(enumerate(tree))
     if isinstance(tree, dict):
         return list(tree.items())
-    if dataclasses.is_dataclass(tree) and not isinstance(tree, type):
-        return [(_Field(f.name), getattr(tree, f.name)) for f in dataclasses.fields(tree)]
+    if is_object(tree):
+        return [(_Field(n), part) for n, part in attributes(tree)]
     return []
 
 
@@ -110,20 +111,23 @@ def result_tree(tree: Any, function: Function, value: Callable[[int], gast.AST])
         return gast.List([inner(i) for i in tree], gast.Load())
     if isinstance(tree, dict):
         return gast.Dict([literal(k) for k in tree], [inner(v) for v in tree.values()])
-    children = _children(tree)
     if isinstance(tree, tuple) and not hasattr(tree, "_fields"):
         return gast.Tuple([inner(i) for i in tree], gast.Load())
-    if children or hasattr(tree, "_fields") or dataclasses.is_dataclass(tree):
-        made = call(_class_of(type(tree), function))
-        made.keywords = [gast.keyword(str(key), inner(part)) for key, part in children]
+
+    def paths() -> Iterator[tuple[Any, gast.AST]]:
+        return parts_of_arguments(function)
+
+    if is_object(tree):
+        return rebuilt(tree, function, inner, paths)
+    if hasattr(tree, "_fields"):
+        made = call(class_of(type(tree), function, paths))
+        made.keywords = [gast.keyword(str(key), inner(part)) for key, part in _children(tree)]
         return made
-    return literal(tree)
+    return static(tree, function, paths)
 
 
-def _class_of(kind: type, function: Function) -> gast.AST:
+def parts_of_arguments(function: Function) -> Iterator[tuple[Any, gast.AST]]:
+    """Every node of the arguments, with its access path."""
     for parameter in function.signature:
         for node, path, _ in _walk(parameter.tree, name(parameter.name), parameter.name):
-            if type(node) is kind:
-                return call(name("type"), path)
-    function.imports.setdefault(kind.__name__, kind.__module__)
-    return name(kind.__name__)
+            yield node, path

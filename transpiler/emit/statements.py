@@ -100,7 +100,7 @@ class Statements:
             return []
         if not isinstance(s, (Apply, Effect)) and not origin.note:
             return []
-        key = (origin.file, origin.statement_line or origin.line, origin.statement)
+        key = (origin.statement_line or (origin.file, origin.line), origin.statement)
         if origin.note:
             said = self._noted == origin.note
             self._quoted, self._noted = None, origin.note

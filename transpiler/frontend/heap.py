@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from types import MethodType
 from typing import Any
 
+from calque.transpiler import tree
 from calque.transpiler.builder import Array
 
 
@@ -40,6 +41,9 @@ class RecordedList(list):
     """A list made by the program. ``rows`` is set while it grows in a run-time loop."""
 
     rows: Any = None
+
+
+tree.register_pytree_node(RecordedList, lambda x: (tuple(x), None), lambda aux, c: list(c))
 
 
 @dataclass(eq=False)

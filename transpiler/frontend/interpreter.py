@@ -153,6 +153,8 @@ class State:
 
     def __init__(self, builder: Builder):
         self.builder = builder
+        builder.machine = self
+        self.on_behalf: Origin | None = None  # the statement to which a rule of the user's belongs
         self.calls: list[Activation] = []
         self.owned: dict[int, Any] = {}
         self.captures: dict[int, Capture] = {}
@@ -194,7 +196,7 @@ class State:
     @contextmanager
     def at(self, node: Any) -> Iterator[None]:
         """Statements recorded inside come from ``node``; errors without a place get it."""
-        with self.builder.at(self.origin(node)):
+        with self.builder.at(self.on_behalf or self.origin(node)):
             try:
                 yield
             except CalqueError as error:
@@ -395,6 +397,8 @@ class State:
 
     def name_value(self, value: Any, name: str) -> None:
         """Give a fresh run-time value the user's name for it."""
+        if self.on_behalf is not None:
+            return  # a rule's names are not those of the function to which it is applied
         if isinstance(value, Array) and value.poison is None and value._base is None:
             var = value._value
             if var.name is None and not name.startswith("%"):

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler import core
+from calque.transpiler import core, tree
 from calque.transpiler.builder import FUNCTIONS, Array, atom, current, type_of
 from calque.transpiler.core import UNDEFINED, Var
 from calque.transpiler.errors import BranchMismatch
@@ -81,12 +81,13 @@ def open_structure(
             lambda parts: _own(dict(zip(keys, parts, strict=True)), owned),
             list(value.values()),
         )
-    if id(value) in owned and hasattr(value, "__dict__") and not isinstance(value, Array):
-        names, kind = list(vars(value)), type(value)
+    made = id(value) in owned and hasattr(value, "__dict__") and not isinstance(value, Array)
+    if made or tree.is_object(value):
+        held, kind = dict(tree.attributes(value)), type(value)
         return (
-            (kind, tuple(names)),
-            lambda parts: _instance(kind, names, parts, owned),
-            list(vars(value).values()),
+            (kind, tuple(held)),
+            lambda parts: _instance(kind, list(held), parts, owned),
+            list(held.values()),
         )
     return None
 
@@ -114,7 +115,8 @@ def _own(value: Any, owned: dict[int, Any]) -> Any:
 
 def _instance(kind: type, names: list[str], parts: list[Any], owned: dict[int, Any]) -> Any:
     new: Any = object.__new__(kind)
-    vars(new).update(zip(names, parts, strict=True))
+    for name, part in zip(names, parts, strict=True):
+        object.__setattr__(new, name, part)
     return _own(new, owned)
 
 

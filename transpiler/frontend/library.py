@@ -106,6 +106,11 @@ BUILTINS[max] = _extremum("max", np.max, "gt")
 BUILTINS[min] = _extremum("min", np.min, "lt")
 
 
+@builtin(object.__new__)
+def _new(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    return machine.own(object.__new__(args[0]))
+
+
 @builtin(len)
 def _len(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     (value,) = args

@@ -58,7 +58,7 @@ class Loops(Carrying):
                 base.restore()
                 self._back_to(marks)
                 if not known_length:
-                    if isinstance(error, NeedsKnownValue):
+                    if isinstance(error, (NeedsKnownValue, BranchMismatch)):
                         raise self._sized(iterable, error) from None
                     raise
                 structural = isinstance(error, (NeedsKnownValue, BranchMismatch, GrowingList))
@@ -69,7 +69,7 @@ class Loops(Carrying):
                 except _WORTH_UNROLLING:
                     raise error from None
 
-    def _sized(self, iterable: Iterable, error: NeedsKnownValue) -> Exception:
+    def _sized(self, iterable: Iterable, error: CalqueError) -> Exception:
         """Ask for the loop's length to be static, so that it can be unrolled; else the error."""
         length = iterable.length()
         wanted = self.builder.needs_known(length, "The length of a loop")

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler import core
+from calque.transpiler import core, tree
 from calque.transpiler.builder import Array, Builder
 from calque.transpiler.core import Parameter, Slot, Var
 from calque.transpiler.errors import (
@@ -64,10 +64,11 @@ def trace(
         leaves.append(Array(var))
     cells = [leaf for leaf in leaves if isinstance(leaf, Array)]
     machine.arguments = cells
-    args, kwargs = unflatten(leaves)
     with builder.active(), builder.block() as body:
         machine.base_depth = len(builder.blocks)
+        args, kwargs = unflatten(leaves)
         signature = parameters_of(function, args, kwargs)
+        _require_reachable(params, signature)
         for var in params:
             var.name = None
         result = _interpret(machine, function, args, kwargs)
@@ -180,6 +181,22 @@ def parameters_of(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) ->
     return found
 
 
+def _require_reachable(params: Sequence[Var], signature: Sequence[Parameter]) -> None:
+    """Generated code reads leaves through attributes: each must be one."""
+    held: set[Any] = set()
+    map_leaves(lambda leaf: held.add(leaf) if isinstance(leaf, Var) else None, _trees(signature))
+    if not held.issuperset(params):
+        raise UnsupportedFunction(
+            "An argument has a leaf that is none of its attributes: its class computes with what "
+            "its unflatten function gives it.",
+            hint="make the instance without its __init__ there: object.__new__, and set attributes",
+        )
+
+
+def _trees(signature: Sequence[Parameter]) -> list[Any]:
+    return [parameter.tree for parameter in signature]
+
+
 def _default(value: Any) -> str | None:
     if value is None or (
         isinstance(value, (bool, int, float, str)) and value is not inspect.Parameter.empty
@@ -188,26 +205,18 @@ def _default(value: Any) -> str | None:
     return None
 
 
-def _vars(tree: Any) -> Any:
-    """A tree with the Arrays replaced by their Vars; instances are kept as they are."""
-    return map_leaves(lambda leaf: leaf._value if isinstance(leaf, Array) else leaf, tree)
+def _vars(value: Any) -> Any:
+    """A tree with the Arrays replaced by their Vars; other instances are kept as they are."""
+    return map_leaves(lambda leaf: leaf._value if isinstance(leaf, Array) else leaf, value)
 
 
-def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:
-    """Like core.map_tree, and through dataclasses and plain instances that hold Arrays."""
-    if isinstance(tree, (tuple, list, dict)):
-        return core.map_tree(lambda leaf: map_leaves(function, leaf), tree)
-    if (
-        isinstance(tree, Array)
-        or not hasattr(tree, "__dataclass_fields__")
-        or isinstance(tree, type)
-    ):
-        return function(tree)
-    new = object.__new__(type(tree))
-    names = vars(tree) if hasattr(tree, "__dict__") else tree.__dataclass_fields__
-    for name, value in [(n, getattr(tree, n)) for n in names]:
-        object.__setattr__(new, name, map_leaves(function, value))
-    return new
+def map_leaves(function: Callable[[Any], Any], value: Any) -> Any:
+    """Like core.map_tree, and through dataclasses and instances of registered classes."""
+    if isinstance(value, (tuple, list, dict)):
+        return core.map_tree(lambda leaf: map_leaves(function, leaf), value)
+    if isinstance(value, Array) or not tree.is_object(value):
+        return function(value)
+    return tree.map_object(lambda part: map_leaves(function, part), value)
 
 
 def listed(value: Any) -> Any:

@@ -34,6 +34,7 @@ from calque.transpiler.analyses.cotangents import (
 from calque.transpiler.analyses.expanding import expand_calls, put_away
 from calque.transpiler.analyses.recording import Recorder
 from calque.transpiler.analyses.rounds import own_counter, reversed_range
+from calque.transpiler.analyses.unread import drop_unread_stores
 from calque.transpiler.analyses.versions import current_versions, restorable_versions, shape_source
 from calque.transpiler.builder import FUNCTIONS, Array, Builder, loop_index, type_of, wrap
 from calque.transpiler.core import Apply, Atom, Block, For, Function, If, Var, While
@@ -84,11 +85,17 @@ def reverse(
                 found.append(None if adjoint is None else sweep.whole(var, adjoint))
     of_sweep = set(map(id, back.statements))
     body.statements += back.statements
-    function.decisions = sweep.recorder.decisions
     instead = put_away(function, [a.atom for a in found if isinstance(a, Array)])
     phase = {True: "reverse", False: "forward"}
     function.phases = {id(s): phase[id(s) in of_sweep] for s in body.statements}
-    return [wrap(instead.get(a.atom, a.atom)) if isinstance(a, Array) else a for a in found]
+    found = [wrap(instead.get(a.atom, a.atom)) if isinstance(a, Array) else a for a in found]
+    kept = [a.atom for a in found if isinstance(a, Array)]
+    dropped = drop_unread_stores(function, sweep.restores, kept)
+    needless = {sweep.restores[out] for out in dropped}
+    function.decisions = [
+        d for d in sweep.recorder.decisions if d.how != "restored" or d.value not in needless
+    ]
+    return found
 
 
 class Sweep:
@@ -102,6 +109,7 @@ class Sweep:
         self.recorder = Recorder(builder, function)
         self.restored: dict[Var, Array] = {}  # primal versions put back by this sweep
         self.restoring: set[Var] = set()  # primal versions that must be put back
+        self.restores: dict[Var, Var] = {}  # the stores that put back, and what they undo
 
     # adjoints
 
@@ -200,6 +208,8 @@ class Sweep:
         for arg, need, cotangent in zip(s.args, wanted, found, strict=True):
             if not need or cotangent is None:
                 continue
+            if isinstance(cotangent, NotDifferentiable):
+                raise cotangent
             if isinstance(cotangent, Scatter):
                 cotangent.add(self.shadow(adjoints, arg))
                 continue
@@ -247,6 +257,7 @@ class Sweep:
         back = apply(update, now, old, *dynamic, index=index)
         back.atom.name = before.name
         self.restored[before] = back
+        self.restores[back.atom] = after
 
     def reverse_if(self, s: If, adjoints: Adjoints) -> None:
         """Both arms, each under the same test."""

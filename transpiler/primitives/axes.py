@@ -16,7 +16,7 @@ from calque.transpiler.builder import (
     type_of,
 )
 from calque.transpiler.errors import ShapeError
-from calque.transpiler.primitives.base import apply, implements, linear
+from calque.transpiler.primitives.base import apply, definition, implements, linear
 from calque.transpiler.primitives.sampling import case, cases, single
 from calque.transpiler.primitives.shapes import normalize_axis, normalize_tuple
 from calque.transpiler.types import ArrayType, Dim
@@ -43,6 +43,17 @@ def _inverse(axes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(int(a) for a in np.argsort(axes))
 
 
+def _undone(builder: Any, args: Any, params: dict[str, Any]) -> Any:
+    """``x.T.T`` is x."""
+    made = definition(args[0])
+    if made is None or made.primitive.name != "np.transpose":
+        return None
+    if made.params["axes"] != _inverse(params["axes"]):
+        return None
+    how = args[0].how
+    return Array(made.args[0]) if how is None else how[0]
+
+
 @linear(
     "np.transpose",
     lambda x, axes: np.transpose(x, axes),
@@ -50,6 +61,7 @@ def _inverse(axes: tuple[int, ...]) -> tuple[int, ...]:
     _transpose_text,
     view_back=lambda base, new, axes: np_transpose(new, _inverse(axes)),
     cheap=True,
+    simplify=_undone,
     samples=cases(
         case((3, 4), axes=(1, 0)),
         case((2, 3, 4), axes=(2, 0, 1)),

@@ -46,7 +46,8 @@ class Primitive:
 
     ``jvp(tangents, outs, args, params)`` returns the outs' tangents; ``vjp(cotangents, outs, args,
     params)`` the args' cotangents. None stands for zero in both, in and out. A vjp may return a
-    ``Scatter`` for an argument: how to add into its adjoint in place.
+    ``Scatter`` for an argument: how to add into its adjoint in place; or the error to raise if that
+    argument's cotangent is wanted.
     """
 
     name: str
@@ -68,6 +69,7 @@ class Primitive:
     keeps_layout: bool = False  # contiguous results from contiguous operands
     fresh: bool = False  # always newly allocated, C-contiguous
     cheap: bool = False  # better computed again than saved
+    imported: tuple[str, str] | None = None  # of the user's own: module and name, called by name
     inside: tuple[float, ...] = ()  # a point where an elementwise function is smooth
     samples: (
         Callable[[np.random.Generator], list[tuple[tuple[Any, ...], dict[str, Any]]]] | None

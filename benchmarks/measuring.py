@@ -1,0 +1,153 @@
+"""Times of peers, side by side in one process; agreement of their results; tables.
+
+A time is the least of several medians: in each sweep the peers take turns, and each one's median
+over the sweep's rounds is taken; the least median of all sweeps is what is shown. Another process
+that takes the machine for a while spoils a sweep, not the figure. Short calls are repeated until a
+sample lasts 0.2 ms.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+METHOD = (
+    "Peers take turns in one process on the same inputs; a time is the least of three sweeps' "
+    "medians. Before timing, the peers' results are compared."
+)
+Run = Callable[[], float]
+
+
+def copied(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Arguments that a program may store into."""
+    return tuple(a.copy() if isinstance(a, np.ndarray) else a for a in args)
+
+
+def once(call: Callable[..., Any], args: tuple[Any, ...], stores: bool = False) -> Run:
+    """A run that returns the seconds of one call; a call that stores gets copies, off the clock."""
+
+    def run() -> float:
+        given = copied(args) if stores else args
+        start = time.perf_counter()
+        call(*given)
+        return time.perf_counter() - start
+
+    return run
+
+
+def repeated(call: Callable[..., Any], args: tuple[Any, ...], times: int) -> Run:
+    """A run of many calls, the seconds of one."""
+
+    def run() -> float:
+        turns = range(times)
+        start = time.perf_counter()
+        for _ in turns:
+            call(*args)
+        return (time.perf_counter() - start) / times
+
+    return run
+
+
+def sampled(call: Callable[..., Any], args: tuple[Any, ...], stores: bool = False) -> Run:
+    """The run for a call: single, or repeated where one is too short for the clock."""
+    single = once(call, args, stores)
+    single()
+    length = min(single() for _ in range(3))
+    if stores or length > 2e-4:
+        return single
+    return repeated(call, args, max(1, int(2e-4 / max(length, 1e-8))))
+
+
+def times(
+    runs: dict[str, Run], sweeps: int = 3, rounds: int = 9, seconds: float = 4.0
+) -> dict[str, float]:
+    """The least of the sweeps' medians of each peer; where one is slow, fewer rounds for all."""
+    longest = sum(run() for run in runs.values())
+    rounds = max(3, min(rounds, int(seconds / (sweeps * max(longest, 1e-6)))))
+    if longest > seconds:
+        sweeps, rounds = 1, 2
+    medians: dict[str, list[float]] = {name: [] for name in runs}
+    for _ in range(sweeps):
+        samples: dict[str, list[float]] = {name: [] for name in runs}
+        for _ in range(rounds):
+            for name, run in runs.items():
+                samples[name].append(run())
+        for name, found in samples.items():
+            medians[name].append(statistics.median(found))
+    return {name: min(found) for name, found in medians.items()}
+
+
+def leaves(tree: Any) -> list[Any]:
+    """The arrays and numbers of nested results, in order."""
+    if isinstance(tree, (tuple, list)):
+        return [leaf for part in tree for leaf in leaves(part)]
+    if isinstance(tree, dict):
+        return [leaf for key in sorted(tree) for leaf in leaves(tree[key])]
+    return [tree]
+
+
+TOLERANCES = {4: 2e-4, 8: 1e-9}
+
+
+def difference(found: Any, expected: Any) -> str:
+    """What is wrong with a result, or nothing: shapes, and numbers to a tolerance by dtype."""
+    mine, other = leaves(found), leaves(expected)
+    if len(mine) != len(other):
+        return f"{len(mine)} results for {len(other)}"
+    for left, right in zip(mine, other, strict=True):
+        a, b = np.asarray(left), np.asarray(right)
+        if a.shape != b.shape:
+            return f"shape {a.shape} for {b.shape}"
+        if not a.size:
+            continue
+        if a.dtype.kind not in "fc":
+            if not np.array_equal(a, b):
+                return "other integers"
+            continue
+        width = min(a.real.dtype.itemsize, b.real.dtype.itemsize)
+        tolerance = TOLERANCES[width]
+        scale = max(1.0, float(np.max(np.abs(b))))
+        error = float(np.max(np.abs(a.astype(np.complex128) - b))) / scale
+        if not error <= tolerance:
+            return f"off by {error:.1e}"
+    return ""
+
+
+def shown(seconds: float | None) -> str:
+    """A time in its natural unit."""
+    if seconds is None:
+        return ""
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds / 1e-9:.3g} ns"
+
+
+def ratio(value: float | None) -> str:
+    """A ratio, or nothing."""
+    return "" if value is None else f"{value:.2f}"
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table."""
+    lines = [list(head), ["---"] * len(head), *[list(row) for row in rows]]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines) + "\n"
+
+
+def versions() -> str:
+    """The versions of all peers, cores and threads, and how busy the machine is."""
+    import jax
+    import numba
+
+    threads = os.environ.get("OPENBLAS_NUM_THREADS", "as many as cores")
+    return (
+        f"Python {platform.python_version()}, NumPy {np.__version__} (BLAS threads: {threads}), "
+        f"JAX {jax.__version__} (CPU, x64 on), Numba {numba.__version__}, {os.cpu_count()} cores, "
+        f"load average {os.getloadavg()[0]:.1f}."
+    )

@@ -1,0 +1,170 @@
+"""What the sweep back need not put back: stores that no later read meets are gone, and only those."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import calque
+from calque.transpiler.analyses.affine import CONSTANT, solvable
+
+X = np.array([0.6, -0.4, 0.9, 0.5, -0.7, 0.8, 0.3])
+
+
+def by_complex_step(fn, x: np.ndarray) -> np.ndarray:
+    """The gradient of an analytic function, without differences."""
+    found = np.empty_like(x)
+    for k in np.ndindex(x.shape):
+        moved = x.astype(complex)
+        moved[k] += 1e-30j
+        found[k] = np.imag(fn(moved)) / 1e-30
+    return found
+
+
+def agrees(fn, x: np.ndarray) -> None:
+    np.testing.assert_allclose(calque.grad(fn)(x), by_complex_step(fn, x), rtol=1e-12, atol=1e-13)
+
+
+OFFSETS = list(itertools.product((-2, -1, 0, 1, 2), repeat=3))
+
+
+@pytest.mark.parametrize("step", [1, -1, 2])
+@pytest.mark.parametrize("part", range(5))
+def test_every_offset_of_a_recurrence(part: int, step: int) -> None:
+    for target, left, right in OFFSETS[part::5]:
+
+        def sweep(x):
+            n = x.shape[0]
+            first, last = (2, n - 2) if step > 0 else (n - 3, 1)
+            for i in range(first, last, step):
+                x[i + target] = x[i + target] * x[i + left] + np.sin(x[i + right])
+            return np.sum(x * x)
+
+        agrees(sweep, X)
+
+
+@pytest.mark.parametrize("target", [-3, -1, 0, 1])
+def test_negative_indices(target: int) -> None:
+    def sweep(x):
+        for i in range(3):
+            x[i + target] = x[i + target] * x[-i - 1] + x[i - 2] * x[i]
+        return np.sum(x**3)
+
+    agrees(sweep, X)
+
+
+PAIRS = ["i, j", "j, i", "i, k", "k, j", "k, k", "j, j", "i - 1, j", "i, j - 1", "j, k"]
+
+
+@pytest.mark.parametrize("left", PAIRS)
+@pytest.mark.parametrize("bounds", ["range(i)", "range(i, n)", "range(n - 1, i, -1)"])
+def test_triple_loops(left: str, bounds: str) -> None:
+    """Products of any two elements in nests like those of factorizations."""
+    for right in PAIRS:
+        lines = [
+            "def nest(a):",
+            "    n = a.shape[0]",
+            "    for i in range(1, n):",
+            f"        for j in {bounds}:",
+            "            for k in range(j):",
+            f"                a[i, j] -= 0.1 * a[{left}] * a[{right}]",
+            "            a[i, j] = a[i, j] / (2.0 + a[j, j] ** 2)",
+            "    return np.sum(a * a)",
+        ]
+        agrees(from_text(lines), A)
+
+
+A = np.array(
+    [[2.0, 0.3, -0.2, 0.5], [0.4, 1.8, 0.1, -0.3], [-0.6, 0.2, 2.2, 0.4], [0.1, 0.7, 0.3, 1.9]]
+)
+
+
+def from_text(lines: list[str]):
+    import linecache
+
+    text = "\n".join([*lines, ""])
+    file = f"<nest {hash(text)}>"
+    linecache.cache[file] = (len(text), None, text.splitlines(True), file)
+    namespace = {"np": np}
+    exec(compile(text, file, "exec"), namespace)
+    return namespace["nest"]
+
+
+def lu(a):
+    n = a.shape[0]
+    for i in range(n):
+        for j in range(i):
+            for k in range(j):
+                a[i, j] -= a[i, k] * a[k, j]
+            a[i, j] /= a[j, j]
+        for j in range(i, n):
+            for k in range(i):
+                a[i, j] -= a[i, k] * a[k, j]
+    return np.sum(a * a)
+
+
+def test_a_factorization_saves_no_cube() -> None:
+    agrees(lu, A)
+    source = calque.source(calque.grad(lu), A)
+    assert "a_saved = np.empty((n, n - 1))" in source  # what the division overwrites
+    assert source.count("np.empty(") == 1
+    assert len([d for d in calque.explain(calque.grad(lu), A).splitlines() if "restored" in d]) == 1
+
+
+def substitution(l, b):
+    x = np.zeros_like(l[0])
+    for i in range(b.shape[0]):
+        s = b[i]
+        for j in range(i):
+            s -= l[i, j] * x[j]
+        x[i] = s / l[i, i]
+    return np.sum(x * x)
+
+
+def test_a_substitution_puts_nothing_back() -> None:
+    assert "x_saved" not in calque.source(calque.grad(substitution), A, A[0])
+    agrees(lambda l: substitution(l, np.array([0.3, -0.2, 0.9, 0.4])), A)
+
+
+def test_indices_from_an_array() -> None:
+    """Nothing is known of them: what they overwrite is put back."""
+    places = np.array([2, 0, 2, 1, 0])
+
+    def hops(x):
+        for p in places:
+            x[p] = x[p] * x[p + 1] + x[p + 2] ** 2
+        return np.sum(x * x)
+
+    agrees(hops, X)
+
+
+def test_a_while_around() -> None:
+    def rounds(x):
+        count = 0
+        while count < 3:
+            for i in range(1, x.shape[0]):
+                x[i] = x[i] * x[i - 1] + x[i]
+            count += 1
+        return np.sum(x * x)
+
+    agrees(rounds, X)
+
+
+def test_second_order() -> None:
+    gradient = calque.grad(lu)
+    way = np.cos(np.arange(16.0)).reshape(4, 4)
+    bend = calque.jvp(gradient, (A,), (way,))[1]
+    step = 1e-6
+    slope = (gradient(A + step * way) - gradient(A - step * way)) / (2 * step)
+    np.testing.assert_allclose(bend, slope, rtol=1e-7, atol=1e-7)
+    again = calque.grad(lambda a: np.sum(gradient(a) * way))(A)
+    np.testing.assert_allclose(again, bend, rtol=1e-11)
+
+
+def test_systems_of_inequalities() -> None:
+    below = [{"i": 1}, {"n": 1, "i": -1, CONSTANT: -1}, {"j": 1}, {"i": 1, "j": -1, CONSTANT: -1}]
+    assert solvable(below)
+    assert not solvable([*below, {"j": 1, "n": -1}])
+    assert not solvable([{"i": 2, CONSTANT: -1}, {"i": -2, CONSTANT: 1}])  # 2 i = 1
