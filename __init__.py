@@ -17,6 +17,18 @@ from calque.runtime.api import (
     vmap,
 )
 from calque.runtime.checking import check, check_grads
+from calque.runtime.collectives import (
+    all_gather,
+    all_to_all,
+    axis_index,
+    axis_size,
+    pmax,
+    pmean,
+    pmin,
+    ppermute,
+    psum,
+    psum_scatter,
+)
 from calque.runtime.custom import checkpoint, custom_jvp, custom_vjp, remat
 from calque.runtime.debugging import debug_nans
 from calque.runtime.implicit import custom_root, fixed_point
@@ -33,6 +45,10 @@ from calque.transpiler.tree import (
 
 __all__ = [
     "__version__",
+    "all_gather",
+    "all_to_all",
+    "axis_index",
+    "axis_size",
     "bilinear",
     "check",
     "check_grads",
@@ -55,6 +71,12 @@ __all__ = [
     "linear_transpose",
     "linearize",
     "opaque",
+    "pmax",
+    "pmean",
+    "pmin",
+    "ppermute",
+    "psum",
+    "psum_scatter",
     "reduction",
     "register_dataclass",
     "register_pytree_node",

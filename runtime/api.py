@@ -109,6 +109,12 @@ def vmap(
 ) -> Any:
     """``fun`` for every example along the mapped axes at once, as ``jax.vmap``; also ``@vmap``.
 
+    ``in_axes`` and ``out_axes`` are ints, None or trees of these that are prefixes of the arguments
+    and of the result; keyword arguments are mapped over axis 0. ``axis_name`` names the batch axis
+    for ``psum`` and the other collectives. ``chunk_size`` bounds memory: at most so many examples
+    are computed at a time, and the results are the same. Raises ValueError where an argument has
+    not the mapped axis, or not as many examples as the others.
+
     >>> import numpy as np
     >>> vmap(lambda x, y: x * y, in_axes=(0, None))(np.array([1.0, 2.0]), 3.0)
     array([3., 6.])
@@ -202,9 +208,16 @@ def vmap_options(
     """The options of ``vmap``, checked."""
     if isinstance(in_axes, list):
         in_axes = tuple(in_axes)
-    if axis_name is not None or chunk_size is not None:
-        raise NotImplementedError("vmap: axis_name and chunk_size are not supported yet")
-    return {"axes": Axes(in_axes, out_axes, axis_size)}
+    if chunk_size is not None:
+        chunk_size = operator.index(chunk_size)
+        if chunk_size < 1:
+            raise ValueError(f"vmap: chunk_size must be at least 1, and is {chunk_size}")
+        if axis_name is not None:
+            raise ValueError(
+                "vmap: chunk_size cannot be given together with axis_name: a collective needs all "
+                "examples at once, and a chunk has but some of them"
+            )
+    return {"axes": Axes(in_axes, out_axes, axis_size, axis_name, chunk_size)}
 
 
 def as_argnums(argnums: int | Sequence[int]) -> int | tuple[int, ...]:

@@ -17,6 +17,7 @@ from calque.runtime.spec import Spec, format_args
 from calque.runtime.transformed import BoundTransformed, Transformed
 from calque.runtime.version import __version__
 from calque.transpiler import pipeline, tree
+from calque.transpiler.batching import Axes
 from calque.transpiler.core import Var
 from calque.transpiler.errors import UnsupportedFunction
 from calque.transpiler.frontend.trace import Traced, map_leaves
@@ -133,7 +134,12 @@ def transform_text(transformed: Transformed) -> str:
     if transformed.kind == "identity":
         return text
     defaults = {"argnums": 0}
-    shown = [f"{k}={v!r}" for k, v in transformed.options.items() if v != defaults.get(k, False)]
+    options, axes = dict(transformed.options), transformed.options.get("axes")
+    if isinstance(axes, Axes):  # as vmap was given them
+        del options["axes"]
+        options |= vars(axes)
+        defaults = {**defaults, **vars(Axes())}
+    shown = [f"{k}={v!r}" for k, v in options.items() if v != defaults.get(k, False)]
     return f"{transformed.kind}({', '.join([text, *shown])})"
 
 

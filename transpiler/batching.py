@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import optree
 
-from calque.transpiler import tree
-from calque.transpiler import core
-from calque.transpiler.analyses.mapped import diverges, mapped
-from calque.transpiler.builder import Array, Builder, loop_index, type_of
-from calque.transpiler.calls.checkpoint import Checkpoint, emit
-from calque.transpiler.core import Block, For, Function, Slot, Var
+from calque.transpiler import core, tree
+from calque.transpiler.analyses.lanes import Values, has_effects
+from calque.transpiler.analyses.mapped import mapped
+from calque.transpiler.builder import FUNCTIONS, Array, Builder, current, loop_index, type_of, wrap
+from calque.transpiler.core import Apply, Block, Effect, For, Function, If, Statement, Var
 from calque.transpiler.debug import watched
-from calque.transpiler.errors import CalqueError, ShapeError
-from calque.transpiler.frontend.joining import is_number, shape_of
+from calque.transpiler.errors import AxisOutOfRange, BranchMismatch, Origin, ShapeError
+from calque.transpiler.frontend.interpreter import Closure
+from calque.transpiler.frontend.joining import is_number, size_at_hand
 from calque.transpiler.frontend.trace import listed
+from calque.transpiler.lanewise import one_by_one
 from calque.transpiler.passes.batch import batch
-from calque.transpiler.primitives.base import PRIMITIVES, apply
 from calque.transpiler.primitives.batched import spread
-from calque.transpiler.primitives.calls import Part
+from calque.transpiler.primitives.collectives import NamedAxis, numbered
 from calque.transpiler.transformations import Inner, splice
+from calque.transpiler.types import INT, dim_symbols
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,8 @@ class Axes:
     in_axes: Any = 0
     out_axes: Any = 0
     axis_size: int | None = None
+    axis_name: Any = None
+    chunk_size: int | None = None
 
 
 def axes_of_leaves(axes: Any, value: Any, what: str) -> list[int | None]:
@@ -87,19 +92,51 @@ def argument_axes(in_axes: Any, args: Sequence[Any], name: str) -> list[Any]:
     return list(in_axes)
 
 
-def leaf_axis(axis: int, rank: int, what: str) -> int:
+def leaf_axis(axis: int, rank: int, what: str, origin: Origin | None = None) -> int:
     """A nonnegative axis of an argument; an error that names the argument."""
     if not -rank <= axis < rank:
-        raise ValueError(
-            f"vmap was asked to map {what} over axis {axis}, but it has "
-            f"{'no axes: it is a scalar' if not rank else f'only {rank}'}"
+        have = "no axes: it is a scalar" if not rank else f"only {rank}"
+        raise AxisOutOfRange(
+            f"vmap was asked to map {what} over axis {axis}, but it has {have}.",
+            origin,
+            "give in_axes an axis that it has, or None for an argument that all examples share",
         )
     return axis % rank
 
 
-def labels(value: Any, name: str) -> list[str]:
-    """How each leaf of an argument is called in errors."""
-    return [f"argument {name}{path}" for path in tree.paths(value)]
+def parameter_names(function: Any, count: int) -> list[str]:
+    """What a function calls its positional arguments; fewer where that is not known.
+
+    >>> parameter_names(lambda x, *rest: x, 3)
+    ['x', 'rest[0]', 'rest[1]']
+    """
+    if isinstance(function, Closure):
+        given = function.node.args
+        plain, variadic = [a.id for a in (*given.posonlyargs, *given.args)], given.vararg
+        rest = None if variadic is None else variadic.id
+    else:
+        try:
+            parameters = inspect.signature(function).parameters.values()
+        except (TypeError, ValueError):
+            return []
+        plain = [
+            p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+        ]
+        rest = next((p.name for p in parameters if p.kind == p.VAR_POSITIONAL), None)
+    if rest is not None:
+        plain += [f"{rest}[{k}]" for k in range(count - len(plain))]
+    return plain[:count]
+
+
+def labels(value: Any, name: str | int, called: str | None = None) -> list[str]:
+    """How each leaf of an argument is called in errors.
+
+    >>> labels({"w": 1.0}, 1, "params"), labels(1.0, "y")
+    (["argument 1 (params['w'])"], ['argument y'])
+    """
+    if called is None:
+        return [f"argument {name}{path}" for path in tree.paths(value)]
+    return [f"argument {name} ({called}{path})" for path in tree.paths(value)]
 
 
 def vmap(
@@ -116,93 +153,180 @@ def vmap(
         for p, v, n in zip(prefixes, everything, names)
         for k in axes_of_leaves(p, v, f"argument {n}")
     ]
-    called = [text for v, n in zip(everything, names) for text in labels(v, n)]
+    own: list[str | None] = [*parameter_names(function, len(args))]
+    own += [None] * (len(everything) - len(own))
+    called = [
+        text for v, n, c in zip(everything, names, own, strict=True) for text in labels(v, n, c)
+    ]
     companions, fresh, size = _companions(machine, leaves, axes, called, how.axis_size)
     values = tree.unflatten(structure, fresh)
-    inner = _interpreted(
-        machine, function, values[: len(args)], dict(zip(kwargs, values[len(args) :])), node
-    )
+    builder = machine.builder
+    with _named(builder, how.axis_name, size, companions) as axis:
+        inner = _interpreted(
+            machine, function, values[: len(args)], dict(zip(kwargs, values[len(args) :])), node
+        )
     program = Function(name, [], inner.block, None)
+    within = builder.vmaps > 0
+    steady = bool(machine.reversing) or within
+    rewrite = _chunks_of(how.chunk_size) if how.chunk_size is not None and companions else batch
     found = None
-    if machine.compiled:
+    if machine.compiled and how.axis_name is None and how.chunk_size is None:
         again = name if machine.derivatives else None
-        found = one_by_one(machine.builder, inner.block, companions, size, again)
+        found = one_by_one(builder, inner.block, companions, size, again)
     if found is None:
         found = watched(
             "batch",
             program,
-            lambda: batch(program, machine.builder, companions, size, bool(machine.reversing)),
+            lambda: rewrite(program, builder, companions, size, steady, axis, within),
         )
     to_value = splice(machine, inner, program)
     return _results(inner, found, to_value, how.out_axes, size)
 
 
-def one_by_one(
-    builder: Builder, block: Block, companions: dict[Var, Any], size: Any, again: str | None
-) -> list[tuple[Any, bool]] | None:
-    """The examples in a loop, for kernels: each goes its own way, at the speed of scalar code.
+@contextmanager
+def _named(
+    builder: Builder, name: Hashable, size: Any, companions: dict[Var, Any]
+) -> Iterator[NamedAxis | None]:
+    """Bind the name of the batch axis; the number of an example is one more value it has."""
+    before, axis = builder.axes, None
+    if name is not None:
+        index = Var(INT, None, builder.origin)
+        companions[index] = numbered(size)
+        axis = NamedAxis(name, size, Array(index))
+        builder.axes = {**before, name: axis}
+    builder.vmaps += 1
+    try:
+        yield axis
+    finally:
+        builder.axes = before
+        builder.vmaps -= 1
 
-    None where they all go the same way, or where a result has no size before the loop. ``again``
-    names the function where a derivative is to come: a sweep back runs each example once more, so
-    that what it saves is one example's.
-    """
-    varied = mapped(block, companions)
-    if not diverges(block, varied):
-        return None
-    results = [a for a in block.results if isinstance(a, Var) and a in varied]
-    results = list(dict.fromkeys(results))
-    with builder.block() as before:
-        try:
-            sizes = [shape_of(r.type) for r in results]
-        except CalqueError:
-            return None
-        arrays = [
-            apply(PRIMITIVES["np.empty"], size, *dims, dtype=r.type.dtype)
-            for r, dims in zip(results, sizes, strict=True)
+
+def _chunks_of(count: int) -> Callable[..., list[tuple[Any, bool]]]:
+    """``batch`` over at most ``count`` examples at a time, in a loop that stores their results."""
+
+    def rewrite(
+        program: Function,
+        builder: Builder,
+        companions: dict[Var, Any],
+        size: Any,
+        steady: bool,
+        axis: Any,
+        within: bool,
+    ) -> list[tuple[Any, bool]]:
+        body = program.body
+        with builder.block() as whole:
+            rest = _hoisted(body, builder, companions, size)
+            own = {o for s in rest for o in s.outs} | set(companions)
+            wanted = [a for a in dict.fromkeys(body.results) if isinstance(a, Var) and a in own]
+            inits = [_room_for(a, size, builder) for a in wanted]
+            phis = tuple(Var(i.type, i.atom.name, a.origin) for a, i in zip(wanted, inits))
+            even = steady and not all(map(_runs_again, rest)) and not any(map(_prints, rest))
+            length = _even_length(count, size) if even else None
+            start = loop_index(0, builder.dim_of(size) - 1, "start")
+            with builder.block() as one_chunk:
+                rows = _rows(start, count, size, length)
+                taken = {v: _part(a, rows, v) for v, a in companions.items()}
+                length = next(iter(taken.values())).shape[0] if length is None else length
+                inner = Function(program.name, [], Block(rest, list(wanted)), None)
+                results = batch(inner, builder, taken, length, steady, axis, within or steady)
+                one_chunk.statements += inner.body.statements
+                for phi, (value, has) in zip(phis, results, strict=True):
+                    cell = Array(phi)
+                    cell[rows] = value if has else spread(value, length)
+                    one_chunk.results.append(cell.atom)
+            outs = tuple(Var(p.type, p.name, p.origin) for p in phis)
+            atoms = tuple(i.atom for i in inits)
+            stop = size.atom if isinstance(size, Array) else size
+            made = For(outs, start.atom, 0, stop, count, phis, atoms, one_chunk, builder.origin)
+            builder.emit(made)
+        program.body.statements = whole.statements
+        joined = dict(zip(wanted, outs, strict=True))
+        return [
+            (Array(joined[a]), True) if isinstance(a, Var) and a in joined else (wrap(a), False)
+            for a in body.results
         ]
-    for array, r in zip(arrays, results, strict=True):
-        array.atom.name = r.name
-    phis = [Var(a.type, a.atom.name, builder.origin) for a in arrays]
-    lane = loop_index(0, builder.dim_of(size) - 1, "lane")
-    with builder.block() as body:
-        mapping: dict[Var, Any] = {}
-        for var, array in companions.items():
-            mapping[var] = _named(array[lane], var.name)
-        if again is None:
-            body.statements += block.statements
-            values = [Array(mapping.get(r, r)) for r in results]
+
+    return rewrite
+
+
+def _runs_again(s: Statement) -> bool:
+    """Whether a reverse sweep can compute this again, so that nothing of a chunk is saved."""
+    if isinstance(s, Apply):
+        return s.primitive.kind != "store" and len(s.outs) == 1
+    return isinstance(s, Effect)
+
+
+def _prints(s: Statement) -> bool:
+    """Whether a chunk that runs for some examples once more would show."""
+    inner = core.walk(Block([s]))
+    return any(isinstance(t, Effect) and t.template.startswith("print") for t in inner)
+
+
+def _even_length(count: int, size: Any) -> Any:
+    """The same number of examples for all chunks."""
+    length: Any = FUNCTIONS[np.minimum](count, size)
+    if isinstance(length, Array):
+        length.atom.name = "rows"
+    return length
+
+
+def _rows(start: Any, count: int, size: Any, length: Any) -> slice:
+    """The examples of a chunk.
+
+    The last chunk has fewer, or, where a ``length`` is given that all are to have, some of the
+    examples of the one before once more.
+    """
+    if length is None:
+        return slice(start, start + count)
+    builder = current()
+    first = FUNCTIONS[np.minimum](start, size - length)
+    first.atom.name = "first"
+    rows, here = builder.dim_of(length), builder.dim_of(first)
+    builder.dims.natural |= dim_symbols(rows)
+    for name in dim_symbols(here):
+        builder.dims.ranges[name] = (0, builder.dim_of(size) - rows)
+    return slice(first, builder.know_dim(first + length, here + rows))
+
+
+def _hoisted(
+    body: Block, builder: Builder, companions: dict[Var, Any], size: Any
+) -> list[Statement]:
+    """Emit what all examples share, once; the statements that remain."""
+    found = mapped(body, companions)
+    outside = Values(builder, size, companions, found)
+    inside, rest = set(found), []
+    for s in body.statements:
+        if isinstance(s, Apply) and s.primitive.kind == "size" and s.args[0] in companions:
+            outside.apply(s)
+        elif has_effects(Block([s])) or not inside.isdisjoint(core.free_vars(Block([s]))):
+            rest.append(s)
+            inside.update(s.outs)
         else:
-            one = Block(block.statements, list(results))
-            core.substitute(one, mapping)
-            record = Checkpoint(again, 0, {"value": Part(one)})
-            values = emit(builder, record, {}, one.results, builder)
-        stored = []
-        for phi, value in zip(phis, values, strict=True):
-            new = apply(PRIMITIVES["update"], Array(phi), value, lane, index=(Slot(0),))
-            stored.append(new.atom)
-        body.results = stored
-    core.substitute(body, mapping)
-    outs = tuple(Var(p.type, p.name, p.origin) for p in phis)
-    loop = For(
-        outs, lane.atom, 0, _atom(size), 1, tuple(phis), tuple(a.atom for a in arrays), body,
-        builder.origin,
-    )
-    block.statements = [*before.statements, loop]
-    table = dict(zip(results, outs, strict=True))
-    return [(Array(table[a]), True) if a in table else (_value(a), False) for a in block.results]
+            builder.emit(s)
+    return rest
 
 
-def _named(array: Any, name: str | None) -> Any:
-    array.atom.name = array.atom.name or name
-    return array.atom
+def _room_for(result: Var, size: Any, builder: Builder) -> Array:
+    """An array for what every example finds."""
+    try:
+        shape = (size, *map(size_at_hand, result.type.dims))
+    except BranchMismatch:
+        raise ShapeError(
+            "vmap: chunk_size needs to know the shape of each result beforehand, and that of "
+            f"{result.name or 'one of them'} depends on the data.",
+            result.origin or builder.origin,
+            "leave chunk_size out, or allocate the result with np.zeros",
+        ) from None
+    room: Array = FUNCTIONS[np.empty](shape, result.type.dtype)
+    room.atom.name = result.name or "results"
+    return room
 
 
-def _atom(value: Any) -> Any:
-    return value.atom if isinstance(value, Array) else value
-
-
-def _value(atom: Any) -> Any:
-    return Array(atom) if isinstance(atom, Var) else atom
+def _part(array: Any, rows: slice, var: Var) -> Any:
+    part = array[rows]
+    part.atom.name = f"{var.name}_chunk" if var.name else None
+    return Array(part.atom)
 
 
 def _companions(
@@ -212,6 +336,7 @@ def _companions(
     builder = machine.builder
     companions: dict[Var, Any] = {}
     fresh: list[Any] = []
+    source = "axis_size"  # what the number of examples is known from
     if all(a is None for a in axes) and size is None:
         raise ValueError("vmap: at least one argument must have a mapped axis, and none has")
     for leaf, axis, what in zip(leaves, axes, called, strict=True):
@@ -220,17 +345,37 @@ def _companions(
             continue
         if not isinstance(leaf, Array) and not is_number(leaf):
             raise TypeError(f"vmap: {what} is a {type(leaf).__name__}, which has no axes")
-        axis = leaf_axis(axis, type_of(leaf).ndim, what)
+        axis = leaf_axis(axis, type_of(leaf).ndim, what, builder.origin)
         array = np.moveaxis(leaf, axis, 0)
         if size is None:
-            size = array.shape[0]
+            size, source = array.shape[0], f"{what} along its axis {axis}"
         else:
-            builder.unify(builder.dim_of(size), array.dims[0])
+            _same_size(builder, size, source, array, f"{what} along its axis {axis}")
         t = array.type
         var = Var(t.with_dims(t.dims[1:]), leaf.atom.name, builder.origin)
         companions[var] = Array(array.atom)
         fresh.append(Array(var))
     return companions, fresh, size
+
+
+def _same_size(builder: Builder, size: Any, source: str, array: Any, what: str) -> None:
+    """Every mapped argument has as many examples: known, checked at a call, or when it runs."""
+    have, want = array.dims[0], builder.dims.resolve(builder.dim_of(size))
+    message = "vmap: mapped axes must have equal lengths, and {} has {}, {} has {}."
+    if isinstance(builder.dims.resolve(want - have), int) and have != want:
+        raise ShapeError(
+            message.format(source, want, what, have),
+            builder.origin,
+            "pass as many examples of each, or map the one over no axis (None in in_axes)",
+        )
+    own = array.shape[0]
+    if not (dim_symbols(have) | dim_symbols(want)) <= builder.dims.arguments and have != want:
+        with builder.block() as wrong:
+            text = message.format(source.replace("%", "%%"), "%d", what.replace("%", "%%"), "%d")
+            builder.effect(f"raise ValueError({text!r} % ({{0}}, {{1}}))", [size, own])
+        test = np.not_equal(size, own)
+        builder.emit(If((), test.atom, wrong, Block(), builder.origin))
+    builder.unify(want, have)
 
 
 def _interpreted(

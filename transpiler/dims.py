@@ -28,6 +28,7 @@ class Dims:
     ranges: dict[str, tuple[DimLike, DimLike]] = field(default_factory=dict)
     assumptions: dict[DimLike, None] = field(default_factory=dict)  # each is >= 0
     quotients: dict[str, tuple[DimLike, int]] = field(default_factory=dict)  # ceil(length / step)
+    natural: set[str] = field(default_factory=set)  # other symbols known not to be negative
     _slices: dict[tuple, DimLike] = field(default_factory=dict)
     _count: int = 0
 
@@ -72,7 +73,8 @@ class Dims:
         dim = self._lower_bound(self.resolve(dim), 8)
         if isinstance(dim, int):
             return dim >= 0
-        if dim.const >= 0 and all(c > 0 and s in self.arguments for s, c in dim.terms):
+        natural = self.arguments | self.natural
+        if dim.const >= 0 and all(c > 0 and s in natural for s, c in dim.terms):
             return True
         if not dim_symbols(dim) <= self.arguments or not assume:
             return False

@@ -74,6 +74,10 @@ class UnsupportedFunction(CalqueError):
     """A call of a function that has neither a rule nor readable Python source."""
 
 
+class Unstackable(UnsupportedFunction):
+    """An operation that NumPy cannot do for several examples at once."""
+
+
 class ImpureFunction(CalqueError):
     """Hidden state: global random numbers, I/O, writes to globals or to captured objects."""
 
@@ -92,6 +96,14 @@ class NeedsKnownValue(CalqueError):
 
 class UndefinedVariable(CalqueError, NameError):
     """A name is read that no path, or not every path, to here has assigned."""
+
+
+class UnboundAxisName(CalqueError, NameError):
+    """A collective over an axis name that no ``vmap`` around it has."""
+
+
+class DivergentCollective(CalqueError, ValueError):
+    """A collective where not every example takes part: under a test that differs between them."""
 
 
 class NotDifferentiable(CalqueError, TypeError):

@@ -1,7 +1,7 @@
 """entropy_term.
 
 From tests/golden_programs.py, line 45. Written by calque 0.1.0; regenerate with
-    calque show tests/golden_programs.py:entropy_term --transform "vmap(f, axes=Axes(in_axes=(0, None), out_axes=0, axis_size=None))" --args "f8[n], float"
+    calque show tests/golden_programs.py:entropy_term --transform "vmap(f, in_axes=(0, None))" --args "f8[n], float"
 Types: p float64[n], scale float.
 """
 import numpy as np

@@ -1,7 +1,7 @@
 """convolve.
 
 From examples/convolve.py, line 8. Written by calque 0.1.0; regenerate with
-    calque show examples/convolve.py:convolve --transform "vmap(f, axes=Axes(in_axes=(0, None), out_axes=0, axis_size=None))" --args "f8[m,n], f8[3]"
+    calque show examples/convolve.py:convolve --transform "vmap(f, in_axes=(0, None))" --args "f8[m,n], f8[3]"
 Types: x float64[m, n], w float64[3].
 """
 import numpy as np

@@ -1,7 +1,7 @@
 """kepler.
 
 From examples/newton_batch.py, line 8. Written by calque 0.1.0; regenerate with
-    calque show examples/newton_batch.py:kepler --transform "vmap(f, axes=Axes(in_axes=0, out_axes=0, axis_size=None))" --args "f8[n], f8[n]"
+    calque show examples/newton_batch.py:kepler --transform "vmap(f)" --args "f8[n], f8[n]"
 Types: mean float64[n], eccentricity float64[n].
 """
 import numpy as np

@@ -1,7 +1,7 @@
 """hinge.
 
 From tests/golden_programs.py, line 31. Written by calque 0.1.0; regenerate with
-    calque show tests/golden_programs.py:hinge --transform "vmap(f, axes=Axes(in_axes=(None, 0, 0), out_axes=0, axis_size=None))" --args "f8[d], f8[n,d], f8[n]"
+    calque show tests/golden_programs.py:hinge --transform "vmap(f, in_axes=(None, 0, 0))" --args "f8[d], f8[n,d], f8[n]"
 Types: w float64[d], x float64[n, d], y float64[n].
 """
 import numpy as np

@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 
 from calque.transpiler import core
-from calque.transpiler.analyses.mapped import element, has_plain_index, read_by_element
-from calque.transpiler.builder import FUNCTIONS, Array, Builder, wrap
+from calque.transpiler.analyses.mapped import (
+    differs_in_size,
+    element,
+    has_plain_index,
+    over_own_axis,
+    read_by_element,
+)
+from calque.transpiler.analyses.regions import split_around
+from calque.transpiler.builder import FUNCTIONS, Array, Builder, loop_index, wrap
 from calque.transpiler.core import UNDEFINED, Apply, Atom, Block, Effect, For, If, Var, While
-from calque.transpiler.errors import UnsupportedFunction
+from calque.transpiler.errors import CalqueError, DivergentCollective, Unstackable
+from calque.transpiler.frontend.joining import size_at_hand
 from calque.transpiler.primitives.base import PRIMITIVES, apply
-from calque.transpiler.primitives.batched import counting, elementwise_rule, lift, spread
+from calque.transpiler.primitives.batched import (
+    counting,
+    elementwise_rule,
+    lift,
+    new_zeros,
+    spread,
+)
 from calque.transpiler.primitives.batched_indexing import of_rows
+from calque.transpiler.primitives.collectives import OWN
 from calque.transpiler.primitives.growing import furthest, room, widened
 from calque.transpiler.types import INT, ArrayType
 
@@ -52,12 +67,16 @@ class Values:
         self.nested = nested  # lanes of an arm: there may be none
         self.steady = False
         self.looping = False  # within a loop
+        self.apart = False  # under a test that differs from one example to the next
+        self.shared: dict[Var, Atom] = {}  # results of collectives: what all examples get
+        self.lost: dict[Var, Unstackable] = {}  # of no common shape, gone with their loop
         self.read: set[Any] = set()  # elements that all these examples have
 
     def same(self, looping: bool = False) -> Self:
         """The same lanes, for an inner block."""
         made = type(self)(self.builder, self.size, self.values, self.found, self.alive, self.nested)
         made.steady, made.looping = self.steady, self.looping or looping
+        made.apart, made.shared, made.lost = self.apart, self.shared, self.lost
         made.rows = dict(self.rows)
         made.read = set(self.read)
         return made
@@ -71,7 +90,11 @@ class Values:
         if isinstance(atom, Var) and atom in self.rows and atom not in self.values:
             rows = self.rows[atom]
             self.values[atom] = self._named(rows.base[rows.lanes], atom)
-        return self.values[atom] if self.is_batched(atom) else wrap(atom)
+        if self.is_batched(atom):
+            return self.values[atom]
+        if isinstance(atom, Var) and atom in self.lost:
+            raise self.lost[atom]
+        return wrap(self.shared.get(atom, atom) if isinstance(atom, Var) else atom)
 
     def result(self, atom: Atom) -> tuple[Any, bool]:
         """What stands for an atom, and whether it has the batch axis."""
@@ -114,6 +137,12 @@ class Values:
         batched = tuple(self.is_batched(a) for a in s.args)
         if s.primitive.name == "getitem":
             self.read.add(element(s))
+        if over_own_axis(s, self.found):
+            self.collective(s)
+            return
+        for a in s.args:
+            if isinstance(a, Var) and a in self.lost:
+                raise self.lost[a]
         if not any(batched):
             self.builder.emit(s)
             return
@@ -122,12 +151,24 @@ class Values:
         if s.primitive.kind == "size":
             self.sizes(s)
             return
+        if differs_in_size(s, self.found):
+            raise Unstackable(
+                f"vmap of {s.primitive.name}: the size of the result would differ from one example "
+                "to the next.",
+                s.origin,
+                "reduce it to a fixed size, or use np.where with the mask instead",
+            )
         rule = s.primitive.batch
         if rule is None and s.primitive.kind == "elementwise":
             rule = elementwise_rule(s.primitive)
         if rule is None:
-            raise UnsupportedFunction(f"{s.primitive.name} has no batch rule.", s.origin)
-        found = rule(tuple(map(self.value, s.args)), batched, s.params)
+            raise Unstackable(f"vmap of {s.primitive.name}: it has no rule.", s.origin)
+        args, before = tuple(map(self.value, s.args)), self.builder.lanes
+        self.builder.lanes = self
+        try:
+            found = rule(args, batched, s.params)
+        finally:
+            self.builder.lanes = before
         found = (found,) if isinstance(found, Array) else tuple(found)
         for out, value in zip(s.outs, found, strict=True):
             self.note(out, value)
@@ -152,6 +193,109 @@ class Values:
         found.atom.name = rows.base.atom.name
         self.rows[s.out] = Rows(found, rows.lanes, rows.root)
         return True
+
+    def collective(self, s: Apply) -> None:
+        """What the examples tell each other: all of them must be here."""
+        if self.apart:
+            raise DivergentCollective(
+                f"{s.primitive.name} stands where not every example comes: under a test, or in a "
+                "loop, that differs from one example to the next.",
+                s.origin,
+                "call it before the branch, and choose by its result with np.where or if",
+            )
+        (arg,) = s.args
+        value = OWN[s.primitive](self.value(arg), self.is_batched(arg), s.params, self.size)
+        if s.out in self.found:
+            self.note(s.out, value)
+            return
+        value = self.cast(value, s.out.type)
+        if value.atom.name is None:
+            value.atom.name = s.out.name
+        self.shared[s.out] = value.atom
+
+    # one after the other
+
+    def mark(self) -> Any:
+        """Where the program stands, to come back to."""
+        builder = self.builder
+        here = len(builder.blocks[-1].statements), dict(builder._sizes[-1])
+        return *here, dict(self.values), dict(self.rows)
+
+    def back_to(self, mark: Any) -> None:
+        """Drop what was written since."""
+        count, sizes, values, rows = mark
+        self.values, self.rows = dict(values), dict(rows)
+        del self.builder.blocks[-1].statements[count:]
+        self.builder._sizes[-1].clear()
+        self.builder._sizes[-1].update(sizes)
+
+    def one_by_one(
+        self, statements: Sequence[core.Statement], error: Unstackable
+    ) -> tuple[list[core.Statement], Callable[[], list[core.Statement]]]:
+        """For the first statement, and for all that goes with it, a loop over the examples.
+
+        Gives the statements to be written before the loop, and a function that writes it and gives
+        those that remain.
+        """
+        before, together, after = split_around(statements, self._fits)
+        inside = (t for t in core.walk(Block(together)) if isinstance(t, Apply))
+        if any(t.primitive.kind == "collective" for t in inside):
+            raise error
+
+        def write() -> list[core.Statement]:
+            made = [o for t in together for o in t.outs]
+            rooms = {o: self._room(o, keep=True) for o in made}
+            with self.builder.at(together[0].origin):
+                self._loop_over_lanes(together, {o: r for o, r in rooms.items() if r is not None})
+            self.lost.update((o, error) for o, r in rooms.items() if r is None)
+            return after
+
+        return before, write
+
+    def _loop_over_lanes(self, together: list[core.Statement], rooms: dict[Var, Array]) -> None:
+        builder, origin = self.builder, together[0].origin
+        phis = tuple(Var(r.type, o.name, o.origin) for o, r in rooms.items())
+        lane = loop_index(0, builder.dim_of(self.size) - 1, "lane")
+        given = {v: self.value(v) for v in core.free_vars(Block(together))}
+        with builder.block() as body:
+            mapping: dict[Var, Atom] = {}
+            for v, value in given.items():
+                mapping[v] = atom_of(value[lane] if self.is_batched(v) else value)
+                if self.is_batched(v) and mapping[v].name is None and v.name:
+                    mapping[v].name = f"{v.name}_lane"
+            copied = core.clone(Block(together, list(rooms)), mapping)
+            for old, new in mapping.items():
+                if old in builder.dim_values and isinstance(new, Var):
+                    builder.dim_values[new] = builder.dim_values[old]
+            for t in copied.statements:
+                builder.emit(t)
+            for phi, atom in zip(phis, copied.results, strict=True):
+                cell = Array(phi)
+                cell[lane] = wrap(atom)
+                body.results.append(cell.atom)
+        outs = tuple(Var(p.type, p.name, p.origin) for p in phis)
+        inits = tuple(map(atom_of, rooms.values()))
+        stop = atom_of(self.size)
+        builder.emit(For(outs, lane.atom, 0, stop, 1, phis, inits, body, origin))
+        for o, out in zip(rooms, outs, strict=True):
+            self.note(o, Array(out))
+
+    def _fits(self, var: Var) -> bool:
+        """Whether a value is shared, or has a shape that all examples are known to share."""
+        return var not in self.found or self._room(var) is not None
+
+    def _room(self, var: Var, keep: bool = False) -> Any:
+        """A place for a value of every example; None where its shape is not known beforehand."""
+        mark = self.mark()
+        try:
+            shape = (self.size, *map(size_at_hand, var.type.dims))
+            return new_zeros(shape, var.type.dtype)
+        except CalqueError:
+            keep = False
+            return None
+        finally:
+            if not keep:
+                self.back_to(mark)
 
     def sizes(self, s: Apply) -> None:
         """A size of one example is a size of all of them, an axis further on."""
@@ -224,6 +368,7 @@ class Values:
         made = type(self)(self.builder, lanes.shape[0], values, self.found, alive, True)
         made.steady, made.looping, made.rows = self.steady, self.looping, rows
         made.read = set(self.read)
+        made.apart, made.shared, made.lost = True, self.shared, self.lost
         return made
 
     def _named(self, array: Any, var: Var) -> Any:

@@ -6,8 +6,9 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 from calque.transpiler import core
+from calque.transpiler.builder import current
 from calque.transpiler.core import Apply, Atom, Block, For, If, Slot, Var, While
-from calque.transpiler.types import ArrayType
+from calque.transpiler.types import ArrayType, dim_symbols
 
 # defined, and without a warning, for every finite number
 _TOTAL = frozenset(
@@ -23,13 +24,21 @@ _TOTAL = frozenset(
 )
 
 
+# the size of the result depends on the data
+_LOOSE = frozenset(("np.nonzero", "np.argwhere", "np.flatnonzero", "np.unique", "np.bincount"))
+
+# over the batch's own axis: results that differ from one example to the next
+_DEALT = frozenset(("ppermute", "all_to_all", "psum_scatter"))
+
+
 _NONE: frozenset[str] = frozenset()
 
 
-def mapped(block: Block, inputs: Iterable[Var], apart: frozenset[str] = _NONE) -> set[Var]:
+def mapped(block: Block, inputs: Iterable[Any], apart: frozenset[str] = _NONE) -> set[Any]:
     """The Vars that depend on ``inputs``, through data or through control flow.
 
-    Results of the primitives of the names ``apart`` do not count.
+    Results of the primitives of the names ``apart`` do not count. ``inputs`` may have
+    the batch's own named axis among them: what its collectives reduce is the same for all examples.
     """
     found = set(inputs)
     while True:
@@ -43,14 +52,19 @@ def _is(atom: Atom, found: set[Var]) -> bool:
     return isinstance(atom, Var) and atom in found
 
 
-def _visit(block: Block, found: set[Var], apart: frozenset[str]) -> None:
+def _visit(block: Block, found: set[Any], apart: frozenset[str]) -> None:
     for s in block.statements:
         match s:
-            case Apply(primitive=primitive, args=args, outs=outs):
-                if primitive.kind == "size" or primitive.name in apart:
-                    continue
-                if any(_is(a, found) for a in args):
+            case Apply(primitive=primitive, outs=outs) if over_own_axis(s, found):
+                if primitive.name in _DEALT:
                     found.update(outs)
+            case Apply(primitive=primitive) if primitive.kind == "size":
+                if any(name in found for name in _size_symbols(s)):
+                    found.update(s.outs)
+            case Apply(primitive=primitive, args=args, outs=outs):
+                if primitive.name not in apart and any(_is(a, found) for a in args):
+                    found.update(outs)
+                    found.update(_own_sizes(s, found))
             case If(then=then, orelse=orelse, outs=outs, test=test):
                 _visit(then, found, apart)
                 _visit(orelse, found, apart)
@@ -59,6 +73,45 @@ def _visit(block: Block, found: set[Var], apart: frozenset[str]) -> None:
                         found.add(out)
             case For() | While():
                 _visit_loop(s, found, apart)
+
+
+def _size_symbols(s: Apply) -> set[str]:
+    """The symbols of the dimensions that a statement reads."""
+    dims = s.args[0].type.dims
+    axis = s.params.get("axis")
+    resolve = current().dims.resolve
+    return {
+        n
+        for d in (dims if axis is None else dims[axis : axis + 1])
+        for n in dim_symbols(resolve(d))
+    }
+
+
+def _own_sizes(s: Apply, found: set[Any]) -> set[str]:
+    """The symbols of sizes that depend on the values of one example: they differ too."""
+    chosen = any(
+        _is(a, found) and a.type.dtype.kind in "iub" and (k or not a.type.ndim)
+        for k, a in enumerate(s.args)
+    )
+    if s.primitive.name in ("room", "widened") or not (chosen or s.primitive.name in _LOOSE):
+        return set()  # an array that grows has room for the longest
+    given = {n for a in s.args if isinstance(a, Var) for n in _symbols(a)}
+    return {n for o in s.outs for n in _symbols(o)} - given
+
+
+def differs_in_size(s: Apply, found: set[Any]) -> bool:
+    """Whether a result has another shape for each example."""
+    return any(name in found for o in s.outs for name in _symbols(o))
+
+
+def _symbols(var: Var) -> set[str]:
+    resolve = current().dims.resolve
+    return {n for d in var.type.dims for n in dim_symbols(resolve(d))}
+
+
+def over_own_axis(s: Apply, found: set[Any]) -> bool:
+    """Whether a statement is a collective over the axis that is being batched."""
+    return s.primitive.kind == "collective" and s.params["axis"] in found
 
 
 def _visit_loop(s: For | While, found: set[Var], apart: frozenset[str]) -> None:

@@ -239,7 +239,8 @@ class Recorder(Nests):
         costly = [v for v in soft if leaves[v] - hard]
         if len(new) < len(costly):
             return hard | new
-        return hard | set(costly)
+        again = [v for v in costly if not self._can_save(v)]
+        return hard | (set(costly) - set(again)) | {leaf for v in again for leaf in leaves[v]}
 
     def _is_cheap(self, value: Var, definitions: dict[Var, Statement]) -> bool:
         made = definitions.get(value)

@@ -319,7 +319,9 @@ def combine(dim: Any, read: Callable[[str], Any]) -> Any:
             total = value if coefficient > 0 else -value
         else:
             total = total + value if coefficient > 0 else total - value
-    return total + dim.const if dim.const >= 0 else total - (-dim.const)
+    if not dim.const:
+        return total
+    return total + dim.const if dim.const > 0 else total - (-dim.const)
 
 
 def _symbol_at_hand(name: str) -> Any:

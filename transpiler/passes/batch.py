@@ -39,10 +39,12 @@ from calque.transpiler.core import (
     Var,
     While,
 )
+from calque.transpiler.errors import Unstackable
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.batched import (
     new_zeros,
 )
+from calque.transpiler.primitives.collectives import NamedAxis
 from calque.transpiler.primitives.growing import furthest
 from calque.transpiler.types import BOOL, INT
 
@@ -53,39 +55,63 @@ def batch(
     companions: dict[Var, Any],
     size: Any,
     steady: bool = False,
+    axis: Any = None,
+    within: bool = False,
 ) -> list[tuple[Any, bool]]:
     """Rewrite ``function.body``, in place, for all examples; the results, and which are batched.
 
     ``companions`` gives for each parameter that differs the array of all its values, batch axis
     first; ``size`` is the number of examples. ``steady``: the number of lanes is to stay the same
-    in every round of a loop, because a reverse sweep is to come.
+    in every round of a loop, because a reverse sweep is to come. ``axis``: the batch's own named
+    axis, if it has a name. ``within``: another batch is to come, whose examples may differ in
+    what this one does, so that no number of lanes may depend on the data.
     """
-    found = mapped(function.body, companions)
+    axes = set() if axis is None else {axis}
+    outer = builder.lanes  # the body of a call: its collectives are over the caller's axis
+    if outer is not None:
+        axes |= {a for a in outer.found if isinstance(a, NamedAxis)}
+    found = mapped(function.body, [*companions, *axes])
     lanes = Lanes(builder, size, companions, found)
-    lanes.steady = steady
+    lanes.apart = outer is not None and outer.apart
+    lanes.steady, lanes.looping = steady, within
     with builder.block() as block:
         lanes.statements(function.body.statements)
         results = [lanes.result(atom) for atom in function.body.results]
     function.body.statements = block.statements
-    return results
+    core.substitute(function.body, lanes.shared)
+    return [(wrap(lanes.shared.get(atom_of(v), atom_of(v))), has) for v, has in results]
 
 
 class Lanes(Arms):
     """Some of the examples, and the values they have: writes statements for all of them at once."""
 
     def statements(self, statements: Sequence[core.Statement]) -> None:
-        """Emit each for all examples."""
-        for s in statements:
-            with self.builder.at(s.origin):
-                match s:
-                    case Apply():
-                        self.apply(s)
-                    case If():
-                        self.branch(s)
-                    case For() | While():
-                        self.own_paced(s) if own_pace(s, self.found) else self.loop(s)
-                    case Effect():
-                        self.effect(s)
+        """Emit each for all examples; what cannot be written for all, for one after the other."""
+        waiting = list(statements)
+        while waiting:
+            s, rest = waiting[0], waiting[1:]
+            mark = self.mark()
+            try:
+                with self.builder.at(s.origin):
+                    self.statement(s)
+            except Unstackable as error:
+                self.back_to(mark)
+                before, write = self.one_by_one(waiting, error)
+                self.statements(before)
+                rest = write()
+            waiting = rest
+
+    def statement(self, s: core.Statement) -> None:
+        """Emit one for all examples."""
+        match s:
+            case Apply():
+                self.apply(s)
+            case If():
+                self.branch(s)
+            case For() | While():
+                self.own_paced(s) if own_pace(s, self.found) else self.loop(s)
+            case Effect():
+                self.effect(s)
 
     # loops
 

@@ -38,6 +38,7 @@ from calque.transpiler.primitives import (  # isort: skip
     batched_axes,
     batched_indexing,
     batched_products,
+    collectives,
 )
 
 __all__ = [
@@ -46,6 +47,7 @@ __all__ = [
     "batched_axes",
     "batched_indexing",
     "batched_products",
+    "collectives",
     "complexes",
     "compositions",
     "creation",

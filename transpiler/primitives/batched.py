@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from calque.transpiler.builder import FUNCTIONS, Array, current, type_of, wrap
-from calque.transpiler.errors import UnsupportedFunction
+from calque.transpiler.errors import Unstackable
 from calque.transpiler.primitives import complexes, elementwise, indexing, logic
 from calque.transpiler.primitives.base import PRIMITIVES, Primitive, apply, definition
 from calque.transpiler.primitives.creation import full
@@ -35,9 +35,9 @@ def batches(*primitives: Primitive | str) -> Callable[[Rule], Rule]:
     return declare
 
 
-def refuse(name: str, why: str) -> UnsupportedFunction:
+def refuse(name: str, why: str) -> Unstackable:
     """The error of a primitive that cannot be batched over these operands."""
-    return UnsupportedFunction(f"vmap of {name}: {why}", current().origin)
+    return Unstackable(f"vmap of {name}: {why}", current().origin)
 
 
 def rank_of(x: Any, has_batch: bool) -> int:

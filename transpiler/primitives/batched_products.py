@@ -21,6 +21,7 @@ from calque.transpiler.primitives.batched import (
     lift,
     rank_of,
     refuse,
+    size_among,
     spread,
 )
 from calque.transpiler.primitives.einsum import einsum, expand
@@ -175,18 +176,25 @@ def _convolve(args: Args, batched: Flags, params: Params) -> Any:
 @batches(signals.interp)
 def _interp(args: Args, batched: Flags, params: Params) -> Any:
     x, xp, fp = args
-    if batched[1]:
-        raise refuse("np.interp", "the grid is batched.")
-    if not batched[2]:
+    if not batched[1] and not batched[2]:
         return apply(signals.interp, x, xp, fp)
-    i = np.clip(np.searchsorted(xp, x, side="right"), 1, xp.shape[0] - 1)
-    t = np.clip((x - xp[i - 1]) / (xp[i] - xp[i - 1]), 0.0, 1.0)
-    if batched[0]:
-        lanes = lift(counting(fp.shape[0]), rank_of(x, True))
-        low, high = fp[lanes, i - 1], fp[lanes, i]
-    else:
-        low, high = fp[:, i - 1], fp[:, i]
-    return (1.0 - t) * low + t * high
+    if type_of(xp).dims[-1] == 1:
+        raise refuse("np.interp", "the grid is a single point.")
+    flags = (batched[1], batched[0])
+    place = _searchsorted((xp, x), flags, {"side": "right"}) if any(flags) else None
+    place = np.searchsorted(xp, x, side="right") if place is None else place
+    high = np.clip(place, 1, xp.shape[-1] - 1)
+    size = size_among(args, batched)
+    lanes = lift(counting(size), rank_of(x, batched[0]))
+    x = lift(x, rank_of(x, batched[0]), batched[0])
+    ends = [_row(v, k, lanes, b) for v, b in zip((xp, fp), batched[1:]) for k in (high - 1, high)]
+    t = np.clip((x - ends[0]) / (ends[1] - ends[0]), 0.0, 1.0)
+    return (1.0 - t) * ends[2] + t * ends[3]
+
+
+def _row(values: Any, places: Any, lanes: Any, has: bool) -> Any:
+    """Elements of each example's own row, or of the row that all share."""
+    return values[lanes, places] if has else values[places]
 
 
 @batches(sorting.searchsorted)

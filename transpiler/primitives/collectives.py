@@ -1,0 +1,445 @@
+"""Collectives: what the examples of a batch tell each other, over the named axis of a ``vmap``.
+
+Each carries its axis as a parameter. The batching pass of the ``vmap`` that has this axis turns it
+into a sum, a gather or a rearrangement along the batch axis, by the rule in ``OWN``; any other one
+batches it as an ordinary operation, by the record's own rule. On plain arrays (``function``) a
+collective means what it does over an axis with a single example.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from calque.transpiler.builder import FUNCTIONS, Array, current, type_of
+from calque.transpiler.errors import ShapeError, UnboundAxisName
+from calque.transpiler.primitives.base import Primitive, apply, as_array, operand, register
+from calque.transpiler.primitives.batched import counting, new_zeros, spread
+from calque.transpiler.primitives.sampling import case, cases
+from calque.transpiler.primitives.shapes import multiply_sizes
+from calque.transpiler.types import ArrayType
+
+
+@dataclass(frozen=True, eq=False)
+class NamedAxis:
+    """The batch axis of a ``vmap(..., axis_name=name)``."""
+
+    name: Hashable
+    size: Any
+    index: Any = None  # of one example: its number
+
+    def __repr__(self) -> str:
+        return repr(self.name)
+
+
+def axes_named(names: Any, function: str) -> list[NamedAxis]:
+    """The axes that a name, or several, stand for where the call stands."""
+    bound = current().axes
+    found = []
+    for name in names if isinstance(names, (tuple, list)) else (names,):
+        if name not in bound:
+            have = ", ".join(map(repr, bound)) or "none"
+            raise UnboundAxisName(
+                f"{function}: unbound axis name {name!r}. Axis names in scope here: {have}.",
+                current().origin,
+                f"call it within vmap(..., axis_name={name!r})",
+            )
+        found.append(bound[name])
+    if len(set(found)) < len(found):
+        raise ValueError(f"{function}: an axis is named twice in {names!r}")
+    return found
+
+
+# the primitives
+
+
+def _typed(x: Any, dims: Sequence[Any]) -> ArrayType:
+    return ArrayType(type_of(x).dtype, tuple(dims))
+
+
+def _as_it_is(x: Any, **params: Any) -> ArrayType:
+    return _typed(x, type_of(x).dims)
+
+
+_ONE = NamedAxis("i", 1)
+
+
+def over(primitive: Primitive, x: Any, **params: Any) -> Any:
+    """The collective of an array, or of a number that all examples share."""
+    if not isinstance(x, Array) and primitive in (psum, pmean, pmax, pmin):
+        size = params["axis"].size if primitive is psum else 1
+        return size if x == 1 else x * size
+    return apply(primitive, as_array(x), **params)
+
+
+def _collective(
+    name: str, function: Callable[..., Any], infer: Callable[..., Any], samples: Any
+) -> Callable[[Callable[..., Any]], Primitive]:
+    """Declare a collective, linear in its array; the decorated rule is its transpose."""
+
+    def declare(transpose: Callable[..., Any]) -> Primitive:
+        def jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
+            return (over(primitive, tangents[0], **params),)
+
+        def vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
+            return (transpose(cotangents[0], **params),)
+
+        primitive = register(
+            Primitive(
+                name,
+                function,
+                infer,
+                f"{name}({{0}})",  # no source has a collective left in it
+                kind="collective",
+                jvp=jvp,
+                vjp=vjp,
+                linear_in=(0,),
+                samples=samples,
+            )
+        )
+        return primitive
+
+    return declare
+
+
+@_collective(
+    "psum",
+    lambda x, axis: x,
+    _as_it_is,
+    cases(case((3, 4), axis=_ONE), case((), axis=_ONE)),
+)
+def psum(y_bar: Any, axis: NamedAxis) -> Any:
+    return over(psum, y_bar, axis=axis)
+
+
+@_collective(
+    "pmean",
+    lambda x, axis: x,
+    _as_it_is,
+    cases(case((3, 4), axis=_ONE), case((), axis=_ONE)),
+)
+def pmean(y_bar: Any, axis: NamedAxis) -> Any:
+    return over(pmean, y_bar, axis=axis)
+
+
+def _share(y: Any, x: Any, axis: NamedAxis) -> Any:
+    """How much of an extremum's derivative is an example's: equal parts of those that reach it."""
+    reached = FUNCTIONS["cast"](np.equal(x, y), type_of(x).dtype)
+    return reached / apply(psum, reached, axis=axis)
+
+
+def _extremum_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
+    share = _share(outs[0], args[0], params["axis"])
+    return (apply(psum, tangents[0] * share, **params),)
+
+
+def _extremum_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
+    share = _share(outs[0], args[0], params["axis"])
+    return (over(psum, cotangents[0], **params) * share,)
+
+
+def _extremum(name: str) -> Primitive:
+    samples = cases(case((3, 4), axis=_ONE), case((), axis=_ONE))
+    primitive = _collective(name, lambda x, axis: x, _as_it_is, samples)(lambda y_bar, axis: None)
+    primitive.jvp, primitive.vjp, primitive.linear_in = _extremum_jvp, _extremum_vjp, ()
+    return primitive
+
+
+pmax, pmin = _extremum("pmax"), _extremum("pmin")
+
+
+def _infer_gather(x: Any, axis: NamedAxis, place: int) -> ArrayType:
+    dims = list(type_of(x).dims)
+    dims.insert(place, current().dim_of(axis.size))
+    return _typed(x, dims)
+
+
+@_collective(
+    "all_gather",
+    lambda x, axis, place: np.expand_dims(x, place),
+    _infer_gather,
+    cases(case((3, 4), axis=_ONE, place=1), case((), axis=_ONE, place=0)),
+)
+def all_gather(y_bar: Any, axis: NamedAxis, place: int) -> Any:
+    return over(psum_scatter, y_bar, axis=axis, place=place)
+
+
+def _infer_scatter(x: Any, axis: NamedAxis, place: int) -> ArrayType:
+    dims = list(type_of(x).dims)
+    _of_axis(dims.pop(place), axis, "psum_scatter")
+    return _typed(x, dims)
+
+
+def _of_axis(dim: Any, axis: NamedAxis, name: str) -> None:
+    """A dimension that must be as long as the axis."""
+    builder = current()
+    have, want = builder.dims.resolve(dim), builder.dim_of(axis.size)
+    if isinstance(have, int) and isinstance(want, int) and have != want:
+        raise ShapeError(
+            f"{name}: the axis of the array that is split has {have} elements, and "
+            f"the mapped axis {axis.name!r} has {want}.",
+            builder.origin,
+            "they must be equal; with tiled=True the one must be a multiple of the other",
+        )
+    builder.unify(have, want)
+
+
+@_collective(
+    "psum_scatter",
+    lambda x, axis, place: np.squeeze(x, place),
+    _infer_scatter,
+    cases(case((3, 1), axis=_ONE, place=1), case((1,), axis=_ONE, place=0)),
+)
+def psum_scatter(y_bar: Any, axis: NamedAxis, place: int) -> Any:
+    return over(all_gather, y_bar, axis=axis, place=place)
+
+
+def _infer_exchange(x: Any, axis: NamedAxis, split: int, concat: int) -> ArrayType:
+    dims = list(type_of(x).dims)
+    dim = dims.pop(split)
+    _of_axis(dim, axis, "all_to_all")
+    dims.insert(concat, dim)
+    return _typed(x, dims)
+
+
+@_collective(
+    "all_to_all",
+    lambda x, axis, split, concat: np.moveaxis(x, split, concat),
+    _infer_exchange,
+    cases(
+        case((1, 3), axis=_ONE, split=0, concat=1), case((2, 1, 3), axis=_ONE, split=1, concat=1)
+    ),
+)
+def all_to_all(y_bar: Any, axis: NamedAxis, split: int, concat: int) -> Any:
+    return over(all_to_all, y_bar, axis=axis, split=concat, concat=split)
+
+
+@_collective(
+    "ppermute",
+    lambda x, axis, perm: x * len(perm),
+    _as_it_is,
+    cases(case((3, 4), axis=_ONE, perm=((0, 0),)), case((2,), axis=_ONE, perm=())),
+)
+def ppermute(y_bar: Any, axis: NamedAxis, perm: tuple[tuple[int, int], ...]) -> Any:
+    return over(ppermute, y_bar, axis=axis, perm=tuple((b, a) for a, b in perm))
+
+
+# under the vmap of another axis: ordinary operations, whose axes move up by one
+
+
+def _moved_up(primitive: Primitive) -> Callable[..., Any]:
+    def rule(args: Sequence[Any], batched: Sequence[bool], params: dict[str, Any]) -> Any:
+        up = {k: v + 1 for k, v in params.items() if k in ("place", "split", "concat")}
+        return apply(primitive, *args, **{**params, **up})
+
+    return rule
+
+
+for _record in (psum, pmean, pmax, pmin, all_gather, psum_scatter, all_to_all, ppermute):
+    _record.batch = _moved_up(_record)
+
+
+# under the vmap of their own axis: ``rule(x, batched, params, size)``, with the batch axis in front
+# where the result differs from one example to the next
+
+
+def _whole(x: Any) -> Any:
+    """The reduced axis, as one writes it."""
+    return None if x.ndim == 1 else 0
+
+
+def _own_sum(x: Any, batched: bool, params: dict[str, Any], size: Any) -> Any:
+    return np.sum(x, axis=_whole(x)) if batched else x * size
+
+
+def _own_mean(x: Any, batched: bool, params: dict[str, Any], size: Any) -> Any:
+    return np.mean(x, axis=_whole(x)) if batched else x
+
+
+def _own_max(x: Any, batched: bool, params: dict[str, Any], size: Any) -> Any:
+    return np.max(x, axis=_whole(x)) if batched else x
+
+
+def _own_min(x: Any, batched: bool, params: dict[str, Any], size: Any) -> Any:
+    return np.min(x, axis=_whole(x)) if batched else x
+
+
+def _own_gather(x: Any, batched: bool, params: dict[str, Any], size: Any) -> Any:
+    return np.moveaxis(x if batched else spread(x, size), 0, params["place"])
+
+
+def _own_scatter(x: Any, batched: bool, params: dict[str, Any], size: Any) -> Any:
+    return np.moveaxis(_own_sum(x, batched, params, size), params["place"], 0)
+
+
+def _own_exchange(x: Any, batched: bool, params: dict[str, Any], size: Any) -> Any:
+    x = x if batched else spread(x, size)
+    split, concat = params["split"] + 1, params["concat"] + 1
+    if split == concat:
+        return np.swapaxes(x, 0, split)
+    return np.moveaxis(np.moveaxis(x, split, 0), 1, concat)
+
+
+def _own_permute(x: Any, batched: bool, params: dict[str, Any], size: Any) -> Any:
+    x, perm = x if batched else spread(x, size), params["perm"]
+    if len(perm) == size if not isinstance(size, Array) else False:
+        came_from = [a for a, _ in sorted(perm, key=lambda pair: pair[1])]
+        shift = -came_from[0] % len(perm)
+        if came_from == [(k - shift) % len(perm) for k in range(len(perm))]:
+            return np.roll(x, shift, axis=0) if shift else x
+        return x[came_from]
+    result = new_zeros(x.shape, x.dtype)
+    if perm:
+        result[[b for _, b in perm]] = x[[a for a, _ in perm]]
+    return Array(result.atom)
+
+
+OWN: dict[Primitive, Callable[..., Any]] = {
+    psum: _own_sum,
+    pmean: _own_mean,
+    pmax: _own_max,
+    pmin: _own_min,
+    all_gather: _own_gather,
+    psum_scatter: _own_scatter,
+    all_to_all: _own_exchange,
+    ppermute: _own_permute,
+}
+
+
+# what a call means, for one array
+
+
+def size_of_axes(axes: Sequence[NamedAxis]) -> Any:
+    """How many examples there are along all of them."""
+    total: Any = 1
+    for axis in axes:
+        total = multiply_sizes(total, axis.size)
+    return total
+
+
+def index_along(axes: Sequence[NamedAxis]) -> Any:
+    """The number of one example, the last axis running fastest."""
+    found: Any = None
+    for axis in axes:
+        found = axis.index if found is None else found * axis.size + axis.index
+    return found
+
+
+def summed(x: Any, axes: Sequence[NamedAxis]) -> Any:
+    """The sum over every axis; a number counts as often as there are examples."""
+    x = operand(x)
+    if not isinstance(x, Array):
+        return x * size_of_axes(axes)
+    if x.dtype.kind == "b":
+        x = FUNCTIONS["cast"](x, int)
+    for axis in reversed(axes):
+        x = apply(psum, x, axis=axis)
+    return x
+
+
+def averaged(x: Any, axes: Sequence[NamedAxis]) -> Any:
+    """The mean over every axis."""
+    x = operand(x)
+    if type_of(x).dtype.kind not in "fc":
+        x = x / 1 if not isinstance(x, Array) else FUNCTIONS["cast"](x, float)
+    for axis in reversed(axes):
+        x = apply(pmean, x, axis=axis) if isinstance(x, Array) else x
+    return x
+
+
+def extreme(primitive: Primitive, x: Any, axes: Sequence[NamedAxis]) -> Any:
+    """The greatest, or least, value over every axis."""
+    x = operand(x)
+    for axis in reversed(axes):
+        x = apply(primitive, x, axis=axis) if isinstance(x, Array) else x
+    return x
+
+
+def gathered(x: Any, axes: Sequence[NamedAxis], axis: int, tiled: bool) -> Any:
+    """Every example's values along one new axis, or one after the other along an old one."""
+    x = as_array(x)
+    rank = x.ndim + (not tiled)
+    place = _place(axis, rank, "all_gather")
+    for one in reversed(axes):
+        x = apply(all_gather, x, axis=one, place=place)
+    return _merged(x, place, len(axes) + tiled)
+
+
+def _merged(x: Any, place: int, count: int) -> Any:
+    """``count`` axes from ``place`` on as one."""
+    if count == 1:
+        return x
+    shape = list(x.shape)
+    total: Any = 1
+    for size in shape[place : place + count]:
+        total = multiply_sizes(total, size)
+    return FUNCTIONS[np.reshape](x, (*shape[:place], total, *shape[place + count :]))
+
+
+def _place(axis: int, rank: int, name: str) -> int:
+    if not -rank <= axis < rank:
+        raise ShapeError(f"{name}: axis {axis} is out of range for {rank} axes.", current().origin)
+    return axis % rank
+
+
+def _split(x: Any, place: int, axis: NamedAxis, name: str) -> Any:
+    """One axis of a tiled array as two: the examples, and what each of them gets."""
+    shape = list(x.shape)
+    size, count = shape[place], axis.size
+    known = not isinstance(size, Array) and not isinstance(count, Array)
+    if known and (count == 0 or size % count):
+        raise ShapeError(
+            f"{name}: an axis with {size} elements cannot be dealt out to {count} examples.",
+            current().origin,
+        )
+    return FUNCTIONS[np.reshape](x, (*shape[:place], count, size // count, *shape[place + 1 :]))
+
+
+def scattered(x: Any, axis: NamedAxis, place: int, tiled: bool) -> Any:
+    """The sum over the axis, of which each example keeps its own part."""
+    x = as_array(x)
+    place = _place(place, x.ndim, "psum_scatter")
+    x = _split(x, place, axis, "psum_scatter") if tiled else x
+    return apply(psum_scatter, x, axis=axis, place=place)
+
+
+def exchanged(x: Any, axis: NamedAxis, split: int, concat: int, tiled: bool) -> Any:
+    """Each example gives its k-th part to example k, and joins what it is given."""
+    x = as_array(x)
+    split = _place(split, x.ndim, "all_to_all")
+    concat = _place(concat, x.ndim, "all_to_all")
+    if not tiled:
+        return apply(all_to_all, x, axis=axis, split=split, concat=concat)
+    parts = _split(x, split, axis, "all_to_all")
+    return _merged(apply(all_to_all, parts, axis=axis, split=split, concat=concat), concat, 2)
+
+
+def permuted(x: Any, axis: NamedAxis, perm: Sequence[tuple[int, int]]) -> Any:
+    """Each example's values sent to another; zeros where none are sent."""
+    return apply(ppermute, as_array(x), axis=axis, perm=permutation(perm, axis))
+
+
+def permutation(perm: Any, axis: NamedAxis) -> tuple[tuple[int, int], ...]:
+    """The pairs of ``ppermute``, checked."""
+    builder, size = current(), current().dim_of(axis.size)
+    pairs = tuple((operator.index(a), operator.index(b)) for a, b in perm)
+    for kind, numbers in (("source", [a for a, _ in pairs]), ("target", [b for _, b in pairs])):
+        if len(set(numbers)) < len(numbers):
+            raise ValueError(f"ppermute: a {kind} stands twice in {list(pairs)}")
+        wrong = [n for n in numbers if n < 0 or (isinstance(size, int) and n >= size)]
+        if wrong:
+            raise ShapeError(
+                f"ppermute: {kind} {wrong[0]} is no example of the axis {axis.name!r}, which "
+                f"has {size}.",
+                builder.origin,
+            )
+    return pairs
+
+
+def numbered(size: Any) -> Any:
+    """The numbers of all examples."""
+    return counting(size)
