@@ -112,7 +112,8 @@ def _jvp(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> An
 @builtin(api.vjp)
 def _vjp(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     function, *primals = args
-    result = machine.call_value(function, list(primals), {}, node)
+    primals = list(map(transformations.copies, primals))
+    result = machine.call_value(function, list(map(transformations.copies, primals)), {}, node)
     if kwargs.get("has_aux"):
         return result[0], _Pullback(function, primals, True), result[1]
     return result, _Pullback(function, primals, False)
@@ -161,7 +162,9 @@ class _Transpose:
 @builtin(api.linearize)
 def _linearize(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     function, *primals = args
-    return machine.call_value(function, list(primals), {}, node), _Push(function, primals)
+    primals = list(map(transformations.copies, primals))
+    result = machine.call_value(function, list(map(transformations.copies, primals)), {}, node)
+    return result, _Push(function, primals)
 
 
 class _Push:

@@ -107,11 +107,12 @@ def _interpret_inner(
             machine.builder.contiguous.add(var)
         params.append(var)
         fresh.append(Array(var))
-    inner_args = [_copies(a) for a in args]
+    inner_args = [copies(a) for a in args]
     for position, value in zip(varying, tree.unflatten(structure, fresh), strict=True):
         inner_args[position] = value
     with machine.builder.block() as block:
-        result = machine.call_value(function, inner_args, dict(kwargs), node)
+        named = {key: copies(value) for key, value in kwargs.items()}
+        result = machine.call_value(function, inner_args, named, node)
         aux = None
         result = listed(result)
         if has_aux:
@@ -130,8 +131,8 @@ def _interpret_inner(
     return Inner(block, params, actual, structure, result, result_leaves, result_structure, aux)
 
 
-def _copies(value: Any) -> Any:
-    """Arguments of a transformed function are never stored into: cells of its own."""
+def copies(value: Any) -> Any:
+    """The value with cells of its own: what is stored into it, or into the original, stays there."""
     leaves, structure = tree.flatten(value)
     if not any(isinstance(leaf, Array) for leaf in leaves):
         return value
