@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from battery.oracle import leaves, rebuilt, structure
 from compositions import composed, expected
 from compositions.programs import JAX, PROGRAMS
 
 import calque
+from battery.oracle import leaves, rebuilt, structure
 
 EVERYTHING = os.environ.get("CALQUE_COMPOSITIONS") == "all"
 APPLY = composed.operators(calque, np)
