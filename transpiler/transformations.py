@@ -358,6 +358,21 @@ def check_tangent(primal: Any, tangent: Any, machine: Any) -> None:
         )
 
 
+def check_cotangent(result: Any, cotangent: Any, machine: Any) -> None:
+    """A cotangent has its result's shape."""
+    if not all(isinstance(x, Array) or is_number(x) for x in (result, cotangent)):
+        return
+    wanted, given = type_of(result), type_of(cotangent)
+    if wanted.ndim != given.ndim:
+        raise NotDifferentiable(
+            f"A cotangent of type {given} was given for a result of type {wanted}.",
+            machine.builder.origin,
+            "give it the result's shape, with np.broadcast_to for one",
+        )
+    for size, other in zip(wanted.dims, given.dims, strict=True):
+        machine.builder.unify(size, other)
+
+
 def _or_zero_like(dot: Any, leaf: Any, machine: Any, inner: Inner) -> Any:
     if dot is not None:
         return dot
@@ -387,6 +402,8 @@ def vjp(
     if len(seeds) != len(inner.leaves):
         raise TypeError("vjp: the cotangent must have the structure of the function's result")
     wanted = {k: s for k, s in enumerate(seeds) if not _is_float0(s)}
+    for k, seed in wanted.items():
+        check_cotangent(inner.leaves[k], seed, machine)
     wrt = list(range(len(inner.params)))
     bars = watched("reverse", program, lambda: reverse(program, machine.builder, wrt, wanted))
     closed = [or_zero(b, p, machine, inner) for b, p in zip(bars, inner.params, strict=True)]
