@@ -305,8 +305,9 @@ def settle(program: Program, live: Liveness, backs: dict[int, WriteBack]) -> Mem
     statements = list(core.walk(program.body))
     start = {Site("copy", n) for n, s in enumerate(statements) if _is_copy(s)}
     start |= {Site("base", program.number[id(b.take)]) for b in backs.values()}
-    best = _resolved(program, live, backs, frozenset(start))
-    assert best is not None
+    first = _resolved(program, live, backs, frozenset(start))
+    assert first is not None
+    best: Memory = first
     for site in sorted(best.copies, key=lambda c: (-best.weight(c, statements), c)):
         if site in best.copies:
             trial = _resolved(program, live, backs, best.copies - {site}, best.cost())

@@ -25,10 +25,20 @@ _NAME = 20  # about what a new name takes
 
 
 class Width(NamedTuple):
-    """Bounds on the length of a text."""
+    """Bounds on the length of a text, and what it is likely to be."""
 
     least: int
     most: int
+    likely: int
+
+
+def _together(parts: Sequence[Width], own: int) -> Width:
+    """Operands with the text between them; there may be brackets, or a call of a type."""
+    return Width(
+        sum(p.least for p in parts),
+        sum(p.most + 2 for p in parts) + own + len("complex()"),
+        sum(p.likely for p in parts) + own,
+    )
 
 
 class Candidate(NamedTuple):
@@ -48,7 +58,8 @@ class Widths:
     def atom(self, atom: Atom) -> Width:
         """The width of an operand."""
         if not isinstance(atom, Var):
-            return Width(1, len(repr(atom)) + _LITERAL)
+            length = len(repr(getattr(atom, "item", lambda: atom)()))
+            return Width(1, length + _LITERAL, length)
         if atom not in self._known:
             self._known[atom] = self._of(atom)
         return self._known[atom]
@@ -56,24 +67,21 @@ class Widths:
     def _of(self, var: Var) -> Width:
         if var in self.expressions.paths:
             length = len(to_text(self.expressions.paths[var][0]))
-            return Width(length, length)
+            return Width(length, length, length)
         if var in self.expressions.folding.folded:
             return self.statement(self.expressions.program.definition[var])
         length = len(self.expressions.names(var))
-        return Width(length, length)
+        return Width(length, length, length)
 
     def statement(self, s: Statement) -> Width:
         """The width of what a statement computes."""
         if isinstance(s, If):
             parts = [self.atom(a) for a in (s.test, s.then.results[0], s.orelse.results[0])]
-            return Width(sum(p.least for p in parts), sum(p.most + 2 for p in parts) + 12)
+            return _together(parts, len(" if  else "))
         assert isinstance(s, Apply)
         text = template(s.primitive, s.args, s.params)
         slots = [self.atom(s.args[int(k)]) for k in _SLOT.findall(text)]
-        own = len(_SLOT.sub("", text))
-        return Width(
-            sum(w.least for w in slots), own + sum(w.most + 2 for w in slots) + len("complex()")
-        )
+        return _together(slots, len(_SLOT.sub("", text)))
 
     def line(self, s: Apply) -> int:
         """At most how wide the line is that a statement is written on."""
@@ -113,7 +121,7 @@ class Widths:
 
     def _several(self, candidates: Sequence[Candidate], width: int, room: int) -> list[Var]:
         """The largest that fits, again and again, each time with a name in place of the last."""
-        left = [self.atom(c.var).most for c in candidates]
+        left = [self.atom(c.var).likely for c in candidates]
         picked: list[int] = []
         while width > WIDTH:
             fitting = [k for k, n in enumerate(left) if 2 * _NAME < n <= room]
