@@ -294,10 +294,10 @@ class Memory:
         depth = self.program.depth[id(s)] + (site.kind == "next")
         return 10.0**depth * (0.5 if site.kind in ("view", "copy") else 1.0)
 
-    def cost(self) -> float:
-        """What all copies cost."""
+    def cost(self, copies: frozenset[Site]) -> float:
+        """What copies at these places cost."""
         statements = list(core.walk(self.program.body))
-        return sum(self.weight(site, statements) for site in self.copies)
+        return sum(self.weight(site, statements) for site in copies)
 
 
 def settle(program: Program, live: Liveness, backs: dict[int, WriteBack]) -> Memory:
@@ -310,7 +310,7 @@ def settle(program: Program, live: Liveness, backs: dict[int, WriteBack]) -> Mem
     best: Memory = first
     for site in sorted(best.copies, key=lambda c: (-best.weight(c, statements), c)):
         if site in best.copies:
-            trial = _resolved(program, live, backs, best.copies - {site}, best.cost())
+            trial = _resolved(program, live, backs, best.copies - {site}, best.cost(best.copies))
             if trial is not None:
                 best = trial
     return best
@@ -326,14 +326,14 @@ def _resolved(
     """A memory without conflicts, with more copies if need be; None if they cost ``bound``."""
     while True:
         memory = Memory(program, live, backs, copies)
-        if memory.cost() >= bound:
-            return None
         more = memory.conflict()
         if more is None:
             return memory
         if more <= copies:
             raise CoreError("a store has no memory of its own")
         copies = copies | more
+        if memory.cost(copies) >= bound:
+            return None
 
 
 def _is_copy(s: Statement) -> bool:
