@@ -132,7 +132,7 @@ def _interpret_inner(
 
 
 def copies(value: Any) -> Any:
-    """The value with cells of its own: what is stored into it, or into the original, stays there."""
+    """The value with cells of its own: a store into one of the two leaves the other."""
     leaves, structure = tree.flatten(value)
     if not any(isinstance(leaf, Array) for leaf in leaves):
         return value

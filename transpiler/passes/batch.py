@@ -40,9 +40,6 @@ from calque.transpiler.core import (
     While,
 )
 from calque.transpiler.primitives.base import apply
-from calque.transpiler.primitives.batched import (
-    new_zeros,
-)
 from calque.transpiler.primitives.growing import furthest
 from calque.transpiler.types import BOOL, INT
 
