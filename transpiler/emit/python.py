@@ -37,6 +37,7 @@ from calque.transpiler.emit.statements import Statements
 from calque.transpiler.emit.storage import place_copies
 
 _ROUNDS = 12
+_FEW_ROUNDS, _MANY = 4, 32  # then one long line among so many statements may stay: it is broken
 _FEW_READS = 2
 _FEW_SPLITS = 6
 _CALLED = ("range", "float", "int", "bool", "complex", "abs", "type", "print", "len", "slice")
@@ -58,22 +59,23 @@ def emit_function(
     spelled = {var: path for var, path in paths.items() if var not in local}
     bound: frozenset[Var] = frozenset()
 
-    def written(bound: frozenset[Var]) -> tuple[Statements, str]:
+    def written(bound: frozenset[Var]) -> tuple[Statements, Any]:
         writer = _writer(program, memory, spelled, bound, comments)
         return writer, _definition(function, writer, [(var, paths[var][0]) for var in local])
 
     for remaining in reversed(range(_ROUNDS)):
-        writer, text = written(bound)
+        writer, tree = written(bound)
         split = frozenset(writer.too_long)
-        if not split or not remaining:
+        few = remaining < _ROUNDS - _FEW_ROUNDS and _MANY * len(split) <= len(made)
+        if few or not split or not remaining:
             break
         bound |= split
     if len(bound) <= _FEW_SPLITS:  # a later split may have made an earlier one needless
         for var in sorted(bound, key=lambda v: program.index[v]):
             other, fewer = written(bound - {var})
             if not other.too_long:
-                writer, text, bound = other, fewer, bound - {var}
-    return writer.notes.restore(text) + "\n"
+                writer, tree, bound = other, fewer, bound - {var}
+    return writer.notes.restore(to_text(tree)) + "\n"
 
 
 def _imported(function: core.Function, made: Sequence[core.Apply]) -> dict[tuple[str, str], str]:
@@ -115,14 +117,13 @@ def _builtins_used() -> list[str]:
     return [n for n in dir(builtins) if n in _CALLED]
 
 
-def _definition(function: core.Function, writer: Statements, local: list[tuple[Var, Any]]) -> str:
+def _definition(function: core.Function, writer: Statements, local: list[tuple[Var, Any]]) -> Any:
     top = [
         gast.Assign([target(name(writer.expressions.names(var)))], path, None)
         for var, path in local
     ]
     body = top + writer.function_body()
-    tree = gast.FunctionDef(function.name, arguments(function), body, [], None, None, [])
-    return to_text(tree)
+    return gast.FunctionDef(function.name, arguments(function), body, [], None, None, [])
 
 
 def emit_module(
