@@ -12,7 +12,7 @@ import numpy as np
 from calque.runtime import debugging
 from calque.runtime.arguments import check_cotangent, check_tangents, private_copies
 from calque.runtime.spec import Spec
-from calque.runtime.transformed import Transformed
+from calque.runtime.transformed import Transformed, run
 from calque.transpiler import tree
 from calque.transpiler.batching import Axes
 from calque.transpiler.builder import FUNCTIONS, Array
@@ -294,7 +294,7 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
 
     def pullback(cotangent: Any) -> Any:
         check_cotangent(value, cotangent)
-        return transformed.run(*kept, cotangent)
+        return run(transformed, *kept, cotangent)
 
     return (value, pullback, aux) if has_aux else (value, pullback)
 
@@ -329,7 +329,7 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
 
     def push(*tangents: Any) -> Any:
         check_tangents(kept, tangents, "linearize")
-        return transformed.run(*kept, *tangents)[1]
+        return run(transformed, *kept, *tangents)[1]
 
     return (value, push, aux) if has_aux else (value, push)
 

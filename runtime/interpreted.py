@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from calque.runtime import api
+from calque.runtime.arguments import check_cotangent, check_tangents
+from calque.runtime.transformed import TRACE, run
 from calque.transpiler import transformations, transposition
 from calque.transpiler.frontend.library import builtin
 
@@ -35,8 +37,6 @@ class Inner:
     def __calque_trace__(
         self, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any
     ) -> Any:
-        from calque.runtime.transformed import TRACE
-
         return TRACE[self.kind](self, machine, args, kwargs, node)
 
     def calque_children(self) -> list[Any]:
@@ -112,7 +112,8 @@ def _jvp(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> An
 @builtin(api.vjp)
 def _vjp(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     function, *primals = args
-    result = machine.call_value(function, list(primals), {}, node)
+    primals = list(map(transformations.copies, primals))
+    result = machine.call_value(function, list(map(transformations.copies, primals)), {}, node)
     if kwargs.get("has_aux"):
         return result[0], _Pullback(function, primals, True), result[1]
     return result, _Pullback(function, primals, False)
@@ -158,10 +159,24 @@ class _Transpose:
         return [self.function, *self.primals]
 
 
+@builtin(run)
+def _run(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """What the pullbacks and tangent maps of ``vjp`` and ``linearize`` call."""
+    return args[0].__calque_trace__(machine, list(args[1:]), kwargs, node)
+
+
+@builtin(check_cotangent)
+@builtin(check_tangents)
+def _checked(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
+    """Types are checked where the derivative is made."""
+
+
 @builtin(api.linearize)
 def _linearize(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     function, *primals = args
-    return machine.call_value(function, list(primals), {}, node), _Push(function, primals)
+    primals = list(map(transformations.copies, primals))
+    result = machine.call_value(function, list(map(transformations.copies, primals)), {}, node)
+    return result, _Push(function, primals)
 
 
 class _Push:

@@ -83,16 +83,6 @@ class Transformed:
         self._check(args)
         return self._dispatcher.call(args, kwargs)
 
-    def run(self, *args: Any) -> Any:
-        """Call with arguments that are known to fit each other."""
-        if debugging.threads:
-            return self.dispatcher().call(args, {})
-        ready = self._dispatcher.ready.get(self._key(args))
-        hidden = ready.hidden() if ready is not None else None
-        if ready is None or hidden is None:
-            return self._dispatcher.call(args, {})
-        return ready.call(*args, **hidden)
-
     def _check(self, args: tuple[Any, ...]) -> None:
         """Tangents and cotangents must fit: checked once for arguments of each shape."""
         if self.kind in ("jvp", "hvp") and len(args) % 2 == 0:
@@ -132,6 +122,17 @@ class Transformed:
         self, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any
     ) -> Any:
         return TRACE[self.kind](self, machine, args, kwargs, node)
+
+
+def run(transformed: Transformed, *args: Any) -> Any:
+    """Call with arguments that are known to fit each other."""
+    if debugging.threads:
+        return transformed.dispatcher().call(args, {})
+    ready = transformed._dispatcher.ready.get(transformed._key(args))
+    hidden = ready.hidden() if ready is not None else None
+    if ready is None or hidden is None:
+        return transformed._dispatcher.call(args, {})
+    return ready.call(*args, **hidden)
 
 
 class BoundTransformed:

@@ -107,11 +107,12 @@ def _interpret_inner(
             machine.builder.contiguous.add(var)
         params.append(var)
         fresh.append(Array(var))
-    inner_args = [_copies(a) for a in args]
+    inner_args = [copies(a) for a in args]
     for position, value in zip(varying, tree.unflatten(structure, fresh), strict=True):
         inner_args[position] = value
     with machine.builder.block() as block:
-        result = machine.call_value(function, inner_args, dict(kwargs), node)
+        named = {key: copies(value) for key, value in kwargs.items()}
+        result = machine.call_value(function, inner_args, named, node)
         aux = None
         result = listed(result)
         if has_aux:
@@ -130,8 +131,8 @@ def _interpret_inner(
     return Inner(block, params, actual, structure, result, result_leaves, result_structure, aux)
 
 
-def _copies(value: Any) -> Any:
-    """Arguments of a transformed function are never stored into: cells of its own."""
+def copies(value: Any) -> Any:
+    """The value with cells of its own: a store into one of the two leaves the other."""
     leaves, structure = tree.flatten(value)
     if not any(isinstance(leaf, Array) for leaf in leaves):
         return value
@@ -357,6 +358,21 @@ def check_tangent(primal: Any, tangent: Any, machine: Any) -> None:
         )
 
 
+def check_cotangent(result: Any, cotangent: Any, machine: Any) -> None:
+    """A cotangent has its result's shape."""
+    if not all(isinstance(x, Array) or is_number(x) for x in (result, cotangent)):
+        return
+    wanted, given = type_of(result), type_of(cotangent)
+    if wanted.ndim != given.ndim:
+        raise NotDifferentiable(
+            f"A cotangent of type {given} was given for a result of type {wanted}.",
+            machine.builder.origin,
+            "give it the result's shape, with np.broadcast_to for one",
+        )
+    for size, other in zip(wanted.dims, given.dims, strict=True):
+        machine.builder.unify(size, other)
+
+
 def _or_zero_like(dot: Any, leaf: Any, machine: Any, inner: Inner) -> Any:
     if dot is not None:
         return dot
@@ -386,6 +402,8 @@ def vjp(
     if len(seeds) != len(inner.leaves):
         raise TypeError("vjp: the cotangent must have the structure of the function's result")
     wanted = {k: s for k, s in enumerate(seeds) if not _is_float0(s)}
+    for k, seed in wanted.items():
+        check_cotangent(inner.leaves[k], seed, machine)
     wrt = list(range(len(inner.params)))
     bars = watched("reverse", program, lambda: reverse(program, machine.builder, wrt, wanted))
     closed = [or_zero(b, p, machine, inner) for b, p in zip(bars, inner.params, strict=True)]

@@ -53,11 +53,10 @@ def total_grad(mean, eccentricity):
         mean_lanes = mean[rows]
         e_lanes_minus_mean_lanes = e_lanes - eccentricity_lanes * np.sin(e_lanes) - mean_lanes
         e_lanes_term = e_lanes_minus_mean_lanes / eccentricity_lanes_shifted
-        e_bar_new_term = -e_bar_new / eccentricity_lanes_shifted
         e_bar_new_times_e_lanes = e_bar_new * (e_lanes_term / eccentricity_lanes_shifted)
-        e_bar_new_times_e_lanes = e_bar_new_times_e_lanes * eccentricity_lanes * np.sin(e_lanes)
+        e_lanes_bar = e_bar_new + e_bar_new_times_e_lanes * eccentricity_lanes * np.sin(e_lanes)
         mean_lanes_bar = e_bar_new / eccentricity_lanes_shifted
-        e_lanes_bar = e_bar_new + e_bar_new_times_e_lanes + e_bar_new_term
+        e_lanes_bar = e_lanes_bar + -e_bar_new / eccentricity_lanes_shifted
         e_bar_new_term = e_bar_new / eccentricity_lanes_shifted * eccentricity_lanes
         e_lanes_bar = e_lanes_bar + e_bar_new_term * np.cos(e_lanes)
         np.add.at(e_bar, rows, e_lanes_bar)

@@ -7,6 +7,8 @@ In the reverse phase adjoints are summed in place; elsewhere only where the user
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from calque.transpiler import core
 from calque.transpiler.core import Apply, Var
 from calque.transpiler.emit.folding import continues
@@ -24,24 +26,28 @@ def accumulate_in_place(program: Program) -> None:
     chosen = _candidates(program)
     if not chosen:
         return
-    before = _cost(program)
+    _convert_most(program, chosen, _cost(program))
+    program.renumber()
+
+
+def _convert_most(program: Program, chosen: Sequence[Apply], before: float) -> None:
+    """All of them if that costs no copy; else each half by itself."""
     for s in chosen:
         _convert(program, s)
     if _cost(program) <= before:
         return
     for s in chosen:
         _revert(program, s)
-    for s in chosen:
-        _convert(program, s)
-        if _cost(program) > before:
-            _revert(program, s)
-    program.renumber()
+    if len(chosen) > 1:
+        half = len(chosen) // 2
+        _convert_most(program, chosen[:half], before)
+        _convert_most(program, chosen[half:], before)
 
 
 def _cost(program: Program) -> float:
     program.renumber()
     memory: Memory = settle(program, Liveness(program), write_backs(program))
-    return memory.cost()
+    return memory.cost(memory.copies)
 
 
 def _candidates(program: Program) -> list[Apply]:

@@ -11,13 +11,14 @@ from a value that nobody else needs.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from calque.transpiler import core
 from calque.transpiler.core import Apply, Atom, Block, For, If, Statement, Var, While
 from calque.transpiler.emit.liveness import Liveness
-from calque.transpiler.emit.program import Program, is_store
+from calque.transpiler.emit.program import Program, indices, is_store
 from calque.transpiler.emit.views import READ_ONLY, WriteBack, surely_view, viewed
 from calque.transpiler.errors import CoreError
 
@@ -252,7 +253,7 @@ class Memory:
     def overlapping(self, live: int, memory: int) -> list[Var]:
         """The live Vars that may be in this memory."""
         memory &= ~self.unwritable
-        return [v for v in self.program.members(live) if self.at(v) & memory]
+        return [self.program.vars[i] for i in indices(live) if self.of[i] & memory]
 
     def _carry_conflict(self, s: For | While, k: int) -> frozenset[Site]:
         number = self.program.number[id(s)]
@@ -293,10 +294,10 @@ class Memory:
         depth = self.program.depth[id(s)] + (site.kind == "next")
         return 10.0**depth * (0.5 if site.kind in ("view", "copy") else 1.0)
 
-    def cost(self) -> float:
-        """What all copies cost."""
+    def cost(self, copies: frozenset[Site]) -> float:
+        """What copies at these places cost."""
         statements = list(core.walk(self.program.body))
-        return sum(self.weight(site, statements) for site in self.copies)
+        return sum(self.weight(site, statements) for site in copies)
 
 
 def settle(program: Program, live: Liveness, backs: dict[int, WriteBack]) -> Memory:
@@ -304,19 +305,25 @@ def settle(program: Program, live: Liveness, backs: dict[int, WriteBack]) -> Mem
     statements = list(core.walk(program.body))
     start = {Site("copy", n) for n, s in enumerate(statements) if _is_copy(s)}
     start |= {Site("base", program.number[id(b.take)]) for b in backs.values()}
-    best = _resolved(program, live, backs, frozenset(start))
-
+    first = _resolved(program, live, backs, frozenset(start))
+    assert first is not None
+    best: Memory = first
     for site in sorted(best.copies, key=lambda c: (-best.weight(c, statements), c)):
         if site in best.copies:
-            trial = _resolved(program, live, backs, best.copies - {site})
-            if trial.cost() < best.cost():
+            trial = _resolved(program, live, backs, best.copies - {site}, best.cost(best.copies))
+            if trial is not None:
                 best = trial
     return best
 
 
 def _resolved(
-    program: Program, live: Liveness, backs: dict[int, WriteBack], copies: frozenset[Site]
-) -> Memory:
+    program: Program,
+    live: Liveness,
+    backs: dict[int, WriteBack],
+    copies: frozenset[Site],
+    bound: float = math.inf,
+) -> Memory | None:
+    """A memory without conflicts, with more copies if need be; None if they cost ``bound``."""
     while True:
         memory = Memory(program, live, backs, copies)
         more = memory.conflict()
@@ -325,6 +332,8 @@ def _resolved(
         if more <= copies:
             raise CoreError("a store has no memory of its own")
         copies = copies | more
+        if memory.cost(copies) >= bound:
+            return None
 
 
 def _is_copy(s: Statement) -> bool:

@@ -24,6 +24,20 @@ def is_basic(statement: Apply) -> bool:
     return all(not isinstance(a, Var) or a.type.ndim == 0 for a in statement.args[first:])
 
 
+def indices(mask: int) -> list[int]:
+    """The numbers in a set, in order.
+
+    >>> indices(0b1011)
+    [0, 1, 3]
+    """
+    digits = bin(mask)[:1:-1]
+    found, where = [], digits.find("1")
+    while where >= 0:
+        found.append(where)
+        where = digits.find("1", where + 1)
+    return found
+
+
 @dataclass(eq=False)
 class Program:
     """The copy, and what every stage asks of it."""
@@ -80,10 +94,7 @@ class Program:
 
     def members(self, mask: int) -> Iterator[Var]:
         """The Vars of a set, in order."""
-        while mask:
-            low = mask & -mask
-            yield self.vars[low.bit_length() - 1]
-            mask ^= low
+        return map(self.vars.__getitem__, indices(mask))
 
     def defined(self, statement: Statement) -> int:
         """Every Var that a statement defines or binds, also inside its blocks."""

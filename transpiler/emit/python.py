@@ -48,6 +48,7 @@ KERNEL_IMPORTS = {
     "kernels": KERNEL_FUNCTIONS | {"kernel"},
     "vecmath": VECTOR_FUNCTIONS,
 }
+_FEW_ROUNDS, _MANY = 4, 32  # then one long line among so many statements may stay: it is broken
 _FEW_READS = 2
 _FEW_SPLITS = 6
 _CALLED = ("range", "float", "int", "bool", "complex", "abs", "type", "print", "len", "slice")
@@ -76,21 +77,23 @@ def emit_function(
     spelled = {var: path for var, path in paths.items() if var not in local}
     bound: frozenset[Var] = frozenset()
 
-    def written(bound: frozenset[Var]) -> tuple[Statements, str]:
+    def written(bound: frozenset[Var]) -> tuple[Statements, list[Any]]:
         writer = _writer(program, memory, spelled, bound, comments, compiled)
         return writer, _definition(function, writer, [(var, paths[var][0]) for var in local])
 
     for remaining in reversed(range(_ROUNDS)):
-        writer, text = written(bound)
+        writer, trees = written(bound)
         split = frozenset(writer.too_long)
-        if not split or not remaining:
+        few = remaining < _ROUNDS - _FEW_ROUNDS and _MANY * len(split) <= len(made)
+        if few or not split or not remaining:
             break
         bound |= split
     if len(bound) <= _FEW_SPLITS:  # a later split may have made an earlier one needless
         for var in sorted(bound, key=lambda v: program.index[v]):
             other, fewer = written(bound - {var})
             if not other.too_long:
-                writer, text, bound = other, fewer, bound - {var}
+                writer, trees, bound = other, fewer, bound - {var}
+    text = "\n\n\n".join(to_text(t).strip() for t in trees)
     return writer.notes.restore(text) + "\n"
 
 
@@ -136,15 +139,16 @@ def _builtins_used() -> list[str]:
     return [n for n in dir(builtins) if n in _CALLED]
 
 
-def _definition(function: core.Function, writer: Statements, local: list[tuple[Var, Any]]) -> str:
+def _definition(
+    function: core.Function, writer: Statements, local: list[tuple[Var, Any]]
+) -> list[Any]:
     top = [
         gast.Assign([target(name(writer.expressions.names(var)))], path, None)
         for var, path in local
     ]
     body = top + writer.function_body()
     tree = gast.FunctionDef(function.name, arguments(function), body, [], None, None, [])
-    kernels = getattr(writer, "kernels", [])
-    return "\n\n\n".join([to_text(k).strip() for k in kernels] + [to_text(tree)])
+    return [*getattr(writer, "kernels", []), tree]
 
 
 def emit_module(

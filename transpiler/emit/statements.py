@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cached_property
 from typing import Any
 
 import gast
@@ -26,6 +27,7 @@ from calque.transpiler.emit.layout import WIDTH, Notes, to_text
 from calque.transpiler.emit.program import Program, is_store
 from calque.transpiler.emit.signature import result_tree
 from calque.transpiler.emit.spelling import call, constant, fill, name, target, without_quotes
+from calque.transpiler.emit.widths import Widths, candidates_within
 
 _CUT = 96
 _OPERATOR_SIGNS = {"np.add": "+", "np.subtract": "-", "np.multiply": "*", "np.divide": "/"}
@@ -47,6 +49,7 @@ class Statements:
         self.program, self.groups, self.expressions = program, groups, expressions
         self.choices, self.notes, self.comments = choices, notes, comments
         self.memory = expressions.folding.memory
+        self.widths = Widths(expressions)
         self.too_long: list[Var] = []
         self._quoted: Any = None  # the statement of the last comment
         self._noted = ""  # the last comment, where it was a note
@@ -143,17 +146,17 @@ class Statements:
         return lines
 
     def _target_name(self, out: Var) -> str:
-        used = any(out is a for a in self._all_read)
+        used = out in self._all_read
         return self.expressions.names(out) if used else "_"
 
-    @property
-    def _all_read(self) -> list[Atom]:
+    @cached_property
+    def _all_read(self) -> set[Var]:
         atoms: list[Atom] = list(self.program.body.results)
         for s in core.walk(self.program.body):
             atoms += core.operands(s)
             for block in core.blocks_of(s):
                 atoms += block.results
-        return atoms
+        return {a for a in atoms if isinstance(a, Var)}
 
     def _assign(self, s: Statement, depth: int) -> Any:
         out = s.outs[0]
@@ -268,7 +271,7 @@ class Statements:
         return lines + self._moves(s.outs, list(s.phis), depth)
 
     def _counter(self, s: For) -> str:
-        read = any(s.index is a for a in self._all_read)
+        read = s.index in self._all_read
         return self.expressions.names(s.index) if read or s.index.name else "_"
 
     def _while(self, s: While, depth: int) -> list[Any]:
@@ -287,15 +290,15 @@ class Statements:
     # line length
 
     def _fitting(self, made: Any, atoms: Any, depth: int, s: Statement | None = None) -> Any:
-        """The statement; if its line is too long, note which folded value deserves a name."""
-        width = len(to_text(made).split("\n")[0]) + 4 * depth
-        if width > WIDTH and not self._long_by_choice(s):
-            candidates = [c for atom in atoms for c in self._folded_within(atom)]
-            room = WIDTH - 20 - 4 * depth
-            sized = [(len(to_text(gast.Expr(self.expressions.atom(c)))), c) for c in candidates]
-            fitting = [(n, c) for n, c in sized if n <= room] or sized
-            if fitting:
-                self.too_long.append(max(fitting, key=lambda item: item[0])[1])
+        """The statement; if its line is too long, note which folded values deserve a name."""
+        room = WIDTH - 4 * depth
+        if isinstance(s, Apply) and self.widths.line(s) <= room:
+            return made
+        width = len(to_text(made).split("\n")[0])
+        if width > room and not self._long_by_choice(s):
+            candidates = candidates_within(atoms, self.expressions, self._worth_a_line)
+            if candidates:
+                self.too_long += self.widths.to_name(candidates, width, room - 20)
         return made
 
     def _long_by_choice(self, s: Statement | None) -> bool:
@@ -304,19 +307,8 @@ class Statements:
             return False
         return len(" ".join(s.origin.statement.split())) > WIDTH - 16
 
-    def _folded_within(self, atom: Atom) -> list[Var]:
-        """The folded Vars in an atom's text that would be worth a line."""
-        if not isinstance(atom, Var) or atom not in self.expressions.folding.folded:
-            return []
-        made = self.program.definition[atom]
-        inner = list(core.operands(made))
-        for block in core.blocks_of(made):
-            inner += block.results
-        if isinstance(made, If):
-            return [atom]
-        found = [c for a in inner for c in self._folded_within(a)]
-        worth = isinstance(made, Apply) and made.primitive.kind != "size"
-        return [*found, atom] if worth and self.program.block_of.get(id(made)) else found
+    def _worth_a_line(self, made: Apply) -> bool:
+        return made.primitive.kind != "size" and bool(self.program.block_of.get(id(made)))
 
 
 def _is_known(atom: Atom, value: int) -> bool:

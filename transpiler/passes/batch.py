@@ -41,9 +41,6 @@ from calque.transpiler.core import (
 )
 from calque.transpiler.errors import Unstackable
 from calque.transpiler.primitives.base import apply
-from calque.transpiler.primitives.batched import (
-    new_zeros,
-)
 from calque.transpiler.primitives.collectives import NamedAxis
 from calque.transpiler.primitives.growing import furthest
 from calque.transpiler.types import BOOL, INT
@@ -238,8 +235,8 @@ class Lanes(Arms):
         for phi, init in zip(s.phis, s.inits, strict=True):
             if phi not in self.found:
                 inits.append(atom_of(self.value(init)))
-            elif init is UNDEFINED and not phi.type.ndim:
-                inits.append(atom_of(new_zeros(self.size, phi.type.dtype)))
+            elif init is UNDEFINED:
+                inits.append(atom_of(self.vacant(phi)))
             else:
                 inits.append(atom_of(self.full(init, phi.type)))
         return phis, tuple(inits)

@@ -394,7 +394,7 @@ class LoopAttempt:
         for k in self.carried:
             seed = self.seeds.get(k)
             init = (
-                sweep.zeros(s.phis[k])
+                sweep.zeros(s.outs[k])
                 if seed is None or is_zero(seed)
                 else sweep.whole(s.outs[k], seed)
             )

@@ -1,0 +1,1 @@
+"""Compositions of transformations: programs, the operators as a user writes them, and an oracle."""
