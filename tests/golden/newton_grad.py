@@ -14,7 +14,7 @@ def newton_grad(a):
     rounds = 0
     while np.abs(x * x - a) > 1e-10:
         if rounds == x_saved.shape[0]:
-            x_saved = np.concatenate([x_saved, np.empty_like(x_saved)])
+            x_saved = np.concatenate((x_saved, np.empty_like(x_saved)))
         x_saved[rounds] = x
         x = 0.5 * (x + a / x)
         rounds = rounds + 1
