@@ -112,7 +112,7 @@ class Dispatcher:
         guards = tuple((read, read()) for read, _ in program.guards)
         if len(self.ready) >= _MAX_READY:
             self.ready.clear()
-        self.ready[key] = Ready(program.call, guards, captures)
+        self.ready[key] = Ready(program.call, guards, captures, not guards and not captures)
 
     def find(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Program, list[Any]]:
         """The program for these arguments, made if there is none; and their leaves."""

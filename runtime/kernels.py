@@ -13,18 +13,21 @@ from llvmlite import ir
 from numba.core.types import Float, Integer, float64
 from numba.extending import intrinsic, overload
 
-PARALLEL_FROM = 1 << 17  # elements of the largest array, below which threads cost more than they give
+# elements of the largest array from which threads give more than they cost, also on a busy machine
+PARALLEL_FROM, PARALLEL_FROM_IF_HEAVY = 1 << 21, 1 << 14
 FLAGS = {"contract", "reassoc"}
 
 
-def kernel(function: Callable[..., Any] | None = None, *, boundscheck: bool = False) -> Any:
+def kernel(
+    function: Callable[..., Any] | None = None, *, boundscheck: bool = False, heavy: bool = False
+) -> Any:
     """A function of loops over scalars, compiled by Numba on its first call.
 
-    ``boundscheck``: an index out of range is an IndexError; without it, all are proven to be inside.
+    ``heavy``: each round of its parallel loop runs loops of its own. ``boundscheck``: an index out of range is an IndexError; without it, all are proven to be inside.
     With ``CALQUE_JIT=0`` in the environment it runs as it is, for a debugger to step through.
     """
     if function is None:
-        return functools.partial(kernel, boundscheck=boundscheck)
+        return functools.partial(kernel, boundscheck=boundscheck, heavy=heavy)
     if os.environ.get("CALQUE_JIT") == "0":
         return function
     options: dict[str, Any] = {"error_model": "numpy", "nogil": True, "boundscheck": boundscheck}
@@ -33,10 +36,15 @@ def kernel(function: Callable[..., Any] | None = None, *, boundscheck: bool = Fa
         return serial
     parallel = numba.njit(parallel={"prange": True}, fastmath=FLAGS, **options)(function)
 
+    limit = PARALLEL_FROM_IF_HEAVY if heavy else PARALLEL_FROM
+    arrays: list[int] = []  # the places of the arguments that are arrays
+
     @functools.wraps(function)
     def launch(*args: Any) -> Any:
-        for a in args:
-            if type(a) is np.ndarray and a.size >= PARALLEL_FROM:
+        if not arrays:
+            arrays.extend(k for k, a in enumerate(args) if isinstance(a, np.ndarray))
+        for k in arrays:
+            if args[k].size >= limit:
                 return parallel(*args)
         return serial(*args)
 

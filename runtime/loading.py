@@ -90,6 +90,7 @@ class Ready:
     call: Callable[..., Any]
     guards: tuple[tuple[Reader, Any], ...]
     captures: tuple[tuple[str, Reader, Any], ...]
+    plain: bool  # nothing is
 
     def hidden(self) -> dict[str, Any] | None:
         """The captured arrays; None where something captured has changed."""

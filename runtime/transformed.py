@@ -77,6 +77,8 @@ class Transformed:
         if not kwargs:
             ready = self._dispatcher.ready.get(self._key(args))
             if ready is not None:
+                if ready.plain:
+                    return ready.call(*args)
                 hidden = ready.hidden()
                 if hidden is not None:
                     return ready.call(*args, **hidden)

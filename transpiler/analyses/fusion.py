@@ -56,7 +56,8 @@ class Root:
 
     def arrays(self) -> set[Var]:
         """The arrays in memory that it touches."""
-        return {v for v, _ in self.loads} | {self.out}
+        base = self.statement.args[:1] if self.kind == "store" else ()
+        return {v for v, _ in self.loads} | {self.out, *base}
 
 
 @dataclass(eq=False)
@@ -167,7 +168,8 @@ class Fusion:
 
     def _has_elements(self, s: Apply) -> bool:
         """Whether a reduction without a value for nothing gets something: noted as a condition."""
-        if not self.allowed(s) or s.params.get("dtype") is not None:
+        summed = s.primitive.name in ("np.sum", "np.prod")
+        if not self.allowed(s) or (s.params.get("dtype") is not None and not summed):
             return False
         if not REDUCTIONS[s.primitive.name].needs_elements:
             return True
@@ -248,6 +250,7 @@ class Fusion:
 
     def _group(self) -> bool:
         """Order nests and statements; False where an array should be in memory after all."""
+        self.uses = self._uses()
         order: list[Unit] = []
         maker: dict[Var, Unit] = {}
         self.before: dict[int, set[int]] = {}
@@ -277,6 +280,20 @@ class Fusion:
             return False
         self.units = self._sorted(order)
         return True
+
+    def _uses(self) -> dict[Var, int]:
+        """How often each array is read, here or in blocks within."""
+        count: dict[Var, int] = {}
+        for s in self.block.statements:
+            read = [a for a in core.operands(s) if isinstance(a, Var)]
+            for inner in core.blocks_of(s):
+                read += core.free_vars(inner)
+            for v in read:
+                count[v] = count.get(v, 0) + 1
+        for a in self.block.results:
+            if isinstance(a, Var):
+                count[a] = count.get(a, 0) + 1
+        return count
 
     def _reads(self, s: Statement, root: Root | None) -> set[Var]:
         if root is not None:
@@ -347,7 +364,7 @@ class Fusion:
             return False
         base = second.statement.args[0] if second.kind == "store" else None
         if base is first.out:
-            return False
+            return self._next_in_row(first, second, depth)
         if not mine:
             return depth not in first.reduced or all(v is not first.out for v, _ in second.loads)
         for var, read in second.loads:
@@ -362,6 +379,18 @@ class Fusion:
                 if var is base and tuple(substitute_dim(d, back) for d in read) != second.written:
                     return False
         return True
+
+    def _next_in_row(self, first: Root, second: Root, depth: int) -> bool:
+        """Whether a store can follow the one before it within each round of an outer loop."""
+        inner = min(len(first.space), len(second.space)) - 1
+        if depth >= inner or not first.symbols[depth] or self.uses[first.out] != 1:
+            return False
+        names = dict(zip(second.symbols, map(symbol, first.symbols)))
+        mine = first.symbols[depth]
+        spots = [k for k, d in enumerate(first.written) if mine in dim_symbols(d)]
+        return bool(spots) and all(
+            first.written[k] == substitute_dim(second.written[k], names) for k in spots
+        )
 
     def _join(self, unit: Loop, root: Root, depth: int) -> None:
         now = unit

@@ -154,6 +154,7 @@ class Launcher(Statements):
     """Writes the launcher, and puts the kernels beside it."""
 
     kernels: list[Any]
+    _phase_now = ""
     expressions: KernelExpressions
 
     def function_body(self) -> list[Any]:
@@ -168,6 +169,7 @@ class Launcher(Statements):
             return self._kernel_block(block, depth)
         made: list[Any] = []
         run: list[Statement] = []
+        self._phase_now = "" if depth == 1 else self._phase_now
         for s in block.statements:
             if self.expressions.folding.skip(s):
                 continue
@@ -176,8 +178,20 @@ class Launcher(Statements):
                 continue
             made += self._run(run, depth)
             run = []
-            made += super()._block(Block([s], []), depth)
+            made += self._outside([s], depth)
         return made + self._run(run, depth)
+
+    def _outside(self, statements: Sequence[Statement], depth: int) -> list[Any]:
+        """The launcher's own lines: what it does is in the kernels, so it says little."""
+        made: list[Any] = []
+        for s in statements:
+            lines = self._statement(s, depth)
+            now = self.program.phases.get(id(s), "")
+            if lines and depth == 1 and now and now != self._phase_now:
+                made += self._phase(now, bool(made))
+                self._phase_now = now
+            made += lines
+        return made
 
     def _compiles(self, s: Statement) -> bool:
         """Whether Numba takes a statement and all that is written within it."""
@@ -205,11 +219,10 @@ class Launcher(Statements):
         while first and not self._is_array(run[first - 1]) and first < len(run):
             first -= 1
         last = max((k for k, s in enumerate(run) if _is_work(s)), default=-1)
-        made = super()._block(Block(list(run[:first]), []), depth) if first else []
+        made = self._outside(run[:first], depth)
         if first < len(run):
             made += self._outlined(run[first : last + 1], depth)
-            rest = list(run[last + 1 :])
-            made += super()._block(Block(rest, []), depth) if rest else []
+            made += self._outside(run[last + 1 :], depth)
         return made
 
     def _is_array(self, s: Statement) -> bool:
@@ -239,9 +252,12 @@ class Launcher(Statements):
         """``@kernel``; with checks where an index is not proven to be in range."""
         indexed = ("getitem", "update", "update_add")
         statements = [s for s in core.walk(Block(list(run), [])) if isinstance(s, Apply)]
-        if all(s.inside for s in statements if s.primitive.name in indexed):
-            return name("kernel")
-        return fill_expression("kernel(boundscheck=True)", [])
+        if not all(s.inside for s in statements if s.primitive.name in indexed):
+            return fill_expression("kernel(boundscheck=True)", [])
+        loops = [s for s in run if isinstance(s, For) and s.parallel and not s.scheduled]
+        if any(isinstance(t, (For, While)) for s in loops for t in core.walk(s.body)):
+            return fill_expression("kernel(heavy=True)", [])
+        return name("kernel")
 
     def _kernel_block(self, block: Block, depth: int) -> list[Any]:
         made: list[Any] = []

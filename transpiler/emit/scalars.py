@@ -212,7 +212,7 @@ def cast_back(s: Apply) -> np.dtype | None:
     if out.weak or out.dtype.kind not in "iuf":
         return None
     if out.dtype.kind == "f":
-        whole = any(_type(a).dtype.kind in "iub" for a in s.args if _has_type(a))
+        whole = any(a.type.dtype.kind in "iub" for a in s.args if isinstance(a, Var))
         return out.dtype if out.dtype == np.float32 and whole else None
     small = out.dtype.itemsize < 8
     mixed = out.dtype == np.uint64 or any(

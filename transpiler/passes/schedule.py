@@ -197,6 +197,11 @@ class Nest:
         self.builder, self.owner, self.fusion, self.roots = owner.builder, owner, fusion, roots
         self.reader = Reader(owner.builder, fusion.virtual, owner.at_hand)
         self.state: dict[Any, Any] = {}  # arrays and sums as they are now
+        self.holder: dict[Root, Root] = {}  # stores one after the other share their array
+        makers = {r.out: r for r in roots}
+        for r in roots:
+            first = makers.get(r.statement.args[0]) if r.kind == "store" else None
+            self.holder[r] = r if first is None else self.holder[first]
 
     def write(self, unit: Loop) -> None:
         """The loops, what they start from, and what they give."""
@@ -204,13 +209,14 @@ class Nest:
             self._write_flat(unit)
             return
         for root in self.roots:
-            array = self._allocated(root)
+            array = self._allocated(root) if self.holder[root] is root else None
             if array is not None:
                 self.state[root] = array
         self._follow()
         self._loop(unit, [], True)
-        for root in self.roots:
-            self._name(root.statement.outs[0], self.state[root])
+        last = {self.holder[root]: root for root in self.roots}
+        for holder, root in last.items():
+            self._name(root.statement.outs[0], self.state[holder])
 
     def _name(self, out: Var, value: Any) -> None:
         """What the nest gave is what the program knows by this Var."""
@@ -240,8 +246,8 @@ class Nest:
     def _follow(self) -> None:
         """Let reads of what the nest writes see it as it is now."""
         for root in self.roots:
-            if root in self.state:
-                self.reader.versions[root.out] = self.state[root]
+            if self.holder[root] in self.state:
+                self.reader.versions[root.out] = self.state[self.holder[root]]
 
     # loops
 
@@ -287,8 +293,8 @@ class Nest:
         for root in node.roots():
             if root.reduced and root.suffix <= depth and (root, "sum") in self.state:
                 found.append((root, "sum"))
-            elif root in self.state:
-                found.append(root)
+            elif self.holder[root] in self.state and self.holder[root] not in found:
+                found.append(self.holder[root])
         return found
 
     def _for(
@@ -349,7 +355,7 @@ class Nest:
         for root in roots:
             if root.kind == "store":
                 base = root.statement.args[0]
-                self.reader.versions[base] = self.state[root]
+                self.reader.versions[base] = self.state[self.holder[root]]
         written = []
         for root in roots:
             with self.builder.at(root.statement.origin):
@@ -377,6 +383,7 @@ class Nest:
     def _write(self, root: Root, place: list[Any], value: Any) -> None:
         s = root.statement
         t = s.outs[0].type
+        key = self.holder[root]
         if root.kind == "reduce":
             dtype = self._sum_type(root).dtype if (root, "sum") in self.state else t.dtype
             value = FUNCTIONS["cast"](value, dtype) if isinstance(value, Array) else value
@@ -384,13 +391,13 @@ class Nest:
             if (root, "sum") in self.state:
                 self.state[root, "sum"] = combine_(self.state[root, "sum"], value)
             else:
-                so_far = load(self.state[root], place)
-                self.state[root] = stored(self.state[root], combine_(so_far, value), place)
+                so_far = load(self.state[key], place)
+                self.state[key] = stored(self.state[key], combine_(so_far, value), place)
         elif root.kind == "map" or s.primitive.name == "update" or not root.scattered:
-            self.state[root] = stored(self.state[root], value, place)
+            self.state[key] = stored(self.state[key], value, place)
         else:
-            total = apply(PRIMITIVES["np.add"], load(self.state[root], place), value)
-            self.state[root] = stored(self.state[root], total, place)
+            total = apply(PRIMITIVES["np.add"], load(self.state[key], place), value)
+            self.state[key] = stored(self.state[key], total, place)
 
     def _finish(self, root: Root, index: list[Any]) -> None:
         """What a sum has become."""
