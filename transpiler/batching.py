@@ -13,7 +13,7 @@ import optree
 
 from calque.transpiler import core, tree
 from calque.transpiler.analyses.lanes import Values, has_effects
-from calque.transpiler.analyses.mapped import mapped
+from calque.transpiler.analyses.mapped import diverges, in_step, mapped
 from calque.transpiler.builder import FUNCTIONS, Array, Builder, current, loop_index, type_of, wrap
 from calque.transpiler.core import Apply, Block, Effect, For, Function, If, Statement, Var
 from calque.transpiler.debug import watched
@@ -27,6 +27,9 @@ from calque.transpiler.primitives.batched import spread
 from calque.transpiler.primitives.collectives import NamedAxis, numbered
 from calque.transpiler.transformations import Inner, splice
 from calque.transpiler.types import INT, dim_symbols
+
+
+VECTOR = 256  # examples of masked arithmetic that a kernel computes together: their values stay near
 
 
 @dataclass(frozen=True)
@@ -171,8 +174,11 @@ def vmap(
     rewrite = _chunks_of(how.chunk_size) if how.chunk_size is not None and companions else batch
     found = None
     if machine.compiled and how.axis_name is None and how.chunk_size is None:
-        again = name if machine.derivatives else None
-        found = one_by_one(builder, inner.block, companions, size, again)
+        if not machine.derivatives and in_step(inner.block) and diverges(inner.block, mapped(inner.block, companions)):
+            rewrite = _chunks_of(VECTOR)
+        else:
+            again = name if machine.derivatives else None
+            found = one_by_one(builder, inner.block, companions, size, again)
     if found is None:
         found = watched(
             "batch",

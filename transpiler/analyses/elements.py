@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from calque.transpiler.builder import Array, Builder, atom, wrap
+from calque.transpiler.builder import Array, Builder, atom, current, wrap
 from calque.transpiler.core import Apply, Slot, Var
 from calque.transpiler.frontend.joining import combine
 from calque.transpiler.primitives.base import PRIMITIVES, apply
@@ -48,6 +48,7 @@ class Reader:
         self.loads: list[tuple[Var, tuple[DimLike, ...]]] = []
         self.computed: list[tuple[Var, tuple[DimLike, ...]]] = []
         self.flat: dict[Var, Array] | None = None  # in a nest over all elements at once
+        self.unsafe = False  # an index comes from the user, and may be out of range
 
     @contextmanager
     def loop(self, index: Var) -> Iterator[None]:
@@ -122,8 +123,10 @@ class Reader:
             self.loads.append((x, dims))
             return self._load(x, index)
         self.computed.append((x, dims))
+        before = self.unsafe
         with self.builder.at(made.origin):
             value = self._compute(made, index)
+        self.unsafe = before
         if isinstance(value, Array) and value.atom.name is None and x.name is not None:
             value.atom.name = x.name
         return value
@@ -133,7 +136,7 @@ class Reader:
             base = self.flat[x]
         else:
             base = self.versions[x] if x in self.versions else Array(x)
-        return load(base, index)
+        return load(base, index, not self.unsafe)
 
     def _compute(self, made: Apply, index: list[Any]) -> Any:
         args = [wrap(a) for a in made.args]
@@ -148,16 +151,23 @@ class Reader:
             raise NoElements(str(error)) from None
 
 
-def load(base: Array, index: Sequence[Any]) -> Any:
-    """``base[i, j]``."""
+def load(base: Array, index: Sequence[Any], inside: bool = True) -> Any:
+    """``base[i, j]``; ``inside``: the loops go no further than the array."""
     template, dynamic = _template(index)
-    return apply(PRIMITIVES["getitem"], base, *dynamic, index=template)
+    found = apply(PRIMITIVES["getitem"], base, *dynamic, index=template)
+    made = current().definitions.get(found.atom)
+    if isinstance(made, Apply):
+        made.inside = inside
+    return found
 
 
-def stored(base: Any, value: Any, index: Sequence[Any]) -> Array:
+def stored(base: Any, value: Any, index: Sequence[Any], inside: bool = True) -> Array:
     """``base`` with one element replaced: its next version."""
     template, dynamic = _template(index)
     new = apply(PRIMITIVES["update"], base, value, *dynamic, index=template)
+    made = current().definitions.get(new.atom)
+    if isinstance(made, Apply):
+        made.inside = inside
     new.atom.name = new.atom.name or base.atom.name
     return Array(new.atom)
 

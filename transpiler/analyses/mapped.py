@@ -146,6 +146,27 @@ def diverges(block: Block, found: set[Var]) -> bool:
     return False
 
 
+def in_step(block: Block) -> bool:
+    """Whether examples that go ways of their own can still be computed together, masked.
+
+    All is arithmetic on numbers: a loop goes on until the last example's end.
+    """
+    for s in block.statements:
+        match s:
+            case While():
+                if not (is_total(s.test) and is_total(s.body)):
+                    return False
+            case If():
+                if not (is_total(s.then) and is_total(s.orelse)):
+                    return False
+            case Apply():
+                if any(o.type.ndim for o in s.outs) or not total_statement(s):
+                    return False
+            case _:
+                return False
+    return True
+
+
 def is_total(block: Block, read: Collection[Any] = (), reversed: bool = False) -> bool:
     """Whether a block may run for examples that do not take it: cheap, and defined everywhere.
 
@@ -201,6 +222,8 @@ def total_statement(s: core.Statement, read: Collection[Any] = ()) -> bool:
                 return type(args[1]) in (int, float) and args[1] in (1, 2, 3, 4)
             if primitive.name == "astype":
                 return outs[0].type.dtype.kind == "f"
+            if primitive.kind == "elementwise" and current().quiet:
+                return all(o.type.dtype.kind in "fb" for o in outs)
             return primitive.name in _TOTAL or primitive.kind == "size"
         case If(then=then, orelse=orelse):
             return is_total(then, read) and is_total(orelse, read)

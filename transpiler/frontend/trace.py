@@ -57,7 +57,7 @@ def trace(
     symbols = {s for t in leaf_types if t is not None for d in t.dims for s in dim_symbols(d)}
     builder = Builder(sorted(symbols), pinned)
     machine = Interpreter(builder)
-    machine.compiled = compiled
+    machine.compiled = builder.quiet = compiled
     params: list[Var] = []
     leaves: list[Any] = []
     for position, (t, value) in enumerate(zip(leaf_types, leaf_values, strict=True)):

@@ -359,15 +359,17 @@ class Nest:
         written = []
         for root in roots:
             with self.builder.at(root.statement.origin):
+                self.reader.unsafe = False
                 place = write_place(root, index, self.reader)
+                safe, self.reader.unsafe = not self.reader.unsafe, False
                 value = value_of(root, index, self.reader)
                 if root.kind == "store" and not root.scattered:
                     value = self._stored_value(root, place, value)
                     self.reader.keep(root.out, place, value)
-            written.append((root, place, value))
-        for root, place, value in written:
+            written.append((root, place, value, safe))
+        for root, place, value, safe in written:
             with self.builder.at(root.statement.origin):
-                self._write(root, place, value)
+                self._write(root, place, value, safe)
         self.reader.versions = before
         self._follow()
 
@@ -380,7 +382,7 @@ class Nest:
         before = self.reader(wrap(root.statement.args[0]), place)
         return apply(PRIMITIVES["np.add"], before, value)
 
-    def _write(self, root: Root, place: list[Any], value: Any) -> None:
+    def _write(self, root: Root, place: list[Any], value: Any, safe: bool) -> None:
         s = root.statement
         t = s.outs[0].type
         key = self.holder[root]
@@ -394,10 +396,10 @@ class Nest:
                 so_far = load(self.state[key], place)
                 self.state[key] = stored(self.state[key], combine_(so_far, value), place)
         elif root.kind == "map" or s.primitive.name == "update" or not root.scattered:
-            self.state[key] = stored(self.state[key], value, place)
+            self.state[key] = stored(self.state[key], value, place, safe)
         else:
-            total = apply(PRIMITIVES["np.add"], load(self.state[key], place), value)
-            self.state[key] = stored(self.state[key], total, place)
+            total = apply(PRIMITIVES["np.add"], load(self.state[key], place, safe), value)
+            self.state[key] = stored(self.state[key], total, place, safe)
 
     def _finish(self, root: Root, index: list[Any]) -> None:
         """What a sum has become."""

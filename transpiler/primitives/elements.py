@@ -25,6 +25,8 @@ class Read(Protocol):
 
     def __call__(self, x: Any, index: Sequence[Any]) -> Any: ...
 
+    unsafe: bool  # an index comes from the user, and may be out of range
+
     def size(self, dim: Any) -> Any:
         """A size, at hand."""
 
@@ -175,6 +177,8 @@ def source_index(
 ) -> list[Any]:
     """The index into ``x`` of element ``index`` of ``x[template]``."""
     items = full_template(template, dynamic, t.ndim)
+    if not all(i is None or isinstance(i, slice) for i in items):
+        read.unsafe = True
     arrays = [
         dynamic[i.position]
         for i in items
