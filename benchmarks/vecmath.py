@@ -51,23 +51,13 @@ INSTEAD = {
 }
 
 
-def compiled(function: Callable[..., Any], count: int, far: bool) -> Callable[..., Any]:
+def compiled(function: Callable[..., Any], count: int) -> Callable[..., Any]:
     """A loop over ``function`` of ``count`` arguments, as calque's kernels are compiled."""
-    beyond = vecmath.load("beyond")
     if count == 2:
 
         def loop(x, y, out):
             for i in range(out.size):
                 out[i] = function(x[i], y[i])
-
-    elif far:
-
-        def loop(x, out):
-            found = 0
-            for i in range(out.size):
-                found += beyond(x[i])
-                out[i] = function(x[i], False)
-            return found
 
     else:
 
@@ -152,10 +142,10 @@ def row(name: str, dtype: Any) -> str:
     """One line of the table."""
     record = vecmath.FUNCTIONS[name]
     count = 2 if name in TWO_ARGUMENTS else 1
-    ours = compiled(record.compiled(dtype), count, record.far)
+    ours = compiled(record.compiled(dtype), count)
     library = INSTEAD.get(name) or getattr(math, name)
     library = numba.njit(fastmath=FLAGS)(library) if name in INSTEAD else library
-    theirs = compiled(library, count, False)
+    theirs = compiled(library, count)
     error, where, tried = largest_error(name, ours, dtype)
     mine, other = speeds(name, [ours, theirs], dtype)
     return (

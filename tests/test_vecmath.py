@@ -12,6 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import mpmath as mp
 import numba
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ import calque
 from calque.runtime import vecmath
 from calque.transpiler.primitives.base import PRIMITIVES
 
+FAR = ("sin", "cos", "tan")
 FLAGS = {"reassoc", "contract", "nsz"}
 BOTH = (np.float64, np.float32)
 ROOT = Path(calque.__file__).resolve().parent
@@ -39,7 +41,6 @@ in_both = pytest.mark.parametrize("dtype", BOTH, ids=lambda dtype: dtype.__name_
 def kernel(name: str, dtype: type, fastmath: bool = True, prange: bool = False):
     """A loop over one function, compiled with the flags of calque's kernels."""
     function = vecmath.FUNCTIONS[name].compiled(dtype)
-    beyond = vecmath.load("beyond")
     options = {"fastmath": FLAGS if fastmath else False}
     if prange:
         options["parallel"] = {"prange": True}
@@ -51,16 +52,6 @@ def kernel(name: str, dtype: type, fastmath: bool = True, prange: bool = False):
             for i in numba.prange(out.size):
                 out[i] = function(x[i], y[i])
 
-    elif vecmath.FUNCTIONS[name].far:
-
-        @numba.njit(**options)
-        def loop(x, out, far):
-            found = 0
-            for i in numba.prange(out.size):
-                found += beyond(x[i])
-                out[i] = function(x[i], far)
-            return found
-
     else:
 
         @numba.njit(**options)
@@ -71,14 +62,10 @@ def kernel(name: str, dtype: type, fastmath: bool = True, prange: bool = False):
     return loop
 
 
-def call(name: str, *args: np.ndarray, far: bool = False, **options: bool) -> np.ndarray:
-    """The function over arrays; trigonometric ones as a launcher calls them."""
+def call(name: str, *args: np.ndarray, **options: bool) -> np.ndarray:
+    """The function over arrays."""
     out = np.empty_like(args[0])
-    loop = kernel(name, args[0].dtype.type, **options)
-    if not vecmath.FUNCTIONS[name].far:
-        loop(*args, out)
-    elif loop(*args, out, False):
-        loop(*args, out, True)
+    kernel(name, args[0].dtype.type, **options)(*args, out)
     return out
 
 
@@ -128,8 +115,6 @@ def test_edges_are_numpys(name: str, dtype: type) -> None:
         keep = finite & np.all([np.isfinite(a) & (a != 0) for a in args], axis=0)
     else:
         keep = finite & np.isfinite(x) & (x != 0)
-        if name in ("sin", "cos", "tan"):  # far out libm gives them, whose own error is no business here
-            keep &= np.abs(x) < 2.0**45
     if name in ("pow", "hypot", "atan2"):
         keep &= np.random.default_rng(0).random(keep.size) < 0.2
     errors = ulps(name, got[keep], *(a[keep] for a in args))
@@ -150,9 +135,13 @@ def test_the_loop_is_vectorized_and_calls_nothing(name: str, dtype: type) -> Non
     body = text[text.index("define ") :]
     body = body[: body.index("\n}")]
     calls = set(re.findall(r"call [^@\n]*(?:float|double|i64|i1)>? @([\w.]+)", body))
-    libm = {name, f"{name}f"} if vecmath.FUNCTIONS[name].far else set()  # the second, scalar loop
     calls -= {"sqrt"}  # LLVM's name for the instruction in the loop over what is left
-    assert all(c.startswith("llvm.") for c in calls - libm), calls
+    if name in FAR:
+        calls -= {f"vecmath.{name}_beyond"}  # in the loop over what is left
+        [lanes] = {c for c in calls if c.startswith("vecmath.")}
+        assert re.fullmatch(rf"vecmath\.{name}_beyond\.\d+", lanes)
+        calls -= {lanes}
+    assert all(c.startswith("llvm.") for c in calls), calls
     assert re.search(r"fmul <\d+ x (double|float)>", body)
 
 
@@ -166,17 +155,74 @@ def test_the_kernels_flags_change_no_bit(name: str, dtype: type) -> None:
     assert wanted.tobytes() == call(name, *args, prange=True).tobytes()
 
 
-@pytest.mark.parametrize("name", ["sin", "cos", "tan"])
+def near_multiples_of_half_pi(dtype: type, rng: np.random.Generator) -> np.ndarray:
+    """The numbers of each binade that are nearest to a multiple of pi / 2, and powers of two.
+
+    A convergent p / q of the continued fraction of 2**e * 2 / pi gives them: q * 2**e is within
+    1 / q of p quarter turns.
+    """
+    info = np.finfo(dtype)
+    found = [6381956970095103 * 2.0**797, 5.319372648326541e255, 1.7178836579e20]
+    with mp.workprec(2600):
+        for e in range(0, int(info.maxexp) - int(info.nmant), 1 if dtype is np.float32 else 6):
+            rest, before, q = mp.ldexp(2 / mp.pi, e), 0, 1
+            while True:
+                rest = 1 / (rest - mp.floor(rest))
+                before, q = q, int(mp.floor(rest)) * q + before
+                if q >= 2 ** (info.nmant + 1):
+                    break
+                found.append(math.ldexp(q, e))
+    found += [math.ldexp(1.0, e) for e in range(int(info.minexp), int(info.maxexp), 5)]
+    with np.errstate(over="ignore"):
+        x = np.array(found, dtype)
+    x = x[np.isfinite(x)]
+    return x * rng.choice([-1, 1], x.size).astype(dtype)
+
+
+@pytest.mark.parametrize("name", FAR)
 @in_both
-def test_far_out_libm_takes_over(name: str, dtype: type) -> None:
-    x = np.array([1.0, 2.0**45, 2.0**46, -1e22, 3e38, -math.inf, math.nan], dtype)
-    out = np.empty_like(x)
-    assert kernel(name, dtype)(x, out, False) == 3
-    assert np.all(np.isnan(out[2:]))
+def test_next_to_the_multiples_of_half_pi(name: str, dtype: type) -> None:
+    x = near_multiples_of_half_pi(dtype, np.random.default_rng(3))
+    nearest = min(abs(mp.sin(mp.mpf(float(a)))) for a in x)
+    assert nearest < (1e-18 if dtype is np.float64 else 1e-8)
     got = call(name, x)
-    errors = ulps(name, got[:5], x[:5])
-    assert np.max(errors) <= 4
-    assert np.all(np.isnan(got[5:]))
+    errors = ulps(name, got, x)
+    assert np.max(errors) <= 4, (np.max(errors), x[np.argmax(errors)])
+
+
+@pytest.mark.parametrize("name", FAR)
+@in_both
+@pytest.mark.parametrize("place", range(19))
+def test_one_lane_far_out(name: str, dtype: type, place: int) -> None:
+    x = np.linspace(-3.0, 3.5, 19).astype(dtype)
+    near = call(name, x)
+    for far in (2.0**45, np.nextafter(dtype(2.0**45), dtype(math.inf)), 2.0**46, -3e38, -math.inf, math.nan):
+        x[place] = far
+        got = call(name, x)
+        alone = call(name, x[place : place + 1])
+        assert np.delete(got, place).tobytes() == np.delete(near, place).tobytes()
+        assert got[place] == alone[0] or (np.isnan(got[place]) and np.isnan(alone[0]))
+        assert np.isnan(got[place]) == (not np.isfinite(x[place]))
+        if np.isfinite(far):
+            assert ulps(name, got[place : place + 1], x[place : place + 1])[0] <= 4
+
+
+@in_both
+def test_sine_and_cosine_share_what_they_have_in_common(dtype: type) -> None:
+    sin, cos = (vecmath.FUNCTIONS[name].compiled(dtype) for name in ("sin", "cos"))
+
+    def multiplications(function) -> int:
+        @numba.njit(fastmath=FLAGS)
+        def loop(x, out):
+            for i in range(out.size):
+                out[i] = function(x[i])
+
+        loop(np.ones(3, dtype), np.ones(3, dtype))
+        [text] = loop.inspect_llvm().values()
+        return len(re.findall(r"call <\d+ x double> @llvm\.fma", text))
+
+    both = vecmath.load("vector")(lambda x: sin(x) + cos(x))
+    assert 0 < multiplications(both) == max(multiplications(sin), multiplications(cos))
 
 
 def test_every_transcendental_primitive_has_one() -> None:
@@ -210,7 +256,7 @@ def test_source_is_the_least_that_is_needed() -> None:
 
 def all_names() -> list[str]:
     """Every function in both dtypes."""
-    return [f.name_in(dtype) for f in vecmath.FUNCTIONS.values() for dtype in BOTH] + ["beyond"]
+    return [f.name_in(dtype) for f in vecmath.FUNCTIONS.values() for dtype in BOTH]
 
 
 def test_source_is_clean(tmp_path: Path) -> None:
@@ -228,19 +274,24 @@ def test_source_is_clean(tmp_path: Path) -> None:
 SAVED = """
 
 @njit(fastmath={"reassoc", "contract", "nsz"}, cache=True)
-def wave_kernel(x, out, far):
-    found = 0
+def wave_kernel(x, out):
     for i in range(x.size):
-        found += beyond(x[i])
-        out[i] = sin(x[i], far) * exp(-x[i]) + tanhf(np.float32(x[i]))
-    return found
+        out[i] = sin(x[i]) * exp(-x[i]) + tanhf(np.float32(x[i]))
+
+
+@njit(fastmath={"reassoc", "contract", "nsz"}, cache=True)
+def ring_kernel(x, out):
+    for i in range(x.size):
+        out[i] = sin(x[i]) * cos(x[i])
 
 
 if __name__ == "__main__":
-    x = np.linspace(0.0, 3.0, 50)
+    x = np.append(np.linspace(0.0, 3.0, 50), 1e22)
     out = np.empty_like(x)
-    assert wave_kernel(x, out, False) == 0
+    wave_kernel(x, out)
     assert np.allclose(out, np.sin(x) * np.exp(-x) + np.tanh(x), rtol=1e-6)
+    ring_kernel(x, out)
+    assert np.allclose(out, np.sin(x) * np.cos(x), rtol=1e-6)
     import sys
     assert not any(name.split(".")[0] == "calque" for name in sys.modules)
     print(sum(wave_kernel.stats.cache_hits.values()))
@@ -248,7 +299,7 @@ if __name__ == "__main__":
 
 
 def test_a_saved_module_needs_numpy_and_numba_alone(tmp_path: Path) -> None:
-    names = ["sin", "exp", "tanhf", "beyond"]
+    names = ["sin", "cos", "exp", "tanhf"]
     file = tmp_path / "saved.py"
     file.write_text(vecmath.imports_of(names) + "\n\n" + vecmath.source_of(names) + SAVED)
     for hits in ("0", "1"):
@@ -266,7 +317,7 @@ def test_plain_functions_mean_the_same() -> None:
             plain = space[function.name_in(dtype)]
             x = dtype(1.25 if name == "acosh" else 0.375)
             args = (x, dtype(0.75)) if name in TWO_ARGUMENTS else (x,)
-            got = plain(*args, False) if function.far else plain(*args)
+            got = plain(*args)
             wanted = NUMPY[name](*args)
             assert abs(got - wanted) <= 8 * np.spacing(np.abs(wanted))
 

@@ -10,21 +10,8 @@ A kernel may have ``fastmath={"reassoc", "contract", "nsz"}``: flags belong to i
 functions' own have none. ``nnan`` and ``ninf`` are for no kernel: comparisons of the kernel's own
 values would lose NaN.
 
-``sin``, ``cos`` and ``tan`` take ``far`` besides x. With a false ``far`` they are fast, right for
-``abs(x) <= 2**45``, and NaN beyond; with a true one they are libm's. ``beyond(x)`` is 1 where x
-asks for that. A kernel takes ``far``, which LLVM lifts out of its loop, and returns the sum::
-
-    def wave_kernel(x, out, far):
-        found = 0
-        for i in prange(x.size):
-            found += beyond(x[i])
-            out[i] = sin(x[i], far)
-        return found
-
-    if wave_kernel(x, out, False):
-        wave_kernel(x, out, True)
-
-A kernel that overwrites what it reads cannot run twice: it calls ``math.sin``.
+``sin``, ``cos`` and ``tan`` do call: a longer reduction for ``abs(x) > 2**45``. A call for a vector
+of numbers that need it not returns at once (``rarely`` in arithmetic.py).
 """
 
 from __future__ import annotations
@@ -48,6 +35,7 @@ _MODULES = (
 _IMPORTS = {
     "math": "import math",
     "np": "import numpy as np",
+    "ir": "from llvmlite import ir",
     "njit": "from numba import njit",
     "intrinsic": "from numba.extending import intrinsic",
 }
@@ -57,15 +45,12 @@ _IMPORTS = {
 class VectorFunction:
     """A function's names in float64 and float32, and what it is in plain Python.
 
-    ``far`` says that it takes ``far`` as its last argument, and wants ``beyond`` beside it.
-
     >>> FUNCTIONS["exp"].name_in(np.float32)
     'expf'
     """
 
     name: str
     plain: str
-    far: bool = False
 
     def name_in(self, dtype: Any) -> str:
         """The function's name for a dtype: ``exp`` or ``expf``.
@@ -87,7 +72,7 @@ class VectorFunction:
 
 # a primitive's ``scalar`` -> its vector function
 FUNCTIONS: dict[str, VectorFunction] = {
-    name: VectorFunction(name, plain, name in ("sin", "cos", "tan"))
+    name: VectorFunction(name, plain)
     for name, plain in {
         **dict.fromkeys("exp exp2 expm1 sinh cosh tanh".split(), "np.{name}(x)"),
         **dict.fromkeys("log log2 log10 log1p sin cos tan cbrt".split(), "np.{name}(x)"),
@@ -182,7 +167,7 @@ def source_of(names: Iterable[str]) -> str:
 
     A comment above each group says by what method it computes, and whence its coefficients are.
 
-    ``names`` are names such as ``exp``, ``expf`` or ``beyond`` (``VectorFunction.name_in``). Raises
+    ``names`` are names such as ``exp`` or ``expf`` (``VectorFunction.name_in``). Raises
     KeyError for others.
 
     >>> print(source_of(["two_to"]))  # doctest: +ELLIPSIS
@@ -224,17 +209,14 @@ def plain_source_of(names: Iterable[str]) -> str:
         return np.exp(x)
     <BLANKLINE>
     <BLANKLINE>
-    def sinf(x, far):
+    def sinf(x):
         return np.sin(x)
     <BLANKLINE>
     """
     texts = []
     for name in names:
-        if name == "beyond":
-            texts.append("def beyond(x):\n    return 0\n")
-            continue
         known = FUNCTIONS.get(name) or FUNCTIONS[name.removesuffix("f")]
-        args = "x, y" if "y)" in known.plain else ("x, far" if known.far else "x")
+        args = "x, y" if "y)" in known.plain else "x"
         texts.append(f"def {name}({args}):\n    return {known.plain.format(name=known.name)}\n")
     return "\n\n".join(texts)
 

@@ -1,4 +1,4 @@
-"""What the vector functions are built of: a fused multiply-add, and numbers taken apart by bits.
+"""What the vector functions are built of: a fused multiply-add, numbers taken apart, rare calls.
 
 ``fastmath=False`` is said, not left out: a function without it takes the flags of the kernel that
 calls it first, and ``reassoc`` turns ``(x + ROUND) - ROUND`` into ``x``. ``forceinline`` is done by
@@ -8,6 +8,7 @@ LLVM, where every instruction keeps its own flags; ``inline="always"`` would mix
 from __future__ import annotations
 
 import numpy as np
+from llvmlite import ir
 from numba import njit
 from numba.extending import intrinsic
 
@@ -23,6 +24,55 @@ NAN = np.nan
 def fma(typingctx, a, b, c):
     """a * b + c, rounded once: one instruction."""
     return a(a, b, c), lambda context, builder, signature, args: builder.fma(*args)
+
+
+def masked_variants(module, scalar):
+    """Functions for 2 to 16 lanes, which ask whether any is wanted, and then compute all."""
+    names = []
+    for n in (2, 4, 8, 16):
+        lanes = ir.VectorType(scalar.ftype.return_type, n)
+        mask = ir.VectorType(ir.IntType(1), n)
+        variant = ir.Function(module, ir.FunctionType(lanes, [lanes, mask]), f"{scalar.name}.{n}")
+        variant.linkage = "weak_odr"  # kept although no loop calls it yet
+        body = ir.IRBuilder(variant.append_basic_block())
+        y, mask = variant.args
+        wanted = body.bitcast(mask, ir.IntType(n))
+        with body.if_then(body.icmp_unsigned("==", wanted, ir.IntType(n)(0))):
+            body.ret(y)
+        for lane in map(ir.IntType(32), range(n)):
+            y = body.insert_element(y, body.call(scalar, [body.extract_element(y, lane)]), lane)
+        body.ret(y)
+        names.append(f"_ZGV_LLVM_M{n}v_{scalar.name}({variant.name})")
+    # llvmlite's own ``add`` takes only attributes without a value
+    set.add(scalar.attributes, f'"vector-function-abi-variant"="{",".join(names)}"')
+
+
+def rarely(function):
+    """A function of one float64 for use as ``if c: y = f(x)`` where c is seldom true.
+
+    In a vectorized loop LLVM makes of that one call for all lanes, of a variant that returns at
+    once where c is true for none ("vector-function-abi-variant", LLVM Language Reference). So f is
+    called for some x where c is false: it may return anything there.
+    """
+    name = f"vecmath.{function.__name__}"
+
+    def called(context, builder, signature, args):
+        if name not in builder.module.globals:
+            kind = ir.FunctionType(args[0].type, [args[0].type])
+            scalar = ir.Function(builder.module, kind, name)
+            scalar.linkage = "linkonce_odr"
+            for attribute in ("noinline", "nounwind", "readnone"):
+                scalar.attributes.add(attribute)
+            function.compile(signature.args)
+            compiled = function.overloads[signature.args]
+            context.active_code_library.add_linking_library(compiled.library)
+            body = ir.IRBuilder(scalar.append_basic_block())
+            _, y = context.call_internal_no_propagate(body, compiled.fndesc, signature, scalar.args)
+            body.ret(y)
+            masked_variants(builder.module, scalar)
+        return builder.call(builder.module.globals[name], args)
+
+    return intrinsic(lambda typingctx, x: (x(x), called))
 
 
 @vector

@@ -7,13 +7,10 @@ denormals; the result is rounded once. Methods as in float64 (minimax, benchmark
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from calque.runtime.vecmath.arithmetic import (
     INF,
-    NAN,
     ROUND,
     fma,
     split_normal,
@@ -33,7 +30,17 @@ from calque.runtime.vecmath.logarithms import (
     log1p,
 )
 from calque.runtime.vecmath.powers import bounded_exponent, cbrt, hypot, power_at_edges
-from calque.runtime.vecmath.trigonometric import FAR, HALF_PI_1, HALF_PI_2, TWO_OVER_PI, of_quadrant
+from calque.runtime.vecmath.trigonometric import (
+    FAR,
+    HALF_PI_1,
+    HALF_PI_2,
+    TWO_OVER_PI,
+    far_cos,
+    far_sin,
+    far_tan,
+    of_quadrant,
+    tan_of_quadrant,
+)
 
 LOG10_E = 0.4342944819032518
 
@@ -278,12 +285,16 @@ def powf(x, y):
 
 
 @vector
-def sin_cos_single(x):
-    """The bits of n, sin(r) and cos(r): x = n * pi / 2 + r. NaN where x is too far out."""
+def near_quadrant_single(x):
+    """n as the low bits of an integer, and r = x - n * pi / 2, for abs(x) <= 2**45."""
     rounded = fma(x, TWO_OVER_PI, ROUND)
     n = rounded - ROUND
-    r = fma(n, -HALF_PI_2, fma(n, -HALF_PI_1, x))
-    r = r if abs(x) <= FAR else NAN
+    return np.float64(rounded).view(np.int64), fma(n, -HALF_PI_2, fma(n, -HALF_PI_1, x))
+
+
+@vector
+def sin_cos_single(r):
+    """sin(r) and cos(r)."""
     z = r * r
     s = -0.00019514618540923696
     s = fma(s, z, 0.0083321588763400591)
@@ -292,28 +303,40 @@ def sin_cos_single(x):
     c = fma(c, z, -0.0013887342392924623)
     c = fma(c, z, 0.041666646373674073)
     c = fma(c, z, -0.5)
-    return np.float64(rounded).view(np.int64), fma(r * z, s, r), fma(c, z, 1.0)
+    return fma(r * z, s, r), fma(c, z, 1.0)
 
 
 @vector
-def sinf(x, far):
-    """The sine; where ``far`` is true that of libm."""
-    n, s, c = sin_cos_single(np.float64(x))
-    y = x if x == 0.0 else np.float32(of_quadrant(n, s, c))
-    return math.sin(x) if far else y
+def sinf(x):
+    """The sine."""
+    x = np.float64(x)
+    n, r = near_quadrant_single(x)
+    s, c = sin_cos_single(r)
+    y = x if x == 0.0 else of_quadrant(n, s, c)
+    if abs(x) > FAR:
+        y = far_sin(x)
+    return np.float32(y)
 
 
 @vector
-def cosf(x, far):
-    """The cosine: the sine a quarter of a turn on; where ``far`` is true that of libm."""
-    n, s, c = sin_cos_single(np.float64(x))
-    return math.cos(x) if far else np.float32(of_quadrant(n + 1, s, c))
+def cosf(x):
+    """The cosine: the sine a quarter of a turn on."""
+    x = np.float64(x)
+    n, r = near_quadrant_single(x)
+    s, c = sin_cos_single(r)
+    y = of_quadrant(n + 1, s, c)
+    if abs(x) > FAR:
+        y = far_cos(x)
+    return np.float32(y)
 
 
 @vector
-def tanf(x, far):
-    """sin(r) / cos(r), or -cos(r) / sin(r); where ``far`` is true that of libm."""
-    n, s, c = sin_cos_single(np.float64(x))
-    odd = n & 1
-    y = np.float32((-c if odd else s) / (s if odd else c))
-    return math.tan(x) if far else (x if x == 0.0 else y)
+def tanf(x):
+    """sin(r) / cos(r), or -cos(r) / sin(r) in the odd quadrants."""
+    x = np.float64(x)
+    n, r = near_quadrant_single(x)
+    s, c = sin_cos_single(r)
+    y = x if x == 0.0 else tan_of_quadrant(n, s, c)
+    if abs(x) > FAR:
+        y = far_tan(x)
+    return np.float32(y)
