@@ -17,7 +17,7 @@ from calque.transpiler.types import ArrayType, type_of_constant
 
 # What the vector functions of ``runtime/vecmath.py`` compute.
 _VECTOR = (
-    "exp exp2 exp10 expm1 log log2 log10 log1p asin acos atan atan2 sinh cosh tanh asinh acosh atanh"
+    "exp exp2 exp10 expm1 log log2 log10 log1p sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh"
     " cbrt erf erfc erfcx expit log_expit logit hypot"
 ).split()
 VECTOR_FUNCTIONS = frozenset([*_VECTOR, *(f"{name}f" for name in _VECTOR), "pow", "powf"])
@@ -30,9 +30,6 @@ _NUMPY_NAMES |= {"asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh"}
 _SPELLINGS = {
     "abs": "abs({0})",
     "sqrt": "np.sqrt({0})",
-    "sin": "np.sin({0})",
-    "cos": "np.cos({0})",
-    "tan": "np.tan({0})",
     "isnan": "np.isnan({0})",
     "isfinite": "np.isfinite({0})",
     "isinf": "np.isinf({0})",

@@ -13,7 +13,7 @@ import numpy as np
 
 from calque.transpiler.builder import Array, atom, current, known_int, type_of
 from calque.transpiler.core import Slot
-from calque.transpiler.errors import DtypeError, ShapeError, UnsupportedFunction
+from calque.transpiler.errors import DtypeError, IndexOutOfRange, ShapeError, UnsupportedFunction
 from calque.transpiler.primitives.base import definition, operand
 from calque.transpiler.types import DimLike
 
@@ -149,7 +149,7 @@ def count_dim(mask: Any) -> DimLike:
 
 def _check_known_index(index: int, dim: DimLike) -> None:
     if isinstance(dim, int) and not -dim <= index < dim:
-        raise ShapeError(f"index {index} is out of bounds for axis with size {dim}")
+        raise IndexOutOfRange(f"index {index} is out of bounds for axis with size {dim}")
 
 
 def _slice_dim(dim: DimLike, item: slice, dynamic: Sequence[Any]) -> DimLike:
