@@ -22,6 +22,10 @@ SHOWN = {
     "hessian": "def rosenbrock_hessian(x):",
     "per_example_gradients": "def loss_grad_vmap(w, x, y):",
     "implicit_layer": "def loss_grad(W, U, b, x, target):",
+    "selu": "def selu_kernel(x_flat, out):",
+    "matrix_powers": "def powers_kernel(x_flat, out):",
+    "stencils": "def seidel_grad_kernel(u, u_new):",
+    "mlp_step": "def step_jit(params, x, targets):",
     "scipy_minimize": "def rosenbrock_",
 }
 

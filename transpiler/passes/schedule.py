@@ -501,7 +501,7 @@ class Nest:
         for var in dict.fromkeys(v for r in self.roots for v, _ in r.loads):
             if var not in own:
                 flat[var] = apply(PRIMITIVES["flat"], Array(var))
-                flat[var].atom.name = var.name
+                flat[var].atom.name = f"{var.name}_flat" if var.name else None
         sizes = [self.owner.at_hand(d) for d in self.roots[0].space]
         total: Any = 1
         for size in sizes:
