@@ -24,7 +24,11 @@ KEEPS_PLACE |= {"np.ones", "np.ones_like", "np.broadcast_to"}
 
 
 class NoElements(Exception):
-    """An array whose elements cannot be written one by one."""
+    """An array whose elements cannot be written one by one; the statement that makes it."""
+
+    def __init__(self, message: str, made: Apply | None = None):
+        super().__init__(message)
+        self.made = made
 
 
 @dataclass(eq=False)
@@ -144,11 +148,11 @@ class Reader:
             return apply(made.primitive, *[self(a, index) for a in args], **made.params)
         rule = ELEMENTS.get(made.primitive.name)
         if rule is None:
-            raise NoElements(made.primitive.name)
+            raise NoElements(made.primitive.name, made)
         try:
             return rule(self, args, made.params, index)
         except NotImplementedError as error:
-            raise NoElements(str(error)) from None
+            raise NoElements(str(error), made) from None
 
 
 def load(base: Array, index: Sequence[Any], inside: bool = True) -> Any:

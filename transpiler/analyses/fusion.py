@@ -135,8 +135,8 @@ class Fusion:
                 self.virtual[s.outs[0]] = s
                 continue
             root = self._root(s, kind)
-            if root is None:
-                self.kept.add(id(s))
+            if isinstance(root, Apply):
+                self.kept.add(id(root))
                 return False
             self.roots[id(s)] = root
         return not self._overlapping()
@@ -198,7 +198,8 @@ class Fusion:
 
     # what a root reads
 
-    def _root(self, s: Apply, kind: str) -> Root | None:
+    def _root(self, s: Apply, kind: str) -> Root | Apply:
+        """A statement and what it reads; else what stands in the way of its elements."""
         resolve = self.builder.dims.resolve
         if kind == "reduce":
             source = type_of(wrap(s.args[0]))
@@ -213,8 +214,10 @@ class Fusion:
         try:
             with self.builder.block() as trial:
                 self._try(root)
-        except (NoElements, CalqueError):
-            return None
+        except NoElements as error:
+            return error.made if error.made is not None else s
+        except CalqueError:
+            return s
         root.scalars = {v for v in core.free_vars(trial) if not v.type.ndim}
         root.scalars -= set(self.trial_indices)
         root.work = sum(_weight(t) for t in core.walk(trial))

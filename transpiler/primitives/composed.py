@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.builder import FUNCTIONS, Array, current, type_of
-from calque.transpiler.primitives.base import PRIMITIVES, apply
+from calque.transpiler.builder import FUNCTIONS, Array, current, type_of, wrap
+from calque.transpiler.core import Slot
+from calque.transpiler.primitives.base import PRIMITIVES, apply, definition
 from calque.transpiler.primitives.reductions import count_reduced
 from calque.transpiler.types import DimLike
 
@@ -138,13 +139,94 @@ def _matrix_product(a: Array, b: Array, ranks: tuple[int, int]) -> Any:
         return apply(sum_, a * b, axis=(1,), keepdims=False)
     if ranks == (1, 2):
         return apply(sum_, a[:, None] * b, axis=(0,), keepdims=False)
-    if ranks == (2, 2) and all(map(_is_small, (*a.dims, *b.dims))):
+    if ranks == (2, 2) and (all(map(_is_small, (*a.dims, *b.dims))) or _is_thin(a, b)):
         return apply(sum_, a[:, :, None] * b[None], axis=(1,), keepdims=False)
     return None
 
 
+def _is_thin(a: Array, b: Array) -> bool:
+    """A product of a matrix and a vector, or of two vectors, in the form of matrices."""
+    return 1 in (a.dims[0], a.dims[1], b.dims[1])
+
+
 def _is_small(dim: DimLike) -> bool:
     return isinstance(dim, int) and dim <= SMALL
+
+
+# masks
+
+
+@composed("update")
+def _masked_store(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
+    """``x[mask] = f(y[mask])``: f of every element, kept where the mask holds."""
+    x, value, *dynamic = args
+    mask = _mask(x, dynamic, params)
+    whole = None if mask is None else _uncompressed(value, mask, 32)
+    return None if whole is None else np.where(mask, FUNCTIONS["cast"](whole, x.dtype), x)
+
+
+@composed("update_add")
+def _masked_addition(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
+    """``x[mask] += f(y[mask])``."""
+    x, value, *dynamic = args
+    mask = _mask(x, dynamic, params)
+    whole = None if mask is None else _uncompressed(value, mask, 32)
+    return None if whole is None else np.where(mask, FUNCTIONS["cast"](x + whole, x.dtype), x)
+
+
+def _mask(x: Any, dynamic: Sequence[Any], params: dict[str, Any]) -> Any:
+    """The mask over all of an array that an index is; None if it is another."""
+    if params["index"] != (Slot(0),) or len(dynamic) != 1:
+        return None
+    (mask,) = dynamic
+    t = type_of(mask)
+    same = t.dtype.kind == "b" and t.ndim and t.ndim == type_of(x).ndim
+    return mask if same else None
+
+
+def _uncompressed(value: Any, mask: Any, depth: int) -> Any:
+    """What is computed of ``x[mask]``, of all of ``x``: no element depends on its place."""
+    if not type_of(value).ndim:
+        return value
+    made = definition(value)
+    if made is None or not depth:
+        return None
+    args = [wrap(a) for a in made.args]
+    if made.primitive.name == "getitem":
+        own = _mask(args[0], args[1:], made.params)
+        return args[0] if own is not None and own.atom is mask.atom else None
+    if made.primitive.kind != "elementwise" or made.outs[0].type.dtype.kind not in "fcb":
+        return None
+    whole = [_uncompressed(a, mask, depth - 1) for a in args]
+    return None if any(w is None for w in whole) else apply(made.primitive, *whole, **made.params)
+
+
+@composed("np.sum")
+def _masked_sum(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
+    """``np.sum(f(x[mask]))``."""
+    (value,) = args
+    mask = _mask_behind(value, 32)
+    if mask is None or params.get("dtype") is not None or params["keepdims"]:
+        return None
+    whole = _uncompressed(value, mask, 32)
+    if whole is None or type_of(whole).dtype.kind not in "fc":
+        return None
+    kept = np.where(mask, whole, type_of(whole).dtype.type(0))
+    return apply(PRIMITIVES["np.sum"], kept, axis=None, keepdims=False)
+
+
+def _mask_behind(value: Any, depth: int) -> Any:
+    """The mask by which the elements of a value were chosen."""
+    made = definition(value) if type_of(value).ndim == 1 else None
+    if made is None or not depth:
+        return None
+    args = [wrap(a) for a in made.args]
+    if made.primitive.name == "getitem":
+        return _mask(args[0], args[1:], made.params)
+    if made.primitive.kind != "elementwise":
+        return None
+    found = (_mask_behind(a, depth - 1) for a in args if isinstance(a, Array))
+    return next((m for m in found if m is not None), None)
 
 
 # parts put together, within loops
