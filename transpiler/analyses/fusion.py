@@ -39,6 +39,7 @@ class Root:
     computed: list[tuple[Var, tuple[DimLike, ...]]] = field(default_factory=list)
     scalars: set[Var] = field(default_factory=set)
     work: int = 0
+    guarded: list[DimLike] = field(default_factory=list)  # sizes that must not be 0
     scattered: bool = False  # several rounds may write one element
 
     @property
@@ -171,10 +172,11 @@ class Fusion:
         summed = s.primitive.name in ("np.sum", "np.prod")
         if not self.allowed(s) or (s.params.get("dtype") is not None and not summed):
             return False
-        if not REDUCTIONS[s.primitive.name].needs_elements:
-            return True
-        dims = self.builder.dims
-        return all(dims.nonnegative(dims.resolve(d) - 1) for d in type_of(wrap(s.args[0])).dims)
+        return True
+
+    def _surely_some(self, dim: DimLike) -> bool:
+        """Whether a size is known not to be 0; for arguments, a condition of the program."""
+        return dim > 0 if isinstance(dim, int) else self.builder.dims.nonnegative(dim - 1)
 
     def _region(self, s: Apply) -> tuple[DimLike, ...]:
         """The dimensions of what a store stores."""
@@ -207,6 +209,9 @@ class Fusion:
             reduced = tuple(range(source.ndim)) if axis is None else tuple(axis)
             space = tuple(resolve(d) for d in source.dims)
             root = Root(s, kind, space, reduced)
+            if REDUCTIONS[s.primitive.name].needs_elements:
+                sizes = [space[k] for k in reduced]
+                root.guarded = [d for d in sizes if not self._surely_some(d)]
         elif kind == "store":
             root = Root(s, kind, self._region(s))
         else:

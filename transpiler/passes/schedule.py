@@ -44,6 +44,7 @@ from calque.transpiler.primitives.composed import COMPOSED
 from calque.transpiler.primitives.elements import REDUCTIONS
 from calque.transpiler.types import ArrayType
 
+NOTHING = "raise ValueError('zero-size array to reduction operation {} which has no identity')"
 SUMS = {"np.sum": "total", "np.prod": "product", "np.max": "largest", "np.min": "smallest"}
 
 Allowed = Callable[[Apply], bool]
@@ -70,6 +71,7 @@ class Schedule:
         self.phases = phases
         self.renamed: dict[Var, Any] = {}
         self.depth = 0  # of loops
+        self.composed: set[int] = set()  # statements that a composition has made of their like
 
     def block(self, block: Block) -> None:
         """One block, in place; what turns out to have no loop stays as it is."""
@@ -114,9 +116,11 @@ class Schedule:
     def _compose(self, block: Block, kept: set[int]) -> None:
         """Put simpler operations in the place of what has a composition."""
         made: list[Statement] = []
-        for s in block.statements:
+        pending = block.statements[::-1]
+        while pending:
+            s = pending.pop()
             rule = COMPOSED.get(s.primitive.name) if isinstance(s, Apply) else None
-            if rule is None or id(s) in kept or not self.allowed(s):  # type: ignore[arg-type]
+            if rule is None or id(s) in kept or id(s) in self.composed or not self.allowed(s):  # type: ignore[arg-type]
                 made.append(s)
                 continue
             assert isinstance(s, Apply)
@@ -134,7 +138,9 @@ class Schedule:
             phase = self.phases.get(id(s))
             if phase:
                 self.phases.update((id(p), phase) for p in parts.statements)
-            made += parts.statements
+            own = (p for p in parts.statements if isinstance(p, Apply))
+            self.composed.update(id(p) for p in own if p.primitive is s.primitive)
+            pending += parts.statements[::-1]
         block.statements[:] = made
 
     def _visible(self, block: Block) -> SizesAtHand:
@@ -213,10 +219,21 @@ class Nest:
             if array is not None:
                 self.state[root] = array
         self._follow()
+        self._guard()
         self._loop(unit, [], True)
         last = {self.holder[root]: root for root in self.roots}
         for holder, root in last.items():
             self._name(root.statement.outs[0], self.state[holder])
+
+    def _guard(self) -> None:
+        """The maximum of nothing is NumPy's error."""
+        for root in self.roots:
+            for dim in root.guarded:
+                size = self.owner.at_hand(dim)
+                with self.builder.block() as block:
+                    kind = root.statement.primitive.name.removeprefix("np.")
+                    self.builder.effect(NOTHING.format(f"{kind}imum"), ())
+                self.builder.emit(If((), atom(size == 0), block, Block(), self.builder.origin))
 
     def _name(self, out: Var, value: Any) -> None:
         """What the nest gave is what the program knows by this Var."""

@@ -194,11 +194,42 @@ def _uncompressed(value: Any, mask: Any, depth: int) -> Any:
     args = [wrap(a) for a in made.args]
     if made.primitive.name == "getitem":
         own = _mask(args[0], args[1:], made.params)
-        return args[0] if own is not None and own.atom is mask.atom else None
+        return args[0] if own is not None and _same(own, mask, 8) else None
     if made.primitive.kind != "elementwise" or made.outs[0].type.dtype.kind not in "fcb":
         return None
     whole = [_uncompressed(a, mask, depth - 1) for a in args]
     return None if any(w is None for w in whole) else apply(made.primitive, *whole, **made.params)
+
+
+def _same(left: Any, right: Any, depth: int) -> bool:
+    """Whether two values are computed alike from the same values."""
+    if not isinstance(left, Array) or not isinstance(right, Array):
+        return type(left) is type(right) and bool(left == right)
+    if left.atom is right.atom:
+        return True
+    first, second = definition(left), definition(right)
+    if first is None or second is None or not depth:
+        return False
+    return (
+        first.primitive is second.primitive
+        and first.params == second.params
+        and len(first.args) == len(second.args)
+        and all(_same(wrap(a), wrap(b), depth - 1) for a, b in zip(first.args, second.args))
+    )
+
+
+@composed("np.size", "size of axis")
+def _masked_size(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
+    """How many elements a mask keeps."""
+    made = definition(args[0]) if type_of(args[0]).ndim == 1 else None
+    if made is None or made.primitive.name != "getitem":
+        return None
+    x, *dynamic = [wrap(a) for a in made.args]
+    mask = _mask(x, dynamic, made.params)
+    if mask is None:
+        return None
+    ones = FUNCTIONS["cast"](mask, np.dtype("i8"))
+    return apply(PRIMITIVES["int"], apply(PRIMITIVES["np.sum"], ones, axis=None, keepdims=False))
 
 
 @composed("np.sum")
