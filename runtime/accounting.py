@@ -52,7 +52,7 @@ class Account:
     def note(
         self, description: dict[str, str], kernels: tuple[KernelCache, ...], why: str = ""
     ) -> str:
-        """Enter a program, and say why it was made: how its call differs from the nearest before."""
+        """Enter a program, and say why it was made: how its call differs from the nearest one."""
         reason = why or self._reason(description)
         self.descriptions.append(description)
         self.reasons.append(reason)

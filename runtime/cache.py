@@ -211,7 +211,7 @@ def limit() -> int:
 
 
 def evict(place: Path) -> None:
-    """Remove what was not used for longest, until the limit holds; other processes may do so too."""
+    """Remove what was not used for longest, until the limit holds; others may do so meanwhile."""
     most, now = limit(), time.time()
     found = entries(place)
     total = sum(entry.size for entry in found)

@@ -1,7 +1,7 @@
 """Machine code of kernels, kept from one process to the next, and an account of what was compiled.
 
-Numba asks the ``KernelCache`` of a kernel before it compiles, and gives it what it compiled. Its own
-cache on disk would trust any file it finds, and share an index between processes.
+Numba asks the ``KernelCache`` of a kernel before it compiles, and gives it what it compiled. Its
+own cache on disk would trust any file that it finds, and share an index between processes.
 """
 
 from __future__ import annotations

@@ -19,8 +19,8 @@ from calque.runtime.accounting import Account, described
 from calque.runtime.keys import (
     Identity,
     known_value,
-    leaf_key,
     layout_key,
+    leaf_key,
     leaf_type,
     shape_key,
     sizes_of,

@@ -50,7 +50,7 @@ def kernel(function=None, *, parallel="auto", heavy=False, boundscheck=False):
                 return threads(*args)
         return serial(*args)
 
-    launch.versions = serial, threads
+    vars(launch)["versions"] = serial, threads
     return launch
 
 

@@ -29,8 +29,7 @@ from calque.transpiler.types import Dim, substitute_dim
 
 _count = itertools.count(1)
 _lock = threading.RLock()
-_modules: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()  # by their titles
-_latest: dict[str, int] = {}
+_modules: dict[str, tuple[Any, tuple[KernelCache, ...]]] = {}  # of kernels, by their titles
 Reader = Callable[[], Any]
 
 
@@ -193,13 +192,13 @@ def _executed(text: str, name: str, file: str, namespace: dict[str, Any]) -> Any
 def _compiled_module(text: str, name: str) -> tuple[Any, tuple[KernelCache, ...]]:
     """The function and the kernels of a text: one module for one text, with a file in the cache.
 
-    The module is known to Python, because machine code that Numba loads finds it by its name.
+    It stays for good, as imported modules do: Numba finds it by its name when it loads machine
+    code, and never lets go of what a kernel's globals are.
     """
     key = module_key(text)
     title = module_name(name, key)
     with _lock:
-        function = _modules.get(title)
-        if function is None:
+        if title not in _modules:
             path = cache.keep_text(f"{title}.py", text)
             file = f"<calque {title}>" if path is None else str(path)
             made = ModuleType(f"calque.generated.{title}")
@@ -209,20 +208,8 @@ def _compiled_module(text: str, name: str) -> tuple[Any, tuple[KernelCache, ...]
             except BaseException:
                 sys.modules.pop(made.__name__)
                 raise
-            function.__calque_kernels__ = attach(vars(made), title, key)
-            _modules[title] = function
-            number = _latest[title] = next(_count)
-            weakref.finalize(function, _forget, title, file, number)
-    return function, function.__calque_kernels__
-
-
-def _forget(title: str, file: str, number: int) -> None:
-    """Drop a module that nobody calls any more, unless its text has been loaded again since."""
-    with _lock:
-        if _latest.get(title) == number:
-            del _latest[title]
-            linecache.cache.pop(file, None)
-            sys.modules.pop(f"calque.generated.{title}", None)
+            _modules[title] = function, attach(vars(made), title, key)
+        return _modules[title]
 
 
 def _conditions(

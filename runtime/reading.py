@@ -51,11 +51,11 @@ def _without_jit(transformed: Transformed) -> Transformed:
     if not transformed.compiled:
         return transformed
     inner = transformed.function
+    bare = _without_jit(_as_transformed(inner))
     if transformed.kind == "jit":
-        return _without_jit(_as_transformed(inner))
-    bare = _without_jit(inner)
-    bare = bare.function if bare.kind == "identity" else bare
-    return Transformed(transformed.kind, bare, **transformed.options)
+        return bare
+    function = bare.function if bare.kind == "identity" else bare
+    return Transformed(transformed.kind, function, **transformed.options)
 
 
 def source(fn: Any, *args: Any, stage: str | None = None) -> str:
@@ -163,7 +163,7 @@ def _plain(transformed: Any) -> Any:
 
 
 def transform_text(transformed: Any) -> str:
-    """``grad(f, argnums=(0, 1))``; f is what the file's own name stands for, decorators included."""
+    """``grad(f, argnums=(0, 1))``; f is what its name in the file stands for, decorated or not."""
     if not isinstance(transformed, Transformed) or _has_name(transformed):
         return "f"
     text = transform_text(transformed.function)

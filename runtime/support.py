@@ -1,4 +1,4 @@
-"""What kernels call, as text: for saved modules, which import nothing of calque, and for stepping."""
+"""What kernels call, as text: for saved modules, which import no calque, and for stepping."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ class _Definition:
 def _definitions() -> tuple[dict[str, str], tuple[_Definition, ...]]:
     """The imports of ``kernels.py`` by the name they give, and its definitions in order."""
     text = Path(__file__).with_name("kernels.py").read_text(encoding="utf-8")
-    lines, imports, found, end = text.splitlines(), {}, [], 0
+    lines, found, end = text.splitlines(), [], 0
+    imports: dict[str, str] = {}
     for node in ast.parse(text).body:
         match node:
             case ast.Import(names=names):

@@ -286,7 +286,8 @@ class Launcher(Statements):
             lines = super()._for(s, depth)
         finally:
             self._generated = before
-        if self.expressions.inside and s.parallel and self._worth_threads(s, depth):
+        threads = self.program.function.kernel_options.get("parallel") is not False
+        if threads and self.expressions.inside and s.parallel and self._worth_threads(s, depth):
             for line in lines:
                 if isinstance(line, gast.For) and isinstance(line.iter, gast.Call):
                     line.iter.func = name("prange")

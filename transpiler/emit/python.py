@@ -175,7 +175,7 @@ def emit_module(
     docstring = f'"""{quoted}\n"""' if provenance else f'"""{quoted}"""'
     lines, helpers = imports(function, text), ""
     if compiled and (used := kernel_names(text)):
-        more, helpers = (support or _imported)(used)
+        more, helpers = (support or _library)(used)
         lines = sorted_imports([*lines, *more])
     body = f"{helpers}\n\n\n{text}" if helpers else text
     gap = ["", ""] if body.startswith(("def ", "@")) else [""]
@@ -207,7 +207,7 @@ def kernel_names(text: str) -> frozenset[str]:
     return frozenset(used & KERNEL_NAMES) if "kernel" in used else frozenset()
 
 
-def _imported(names: frozenset[str]) -> tuple[list[str], str]:
+def _library(names: frozenset[str]) -> tuple[list[str], str]:
     """The library of the kernels, from where it lives."""
     lines = [
         f"from calque.runtime.{module} import {', '.join(sorted(known & names))}"
