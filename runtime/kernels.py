@@ -39,7 +39,7 @@ def kernel(function=None, *, parallel="auto", heavy=False, boundscheck=False):
         return threads
 
     limit = PARALLEL_FROM_IF_HEAVY if heavy else PARALLEL_FROM
-    arrays = []  # the places of the arguments that are arrays
+    arrays: list[int] = []  # the places of the arguments that are arrays
 
     @functools.wraps(function)
     def launch(*args):

@@ -18,6 +18,7 @@ import pytest
 import calque
 from calque import cli
 from calque.runtime import cache, compiling, loading
+from calque.runtime.kernels import PARALLEL_FROM
 
 ROOT = Path(calque.__file__).resolve().parent
 POSIX = pytest.mark.skipif(not hasattr(os, "getuid"), reason="files have no owner here")
@@ -184,7 +185,7 @@ def test_kernels_with_every_helper_are_kept(folder: Path) -> None:
 
 
 def test_parallel_kernels_are_kept(folder: Path) -> None:
-    x = np.linspace(0.0, 1.0, 1 << 18)
+    x = np.linspace(0.0, 1.0, PARALLEL_FROM)
     for compiled, loaded in ((1, 0), (0, 1)):
         value, info = run_fresh(lambda x: np.exp(x) * x, x)
         assert (info.compiled, info.loaded) == (compiled, loaded)

@@ -17,6 +17,7 @@ import pytest
 import calque
 from calque import cli
 from calque.runtime import loading
+from calque.runtime.kernels import PARALLEL_FROM
 from calque.transpiler import tree
 
 ROOT = Path(calque.__file__).resolve().parent
@@ -286,7 +287,7 @@ def big(x):
 
 
 def test_parallel() -> None:
-    small, large = np.ones(3), np.ones(1 << 18)
+    small, large = np.ones(3), np.ones(PARALLEL_FROM)
     versions = {}
     for parallel in (True, False, "auto"):
         jitted = calque.jit(big, parallel=parallel)
