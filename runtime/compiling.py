@@ -39,7 +39,7 @@ class KernelCache:
 
     cache_path = None
 
-    def __init__(self, module: str, kernel: str, version: str, key: str):
+    def __init__(self, module: str, kernel: str, version: str, key: str | None):
         self.module, self.kernel, self.version, self.key = module, kernel, version, key
         self.made: list[Compilation] = []
         self._started: dict[Any, float] = {}
@@ -56,6 +56,8 @@ class KernelCache:
     def load_overload(self, types: Any, target: Any) -> Any:
         """The compiled code for argument types, from disk; None where it must be compiled."""
         started = self._started[types] = time.perf_counter()
+        if self.key is None:
+            return None
         name, key = self._entry(types, target.codegen())
         payload = cache.read_entry(name, key)
         if payload is None:
@@ -72,7 +74,7 @@ class KernelCache:
         self._note(types, False, self._started.pop(types, time.perf_counter()))
         if result.library.has_dynamic_globals or any(not x.can_cache for x in result.lifted):
             return
-        if cache.folder() is None:
+        if self.key is None or cache.folder() is None:
             return
         from numba.core.serialize import dumps
 
@@ -82,7 +84,7 @@ class KernelCache:
     def _entry(self, types: Any, codegen: Any) -> tuple[str, str]:
         """The name of a file, and all that its content depends on."""
         machine = repr(codegen.magic_tuple())
-        key = "\n".join([self.key, self.kernel, self.version, str(types), machine])
+        key = "\n".join([self.key or "", self.kernel, self.version, str(types), machine])
         digest = hashlib.sha256(key.encode()).hexdigest()[:16]
         return f"{self.module}.{self.kernel[:60]}.{self.version}.{digest}.code", key
 
@@ -104,8 +106,8 @@ def _loaded(payload: bytes, target: Any) -> Any:
     return CompileResult._rebuild(target, *pickle.loads(payload))
 
 
-def attach(namespace: dict[str, Any], module: str, key: str) -> tuple[KernelCache, ...]:
-    """Give the kernels that a module defines their caches."""
+def attach(namespace: dict[str, Any], module: str, key: str | None) -> tuple[KernelCache, ...]:
+    """Give the kernels that a module defines their caches; without a key, in memory only."""
     found = []
     for name, value in namespace.items():
         if getattr(value, "__module__", None) == namespace["__name__"]:

@@ -146,7 +146,8 @@ def load(traced: Traced, name: str, known_leaves: frozenset[int], sizes: dict[st
     text = pipeline.module_text(traced, name, "", [], support.uncompiled if stepping else None)
     show_text(text)
     if traced.compiled:
-        function, kernels = _compiled_module(text, name)
+        own = set(traced.function.imports.values()) - {"scipy"}
+        function, kernels = _compiled_module(text, name, not own)
     else:
         function, kernels = _plain(text, name, traced), ()
     conditions, symbols = _conditions(traced)
@@ -189,27 +190,39 @@ def _executed(text: str, name: str, file: str, namespace: dict[str, Any]) -> Any
         raise
 
 
-def _compiled_module(text: str, name: str) -> tuple[Any, tuple[KernelCache, ...]]:
+def _compiled_module(
+    text: str, name: str, shared: bool
+) -> tuple[Any, tuple[KernelCache, ...]]:
     """The function and the kernels of a text: one module for one text, with a file in the cache.
 
     It stays for good, as imported modules do: Numba finds it by its name when it loads machine
-    code, and never lets go of what a kernel's globals are.
+    code, and never lets go of what a kernel's globals are. A text that imports the user's functions
+    or classes is not ``shared``: other ones may have their names later, or in another process.
     """
     key = module_key(text)
     title = module_name(name, key)
     with _lock:
+        if not shared:
+            return _module(text, name, f"{title}-{next(_count)}", None)
         if title not in _modules:
-            path = cache.keep_text(f"{title}.py", text)
-            file = f"<calque {title}>" if path is None else str(path)
-            made = ModuleType(f"calque.generated.{title}")
-            sys.modules[made.__name__] = made
-            try:
-                function = _executed(text, name, file, vars(made))
-            except BaseException:
-                sys.modules.pop(made.__name__)
-                raise
-            _modules[title] = function, attach(vars(made), title, key)
+            _modules[title] = _module(text, name, title, key)
         return _modules[title]
+
+
+def _module(
+    text: str, name: str, title: str, key: str | None
+) -> tuple[Any, tuple[KernelCache, ...]]:
+    """Execute the text of kernels and their launcher as a module; without a key, none is kept."""
+    path = None if key is None else cache.keep_text(f"{title}.py", text)
+    file = f"<calque {title}>" if path is None else str(path)
+    made = ModuleType(f"calque.generated.{title}")
+    sys.modules[made.__name__] = made
+    try:
+        function = _executed(text, name, file, vars(made))
+    except BaseException:
+        sys.modules.pop(made.__name__)
+        raise
+    return function, attach(vars(made), title, key)
 
 
 def _conditions(

@@ -123,6 +123,7 @@ class Transformed:
     def cache_clear(self) -> None:
         """Forget the programs of this function, and its account; the cache on disk stays."""
         self._dispatcher.clear()
+        self._debugger = None
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else BoundTransformed(self, instance)

@@ -143,6 +143,41 @@ def test_one_text_is_one_module(folder: Path) -> None:
     assert len(second.cache_info().kernels) == 1
 
 
+OWN_ERROR = """
+import numpy as np
+import calque
+
+class TooLarge(ValueError):
+    pass
+
+@calque.jit
+def total(x):
+    s = 0.0
+    for i in range(x.size):
+        s += x[i]
+        if s > 10.0:
+            raise TooLarge("too large")
+    return s
+
+assert total(np.ones(3)) == 3.0
+try:
+    total(np.ones(30))
+except TooLarge as error:
+    print("raised", error)
+"""
+
+
+def test_the_users_own_exceptions_are_raised_in_every_process(folder: Path) -> None:
+    for _ in range(2):
+        file = folder.parent / "own_error.py"
+        file.write_text(OWN_ERROR, encoding="utf-8")
+        environment = {**os.environ, "PYTHONPATH": str(ROOT.parent), "CALQUE_CACHE": str(folder)}
+        done = subprocess.run(
+            [sys.executable, str(file)], env=environment, capture_output=True, text=True
+        )
+        assert done.stdout.splitlines() == ["raised too large"], done.stderr
+
+
 # what is kept
 
 
