@@ -102,6 +102,7 @@ def _loaded(payload: bytes, target: Any) -> Any:
     from numba.core.compiler import CompileResult
     from numba.core.runtime import rtsys
 
+    # the part of target.refresh() that running needs; the rest imports what only compiling needs
     rtsys.initialize(target)
     return CompileResult._rebuild(target, *pickle.loads(payload))
 
