@@ -28,6 +28,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 import calque
+from calque.runtime import cache
 from calque.runtime.checking import examine
 from calque.runtime.comparing import is_float
 from calque.runtime.reading import module_source
@@ -85,12 +86,15 @@ def _parser() -> _Parser:
 
     show = command("show", _show, "Print the source of a function, transformed.")
     target(show)
-    show.add_argument("--stage", choices=("core", "numpy"), default="numpy", help="which form")
+    stages = ("core", "numpy", "kernels")
+    show.add_argument("--stage", choices=stages, help="which form; else the one that runs")
     show.add_argument("-o", dest="output", metavar="FILE", help="write a module instead")
     check = command("check", _check, "Compare forward mode, reverse mode and differences.")
     target(check)
     check.add_argument("--seed", type=int, default=0, help="of the random arguments (0)")
     target(command("explain", _explain, "Say what the reverse phase saves or recomputes, and why."))
+    kept = command("cache", _cache, "Show, or empty, the folder of compiled kernels.")
+    kept.add_argument("what", choices=("info", "clear"), help="what is there; or remove it all")
     verify = command("verify", _verify, "Check that saved modules are what calque writes today.")
     verify.add_argument("files", nargs="+", metavar="FILE", help="modules that calque wrote")
     return parser
@@ -229,18 +233,34 @@ def _literal(node: ast.expr) -> Any:
 
 def _show(options: argparse.Namespace) -> int:
     fn, args = _resolve(options)
-    if options.output and options.stage == "numpy":
-        calque.save(fn, options.output, *args)
+    if options.output and options.stage != "core":
+        calque.save(fn, options.output, *args, stage=options.stage)
         return 0
     text = (
-        module_source(fn, *args)
-        if options.stage == "numpy"
-        else calque.source(fn, *args, stage=options.stage)
+        calque.source(fn, *args, stage="core")
+        if options.stage == "core"
+        else module_source(fn, *args, stage=options.stage)
     )
     if options.output:
         Path(options.output).write_text(text, encoding="utf-8")
     else:
-        print(_painted(text) if options.stage == "numpy" else text, end="")
+        print(text if options.stage == "core" else _painted(text), end="")
+    return 0
+
+
+def _cache(options: argparse.Namespace) -> int:
+    if options.what == "clear":
+        print(f"{cache.clear()} files removed")
+        return 0
+    folder = cache.folder()
+    if folder is None:
+        print("nothing is kept on disk")
+        return 0
+    found = cache.entries(folder)
+    modules = sum(entry.path.suffix == ".py" for entry in found)
+    kernels = sum(entry.path.suffix == ".code" for entry in found)
+    size, most = (f"{n / 2**20:.1f} MiB" for n in (sum(e.size for e in found), cache.limit()))
+    print(f"{folder}\n{modules} modules, {kernels} compiled kernels, {size} of at most {most}")
     return 0
 
 
@@ -288,7 +308,7 @@ def _difference(file: str) -> str:
     with tempfile.TemporaryDirectory() as scratch, contextlib.chdir(folder):
         fn, args = _resolve(options)
         fresh = os.path.join(scratch, "fresh.py")
-        calque.save(fn, fresh, *args)
+        calque.save(fn, fresh, *args, stage=options.stage)
         written = Path(fresh).read_bytes().decode("utf-8")
     names = (file, f"{file} (regenerated)")
     lines = (saved.splitlines(True), written.splitlines(True))

@@ -80,7 +80,13 @@ def jit(
     """``fun`` compiled to Numba kernels, as ``jax.jit``; also ``@jit(static_argnums=1)``.
 
     ``fun`` may be a transformed function. Stores into arguments happen, as in ``fun`` itself. What
-    Numba cannot compile stays a NumPy call between kernels.
+    Numba cannot compile stays a NumPy call between kernels. ``static_argnums``, ``static_argnames``
+    are arguments whose values become part of the code; others are found where they are needed.
+
+    ``parallel``: loops of independent rounds run on all threads, on one, or, with "auto", on all
+    where there is work for them. ``boundscheck``: indices are checked, never, or, with None, where
+    they are not proven to be inside; a kernel that checks runs on one thread. Machine code is kept
+    on disk (``CALQUE_CACHE``). Raises ValueError for other values of these options.
 
     >>> import numpy as np
     >>> jit(lambda x: np.sum(x * x))(np.array([1.0, 2.0]))
@@ -90,11 +96,13 @@ def jit(
     names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
     if parallel not in (True, False, "auto"):
         raise ValueError(f"jit: parallel must be True, False or 'auto', and is {parallel!r}")
+    if boundscheck not in (True, False, None):
+        raise ValueError(f"jit: boundscheck must be True, False or None, and is {boundscheck!r}")
     options = {
         "static_argnums": numbers,
         "static_argnames": names,
-        "parallel": parallel,
-        "boundscheck": boundscheck,
+        "parallel": parallel if parallel == "auto" else bool(parallel),
+        "boundscheck": None if boundscheck is None else bool(boundscheck),
     }
     return _decorator("jit", fun, options)
 

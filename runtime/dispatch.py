@@ -15,11 +15,12 @@ from typing import Any
 
 import numpy as np
 
+from calque.runtime.accounting import Account, described
 from calque.runtime.keys import (
     Identity,
     known_value,
-    leaf_key,
     layout_key,
+    leaf_key,
     leaf_type,
     shape_key,
     sizes_of,
@@ -46,6 +47,7 @@ class Plan:
     captures: dict[str, Capture] = field(default_factory=dict)  # where known sizes are read
     programs: dict[Any, Program] = field(default_factory=dict)
     uncompiled: bool = False  # Numba could not take it
+    why: str = ""  # the next program is needed, where the call does not tell
 
 
 class Dispatcher:
@@ -58,12 +60,15 @@ class Dispatcher:
         checked: bool = False,
         compiled: bool = False,
         static: Callable[[tuple[Any, ...], dict[str, Any]], frozenset[int]] | None = None,
+        options: dict[str, Any] | None = None,
     ):
         self.function = function
         self.name = name
         self.checked = checked
         self.compiled = compiled and not checked  # into kernels
         self.static = static  # the leaves whose values are part of the key from the start
+        self.options = options  # of the kernels
+        self.account = Account()
         self.key = layout_key if self.compiled else shape_key
         self.plans: dict[Any, Plan] = {}
         self.ready: dict[Any, Ready] = {}
@@ -99,10 +104,16 @@ class Dispatcher:
             for plan in self.plans.values():
                 if program in plan.programs.values():
                     plan.uncompiled = True
+                    plan.why = "Numba cannot compile it: it runs as NumPy source"
                     plan.programs.clear()
             return self.call(args, kwargs)
         program.tried = True
         return result
+
+    def clear(self) -> None:
+        """Forget all programs; what is on disk stays."""
+        with _lock:
+            self.plans, self.ready, self.account = {}, {}, Account()
 
     def _remember(self, args: tuple[Any, ...], program: Program) -> None:
         key = self.key(args)
@@ -135,6 +146,7 @@ class Dispatcher:
                     self._make(plan, leaves, structure, sizes, full)
             elif not program.still_valid():
                 plan.programs.pop(full, None)
+                plan.why = "a captured value changed"
             elif violated := self._violated(program, sizes):
                 with _lock:
                     self._note_captures(plan, program.traced.captures)
@@ -188,8 +200,14 @@ class Dispatcher:
             error.message = _readable(error.message)
             raise
         if self.compiled and not plan.uncompiled:
-            traced = pipeline.to_kernels(traced)
-        plan.programs[full] = load(traced, self.name(), known, pinned)
+            traced = pipeline.to_kernels(traced, self.options)
+        program = load(traced, self.name(), known, pinned)
+        plan.programs[full] = program
+        args, kwargs = tree.unflatten(structure, leaves)
+        description = described(self.function, args, kwargs, known, pinned, self.compiled)
+        reason = self.account.note(description, program.kernels, plan.why)
+        plan.why = ""
+        show_text(f"# {self.name()} generated: {reason}")
 
 
 def _is_contiguous(leaf: Any) -> bool:

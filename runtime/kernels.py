@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable
-from typing import Any
 
-import numba
 import numpy as np
 from llvmlite import ir
+from numba import njit
 from numba.core.types import Float, Integer, float64
 from numba.extending import intrinsic, overload
 
@@ -18,79 +16,98 @@ PARALLEL_FROM, PARALLEL_FROM_IF_HEAVY = 1 << 21, 1 << 14
 FLAGS = {"contract", "reassoc"}
 
 
-def kernel(
-    function: Callable[..., Any] | None = None, *, boundscheck: bool = False, heavy: bool = False
-) -> Any:
+def kernel(function=None, *, parallel="auto", heavy=False, boundscheck=False):
     """A function of loops over scalars, compiled by Numba on its first call.
 
-    ``heavy``: each round of its parallel loop runs loops of its own. ``boundscheck``: an index out of range is an IndexError; without it, all are proven to be inside.
-    With ``CALQUE_JIT=0`` in the environment it runs as it is, for a debugger to step through.
+    ``parallel``: its ``prange`` loops run on several threads always, never, or where an array is
+    large; ``heavy``: each round of such a loop runs loops of its own, so less is large.
+    ``boundscheck``: an index out of range is an IndexError, and it runs on one thread; without it,
+    all are proven to be inside. With ``CALQUE_JIT=0`` in the environment the function runs as it
+    is, for a debugger to step through.
     """
     if function is None:
-        return functools.partial(kernel, boundscheck=boundscheck, heavy=heavy)
+        options = {"parallel": parallel, "heavy": heavy, "boundscheck": boundscheck}
+        return functools.partial(kernel, **options)
     if os.environ.get("CALQUE_JIT") == "0":
-        return function
-    options: dict[str, Any] = {"error_model": "numpy", "nogil": True, "boundscheck": boundscheck}
-    serial = numba.njit(fastmath=FLAGS, **options)(function)
-    if boundscheck or "prange" not in function.__code__.co_names:
+        return uncompiled(function)
+    options = {"error_model": "numpy", "nogil": True, "boundscheck": boundscheck}
+    serial = njit(fastmath=FLAGS, **options)(function)
+    if boundscheck or parallel is False or "prange" not in function.__code__.co_names:
         return serial
-    parallel = numba.njit(parallel={"prange": True}, fastmath=FLAGS, **options)(function)
+    threads = njit(parallel={"prange": True}, fastmath=FLAGS, **options)(function)
+    if parallel is True:
+        return threads
 
     limit = PARALLEL_FROM_IF_HEAVY if heavy else PARALLEL_FROM
     arrays: list[int] = []  # the places of the arguments that are arrays
 
     @functools.wraps(function)
-    def launch(*args: Any) -> Any:
+    def launch(*args):
         if not arrays:
             arrays.extend(k for k, a in enumerate(args) if isinstance(a, np.ndarray))
         for k in arrays:
             if args[k].size >= limit:
-                return parallel(*args)
+                return threads(*args)
         return serial(*args)
 
+    vars(launch)["versions"] = serial, threads
     return launch
 
 
-def maximum(a, b):  # type: ignore[no-untyped-def]
+def uncompiled(function):
+    """The same function in plain Python: numbers count as NumPy's do, and no warning is given."""
+
+    @functools.wraps(function)
+    def run(*args):
+        with np.errstate(all="ignore"):
+            found = function(*[np.asarray(a)[()] if type(a) in (float, int) else a for a in args])
+        several = found if isinstance(found, tuple) else (found,)
+        plain = tuple(x.item() if isinstance(x, np.generic) else x for x in several)
+        return plain if isinstance(found, tuple) else plain[0]
+
+    return run
+
+
+def maximum(a, b):
     """The larger number; NaN if one is NaN."""
     return np.maximum(a, b)
 
 
-def minimum(a, b):  # type: ignore[no-untyped-def]
+def minimum(a, b):
     """The smaller number; NaN if one is NaN."""
     return np.minimum(a, b)
 
 
-def heaviside(x, middle):  # type: ignore[no-untyped-def]
+def heaviside(x, middle):
     """1 right of zero, 0 left of it, ``middle`` at it."""
     return np.heaviside(x, middle)
 
 
 @overload(heaviside)
-def _heaviside(x, middle):  # type: ignore[no-untyped-def]
+def _heaviside(x, middle):
     kind = x if isinstance(x, Float) else float64
     return lambda x, middle: (
         kind(0) if x < 0 else kind(1) if x > 0 else kind(middle) if x == 0 else kind(x)
     )
 
 
-def sign(x):  # type: ignore[no-untyped-def]
+def sign(x):
     """-1, 0 or 1; NaN for NaN."""
     return np.sign(x)
 
 
 @overload(sign)
-def _sign(x):  # type: ignore[no-untyped-def]
+def _sign(x):
     kind = x
     if isinstance(x, Float):
         return lambda x: kind(1) if x > 0 else kind(-1) if x < 0 else kind(0) if x == 0 else x
     return lambda x: np.sign(x)
 
 
-def _extremum(name: str) -> Any:
+def _extremum(name):
     @intrinsic
-    def found(typingctx, a, b):  # type: ignore[no-untyped-def]
-        def code(context, builder, signature, args):  # type: ignore[no-untyped-def]
+    def found(typingctx, a, b):
+        def code(context, builder, signature, args):
             kind = args[0].type
             two = ir.FunctionType(kind, [kind, kind])
             function = builder.module.declare_intrinsic(f"llvm.{name}", [kind], two)
@@ -105,7 +122,7 @@ _largest, _smallest = _extremum("maximum"), _extremum("minimum")
 
 
 @overload(maximum)
-def _maximum(a, b):  # type: ignore[no-untyped-def]
+def _maximum(a, b):
     if isinstance(a, Float) and a == b:
         return lambda a, b: _largest(a, b)
     if isinstance(a, Integer) and isinstance(b, Integer):
@@ -114,7 +131,7 @@ def _maximum(a, b):  # type: ignore[no-untyped-def]
 
 
 @overload(minimum)
-def _minimum(a, b):  # type: ignore[no-untyped-def]
+def _minimum(a, b):
     if isinstance(a, Float) and a == b:
         return lambda a, b: _smallest(a, b)
     if isinstance(a, Integer) and isinstance(b, Integer):

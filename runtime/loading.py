@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import itertools
 import linecache
+import os
+import sys
+import threading
 import weakref
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 
+from calque.runtime import cache, support
+from calque.runtime.compiling import KernelCache, attach, module_key, module_name
 from calque.runtime.debugging import finite_checker
 from calque.runtime.keys import leaf_key
 from calque.transpiler import core, pipeline
@@ -23,6 +28,8 @@ from calque.transpiler.frontend.trace import Traced
 from calque.transpiler.types import Dim, substitute_dim
 
 _count = itertools.count(1)
+_lock = threading.RLock()
+_modules: dict[str, tuple[Any, tuple[KernelCache, ...]]] = {}  # of kernels, by their titles
 Reader = Callable[[], Any]
 
 
@@ -41,6 +48,7 @@ class Program:
     stored: tuple[int, ...]  # leaves that are stored into
     known_leaves: frozenset[int]
     known_symbols: dict[str, int]
+    kernels: tuple[KernelCache, ...] = ()
     tried: bool = False  # its kernels have been compiled
 
     def still_valid(self) -> bool:
@@ -134,22 +142,14 @@ def _equal(left: Any, right: Any) -> bool:
 
 def load(traced: Traced, name: str, known_leaves: frozenset[int], sizes: dict[str, int]) -> Program:
     """Execute the generated text; tracebacks and debuggers find its lines."""
-    text = pipeline.module_text(traced, name, "", [])
+    stepping = traced.compiled and os.environ.get("CALQUE_JIT") == "0"
+    text = pipeline.module_text(traced, name, "", [], support.uncompiled if stepping else None)
     show_text(text)
-    file = f"<calque {name} {next(_count)}>"
-    namespace: dict[str, Any] = {"__name__": f"calque.generated.{name}"}
-    linecache.cache[file] = (len(text), None, text.splitlines(True), file)
-    try:
-        exec(compile(text, file, "exec"), namespace)
-        function = namespace[name]
-        if traced.function.checks:
-            (helper,) = traced.function.helpers
-            namespace[helper] = finite_checker(traced.function.checks)
-            function = np.errstate(all="ignore")(function)
-    except BaseException:
-        linecache.cache.pop(file, None)
-        raise
-    weakref.finalize(function, linecache.cache.pop, file, None)
+    if traced.compiled:
+        own = set(traced.function.imports.values()) - {"scipy"}
+        function, kernels = _compiled_module(text, name, not own)
+    else:
+        function, kernels = _plain(text, name, traced), ()
     conditions, symbols = _conditions(traced)
     captures = tuple((c.name, c.read) for c in traced.captures)
     return Program(
@@ -164,7 +164,65 @@ def load(traced: Traced, name: str, known_leaves: frozenset[int], sizes: dict[st
         stored_leaves(traced),
         known_leaves,
         sizes,
+        kernels,
     )
+
+
+def _plain(text: str, name: str, traced: Traced) -> Any:
+    """The function of a text that lives in memory alone."""
+    file = f"<calque {name} {next(_count)}>"
+    function = _executed(text, name, file, {"__name__": f"calque.generated.{name}"})
+    if traced.function.checks:
+        (helper,) = traced.function.helpers
+        function.__globals__[helper] = finite_checker(traced.function.checks)
+        function = np.errstate(all="ignore")(function)
+    weakref.finalize(function, linecache.cache.pop, file, None)
+    return function
+
+
+def _executed(text: str, name: str, file: str, namespace: dict[str, Any]) -> Any:
+    linecache.cache[file] = (len(text), None, text.splitlines(True), file)
+    try:
+        exec(compile(text, file, "exec"), namespace)
+        return namespace[name]
+    except BaseException:
+        linecache.cache.pop(file, None)
+        raise
+
+
+def _compiled_module(
+    text: str, name: str, shared: bool
+) -> tuple[Any, tuple[KernelCache, ...]]:
+    """The function and the kernels of a text: one module for one text, with a file in the cache.
+
+    It stays for good, as imported modules do: Numba finds it by its name when it loads machine
+    code, and never lets go of what a kernel's globals are. A text that imports the user's functions
+    or classes is not ``shared``: other ones may have their names later, or in another process.
+    """
+    key = module_key(text)
+    title = module_name(name, key)
+    with _lock:
+        if not shared:
+            return _module(text, name, f"{title}-{next(_count)}", None)
+        if title not in _modules:
+            _modules[title] = _module(text, name, title, key)
+        return _modules[title]
+
+
+def _module(
+    text: str, name: str, title: str, key: str | None
+) -> tuple[Any, tuple[KernelCache, ...]]:
+    """Execute the text of kernels and their launcher as a module; without a key, none is kept."""
+    path = None if key is None else cache.keep_text(f"{title}.py", text)
+    file = f"<calque {title}>" if path is None else str(path)
+    made = ModuleType(f"calque.generated.{title}")
+    sys.modules[made.__name__] = made
+    try:
+        function = _executed(text, name, file, vars(made))
+    except BaseException:
+        sys.modules.pop(made.__name__)
+        raise
+    return function, attach(vars(made), title, key)
 
 
 def _conditions(

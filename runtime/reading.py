@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import inspect
+import operator
 import os
+import sys
 import textwrap
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from calque.runtime import support
 from calque.runtime.dispatch import letters
 from calque.runtime.keys import dim_name
 from calque.runtime.loading import Program
@@ -23,7 +26,7 @@ from calque.transpiler.errors import UnsupportedFunction
 from calque.transpiler.frontend.trace import Traced, map_leaves
 from calque.transpiler.types import DimLike, substitute_dim, symbol
 
-STAGES = ("core", "numpy")
+STAGES = ("core", "numpy", "kernels")
 
 
 def _as_transformed(fn: Any) -> Transformed:
@@ -32,11 +35,35 @@ def _as_transformed(fn: Any) -> Transformed:
     return fn if isinstance(fn, Transformed) else Transformed("identity", fn)
 
 
-def source(fn: Any, *args: Any, stage: str = "numpy") -> str:
+def _at_stage(fn: Any, stage: str | None) -> Transformed:
+    """A function as ``jit`` runs it for "kernels", without ``jit`` for "numpy", else as it is."""
+    if stage is not None and stage not in STAGES:
+        raise ValueError(f"stage must be one of {', '.join(STAGES)}, not {stage!r}")
+    transformed = _as_transformed(fn)
+    if stage == "kernels" and not transformed.compiled:
+        inner = transformed.function if transformed.kind == "identity" else transformed
+        return Transformed("jit", inner)
+    return _without_jit(transformed) if stage == "numpy" else transformed
+
+
+def _without_jit(transformed: Transformed) -> Transformed:
+    """The same composition, uncompiled."""
+    if not transformed.compiled:
+        return transformed
+    inner = transformed.function
+    bare = _without_jit(_as_transformed(inner))
+    if transformed.kind == "jit":
+        return bare
+    function = bare.function if bare.kind == "identity" else bare
+    return Transformed(transformed.kind, function, **transformed.options)
+
+
+def source(fn: Any, *args: Any, stage: str | None = None) -> str:
     """The generated source of a transformed (or plain) function for arguments of these types.
 
-    Arguments are arrays, numbers, pytrees of them, or specs such as ``calque.spec("f8[n,3]")``;
-    ``stage`` is "numpy", or "core" for the intermediate program.
+    Arguments are arrays, numbers, pytrees of them, or specs such as ``calque.spec("f8[n,3]")``.
+    ``stage`` is "numpy" for NumPy source, "kernels" for what ``jit`` runs, or "core" for the
+    intermediate program; without it, the function as it runs: kernels where it is jitted.
 
     >>> import calque
     >>> def cube(x):
@@ -45,9 +72,7 @@ def source(fn: Any, *args: Any, stage: str = "numpy") -> str:
     def cube(x):
         return x ** 3
     """
-    if stage not in STAGES:
-        raise ValueError(f"stage must be one of {', '.join(STAGES)}, not {stage!r}")
-    transformed = _as_transformed(fn)
+    transformed = _at_stage(fn, stage)
     traced = transformed.program(*args).traced
     name = transformed.generated_name()
     if stage == "core":
@@ -55,24 +80,33 @@ def source(fn: Any, *args: Any, stage: str = "numpy") -> str:
     return pipeline.function_text(traced, name)
 
 
-def save(fn: Any, path: str | os.PathLike[str], *args: Any) -> None:
-    """Write the generated function as a module that needs only NumPy.
+def save(
+    fn: Any, path: str | os.PathLike[str], *args: Any, stage: str | None = None
+) -> None:
+    """Write the generated function as a module that needs only NumPy, and Numba where it is jitted.
 
-    Its docstring says where it comes from and how to make it again (``calque verify`` does).
+    A jitted function's module holds the text of all that its kernels call, and compiles them when
+    they are first called. The docstring says where the module comes from and how to make it again
+    (``calque verify`` does). ``stage`` is as for ``source``; "core" cannot be saved.
     """
-    text = module_source(fn, *args)
+    text = module_source(fn, *args, stage=stage)
     target = Path(path)
     partial = target.with_name(target.name + ".partial")
     partial.write_text(text, encoding="utf-8", newline="\n")
     os.replace(partial, target)
 
 
-def module_source(fn: Any, *args: Any) -> str:
+def module_source(fn: Any, *args: Any, stage: str | None = None) -> str:
     """The text that ``save`` writes."""
-    transformed = _as_transformed(fn)
+    if stage == "core":
+        raise ValueError('stage "core" is no module: it can only be shown')
+    transformed = _at_stage(fn, stage)
     program = transformed.program(*args)
-    name, origin = transformed.generated_name(), provenance(transformed, program, args)
-    text = pipeline.module_text(program.traced, name, title(transformed), origin)
+    name = transformed.generated_name()
+    origin = provenance(_as_transformed(fn), program, args, stage)
+    text = pipeline.module_text(
+        program.traced, name, title(transformed), origin, support.embedded
+    )
     lost = [n for n, module in program.traced.function.imports.items() if module == "__main__"]
     if lost:
         raise UnsupportedFunction(
@@ -87,6 +121,7 @@ _TITLES = {
     "value_and_grad": "Value and gradient of {f} with respect to {a}",
     "jvp": "Value and tangent of {f}",
     "vjp": "Cotangents of the arguments of {f}",
+    "jit": "Kernels of {f}",
     "identity": "{f}",
 }
 
@@ -127,13 +162,20 @@ def _plain(transformed: Any) -> Any:
     return transformed
 
 
-def transform_text(transformed: Transformed) -> str:
-    """``grad(f, argnums=(0, 1))``."""
-    inner = transformed.function
-    text = transform_text(inner) if isinstance(inner, Transformed) else "f"
+def transform_text(transformed: Any) -> str:
+    """``grad(f, argnums=(0, 1))``; f is what its name in the file stands for, decorated or not."""
+    if not isinstance(transformed, Transformed) or _has_name(transformed):
+        return "f"
+    text = transform_text(transformed.function)
     if transformed.kind == "identity":
         return text
-    defaults = {"argnums": 0}
+    defaults: dict[str, Any] = {
+        "argnums": 0,
+        "static_argnums": (),
+        "static_argnames": (),
+        "parallel": "auto",
+        "boundscheck": None,
+    }
     options, axes = dict(transformed.options), transformed.options.get("axes")
     if isinstance(axes, Axes):  # as vmap was given them
         del options["axes"]
@@ -143,7 +185,19 @@ def transform_text(transformed: Transformed) -> str:
     return f"{transformed.kind}({', '.join([text, *shown])})"
 
 
-def provenance(transformed: Transformed, program: Program, args: tuple[Any, ...]) -> list[str]:
+def _has_name(transformed: Transformed) -> bool:
+    """Whether a module's name stands for the transformed function, which decorators made."""
+    module = sys.modules.get(getattr(transformed, "__module__", ""))
+    try:
+        found = operator.attrgetter(getattr(transformed, "__qualname__", ""))(module)
+    except AttributeError:
+        return False
+    return found is transformed
+
+
+def provenance(
+    transformed: Transformed, program: Program, args: tuple[Any, ...], stage: str | None = None
+) -> list[str]:
     """The lines of the header that say where the module comes from."""
     plain = inspect.unwrap(_plain(transformed))
     code = getattr(plain, "__code__", None)
@@ -157,6 +211,7 @@ def provenance(transformed: Transformed, program: Program, args: tuple[Any, ...]
     transform = transform_text(transformed)
     if transform != "f":
         command += f' --transform "{transform}"'
+    command += f" --stage {stage}" if stage is not None else ""
     command += f' --args "{format_args(_specs_of(program, args))}"'
     return [
         f"From {file}, line {code.co_firstlineno}. "

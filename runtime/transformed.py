@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from calque.runtime import debugging
+from calque.runtime.accounting import CacheInfo
 from calque.runtime.arguments import FLOAT0, check_cotangent, check_tangents, private_copies
 from calque.runtime.dispatch import Dispatcher
 from calque.runtime.keys import shape_key
@@ -40,8 +41,9 @@ class Transformed:
         self.compiled = kind == "jit" or getattr(function, "compiled", False) is True
         static = static_leaves(function, options) if kind == "jit" else None
         self._static = static
+        wishes = kernel_options(self) if self.compiled else None
         self._dispatcher = Dispatcher(
-            self, self.generated_name, compiled=self.compiled, static=static
+            self, self.generated_name, compiled=self.compiled, static=static, options=wishes
         )
         self._key = self._dispatcher.key
         self._debugger: Dispatcher | None = None  # of the checked variants, under debug_nans
@@ -98,11 +100,30 @@ class Transformed:
             check_cotangent(value[0] if self.options.get("has_aux") else value, args[-1])
             self._checked.add(key)
 
-    def source(self, *args: Any, stage: str = "numpy") -> str:
+    def source(self, *args: Any, stage: str | None = None) -> str:
         """The generated source for arguments, or specs, of these types."""
         from calque.runtime.reading import source
 
         return source(self, *args, stage=stage)
+
+    def cache_info(self) -> CacheInfo:
+        """The programs generated, why each was, and the kernels compiled or loaded from disk.
+
+        >>> import calque
+        >>> square = calque.grad(lambda x: x * x)
+        >>> square(3.0), square(np.float32(3.0))
+        (6.0, np.float32(6.0))
+        >>> print(square.cache_info())
+        2 generated; kernels: 0 compiled, 0 loaded
+        - first call
+        - x: float32, and before: float
+        """
+        return self._dispatcher.account.info()
+
+    def cache_clear(self) -> None:
+        """Forget the programs of this function, and its account; the cache on disk stays."""
+        self._dispatcher.clear()
+        self._debugger = None
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else BoundTransformed(self, instance)
@@ -153,9 +174,17 @@ class BoundTransformed:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return bound(self.transformed, self.instance)(*args, **kwargs)
 
-    def source(self, *args: Any, stage: str = "numpy") -> str:
+    def source(self, *args: Any, stage: str | None = None) -> str:
         """The generated source."""
         return bound(self.transformed, self.instance).source(*args, stage=stage)
+
+    def cache_info(self) -> CacheInfo:
+        """What has been generated and compiled for this instance."""
+        return bound(self.transformed, self.instance).cache_info()
+
+    def cache_clear(self) -> None:
+        """Forget what has been generated for this instance."""
+        bound(self.transformed, self.instance).cache_clear()
 
     def unbound(self) -> Transformed:
         """The transformation of the bound method, as a function of the other arguments."""
@@ -277,6 +306,14 @@ def extended_signature(kind: str, function: Any) -> inspect.Signature | None:
         taken.add(name)
         extra.append(inspect.Parameter(name, plain[-1].kind if plain else _PLAIN))
     return inspect.Signature([*plain, *extra])
+
+
+def kernel_options(function: Any) -> dict[str, Any]:
+    """The wishes of the outermost ``jit`` of a composition."""
+    while isinstance(function, Transformed) and function.kind != "jit":
+        function = function.function
+    wished = function.options if isinstance(function, Transformed) else {}
+    return {name: wished[name] for name in ("parallel", "boundscheck") if name in wished}
 
 
 def static_leaves(

@@ -179,6 +179,7 @@ class Function:
     phases: dict[int, str] = field(
         default_factory=dict
     )  # id of a statement -> "forward", "reverse"
+    kernel_options: dict[str, Any] = field(default_factory=dict)  # parallel, boundscheck
     checks: dict[str, Check] = field(default_factory=dict)  # of the checked variant, by label
     helpers: dict[str, str] = field(default_factory=dict)  # name -> definition, in the module
 

@@ -19,7 +19,7 @@ from calque.transpiler.analyses.independent import mark_parallel
 from calque.transpiler.analyses.liveness import remove_dead_code
 from calque.transpiler.core import blocks_of
 from calque.transpiler.debug import watched
-from calque.transpiler.emit.python import emit_function, emit_module
+from calque.transpiler.emit.python import Support, emit_function, emit_module
 from calque.transpiler.emit.scalars import can_be_scalar
 from calque.transpiler.frontend.trace import Traced, trace
 from calque.transpiler.passes.checks import add_checks
@@ -70,8 +70,9 @@ def to_core(
     return traced
 
 
-def to_kernels(traced: Traced) -> Traced:
-    """Write the arrays' statements as loops over scalars, for kernels."""
+def to_kernels(traced: Traced, options: dict[str, Any] | None = None) -> Traced:
+    """Write the arrays' statements as loops over scalars, for kernels with these options."""
+    traced.function.kernel_options = dict(options or {})
     with np.errstate(all="ignore"):
         watched(
             "schedule",
@@ -111,8 +112,17 @@ def function_text(traced: Traced, name: str) -> str:
     )
 
 
-def module_text(traced: Traced, name: str, title: str, provenance: Sequence[str]) -> str:
-    """A whole module, with a docstring that says where it comes from."""
+def module_text(
+    traced: Traced,
+    name: str,
+    title: str,
+    provenance: Sequence[str],
+    support: Support | None = None,
+) -> str:
+    """A whole module, with a docstring that says where it comes from.
+
+    ``support`` writes out what kernels call, which else is imported.
+    """
     traced.function.name = name
     return emit_module(
         traced.function,
@@ -120,6 +130,7 @@ def module_text(traced: Traced, name: str, title: str, provenance: Sequence[str]
         provenance=list(provenance),
         phases=traced.function.phases,
         compiled=traced.compiled,
+        support=support,
     )
 
 

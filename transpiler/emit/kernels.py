@@ -250,14 +250,19 @@ class Launcher(Statements):
 
     def _decorator(self, run: Sequence[Statement]) -> Any:
         """``@kernel``; with checks where an index is not proven to be in range."""
-        indexed = ("getitem", "update", "update_add")
-        statements = [s for s in core.walk(Block(list(run), [])) if isinstance(s, Apply)]
-        if not all(s.inside for s in statements if s.primitive.name in indexed):
-            return fill_expression("kernel(boundscheck=True)", [])
-        loops = [s for s in run if isinstance(s, For) and s.parallel and not s.scheduled]
-        if any(isinstance(t, (For, While)) for s in loops for t in core.walk(s.body)):
-            return fill_expression("kernel(heavy=True)", [])
-        return name("kernel")
+        wished = self.program.function.kernel_options
+        parallel, checked = wished.get("parallel", "auto"), wished.get("boundscheck")
+        if checked is None:
+            indexed = ("getitem", "update", "update_add")
+            statements = [s for s in core.walk(Block(list(run), [])) if isinstance(s, Apply)]
+            checked = not all(s.inside for s in statements if s.primitive.name in indexed)
+        options = [f"parallel={parallel}"] if parallel != "auto" else []
+        options += ["boundscheck=True"] if checked else []
+        if not options:
+            loops = [s for s in run if isinstance(s, For) and s.parallel and not s.scheduled]
+            heavy = any(isinstance(t, (For, While)) for s in loops for t in core.walk(s.body))
+            options = ["heavy=True"] if heavy else []
+        return fill_expression(f"kernel({', '.join(options)})", []) if options else name("kernel")
 
     def _kernel_block(self, block: Block, depth: int) -> list[Any]:
         made: list[Any] = []
@@ -281,7 +286,8 @@ class Launcher(Statements):
             lines = super()._for(s, depth)
         finally:
             self._generated = before
-        if self.expressions.inside and s.parallel and self._worth_threads(s, depth):
+        threads = self.program.function.kernel_options.get("parallel") is not False
+        if threads and self.expressions.inside and s.parallel and self._worth_threads(s, depth):
             for line in lines:
                 if isinstance(line, gast.For) and isinstance(line.iter, gast.Call):
                     line.iter.func = name("prange")

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import gast
@@ -43,6 +44,8 @@ from calque.transpiler.emit.spelling import constant, name, target
 from calque.transpiler.emit.statements import Statements
 from calque.transpiler.emit.storage import place_copies
 
+# from the names that kernels use: import lines, and definitions
+Support = Callable[[frozenset[str]], tuple[list[str], str]]
 _ROUNDS = 12
 KERNEL_IMPORTS = {
     "kernels": KERNEL_FUNCTIONS | {"kernel"},
@@ -159,15 +162,24 @@ def emit_module(
     comments: bool = True,
     phases: dict[int, str] | None = None,
     compiled: bool = False,
+    support: Support | None = None,
 ) -> str:
-    """A file: docstring, imports, helpers, and the function; ``compiled``, its kernels too."""
+    """A file: docstring, imports, helpers, and the function; ``compiled``, its kernels too.
+
+    ``support`` gives the import lines and the text of what kernels call; else it is imported.
+    """
     text = emit_function(function, comments=comments, phases=phases, compiled=compiled)
     text = "\n\n".join([*function.helpers.values(), text])
     header = "\n".join([title, "", *provenance]).rstrip() if provenance else title
     quoted = header.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
     docstring = f'"""{quoted}\n"""' if provenance else f'"""{quoted}"""'
-    lines = imports(function, text)
-    return "\n".join([docstring, *lines, "", "", text] if lines else [docstring, "", "", text])
+    lines, helpers = imports(function, text), ""
+    if compiled and (used := kernel_names(text)):
+        more, helpers = (support or _library)(used)
+        lines = sorted_imports([*lines, *more])
+    body = f"{helpers}\n\n\n{text}" if helpers else text
+    gap = ["", ""] if body.startswith(("def ", "@")) else [""]
+    return "\n".join([docstring, *lines, *gap, body])
 
 
 def imports(function: core.Function, text: str) -> list[str]:
@@ -178,13 +190,6 @@ def imports(function: core.Function, text: str) -> list[str]:
         lines.append("import numpy as np")
     own = sorted((module, n) for n, module in function.imports.items() if n in used)
     lines += [_import_line(module, n) for module, n in own]
-    if "kernel" in used:
-        lines += [
-            f"from calque.runtime.{module} import {', '.join(sorted(names & used))}"
-            for module, names in KERNEL_IMPORTS.items()
-            if names & used
-        ]
-        lines += ["from numba import prange"] if "prange" in used else []
     return lines
 
 
@@ -194,3 +199,42 @@ def _import_line(place: str, used: str) -> str:
     if renamed:
         return f"from {module} import {original} as {used}"
     return f"import {used}" if used == module else f"from {module} import {used}"
+
+
+def kernel_names(text: str) -> frozenset[str]:
+    """What of the kernels' library a text uses; nothing where it has no kernel."""
+    used = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
+    return frozenset(used & KERNEL_NAMES) if "kernel" in used else frozenset()
+
+
+def _library(names: frozenset[str]) -> tuple[list[str], str]:
+    """The library of the kernels, from where it lives."""
+    lines = [
+        f"from calque.runtime.{module} import {', '.join(sorted(known & names))}"
+        for module, known in KERNEL_IMPORTS.items()
+        if known & names
+    ]
+    return lines + (["from numba import prange"] if "prange" in names else []), ""
+
+
+def sorted_imports(lines: Sequence[str]) -> list[str]:
+    """Import lines as linters want them: joined, the standard library's first.
+
+    >>> sorted_imports(["from numba import prange", "import math", "from numba import njit"])
+    ['import math', '', 'from numba import njit, prange']
+    """
+    plain: set[str] = set()
+    named: dict[str, set[str]] = {}
+    for line in lines:
+        match line.split(maxsplit=3):
+            case ["from", module, "import", names]:
+                named.setdefault(module, set()).update(n.strip() for n in names.split(","))
+            case _:
+                plain.add(line)
+
+    def own(line: str) -> bool:
+        return line.split()[1].split(".")[0] in sys.stdlib_module_names
+
+    made = sorted(plain) + [f"from {m} import {', '.join(sorted(named[m]))}" for m in sorted(named)]
+    first, rest = [m for m in made if own(m)], [m for m in made if not own(m)]
+    return first + ([""] if first and rest else []) + rest
