@@ -28,8 +28,7 @@ from calque.transpiler.primitives.collectives import NamedAxis, numbered
 from calque.transpiler.transformations import Inner, splice
 from calque.transpiler.types import INT, dim_symbols
 
-
-VECTOR = 256  # examples of masked arithmetic that a kernel computes together: their values stay near
+VECTOR = 256  # examples of masked arithmetic that a kernel computes together: they stay in cache
 
 
 @dataclass(frozen=True)
@@ -174,7 +173,8 @@ def vmap(
     rewrite = _chunks_of(how.chunk_size) if how.chunk_size is not None and companions else batch
     found = None
     if machine.compiled and how.axis_name is None and how.chunk_size is None:
-        if not machine.derivatives and in_step(inner.block) and diverges(inner.block, mapped(inner.block, companions)):
+        apart = diverges(inner.block, mapped(inner.block, companions))
+        if apart and not machine.derivatives and in_step(inner.block):
             rewrite = _chunks_of(VECTOR)
         else:
             again = name if machine.derivatives else None

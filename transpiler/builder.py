@@ -232,8 +232,8 @@ class Builder(Sizes):
             elsewhere = self.size_of_argument(dim)
             if elsewhere is not None:
                 return elsewhere
-        carried = isinstance(array, Array) and array.atom not in self.definitions
-        if carried and array.atom not in self.leaf_of_param and dim_symbols(dim) <= self.dims.arguments:
+        carried = made is None and atom(array) not in self.leaf_of_param
+        if carried and dim_symbols(dim) <= self.dims.arguments:
             found = self.size_of_argument(dim)  # at hand everywhere, in a sweep back too
             if found is not None:
                 return found

@@ -122,10 +122,6 @@ class ShapeError(CalqueError, ValueError):
     """Shapes that do not fit together, or an axis out of range."""
 
 
-class IndexOutOfRange(ShapeError, IndexError):
-    """An index that is none of its array's, known before the call."""
-
-
 class AxisOutOfRange(ShapeError, IndexError):
     """An axis that an array does not have; NumPy's AxisError is both kinds of error too."""
 

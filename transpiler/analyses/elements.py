@@ -2,7 +2,7 @@
 
 A ``Reader`` is open while a loop nest is written: ``read(x, index)`` gives one element, loaded if
 ``x`` is in memory, computed from the elements it depends on if ``x`` is virtual. What was read once
-in a loop's body is not read again, and what depends on outer indices only is read in the outer loop.
+in a loop's body is not read again; what depends on outer indices only is read in the outer loop.
 """
 
 from __future__ import annotations

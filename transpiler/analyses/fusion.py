@@ -149,7 +149,7 @@ class Fusion:
             base, value = (*root.statement.args, None)[:2]
             if root.kind == "store" and value in self.virtual:
                 if any(v is base and read != root.written for v, read in root.loads):
-                    self.stored.add(value)  # type: ignore[arg-type]
+                    self.stored.add(value)
                     found = True
         return found
 
@@ -190,8 +190,9 @@ class Fusion:
         dims = indexed_dims(base.type.dims, s.params["index"], [wrap(d) for d in dynamic])
         return tuple(self.builder.dims.resolve(d) for d in dims)
 
-    def _better_whole(self, s: Apply) -> bool:
+    def _better_whole(self, s: Statement) -> bool:
         """Views cost nothing, and allocation is better left to NumPy."""
+        assert isinstance(s, Apply)
         if s.primitive.kind == "creation" or s.primitive.name in ("copy", "np.full"):
             return True
         if s.primitive.view_back is None:
@@ -359,7 +360,7 @@ class Fusion:
 
     def _in_step(self, first: Root, second: Root, depth: int) -> bool:
         """Whether ``second`` reads of ``first`` only what the same round of a loop wrote."""
-        names = dict(zip(second.symbols, map(symbol, first.symbols)))
+        names: dict[str, DimLike] = dict(zip(second.symbols, map(symbol, first.symbols)))
         mine = first.symbols[depth]
 
         def same_round(place: Sequence[DimLike], read: Sequence[DimLike]) -> bool:
@@ -383,7 +384,7 @@ class Fusion:
                     return False
         if base is not None:
             for var, read in first.loads:
-                back = dict(zip(first.symbols, map(symbol, second.symbols)))
+                back: dict[str, DimLike] = dict(zip(first.symbols, map(symbol, second.symbols)))
                 if var is base and tuple(substitute_dim(d, back) for d in read) != second.written:
                     return False
         return True
@@ -393,7 +394,7 @@ class Fusion:
         inner = min(len(first.space), len(second.space)) - 1
         if depth >= inner or not first.symbols[depth] or self.uses[first.out] != 1:
             return False
-        names = dict(zip(second.symbols, map(symbol, first.symbols)))
+        names: dict[str, DimLike] = dict(zip(second.symbols, map(symbol, first.symbols)))
         mine = first.symbols[depth]
         spots = [k for k, d in enumerate(first.written) if mine in dim_symbols(d)]
         return bool(spots) and all(
@@ -416,7 +417,7 @@ class Fusion:
         for unit in order:
             for leaf, roots in _leaves(unit, ()) if isinstance(unit, Loop) else ():
                 for root in roots:
-                    names = dict(zip(root.symbols, map(symbol, NAMES)))
+                    names: dict[str, DimLike] = dict(zip(root.symbols, map(symbol, NAMES)))
                     for var, index in root.computed:
                         at = tuple(str(substitute_dim(d, names)) for d in index)
                         places.setdefault(var, set()).add((id(unit), leaf, at))

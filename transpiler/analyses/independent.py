@@ -96,7 +96,6 @@ class Carried:
                 return True
             case For() | While():
                 return self._loop(s)
-        return False
 
     def _loop(self, s: For | While) -> bool:
         owners = [self.chain.get(i) if isinstance(i, Var) else None for i in s.inits]

@@ -19,7 +19,6 @@ import numpy as np
 from calque.transpiler import core
 from calque.transpiler.core import Apply, Atom, Block, For, If, Statement, Var, While
 from calque.transpiler.emit.expressions import Expressions
-from calque.transpiler.emit.layout import to_text
 from calque.transpiler.emit.launches import (
     GLOBALS,
     Launch,
@@ -28,6 +27,7 @@ from calque.transpiler.emit.launches import (
     replace,
     settle_launches,
 )
+from calque.transpiler.emit.layout import to_text
 from calque.transpiler.emit.scalars import (
     KERNEL_FUNCTIONS,
     VECTOR_FUNCTIONS,
@@ -198,8 +198,9 @@ class Launcher(Statements):
         if not can_compile(s):
             return False
         folded = self.expressions.folding.folded
-        pending = [a for t in core.walk(Block([s], [])) for a in core.operands(t)]
-        pending += [a for t in core.walk(Block([s], [])) for b in core.blocks_of(t) for a in b.results]
+        whole = list(core.walk(Block([s], [])))
+        pending = [a for t in whole for a in core.operands(t)]
+        pending += [a for t in whole for b in core.blocks_of(t) for a in b.results]
         while pending:
             atom = pending.pop()
             if not isinstance(atom, Var) or atom not in folded:
@@ -245,7 +246,7 @@ class Launcher(Statements):
         folded = self.expressions.folding.folded
         outs = [o for t in core.walk(Block(list(run), [])) for o in t.outs if o not in folded]
         types = {self.expressions.names(o): o.type for o in outs}
-        node.launch = Launch(node, kernel, types, *names_in(lines))  # type: ignore[attr-defined]
+        node.launch = Launch(node, kernel, types, *names_in(lines))
         return [node]
 
     def _decorator(self, run: Sequence[Statement]) -> Any:
@@ -338,7 +339,9 @@ class Launcher(Statements):
             zero = call(gast.Attribute(name("np"), "empty", gast.Load()), shape, _dtype(t.dtype))
         return gast.Assign([target(name(identifier))], zero, None)
 
-    def _received(self, kept: list[str], types: dict[str, Any], place: Any, value: Any) -> list[Any]:
+    def _received(
+        self, kept: list[str], types: dict[str, Any], place: Any, value: Any
+    ) -> list[Any]:
         """The call, and the numbers it gives as NumPy's where NumPy gives its own."""
         lines: list[Any] = [gast.Assign([place], value, None)]
         strong = {n: types[n] for n in kept if n in types and not types[n].ndim}

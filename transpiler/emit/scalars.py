@@ -15,10 +15,10 @@ from calque.transpiler.core import Apply, Atom, Effect, For, If, Statement, Var,
 from calque.transpiler.emit.spelling import dtype_name
 from calque.transpiler.types import ArrayType, type_of_constant
 
-# What the vector functions of ``runtime/vecmath.py`` compute.
+# What the vector functions of ``runtime/vecmath`` compute.
 _VECTOR = (
-    "exp exp2 exp10 expm1 log log2 log10 log1p sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh"
-    " cbrt erf erfc erfcx expit log_expit logit hypot"
+    "exp exp2 exp10 expm1 log log2 log10 log1p sin cos tan asin acos atan atan2 sinh cosh tanh"
+    " asinh acosh atanh cbrt erf erfc erfcx expit log_expit logit hypot"
 ).split()
 VECTOR_FUNCTIONS = frozenset([*_VECTOR, *(f"{name}f" for name in _VECTOR), "pow", "powf"])
 # What ``runtime/kernels.py`` gives besides: NumPy's functions on numbers.
@@ -154,7 +154,6 @@ def can_compile(s: Statement) -> bool:
             if isinstance(s, For) and isinstance(s.step, Var):
                 return False
             return all(can_compile(t) for b in core.blocks_of(s) for t in b.statements)
-    return False
 
 
 def _can_compile_apply(s: Apply) -> bool:

@@ -330,9 +330,9 @@ class Nest:
             self._children(node, [*index, counter])
             body.results = [atom(self.state[key]) for key in touched]
         outs = tuple(Var(p.type, p.name, p.origin) for p in phis)
-        made = For(outs, counter.atom, *map(atom, bounds), 1, tuple(phis),
-                   tuple(map(atom, inits)), body, builder.origin)
-        made.scheduled = True
+        start, stop = map(atom, bounds)
+        carried = tuple(phis), tuple(map(atom, inits))
+        made = For(outs, counter.atom, start, stop, 1, *carried, body, builder.origin, True)
         made.parallel = not index and all(self._apart(r) for r in node.roots())
         builder.emit(made)
         for key, out in zip(touched, outs, strict=True):

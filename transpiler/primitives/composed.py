@@ -97,7 +97,8 @@ def _log_softmax(args: Sequence[Any], params: dict[str, Any], looping: bool) -> 
 def _norm(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
     (x,) = args
     order, axis = params.get("ord"), params["axis"]
-    axes = tuple(range(x.ndim)) if axis is None else tuple(axis) if isinstance(axis, tuple) else (axis,)
+    axes = tuple(range(x.ndim)) if axis is None else axis
+    axes = tuple(axes) if isinstance(axes, tuple) else (axes,)
     how = {"axis": axes, "keepdims": bool(params["keepdims"])}
     if type_of(x).dtype.kind != "f":
         return None
@@ -278,6 +279,19 @@ def _concatenate(args: Sequence[Any], params: dict[str, Any], looping: bool) -> 
         out[(*where, slice(start, stop))] = part
         start = stop
     return Array(out.atom)
+
+
+def _side_by_side(axis: int) -> Rule:
+    def rule(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
+        if any(type_of(a).ndim < 2 for a in args):
+            return None
+        return _concatenate(args, {"axis": axis}, looping)
+
+    return rule
+
+
+composed("np.hstack")(_side_by_side(1))
+composed("np.vstack")(_side_by_side(0))
 
 
 @composed("np.stack")

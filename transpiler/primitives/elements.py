@@ -19,7 +19,6 @@ from calque.transpiler.primitives.base import PRIMITIVES, apply
 from calque.transpiler.types import ArrayType
 
 
-
 class Read(Protocol):
     """Gives one element of an argument, and sizes."""
 
