@@ -174,6 +174,8 @@ class Fusion:
         if not REDUCTIONS[s.primitive.name].needs_elements:
             return True
         dims = self.builder.dims
+        if s.out.type.dtype.kind == "c":
+            return False
         return all(dims.nonnegative(dims.resolve(d) - 1) for d in type_of(wrap(s.args[0])).dims)
 
     def _region(self, s: Apply) -> tuple[DimLike, ...]:
