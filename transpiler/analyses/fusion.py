@@ -146,10 +146,15 @@ class Fusion:
         found = False
         for root in self.roots.values():
             base, value = (*root.statement.args, None)[:2]
-            if root.kind == "store" and value in self.virtual:
-                if any(v is base and read != root.written for v, read in root.loads):
-                    self.stored.add(value)  # type: ignore[arg-type]
-                    found = True
+            if root.kind != "store" or all(
+                v is not base or read == root.written for v, read in root.loads
+            ):
+                continue
+            found = True
+            if value in self.virtual:
+                self.stored.add(value)  # type: ignore[arg-type]
+            else:
+                self.kept.add(id(root.statement))
         return found
 
     def _kind(self, s: Statement) -> str:
