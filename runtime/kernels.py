@@ -8,7 +8,7 @@ import os
 import numpy as np
 from llvmlite import ir
 from numba import njit
-from numba.core.types import Float, Integer, float64
+from numba.core.types import Complex, Float, Integer, float64
 from numba.extending import intrinsic, overload
 
 # elements of the largest array from which threads give more than they cost, also on a busy machine
@@ -99,6 +99,8 @@ def sign(x):
 @overload(sign)
 def _sign(x):
     kind = x
+    if isinstance(x, Integer) and not x.signed:
+        return lambda x: kind(1) if x else kind(0)
     if isinstance(x, Float):
         return lambda x: kind(1) if x > 0 else kind(-1) if x < 0 else kind(0) if x == 0 else x
     return lambda x: np.sign(x)
@@ -139,4 +141,86 @@ def _minimum(a, b):
     return lambda a, b: np.minimum(a, b)
 
 
-__all__ = ["heaviside", "kernel", "maximum", "minimum", "sign"]
+def divide(a, b):  # type: ignore[no-untyped-def]
+    """``a / b``; of Python numbers ZeroDivisionError for zero, of complex ones as NumPy's."""
+    return a / b
+
+
+@overload(divide)
+def _divide(a, b):  # type: ignore[no-untyped-def]
+    if isinstance(a, Complex) or isinstance(b, Complex):
+        return _complex_quotient
+
+    def divided(a, b):  # type: ignore[no-untyped-def]
+        if b == 0:
+            raise ZeroDivisionError("division by zero")
+        return a / b
+
+    return divided
+
+
+def _complex_quotient(a, b):  # type: ignore[no-untyped-def]
+    """By the method of R. L. Smith, Algorithm 116 of the ACM, as in NumPy."""
+    if abs(b.real) >= abs(b.imag):
+        if b.real == 0 and b.imag == 0:
+            return complex(a.real / abs(b.real), a.imag / abs(b.real))
+        ratio = b.imag / b.real
+        scale = 1.0 / (b.real + b.imag * ratio)
+        return complex((a.real + a.imag * ratio) * scale, (a.imag - a.real * ratio) * scale)
+    ratio = b.real / b.imag
+    scale = 1.0 / (b.imag + b.real * ratio)
+    return complex((a.real * ratio + a.imag) * scale, (a.imag * ratio - a.real) * scale)
+
+
+def quotient(a, b):  # type: ignore[no-untyped-def]
+    """``a // b`` of Python numbers: ZeroDivisionError for zero."""
+    return a // b
+
+
+@overload(quotient)
+def _quotient(a, b):  # type: ignore[no-untyped-def]
+    def divided(a, b):  # type: ignore[no-untyped-def]
+        if b == 0:
+            raise ZeroDivisionError("division by zero")
+        return a // b
+
+    return divided
+
+
+def remainder(a, b):  # type: ignore[no-untyped-def]
+    """``a % b`` of Python numbers: ZeroDivisionError for zero."""
+    return a % b
+
+
+@overload(remainder)
+def _remainder(a, b):  # type: ignore[no-untyped-def]
+    def divided(a, b):  # type: ignore[no-untyped-def]
+        if b == 0:
+            raise ZeroDivisionError("division by zero")
+        return a % b
+
+    return divided
+
+
+def fmod(a, b):  # type: ignore[no-untyped-def]
+    """The remainder with the sign of ``a``; of integers by zero it is zero."""
+    return np.fmod(a, b)
+
+
+@overload(fmod)
+def _fmod(a, b):  # type: ignore[no-untyped-def]
+    if not isinstance(a, Integer):
+        return lambda a, b: np.fmod(a, b)
+
+    def remaining(a, b):  # type: ignore[no-untyped-def]
+        if b == 0:
+            return b
+        found = a % b
+        return found - b if found != 0 and (found < 0) != (a < 0) else found
+
+    return remaining
+
+
+__all__ = [
+    "divide", "fmod", "heaviside", "kernel", "maximum", "minimum", "quotient", "remainder", "sign"
+]

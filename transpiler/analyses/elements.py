@@ -82,7 +82,8 @@ class Reader:
         for frame in self.frames:
             if key in frame.found:
                 return frame.found[key]
-        level = max([self.level_of(i) for i in index], default=0)
+        now = [self.versions[x.atom]] if x.atom in self.versions else []
+        level = max([self.level_of(i) for i in [*index, *now]], default=0)
         with self._at(level) as frame:
             value = self._element(x.atom, list(index))
         frame.found[key] = value

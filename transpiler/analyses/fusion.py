@@ -147,10 +147,15 @@ class Fusion:
         found = False
         for root in self.roots.values():
             base, value = (*root.statement.args, None)[:2]
-            if root.kind == "store" and value in self.virtual:
-                if any(v is base and read != root.written for v, read in root.loads):
-                    self.stored.add(value)
-                    found = True
+            if root.kind != "store" or all(
+                v is not base or read == root.written for v, read in root.loads
+            ):
+                continue
+            found = True
+            if value in self.virtual:
+                self.stored.add(value)
+            else:
+                self.kept.add(id(root.statement))
         return found
 
     def _kind(self, s: Statement) -> str:
@@ -172,7 +177,7 @@ class Fusion:
         summed = s.primitive.name in ("np.sum", "np.prod")
         if not self.allowed(s) or (s.params.get("dtype") is not None and not summed):
             return False
-        return True
+        return s.out.type.dtype.kind != "c" or not REDUCTIONS[s.primitive.name].needs_elements
 
     def _surely_some(self, dim: DimLike) -> bool:
         """Whether a size is known not to be 0; for arguments, a condition of the program."""

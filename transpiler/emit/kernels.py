@@ -33,9 +33,9 @@ from calque.transpiler.emit.scalars import (
     VECTOR_FUNCTIONS,
     can_compile,
     cast_back,
-    narrow,
+    operand_casts,
+    plain_type,
     spelled,
-    wants_floats,
     wrapper,
 )
 from calque.transpiler.emit.signature import arguments
@@ -79,7 +79,9 @@ class KernelExpressions(Expressions):
         if s.primitive.name == "copy":
             return fill_expression("{0}.copy()", self.operands(s.args))
         if s.primitive.name == "astype" and not s.out.type.ndim:
-            return fill_expression(wrapper(s.out.type.dtype), self.operands(s.args))
+            real = s.out.type.dtype.kind not in "bc" and plain_type(s.args[0]).dtype.kind == "c"
+            text = wrapper(s.out.type.dtype)
+            return fill_expression(text.replace("{0}", "{0}.real") if real else text, self.operands(s.args))
         numbers = not any(isinstance(a, Var) and a.type.ndim for a in s.args)
         elementwise = s.primitive.kind == "elementwise" or s.primitive.name == "np.where"
         if not (numbers and elementwise) or s.out.type.ndim:
@@ -87,51 +89,36 @@ class KernelExpressions(Expressions):
         text = _power(s) or spelled(s)
         if text is None:
             return super()._plain(s)
-        made = fill_expression(text, self._numbers(s))
+        made = fill_expression(text, self._numbers(s, text))
         back = cast_back(s)
         return made if back is None else fill_expression(wrapper(back), [made])
 
-    def _numbers(self, s: Apply) -> list[Any]:
+    def _numbers(self, s: Apply, text: str) -> list[Any]:
         """The operands as Numba must be given them to promote as NumPy does."""
-        dtype = narrow(s)
-        first = 1 if s.primitive.name == "np.where" else 0
-        real = s.out.type.dtype if wants_floats(s) else None
         trees = []
-        for k, a in enumerate(s.args):
-            exponent = s.primitive.name == "np.power" and k == 1 and isinstance(a, int)
-            if isinstance(a, Var) or isinstance(a, bool):
+        for a, dtype in zip(s.args, operand_casts(s, text), strict=True):
+            if isinstance(a, (Var, bool, np.bool_)):
                 tree = self.atom(a)
-                whole = isinstance(a, Var) and a.type.dtype.kind in "iub"
-                if real is not None and whole:
-                    tree = call(_dtype(real), tree)
-                elif dtype is not None and k >= first and _is_weak(a):
-                    tree = call(_dtype(dtype), tree)
+                trees.append(tree if dtype is None else call(_dtype(dtype), tree))
             else:
-                tree = self._constant(a, None if exponent else dtype, s)
-            trees.append(tree)
+                trees.append(self._constant(a, dtype, s))
         return trees
 
     def _constant(self, value: Any, dtype: np.dtype | None, s: Apply) -> Any:
         """A known number in an operation."""
-        if isinstance(value, np.generic):
-            narrow_float = value.dtype.kind in "fc" and value.dtype.itemsize < 8
-            tree = plain(value.item())
-            return call(_dtype(value.dtype), tree) if narrow_float else tree
+        if dtype is None and isinstance(value, np.generic):
+            dtype = value.dtype
+            value = value.item()
         others = [a.type for a in s.args if isinstance(a, Var)]
+        if dtype in (np.float64, np.complex128, np.int64):
+            return plain(dtype.type(value).item())  # type: ignore[union-attr]
         if type(value) is int and any(t.dtype.kind == "f" for t in others):
-            power = s.primitive.name == "np.power"
-            value = value if power and dtype is None else float(value)
+            value = float(value)
         return plain(value) if dtype is None else call(_dtype(dtype), plain(value))
 
 
 def _dtype(dtype: np.dtype) -> Any:
     return gast.Attribute(name("np"), dtype_name(dtype), gast.Load())
-
-
-def _is_weak(atom: Atom) -> bool:
-    if isinstance(atom, Var):
-        return atom.type.weak
-    return isinstance(atom, (int, float, complex)) and not isinstance(atom, (bool, np.generic))
 
 
 def _power(s: Apply) -> str | None:
@@ -145,7 +132,7 @@ def _power(s: Apply) -> str | None:
         return "np.sqrt({0})"
     if exponent == 2:
         return "{0} ** 2" if not isinstance(s.args[0], Var) else "{0} * {0}"
-    if float(exponent).is_integer() and abs(exponent) <= 16:
+    if float(exponent).is_integer() and 0 < exponent <= 16:
         return f"{{0}} ** {int(exponent)}"
     return None
 

@@ -6,7 +6,7 @@ Numba promotes as C does where NumPy 2 does not: a Python float among float32 nu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +22,9 @@ _VECTOR = (
 ).split()
 VECTOR_FUNCTIONS = frozenset([*_VECTOR, *(f"{name}f" for name in _VECTOR), "pow", "powf"])
 # What ``runtime/kernels.py`` gives besides: NumPy's functions on numbers.
-KERNEL_FUNCTIONS = frozenset(["maximum", "minimum", "heaviside", "sign"])
+KERNEL_FUNCTIONS = frozenset(
+    ["divide", "maximum", "minimum", "heaviside", "sign", "remainder", "quotient", "fmod"]
+)
 _NUMPY_NAMES = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "atan2": "arctan2"}
 _NUMPY_NAMES |= {"asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh"}
 
@@ -43,7 +45,7 @@ _SPELLINGS = {
     "minimum": "minimum({0}, {1})",
     "fmax": "np.fmax({0}, {1})",
     "fmin": "np.fmin({0}, {1})",
-    "fmod": "np.fmod({0}, {1})",
+    "fmod": "fmod({0}, {1})",
     "copysign": "np.copysign({0}, {1})",
     "nextafter": "np.nextafter({0}, {1})",
     "ldexp": "np.ldexp({0}, {1})",
@@ -78,7 +80,11 @@ _PLAIN_KINDS = ("size",)
 _ARRAY_PARTS = {"np.empty", "np.zeros", "np.ones", "np.empty_like", "np.zeros_like", "np.full"}
 _ARRAY_PARTS |= {"np.ones_like", "space for rounds"}
 _VIEWS = {"np.transpose", "flat"}
-_COMPARISONS = ("<", ">", "==", "!=")
+_ORDER = ("np.less", "np.less_equal", "np.greater", "np.greater_equal")
+_COMPARISONS = (*_ORDER, "np.equal", "np.not_equal")
+_POWERS = ("np.power", "np.float_power", "math.pow")
+_COMPLEX_FUNCTIONS = ("abs", "sqrt", "sin", "cos", "tan", "isnan", "isfinite", "isinf")
+_DIVISIONS = {"np.divide": "divide", "np.floor_divide": "quotient", "np.remainder": "remainder"}
 
 
 def numpy_name(scalar: str) -> str:
@@ -89,12 +95,19 @@ def numpy_name(scalar: str) -> str:
 def spelled(s: Apply) -> str | None:
     """The kernel's text for an elementwise operation on numbers; None where there is none."""
     name, scalar = s.primitive.name, s.primitive.scalar or ""
+    kinds = {plain_type(a).dtype.kind for a in s.args if _has_type(a)}
+    if "c" in kinds and (name in _ORDER or scalar in _SPELLINGS.keys() - {*_COMPLEX_FUNCTIONS}):
+        return None
+    if name in _DIVISIONS and (function := _division(s, "c" in kinds)):
+        return function
+    if name == "np.reciprocal":
+        return _RECIPROCALS.get(s.out.type.dtype.char)
     if name in _BY_NAME:
         return _BY_NAME[name]
     if "{" in scalar:
         return scalar
-    real = all(_type(a).dtype.kind in "fiub" for a in s.args) and s.out.type.dtype.kind == "f"
-    if name in ("np.power", "np.float_power") and real:
+    real = kinds <= set("fiub") and s.out.type.dtype.kind == "f"
+    if name in _POWERS[:2] and real:
         return "powf({0}, {1})" if s.out.type.dtype == np.float32 else "pow({0}, {1})"
     if scalar in _VECTOR:
         if real:
@@ -104,30 +117,43 @@ def spelled(s: Apply) -> str | None:
     return _SPELLINGS.get(scalar)
 
 
-def wants_floats(s: Apply) -> bool:
-    """Whether the kernel's function takes floating-point numbers only."""
-    text = spelled(s) or ""
-    return text.split("(")[0] in VECTOR_FUNCTIONS
+_RECIPROCALS = {"d": "1.0 / {0}", "f": "np.float32(1.0) / {0}"}
 
 
-def _type(atom: Atom) -> ArrayType:
+def _division(s: Apply, is_complex: bool) -> str | None:
+    """A function that divides where Numba's operator is not NumPy's, or not Python's by zero."""
+    divisor = s.args[1]
+    by_zero = isinstance(divisor, Var) or not divisor
+    if is_complex and s.primitive.name == "np.divide" or s.out.type.weak and by_zero:
+        return f"{_DIVISIONS[s.primitive.name]}({{0}}, {{1}})"
+    return None
+
+
+def plain_type(atom: Atom) -> ArrayType:
     return atom.type if isinstance(atom, Var) else type_of_constant(atom)
 
 
 def can_be_scalar(s: Apply) -> bool:
     """Whether an array operation can be written as one on numbers, in a kernel."""
-    types = [_type(a) for a in s.args if _has_type(a)] + [o.type for o in s.outs]
+    types = [plain_type(a) for a in s.args if _has_type(a)] + [o.type for o in s.outs]
     if any(t.dtype.kind not in "fiubc" or t.dtype == np.float16 for t in types):
         return False
     if any(t.dtype.itemsize > (16 if t.dtype.kind == "c" else 8) for t in types):
         return False
     if s.primitive.kind != "elementwise":
         return True
-    return spelled(s) is not None and not _odd_booleans(s)
+    return spelled(s) is not None and not _odd_booleans(s) and not _may_refuse(s)
 
 
 def _has_type(atom: Atom) -> bool:
     return isinstance(atom, (Var, bool, int, float, complex, np.generic))
+
+
+def _may_refuse(s: Apply) -> bool:
+    """Integer powers of arrays: NumPy refuses negative exponents."""
+    if s.primitive.name != "np.power" or s.out.type.dtype.kind not in "iu" or not s.out.type.ndim:
+        return False
+    return isinstance(s.args[1], Var) or s.args[1] < 0
 
 
 def _odd_booleans(s: Apply) -> bool:
@@ -192,41 +218,58 @@ def _plain_index(s: Apply) -> bool:
 # dtypes
 
 
-def narrow(s: Apply) -> np.dtype | None:
-    """The dtype to which numbers must be brought before the operation, where Numba would not."""
-    strong = [_type(a) for a in s.args if _has_type(a) and not _type(a).weak]
-    if not strong or len(strong) == sum(map(_has_type, s.args)):
-        return None
-    dtype = np.result_type(*[t.dtype for t in strong])
-    usual = dtype in (np.dtype("f8"), np.dtype("i8"), np.dtype("c16"))
-    return None if usual or dtype.kind == "b" else dtype
+def loop_dtypes(s: Apply) -> list[np.dtype]:
+    """The dtypes that NumPy brings the operands to before it computes."""
+    types = [plain_type(a) for a in s.args if _has_type(a)]
+    function = s.primitive.function
+    if isinstance(function, np.ufunc):
+        given = [_PYTHON_TYPES[t.dtype.kind] if t.weak else t.dtype for t in types]
+        found = function.resolve_dtypes((*given, *[None] * function.nout))
+        return [np.dtype("f4") if d == np.float16 else d for d in found]
+    if s.primitive.name == "np.where":
+        return [types[0].dtype, s.out.type.dtype, s.out.type.dtype]
+    if s.primitive.name.startswith("math."):
+        return [np.dtype("f8")] * len(types)
+    if s.out.type.dtype.kind == "b":
+        return [t.dtype for t in types]
+    return [s.out.type.dtype] * len(types)
+
+
+_PYTHON_TYPES: dict[str, Any] = {"b": np.dtype(bool), "i": int, "f": float, "c": complex}
+
+
+def operand_casts(s: Apply, text: str) -> list[np.dtype | None]:
+    """For each operand, the dtype to which the kernel must bring it; None where Numba does so."""
+    if "bool(" in text or text == "not {0}":
+        return [None] * len(s.args)
+    own = [plain_type(a).dtype for a in s.args]
+    loop = loop_dtypes(s)
+    name = s.primitive.name
+    is_complex = s.out.type.dtype.kind == "c"
+    plain = "(" not in text and "**" not in text and name not in _POWERS
+    operator = name == "np.where" or plain or (name in _DIVISIONS and not is_complex)
+    first = 1 if name == "np.where" else 0
+    made: list[np.dtype | None] = []
+    for k, (have, want) in enumerate(zip(own, loop)):
+        others = own[first:k] + own[k + 1 :]
+        promoted = want.kind in "iu" and want != np.uint64 and "b" not in (have.kind, want.kind)
+        promoted |= want in (np.float64, np.complex128) and want in others
+        whole = {have.kind, *(o.kind for o in others)} <= set("iu")
+        promoted |= whole and (name in _COMPARISONS or name == "np.divide")
+        made.append(None if have == want or (operator and promoted) else want)
+    return made
 
 
 def cast_back(s: Apply) -> np.dtype | None:
     """The dtype to which a result must be cast, where Numba's is wider."""
     out = s.out.type
-    if out.weak or out.dtype.kind not in "iuf":
+    if out.weak or out.dtype.kind not in "iu":
         return None
-    if out.dtype.kind == "f":
-        whole = any(a.type.dtype.kind in "iub" for a in s.args if isinstance(a, Var))
-        return out.dtype if out.dtype == np.float32 and whole else None
     small = out.dtype.itemsize < 8
-    mixed = out.dtype == np.uint64 or any(
-        _type(a).dtype == np.uint64 for a in s.args if _has_type(a)
-    )
-    return out.dtype if small or mixed else None
+    mixed = any(plain_type(a).dtype.kind != out.dtype.kind for a in s.args if _has_type(a))
+    return out.dtype if small or mixed or out.dtype == np.uint64 else None
 
 
 def wrapper(dtype: np.dtype) -> str:
     """``np.float32({0})``."""
     return f"np.{dtype_name(dtype)}({{0}})"
-
-
-def is_comparison(text: str) -> bool:
-    """Whether a spelling compares."""
-    return any(sign in text for sign in _COMPARISONS)
-
-
-def plain_types(args: Sequence[Atom]) -> list[ArrayType]:
-    """The types of the arguments that have one."""
-    return [_type(a) for a in args if _has_type(a)]

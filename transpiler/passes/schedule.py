@@ -76,6 +76,7 @@ class Schedule:
     def block(self, block: Block) -> None:
         """One block, in place; what turns out to have no loop stays as it is."""
         kept: set[int] = set()
+        nested = [(b, list(b.statements)) for b in _blocks_within(block)]
         while True:
             mark = self.at_hand.mark()
             try:
@@ -86,7 +87,9 @@ class Schedule:
             if not stuck:
                 break
             kept |= stuck
-            for s in block.statements:
+            for inner, statements in nested:  # they may read sizes of the attempt that is dropped
+                inner.statements[:] = statements
+            for s in core.walk(block):
                 for out in s.outs:
                     self.renamed.pop(out, None)
         block.statements[:] = new.statements
@@ -194,6 +197,11 @@ class Schedule:
             Nest(self, fusion, roots).write(unit)
         for root in roots:
             self.at_hand.see(root.statement.outs)
+
+
+def _blocks_within(block: Block) -> list[Block]:
+    """The blocks of the statements of a block, at any depth."""
+    return [b for s in core.walk(block) for b in core.blocks_of(s)]
 
 
 class Nest:

@@ -274,11 +274,23 @@ class Reduction:
 
 
 def _lowest(dtype: np.dtype) -> Any:
-    return dtype.type(-np.inf) if dtype.kind == "f" else np.iinfo(dtype).min
+    if dtype.kind == "b":
+        return False
+    return dtype.type(-np.inf if dtype.kind == "f" else np.iinfo(dtype).min)
 
 
 def _highest(dtype: np.dtype) -> Any:
-    return dtype.type(np.inf) if dtype.kind == "f" else np.iinfo(dtype).max
+    if dtype.kind == "b":
+        return True
+    return dtype.type(np.inf if dtype.kind == "f" else np.iinfo(dtype).max)
+
+
+def _larger(a: Any, x: Any) -> Any:
+    return a | x if type_of(x).dtype.kind == "b" else FUNCTIONS[np.maximum](a, x)
+
+
+def _smaller(a: Any, x: Any) -> Any:
+    return a & x if type_of(x).dtype.kind == "b" else FUNCTIONS[np.minimum](a, x)
 
 
 def _add(total: Any, x: Any) -> Any:
@@ -288,8 +300,8 @@ def _add(total: Any, x: Any) -> Any:
 REDUCTIONS: dict[str, Reduction] = {
     "np.sum": Reduction(lambda d: d.type(0), _add),
     "np.prod": Reduction(lambda d: d.type(1), lambda a, x: a * x),
-    "np.max": Reduction(_lowest, lambda a, x: FUNCTIONS[np.maximum](a, x), True),
-    "np.min": Reduction(_highest, lambda a, x: FUNCTIONS[np.minimum](a, x), True),
+    "np.max": Reduction(_lowest, _larger, True),
+    "np.min": Reduction(_highest, _smaller, True),
     "np.any": Reduction(lambda d: False, lambda a, x: a | x),
     "np.all": Reduction(lambda d: True, lambda a, x: a & x),
 }
