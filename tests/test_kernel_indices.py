@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-from calque.runtime import kernels
 from numba import prange
+
+from calque.runtime import kernels
 
 
 @kernels.kernel
