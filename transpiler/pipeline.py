@@ -24,6 +24,7 @@ from calque.transpiler.emit.scalars import can_be_scalar
 from calque.transpiler.frontend.trace import Traced, trace
 from calque.transpiler.passes.accesses import fewer_accesses
 from calque.transpiler.passes.checks import add_checks
+from calque.transpiler.passes.distribute import distribute
 from calque.transpiler.passes.schedule import schedule
 from calque.transpiler.primitives.calls import Called, copied, inline_calls
 from calque.transpiler.types import ArrayType, Dim
@@ -82,6 +83,7 @@ def to_kernels(traced: Traced) -> Traced:
     mark_inside(traced.function.body, traced.builder)
     traced.function.phases = _phases(traced.function)
     fewer_accesses(traced.function, traced.builder)
+    distribute(traced.function, traced.builder)
     mark_parallel(traced.function.body, traced.builder)
     core.verify(traced.function)
     traced.function.phases = _phases(traced.function)
