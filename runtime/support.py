@@ -32,8 +32,9 @@ def _definitions() -> tuple[dict[str, str], tuple[_Definition, ...]]:
             case ast.Import(names=names):
                 imports |= {a.asname or a.name: ast.unparse(ast.Import([a])) for a in names}
             case ast.ImportFrom(module=module, names=names):
-                imports |= {a.name: ast.unparse(ast.ImportFrom(module, [a], 0)) for a in names}
-            case ast.FunctionDef() | ast.Assign():
+                own = {a.asname or a.name: a for a in names}
+                imports |= {n: ast.unparse(ast.ImportFrom(module, [a], 0)) for n, a in own.items()}
+            case ast.FunctionDef() | ast.ClassDef() | ast.Assign():
                 decorators = getattr(node, "decorator_list", [])
                 start = min([node.lineno, *(d.lineno for d in decorators)]) - 1
                 while start > end and lines[start - 1].startswith("#"):
@@ -43,7 +44,7 @@ def _definitions() -> tuple[dict[str, str], tuple[_Definition, ...]]:
     return imports, tuple(found)
 
 
-def _definition(node: ast.FunctionDef | ast.Assign, text: str) -> _Definition:
+def _definition(node: ast.FunctionDef | ast.ClassDef | ast.Assign, text: str) -> _Definition:
     mentions = frozenset(n.id for n in ast.walk(node) if isinstance(n, ast.Name))
     if isinstance(node, ast.Assign):
         defined = {n.id for t in node.targets for n in ast.walk(t) if isinstance(n, ast.Name)}
@@ -91,7 +92,7 @@ def embedded(names: Iterable[str]) -> tuple[list[str], str]:
 
 
 def _is_function(definition: _Definition) -> bool:
-    return "def " in definition.text
+    return "def " in definition.text or "class " in definition.text
 
 
 def uncompiled(names: Iterable[str]) -> tuple[list[str], str]:

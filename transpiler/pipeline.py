@@ -22,7 +22,9 @@ from calque.transpiler.debug import watched
 from calque.transpiler.emit.python import Support, emit_function, emit_module
 from calque.transpiler.emit.scalars import can_be_scalar
 from calque.transpiler.frontend.trace import Traced, trace
+from calque.transpiler.passes.accesses import fewer_accesses
 from calque.transpiler.passes.checks import add_checks
+from calque.transpiler.passes.distribute import distribute
 from calque.transpiler.passes.schedule import schedule
 from calque.transpiler.primitives.calls import Called, copied, inline_calls
 from calque.transpiler.types import ArrayType, Dim
@@ -80,6 +82,9 @@ def to_kernels(traced: Traced, options: dict[str, Any] | None = None) -> Traced:
             lambda: schedule(traced.function, traced.builder, can_be_scalar),
         )
     mark_inside(traced.function.body, traced.builder)
+    traced.function.phases = _phases(traced.function)
+    fewer_accesses(traced.function, traced.builder)
+    distribute(traced.function, traced.builder)
     mark_parallel(traced.function.body, traced.builder)
     core.verify(traced.function)
     traced.function.phases = _phases(traced.function)

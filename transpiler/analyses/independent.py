@@ -29,13 +29,13 @@ def mark_parallel(block: Block, builder: Builder) -> None:
     with builder.active():
         for s in block.statements:
             if isinstance(s, For) and not s.scheduled and is_independent(s, builder):
-                made += _upward(s, builder)
+                made += upward(s, builder)
                 s.parallel = True
             made.append(s)
     block.statements[:] = made
 
 
-def _upward(s: For, builder: Builder) -> list[Statement]:
+def upward(s: For, builder: Builder) -> list[Statement]:
     """Let a loop whose order does not matter count upward; the statements of its new bounds."""
     if s.step != -1:
         return []

@@ -240,12 +240,12 @@ class Launcher(Statements):
         """``@kernel``; with checks where an index is not proven to be in range."""
         wished = self.program.function.kernel_options
         parallel, checked = wished.get("parallel", "auto"), wished.get("boundscheck")
-        if checked is None:
-            indexed = ("getitem", "update", "update_add")
-            statements = [s for s in core.walk(Block(list(run), [])) if isinstance(s, Apply)]
-            checked = not all(s.inside for s in statements if s.primitive.name in indexed)
+        indexed = ("getitem", "update", "update_add")
+        statements = [s for s in core.walk(Block(list(run), [])) if isinstance(s, Apply)]
+        proven = all(s.inside for s in statements if s.primitive.name in indexed)
+        checked = not proven if checked is None else checked
         options = [f"parallel={parallel}"] if parallel != "auto" else []
-        options += ["boundscheck=True"] if checked else []
+        options += ["boundscheck=True"] if checked else [] if proven else ["boundscheck=None"]
         if not options:
             loops = [s for s in run if isinstance(s, For) and s.parallel and not s.scheduled]
             heavy = any(isinstance(t, (For, While)) for s in loops for t in core.walk(s.body))
