@@ -130,7 +130,8 @@ class _CountFromStart(FunctionPass):
             value = numba_ir.Expr.build_tuple(items, where)
         else:
             cast = numba_ir.Var(scope, mk_unique_var("$from_start"), where)
-            body.append(numba_ir.Assign(numba_ir.Global("_from_start", _from_start, where), cast, where))
+            function_itself = numba_ir.Global("_from_start", _from_start, where)
+            body.append(numba_ir.Assign(function_itself, cast, where))
             value = numba_ir.Expr.call(cast, [index], (), where)
         out = numba_ir.Var(scope, mk_unique_var("$place"), where)
         body.append(numba_ir.Assign(value, out, where))
