@@ -239,7 +239,7 @@ def _show(options: argparse.Namespace) -> int:
     text = (
         calque.source(fn, *args, stage="core")
         if options.stage == "core"
-        else module_source(fn, *args, stage=options.stage)
+        else module_source(fn, *args, stage=options.stage, alone=False)
     )
     if options.output:
         Path(options.output).write_text(text, encoding="utf-8")
@@ -310,6 +310,9 @@ def _difference(file: str) -> str:
         fresh = os.path.join(scratch, "fresh.py")
         calque.save(fn, fresh, *args, stage=options.stage)
         written = Path(fresh).read_bytes().decode("utf-8")
+        printed = module_source(fn, *args, stage=options.stage, alone=False)
+    if saved == printed:  # kept as it was shown: what kernels call is imported
+        return ""
     names = (file, f"{file} (regenerated)")
     lines = (saved.splitlines(True), written.splitlines(True))
     difference = list(difflib.unified_diff(*lines, *names))

@@ -104,6 +104,8 @@ def jit(
         "parallel": parallel if parallel == "auto" else bool(parallel),
         "boundscheck": None if boundscheck is None else bool(boundscheck),
     }
+    if isinstance(fun, Transformed) and fun.kind == "jit" and not fun.options["static_argnums"]:
+        fun = fun.function  # jitted once more is jitted
     return _decorator("jit", fun, options)
 
 

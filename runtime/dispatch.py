@@ -211,6 +211,9 @@ class Dispatcher:
 
 
 def _is_contiguous(leaf: Any) -> bool:
+    """Whether an array is C-contiguous; a type stands for one that is."""
+    if isinstance(leaf, Spec):
+        return bool(leaf.dims)
     return isinstance(leaf, np.ndarray) and bool(leaf.flags.c_contiguous)
 
 

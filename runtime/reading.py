@@ -96,17 +96,18 @@ def save(
     os.replace(partial, target)
 
 
-def module_source(fn: Any, *args: Any, stage: str | None = None) -> str:
-    """The text that ``save`` writes."""
+def module_source(
+    fn: Any, *args: Any, stage: str | None = None, alone: bool = True
+) -> str:
+    """The text that ``save`` writes; not ``alone``, it imports what kernels call from calque."""
     if stage == "core":
         raise ValueError('stage "core" is no module: it can only be shown')
     transformed = _at_stage(fn, stage)
     program = transformed.program(*args)
     name = transformed.generated_name()
     origin = provenance(_as_transformed(fn), program, args, stage)
-    text = pipeline.module_text(
-        program.traced, name, title(transformed), origin, support.embedded
-    )
+    called = support.embedded if alone else None
+    text = pipeline.module_text(program.traced, name, title(transformed), origin, called)
     lost = [n for n, module in program.traced.function.imports.items() if module == "__main__"]
     if lost:
         raise UnsupportedFunction(
