@@ -361,7 +361,16 @@ class Fusion:
             if depth == len(root.space) or not isinstance(last, Loop):
                 break
             now = last
+        if depth == len(root.space):
+            leaf = [c for c in now.children if isinstance(c, Root)]
+            depth -= not all(self._same_element(r, root) for r in leaf)
         return depth
+
+    def _same_element(self, first: Root, second: Root) -> bool:
+        """Whether ``second`` reads of ``first`` only the very element that is written in a round."""
+        names: dict[str, DimLike] = dict(zip(second.symbols, map(symbol, first.symbols)))
+        reads = [read for var, read in second.loads if var is first.out]
+        return all(tuple(substitute_dim(d, names) for d in r) == tuple(first.written) for r in reads)
 
     def _in_step(self, first: Root, second: Root, depth: int) -> bool:
         """Whether ``second`` reads of ``first`` only what the same round of a loop wrote."""
