@@ -160,9 +160,9 @@ def test_battery_compiled(program: Program) -> None:
 
 
 # 55: a size read in a loop whose schedule was tried twice; 188: a swap of rows whose indices are
-# equal without a word; the others: a mixture
+# equal without a word; 380: a number of one loop in what another stores; the others: a mixture
 @pytest.mark.usefixtures("stepped")
-@pytest.mark.parametrize("seed", [4, 21, 55, 71, 102, 188, 233])
+@pytest.mark.parametrize("seed", [4, 21, 55, 71, 102, 188, 380])
 def test_random_programs(seed: int, tmp_path: Path) -> None:
     fn = made(random_programs.text(seed), tmp_path).f
     rng = np.random.default_rng([seed, 17])

@@ -13,7 +13,7 @@ from typing import Any
 
 from calque.transpiler import core
 from calque.transpiler.analyses.elements import KEEPS_PLACE, NoElements, Reader, SizesAtHand
-from calque.transpiler.builder import Array, Builder, loop_index, type_of, wrap
+from calque.transpiler.builder import Array, Builder, atom, loop_index, type_of, wrap
 from calque.transpiler.core import Apply, Block, Statement, Var
 from calque.transpiler.errors import CalqueError
 from calque.transpiler.primitives.elements import ELEMENTS, REDUCTIONS, source_index
@@ -224,7 +224,7 @@ class Fusion:
             root = Root(s, kind, tuple(resolve(d) for d in s.out.type.dims))
         try:
             with self.builder.block() as trial:
-                self._try(root)
+                trial.results = self._try(root)
         except NoElements as error:
             return error.made if error.made is not None else s
         except CalqueError:
@@ -234,8 +234,8 @@ class Fusion:
         root.work = sum(_weight(t) for t in core.walk(trial))
         return root
 
-    def _try(self, root: Root) -> None:
-        """Write one round, to see what it reads."""
+    def _try(self, root: Root) -> list[Any]:
+        """Write one round, to see what it reads; the element and its place."""
         reader = Reader(self.builder, self.virtual, self.at_hand)
         indices = [
             0 if dim == 1 else loop_index(0, dim - 1, NAMES[min(k, 5)])
@@ -250,9 +250,10 @@ class Fusion:
         )
         place = write_place(root, indices, reader)
         root.written = tuple(self.builder.dim_of(i) for i in place)
-        value_of(root, indices, reader)
+        value = value_of(root, indices, reader)
         root.loads, root.computed = reader.loads, reader.computed
         root.scattered = root.kind == "store" and not self._distinct(root)
+        return [atom(v) for v in (value, *place)]
 
     def _distinct(self, root: Root) -> bool:
         """Whether every round of a store writes another element."""
