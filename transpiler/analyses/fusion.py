@@ -148,7 +148,8 @@ class Fusion:
         for root in self.roots.values():
             base, value = (*root.statement.args, None)[:2]
             if root.kind != "store" or all(
-                v is not base or read == root.written for v, read in root.loads
+                v is not base or (read == root.written and not root.scattered)
+                for v, read in root.loads
             ):
                 continue
             found = True
@@ -229,6 +230,8 @@ class Fusion:
             return error.made if error.made is not None else s
         except CalqueError:
             return s
+        if root.scattered and s.primitive.name == "update_add":
+            return None  # what an index array names twice counts once
         root.scalars = {v for v in core.free_vars(trial) if not v.type.ndim}
         root.scalars -= set(self.trial_indices)
         root.work = sum(_weight(t) for t in core.walk(trial))
