@@ -224,7 +224,13 @@ def _minimum(a, b):
 
 def divide(a, b):
     """``a / b``; of Python numbers ZeroDivisionError for zero, of complex ones as NumPy's."""
-    return a / b
+    return _checked(a, b) / b
+
+
+def _checked(a, b):
+    if b == 0 and not (np.iscomplexobj(a) or np.iscomplexobj(b)):
+        raise ZeroDivisionError("division by zero")
+    return a
 
 
 @overload(divide)
@@ -255,7 +261,7 @@ def _complex_quotient(a, b):
 
 def quotient(a, b):
     """``a // b`` of Python numbers: ZeroDivisionError for zero."""
-    return a // b
+    return _checked(a, b) // b
 
 
 @overload(quotient)
@@ -270,7 +276,7 @@ def _quotient(a, b):
 
 def remainder(a, b):
     """``a % b`` of Python numbers: ZeroDivisionError for zero."""
-    return a % b
+    return _checked(a, b) % b
 
 
 @overload(remainder)
