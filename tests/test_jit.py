@@ -382,3 +382,37 @@ def test_exceptions() -> None:
     agrees(largest, np.zeros(0))
     agrees(largest, np.array([1.0, np.nan, 2.0]))
     agrees(lambda x, y: x + y, np.zeros(3), np.zeros(4))
+
+
+def first_above(x):
+    for i in range(3):
+        if x[i % x.shape[0], 0] > 1.0:
+            return x + 1.0
+    return np.zeros_like(x)
+
+
+def counted_once(x, i):
+    x[i, 0] += 1.0
+    x[i, 1] = 2.0 * x[i, 1] + 1.0
+    x[i] = x[:3] - 1.0
+    return x
+
+
+def gathered(x, i):
+    return x[i] * 2.0, x[i, 1:] - 1.0, x[:, i % 3]
+
+
+def test_index_in_a_condition_is_checked() -> None:
+    """The read stands in the text of the branch, not on a line of its own."""
+    agrees(first_above, np.zeros((3, 0)))
+    agrees(first_above, np.ones((3, 2)))
+
+
+@pytest.mark.usefixtures("stepped")
+def test_index_arrays() -> None:
+    x = np.arange(12.0).reshape(4, 3)
+    for fn in (counted_once, gathered):
+        for indices in ([0, 0, 2], [-1, 3, -4], [0, 4, 1], [1, -5, 0]):
+            agrees(fn, x, np.array(indices))
+    agrees(gathered, x, np.zeros((2, 2), int))
+    agrees(gathered, x, np.zeros(0, int))

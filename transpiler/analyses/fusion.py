@@ -231,7 +231,7 @@ class Fusion:
         except CalqueError:
             return s
         if root.scattered and s.primitive.name == "update_add":
-            return None  # what an index array names twice counts once
+            return s  # what an index array names twice counts once
         root.scalars = {v for v in core.free_vars(trial) if not v.type.ndim}
         root.scalars -= set(self.trial_indices)
         root.work = sum(_weight(t) for t in core.walk(trial))

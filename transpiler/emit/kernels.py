@@ -184,22 +184,28 @@ class Launcher(Statements):
         """Whether Numba takes a statement and all that is written within it."""
         if not can_compile(s):
             return False
-        folded = self.expressions.folding.folded
-        whole = list(core.walk(Block([s], [])))
-        pending = [a for t in whole for a in core.operands(t)]
-        pending += [a for t in whole for b in core.blocks_of(t) for a in b.results]
-        while pending:
-            atom = pending.pop()
-            if not isinstance(atom, Var) or atom not in folded:
-                continue
-            made = self.program.definition[atom]
+        for made in self._folded_into([s]):
             if isinstance(made, Apply):
                 if made.out.type.ndim and made.primitive.name not in ("getitem", "np.transpose"):
                     return False
                 if not can_compile(made):
                     return False
-            pending += list(core.operands(made))
         return True
+
+    def _folded_into(self, statements: Sequence[Statement]) -> list[Statement]:
+        """The statements whose expressions stand within the text of others."""
+        whole = list(core.walk(Block(list(statements), [])))
+        pending = [a for t in whole for a in core.operands(t)]
+        pending += [a for t in whole for b in core.blocks_of(t) for a in b.results]
+        found: dict[Var, Statement] = {}
+        while pending:
+            atom = pending.pop()
+            if not isinstance(atom, Var) or atom not in self.expressions.folding.folded:
+                continue
+            if atom not in found:
+                made = found[atom] = self.program.definition[atom]
+                pending += list(core.operands(made))
+        return list(found.values())
 
     def _run(self, run: Sequence[Statement], depth: int) -> list[Any]:
         """Statements in a row that Numba takes: those before the first loop stay outside."""
@@ -241,7 +247,8 @@ class Launcher(Statements):
         wished = self.program.function.kernel_options
         parallel, checked = wished.get("parallel", "auto"), wished.get("boundscheck")
         indexed = ("getitem", "update", "update_add")
-        statements = [s for s in core.walk(Block(list(run), [])) if isinstance(s, Apply)]
+        written = [*core.walk(Block(list(run), [])), *self._folded_into(run)]
+        statements = [s for s in written if isinstance(s, Apply)]
         proven = all(s.inside for s in statements if s.primitive.name in indexed)
         checked = not proven if checked is None else checked
         options = [f"parallel={parallel}"] if parallel != "auto" else []
