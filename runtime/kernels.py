@@ -12,7 +12,7 @@ from numba.core import ir as numba_ir
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import FunctionPass, register_pass
 from numba.core.ir_utils import build_definitions, get_definition, guard, mk_unique_var
-from numba.core.types import Complex, Float, Integer, float64, uintp
+from numba.core.types import Complex, Float, Integer, float64, uintp, unsigned_domain
 from numba.core.untyped_passes import ReconstructSSA
 from numba.extending import intrinsic, overload
 
@@ -180,7 +180,7 @@ def sign(x):
 @overload(sign)
 def _sign(x):
     kind = x
-    if isinstance(x, Integer) and not x.signed:
+    if x in unsigned_domain:
         return lambda x: kind(1) if x else kind(0)
     if isinstance(x, Float):
         return lambda x: kind(1) if x > 0 else kind(-1) if x < 0 else kind(0) if x == 0 else x

@@ -371,10 +371,11 @@ class Fusion:
         return depth
 
     def _same_element(self, first: Root, second: Root) -> bool:
-        """Whether ``second`` reads of ``first`` only the very element that is written in a round."""
+        """Whether ``second`` reads of ``first`` only the element that the round writes."""
         names: dict[str, DimLike] = dict(zip(second.symbols, map(symbol, first.symbols)))
         reads = [read for var, read in second.loads if var is first.out]
-        return all(tuple(substitute_dim(d, names) for d in r) == tuple(first.written) for r in reads)
+        places = [tuple(substitute_dim(d, names) for d in read) for read in reads]
+        return all(place == tuple(first.written) for place in places)
 
     def _in_step(self, first: Root, second: Root, depth: int) -> bool:
         """Whether ``second`` reads of ``first`` only what the same round of a loop wrote."""

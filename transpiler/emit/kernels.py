@@ -80,8 +80,8 @@ class KernelExpressions(Expressions):
             return fill_expression("{0}.copy()", self.operands(s.args))
         if s.primitive.name == "astype" and not s.out.type.ndim:
             real = s.out.type.dtype.kind not in "bc" and plain_type(s.args[0]).dtype.kind == "c"
-            text = wrapper(s.out.type.dtype)
-            return fill_expression(text.replace("{0}", "{0}.real") if real else text, self.operands(s.args))
+            cast = wrapper(s.out.type.dtype).replace("{0}", "{0}.real" if real else "{0}")
+            return fill_expression(cast, self.operands(s.args))
         numbers = not any(isinstance(a, Var) and a.type.ndim for a in s.args)
         elementwise = s.primitive.kind == "elementwise" or s.primitive.name == "np.where"
         if not (numbers and elementwise) or s.out.type.ndim:
@@ -111,7 +111,7 @@ class KernelExpressions(Expressions):
             value = value.item()
         others = [a.type for a in s.args if isinstance(a, Var)]
         if dtype in (np.float64, np.complex128, np.int64):
-            return plain(dtype.type(value).item())  # type: ignore[union-attr]
+            return plain(dtype.type(value).item())
         if type(value) is int and any(t.dtype.kind == "f" for t in others):
             value = float(value)
         return plain(value) if dtype is None else call(_dtype(dtype), plain(value))

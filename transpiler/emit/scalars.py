@@ -124,12 +124,13 @@ def _division(s: Apply, is_complex: bool) -> str | None:
     """A function that divides where Numba's operator is not NumPy's, or not Python's by zero."""
     divisor = s.args[1]
     by_zero = isinstance(divisor, Var) or not divisor
-    if is_complex and s.primitive.name == "np.divide" or s.out.type.weak and by_zero:
+    if (is_complex and s.primitive.name == "np.divide") or (s.out.type.weak and by_zero):
         return f"{_DIVISIONS[s.primitive.name]}({{0}}, {{1}})"
     return None
 
 
 def plain_type(atom: Atom) -> ArrayType:
+    """The type of an operand."""
     return atom.type if isinstance(atom, Var) else type_of_constant(atom)
 
 
