@@ -9,9 +9,12 @@ import numpy as np
 from llvmlite import ir
 from numba import njit
 from numba.core import ir as numba_ir
+from numba.core.analysis import compute_cfg_from_blocks
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import FunctionPass, register_pass
 from numba.core.ir_utils import build_definitions, get_definition, guard, mk_unique_var
+from numba.core.lowering import Lower
+from numba.core.typed_passes import BaseNativeLowering, NativeLowering
 from numba.core.types import Complex, Float, Integer, float64, uintp, unsigned_domain
 from numba.core.untyped_passes import ReconstructSSA
 from numba.extending import intrinsic, overload
@@ -19,6 +22,7 @@ from numba.extending import intrinsic, overload
 # elements of the largest array from which threads give more than they cost, also on a busy machine
 PARALLEL_FROM, PARALLEL_FROM_IF_HEAVY = 1 << 21, 1 << 14
 FLAGS = {"contract", "reassoc"}
+vrange = range  # of a loop whose rounds may run side by side, in one vector
 
 
 def kernel(function=None, *, parallel="auto", heavy=False, boundscheck=False):
@@ -77,7 +81,7 @@ def uncompiled(function):
 
 @intrinsic
 def _from_start(typingctx, index):
-    if isinstance(index, Integer) and index.signed:
+    if isinstance(index, Integer) and getattr(index, "signed", False):
         signature = uintp(index)
 
         def code(context, builder, signature, args):
@@ -108,7 +112,7 @@ class _CountFromStart(FunctionPass):
     def run_pass(self, state):
         """Rewrite the indices of all reads and stores."""
         for block in state.func_ir.blocks.values():
-            body = []
+            body: list[object] = []
             for s in block.body:
                 value = getattr(s, "value", None)
                 if isinstance(s, numba_ir.SetItem):
@@ -138,6 +142,87 @@ class _CountFromStart(FunctionPass):
         return out
 
 
+class _Distinct(ir.MDValue):
+    """A metadata node that is like no other."""
+
+    __eq__, __ne__, __hash__ = object.__eq__, object.__ne__, object.__hash__
+
+    def __init__(self, module):
+        super().__init__(module, (), str(len(module.metadata)))
+
+    def descr(self, buf):
+        """Its text."""
+        super().descr(buf)
+        buf[-2] = f"distinct {buf[-2]}"
+
+
+class _SideBySide(Lower):
+    """Tells LLVM that no round of a ``vrange`` loop touches what another one writes.
+
+    See "llvm.loop.parallel_accesses" in LLVM's language reference. Else LLVM compares all addresses
+    before each loop, and gives up where arrays are many or rows of one array meet in a nest.
+    """
+
+    def lower_block(self, block):
+        """Note which of LLVM's blocks are of which of Numba's."""
+        before = len(self.function.blocks)
+        here = self.builder.basic_block
+        super().lower_block(block)
+        made = self.__dict__.setdefault("made", {})
+        made[here] = [here, *self.function.blocks[before:]]
+
+    def lower_function_body(self):
+        """The function, its loops with what is known of them."""
+        entry = super().lower_function_body()
+        loops = compute_cfg_from_blocks(self.blocks).loops().values()
+        headers = {loop.header for loop in loops}
+        for loop in loops:
+            inner = headers & set(loop.body) == {loop.header}
+            if inner and self._over_vrange(self.blocks[loop.header]):
+                self._annotate(loop)
+        return entry
+
+    def _over_vrange(self, header):
+        steps = [s.value for s in header.body if isinstance(s, numba_ir.Assign)]
+        for step in steps:
+            if isinstance(step, numba_ir.Expr) and step.op == "iternext":
+                made = guard(get_definition, self.func_ir, step.value)
+                call = made and guard(get_definition, self.func_ir, made.value)
+                called = call and guard(get_definition, self.func_ir, call.func)
+                return isinstance(called, numba_ir.Global) and called.name == "vrange"
+        return False
+
+    def _annotate(self, loop):
+        start = self.blkmap[loop.header]
+        blocks = [b for label in loop.body for b in self.made[self.blkmap[label]]]
+        back = [b.terminator for b in blocks if start in getattr(b.terminator, "operands", ())]
+        if len(back) != 1:
+            return
+        group = _Distinct(self.module)
+        access = self.module.add_metadata(
+            [ir.MetaDataString(self.module, "llvm.loop.parallel_accesses"), group]
+        )
+        own = _Distinct(self.module)
+        own.operands = (own, access)
+        back[0].set_metadata("llvm.loop", own)
+        for block in blocks:
+            for s in block.instructions:
+                if isinstance(s, (ir.LoadInstr, ir.StoreInstr)):
+                    s.set_metadata("llvm.access.group", group)
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _Lowering(BaseNativeLowering):
+    """Numba's last step, with what is known of loops."""
+
+    _name = "calque_lowering"
+
+    @property
+    def lowering_class(self):
+        """What writes LLVM's instructions."""
+        return _SideBySide
+
+
 class _Proven(CompilerBase):
     """Numba's compiler for functions whose computed indices are all proven to be inside."""
 
@@ -145,6 +230,9 @@ class _Proven(CompilerBase):
         """Numba's own passes and one more."""
         passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
         passes.add_pass_after(_CountFromStart, ReconstructSSA)
+        passes.passes = [
+            (_Lowering if step is NativeLowering else step, told) for step, told in passes.passes
+        ]
         passes.finalize()
         return [passes]
 
@@ -309,5 +397,6 @@ def _fmod(a, b):
 
 
 __all__ = [
-    "divide", "fmod", "heaviside", "kernel", "maximum", "minimum", "quotient", "remainder", "sign"
+    "divide", "fmod", "heaviside", "kernel", "maximum", "minimum", "quotient", "remainder", "sign",
+    "vrange",
 ]

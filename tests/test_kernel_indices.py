@@ -54,3 +54,25 @@ def test_a_loop_that_counts_down_is_vectorized():
 
     add(np.ones(9), np.ones(9), 9)
     assert "x double>" in add.inspect_llvm(add.signatures[0])
+
+
+def test_rows_of_one_array_are_vectorized_without_comparing_addresses():
+    vrange = kernels.vrange
+
+    @kernels.kernel
+    def spread_rows(x, y, n):
+        for i in range(n - 2, 0, -1):
+            for j in vrange(1, n - 1):
+                s = 0.5 * x[i, j]
+                y[i - 1, j] += s
+                y[i + 1, j] += s
+                y[i, j] += s
+
+    x = np.random.default_rng(1).normal(size=(40, 40))
+    found, expected = np.zeros((40, 40)), np.zeros((40, 40))
+    spread_rows(x, found, 40)
+    spread_rows.py_func(x, expected, 40)
+    assert np.allclose(found, expected, rtol=1e-14, atol=1e-14)
+    code = spread_rows.inspect_llvm(spread_rows.signatures[0])
+    assert "x double>" in code
+    assert "vector.memcheck" not in code

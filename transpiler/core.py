@@ -99,7 +99,7 @@ class For:
     """``for index in range(start, stop, step)``; body.results are the next values of phis.
 
     ``scheduled``: it goes over elements, and is no loop of the user's. ``parallel``: its rounds may
-    run at the same time.
+    run at the same time. ``vector``: it holds no loop, and may run so in one vector.
     """
 
     outs: tuple[Var, ...]
@@ -113,6 +113,7 @@ class For:
     origin: Origin | None = None
     scheduled: bool = False
     parallel: bool = False
+    vector: bool = False
 
 
 @dataclass(eq=False, slots=True)
@@ -332,7 +333,7 @@ def clone(block: Block, mapping: dict[Var, Atom]) -> Block:
                 (index,), phis = fresh([s.index]), fresh(s.phis)
                 body = clone(s.body, mapping)
                 made = For(fresh(s.outs), index, *bounds, phis, inits, body, s.origin)
-                made.scheduled, made.parallel = s.scheduled, s.parallel
+                made.scheduled, made.parallel, made.vector = s.scheduled, s.parallel, s.vector
                 return made
             case While():
                 inits = tuple(map(sub, s.inits))

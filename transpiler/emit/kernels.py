@@ -49,7 +49,7 @@ from calque.transpiler.emit.spelling import (
 )
 from calque.transpiler.emit.statements import Statements
 
-KERNEL_NAMES = VECTOR_FUNCTIONS | KERNEL_FUNCTIONS | {"kernel", "prange"}
+KERNEL_NAMES = VECTOR_FUNCTIONS | KERNEL_FUNCTIONS | {"kernel", "prange", "vrange"}
 
 
 class KernelExpressions(Expressions):
@@ -282,10 +282,11 @@ class Launcher(Statements):
         finally:
             self._generated = before
         threads = self.program.function.kernel_options.get("parallel") is not False
-        if threads and self.expressions.inside and s.parallel and self._worth_threads(s, depth):
+        threads = threads and s.parallel and self._worth_threads(s, depth)
+        if self.expressions.inside and (threads or s.vector):
             for line in lines:
                 if isinstance(line, gast.For) and isinstance(line.iter, gast.Call):
-                    line.iter.func = name("prange")
+                    line.iter.func = name("prange" if threads else "vrange")
         return lines
 
     def _worth_threads(self, s: For, depth: int) -> bool:

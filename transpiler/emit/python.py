@@ -48,7 +48,7 @@ from calque.transpiler.emit.storage import place_copies
 Support = Callable[[frozenset[str]], tuple[list[str], str]]
 _ROUNDS = 12
 KERNEL_IMPORTS = {
-    "kernels": KERNEL_FUNCTIONS | {"kernel"},
+    "kernels": KERNEL_FUNCTIONS | {"kernel", "vrange"},
     "vecmath": VECTOR_FUNCTIONS,
 }
 _FEW_ROUNDS, _MANY = 4, 32  # then one long line among so many statements may stay: it is broken

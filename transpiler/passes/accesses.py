@@ -18,7 +18,7 @@ LLVM does neither where it cannot tell whether two indices, or two arrays, are o
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -55,10 +55,10 @@ class _Stores:
                 if before is not None:
                     self._join(before, s)
 
-    def _adds(self, s: Statement) -> bool:
-        return self._is_store(s) and s.primitive.name == "update_add"  # type: ignore[union-attr]
+    def _adds(self, s: Statement) -> TypeGuard[Apply]:
+        return self._is_store(s) and s.primitive.name == "update_add"
 
-    def _is_store(self, s: Any) -> bool:
+    def _is_store(self, s: Statement) -> TypeGuard[Apply]:
         if not isinstance(s, Apply) or self.phases.get(id(s)) != "reverse":
             return False
         return s.primitive.name in ("update", "update_add") and is_element(s, self.builder)

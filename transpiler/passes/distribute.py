@@ -22,6 +22,7 @@ McKinley, Loop distribution with arbitrary control flow, 1990)::
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TypeGuard
 
 from calque.transpiler import core
 from calque.transpiler.analyses.conflicts import ANYWHERE, Access, Meeting, meeting
@@ -37,7 +38,10 @@ CHEAP = frozenset("getitem np.add np.subtract np.multiply np.negative int".split
 
 
 def distribute(function: Function, builder: Builder) -> None:
-    """Split the innermost loops of a function where that makes all parts independent, in place."""
+    """Split the innermost loops of a function where that makes all parts independent, in place.
+
+    Which loops are independent is noted.
+    """
     with builder.active():
         _within(function.body, builder, function.phases)
 
@@ -78,7 +82,8 @@ class Loop:
         if not self._simple():
             return None
         tasks = [self._task(s) for s in self.loop.body.statements if self._stores(s)]
-        if len(tasks) < 2 or all(self._free([a], [b]) for a in tasks for b in tasks):
+        if self._free(tasks, tasks):
+            self.loop.vector = True
             return None
         self._order(tasks)
         groups = self._groups(tasks)
@@ -86,7 +91,7 @@ class Loop:
             return None
         return self._write(groups)
 
-    def _stores(self, s: Statement) -> bool:
+    def _stores(self, s: Statement) -> TypeGuard[Apply]:
         return isinstance(s, Apply) and s.primitive.name in ("update", "update_add")
 
     def _simple(self) -> bool:
@@ -112,7 +117,8 @@ class Loop:
             current = now[k] is touched[0]
             if touched != [s.args[0]] or not current or not is_element(s, self.builder):
                 return False
-            if not all(dim_symbols(d) <= steady for d in place_of(s, self.builder) if d is not None):
+            place = place_of(s, self.builder)
+            if not all(dim_symbols(d) <= steady for d in place if d is not None):
                 return False
             if self._stores(s):
                 now[k] = s.outs[0]
@@ -272,4 +278,6 @@ class Loop:
         inits = tuple(now[k] for k in written)
         bounds = old.start, old.stop, old.step
         carried = tuple(phis[k] for k in written)
-        return For((), index, *bounds, carried, inits, body, old.origin, old.scheduled), written
+        made = For((), index, *bounds, carried, inits, body, old.origin, old.scheduled)
+        made.vector = True
+        return made, written
