@@ -72,6 +72,7 @@ class Builder(Sizes):
         self.lanes: Any = None  # what batches the present call of a function with rules
         self.vmaps = 0  # how many batches the present code is one example of
         self.machine: Any = None  # the interpreter of the user's code; it runs the user's rules
+        self.fold: Any = None  # what folds products with a basis of unit vectors away
         self._sizes: list[dict[DimLike, Var]] = []
 
     @contextmanager
@@ -114,6 +115,8 @@ class Builder(Sizes):
     def apply(self, primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Record ``primitive(*args, **params)``; the result's type is inferred."""
         simpler = primitive.simplify(self, args, params) if primitive.simplify else None
+        if simpler is None and self.fold is not None:
+            simpler = self.fold(primitive, args, params)
         if simpler is not None:
             return simpler
         affine = self._affine_value(primitive.name, args)

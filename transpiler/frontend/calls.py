@@ -12,6 +12,7 @@ from typing import Any
 import gast
 import numpy as np
 
+from calque.transpiler import tree
 from calque.transpiler.builder import FUNCTIONS, Array, function_name, known
 from calque.transpiler.errors import (
     ImpureFunction,
@@ -489,6 +490,9 @@ def _plain_known(value: Any) -> bool:
     """Known, and without arrays: Python can compute with it."""
     if isinstance(value, (tuple, list)):
         return getattr(value, "rows", None) is None and all(map(_plain_known, value))
+    leaves = tree.flatten(value)[0]
+    if len(leaves) != 1 or leaves[0] is not value:  # a dict, or another node of a tree
+        return all(map(_plain_known, leaves))
     return not isinstance(value, (Array, np.ndarray, Iterable, FunctionType))
 
 

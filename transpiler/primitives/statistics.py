@@ -22,6 +22,7 @@ from calque.transpiler.primitives.reductions import (
     reduction_samples,
     reduction_text,
 )
+from calque.transpiler.primitives.shapes import joined_axes
 from calque.transpiler.types import ArrayType, elementwise_dtype
 
 
@@ -148,7 +149,7 @@ def _rank(x: Any, axis: Axes) -> tuple[Any, Any]:
     kept = tuple(a for a in range(x.ndim) if a not in axes)
     order = (*kept, *axes)
     moved = np.transpose(x, order)
-    flat = np.reshape(moved, (*[x.shape[a] for a in kept], -1))
+    flat = joined_axes(moved, len(kept))
     rank, count = _rank(flat, (flat.ndim - 1,))
     back = [order.index(a) for a in range(x.ndim)]
     return np.transpose(np.reshape(rank, moved.shape), back), count
