@@ -1,5 +1,6 @@
+
 import numpy as np
-import math
+
 
 def l4(x):
     for i in range(3):

@@ -31,6 +31,7 @@ class debug_nans(ContextDecorator):
     forward or in the reverse phase, raises ``NonFiniteError`` (a FloatingPointError). An infinity
     that would vanish again, as in ``1 / inf``, counts. ``debug_nans(False)`` is an exception
     inside; other threads are not affected. ``source`` and ``save`` give the checked variant, too.
+    What a derivative does not need is not computed, and not checked: ``value_and_grad`` has it all.
     NumPy's own warnings are silent: what they would say, the error says with the line.
 
     After ``jax.debug_nans`` and ``jax.debug_infs``.

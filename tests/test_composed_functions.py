@@ -12,7 +12,7 @@ import pytest
 
 import calque
 from calque.runtime.transformed import Transformed
-from calque.transpiler.errors import CalqueError, UnsupportedFunction
+from calque.transpiler.errors import CalqueError
 
 X = np.random.default_rng(0).normal(size=(3, 4))
 HOLES = np.where(np.isin(np.arange(12).reshape(3, 4), [1, 10, 11]), np.nan, X)
@@ -178,10 +178,6 @@ def test_derivatives_beside_nan(call: str) -> None:
 def test_batched(call: str) -> None:
     f = function_of(call)
     xs = np.stack([X, X[::-1], 2.0 * X])
-    if call.startswith(("np.polyfit", "np.piecewise")):
-        with pytest.raises(UnsupportedFunction, match="np.linalg.lstsq|a boolean index"):
-            calque.vmap(f)(xs)
-        return
     same(calque.vmap(f)(xs), np.stack([f(x.copy()) for x in xs]))
 
 

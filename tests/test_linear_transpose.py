@@ -53,6 +53,7 @@ def jax_recurrence(x):
 LINEAR: dict[str, Any] = {
     "product": (lambda x: W @ x, lambda x: W @ x, (X,)),
     "difference": (lambda x: x[1:] - x[:-1], lambda x: x[1:] - x[:-1], (X,)),
+    "part of a scan": (lambda x: np.cumsum(x)[::-1], lambda x: jnp.cumsum(x)[::-1], (X,)),
     "two arguments": (lambda x, y: W @ x - 2.0 * y, lambda x, y: W @ x - 2.0 * y, (X, Y)),
     "one is not used": (lambda x, y: 3.0 * x, lambda x, y: 3.0 * x, (X, Y)),
     "trees": (

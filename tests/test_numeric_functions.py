@@ -12,6 +12,7 @@ from core_eval import evaluate
 from test_primitives import Derivative
 from tracing import push_forward, trace_any
 
+import calque
 from calque.transpiler.builder import FUNCTIONS, Array
 from calque.transpiler.errors import NotDifferentiable, UnsupportedFunction
 from calque.transpiler.primitives.base import PRIMITIVES
@@ -235,3 +236,19 @@ def test_importing_calque_leaves_scipy_out() -> None:
 def test_arrays_are_the_only_leaves_of_traces() -> None:
     program = trace_any(lambda x, y: np.where(x > y, x, y), A, B)
     assert all(not isinstance(r, Array) for r in program.body.results)
+
+
+@pytest.mark.parametrize("call", [
+    lambda np, x, q: np.quantile(x, q), lambda np, x, q: np.percentile(x, 100.0 * q, axis=1),
+    lambda np, x, q: np.quantile(x, q, axis=(0, 1), keepdims=True), lambda np, x, q: np.quantile(x, q, method="lower"),
+])
+@pytest.mark.parametrize("q", [0.0, 0.3, 0.77, 1.0])
+def test_quantiles_by_their_fraction(call: Any, q: float) -> None:
+    jax = pytest.importorskip("jax")
+    jax.config.update("jax_enable_x64", True)
+    x = np.random.default_rng(5).normal(size=(3, 4))
+    expected = jax.grad(lambda x, q: jax.numpy.sum(call(jax.numpy, x, q) ** 2), argnums=(0, 1))(x, q)
+    found = calque.grad(lambda x, q: np.sum(call(np, x, q) ** 2), argnums=(0, 1))(x, q)
+    tangent = calque.jvp(lambda q: np.sum(call(np, x, q) ** 2), (q,), (1.0,))[1]
+    np.testing.assert_allclose(found[0], expected[0], 1e-10, 1e-12)
+    np.testing.assert_allclose([found[1], tangent], [expected[1]] * 2, 1e-10, 1e-12)

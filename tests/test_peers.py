@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -220,6 +221,23 @@ def test_keyword_arguments() -> None:
 
 def stopped(x):
     return np.sum(calque.stop_gradient(x) * x**2)
+
+
+@dataclasses.dataclass
+class Pair:
+    a: Any
+    b: Any = None
+
+
+@pytest.mark.parametrize("f", [
+    lambda x: x * calque.stop_gradient({"a": (x,)})["a"][0],
+    lambda x: x * calque.stop_gradient([x, {"b": x, "c": None}])[1]["b"],
+    lambda x: x * calque.stop_gradient(Pair(x)).a,
+    lambda x: x * calque.tree_map(calque.stop_gradient, {"a": x})["a"],
+])
+def test_stop_gradient_of_trees(f: Any) -> None:
+    assert calque.grad(f)(3.0) == 3.0
+    assert calque.jvp(f, (3.0,), (1.0,)) == (9.0, 3.0)
 
 
 def test_stop_gradient() -> None:

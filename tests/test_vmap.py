@@ -385,3 +385,21 @@ def test_per_example_gradients() -> None:
     t = np.tanh(x @ w)
     same(found, (2 * (t - y) * (1 - t * t))[:, None] * x)
     same(calque.vmap(forward, (0, None, None))(np.ones((2, 3)), np.ones((3, 4)), 1.0), np.array([4.0, 4.0]))
+
+
+@pytest.mark.parametrize("f", [
+    lambda x: np.ravel(x) * 2.0, lambda x: x.reshape(-1, 2), lambda x: x.reshape(2, -1, 3), lambda x: x.reshape(x.shape[1], -1),
+    lambda x: x.flatten(), lambda x: np.linalg.norm(x), lambda x: np.median(x), lambda x: np.percentile(x, 30.0),
+    lambda x: np.nanmedian(x), lambda x: np.prod(x), lambda x: np.sort(x, axis=None), lambda x: np.outer(x, x),
+    lambda x: np.quantile(x, [0.2, 0.7]), lambda x: np.median(x, keepdims=True), lambda x: np.roll(x, 1),
+])
+def test_joined_axes_of_any_number_of_examples(f: Any) -> None:
+    """NumPy cannot tell what -1 stands for in a shape of no elements."""
+    for count in (0, 1, 3):
+        x = np.random.default_rng(0).normal(size=(count, 4, 3))
+        shape = np.shape(f(np.ones((4, 3))))
+        expected = np.array([f(v) for v in x]).reshape(count, *shape)
+        np.testing.assert_allclose(calque.vmap(f)(x), expected, 1e-14)
+        slopes = calque.vmap(calque.grad(lambda v: np.sum(f(v) ** 2)))(x)
+        alone = [calque.grad(lambda v: np.sum(f(v) ** 2))(v) for v in x]
+        np.testing.assert_allclose(slopes, np.array(alone).reshape(x.shape), 1e-12, 1e-12)

@@ -52,13 +52,19 @@ def axes_of_leaves(axes: Any, value: Any, what: str) -> list[int | None]:
         return [axes if axes is None else int(axes)] * len(tree.flatten(value)[0])
     if _kind(axes) != _kind(value):
         raise ValueError(
-            f"vmap: {what} has axes {axes!r}, which is no prefix of its tree: it is a "
-            f"{type(value).__name__}"
+            f"vmap: {what} has axes {axes!r}, which is no prefix of its tree: it is "
+            f"{_called(value)}"
         )
     given, have = _children(axes), _children(value)
     if given is None or have is None or len(given) != len(have):
         raise ValueError(f"vmap: the axes {axes!r} do not fit the tree of {what}")
     return [k for a, v in zip(given, have, strict=True) for k in axes_of_leaves(a, v, what)]
+
+
+def _called(value: Any) -> str:
+    if isinstance(value, Array):
+        return "an array" if value.ndim else "a number"
+    return f"a {type(value).__name__}"
 
 
 def _kind(value: Any) -> Any:

@@ -3,55 +3,54 @@
 ``Array`` is a duck array (NEP 13, NEP 18, operators, methods): an operation on it appends a
 statement to the block that is open. The interpreter of the user's code, the rules of primitives and
 the passes all write Core this way, so a rule is a plain NumPy function.
-
-An ``Array`` is what a Python name refers to: a cell that holds the current version of an array. A
-store gives the cell its next version, so ``b = a`` is the same cell; a slice is a view, a cell that
-is read and written through its base.
 """
 
 from __future__ import annotations
 
-import math
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import Any
 
 from calque.transpiler import core
-from calque.transpiler.core import Apply, Atom, Block, EqualDims, Var
+from calque.transpiler.arrays import (
+    ATTRIBUTES,
+    FUNCTIONS,
+    METHODS,
+    OPERATORS,
+    Array,
+    atom,
+    current,
+    function_name,
+    known,
+    known_int,
+    link,
+    local,
+    type_of,
+    wrap,
+)
+from calque.transpiler.core import Apply, Block, EqualDims, Var
 from calque.transpiler.dims import Dims
-from calque.transpiler.errors import (
-    AliasUndecided,
-    Origin,
-    ShapeError,
-    UnsupportedFunction,
-)
+from calque.transpiler.errors import Origin, ShapeError
 from calque.transpiler.sizes import Sizes
-from calque.transpiler.types import (
-    INT,
-    ArrayType,
-    DimLike,
-    dim_symbols,
-    type_of_constant,
-)
+from calque.transpiler.types import INT, ArrayType, DimLike, dim_symbols
 
-# Filled by the primitives: what a NumPy function, a method, an operator means on Arrays.
-FUNCTIONS: dict[Any, Callable[..., Any]] = {}
-METHODS: dict[str, Callable[..., Any]] = {}
-ATTRIBUTES: dict[str, Callable[[Any], Any]] = {}
-OPERATORS: dict[str, Callable[..., Any]] = {}
-
-_local = threading.local()
-
-
-def current() -> Builder:
-    """The builder whose block is open in this thread."""
-    stack = getattr(_local, "stack", None)
-    if not stack:
-        raise RuntimeError("no program is being built")
-    return stack[-1]
+__all__ = [
+    "ATTRIBUTES",
+    "FUNCTIONS",
+    "METHODS",
+    "OPERATORS",
+    "Array",
+    "Builder",
+    "atom",
+    "current",
+    "function_name",
+    "known",
+    "known_int",
+    "link",
+    "loop_index",
+    "type_of",
+    "wrap",
+]
 
 
 class Builder(Sizes):
@@ -73,12 +72,13 @@ class Builder(Sizes):
         self.lanes: Any = None  # what batches the present call of a function with rules
         self.vmaps = 0  # how many batches the present code is one example of
         self.machine: Any = None  # the interpreter of the user's code; it runs the user's rules
+        self.fold: Any = None  # what folds products with a basis of unit vectors away
         self._sizes: list[dict[DimLike, Var]] = []
 
     @contextmanager
     def active(self) -> Iterator[Builder]:
         """Make this the thread's current builder."""
-        stack = _local.__dict__.setdefault("stack", [])
+        stack = local.__dict__.setdefault("stack", [])
         stack.append(self)
         try:
             yield self
@@ -115,6 +115,8 @@ class Builder(Sizes):
     def apply(self, primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Record ``primitive(*args, **params)``; the result's type is inferred."""
         simpler = primitive.simplify(self, args, params) if primitive.simplify else None
+        if simpler is None and self.fold is not None:
+            simpler = self.fold(primitive, args, params)
         if simpler is not None:
             return simpler
         affine = self._affine_value(primitive.name, args)
@@ -256,315 +258,6 @@ class Builder(Sizes):
         value = atom(value)
         if isinstance(value, Var) and value in self.dim_values:
             self._sizes[-1].setdefault(self.dims.resolve(self.dim_values[value]), value)
-
-
-def atom(value: Any) -> Atom:
-    """The Core atom of an Array or of a known scalar."""
-    return value.atom if isinstance(value, Array) else value
-
-
-def type_of(value: Any) -> ArrayType:
-    """The type of an Array, a Var or a known value."""
-    if isinstance(value, Array):
-        return value.type
-    return value.type if isinstance(value, Var) else type_of_constant(value)
-
-
-def known(value: Any) -> bool:
-    """Whether a value holds no Array."""
-    if isinstance(value, (tuple, list)):
-        return all(map(known, value))
-    if isinstance(value, slice):
-        return known((value.start, value.stop, value.step))
-    return not isinstance(value, Array)
-
-
-def known_int(value: Any, why: str) -> int:
-    """A Python int, or the request to make what it depends on static."""
-    if isinstance(value, Array):
-        dim = current().dim_of(value) if value.type.dtype.kind in "iu" else None
-        if isinstance(dim, int):
-            return dim
-        raise current().needs_known(value, why)
-    return int(value)
-
-
-class Array:
-    """A recorded array or run-time scalar: a cell with the current version of a value."""
-
-    __slots__ = (
-        "__weakref__",
-        "_base",
-        "_how",
-        "_seen",
-        "_value",
-        "is_buffer",
-        "packed",
-        "partners",
-        "poison"
-    )  # fmt: skip
-    __array_priority__ = 1000.0
-
-    def __init__(self, value: Var):
-        self._value = value
-        self._base: Array | None = None
-        self._how: tuple[Any, tuple[Atom, ...], dict[str, Any]] | None = None
-        self._seen: Atom = None
-        self.partners: list[Array] = []  # cells that may, or may not, share memory with this one
-        self.poison: Origin | None = None  # set when a partner was stored into
-        self.is_buffer = False  # a 0-d array that was made to be stored into
-        self.packed = False  # C-contiguous memory of its own, whatever its first version's layout
-
-    # cells, versions, views
-
-    @property
-    def atom(self) -> Var:
-        """The current version."""
-        if self.poison is not None:
-            reading = current().origin
-            raise AliasUndecided(
-                "Whether this store changes another array too is not known before run time, and "
-                f"that array is read{'' if reading is None else f' at line {reading.line}'}.",
-                self.poison,
-                "make one of the two with .copy()",
-            )
-        if self._base is not None:
-            now = self._base.atom
-            if now is not self._seen:
-                assert self._how is not None
-                primitive, rest, params = self._how
-                args = [_wrap(now), *map(_wrap, rest)]
-                self._value = current().apply(primitive, args, params)._value
-                self._seen = now
-        return self._value
-
-    @property
-    def poisoned(self) -> Origin | None:
-        """Where another cell was stored into that may be this memory; None if nowhere."""
-        return self.poison or (None if self._base is None else self._base.poisoned)
-
-    def is_contiguous(self) -> bool:
-        """Whether the memory is known to be C-contiguous."""
-        return self.packed or self.atom in current().contiguous
-
-    def carried(self) -> Array:
-        """This cell for a join, which is no read: a poisoned one gives its last version."""
-        if self.poisoned is None:
-            return self
-        return Array(self._value)
-
-    def become_view(
-        self, base: Array, primitive: Any, rest: tuple[Atom, ...], params: dict[str, Any]
-    ) -> None:
-        """From now on this cell is read and written through ``base``."""
-        if primitive.view_sometimes and not base.is_contiguous():
-            link(self, base.root())
-            return
-        self._base, self._how, self._seen = base, (primitive, rest, params), base.atom
-
-    @property
-    def how(self) -> tuple[Array, Any, tuple[Atom, ...], dict[str, Any]] | None:
-        """Of a view: its base, the primitive and the other arguments that made it."""
-        return None if self._base is None or self._how is None else (self._base, *self._how)
-
-    def root(self) -> Array:
-        """The cell that owns the memory."""
-        return self if self._base is None else self._base.root()
-
-    def replace(self, value: Any) -> None:
-        """Give the cell its next version; through a view, store into the base."""
-        new = value if isinstance(value, Array) else _wrap(value)
-        old = self.atom
-        if self._base is not None:
-            assert self._how is not None
-            primitive, rest, params = self._how
-            self._base.replace(primitive.view_back(self._base, new, *map(_wrap, rest), **params))
-            return
-        builder = current()
-        self._poison_partners()
-        fresh = new.atom
-        if fresh is old:
-            return
-        if fresh.name is None and old.name is not None:
-            fresh.name = old.name
-        if old in builder.contiguous:
-            builder.contiguous.add(fresh)
-        self._value = fresh
-
-    def _poison_partners(self) -> None:
-        origin = current().origin
-        for partner in self.partners:
-            if partner is not self:
-                partner.poison = origin or Origin("?", 0, 0, 0, 0, "", "?")
-
-    def state(self) -> tuple[Any, ...]:
-        """What a snapshot of the interpreter keeps of a cell."""
-        return (self._value, self._base, self._how, self._seen, tuple(self.partners), self.poison)
-
-    def restore(self, state: tuple[Any, ...]) -> None:
-        """Put a kept state back."""
-        self._value, self._base, self._how, self._seen, partners, self.poison = state
-        self.partners = list(partners)
-
-    # what NumPy code asks of an array
-
-    @property
-    def type(self) -> ArrayType:
-        """dtype and dimensions; a property of every version."""
-        return self._value.type
-
-    @property
-    def dtype(self) -> np.dtype:
-        """The dtype."""
-        return self.type.dtype
-
-    @property
-    def ndim(self) -> int:
-        """The rank."""
-        return self.type.ndim
-
-    @property
-    def dims(self) -> tuple[DimLike, ...]:
-        """The dimensions, with what is known to be equal put in."""
-        resolve = current().dims.resolve
-        return tuple(resolve(d) for d in self.type.dims)
-
-    @property
-    def shape(self) -> tuple[Any, ...]:
-        """Sizes: ints where known, else recorded integers."""
-        builder = current()
-        return tuple(builder.size_of(d, self, axis) for axis, d in enumerate(self.type.dims))
-
-    @property
-    def size(self) -> Any:
-        """The number of elements."""
-        dims = self.dims
-        if all(isinstance(d, int) for d in dims):
-            return math.prod(d for d in dims if isinstance(d, int))
-        if sum(d != 1 for d in dims) == 1:
-            axis = next(a for a, d in enumerate(dims) if d != 1)
-            builder = current()
-            at_hand = None if self.atom.name else builder.size_of_argument(dims[axis])
-            if at_hand is not None:
-                return at_hand
-            result = FUNCTIONS["size"](self)
-            builder.dim_values.setdefault(result.atom, dims[axis])
-            return result
-        return FUNCTIONS["size"](self)
-
-    if TYPE_CHECKING:  # the operators are entered from a table below
-
-        def __add__(self, other: Any) -> Any: ...
-        def __sub__(self, other: Any) -> Any: ...
-        def __mul__(self, other: Any) -> Any: ...
-        def __floordiv__(self, other: Any) -> Any: ...
-
-    def __getattr__(self, name: str) -> Any:
-        if name in ATTRIBUTES:
-            return ATTRIBUTES[name](self)
-        if name in METHODS:
-            method = METHODS[name]
-            return lambda *args, **kwargs: method(self, *args, **kwargs)
-        if name.startswith("__"):
-            raise AttributeError(name)
-        kind = type(np.ones(1)) if self.ndim else np.float64
-        if hasattr(kind, name):
-            raise UnsupportedFunction(f"ndarray.{name} has no rule.", current().origin)
-        raise AttributeError(f"'{kind.__name__}' object has no attribute '{name}'")
-
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        target = ufunc if method == "__call__" else (ufunc, method)
-        return self.__array_function__(target, (), inputs, kwargs)
-
-    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        handler = FUNCTIONS.get(function)
-        if handler is None:
-            raise UnsupportedFunction(f"{function_name(function)} has no rule.", current().origin)
-        return handler(*args, **kwargs)
-
-    def __getitem__(self, index: Any) -> Any:
-        return OPERATORS["getitem"](self, index)
-
-    def __setitem__(self, index: Any, value: Any) -> None:
-        OPERATORS["setitem"](self, index, value)
-
-    def __len__(self) -> int:
-        if not self.ndim:
-            raise TypeError("len() of unsized object")
-        size = self.dims[0]
-        if isinstance(size, int):
-            return size
-        raise current().needs_dims([size], "The length of an array")
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter([self[i] for i in range(len(self))])
-
-    def __bool__(self) -> bool:
-        raise current().needs_known(self, "The truth of a run-time value")
-
-    def __int__(self) -> int:
-        return known_int(self, "An integer")
-
-    __index__ = __int__
-
-    def __float__(self) -> float:
-        raise current().needs_known(self, "A float")
-
-    def __hash__(self) -> int:
-        return id(self)
-
-    def __repr__(self) -> str:
-        return f"Array({self.type})"
-
-
-def link(left: Array, right: Array) -> None:
-    """Note that two cells may, or may not, share memory."""
-    if left is not right:
-        if not any(p is right for p in left.partners):
-            left.partners.append(right)
-        if not any(p is left for p in right.partners):
-            right.partners.append(left)
-
-
-def _wrap(value: Any) -> Any:
-    return Array(value) if isinstance(value, Var) else value
-
-
-wrap = _wrap
-
-
-def function_name(function: Any) -> str:
-    """``np.linalg.norm`` and the like, as users write it."""
-    if isinstance(function, tuple):
-        return f"{function_name(function[0])}.{function[1]}"
-    module = getattr(function, "__module__", "") or ""
-    name = getattr(function, "__name__", str(function))
-    if isinstance(function, np.ufunc) and not module:
-        module = "numpy"
-    if module.startswith("numpy"):
-        prefix = next((p for p in ("linalg", "fft", "random") if p in module.split(".")), "")
-        return f"np.{prefix + '.' if prefix else ''}{name}"
-    return f"{module}.{name}" if module not in ("builtins", "__main__", "") else name
-
-
-def _operator(name: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    def forward(self: Array, other: Any) -> Any:
-        return OPERATORS[name](self, other)
-
-    def backward(self: Array, other: Any) -> Any:
-        return OPERATORS[name](other, self)
-
-    return forward, backward
-
-
-for _name in "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift divmod".split():
-    _forward, _backward = _operator(_name)
-    setattr(Array, f"__{_name}__", _forward)
-    setattr(Array, f"__r{_name}__", _backward)
-for _name in "lt le gt ge eq ne".split():
-    setattr(Array, f"__{_name}__", _operator(_name)[0])
-for _name in "neg pos invert abs".split():
-    setattr(Array, f"__{_name}__", lambda self, _name=_name: OPERATORS[_name](self))
 
 
 def loop_index(low: DimLike, high: DimLike, name: str | None) -> Array:

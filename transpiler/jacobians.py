@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from calque.transpiler import tree
-from calque.transpiler.builder import FUNCTIONS, Array, current, type_of, wrap
+from calque.transpiler.analyses.basis import Basis
+from calque.transpiler.builder import FUNCTIONS, Array, Builder, type_of
 from calque.transpiler.core import Function, Var
 from calque.transpiler.debug import watched
 from calque.transpiler.errors import NotDifferentiable
@@ -136,13 +137,12 @@ def jacfwd(
     else:
         program.body.results += [d.atom if isinstance(d, Array) else d for d in results]
         companions = dict(zip(dots, basis, strict=True))
-        batched = watched(
-            "batch", program, lambda: batch(program, machine.builder, companions, size)
-        )
+        folds = _basis_of(basis, size)
+        batched = _batched(program, machine.builder, companions, size, folds)
         to_value = splice(machine, inner, program)
         rows = []
         for (dot, has), leaf in zip(batched[-len(results) :], inner.leaves, strict=True):
-            diagonal = _diagonal(to_value(dot), size) if has else None
+            diagonal = folds.diagonal(to_value(dot)) if has and folds else None
             if diagonal is not None:
                 rows.append([diagonal])
                 continue
@@ -156,47 +156,26 @@ def _closed(dot: Any, leaf: Any) -> Any:
     """A tangent of its value's shape."""
     if dot is None:
         return np.zeros_like(leaf) if isinstance(leaf, Array) and leaf.ndim else 0.0
-    return dot
+    return float(dot) if type(dot) is int else dot
 
 
-def _diagonal(whole: Any, size: Any) -> Any:
-    """The Jacobian of an elementwise function: ``np.diag`` of its slope; None for any other."""
-    slope = _slope(whole)
-    if slope is None:
+def _basis_of(basis: Sequence[Any], size: Any) -> Basis | None:
+    """What folds products with the unit vectors away, where they are an identity matrix."""
+    if len(basis) != 1 or not isinstance(basis[0], Array) or basis[0].ndim != 2:
         return None
-    if isinstance(slope, Array) and slope.ndim == 1:
-        return np.diag(slope)
-    return FUNCTIONS[np.eye](size, dtype=whole.dtype) if slope is _ONE else None
+    made = definition(basis[0])
+    return Basis(basis[0], size) if made is not None and made.primitive.name == "np.eye" else None
 
 
-_ONE = object()
-
-
-def _slope(whole: Any) -> Any:
-    """``v`` where ``whole`` is the identity matrix times the vector ``v``."""
-    made = definition(whole)
-    if made is None or not isinstance(whole, Array) or whole.ndim != 2:
-        return None
-    name, args = made.primitive.name, [wrap(a) for a in made.args]
-    if name == "np.eye" and made.params["k"] == 0 and args[0] is args[1]:
-        return _ONE
-    if name == "np.eye":
-        dims = current().dim_of(args[0]), current().dim_of(args[1])
-        return _ONE if made.params["k"] == 0 and dims[0] == dims[1] else None
-    if name == "np.negative":
-        inner = _slope(args[0])
-        return None if inner is None or inner is _ONE else -inner
-    if name not in ("np.multiply", "np.divide"):
-        return None
-    left, right = args
-    if name == "np.multiply" and type_of(left).ndim < 2:
-        left, right = right, left
-    inner = _slope(left) if type_of(right).ndim < 2 else None
-    if inner is None:
-        return None
-    if name == "np.multiply":
-        return right if inner is _ONE else inner * right
-    return 1.0 / right if inner is _ONE else inner / right
+def _batched(
+    program: Function, builder: Builder, companions: dict[Var, Any], size: Any, folds: Basis | None
+) -> list[tuple[Any, bool]]:
+    """The program for all unit vectors; products with them are folded away."""
+    before, builder.fold = builder.fold, folds.fold if folds else builder.fold
+    try:
+        return watched("batch", program, lambda: batch(program, builder, companions, size))
+    finally:
+        builder.fold = before
 
 
 def _full(dot: Any, has: bool, leaf: Any, to_value: Any, size: Any) -> Any:
@@ -245,12 +224,17 @@ def jacrev(
         return _structured(inner, argnums, [row]), _value(inner, to_value, inner.aux)
     program.body.results += [b.atom if isinstance(b, Array) else b for b in found]
     companions = dict(zip(bars, basis, strict=True))
-    batched = watched("batch", program, lambda: batch(program, builder, companions, size))
+    folds = _basis_of(basis, size)
+    batched = _batched(program, builder, companions, size, folds)
     to_value = splice(machine, inner, program)
     size = to_value(size)
     outs = [to_value(x) for x in inner.leaves]
     columns = []
     for (bar, has), x in zip(batched[-len(found) :], leaves, strict=True):
+        diagonal = folds.diagonal(to_value(bar)) if has and folds else None
+        if diagonal is not None:
+            columns.append([diagonal])
+            continue
         whole = _full(to_value(bar), has, x, lambda v: v, size)
         columns.append(_pieces(whole, outs, 0))
     rows = [[column[k] for column in columns] for k in range(len(outs))]

@@ -238,7 +238,8 @@ def or_zero(bar: Any, param: Var, machine: Any, inner: Inner) -> Any:
     if bar is not None and (isinstance(bar, Array) or not param.type.ndim):
         if isinstance(bar, Array):
             return bar
-        return bar if param.type.weak else param.type.dtype.type(bar)
+        typed = param.type.dtype.type(bar)  # the product of whole numbers is one, too
+        return typed.item() if param.type.weak else typed
     builder = machine.builder
     builder.blocks.append(inner.block)
     builder._sizes.append({})

@@ -62,8 +62,10 @@ def linear_transpose(
     bars = watched("reverse", program, lambda: reverse(program, builder, wrt, seeds))
     bars = [or_zero(b, p, machine, inner) for b, p in zip(bars, inner.params, strict=True)]
     inner.block.results = []
-    prune(inner.block, {b.atom for b in bars if isinstance(b, Array)})
-    _forget_shapes(inner.block, set(inner.params), builder)
+    wanted = {b.atom for b in bars if isinstance(b, Array)}
+    prune(inner.block, set(wanted))
+    _forget_shapes(inner.block, mapped(inner.block, inner.params), builder)
+    prune(inner.block, wanted)
     _require_no_primals(inner, _name(function))
     to_value = splice(machine, inner, program)
     return tuple(tree.unflatten(inner.structure, [to_value(b) for b in bars]))
@@ -144,10 +146,10 @@ def _makes_zeros(s: Apply) -> bool:
     return s.primitive in (zeros, zeros_like, empty, empty_like)
 
 
-def _forget_shapes(block: Block, params: set[Var], builder: Builder) -> None:
-    """``np.zeros_like(x)`` of an argument with known sizes becomes ``np.zeros``."""
+def _forget_shapes(block: Block, primals: set[Var], builder: Builder) -> None:
+    """``np.zeros_like(x)`` of a primal with known sizes becomes ``np.zeros``."""
     for s in core.walk(block):
-        if not isinstance(s, Apply) or s.primitive not in _OF_SHAPE or s.args[0] not in params:
+        if not isinstance(s, Apply) or s.primitive not in _OF_SHAPE or s.args[0] not in primals:
             continue
         dims = [builder.dims.resolve(d) for d in s.args[0].type.dims]
         if all(isinstance(d, int) for d in dims):
@@ -156,7 +158,7 @@ def _forget_shapes(block: Block, params: set[Var], builder: Builder) -> None:
 
 def _require_no_primals(inner: Inner, name: str) -> None:
     """Raise where the sweep needs a value that depends on the arguments."""
-    needed = mapped(inner.block, inner.params)
+    needed = mapped(inner.block, inner.params, frozenset(p.name for p in _OF_SHAPE))
     for s in core.walk(inner.block):
         if isinstance(s, Apply) and (s.primitive.kind == "size" or s.primitive in _OF_SHAPE):
             continue

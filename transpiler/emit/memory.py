@@ -222,6 +222,19 @@ class Memory:
                         sites = self._carry_conflict(s, k)
                         if sites:
                             return sites
+        return self._returned_conflict()
+
+    def _returned_conflict(self) -> frozenset[Site] | None:
+        """A copy that is returned is neither the caller's own memory nor another result's."""
+        given = self.program.mask(self.program.function.params)
+        for result in self.program.body.results:
+            made = self.program.definition.get(result) if isinstance(result, Var) else None
+            while isinstance(made, Apply) and (_is_copy(made) or viewed(made)):
+                source = made.args[0]
+                if _is_copy(made) and not self.copied("copy", made) and self.at(source) & given:
+                    return frozenset([Site("copy", self.program.number[id(made)])])
+                made = self.program.definition.get(source) if isinstance(source, Var) else None
+            given |= self.at(result)
         return None
 
     def _store_conflict(self, s: Apply) -> frozenset[Site]:

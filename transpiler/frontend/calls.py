@@ -12,12 +12,24 @@ from typing import Any
 import gast
 import numpy as np
 
-from calque.transpiler.builder import FUNCTIONS, Array, function_name, known
+from calque.transpiler.builder import FUNCTIONS, function_name, known
 from calque.transpiler.errors import (
     ImpureFunction,
     SourceNotFound,
     UnsupportedFunction,
     UnsupportedSyntax,
+)
+from calque.transpiler.frontend.callables import (
+    default_of,
+    given_to,
+    is_generator,
+    is_in,
+    is_interpreted,
+    is_library,
+    is_own,
+    is_plain_class,
+    plain_known,
+    stacked,
 )
 from calque.transpiler.frontend.heap import Frame, RecordedList
 from calque.transpiler.frontend.interpreter import (
@@ -48,9 +60,6 @@ _CREATORS = (
     np.identity,
     np.array,
 )
-
-_LIBRARIES = {"numpy", "scipy", "numba", "jax", "math", "functools", "itertools", "operator"}
-_LIBRARIES |= {"collections", "typing", "enum", "copy", "abc"}
 
 _EVALUATE = {exec, eval, compile}
 _FILES = {open, input, np.load, np.save, np.savez, np.savez_compressed, np.loadtxt, np.savetxt}
@@ -92,7 +101,7 @@ class Calls(Statements):
         args: list[Any] = []
         kwargs: dict[str, Any] = {}
         for position, item in enumerate(node.args):
-            if position == 0 and _is_generator(item) and _in(function, CONSUMERS):
+            if position == 0 and is_generator(item) and is_in(function, CONSUMERS):
                 args.append(item)
                 continue
             if isinstance(item, gast.Starred):
@@ -117,7 +126,7 @@ class Calls(Statements):
             given, named = self._lifted_partial(function)
             return self.call_value(function.func, [*given, *args], {**named, **kwargs}, node)
         self._refuse_impure(function, node)
-        if (isinstance(function, type) and function in BUILTINS) or _in(function, BUILTINS):
+        if (isinstance(function, type) and function in BUILTINS) or is_in(function, BUILTINS):
             return BUILTINS[function](self, node, args, kwargs)
         handler = self._handler(function)
         if handler is not None:
@@ -130,9 +139,9 @@ class Calls(Statements):
         if isinstance(function, type):
             return self.construct(function, args, kwargs, node)
         if isinstance(function, FunctionType) and is_own(function):
-            named = {k: _stacked(v) for k, v in kwargs.items()}
-            return self._owned(function(*map(_stacked, args), **named))
-        if isinstance(function, FunctionType) and not _is_library(function):
+            named = {k: stacked(v) for k, v in kwargs.items()}
+            return self._owned(function(*map(stacked, args), **named))
+        if isinstance(function, FunctionType) and not is_library(function):
             return self._call_function(function, args, kwargs, node)
         owner = getattr(function, "__self__", None)
         if isinstance(owner, _CONTAINERS):
@@ -147,16 +156,16 @@ class Calls(Statements):
         self.guards.append(Guard(lambda: contents(function.keywords), contents(function.keywords)))
         stem = getattr(function.func, "__name__", "partial")
         args = [
-            self.lift(a, f"{stem}_argument", functools.partial(_given, function, i))
+            self.lift(a, f"{stem}_argument", functools.partial(given_to, function, i))
             for i, a in enumerate(function.args)
         ]
         return args, {
-            k: self.lift(v, k, functools.partial(_given, function, k))
+            k: self.lift(v, k, functools.partial(given_to, function, k))
             for k, v in function.keywords.items()
         }
 
     def _handler(self, function: Any) -> Callable[..., Any] | None:
-        if _in(function, FUNCTIONS):
+        if is_in(function, FUNCTIONS):
             return FUNCTIONS[function]
         owner = getattr(function, "__self__", None)
         if isinstance(owner, np.ufunc):
@@ -176,10 +185,10 @@ class Calls(Statements):
         self, function: Any, handler: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]
     ) -> Any:
         """A NumPy function: computed when everything is known and the result is no array."""
-        args = [self._called_by_library(_stacked(a)) for a in args]
-        kwargs = {k: self._called_by_library(_stacked(v)) for k, v in kwargs.items()}
+        args = [self._called_by_library(stacked(a)) for a in args]
+        kwargs = {k: self._called_by_library(stacked(v)) for k, v in kwargs.items()}
         values = [*args, *kwargs.values()]
-        if function not in _CREATORS and all(map(_plain_known, values)):
+        if function not in _CREATORS and all(map(plain_known, values)):
             result = function(*args, **kwargs)
             if not isinstance(result, (np.ndarray, list)) and not (
                 isinstance(result, tuple) and any(isinstance(r, np.ndarray) for r in result)
@@ -189,9 +198,9 @@ class Calls(Statements):
 
     def _called_by_library(self, value: Any) -> Any:
         """The user's functions among the arguments of a NumPy function, as it can call them."""
-        if isinstance(value, (list, tuple)) and any(map(_is_interpreted, value)):
+        if isinstance(value, (list, tuple)) and any(map(is_interpreted, value)):
             return [self._called_by_library(v) for v in value]
-        if not _is_interpreted(value):
+        if not is_interpreted(value):
             return value
         return lambda *args, **kwargs: self.call_value(value, list(args), kwargs, None)
 
@@ -224,11 +233,11 @@ class Calls(Statements):
             function.__globals__,
             cells,
             tuple(
-                self.lift(d, function.__name__, functools.partial(_default, function, i))
+                self.lift(d, function.__name__, functools.partial(default_of, function, i))
                 for i, d in enumerate(function.__defaults__ or ())
             ),
             {
-                k: self.lift(v, k, functools.partial(_default, function, k))
+                k: self.lift(v, k, functools.partial(default_of, function, k))
                 for k, v in (function.__kwdefaults__ or {}).items()
             },
             function.__name__,
@@ -355,7 +364,7 @@ class Calls(Statements):
     def construct(self, cls: type, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
         """Make an instance of a user's class; its ``__init__`` is interpreted if it has source."""
         init = cls.__init__  # type: ignore[misc]
-        if isinstance(init, FunctionType) and not _is_library(init):
+        if isinstance(init, FunctionType) and not is_library(init):
             try:
                 source_of(init)
             except SourceNotFound:
@@ -367,7 +376,7 @@ class Calls(Statements):
         if (
             issubclass(cls, BaseException)
             or known((args, list(kwargs.values())))
-            or _is_plain_class(cls)
+            or is_plain_class(cls)
         ):
             return self.own(cls(*args, **kwargs))
         return self._native(cls, args, kwargs, node)
@@ -411,7 +420,7 @@ class Calls(Statements):
             if not callable(function) or isinstance(function, ModuleType):
                 self.fail(UnsupportedFunction, node, f"{function!r} is not callable.")
         method = inspect.getattr_static(type(function), "__call__", None)
-        if isinstance(method, FunctionType) and not _is_library(method):
+        if isinstance(method, FunctionType) and not is_library(method):
             return self.call_value(method, [function, *args], kwargs, node)
         if known(everything):
             return self._lift_result(function(*args, **kwargs))
@@ -444,14 +453,14 @@ class Calls(Statements):
                 f"{name} draws from a hidden state: generated code would not be a function.",
                 "draw the numbers outside and pass them in",
             )
-        if _in(function, _EVALUATE):
+        if is_in(function, _EVALUATE):
             self.fail(
                 UnsupportedSyntax,
                 node,
                 f"`{name}` runs text.",
                 "write the code itself, in a function",
             )
-        files = _in(function, _FILES) or isinstance(owner, io.IOBase)
+        files = is_in(function, _FILES) or isinstance(owner, io.IOBase)
         if files or module in ("time", "os", "subprocess", "sys", "io"):
             if module == "time" or files or not known(owner):
                 self.fail(
@@ -462,62 +471,3 @@ class Calls(Statements):
                 )
         if isinstance(function, np.vectorize):
             self.fail(UnsupportedFunction, node, "np.vectorize is not supported.", "use vmap")
-
-
-def _in(function: Any, table: Any) -> bool:
-    try:
-        return function in table
-    except TypeError:
-        return False
-
-
-def _default(function: Any, key: Any) -> Any:
-    return (function.__defaults__ if isinstance(key, int) else function.__kwdefaults__)[key]
-
-
-def _is_generator(node: Any) -> bool:
-    return isinstance(node, gast.GeneratorExp)
-
-
-def _stacked(value: Any) -> Any:
-    """A list that grew in a loop as the array of its rows."""
-    rows = getattr(value, "rows", None)
-    return value if rows is None else rows.stacked()
-
-
-def _plain_known(value: Any) -> bool:
-    """Known, and without arrays: Python can compute with it."""
-    if isinstance(value, (tuple, list)):
-        return getattr(value, "rows", None) is None and all(map(_plain_known, value))
-    return not isinstance(value, (Array, np.ndarray, Iterable, FunctionType))
-
-
-def _is_interpreted(value: Any) -> bool:
-    """A function of the user's, to be interpreted when it is called."""
-    own = isinstance(value, FunctionType) and not _is_library(value)
-    return own or isinstance(value, Closure)
-
-
-def _given(function: functools.partial[Any], key: int | str) -> Any:
-    return function.args[key] if isinstance(key, int) else function.keywords[key]
-
-
-def _is_library(function: FunctionType) -> bool:
-    module = function.__module__ or ""
-    top = module.split(".")[0]
-    return top in _LIBRARIES or is_own(function)
-
-
-def is_own(function: Any) -> bool:
-    """A function of calque itself (a rule, an Array's method): called, never interpreted."""
-    parts = (getattr(function, "__module__", None) or "").split(".")
-    return parts[:2] == ["calque", "transpiler"]
-
-
-def _is_plain_class(cls: type) -> bool:
-    """A dataclass, a namedtuple, or a class without an ``__init__`` of its own."""
-    return (
-        hasattr(cls, "__dataclass_fields__")
-        or hasattr(cls, "_fields")
-        or (cls.__init__ is object.__init__ and cls.__module__ != "builtins")  # type: ignore[misc]
-    )

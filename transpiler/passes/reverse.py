@@ -32,18 +32,17 @@ from calque.transpiler.analyses.cotangents import (
     sum_to,
 )
 from calque.transpiler.analyses.expanding import expand_calls, put_away
+from calque.transpiler.analyses.loops_back import Adjoints, LoopAttempt
 from calque.transpiler.analyses.recording import Recorder
-from calque.transpiler.analyses.rounds import own_counter, reversed_range
 from calque.transpiler.analyses.unread import drop_unread_stores
-from calque.transpiler.analyses.versions import current_versions, restorable_versions, shape_source
-from calque.transpiler.builder import FUNCTIONS, Array, Builder, loop_index, type_of, wrap
+from calque.transpiler.analyses.versions import shape_source
+from calque.transpiler.builder import FUNCTIONS, Array, Builder, type_of, wrap
 from calque.transpiler.core import Apply, Atom, Block, For, Function, If, Var, While
 from calque.transpiler.errors import NotDifferentiable
 from calque.transpiler.primitives.base import Scatter, apply, as_array
 from calque.transpiler.primitives.calls import Called
 from calque.transpiler.primitives.growing import room, widened
 from calque.transpiler.primitives.indexing import update
-from calque.transpiler.types import INT
 
 # linear rearrangements: a cotangent that is one number everywhere passes through them unchanged
 _REARRANGING = frozenset(
@@ -53,8 +52,6 @@ _REARRANGING = frozenset(
 
 # and of these, the rules that take a cotangent of fewer dimensions as it is
 _SPREADING = frozenset("astype copy np.broadcast_to np.sum np.mean np.where".split())
-
-Adjoints = dict[Var, Any]
 
 
 def reverse(
@@ -365,173 +362,3 @@ class Sweep:
             back_to_start()
             self.restored, self.restoring = attempt.saved_state
         attempt.finish(inner)
-
-
-class LoopAttempt:
-    """One try at the loop back, with a guess at what it carries."""
-
-    def __init__(
-        self,
-        sweep: Sweep,
-        s: For | While,
-        seeds: dict[int, Any],
-        carried: set[int],
-        outer: list[Var],
-        restore: set[int],
-        adjoints: Adjoints,
-    ):
-        self.sweep, self.s, self.seeds = sweep, s, seeds
-        self.carried, self.outer, self.restore = sorted(carried), outer, sorted(restore)
-        self.adjoints = adjoints
-        self.phis: list[Var] = []
-        self.inits: list[Atom] = []
-        self.block = Block()
-
-    def run(self) -> None:
-        """Write the body of the loop back."""
-        sweep, s, builder = self.sweep, self.s, self.sweep.builder
-        self.saved_state = (dict(sweep.restored), set(sweep.restoring))
-        for k in self.carried:
-            seed = self.seeds.get(k)
-            init = (
-                sweep.zeros(s.outs[k])
-                if seed is None or is_zero(seed)
-                else sweep.whole(s.outs[k], seed)
-            )
-            self._carry(init, s.phis[k], f"{s.phis[k].name}_bar" if s.phis[k].name else None)
-        for var in self.outer:
-            self._carry(
-                sweep.shadow(dict(self.adjoints), var)
-                if var.type.ndim
-                else or_zero(self.adjoints.get(var)),
-                var,
-                f"{var.name}_bar" if var.name else None,
-            )
-        for k in self.restore:
-            now = sweep.restored.get(s.outs[k], Array(s.outs[k]))
-            self._carry(now, s.phis[k], s.phis[k].name)
-            sweep.restoring |= restorable_versions(s, k) or set()
-        with builder.block() as self.block:
-            self.index = self._index()
-            sweep.recorder.enter(s, self.index)
-            self._body()
-            sweep.recorder.leave()
-        self.live = self._reads()
-
-    def _carry(self, init: Any, like: Var, name: str | None) -> None:
-        t = like.type if not (like.type.weak and isinstance(init, Array)) else init.type
-        self.phis.append(Var(t, name, self.s.origin))
-        self.inits.append(init.atom if isinstance(init, Array) else init)
-
-    def _index(self) -> Array:
-        if isinstance(self.s, For):
-            name = self.s.index.name
-        else:
-            own = own_counter(self.s)
-            name = None if own is None else own[0].name
-        builder = self.sweep.builder
-        if isinstance(self.s, For):
-            index = loop_index(0, 0, name)
-            builder.dim_values[index.atom] = builder.dim_of(self.s.index)
-            return index
-        return Array(Var(INT, name, self.s.origin))
-
-    def _body(self) -> None:
-        sweep, s = self.sweep, self.s
-        local: Adjoints = {}
-        bars = [Array(p) for p in self.phis]
-        n = len(self.carried)
-        for var, bar in zip(self.outer, bars[n : n + len(self.outer)], strict=True):
-            local[var] = bar
-        self.outer_before = {v: local[v].atom for v in self.outer}
-        for k, bar in zip(self.carried, bars, strict=False):
-            sweep.accumulate(local, s.body.results[k], Array(bar.atom))
-        for k, bar in zip(self.restore, bars[n + len(self.outer) :], strict=True):
-            result = s.body.results[k]
-            if isinstance(result, Var):
-                sweep.restored[result] = Array(bar.atom)
-        sweep.statements(s.body.statements, local)
-        self.local = local
-        for k in self.carried:
-            value = local.get(s.phis[k])
-            value = sweep.zeros(s.phis[k]) if value is None or is_zero(value) else value
-            value = sweep.whole(s.phis[k], value)
-            self.block.results.append(value.atom if isinstance(value, Array) else value)
-        for var in self.outer:
-            value = sweep.whole(var, local[var])
-            self.block.results.append(value.atom if isinstance(value, Array) else value)
-        for k in self.restore:
-            back = sweep.restored.get(s.phis[k])
-            self.block.results.append(s.phis[k] if back is None else back.atom)
-
-    def missing(self) -> set[int]:
-        """Phis that got an adjoint but are not carried."""
-        return {k for k, p in enumerate(self.s.phis) if self.local.get(p) is not None}
-
-    def unused(self) -> set[Var]:
-        """Outer values whose adjoint the body leaves alone."""
-        return {
-            v
-            for v in self.outer
-            if isinstance(self.local[v], Array) and self.local[v].atom is self.outer_before[v]
-        }
-
-    def wants_restoring(self) -> set[int]:
-        """Carried arrays of which the body reads old versions at several places."""
-        return self.sweep.recorder.wants_restoring(self.s, self.live, self.sweep.restored)
-
-    def _reads(self) -> dict[Var, None]:
-        """The primal values of the loop's inside that the body of the loop back needs."""
-        from calque.transpiler.analyses.liveness import prune
-
-        trial = core.clone(self.block, {})
-        live = {r for r in trial.results if isinstance(r, Var)}
-        prune(trial, live)
-        inner = core.defined_vars(self.s.body) | set(self.s.phis)
-        return {
-            v: None for v in core.free_vars(trial) if v in inner and v not in self.sweep.restored
-        }
-
-    def finish(self, inner: set[Var]) -> None:
-        """Emit the loop back, and let what it needs be recorded by the loop forth."""
-        sweep, s, builder = self.sweep, self.s, self.sweep.builder
-        restored_inside = sweep.restored
-        sweep.restored, sweep.restoring = self.saved_state
-        restored = {v: a for v, a in current_versions(restored_inside).items() if v in inner}
-        bounds = sweep.recorder.resolve_loop(s, self.block, self.index, restored)
-        outs = [Var(p.type, p.name, s.origin) for p in self.phis]
-        start, stop, step = bounds if bounds is not None else reversed_range(builder, s)
-        builder.emit(
-            For(
-                tuple(outs),
-                self.index.atom,
-                start,
-                stop,
-                step,
-                tuple(self.phis),
-                tuple(self.inits),
-                self.block,
-                s.origin,
-            )
-        )
-        n = len(self.carried)
-        for k, out in zip(self.carried, outs, strict=False):
-            sweep.accumulate(self.adjoints, s.inits[k], Array(out))
-        for var, out in zip(self.outer, outs[n:], strict=False):
-            previous = self.adjoints.get(var)
-            inits = [s.inits[k] for k in self.carried]
-            if var in inits:
-                self._merge(var, out, previous, inits, outs)
-            else:
-                self.adjoints[var] = Array(out)
-        for k, out in zip(self.restore, outs[n + len(self.outer) :], strict=True):
-            if isinstance(s.inits[k], Var):
-                sweep.restored[s.inits[k]] = Array(out)
-
-    def _merge(self, var: Var, out: Var, previous: Any, inits: list[Atom], outs: list[Var]) -> None:
-        """A value that the loop both starts from and reads: both adjoints count."""
-        total: Any = Array(out)
-        for init, bar in zip(inits, outs, strict=False):
-            if init is var:
-                total = total + Array(bar)
-        self.adjoints[var] = total

@@ -18,7 +18,7 @@ from calque.transpiler.errors import Unstackable
 from calque.transpiler.primitives import complexes, elementwise, indexing, logic
 from calque.transpiler.primitives.base import PRIMITIVES, Primitive, apply, definition
 from calque.transpiler.primitives.creation import full
-from calque.transpiler.primitives.shapes import broadcast_to
+from calque.transpiler.primitives.shapes import broadcast_to, joined_axes
 
 Rule = Callable[[Sequence[Any], tuple[bool, ...], dict[str, Any]], Any]
 
@@ -97,7 +97,7 @@ def new_zeros(shape: Any, dtype: Any = float) -> Any:
 
 def flat_rows(x: Any) -> Any:
     """Each example as a vector."""
-    return x if x.ndim == 2 else np.reshape(x, (x.shape[0], -1))
+    return x if x.ndim == 2 else joined_axes(x, 1)
 
 
 _AS_NUMPY: dict[str, Any] = {

@@ -80,6 +80,9 @@ def _array(args: Args, batched: Flags, params: Params) -> Any:
 @batches(shapes.reshape)
 def _reshape(args: Args, batched: Flags, params: Params) -> Any:
     x, *sizes = args
+    holes = [k for k, size in enumerate(sizes) if isinstance(size, int) and size == -1]
+    for k in holes:
+        sizes[k] = shapes.missing_size(x.shape[1:], sizes[:k] + sizes[k + 1 :])
     return np.reshape(x, (x.shape[0], *sizes))
 
 
@@ -132,6 +135,10 @@ def _take_along_axis(args: Args, batched: Flags, params: Params) -> Any:
 # reductions
 
 
+# NumPy's own reshape to reduce along several axes, which fails where there are no examples
+_ONE_AXIS = ("np.median", "np.quantile", "np.percentile")
+
+
 def _reduction(primitive: Primitive) -> Rule:
     def rule(args: Args, batched: Flags, params: Params) -> Any:
         x, *rest = args
@@ -150,6 +157,12 @@ def _reduction(primitive: Primitive) -> Rule:
             )
             return lift(result, rank) if params["keepdims"] else result
         up = tuple(range(1, rank + 1)) if axis is None else tuple(a + 1 for a in _tuple(axis))
+        if primitive.name in _ONE_AXIS and len(up) > 1:
+            rest_axes = tuple(a for a in range(rank + 1) if a not in up)
+            moved = shapes.joined_axes(np.transpose(x, (*rest_axes, *up)), len(rest_axes))
+            options = {**params, "axis": (len(rest_axes),), "keepdims": False}
+            result = apply(primitive, moved, *rest, **options)
+            return np.expand_dims(result, up) if params["keepdims"] else result
         return apply(primitive, x, *rest, **{**params, "axis": up})
 
     return rule

@@ -13,7 +13,7 @@ from calque.transpiler.primitives.base import finish, implements, operand
 from calque.transpiler.primitives.creation import shape_tuple
 from calque.transpiler.primitives.reductions import normalize_axes
 from calque.transpiler.primitives.scans import along
-from calque.transpiler.primitives.shapes import normalize_axis
+from calque.transpiler.primitives.shapes import joined_axes, normalize_axis
 from calque.transpiler.primitives.statistics import QUANTILE_METHODS, quantile_position
 from calque.transpiler.types import sample
 
@@ -26,7 +26,7 @@ def _lines(x: Array, axes: tuple[int, ...] | None) -> Any:
         return np.ravel(x)
     kept = [a for a in range(x.ndim) if a not in axes]
     moved = np.transpose(x, (*kept, *axes))
-    return np.reshape(moved, (*[x.shape[a] for a in kept], -1)) if len(axes) > 1 else moved
+    return joined_axes(moved, len(kept)) if len(axes) > 1 else moved
 
 
 def _nan_quantile(x: Array, q: Any, axis: Any, keepdims: bool, method: str) -> Any:

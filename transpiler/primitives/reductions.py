@@ -20,7 +20,7 @@ from calque.transpiler.primitives.base import (
     register,
 )
 from calque.transpiler.primitives.elementwise import dtype_name
-from calque.transpiler.primitives.shapes import normalize_axis
+from calque.transpiler.primitives.shapes import joined_axes, normalize_axis
 from calque.transpiler.types import ArrayType
 
 Axes = tuple[int, ...] | None
@@ -371,7 +371,7 @@ def products_of_others(x: Any, axis: Axes) -> Any:
     kept = [a for a in range(x.ndim) if a not in axes]
     order = (*kept, *axes)
     moved = np.transpose(x, order)
-    flat = moved if len(axes) == 1 else np.reshape(moved, (*[x.shape[a] for a in kept], -1))
+    flat = moved if len(axes) == 1 else joined_axes(moved, len(kept))
     result = _before(flat) * np.flip(_before(np.flip(flat, -1)), -1)
     result = result if len(axes) == 1 else np.reshape(result, moved.shape)
     return np.transpose(result, np.argsort(order).tolist())

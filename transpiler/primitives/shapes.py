@@ -134,6 +134,36 @@ def multiply_sizes(a: Any, b: Any) -> Any:
     return total
 
 
+def joined_axes(x: Any, first: int) -> Any:
+    """``x`` with its axes from ``first`` on as one; NumPy's -1 is undecided where a size is 0."""
+    return np.reshape(x, (*x.shape[:first], _whole(x.shape[first:])))
+
+
+def missing_size(have: Sequence[Any], rest: Sequence[Any]) -> Any:
+    """The size for which -1 stands in a shape; ``rest`` are the others in it."""
+    dim_of = current().dim_of
+    dim = _missing([dim_of(s) for s in have], [dim_of(s) for s in rest])
+    if isinstance(dim, int):
+        return dim
+    left, divisors = list(have), []
+    for size in rest:
+        same = [k for k, s in enumerate(left) if dim_of(s) == dim_of(size)]
+        if same:
+            del left[same[0]]
+        else:
+            divisors.append(size)
+    total, divisor = _whole(left), _whole(divisors)
+    size = total if not isinstance(divisor, Array) and divisor == 1 else total // divisor
+    return current().know_dim(size, dim) if isinstance(size, Array) else size
+
+
+def _whole(sizes: Sequence[Any]) -> Any:
+    total: Any = 1
+    for size in sizes:
+        total = multiply_sizes(total, size)
+    return total
+
+
 # reshape
 
 

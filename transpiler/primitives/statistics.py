@@ -22,6 +22,7 @@ from calque.transpiler.primitives.reductions import (
     reduction_samples,
     reduction_text,
 )
+from calque.transpiler.primitives.shapes import joined_axes
 from calque.transpiler.types import ArrayType, elementwise_dtype
 
 
@@ -148,7 +149,7 @@ def _rank(x: Any, axis: Axes) -> tuple[Any, Any]:
     kept = tuple(a for a in range(x.ndim) if a not in axes)
     order = (*kept, *axes)
     moved = np.transpose(x, order)
-    flat = np.reshape(moved, (*[x.shape[a] for a in kept], -1))
+    flat = joined_axes(moved, len(kept))
     rank, count = _rank(flat, (flat.ndim - 1,))
     back = [order.index(a) for a in range(x.ndim)]
     return np.transpose(np.reshape(rank, moved.shape), back), count
@@ -192,17 +193,34 @@ def _fraction(params: dict[str, Any], rest: tuple[Any, ...]) -> Any:
 
 def _quantile_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
     x, *rest = args
-    if any(t is not None for t in tangents[1:]):
-        raise NotDifferentiable("A quantile with respect to q.", current().origin)
-    weights = _weights(x, _fraction(params, tuple(rest)), params)
-    return (np.sum(weights * tangents[0], axis=params["axis"], keepdims=params["keepdims"]),)
+    q = _fraction(params, tuple(rest))
+    total = None
+    if tangents[0] is not None:
+        part = _weights(x, q, params) * tangents[0]
+        total = np.sum(part, axis=params["axis"], keepdims=params["keepdims"])
+    if len(tangents) > 1 and tangents[1] is not None:
+        slope = np.sum(_by_fraction(x, q, params), axis=params["axis"], keepdims=params["keepdims"])
+        total = slope * tangents[1] if total is None else total + slope * tangents[1]
+    return (total,)
+
+
+def _by_fraction(x: Any, q: Any, params: dict[str, Any]) -> Any:
+    """What each element adds to the slope of a quantile by ``q``: none but the two around it."""
+    rank, count = _rank(x, params["axis"])
+    exact = q * (count - 1)
+    above = np.where(rank == np.ceil(exact), 1.0, 0.0)
+    between = above - np.where(rank == np.floor(exact), 1.0, 0.0)
+    steps = (count - 1) / (100.0 if params["percent"] else 1.0)
+    return between * x * (steps if params["method"] == "linear" else 0.0)
 
 
 def _quantile_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
     x, *rest = args
     weights = _weights(x, _fraction(params, tuple(rest)), params)
     y_bar = expand(cotangents[0], x, params["axis"], params["keepdims"])
-    return (y_bar * weights, *(None for _ in rest))
+    if not rest or not isinstance(rest[0], Array):
+        return (y_bar * weights, *(None for _ in rest))
+    return y_bar * weights, np.sum(y_bar * _by_fraction(x, _fraction(params, tuple(rest)), params))
 
 
 def _infer_quantile(x: Any, *rest: Any, axis: Axes, keepdims: bool, **params: Any) -> ArrayType:

@@ -1,0 +1,85 @@
+"""What kinds of functions and values there are, when something is called."""
+
+from __future__ import annotations
+
+import functools
+from types import FunctionType
+from typing import Any
+
+import gast
+import numpy as np
+
+from calque.transpiler import tree
+from calque.transpiler.builder import Array
+from calque.transpiler.frontend.interpreter import Closure
+from calque.transpiler.frontend.iteration import Iterable
+
+_LIBRARIES = {"numpy", "scipy", "numba", "jax", "math", "functools", "itertools", "operator"}
+_LIBRARIES |= {"collections", "typing", "enum", "copy", "abc"}
+
+
+def is_in(function: Any, table: Any) -> bool:
+    """Whether a table holds a function; what has no hash is in none."""
+    try:
+        return function in table
+    except TypeError:
+        return False
+
+
+def default_of(function: Any, key: Any) -> Any:
+    """A default: of a positional parameter by its number, of a keyword-only one by its name."""
+    return (function.__defaults__ if isinstance(key, int) else function.__kwdefaults__)[key]
+
+
+def is_generator(node: Any) -> bool:
+    """A generator expression."""
+    return isinstance(node, gast.GeneratorExp)
+
+
+def stacked(value: Any) -> Any:
+    """A list that grew in a loop as the array of its rows."""
+    rows = getattr(value, "rows", None)
+    return value if rows is None else rows.stacked()
+
+
+def plain_known(value: Any) -> bool:
+    """Known, and without arrays: Python can compute with it."""
+    if isinstance(value, (tuple, list)):
+        return getattr(value, "rows", None) is None and all(map(plain_known, value))
+    leaves = tree.flatten(value)[0]
+    if len(leaves) != 1 or leaves[0] is not value:  # a dict, or another node of a tree
+        return all(map(plain_known, leaves))
+    return not isinstance(value, (Array, np.ndarray, Iterable, FunctionType))
+
+
+def is_interpreted(value: Any) -> bool:
+    """A function of the user's, to be interpreted when it is called."""
+    own = isinstance(value, FunctionType) and not is_library(value)
+    return own or isinstance(value, Closure)
+
+
+def given_to(function: functools.partial[Any], key: int | str) -> Any:
+    """An argument that a partial carries."""
+    return function.args[key] if isinstance(key, int) else function.keywords[key]
+
+
+def is_library(function: FunctionType) -> bool:
+    """A function of NumPy, SciPy, the standard library or calque: never interpreted."""
+    module = function.__module__ or ""
+    top = module.split(".")[0]
+    return top in _LIBRARIES or is_own(function)
+
+
+def is_own(function: Any) -> bool:
+    """A function of calque itself (a rule, an Array's method): called, never interpreted."""
+    parts = (getattr(function, "__module__", None) or "").split(".")
+    return parts[:2] == ["calque", "transpiler"]
+
+
+def is_plain_class(cls: type) -> bool:
+    """A dataclass, a namedtuple, or a class without an ``__init__`` of its own."""
+    return (
+        hasattr(cls, "__dataclass_fields__")
+        or hasattr(cls, "_fields")
+        or (cls.__init__ is object.__init__ and cls.__module__ != "builtins")  # type: ignore[misc]
+    )
