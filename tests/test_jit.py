@@ -350,6 +350,58 @@ def test_what_is_written_is_read_after() -> None:
     check_gradient(whole(*args), calque.jit(whole)(*args))
 
 
+# transformations, inside and outside
+
+
+def smooth(x):
+    return np.sum(np.tanh(x) * x**2) + x[0] * np.exp(-x[1])
+
+
+def branches(x):
+    total = 0.0
+    for i in range(1, x.shape[0]):
+        if x[i] > 0:
+            total += x[i] * x[i - 1]
+        else:
+            total -= np.sin(x[i])
+    return total
+
+
+def recurrence(x):
+    y = x.copy()
+    for i in range(1, x.shape[0]):
+        y[i] = 0.5 * y[i - 1] + x[i] ** 2
+    return np.sum(y * y)
+
+
+TRANSFORMATIONS = {
+    "grad": calque.grad,
+    "jacfwd": calque.jacfwd,
+    "hessian": calque.hessian,
+    "checkpoint": lambda fn: calque.grad(calque.checkpoint(fn)),
+    "jit within": lambda fn: calque.grad(calque.jit(fn)),
+    "jvp": lambda fn: lambda x: calque.jvp(fn, (x,), (np.cos(x),)),
+    "vjp": lambda fn: lambda x: calque.vjp(fn, x)[1](1.0),
+    "vmap": lambda fn: lambda x: calque.vmap(fn)(np.stack([x, -x, x**2])),
+    "vmap of grad": lambda fn: lambda x: calque.vmap(calque.grad(fn))(np.stack([x, -x])),
+}
+
+
+@pytest.mark.usefixtures("stepped")
+@pytest.mark.parametrize("fn", [smooth, branches, recurrence])
+@pytest.mark.parametrize("name", TRANSFORMATIONS)
+def test_transformations(fn: Callable[..., Any], name: str) -> None:
+    whole = TRANSFORMATIONS[name](fn)
+    agrees(whole, np.array([0.5, -0.3, 1.2, 2.0]), factor=1e3)
+
+
+def test_other_sizes_take_the_same_kernels() -> None:
+    jitted = calque.jit(smooth)
+    for size in (2, 3, 100):
+        agrees(smooth, np.linspace(0.0, 1.0, size), jitted=jitted)
+    assert jitted.cache_info().programs == 1
+
+
 # exceptions
 
 
