@@ -98,6 +98,8 @@ def _squeeze(read: Read, args: Sequence[Any], params: dict[str, Any], index: Seq
 @element_of("np.outer")
 def _outer(read: Read, args: Sequence[Any], params: dict[str, Any], index: Sequence[Any]) -> Any:
     a, b = args
+    if type_of(a).ndim != 1 or type_of(b).ndim != 1:
+        raise NotImplementedError("np.outer flattens")
     return read(a, index[:1]) * read(b, index[1:])
 
 
