@@ -16,7 +16,8 @@ import gast
 from calque.transpiler.emit.scalars import KERNEL_FUNCTIONS, VECTOR_FUNCTIONS
 
 GLOBALS = VECTOR_FUNCTIONS | KERNEL_FUNCTIONS | {
-    *("np", "math", "range", "prange", "vrange", "abs", "bool", "int", "float", "complex", "min", "max"),
+    *("np", "math", "range", "prange", "vrange", "abs", "bool", "int", "float", "complex"),
+    *("min", "max"),
     *(n for n in dir(builtins) if n.endswith(("Error", "Exception"))),
     "len",
 }
