@@ -1,9 +1,12 @@
 """Kernels whose indices are proven take none from the end, but for the negative ones written so."""
 
+import math
+
 import numpy as np
 import pytest
 from numba import prange
 
+import calque
 from calque.runtime import kernels
 
 
@@ -54,6 +57,23 @@ def test_a_loop_that_counts_down_is_vectorized():
 
     add(np.ones(9), np.ones(9), 9)
     assert "x double>" in add.inspect_llvm(add.signatures[0])
+
+
+def compensated(x):
+    total, lost = 0.0, 0.0
+    for i in range(x.shape[0]):
+        y = x[i] - lost
+        t = total + y
+        lost = (t - total) - y
+        total = t
+    return total
+
+
+def test_compensated_summation_stays_exact():
+    x = np.exp(5.0 * np.random.default_rng(0).normal(size=100_000))
+    exact = math.fsum(x)
+    assert calque.jit(compensated)(x) == pytest.approx(exact, rel=2e-16)
+    assert sum(x.tolist()) != pytest.approx(exact, rel=2e-16)
 
 
 def test_rows_of_one_array_are_vectorized_without_comparing_addresses():
