@@ -31,6 +31,7 @@ class Basis:
     def __init__(self, identity: Array, size: Any):
         self.identity = identity.atom
         self.size = size
+        self.found: dict[Any, Any] = {}  # slopes by value and block, each written once
 
     def diagonal(self, whole: Any) -> Any:
         """``np.diag`` of its slope where ``whole`` is a diagonal; None for any other."""
@@ -56,7 +57,14 @@ class Basis:
         made = definition(whole)
         if made is None:
             return None
-        name, args = made.primitive.name, [wrap(a) for a in made.args]
+        block = current().blocks[-1]
+        key = whole.atom, id(block)  # the block is kept with it, so that its id stays its own
+        if key not in self.found:
+            slope = self._slope_of(made.primitive.name, [wrap(a) for a in made.args])
+            self.found[key] = block, slope
+        return self.found[key][1]
+
+    def _slope_of(self, name: str, args: list[Any]) -> Any:
         if name == "np.negative":
             inner = self.slope(args[0])
             return None if inner is None else -_number(inner)
