@@ -8,71 +8,28 @@ as each reads the others' elements of the same round.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from calque.transpiler import core
-from calque.transpiler.analyses.elements import KEEPS_PLACE, NoElements, Reader, SizesAtHand
+from calque.transpiler.analyses.elements import NoElements, Reader, SizesAtHand
+from calque.transpiler.analyses.roots import (
+    NAMES,
+    Loop,
+    Root,
+    leaves,
+    nest_of,
+    value_of,
+    weight,
+    write_place,
+)
 from calque.transpiler.builder import Array, Builder, atom, loop_index, type_of, wrap
 from calque.transpiler.core import Apply, Block, Statement, Var
 from calque.transpiler.errors import CalqueError
-from calque.transpiler.primitives.elements import ELEMENTS, REDUCTIONS, source_index
+from calque.transpiler.primitives.elements import ELEMENTS, REDUCTIONS
 from calque.transpiler.types import DimLike, dim_symbols, substitute_dim, symbol
 
-NAMES = ("i", "j", "k", "l", "m", "n")
-_WEIGHTS = {"np.add": 1, "np.subtract": 1, "np.multiply": 1, "np.negative": 1, "np.where": 1}
 _HEAVY = 12  # work worth an array rather than doing it twice
 _MOST_ARRAYS = 12  # in one nest: more, and the compiler gives up vectorizing
-
-
-@dataclass(eq=False)
-class Root:
-    """One array, or number, that a nest computes."""
-
-    statement: Apply
-    kind: str  # "map", "store", "reduce"
-    space: tuple[DimLike, ...]
-    reduced: tuple[int, ...] = ()
-    symbols: tuple[str, ...] = ()  # of the indices, in the trial
-    written: tuple[DimLike, ...] = ()  # the place of the element written, by these symbols
-    loads: list[tuple[Var, tuple[DimLike, ...]]] = field(default_factory=list)
-    computed: list[tuple[Var, tuple[DimLike, ...]]] = field(default_factory=list)
-    scalars: set[Var] = field(default_factory=set)
-    work: int = 0
-    guarded: list[DimLike] = field(default_factory=list)  # sizes that must not be 0
-    scattered: bool = False  # several rounds may write one element
-
-    @property
-    def out(self) -> Var:
-        """What it defines."""
-        return self.statement.outs[0]
-
-    @property
-    def suffix(self) -> int:
-        """The loop at which its sum begins: all from there on are reduced."""
-        start = len(self.space)
-        while start and start - 1 in self.reduced:
-            start -= 1
-        return start
-
-    def arrays(self) -> set[Var]:
-        """The arrays in memory that it touches."""
-        base = self.statement.args[:1] if self.kind == "store" else ()
-        return {v for v, _ in self.loads} | {self.out, *base}
-
-
-@dataclass(eq=False)
-class Loop:
-    """One loop of a nest; its children run one after the other in each round."""
-
-    dim: DimLike
-    children: list[Loop | Root] = field(default_factory=list)
-
-    def roots(self) -> list[Root]:
-        """All roots within."""
-        return [
-            r for c in self.children for r in (c.roots() if isinstance(c, Loop) else [c])
-        ]
 
 
 Unit = Statement | Loop
@@ -234,7 +191,7 @@ class Fusion:
             return s  # what an index array names twice counts once
         root.scalars = {v for v in core.free_vars(trial) if not v.type.ndim}
         root.scalars -= set(self.trial_indices)
-        root.work = sum(_weight(t) for t in core.walk(trial))
+        root.work = sum(weight(t) for t in core.walk(trial))
         return root
 
     def _try(self, root: Root) -> list[Any]:
@@ -335,7 +292,7 @@ class Fusion:
             if depth:
                 self._join(unit, root, depth)
                 return unit
-        return _nest(root, 0)
+        return nest_of(root, 0)
 
     def _after(self, later: int, earlier: int) -> bool:
         """Whether ``later`` waits, over others, for ``earlier``."""
@@ -426,7 +383,7 @@ class Fusion:
             last = now.children[-1]
             assert isinstance(last, Loop)
             now = last
-        now.children.append(_nest(root, depth) if depth < len(root.space) else root)
+        now.children.append(nest_of(root, depth) if depth < len(root.space) else root)
 
     # what is computed too often
 
@@ -434,7 +391,7 @@ class Fusion:
         """Put a virtual array in memory that several nests would compute at some cost."""
         places: dict[Var, set[Any]] = {}
         for unit in order:
-            for leaf, roots in _leaves(unit, ()) if isinstance(unit, Loop) else ():
+            for leaf, roots in leaves(unit, ()) if isinstance(unit, Loop) else ():
                 for root in roots:
                     names: dict[str, DimLike] = dict(zip(root.symbols, map(symbol, NAMES)))
                     for var, index in root.computed:
@@ -445,7 +402,7 @@ class Fusion:
         for s in self.block.statements:
             if not isinstance(s, Apply) or s.outs[0] not in self.virtual:
                 continue
-            own = _weight(s) + sum(costs.get(a, 0) for a in s.args if isinstance(a, Var))
+            own = weight(s) + sum(costs.get(a, 0) for a in s.args if isinstance(a, Var))
             costs[s.outs[0]] = own
             times = len(places.get(s.outs[0], ()))
             if times > 1 and own * (times - 1) > _HEAVY and s.out.type.ndim:
@@ -469,108 +426,3 @@ class Fusion:
             else:
                 raise CalqueError("the loops wait for each other")
         return made
-
-
-def _leaves(unit: Loop, path: tuple[int, ...]) -> list[tuple[tuple[int, ...], list[Root]]]:
-    found: list[tuple[tuple[int, ...], list[Root]]] = []
-    own = [c for c in unit.children if isinstance(c, Root)]
-    if own:
-        found.append((path, own))
-    for k, c in enumerate(unit.children):
-        if isinstance(c, Loop):
-            found += _leaves(c, (*path, k))
-    return found
-
-
-def _nest(root: Root, depth: int) -> Loop:
-    """The loops of one root, from some depth on."""
-    inner: Loop | Root = root
-    for dim in reversed(root.space[depth:]):
-        inner = Loop(dim, [inner])
-    assert isinstance(inner, Loop)
-    return inner
-
-
-def _weight(s: Statement) -> int:
-    if not isinstance(s, Apply) or s.primitive.kind in ("indexing", "store", "size", "linear"):
-        return 0
-    if s.primitive.kind == "elementwise" or s.primitive.name == "np.where":
-        if s.primitive.name == "np.divide":
-            return 3
-        scalar = s.primitive.scalar or ""
-        return _WEIGHTS.get(s.primitive.name, 1 if "{" in scalar else 8)
-    return 2
-
-
-# what one round of a root computes
-
-
-def write_place(root: Root, indices: Sequence[Any], reader: Reader) -> list[Any]:
-    """The index of the element of the result that a round writes."""
-    s = root.statement
-    if root.kind == "map":
-        return list(indices)
-    if root.kind == "reduce":
-        kept = [i for k, i in enumerate(indices) if k not in root.reduced]
-        if s.params["keepdims"]:
-            return [0 if k in root.reduced else i for k, i in enumerate(indices)]
-        return kept
-    base, _, *dynamic = [wrap(a) for a in s.args]
-    try:
-        return source_index(reader, base.type, s.params["index"], dynamic, indices)
-    except NotImplementedError as error:
-        raise NoElements(str(error)) from None
-
-
-def value_of(root: Root, indices: Sequence[Any], reader: Reader) -> Any:
-    """The element that a round adds or writes."""
-    s = root.statement
-    if root.kind == "map":
-        place = s.outs[0]
-        _in_order(root, indices, reader)
-        made = dict(reader.virtual)
-        made[place] = s
-        reader.virtual = made
-        try:
-            return reader(Array(place), indices)
-        finally:
-            reader.virtual = {v: m for v, m in made.items() if v is not place}
-    value = wrap(s.args[0] if root.kind == "reduce" else s.args[1])
-    _in_order(root, indices, reader)
-    return reader(value, indices)
-
-
-def _in_order(root: Root, indices: Sequence[Any], reader: Reader) -> None:
-    """Compute what is needed at the same place in the order of the program, not recursively."""
-    pending = [a for a in root.statement.args if isinstance(a, Var)]
-    wanted: set[Var] = set()
-    while pending:
-        var = pending.pop()
-        made = reader.virtual.get(var)
-        if made is None or var in wanted or len(var.type.dims) != len(root.space):
-            continue
-        if made.primitive.kind == "elementwise" and _same_space(var, root, reader):
-            wanted.add(var)
-            pending += [a for a in made.args if isinstance(a, Var)]
-    for var in reader.virtual:
-        if var in wanted:
-            reader(Array(var), indices)
-
-
-def _same_space(var: Var, root: Root, reader: Reader) -> bool:
-    resolve = reader.builder.dims.resolve
-    return tuple(resolve(d) for d in var.type.dims) == root.space
-
-
-def keeps_place(root: Root, virtual: dict[Var, Apply]) -> bool:
-    """Whether every element is computed from elements at its own place, and from numbers."""
-    index = tuple(symbol(s) for s in root.symbols)
-    for var, read in [*root.loads, *root.computed]:
-        if tuple(read) != index:
-            return False
-        made = root.statement if var is root.out else virtual.get(var)
-        if made is not None and not (
-            made.primitive.kind == "elementwise" or made.primitive.name in KEEPS_PLACE
-        ):
-            return False
-    return root.kind == "map"

@@ -1,0 +1,59 @@
+"""Kernels of the gradient of jacobi with respect to a.
+
+From examples/stencils.py, line 8. Written by calque 0.1.0; regenerate with
+    calque show examples/stencils.py:jacobi --transform "jit(grad(f))" --args "f8[n], f8[n]"
+Types: a float64[n], b float64[n].
+"""
+import numpy as np
+from calque.runtime.kernels import kernel, vrange
+from numba import prange
+
+
+@kernel
+def jacobi_grad_kernel(a, a_new, b):
+    for _ in range(20):
+        for i in vrange(1, a.shape[0] - 1):
+            b[i] = (a_new[i - 1] + a_new[i] + a_new[i + 1]) / 3.0
+        for i in vrange(1, a.shape[0] - 1):
+            a_new[i] = (b[i - 1] + b[i] + b[i + 1]) / 3.0
+    # return np.sum(a * a)
+    a_bar = np.empty(a.shape[0])
+    for i in prange(a.shape[0]):
+        # return np.sum(a * a)
+        a_new_i = a_new[i]
+        a_bar_new = a_new_i + a_new_i
+        a_bar[i] = a_bar_new
+    # for _ in range(steps):
+    b_bar = np.zeros_like(b)
+    for _ in range(19, -1, -1):
+        for i in vrange(1, a.shape[0] - 1):
+            # a[i] = (b[i - 1] + b[i] + b[i + 1]) / 3.0
+            b_bar[i + 1] += a_bar[i] * 0.3333333333333333
+        for i in vrange(1, a.shape[0] - 1):
+            # a[i] = (b[i - 1] + b[i] + b[i + 1]) / 3.0
+            b_bar[i] += a_bar[i] * 0.3333333333333333
+        for i in vrange(1, a.shape[0] - 1):
+            # a[i] = (b[i - 1] + b[i] + b[i + 1]) / 3.0
+            a_bar_i = a_bar[i]
+            a_bar[i] = 0.0
+            b_bar[i - 1] += a_bar_i * 0.3333333333333333
+        for i in vrange(1, a.shape[0] - 1):
+            # b[i] = (a[i - 1] + a[i] + a[i + 1]) / 3.0
+            a_bar[i + 1] += b_bar[i] * 0.3333333333333333
+        for i in vrange(1, a.shape[0] - 1):
+            # b[i] = (a[i - 1] + a[i] + a[i + 1]) / 3.0
+            a_bar[i] += b_bar[i] * 0.3333333333333333
+        for i in vrange(1, a.shape[0] - 1):
+            # b[i] = (a[i - 1] + a[i] + a[i + 1]) / 3.0
+            b_bar_i = b_bar[i]
+            b_bar[i] = 0.0
+            a_bar[i - 1] += b_bar_i * 0.3333333333333333
+    return a_bar
+
+
+def jacobi_grad_jit(a, b):
+    # forward
+    b = b.copy()  # the argument is kept as it is
+    a_new = a.copy()  # the argument is kept as it is
+    a_bar = jacobi_grad_kernel(a, a_new, b)
+    return a_bar

@@ -1,0 +1,43 @@
+"""Kernels of the gradient of loss with respect to w, b.
+
+From examples/logistic_regression.py, line 17. Written by calque 0.1.0; regenerate with
+    calque show examples/logistic_regression.py:loss --transform "jit(grad(f, argnums=(0, 1)))" --args "f8[3], float"
+Types: w float64[3], b float, inputs float64[n, 3], targets bool[n].
+"""
+import numpy as np
+from calque.runtime.kernels import kernel
+from calque.runtime.vecmath import exp
+
+
+@kernel
+def loss_grad_kernel(inputs, inputs_dot_w, b, targets, z_bar):
+    b_bar = 0.0
+    for i in range(inputs.shape[0]):
+        # p = sigmoid(inputs @ w + b)
+        z = inputs_dot_w[i] + b
+        exp_z = exp(-z)
+        z_shifted = 1.0 + exp_z
+        p = 1.0 / z_shifted
+        # likelihood = p * targets + (1.0 - p) * (1.0 - targets)
+        targets_i = targets[i]
+        targets_shifted = 1.0 - targets_i
+        likelihood = p * targets_i + (1.0 - p) * targets_shifted
+        # return -np.sum(np.log(likelihood))
+        likelihood_bar = -1.0 / likelihood
+        # likelihood = p * targets + (1.0 - p) * (1.0 - targets)
+        p_bar = -(likelihood_bar * targets_shifted) + likelihood_bar * targets_i
+        # p = sigmoid(inputs @ w + b)
+        z_bar_new = p_bar * (p / z_shifted) * exp_z
+        z_bar[i] = z_bar_new
+        b_bar += z_bar_new
+    return b_bar
+
+
+def loss_grad_jit(w, b, *, inputs, targets):
+    # forward
+    inputs_dot_w = inputs @ w
+    # reverse
+    z_bar = np.empty(inputs.shape[0])
+    b_bar = np.float64(loss_grad_kernel(inputs, inputs_dot_w, b, targets, z_bar))
+    w_bar = inputs.T @ z_bar
+    return w_bar, b_bar

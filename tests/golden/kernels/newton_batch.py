@@ -1,0 +1,59 @@
+"""Kernels of the kepler.
+
+From examples/newton_batch.py, line 8. Written by calque 0.1.0; regenerate with
+    calque show examples/newton_batch.py:kepler --transform "jit(vmap(f))" --args "f8[n], f8[n]"
+Types: mean float64[n], eccentricity float64[n].
+"""
+import numpy as np
+from calque.runtime.kernels import kernel, vrange
+from calque.runtime.vecmath import cos, sin
+
+
+@kernel
+def kepler_vmap_kernel(mean, eccentricity, e):
+    for start in range(0, mean.shape[0], 256):
+        mean_chunk = mean[start:start + 256]
+        eccentricity_chunk = eccentricity[start:start + 256]
+        out = np.empty(mean_chunk.shape[0], dtype=np.bool_)
+        for i in vrange(mean_chunk.shape[0]):
+            # e -= (e - eccentricity * np.sin(e) - mean) / (1.0 - eccentricity * np.cos(e))
+            mean_chunk_i = mean_chunk[i]
+            mean_chunk_term = mean_chunk_i - eccentricity_chunk[i] * sin(mean_chunk_i)
+            out[i] = abs(mean_chunk_term - mean_chunk_i) > 1e-12
+        e_new = mean_chunk
+        live = out
+        while True:
+            found = False
+            for i in range(mean_chunk.shape[0]):
+                # while np.abs(e - eccentricity * np.sin(e) - mean) > 1e-12:
+                found = found | live[i]
+            if not found:
+                break
+            out = np.empty(mean_chunk.shape[0])
+            out_new = np.empty(mean_chunk.shape[0], dtype=np.bool_)
+            for i in vrange(mean_chunk.shape[0]):
+                # e -= (e - eccentricity * np.sin(e) - mean) / (1.0 - eccentricity * np.cos(e))
+                e_new_i = e_new[i]
+                eccentricity_chunk_i = eccentricity_chunk[i]
+                e_new_term = e_new_i - eccentricity_chunk_i * sin(e_new_i)
+                mean_chunk_i = mean_chunk[i]
+                e_new_minus_mean_chunk = e_new_term - mean_chunk_i
+                e_b = e_new_i - e_new_minus_mean_chunk / (1.0 - eccentricity_chunk_i * cos(e_new_i))
+                # while np.abs(e - eccentricity * np.sin(e) - mean) > 1e-12:
+                live_i = live[i]
+                live_chosen = e_b if live_i else e_new_i
+                # e -= (e - eccentricity * np.sin(e) - mean) / (1.0 - eccentricity * np.cos(e))
+                live_term = live_chosen - eccentricity_chunk_i * sin(live_chosen)
+                # while np.abs(e - eccentricity * np.sin(e) - mean) > 1e-12:
+                out[i] = live_chosen
+                out_new[i] = live_i & (abs(live_term - mean_chunk_i) > 1e-12)
+            e_new = out
+            live = out_new
+        for i in vrange(mean_chunk.shape[0]):
+            e[i + start] = e_new[i]
+
+
+def kepler_vmap_jit(mean, eccentricity):
+    e = np.empty(mean.shape[0])
+    kepler_vmap_kernel(mean, eccentricity, e)
+    return e
