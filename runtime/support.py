@@ -61,7 +61,7 @@ def embedded(names: Iterable[str]) -> tuple[list[str], str]:
     """The import lines and the text of what kernels call, for a module that stands alone.
 
     >>> lines, text = embedded(["kernel", "sign", "exp"])
-    >>> "from numba import njit" in lines, "def exp(x):" in text, "calque" in text
+    >>> "from numba import njit" in lines, "def exp(x):" in text, "import calque" in text
     (True, True, False)
     """
     imports, definitions = _definitions()

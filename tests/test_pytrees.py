@@ -252,7 +252,7 @@ def test_instances_in_control_flow() -> None:
 
 def test_source_names_the_class() -> None:
     text = calque.source(calque.grad(lambda i: np.sum(i.low * i.high)), INTERVAL)
-    assert "return type(i)(low=i.high, high=i.low)" in text
+    assert "return type(i)(low=i.high.copy(), high=i.low.copy())" in text
     assert "return Interval(low=" in calque.source(bounds, X)
     assert "Polynomial.tree_unflatten('fitted', (" in calque.source(fitted, X)
     assert "unflatten_box(None, (" in calque.source(boxed, X)

@@ -30,7 +30,7 @@ from calque.transpiler.arrays import (
 )
 from calque.transpiler.core import Apply, Block, EqualDims, Var
 from calque.transpiler.dims import Dims
-from calque.transpiler.errors import Origin, ShapeError
+from calque.transpiler.errors import IndexOutOfRange, Origin, ShapeError
 from calque.transpiler.sizes import Sizes
 from calque.transpiler.types import INT, ArrayType, DimLike, dim_symbols
 
@@ -131,7 +131,7 @@ class Builder(Sizes):
                     return simpler
         try:
             types = primitive.infer(*args, **params)
-        except (ShapeError, TypeError) as error:
+        except (ShapeError, IndexOutOfRange, TypeError) as error:
             if getattr(error, "origin", self) is None:
                 error.origin = self.origin  # type: ignore[union-attr]
             raise

@@ -13,7 +13,7 @@ import numpy as np
 
 from calque.transpiler.builder import Array, atom, current, known_int, type_of
 from calque.transpiler.core import Slot
-from calque.transpiler.errors import DtypeError, IndexOutOfRange, ShapeError, UnsupportedFunction
+from calque.transpiler.errors import DtypeError, IndexOutOfRange, UnsupportedFunction
 from calque.transpiler.primitives.base import definition, operand
 from calque.transpiler.types import DimLike
 
@@ -57,7 +57,9 @@ def normalize(x: Array, index: Any) -> tuple[Template, list[Array]]:
             dim = current().dim_of(value) if not value.ndim and value.dtype.kind in "iu" else None
             template.append(dim if isinstance(dim, int) else slot(value))
     if sum(t is Ellipsis for t in template) > 1:
-        raise ShapeError("an index can only have a single ellipsis ('...')", current().origin)
+        raise IndexOutOfRange(
+            "an index can only have a single ellipsis ('...')", current().origin
+        )
     if len(template) > 1 and template[-1] is Ellipsis:
         template.pop()
     return tuple(template), dynamic
@@ -91,7 +93,7 @@ def indexed_dims(
     """The dimensions of ``x[index]``."""
     used = sum(_consumed(t, dynamic) for t in template)
     if used > len(dims):
-        raise ShapeError(
+        raise IndexOutOfRange(
             f"too many indices: the array has {len(dims)} dimensions, {used} were indexed"
         )
     items = list(template)
