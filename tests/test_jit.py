@@ -468,3 +468,15 @@ def test_index_arrays() -> None:
             agrees(fn, x, np.array(indices))
     agrees(gathered, x, np.zeros((2, 2), int))
     agrees(gathered, x, np.zeros(0, int))
+
+
+def test_values_that_many_share_are_looked_at_once(stepped: None) -> None:
+    """Sixty values, each read twice by the next: looked at along every path there are 2**60."""
+
+    def f(x):
+        for _ in [None] * 60:
+            x = 0.5 * x + np.sin(x)
+        return np.sum(x)
+
+    x = np.linspace(0.1, 1.0, 5)
+    np.testing.assert_allclose(calque.jit(f)(x), f(x), rtol=1e-12)

@@ -162,7 +162,7 @@ def _masked_store(args: Sequence[Any], params: dict[str, Any], looping: bool) ->
     """``x[mask] = f(y[mask])``: f of every element, kept where the mask holds."""
     x, value, *dynamic = args
     mask = _mask(x, dynamic, params)
-    whole = None if mask is None else _uncompressed(value, mask, 32)
+    whole = None if mask is None else _uncompressed(value, mask, {})
     return None if whole is None else np.where(mask, FUNCTIONS["cast"](whole, x.dtype), x)
 
 
@@ -171,7 +171,7 @@ def _masked_addition(args: Sequence[Any], params: dict[str, Any], looping: bool)
     """``x[mask] += f(y[mask])``."""
     x, value, *dynamic = args
     mask = _mask(x, dynamic, params)
-    whole = None if mask is None else _uncompressed(value, mask, 32)
+    whole = None if mask is None else _uncompressed(value, mask, {})
     return None if whole is None else np.where(mask, FUNCTIONS["cast"](x + whole, x.dtype), x)
 
 
@@ -185,12 +185,18 @@ def _mask(x: Any, dynamic: Sequence[Any], params: dict[str, Any]) -> Any:
     return mask if same else None
 
 
-def _uncompressed(value: Any, mask: Any, depth: int) -> Any:
+def _uncompressed(value: Any, mask: Any, known: dict[Any, Any]) -> Any:
     """What is computed of ``x[mask]``, of all of ``x``: no element depends on its place."""
     if not type_of(value).ndim:
         return value
+    if value.atom not in known:
+        known[value.atom] = _whole(value, mask, known)
+    return known[value.atom]
+
+
+def _whole(value: Array, mask: Any, known: dict[Any, Any]) -> Any:
     made = definition(value)
-    if made is None or not depth:
+    if made is None:
         return None
     args = [wrap(a) for a in made.args]
     if made.primitive.name == "getitem":
@@ -198,7 +204,7 @@ def _uncompressed(value: Any, mask: Any, depth: int) -> Any:
         return args[0] if own is not None and _same(own, mask, 8) else None
     if made.primitive.kind != "elementwise" or made.outs[0].type.dtype.kind not in "fcb":
         return None
-    whole = [_uncompressed(a, mask, depth - 1) for a in args]
+    whole = [_uncompressed(a, mask, known) for a in args]
     return None if any(w is None for w in whole) else apply(made.primitive, *whole, **made.params)
 
 
@@ -237,28 +243,33 @@ def _masked_size(args: Sequence[Any], params: dict[str, Any], looping: bool) -> 
 def _masked_sum(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
     """``np.sum(f(x[mask]))``."""
     (value,) = args
-    mask = _mask_behind(value, 32)
+    mask = _mask_behind(value)
     if mask is None or params.get("dtype") is not None or params["keepdims"]:
         return None
-    whole = _uncompressed(value, mask, 32)
+    whole = _uncompressed(value, mask, {})
     if whole is None or type_of(whole).dtype.kind not in "fc":
         return None
     kept = np.where(mask, whole, type_of(whole).dtype.type(0))
     return apply(PRIMITIVES["np.sum"], kept, axis=None, keepdims=False)
 
 
-def _mask_behind(value: Any, depth: int) -> Any:
+def _mask_behind(value: Any) -> Any:
     """The mask by which the elements of a value were chosen."""
-    made = definition(value) if type_of(value).ndim == 1 else None
-    if made is None or not depth:
-        return None
-    args = [wrap(a) for a in made.args]
-    if made.primitive.name == "getitem":
-        return _mask(args[0], args[1:], made.params)
-    if made.primitive.kind != "elementwise":
-        return None
-    found = (_mask_behind(a, depth - 1) for a in args if isinstance(a, Array))
-    return next((m for m in found if m is not None), None)
+    pending, seen = [value], set()
+    while pending:
+        now = pending.pop()
+        made = definition(now) if type_of(now).ndim == 1 else None
+        if made is None or now.atom in seen:
+            continue
+        seen.add(now.atom)
+        args = [wrap(a) for a in made.args]
+        if made.primitive.name == "getitem":
+            mask = _mask(args[0], args[1:], made.params)
+            if mask is not None:
+                return mask
+        elif made.primitive.kind == "elementwise":
+            pending += [a for a in args if isinstance(a, Array)]
+    return None
 
 
 # parts put together, within loops
