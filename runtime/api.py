@@ -104,9 +104,17 @@ def jit(
         "parallel": parallel if parallel == "auto" else bool(parallel),
         "boundscheck": None if boundscheck is None else bool(boundscheck),
     }
-    if isinstance(fun, Transformed) and fun.kind == "jit" and not fun.options["static_argnums"]:
-        fun = fun.function  # jitted once more is jitted
+    if isinstance(fun, Transformed) and fun.kind == "jit":
+        options, fun = _both(fun.options, options), fun.function  # jitted once more is jitted
     return _decorator("jit", fun, options)
+
+
+def _both(inner: dict[str, Any], outer: dict[str, Any]) -> dict[str, Any]:
+    """The options of ``jit(jit(f))``: both's static arguments; the outer's wish, if any."""
+    found = {name: (*inner[name], *outer[name]) for name in ("static_argnums", "static_argnames")}
+    for name, unsaid in (("parallel", "auto"), ("boundscheck", None)):
+        found[name] = inner[name] if outer[name] == unsaid else outer[name]
+    return found
 
 
 def vmap(

@@ -12,7 +12,7 @@ from calque.runtime.comparing import Comparison, Leaves, Modes, compare, is_floa
 from calque.runtime.transformed import Transformed
 from calque.transpiler.core import Apply, For, If
 from calque.transpiler.errors import CalqueError, NotDifferentiable, Origin, SpecializationNeeded
-from calque.transpiler.segments import OBSERVER, Segment, observed
+from calque.transpiler.single_statements import OBSERVER, SingleStatement, observed
 
 _ROUNDS = 4  # how often a statement of a loop is tested
 
@@ -56,20 +56,20 @@ def find_faults(fn: Callable[..., Any], args: tuple[Any, ...], seed: int) -> lis
 
 
 def _faults(
-    segments: list[Segment], seen: dict[int, list[tuple[Any, ...]]], seed: int
+    statements: list[SingleStatement], seen: dict[int, list[tuple[Any, ...]]], seed: int
 ) -> Iterator[Fault]:
-    for segment in segments:
-        found = _wrong(segment, seen.get(id(segment), []), seed)
+    for single in statements:
+        found = _wrong(single, seen.get(id(single), []), seed)
         if found == "right":
             continue
-        inner = list(_faults(segment.segments, seen, seed))
+        inner = list(_faults(single.statements, seen, seed))
         if isinstance(found, Comparison) and not inner:
-            inner = [Fault(segment.statement.origin, _operation(segment), found)]
+            inner = [Fault(single.statement.origin, _operation(single), found)]
         yield from inner
 
 
-def _operation(segment: Segment) -> str:
-    match segment.statement:
+def _operation(single: SingleStatement) -> str:
+    match single.statement:
         case Apply(primitive=primitive):
             return str(primitive.name)
         case If():
@@ -80,14 +80,14 @@ def _operation(segment: Segment) -> str:
 
 
 def _wrong(
-    segment: Segment, rounds: list[tuple[Any, ...]], seed: int
+    single: SingleStatement, rounds: list[tuple[Any, ...]], seed: int
 ) -> Comparison | Literal["right", "untested"]:
     """A comparison that fails, if any does."""
-    modes = _modes(segment)
+    modes = _modes(single)
     if modes is None or not rounds:
         return "untested"
     for number, values in enumerate(rounds):
-        floats = (k for k, v in enumerate(segment.inputs) if v.type.is_float)
+        floats = (k for k, v in enumerate(single.inputs) if v.type.is_float)
         moving = {k for k in floats if is_float(values[k])}
         try:
             found = worst(modes, list(values), moving, seed + number)
@@ -107,20 +107,20 @@ def worst(modes: Modes, leaves: list[Any], moving: set[int], seed: int) -> Compa
     return max(found, key=lambda c: c.error)
 
 
-def _modes(segment: Segment) -> Modes | None:
+def _modes(single: SingleStatement) -> Modes | None:
     """The statement and its derivatives; None if it has none, or cannot be written alone."""
-    if not segment.differentiable:
+    if not single.differentiable:
         return None
     try:
-        value, vjp = (_load(segment.text(kind), "segment") for kind in ("value", "vjp"))
+        value, vjp = (_load(single.text(kind), "single") for kind in ("value", "vjp"))
     except (CalqueError, SpecializationNeeded):
         return None
     try:
-        jvp = _load(segment.text("jvp"), "segment")
+        jvp = _load(single.text("jvp"), "single")
     except NotDifferentiable as error:
         jvp = _refusing(error)
-    floats = [k for k, v in enumerate(segment.inputs) if v.type.is_float]
-    outs = [k for k, v in enumerate(segment.statement.outs) if v.type.is_float]
+    floats = [k for k, v in enumerate(single.inputs) if v.type.is_float]
+    outs = [k for k, v in enumerate(single.statement.outs) if v.type.is_float]
 
     def push(leaves: list[Any], dots: list[Any]) -> tuple[Leaves, Leaves]:
         return value(*_fresh(leaves)), jvp(*leaves, *[dots[k] for k in floats])

@@ -77,10 +77,9 @@ class Dispatcher:
         """Find or make the program for a call, and run it."""
         program, leaves = self.find(args, kwargs)
         if self.compiled and program.traced.compiled and not program.tried:
-            if program.stored and len(leaves) > 1:
-                program.check_aliases(leaves)
+            program.check_aliases(leaves)
             return self._first_call(program, leaves, args, kwargs)
-        if program.stored and len(leaves) > 1:
+        if program.stored and (len(leaves) > 1 or program.captures):
             program.check_aliases(leaves)
         elif not kwargs and not program.known_leaves:
             self._remember(args, program)

@@ -68,7 +68,7 @@ class Program:
         return {name: read() for name, read in self.captures}
 
     def check_aliases(self, leaves: list[Any]) -> None:
-        """An array that is stored into must not share memory with another argument."""
+        """An array stored into shares no memory with another argument, or a captured array."""
         others = [x for x in leaves if isinstance(x, np.ndarray)]
         others += [read() for _, read in self.captures]
         for position in self.stored:
@@ -76,7 +76,8 @@ class Program:
             if sum(np.may_share_memory(mine, x) and np.shares_memory(mine, x) for x in others) > 1:
                 name = self.traced.function.params[position].name or "an argument"
                 raise AliasUndecided(
-                    f"{name} is stored into, and shares memory with another argument of this call.",
+                    f"{name} is stored into, and shares memory with another argument of this call, "
+                    "or with a captured array.",
                     _with_text(self.traced.function.origin),
                     "pass a copy",
                 )

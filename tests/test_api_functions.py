@@ -435,3 +435,36 @@ def test_a_call_costs_little_more_than_the_generated_function() -> None:
 
     overhead = per_call(lambda: gradient(x)) - per_call(lambda: call(x, weights=weights))
     assert overhead < 4e-6 * 3, f"{overhead * 1e6:.1f} us"  # three times, for a busy machine
+
+
+def test_jit_of_jit_keeps_the_options_of_both() -> None:
+    def power(x, n, m):
+        return sum([x**k for k in range(n)], 0.0) + m
+
+    inner = calque.jit(power, static_argnames="n", parallel=False)
+    both = calque.jit(inner, static_argnums=2)
+    assert both.options["static_argnames"] == ("n",)
+    assert both.options["static_argnums"] == (2,)
+    assert both.options["parallel"] is False
+    assert calque.jit(inner, parallel=True).options["parallel"] is True
+    assert calque.jit(calque.jit(power, boundscheck=True)).options["boundscheck"] is True
+    assert both(2.0, n=3, m=1.0) == 8.0
+    assert both(2.0, n=2, m=1.0) == 4.0
+
+
+TABLE = np.arange(4.0)
+
+
+def test_a_stored_array_shares_no_memory_with_a_captured_one() -> None:
+    def double(a):
+        for i in range(a.shape[0]):
+            a[i] = TABLE[TABLE.shape[0] - 1 - i] * 2.0
+        return np.sum(a)
+
+    compiled = calque.jit(double)
+    before = TABLE.copy()
+    for _ in range(2):  # the second call is dispatched by another way
+        with pytest.raises(AliasUndecided, match="captured"):
+            compiled(TABLE)
+        np.testing.assert_array_equal(TABLE, before)
+    assert compiled(np.zeros(4)) == 12.0

@@ -25,6 +25,28 @@ def arguments(seed, n):
     return rng.normal(size=n), rng.normal(size=n), rng.normal(size=(n, n)), 2.0
 
 
+def slope(program, args, direction, step):
+    """Along a direction of the three arrays, by differences of the plain function."""
+    sides = [
+        program(*(a + s * d for a, d in zip(args, direction)), args[-1]) for s in (step, -step)
+    ]
+    return (sides[0] - sides[1]) / (2.0 * step)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_random_nests_against_differences(seed, monkeypatch):
+    monkeypatch.setenv("CALQUE_JIT", "0")
+    program, text = made(seed)
+    args = arguments(seed, 8)
+    direction = [np.cos(np.arange(a.size, dtype=float) + k).reshape(a.shape) for k, a in enumerate(args[:3])]
+    found = calque.jit(calque.grad(program, argnums=(0, 1, 2)))(*args)
+    got = sum(np.vdot(f, d) for f, d in zip(found, direction, strict=True))
+    # two steps show how far differences are to be trusted: a program may be steep
+    wide, narrow = (slope(program, args, direction, step) for step in (2e-5, 1e-5))
+    want = (4.0 * narrow - wide) / 3.0
+    assert np.isclose(got, want, rtol=1e-6, atol=10.0 * abs(want - narrow) + 1e-6), text
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_random_nests(seed, monkeypatch):
     monkeypatch.setenv("CALQUE_JIT", "0")

@@ -178,19 +178,20 @@ def vmap(
     steady = bool(machine.reversing) or within
     rewrite = _chunks_of(how.chunk_size) if how.chunk_size is not None and companions else batch
     found = None
-    if machine.compiled and how.axis_name is None and how.chunk_size is None:
-        apart = diverges(inner.block, mapped(inner.block, companions))
-        if apart and not machine.derivatives and in_step(inner.block):
-            rewrite = _chunks_of(VECTOR)
-        else:
-            again = name if machine.derivatives else None
-            found = one_by_one(builder, inner.block, companions, size, again)
-    if found is None:
-        found = watched(
-            "batch",
-            program,
-            lambda: rewrite(program, builder, companions, size, steady, axis, within),
-        )
+    with _quiet(builder, machine.compiled and not machine.derivatives):
+        lanes = machine.compiled and how.axis_name is None and how.chunk_size is None
+        if lanes and diverges(inner.block, mapped(inner.block, companions)):
+            if not machine.derivatives and in_step(inner.block):
+                rewrite = _chunks_of(VECTOR)
+            else:
+                again = name if machine.derivatives else None
+                found = one_by_one(builder, inner.block, companions, size, again)
+        if found is None:
+            found = watched(
+                "batch",
+                program,
+                lambda: rewrite(program, builder, companions, size, steady, axis, within),
+            )
     to_value = splice(machine, inner, program)
     return _results(inner, found, to_value, how.out_axes, size)
 
@@ -212,6 +213,16 @@ def _named(
     finally:
         builder.axes = before
         builder.vmaps -= 1
+
+
+@contextmanager
+def _quiet(builder: Builder, quiet: bool) -> Iterator[None]:
+    """Arithmetic is defined everywhere: kernels do not warn, and no slope is to come of it."""
+    before, builder.quiet = builder.quiet, quiet
+    try:
+        yield
+    finally:
+        builder.quiet = before
 
 
 def _chunks_of(count: int) -> Callable[..., list[tuple[Any, bool]]]:

@@ -67,7 +67,7 @@ class Builder(Sizes):
         self.leaf_of_param: dict[Var, int] = {}
         self.equal_dims: list[EqualDims] = []
         self.imports: dict[str, str] = {}
-        self.quiet = False  # kernels are to be made, in which arithmetic gives no warning
+        self.quiet = False  # arithmetic is defined everywhere: no warning, and no slope
         self.axes: dict[Any, Any] = {}  # the named axes in scope: name -> NamedAxis
         self.lanes: Any = None  # what batches the present call of a function with rules
         self.vmaps = 0  # how many batches the present code is one example of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from calque.transpiler import core
-from calque.transpiler.analyses.mapped import diverges, mapped
+from calque.transpiler.analyses.mapped import mapped
 from calque.transpiler.builder import Array, Builder, loop_index
 from calque.transpiler.calls.checkpoint import Checkpoint, emit
 from calque.transpiler.core import Block, For, Slot, Var
@@ -20,13 +20,10 @@ def one_by_one(
 ) -> list[tuple[Any, bool]] | None:
     """The examples in a loop, for kernels: each goes its own way, at the speed of scalar code.
 
-    None where they all go the same way, or where a result has no size before the loop. ``again``
-    names the function where a derivative is to come: a sweep back runs each example once more, so
-    that what it saves is one example's.
+    None where a result has no size before the loop. ``again`` names the function where a derivative
+    is to come: a sweep back runs each example once more, so that what it saves is one example's.
     """
     varied = mapped(block, companions)
-    if not diverges(block, varied):
-        return None
     results = [a for a in block.results if isinstance(a, Var) and a in varied]
     results = list(dict.fromkeys(results))
     with builder.block() as before:

@@ -26,6 +26,7 @@ from calque.transpiler.builder import Array, Builder, atom, loop_index, type_of,
 from calque.transpiler.core import Apply, Block, Statement, Var
 from calque.transpiler.errors import CalqueError
 from calque.transpiler.primitives.elements import ELEMENTS, REDUCTIONS
+from calque.transpiler.primitives.templates import indexed_dims
 from calque.transpiler.types import DimLike, dim_symbols, substitute_dim, symbol
 
 _HEAVY = 12  # work worth an array rather than doing it twice
@@ -143,8 +144,6 @@ class Fusion:
 
     def _region(self, s: Apply) -> tuple[DimLike, ...]:
         """The dimensions of what a store stores."""
-        from calque.transpiler.primitives.templates import indexed_dims
-
         base, _, *dynamic = s.args
         if not isinstance(base, Var):
             return ()
@@ -191,7 +190,6 @@ class Fusion:
             return s  # what an index array names twice counts once
         root.scalars = {v for v in core.free_vars(trial) if not v.type.ndim}
         root.scalars -= set(self.trial_indices)
-        root.work = sum(weight(t) for t in core.walk(trial))
         return root
 
     def _try(self, root: Root) -> list[Any]:
@@ -229,7 +227,7 @@ class Fusion:
         order: list[Unit] = []
         maker: dict[Var, Unit] = {}
         self.before: dict[int, set[int]] = {}
-        self.by_id: dict[int, Unit] = {}
+        self.seen: set[int] = set()
         readers: dict[Var, list[Unit]] = {}
         for s in self.block.statements:
             if isinstance(s, Apply) and s.outs[0] in self.virtual:
@@ -243,9 +241,9 @@ class Fusion:
             unit: Unit = s
             if root is not None:
                 unit = self._place(root, needs, order)
-            if id(unit) not in self.by_id:
+            if id(unit) not in self.seen:
                 order.append(unit)
-                self.by_id[id(unit)] = unit
+                self.seen.add(id(unit))
             self.before.setdefault(id(unit), set()).update(needs - {id(unit)})
             for out in s.outs:
                 maker[out] = unit

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from calque.transpiler import core
+from calque.transpiler.analyses.places import Place, place_of
 from calque.transpiler.builder import Builder, atom, wrap
-from calque.transpiler.core import Apply, Block, Effect, For, If, Slot, Statement, Var, While
+from calque.transpiler.core import Apply, Block, Effect, For, If, Statement, Var, While
 from calque.transpiler.primitives.base import PRIMITIVES, apply
-from calque.transpiler.primitives.elements import full_template
-from calque.transpiler.types import DimLike, dim_symbols
+from calque.transpiler.types import dim_symbols
 
 _INDEXED = ("getitem", "update", "update_add")
 
@@ -71,7 +71,7 @@ class Carried:
 
     builder: Builder
     chain: dict[Any, Var] = field(default_factory=dict)
-    places: dict[Var, list[list[DimLike | None]]] = field(default_factory=dict)
+    places: dict[Var, list[Place]] = field(default_factory=dict)
 
     def visit(self, block: Block) -> bool:
         """Follow versions through a block; False where they cannot be followed."""
@@ -114,26 +114,10 @@ class Carried:
         if s.primitive.name not in _INDEXED or held != [s.args[0]] or not s.inside:
             return False
         owner = self.chain[s.args[0]]
-        self.places.setdefault(owner, []).append(self._place(s))
+        self.places.setdefault(owner, []).append(place_of(s, self.builder))
         if s.primitive.name != "getitem":
             self.chain[s.outs[0]] = owner
         return True
-
-    def _place(self, s: Apply) -> list[DimLike | None]:
-        """Along each axis the index, as far as it is one."""
-        first = 1 if s.primitive.name == "getitem" else 2
-        dynamic = s.args[first:]
-        found: list[DimLike | None] = []
-        items = full_template(s.params["index"], [wrap(d) for d in dynamic], s.args[0].type.ndim)
-        for item in items:
-            index = dynamic[item.position] if isinstance(item, Slot) else item
-            if item is None:
-                continue
-            if isinstance(index, Var) and index in self.builder.dim_values:
-                found.append(self.builder.dims.resolve(self.builder.dim_values[index]))
-            else:
-                found.append(index if isinstance(index, int) else None)
-        return found
 
     def apart(self, phi: Var, counter: frozenset[str]) -> bool:
         """Whether some axis is always indexed by the same expression in the counter."""

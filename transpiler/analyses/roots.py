@@ -29,7 +29,6 @@ class Root:
     loads: list[tuple[Var, tuple[DimLike, ...]]] = field(default_factory=list)
     computed: list[tuple[Var, tuple[DimLike, ...]]] = field(default_factory=list)
     scalars: set[Var] = field(default_factory=set)
-    work: int = 0
     guarded: list[DimLike] = field(default_factory=list)  # sizes that must not be 0
     scattered: bool = False  # several rounds may write one element
 
@@ -67,6 +66,7 @@ class Loop:
 
 
 def leaves(unit: Loop, path: tuple[int, ...]) -> list[tuple[tuple[int, ...], list[Root]]]:
+    """The roots of each loop, with the way to it: which child of the loop around, and so on."""
     found: list[tuple[tuple[int, ...], list[Root]]] = []
     own = [c for c in unit.children if isinstance(c, Root)]
     if own:
@@ -87,6 +87,7 @@ def nest_of(root: Root, depth: int) -> Loop:
 
 
 def weight(s: Statement) -> int:
+    """What a statement costs for each element, an addition being 1."""
     if not isinstance(s, Apply) or s.primitive.kind in ("indexing", "store", "size", "linear"):
         return 0
     if s.primitive.kind == "elementwise" or s.primitive.name == "np.where":

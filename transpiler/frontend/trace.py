@@ -58,20 +58,10 @@ def trace(
     symbols = {s for t in leaf_types if t is not None for d in t.dims for s in dim_symbols(d)}
     builder = Builder(sorted(symbols), pinned)
     machine = Interpreter(builder)
-    machine.compiled = builder.quiet = compiled
-    params: list[Var] = []
-    leaves: list[Any] = []
-    for position, (t, value) in enumerate(zip(leaf_types, leaf_values, strict=True)):
-        if t is None:
-            leaves.append(value)
-            continue
-        var = Var(t)
-        builder.leaf_of_param[var] = position
-        if position in contiguous:
-            builder.contiguous.add(var)
-        params.append(var)
-        leaves.append(Array(var))
+    machine.compiled = compiled
+    leaves = _recorded(builder, leaf_types, leaf_values, contiguous)
     cells = [leaf for leaf in leaves if isinstance(leaf, Array)]
+    params = list(builder.leaf_of_param)
     machine.arguments = cells
     with builder.active(), builder.block() as body:
         machine.base_depth = len(builder.blocks)
@@ -107,6 +97,26 @@ def trace(
         [d for d in builder.dims.assumptions if isinstance(d, Dim)],
         machine.sources,
     )
+
+
+def _recorded(
+    builder: Builder,
+    types: Sequence[ArrayType | None],
+    values: Sequence[Any],
+    contiguous: frozenset[int],
+) -> list[Any]:
+    """The leaves of the arguments: an Array for each that has a type; else the value."""
+    leaves: list[Any] = []
+    for position, (t, value) in enumerate(zip(types, values, strict=True)):
+        if t is None:
+            leaves.append(value)
+            continue
+        var = Var(t)
+        builder.leaf_of_param[var] = position
+        if position in contiguous:
+            builder.contiguous.add(var)
+        leaves.append(Array(var))
+    return leaves
 
 
 def _interpret(machine: Any, function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:

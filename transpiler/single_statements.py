@@ -24,13 +24,13 @@ OBSERVER = "observe"
 
 
 @dataclass(eq=False)
-class Segment:
-    """A statement; ``inputs`` are all Vars it reads, ``segments`` what its blocks hold."""
+class SingleStatement:
+    """A statement; ``inputs`` are all Vars it reads, ``statements`` what its blocks hold."""
 
     statement: Statement
     builder: Builder
     inputs: tuple[Var, ...]
-    segments: list[Segment]
+    statements: list[SingleStatement]
 
     @property
     def differentiable(self) -> bool:
@@ -39,7 +39,7 @@ class Segment:
         return all(any(v.type.is_float for v in vars) for vars in flows)
 
     def text(self, kind: Kind) -> str:
-        """A module with the function ``segment``.
+        """A module with the function ``single``.
 
         ``value`` gives the statement's results; ``jvp`` takes, after the inputs, tangents of those
         that are floats; ``vjp`` the cotangents of the results that are floats. None is zero.
@@ -82,7 +82,7 @@ class Segment:
                 builder.contiguous.add(new)
         for s in core.walk(body):
             builder.definitions.update(dict.fromkeys(s.outs, s))
-        function = Function("segment", params, body, None)
+        function = Function("single", params, body, None)
         function.dim_values, function.equal_dims = builder.dim_values, builder.equal_dims
         builder.blocks.append(body)
         builder._sizes.append({})
@@ -99,26 +99,28 @@ def _atoms(values: list[Any]) -> list[Any]:
     return [value.atom if isinstance(value, Array) else value for value in values]
 
 
-def observed(function: Function, builder: Builder) -> tuple[str, list[Segment], list[Segment]]:
-    """A module that calls ``observe(k, lambda: inputs)`` before each statement; the segments.
+def observed(
+    function: Function, builder: Builder
+) -> tuple[str, list[SingleStatement], list[SingleStatement]]:
+    """A module that calls ``observe(k, lambda: inputs)`` before each statement; the statements.
 
     The first list holds the statements of the function's own block, the second all, by number.
     """
-    every: list[Segment] = []
+    every: list[SingleStatement] = []
 
-    def visit(old: Block, new: Block) -> list[Segment]:
+    def visit(old: Block, new: Block) -> list[SingleStatement]:
         found = []
         made: list[Statement] = []
         for s, copy in zip(old.statements, new.statements, strict=True):
             inputs = tuple(core.free_vars(Block([s], [])))
-            segment = Segment(s, builder, inputs, [])
-            found.append(segment)
+            single = SingleStatement(s, builder, inputs, [])
+            found.append(single)
             slots = "".join(f"{{{k}}}, " for k in range(len(inputs)))
             call = f"{OBSERVER}({len(every)}, lambda: ({slots}))"
             made.append(Effect(call, tuple(mapping.get(v, v) for v in inputs), s.origin))
-            every.append(segment)
+            every.append(single)
             for inner, copied in zip(core.blocks_of(s), core.blocks_of(copy), strict=True):
-                segment.segments += visit(inner, copied)
+                single.statements += visit(inner, copied)
             made.append(copy)
         new.statements[:] = made
         return found
