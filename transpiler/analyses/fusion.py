@@ -12,6 +12,8 @@ from typing import Any
 
 from calque.transpiler import core
 from calque.transpiler.analyses.elements import NoElements, Reader, SizesAtHand
+from calque.transpiler.analyses.in_place import InPlace, Owned
+from calque.transpiler.analyses.places import differ, positive
 from calque.transpiler.analyses.roots import (
     NAMES,
     Loop,
@@ -46,9 +48,11 @@ class Fusion:
         at_hand: SizesAtHand,
         allowed: Callable[[Apply], bool],
         kept: set[int],
+        owned: Owned,
     ):
         self.builder, self.block, self.at_hand, self.allowed = builder, block, at_hand, allowed
         self.kept = kept  # statements that stay as they are
+        self.owned = owned
         self.stored: set[Var] = set()  # virtual arrays that are better kept in memory
         self.virtual: dict[Var, Apply] = {}
         self.roots: dict[int, Root] = {}
@@ -59,12 +63,15 @@ class Fusion:
     def plan(self) -> None:
         """Until the choice of what is in memory is settled."""
         for _ in range(40):
-            if self._classify() and self._group():
+            if self._classify() and self._group() and not self._in_place().write():
                 return
         for s in self.block.statements:
             self.kept.add(id(s))
         self._classify()
         self._group()
+
+    def _in_place(self) -> InPlace:
+        return InPlace(self.builder, self.block, self.units, self.virtual, self.owned)
 
     def _classify(self) -> bool:
         """Find roots and virtual arrays; False where one turned out to have no elements."""
@@ -106,7 +113,9 @@ class Fusion:
         for root in self.roots.values():
             base, value = (*root.statement.args, None)[:2]
             if root.kind != "store" or all(
-                v is not base or (read == root.written and not root.scattered)
+                v is not base
+                or (read == root.written and not root.scattered)
+                or self._elsewhere(read, root)
                 for v, read in root.loads
             ):
                 continue
@@ -116,6 +125,17 @@ class Fusion:
             else:
                 self.kept.add(id(root.statement))
         return found
+
+    def _elsewhere(self, read: Sequence[DimLike], root: Root) -> bool:
+        """Whether no round of a store writes what any round reads there: another row, say."""
+        moving = set(root.symbols)
+        return any(
+            moving.isdisjoint({*dim_symbols(a), *dim_symbols(b)})
+            and positive(a + 1, self.builder)
+            and positive(b + 1, self.builder)
+            and differ(a, b, self.builder)
+            for a, b in zip(read, root.written, strict=True)
+        )
 
     def _kind(self, s: Statement) -> str:
         if not isinstance(s, Apply) or len(s.outs) != 1 or id(s) in self.kept:
@@ -252,7 +272,28 @@ class Fusion:
         if self._too_often(order):
             return False
         self.units = self._sorted(order)
-        return True
+        return not self._read_too_late()
+
+    def _read_too_late(self) -> bool:
+        """Put in memory what is read of an array only after a store to it."""
+        when: dict[Root, tuple[int, tuple[int, ...]]] = {}
+        for number, unit in enumerate(self.units):
+            for path, roots in leaves(unit, ()) if isinstance(unit, Loop) else ():
+                when.update((root, (number, path)) for root in roots)
+        late: set[Var] = set()
+        for store in (r for r in when if r.kind == "store"):
+            base = store.statement.args[0]
+            for root in (r for r in when if when[r] > when[store]):
+                if any(v is base for v, _ in root.loads):
+                    read = (v for v, _ in root.computed if base in self._operands(v))
+                    late.update(v for v in read if v.type.ndim)
+        found = bool(late - self.stored)
+        self.stored |= late
+        return found
+
+    def _operands(self, var: Var) -> tuple[Any, ...]:
+        made = self.virtual.get(var)
+        return made.args if made is not None else ()
 
     def _uses(self) -> dict[Var, int]:
         """How often each array is read, here or in blocks within."""
