@@ -95,3 +95,32 @@ def test_stored_arguments_take_what_is_computed(monkeypatch: Any) -> None:
     np.testing.assert_array_equal(A, want_A)
     source = jitted.source(A, u, v, stage="kernels")
     assert "A[i, j] +=" in source and "A[...]" not in source, source
+
+
+def test_a_slice_whose_place_is_not_known_is_stored_by_a_kernel(monkeypatch: Any) -> None:
+    monkeypatch.setenv("CALQUE_JIT", "0")
+
+    def ragged(starts, values, x):
+        out = np.zeros(values.shape)
+        for i in range(starts.shape[0] - 1):
+            out[starts[i] : starts[i + 1]] += values[starts[i] : starts[i + 1]] * x[i]
+            out[starts[i] : starts[i + 1]] = np.sin(out[starts[i] : starts[i + 1]])
+        return out
+
+    starts, values, x = np.array([0, 2, 2, -1, 7]), RNG.normal(size=7), RNG.normal(size=4)
+    compiled = calque.jit(ragged)
+    np.testing.assert_allclose(compiled(starts, values, x), ragged(starts, values, x), rtol=1e-14)
+    launcher = compiled.source(starts, values, x, stage="kernels").split("def ragged_jit")[1]
+    assert "for " not in launcher, launcher
+    gradient = calque.jit(calque.grad(lambda v, x: np.sum(ragged(starts, v, x) ** 2), argnums=(0, 1)))
+    found = gradient(values, x)
+    step = 1e-20j
+    for k, at in enumerate((values, x)):
+        for j in range(at.size):
+            args = [values.astype(complex), x.astype(complex)]
+            args[k][j] += step
+            out = np.zeros(values.shape, complex)
+            for i in range(4):
+                part = slice(starts[i], starts[i + 1])
+                out[part] = np.sin(out[part] + args[0][part] * args[1][i])
+            assert np.isclose(found[k][j], np.sum(out**2).imag / 1e-20, rtol=1e-12)

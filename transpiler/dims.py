@@ -6,10 +6,24 @@ int 1), a loop index, or the value of some integer of the program.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from calque.transpiler.errors import ShapeError
 from calque.transpiler.types import Dim, DimLike, dim_symbols, make_dim, substitute_dim, symbol
+
+SMALL = 8192  # multiplications up to which loops beside others beat a call of BLAS
+Sizes = tuple[DimLike, ...]
+
+
+def is_small_product(sizes: Sizes, actual: dict[str, int]) -> bool:
+    """Whether the product of sizes is at most ``SMALL``, for these values of their symbols.
+
+    >>> is_small_product((symbol("n"), symbol("n") - 1, 2), {"n": 50})
+    True
+    """
+    values = [substitute_dim(d, dict(actual)) for d in sizes]
+    return math.prod(v for v in values if isinstance(v, int)) <= SMALL
 
 
 @dataclass(eq=False)
@@ -31,6 +45,8 @@ class Dims:
     natural: set[str] = field(default_factory=set)  # other symbols known not to be negative
     largest: dict[str, list[DimLike]] = field(default_factory=dict)  # of which a symbol is the max
     smallest: dict[str, list[DimLike]] = field(default_factory=dict)  # or the min
+    actual: dict[str, int] = field(default_factory=dict)  # of arguments, in the call at hand
+    choices: dict[Sizes, bool] = field(default_factory=dict)  # made by actual sizes
     _slices: dict[tuple, DimLike] = field(default_factory=dict)
     _count: int = 0
 
@@ -126,6 +142,19 @@ class Dims:
                 rest = dim - coefficient * symbol(name)
                 return self._lower_bound(self.resolve(rest + coefficient * bound), depth - 1)
         return dim
+
+    def are_small(self, sizes: Sizes) -> bool:
+        """Whether the product of sizes is at most ``SMALL`` in the call at hand, as far as known.
+
+        The program depends on it: calls for which it is otherwise get one of their own.
+        """
+        bounds = tuple(-1 * self._lower_bound(-1 * self.resolve(d), 8) for d in sizes)
+        if not all(dim_symbols(d) <= self.actual.keys() for d in bounds):
+            return False
+        outcome = is_small_product(bounds, self.actual)
+        if any(map(dim_symbols, bounds)):
+            self.choices[bounds] = outcome
+        return outcome
 
     def slice_length(
         self, size: DimLike, start: DimLike | None, stop: DimLike | None, step: int

@@ -27,8 +27,9 @@ from calque.transpiler.analyses.roots import (
 from calque.transpiler.builder import Array, Builder, atom, loop_index, type_of, wrap
 from calque.transpiler.core import Apply, Block, Statement, Var
 from calque.transpiler.errors import CalqueError
+from calque.transpiler.primitives.base import PRIMITIVES, apply
 from calque.transpiler.primitives.elements import ELEMENTS, REDUCTIONS
-from calque.transpiler.primitives.templates import indexed_dims
+from calque.transpiler.primitives.templates import indexed_dims, is_basic
 from calque.transpiler.types import DimLike, dim_symbols, substitute_dim, symbol
 
 _HEAVY = 12  # work worth an array rather than doing it twice
@@ -53,6 +54,8 @@ class Fusion:
         self.builder, self.block, self.at_hand, self.allowed = builder, block, at_hand, allowed
         self.kept = kept  # statements that stay as they are
         self.owned = owned
+        self.renewed: dict[int, int] = {}  # statements written for others
+        self.placed = True  # whether the place that the last root tried writes can be told
         self.stored: set[Var] = set()  # virtual arrays that are better kept in memory
         self.virtual: dict[Var, Apply] = {}
         self.roots: dict[int, Root] = {}
@@ -71,7 +74,9 @@ class Fusion:
         self._group()
 
     def _in_place(self) -> InPlace:
-        return InPlace(self.builder, self.block, self.units, self.virtual, self.owned)
+        return InPlace(
+            self.builder, self.block, self.units, self.virtual, self.owned, self.renewed
+        )
 
     def _classify(self) -> bool:
         """Find roots and virtual arrays; False where one turned out to have no elements."""
@@ -102,7 +107,8 @@ class Fusion:
                 continue
             root = self._root(s, kind)
             if isinstance(root, Apply):
-                self.kept.add(id(root))
+                if not self._through_view(s, kind):
+                    self.kept.add(id(root))
                 return False
             self.roots[id(s)] = root
         return not self._overlapping()
@@ -212,6 +218,29 @@ class Fusion:
         root.scalars -= set(self.trial_indices)
         return root
 
+    def _through_view(self, s: Apply, kind: str) -> bool:
+        """Write a store to a slice that is not proven to be inside as one to all of a view."""
+        if kind != "store" or self.placed or s.primitive.name == "add_at":
+            return False
+        base, value, *dynamic = map(wrap, s.args)
+        index = s.params["index"]
+        if not is_basic(index, dynamic):
+            return False
+        with self.builder.block() as made, self.builder.at(s.origin):
+            view = apply(PRIMITIVES["getitem"], base, *dynamic, index=index)
+            stored = apply(s.primitive, view, value, index=(Ellipsis,))
+            apply(PRIMITIVES["update"], base, stored, *dynamic, index=index)
+        take, _, back = made.statements
+        assert isinstance(back, Apply)
+        back.outs = s.outs
+        self.builder.definitions[s.out] = back
+        self.kept |= {id(take), id(back)}
+        self.at_hand.see([view.atom])
+        self.renewed.update((id(m), id(s)) for m in made.statements)
+        at = self.block.statements.index(s)
+        self.block.statements[at : at + 1] = made.statements
+        return True
+
     def _try(self, root: Root) -> list[Any]:
         """Write one round, to see what it reads; the element and its place."""
         reader = Reader(self.builder, self.virtual, self.at_hand)
@@ -226,7 +255,9 @@ class Fusion:
         root.symbols = tuple(
             next(iter(dim_symbols(known[i.atom]))) if isinstance(i, Array) else "" for i in indices
         )
+        self.placed = False
         place = write_place(root, indices, reader)
+        self.placed = True
         root.written = tuple(self.builder.dim_of(i) for i in place)
         value = value_of(root, indices, reader)
         root.loads, root.computed = reader.loads, reader.computed

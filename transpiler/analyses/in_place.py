@@ -28,8 +28,10 @@ class InPlace:
         units: Sequence[Statement | Loop],
         virtual: dict[Var, Apply],
         owned: Owned,
+        renewed: dict[int, int],
     ):
         self.builder, self.block, self.virtual, self.owned = builder, block, virtual, owned
+        self.renewed = renewed
         self.leaf: dict[Root, tuple[int, tuple[int, ...]]] = {}
         self.kept: set[Var] = {a for a in block.results if isinstance(a, Var)}
         self.flat: set[int] = set()
@@ -100,3 +102,4 @@ class InPlace:
         store = Apply((out,), PRIMITIVES["update"], (array, value), params, s.origin)
         self.block.statements.insert(self.block.statements.index(s) + 1, store)
         self.builder.definitions.update({value: s, out: store})
+        self.renewed[id(store)] = id(s)

@@ -92,6 +92,9 @@ class Schedule:
         with self.builder.block():
             planned = self._visible(block)
             fusion = Fusion(self.builder, block, planned, self.allowed, kept, owned)
+        for new_one, old in fusion.renewed.items():
+            if old in self.phases:
+                self.phases.setdefault(new_one, self.phases[old])
         for unit in fusion.units:
             before = len(new.statements)
             if isinstance(unit, Loop):
