@@ -23,16 +23,14 @@ DIRECTIONS = 4
 # Right, or refused with a line. These are refused, for a reason that the README's limits name; a
 # seed that is no longer refused fails the test, and its entry goes.
 REFUSED = {
-    27: errors.UnsupportedSyntax,  # the sweep needs a value whose size changes from round to round
     56: errors.AliasUndecided,  # reshape of an argument whose layout is unknown, then a store
-    87: errors.UnsupportedSyntax,
+    87: errors.UnsupportedSyntax,  # the sweep needs a value whose size changes from round to round
     179: errors.AliasUndecided,
     181: errors.NeedsKnownValue,  # the length of a diagonal of a matrix not known to be square
     199: errors.AliasUndecided,
     318: errors.AliasUndecided,
     338: errors.AliasUndecided,
     464: errors.BranchMismatch,  # a number becomes an array of a size not known before the loop
-    491: errors.UnsupportedSyntax,
 }
 
 

@@ -25,6 +25,7 @@ from calque.transpiler.frontend.trace import Traced, trace
 from calque.transpiler.passes.accesses import fewer_accesses
 from calque.transpiler.passes.checks import add_checks
 from calque.transpiler.passes.distribute import distribute
+from calque.transpiler.passes.interchange import interchange
 from calque.transpiler.passes.schedule import schedule
 from calque.transpiler.primitives.calls import Called, copied, inline_calls
 from calque.transpiler.types import ArrayType, Dim
@@ -89,6 +90,8 @@ def to_kernels(
         )
     mark_inside(traced.function.body, traced.builder)
     traced.function.phases = _phases(traced.function)
+    interchange(traced.function, traced.builder)
+    remove_dead_code(traced.function)
     fewer_accesses(traced.function, traced.builder)
     distribute(traced.function, traced.builder)
     mark_parallel(traced.function.body, traced.builder)

@@ -137,7 +137,7 @@ class Recorder(Nests):
         self, s: For | While, block: Block, index: Array, restored: dict[Var, Var]
     ) -> tuple[Atom, Atom, Atom] | None:
         """Let the body of the loop back have what it needs; its bounds, for a while."""
-        prune_block(block)
+        restored = _kept(restored, block)
         self.loops.append((s, index))
         self._choose(block, s, definition_order(s), definitions_in(s.body), index, restored)
         self.loops.pop()
@@ -342,7 +342,7 @@ class Recorder(Nests):
                 if v in inside or v in restoring
             }
             use_versions(block, versions)
-            prune_block(block)
+            versions = _kept(versions, block)
             order = {v: i for i, v in enumerate(ordered_vars(arm))}
             definitions = definitions_in(arm)
             missing = {v: v for v in restoring if v not in versions}
@@ -400,6 +400,14 @@ class Recorder(Nests):
         resolve = self.builder.dims.resolve
         same = (left.dtype, left.weak) == (right.dtype, right.weak)
         return same and [*map(resolve, left.dims)] == [*map(resolve, right.dims)]
+
+
+def _kept(versions: dict[Var, Var], block: Block) -> dict[Var, Var]:
+    """Prune the block; the versions that it still puts back."""
+    before = {out for s in block.statements for out in s.outs}
+    prune_block(block)
+    gone = before - {out for s in block.statements for out in s.outs}
+    return {version: now for version, now in versions.items() if now not in gone}
 
 
 def _depends(value: Var, versions: set[Var], definitions: dict[Var, Statement]) -> bool:

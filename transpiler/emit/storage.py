@@ -14,6 +14,7 @@ from calque.transpiler.primitives.base import PRIMITIVES
 
 def place_copies(program: Program) -> Memory:
     """Make every store safe to print in place; parameters to be written get their final value."""
+    _sizes_first(program)
     accumulate_in_place(program)
     memory = _settle(program)
     for position, result in sorted(program.function.written.items()):
@@ -22,6 +23,31 @@ def place_copies(program: Program) -> Memory:
             _store_final(program, param, value, result)
             memory = _settle(program)
     return memory
+
+
+def _sizes_first(program: Program) -> None:
+    """Sizes of arguments that are stored into are read at the top: no later read keeps the old."""
+    written = {program.function.params[k] for k in program.function.written}
+    known: dict[tuple[Atom, int], Var] = {}
+    again: dict[Var, Atom] = {}
+    top: list[Statement] = []
+    for block in [program.body, *(b for s in core.walk(program.body) for b in core.blocks_of(s))]:
+        kept: list[Statement] = []
+        for s in block.statements:
+            if not isinstance(s, Apply) or s.primitive.name != "size of axis":
+                kept.append(s)
+            elif s.args[0] not in written:
+                kept.append(s)
+            elif (s.args[0], s.params["axis"]) in known:
+                again[s.out] = known[s.args[0], s.params["axis"]]
+            else:
+                known[s.args[0], s.params["axis"]] = s.out
+                top.append(s)
+        block.statements[:] = kept
+    program.body.statements[:0] = top
+    core.substitute(program.body, again)
+    if top:
+        program.renumber()
 
 
 def _store_final(program: Program, param: Var, value: Var, result: int) -> None:

@@ -10,41 +10,39 @@ from numba import prange
 
 
 @kernel
-def heat_kernel(u, u_new):
+def heat_kernel(u):
+    u_rows = u.shape[0]
+    u_columns = u.shape[1]
     for _ in range(10):
-        out = np.empty((u.shape[0] - 2, u.shape[1] - 2))
-        for i in prange(u.shape[0] - 2):
-            for j in vrange(u.shape[1] - 2):
-                # change = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:] - 4.0 * inner
-                u_new_shifted = u_new[i, j + 1] + u_new[i + 2, j + 1] + u_new[i + 1, j]
+        out = np.empty((u_rows - 2, u_columns - 2))
+        for i in prange(u_rows - 2):
+            for j in vrange(u_columns - 2):
                 # inner = u[1:-1, 1:-1]
-                inner = u_new[i + 1, j + 1]
+                inner = u[i + 1, j + 1]
                 # change = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:] - 4.0 * inner
-                change = u_new_shifted + u_new[i + 1, j + 2] - 4.0 * inner
+                change = u[i, j + 1] + u[i + 2, j + 1] + u[i + 1, j] + u[i + 1, j + 2] - 4.0 * inner
                 # u[1:-1, 1:-1] = inner + 0.1 * change
                 out[i, j] = inner + 0.1 * change
-        for i in prange(u.shape[0] - 2):
-            for j in vrange(u.shape[1] - 2):
+        for i in prange(u_rows - 2):
+            for j in vrange(u_columns - 2):
                 # u[1:-1, 1:-1] = inner + 0.1 * change
-                u_new[i + 1, j + 1] = out[i, j]
-    total_parts = np.empty(u.shape[0])
-    for i in prange(u.shape[0]):
+                u[i + 1, j + 1] = out[i, j]
+    total_parts = np.empty(u_rows)
+    for i in prange(u_rows):
         total = 0.0
-        for j in range(u.shape[1]):
+        for j in range(u_columns):
             # return np.sum(u * u)
-            u_new_ij = u_new[i, j]
-            total = total + u_new_ij * u_new_ij
+            u_ij = u[i, j]
+            total = total + u_ij * u_ij
         # return np.sum(u * u)
         total_parts[i] = total
     total = 0.0
-    for i in range(u.shape[0]):
+    for i in range(u_rows):
         # return np.sum(u * u)
         total = total + total_parts[i]
     return total
 
 
 def heat_jit(u):
-    u_new = np.copy(u)
-    total = np.float64(heat_kernel(u, u_new))
-    u[...] = u_new
+    total = np.float64(heat_kernel(u))
     return total

@@ -1,0 +1,124 @@
+"""Loops over columns, turned around where that is allowed: random ones keep their meaning."""
+
+from __future__ import annotations
+
+import linecache
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+import calque
+from calque.runtime.transformed import Transformed
+
+RNG = np.random.default_rng(2)
+
+
+def gram_schmidt(A):
+    m, n = A.shape
+    Q = np.zeros((m, n))
+    R = np.zeros((n, n))
+    for k in range(n):
+        R[k, k] = np.sqrt(np.sum(A[:, k] ** 2))
+        for i in range(m):
+            Q[i, k] = A[i, k] / R[k, k]
+        for j in range(k + 1, n):
+            for i in range(m):
+                R[k, j] += Q[i, k] * A[i, j]
+            for i in range(m):
+                A[i, j] -= Q[i, k] * R[k, j]
+    return np.sum(Q * Q * Q) + np.sum(R * R)
+
+
+def shifted(A):
+    """Each column needs the one before: the order must stay."""
+    n = A.shape[0]
+    for _ in range(2):
+        for j in range(1, n):
+            for i in range(1, n):
+                A[i, j] = A[i - 1, j - 1] * 0.5 + A[n - 1, j - 1]
+    return np.sum(A * A)
+
+
+def gathered(A):
+    """Sums over columns meet in one row, which is read before."""
+    n = A.shape[0]
+    out = np.zeros(n)
+    for k in range(2):
+        for j in range(n):
+            for i in range(n):
+                out[i] += A[i, j] * (k + 1)
+            for i in range(n):
+                A[i, j] = A[i, j] * 0.5 + out[0]
+    return np.sum(out * out) + np.sum(A)
+
+
+def lines_of_loops(source: str) -> list[str]:
+    return [line.strip() for line in source.splitlines() if line.strip().startswith("for ")]
+
+
+@pytest.mark.parametrize("fn", [gram_schmidt, shifted, gathered], ids=lambda fn: fn.__name__)
+def test_programs(fn: Any, monkeypatch: Any) -> None:
+    monkeypatch.setenv("CALQUE_JIT", "0")
+    A, way = RNG.normal(size=(5, 5)), RNG.normal(size=(5, 5))
+    assert np.isclose(calque.jit(fn)(A.copy()), fn(A.copy()), rtol=1e-12)
+    slope = np.vdot(calque.jit(calque.grad(fn))(A), way)
+    up, down = fn(A + 1e-6 * way), fn(A - 1e-6 * way)
+    assert np.isclose(slope, (up - down) / 2e-6, rtol=1e-6)
+
+
+def test_columns_become_rows() -> None:
+    source = calque.jit(gram_schmidt).source(np.ones((4, 4)), stage="kernels")
+    assert "for j in vrange(k + 1, n):\n                R[k, j] += Q_ik * A[i, j]" in source, source
+
+
+def columns(seed: int) -> str:
+    """A random program with loops over rows within one over columns."""
+    pick = random.Random(seed)
+
+    def element(i: str) -> str:
+        name = pick.choice(["A", "A", "B", "B", "C"])
+        row = pick.choice([i, i, f"{i} - 1", f"{i} + 1", "k", "1"])
+        column = pick.choice(["j", "j", "j", "j - 1", "j + 1", "k", "0"])
+        if name == "C":
+            return f"C[{pick.choice([row, column])}]"
+        return f"{name}[{row}, {column}]"
+
+    lines = ["def program(A, B, C):", "    n = A.shape[0]", "    for k in range(1, 3):"]
+    lines.append(f"        for j in range({pick.choice(['1, n - 1', 'k, n - 1', 'n - 2, 0, -1'])}):")
+    for _ in range(pick.randint(1, 3)):
+        bounds = pick.choice(["1, n - 1", "2, n - 1", "n - 2, 0, -1"])
+        lines.append(f"            for i in range({bounds}):")
+        for _ in range(pick.randint(1, 2)):
+            sign = pick.choice(["=", "+=", "+=", "-="])
+            value = f"0.3 * {element('i')} + {pick.choice(['0.2', element('i')])} * {element('i')}"
+            lines.append(f"                {element('i')} {sign} {value}")
+    return "\n".join([*lines, "    return A, B, C"]) + "\n"
+
+
+def turned(fn: Transformed, args: Any) -> bool:
+    """Whether the columns are the inner loop."""
+    loops = lines_of_loops(fn.source(*args, stage="kernels"))
+    at = next(k for k, line in enumerate(loops) if line.startswith("for k "))
+    return not loops[at + 1].startswith("for j ")
+
+
+def test_random_columns(monkeypatch: Any) -> None:
+    monkeypatch.setenv("CALQUE_JIT", "0")
+    count = 0
+    for seed in range(120):
+        text = columns(seed)
+        name = f"<columns {seed}>"
+        linecache.cache[name] = (len(text), None, text.splitlines(True), name)
+        scope: dict[str, Any] = {}
+        exec(compile(text, name, "exec"), scope)
+        rng = np.random.default_rng(seed)
+        args = rng.normal(size=(6, 6)), rng.normal(size=(6, 6)), rng.normal(size=6)
+        want = scope["program"](*(a.copy() for a in args))
+        fn = calque.jit(scope["program"])
+        found = fn(*(a.copy() for a in args))
+        for w, f in zip(want, found, strict=True):
+            np.testing.assert_allclose(f, w, rtol=1e-10, atol=1e-10, err_msg=text)
+        count += turned(fn, args)
+    assert count >= 10, "too few programs with columns that may be rows"

@@ -1,0 +1,228 @@
+"""Two loops in the order of memory: the one that walks along rows becomes the inner one.
+
+A column of an array is spread over memory. Where the rounds of the outer loop do not touch what
+others write, its inner loops may each go around it (Allen and Kennedy, Optimizing Compilers for
+Modern Architectures, 2001, sections 5.2 and 8.3)::
+
+    for j in range(n):                        for i in range(m):
+        for i in range(m):                        for j in range(n):
+            R[k, j] += Q[i, k] * A[i, j]              R[k, j] += Q[i, k] * A[i, j]
+        for i in range(m):              ->    for i in range(m):
+            A[i, j] -= Q[i, k] * R[k, j]          for j in range(n):
+                                                      A[i, j] -= Q[i, k] * R[k, j]
+
+Only loops within others are looked at: the outermost may be one for threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from calque.transpiler import core
+from calque.transpiler.analyses.conflicts import Access, meeting
+from calque.transpiler.analyses.places import INDEXED, is_element, place_of
+from calque.transpiler.builder import Builder
+from calque.transpiler.core import Apply, Atom, Block, For, Function, Statement, Var, While
+from calque.transpiler.types import DimLike, dim_symbols, substitute_dim, symbol
+
+
+def interchange(function: Function, builder: Builder) -> None:
+    """Turn such loops of a function around, in place."""
+    with builder.active():
+        _within(function.body, builder, function.phases, False)
+
+
+def _within(block: Block, builder: Builder, phases: dict[int, str], looping: bool) -> None:
+    made: list[Statement] = []
+    for s in block.statements:
+        for inner in core.blocks_of(s):
+            _within(inner, builder, phases, looping or isinstance(s, (For, While)))
+        turned = _Columns(s, builder).turned() if looping and isinstance(s, For) else None
+        if turned is not None and id(s) in phases:
+            phases.update((id(t), phases[id(s)]) for t in core.walk(Block(turned)))
+        made += [s] if turned is None else turned
+    block.statements[:] = made
+
+
+@dataclass(eq=False)
+class _Columns:
+    """A loop that holds loops, and where these touch the arrays that it carries."""
+
+    loop: For
+    builder: Builder
+    array_of: dict[Var, int] = field(default_factory=dict)  # a version -> which carried array
+    accesses: list[tuple[For, Access]] = field(default_factory=list)
+    steady: list[Statement] = field(default_factory=list)  # numbers that all rounds share
+    gain: int = 0  # accesses that would walk along memory, less those that would no more
+
+    def turned(self) -> list[Statement] | None:
+        """The loops instead of this one; None where it stays."""
+        if not self._simple() or self.gain <= 0 or not self._independent():
+            return None
+        return list(self._written())
+
+    def _simple(self) -> bool:
+        """Whether there are but loops over elements, and numbers made of counters and sizes."""
+        loop = self.loop
+        if loop.step not in (1, -1) or loop.index not in self.builder.dim_values:
+            return False
+        if not loop.phis or any(not phi.type.ndim for phi in loop.phis):
+            return False
+        if not any(isinstance(s, For) for s in loop.body.statements):
+            return False
+        own = {loop.index}  # what differs from round to round
+        now: list[Atom] = list(loop.phis)
+        self.array_of = {phi: k for k, phi in enumerate(loop.phis)}
+        for s in loop.body.statements:
+            match s:
+                case For():
+                    if not self._inner(s, own, now):
+                        return False
+                case Apply():
+                    if any(a.type.ndim for a in (*s.args, *s.outs) if isinstance(a, Var)):
+                        return False
+                    if own.isdisjoint(s.args):
+                        self.steady.append(s)
+                    else:
+                        own.update(s.outs)
+                case _:
+                    return False
+        return all(r is v for r, v in zip(loop.body.results, now, strict=True))
+
+    def _inner(self, s: For, own: set[Var], now: list[Atom]) -> bool:
+        """Whether a loop within is one over elements, with bounds that stay; its accesses noted."""
+        if s.index not in self.builder.dim_values or not {s.start, s.stop, s.step}.isdisjoint(own):
+            return False
+        if not all(isinstance(t, Apply) for t in s.body.statements):
+            return False
+        for init, phi in zip(s.inits, s.phis, strict=True):
+            k = self.array_of.get(init) if isinstance(init, Var) else None
+            if k is None or now[k] is not init:
+                return False
+            self.array_of[phi] = k
+            now[k] = phi
+        for number, t in enumerate(s.body.statements):
+            assert isinstance(t, Apply)
+            if not self._touches(s, number, t, now):
+                return False
+        for phi, out, result in zip(s.phis, s.outs, s.body.results, strict=True):
+            k = self.array_of[phi]
+            if now[k] is not result:
+                return False
+            self.array_of[out] = k
+            now[k] = out
+        return True
+
+    def _touches(self, inner: For, number: int, s: Apply, now: list[Atom]) -> bool:
+        """Note what a statement reads or stores; False where it is not one element."""
+        arrays = [a for a in s.args if isinstance(a, Var) and a.type.ndim]
+        if not arrays:
+            return all(not out.type.ndim for out in s.outs)
+        if s.primitive.name not in INDEXED or arrays != [s.args[0]]:
+            return False
+        place = place_of(s, self.builder)
+        if None not in place and len(place) > 1:
+            symbols = [dim_symbols(self.builder.dim_values[f.index]) for f in (self.loop, inner)]
+            along, across = (bool(dim_symbols(place[-1]) & own) for own in symbols)  # type: ignore[arg-type]
+            self.gain += along - across
+        k = self.array_of.get(arrays[0])
+        if k is None:
+            return s.primitive.name == "getitem" and not s.outs[0].type.ndim
+        if now[k] is not arrays[0] or not is_element(s, self.builder):
+            return False
+        stores = s.primitive.name != "getitem"
+        adds = s.primitive.name == "update_add"
+        self.accesses.append((inner, Access(k, place, number, stores, adds)))
+        if stores:
+            now[k] = s.outs[0]
+            self.array_of[s.outs[0]] = k
+        return True
+
+    def _independent(self) -> bool:
+        """Whether no round of the outer loop touches what another writes, but for sums."""
+        counter = self.builder.dim_values[self.loop.index]
+        for _, a in self.accesses:
+            for inner, b in self.accesses:
+                if a.adds and b.adds:
+                    continue
+                place = tuple(self._in_another_round(d, inner) for d in b.place)
+                other = Access(b.array, place, b.position, b.writes, b.adds)
+                if meeting(a, other, counter, self.builder) not in (None, 0):
+                    return False
+        return True
+
+    def _in_another_round(self, dim: DimLike | None, inner: For) -> DimLike | None:
+        """An index where the inner loop is elsewhere than for the access that it is compared to."""
+        if dim is None:
+            return None
+        dims = self.builder.dims
+        (own,) = dim_symbols(self.builder.dim_values[inner.index])
+        elsewhere = f"{own}_elsewhere"
+        if own in dims.ranges:
+            dims.ranges.setdefault(elsewhere, dims.ranges[own])
+        return substitute_dim(dim, {own: symbol(elsewhere)})
+
+    # the new loops
+
+    def _written(self) -> Iterator[Statement]:
+        loop, builder = self.loop, self.builder
+        now: list[Atom] = list(loop.inits)
+        versions = list(loop.phis)  # of the arrays, in the old body
+        numbers: list[Statement] = []
+        inner = [s for s in loop.body.statements if isinstance(s, For)]
+        last = {self.array_of[out]: s for s in inner for out in s.outs}
+        for s in loop.body.statements:
+            if s in self.steady:
+                yield s
+                continue
+            if not isinstance(s, For):
+                numbers.append(s)
+                continue
+            carried = [self.array_of[phi] for phi in s.phis]
+            counter = self._counter(s.index)
+            around = [Var(phi.type, phi.name, phi.origin) for phi in s.phis]
+            here: dict[Var, Atom] = dict(zip(versions, now, strict=True))
+            with builder.block() as body:
+                within = self._columns(s, numbers, counter, around, here)
+                builder.emit(within)
+                body.results = list(within.outs)
+            outs = tuple(
+                loop.outs[k] if last[k] is s else Var(phi.type, phi.name, phi.origin)
+                for k, phi in zip(carried, s.phis, strict=True)
+            )
+            inits = tuple(now[k] for k in carried)
+            bounds = s.start, s.stop, s.step
+            yield For(outs, counter, *bounds, tuple(around), inits, body, s.origin, s.scheduled)
+            for k, out, old in zip(carried, outs, s.outs, strict=True):
+                now[k], versions[k] = out, old
+
+    def _columns(
+        self,
+        s: For,
+        numbers: list[Statement],
+        counter: Var,
+        around: list[Var],
+        here: dict[Var, Atom],
+    ) -> For:
+        """The outer loop's rounds, within a round of one that was an inner loop."""
+        loop = self.loop
+        index = self._counter(loop.index)
+        phis = tuple(Var(phi.type, phi.name, phi.origin) for phi in s.phis)
+        mapping = {**here, s.index: counter, loop.index: index}
+        mapping.update(zip(s.phis, phis, strict=True))
+        old = [*numbers, *s.body.statements]
+        body = core.clone(Block(old, s.body.results), mapping)
+        for var, new in mapping.items():
+            if isinstance(new, Var) and var in self.builder.dim_values:
+                self.builder.dim_values[new] = self.builder.dim_values[var]
+        for t in body.statements:
+            self.builder.definitions.update(dict.fromkeys(t.outs, t))
+        outs = tuple(Var(phi.type, phi.name, phi.origin) for phi in s.phis)
+        bounds = loop.start, loop.stop, loop.step
+        return For(outs, index, *bounds, phis, tuple(around), body, s.origin, loop.scheduled)
+
+    def _counter(self, old: Var) -> Var:
+        index = Var(old.type, old.name, old.origin)
+        self.builder.dim_values[index] = self.builder.dim_values[old]
+        return index
