@@ -116,8 +116,22 @@ def attach(namespace: dict[str, Any], module: str, key: str | None) -> tuple[Ker
                 if hasattr(dispatcher, "targetoptions"):  # none under NUMBA_DISABLE_JIT
                     version = "parallel" if "parallel" in dispatcher.targetoptions else "serial"
                     dispatcher._cache = KernelCache(module, name, version, key)
+                    _quickly(dispatcher)
                     found.append(dispatcher._cache)
     return tuple(found)
+
+
+def _quickly(dispatcher: Any) -> None:
+    """Compile a kernel of this process without what only other programs need."""
+    plain = dispatcher._compiler.pipeline_class
+
+    def compiler(*args: Any) -> Any:
+        from calque.runtime.quick import quick  # what imports it only compiling needs
+
+        return quick(plain)(*args)
+
+    dispatcher._compiler.pipeline_class = compiler
+    dispatcher.targetoptions["no_cfunc_wrapper"] = True
 
 
 def module_key(text: str) -> str:
