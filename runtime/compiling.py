@@ -22,6 +22,8 @@ from calque.transpiler.debug import show_text
 # environment variables of Numba that change no machine code
 _HARMLESS = ("NUMBA_NUM_THREADS", "NUMBA_THREADING_LAYER", "NUMBA_CACHE", "NUMBA_DEBUG_CACHE")
 
+_QUICK_FROM = 0, 62  # of Numba: quick.py reaches into its compiler
+
 
 @dataclass(frozen=True)
 class Compilation:
@@ -123,6 +125,10 @@ def attach(namespace: dict[str, Any], module: str, key: str | None) -> tuple[Ker
 
 def _quickly(dispatcher: Any) -> None:
     """Compile a kernel of this process without what only other programs need."""
+    import numba
+
+    if numba.version_info.short < _QUICK_FROM:
+        return
     plain = dispatcher._compiler.pipeline_class
 
     def compiler(*args: Any) -> Any:
@@ -176,7 +182,8 @@ def _numba_settings() -> list[str]:
 def _helpers() -> str:
     """The functions that kernels call are compiled into them: their text is part of the code."""
     here = Path(__file__).parent
-    files = [here / "kernels.py", *sorted((here / "vecmath").glob("*.py"))]
+    own = ("kernels.py", "numbers.py", "quick.py")
+    files = [*(here / name for name in own), *sorted((here / "vecmath").glob("*.py"))]
     digest = hashlib.sha256()
     for file in files:
         digest.update(file.read_bytes() + b"\0")

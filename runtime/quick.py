@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from copy import copy
+from types import FunctionType
 from typing import Any
 
 from llvmlite.binding import create_new_module_pass_manager
@@ -19,6 +20,8 @@ from numba.core.ir_utils import build_definitions, replace_vars_inner, replace_v
 from numba.core.typed_passes import AnnotateTypes, NopythonRewrites
 from numba.core.untyped_passes import DeadBranchPrune, IRProcessing, ReconstructSSA, WithLifting
 
+from calque.runtime.collecting import uncollected
+from calque.runtime.numbers import DIRECT
 from calque.runtime.vecmath import direct
 
 INLINED = 16  # calls of vector functions; with more, they stay calls
@@ -27,7 +30,7 @@ NEEDLESS = {DeadBranchPrune, NopythonRewrites, WithLifting}
 
 @register_pass(mutates_CFG=False, analysis_only=False)
 class _Written(FunctionPass):
-    """Puts what is written in LLVM for a vector function into its place."""
+    """Puts what is written in LLVM for a function into its place."""
 
     _name = "calque_written"
 
@@ -35,12 +38,17 @@ class _Written(FunctionPass):
         FunctionPass.__init__(self)
 
     def run_pass(self, state: Any) -> bool:
-        """Change the globals that are vector functions: Python loads one for each call."""
+        """Change the globals that are such functions: Python loads one for each call."""
         found = []
         for block in state.func_ir.blocks.values():
             for s in block.find_insts(ir.Assign):
-                if isinstance(s.value, ir.Global) and direct.is_vector(s.value.value):
+                if not isinstance(s.value, ir.Global):
+                    continue
+                known = s.value.value
+                if direct.is_vector(known):
                     found.append(s)
+                elif type(known) is FunctionType and known in DIRECT:
+                    s.value = ir.Global(s.value.name, DIRECT[known], s.value.loc)
         for s in found:
             function = direct.direct(s.value.value, len(found) > INLINED)
             s.value = ir.Global(s.value.name, function, s.value.loc)
@@ -164,5 +172,10 @@ def quick(plain: type) -> type:
                 passes.passes.insert(k, (_OneByOne, "names of their own"))
             passes.finalize()
             return [passes]
+
+        def compile_extra(self, func: Any) -> Any:
+            """Numba's result for a function."""
+            with uncollected():
+                return super().compile_extra(func)
 
     return Quick

@@ -10,7 +10,7 @@ from numba import prange
 
 
 @kernel
-def heat_kernel(u, u_new):
+def heat_kernel(u, u_new, total_parts):
     for _ in range(10):
         out = np.empty((u.shape[0] - 2, u.shape[1] - 2))
         for i in prange(u.shape[0] - 2):
@@ -27,7 +27,6 @@ def heat_kernel(u, u_new):
             for j in vrange(u.shape[1] - 2):
                 # u[1:-1, 1:-1] = inner + 0.1 * change
                 u_new[i + 1, j + 1] = out[i, j]
-    total_parts = np.empty(u.shape[0])
     for i in prange(u.shape[0]):
         total = 0.0
         for j in range(u.shape[1]):
@@ -44,7 +43,8 @@ def heat_kernel(u, u_new):
 
 
 def heat_jit(u):
+    total_parts = np.empty(u.shape[0])
     u_new = np.copy(u)
-    total = np.float64(heat_kernel(u, u_new))
+    total = np.float64(heat_kernel(u, u_new, total_parts))
     u[...] = u_new
     return total
