@@ -30,6 +30,7 @@ from calque.runtime.loading import Program, Ready, exact_key, load
 from calque.runtime.spec import Spec
 from calque.transpiler import pipeline, tree
 from calque.transpiler.debug import show_text
+from calque.transpiler.dims import Sizes, is_small_product
 from calque.transpiler.errors import CalqueError, NeedsKnownValue, SpecializationNeeded
 from calque.transpiler.frontend.interpreter import Capture
 from calque.transpiler.pipeline import Arguments
@@ -46,6 +47,7 @@ class Plan:
     leaves: frozenset[int] = frozenset()
     symbols: frozenset[str] = frozenset()
     captures: dict[str, Capture] = field(default_factory=dict)  # where known sizes are read
+    choices: dict[Sizes, bool] = field(default_factory=dict)  # sizes that decided on a program
     programs: dict[Any, Program] = field(default_factory=dict)
     uncompiled: bool = False  # Numba could not take it
     why: str = ""  # the next program is needed, where the call does not tell
@@ -158,7 +160,8 @@ class Dispatcher:
     def _full_key(self, plan: Plan, leaves: list[Any], sizes: dict[str, int]) -> Any:
         known, symbols = plan.leaves, plan.symbols
         values = tuple([_hashable(known_value(leaves[i])) for i in sorted(known)])
-        return (known, values, tuple([(s, _size(s, sizes, plan)) for s in sorted(symbols)]))
+        chosen = tuple([is_small_product(c, sizes) for c in plan.choices])
+        return (known, values, tuple([(s, _size(s, sizes, plan)) for s in sorted(symbols)]), chosen)
 
     def _violated(self, program: Program, sizes: dict[str, int]) -> frozenset[str]:
         if not program.conditions:
@@ -200,8 +203,12 @@ class Dispatcher:
             error.message = _readable(error.message)
             raise
         if self.compiled and not plan.uncompiled:
-            traced = pipeline.to_kernels(traced, self.options)
+            traced = pipeline.to_kernels(traced, self.options, sizes)
         program = load(traced, self.name(), known, pinned)
+        plan.choices |= traced.choices
+        full = self._full_key(plan, leaves, sizes)
+        if any(key[:-1] == full[:-1] for key in plan.programs):
+            plan.why = "a matrix product within a loop is small now, or was before"
         plan.programs[full] = program
         args, kwargs = tree.unflatten(structure, leaves)
         description = described(self.function, args, kwargs, known, pinned, self.compiled)

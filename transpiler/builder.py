@@ -213,8 +213,25 @@ class Builder(Sizes):
         if not isinstance(value, Var):
             return int(value)
         if value not in self.dim_values:
-            self.dim_values[value] = self.dims.fresh()
+            self.dim_values[value] = made = self.dims.fresh()
+            self._note_choices(value, made.terms[0][0])
         return self.dims.resolve(self.dim_values[value])
+
+    def _note_choices(self, value: Var, name: str) -> None:
+        """That an integer is the larger, or the smaller, of others."""
+        made = self.definitions.get(value)
+        if not isinstance(made, Apply) or value.type.dtype.kind not in "iu":
+            return
+        match made.primitive.name:
+            case "max" | "np.maximum":
+                choices, enough = self.dims.largest, any
+            case "min" | "np.minimum":
+                choices, enough = self.dims.smallest, all
+            case _:
+                return
+        choices[name] = found = [self.dim_of(wrap(a)) for a in made.args]
+        if enough(self.dims.nonnegative(d, False) for d in found):
+            self.dims.natural.add(name)
 
     def know_dim(self, array: Array, dim: DimLike) -> Array:
         """Note that an integer Array has this affine value."""

@@ -6,10 +6,24 @@ int 1), a loop index, or the value of some integer of the program.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from calque.transpiler.errors import ShapeError
 from calque.transpiler.types import Dim, DimLike, dim_symbols, make_dim, substitute_dim, symbol
+
+SMALL = 8192  # multiplications up to which loops beside others beat a call of BLAS
+Sizes = tuple[DimLike, ...]
+
+
+def is_small_product(sizes: Sizes, actual: dict[str, int]) -> bool:
+    """Whether the product of sizes is at most ``SMALL``, for these values of their symbols.
+
+    >>> is_small_product((symbol("n"), symbol("n") - 1, 2), {"n": 50})
+    True
+    """
+    values = [substitute_dim(d, dict(actual)) for d in sizes]
+    return math.prod(v for v in values if isinstance(v, int)) <= SMALL
 
 
 @dataclass(eq=False)
@@ -29,6 +43,10 @@ class Dims:
     assumptions: dict[DimLike, None] = field(default_factory=dict)  # each is >= 0
     quotients: dict[str, tuple[DimLike, int]] = field(default_factory=dict)  # ceil(length / step)
     natural: set[str] = field(default_factory=set)  # other symbols known not to be negative
+    largest: dict[str, list[DimLike]] = field(default_factory=dict)  # of which a symbol is the max
+    smallest: dict[str, list[DimLike]] = field(default_factory=dict)  # or the min
+    actual: dict[str, int] = field(default_factory=dict)  # of arguments, in the call at hand
+    choices: dict[Sizes, bool] = field(default_factory=dict)  # made by actual sizes
     _slices: dict[tuple, DimLike] = field(default_factory=dict)
     _count: int = 0
 
@@ -71,17 +89,48 @@ class Dims:
     def nonnegative(self, dim: DimLike, assume: bool = True) -> bool:
         """Whether ``dim >= 0`` is known, or may be assumed as only sizes of arguments are in it."""
         dim = self._lower_bound(self.resolve(dim), 8)
-        if isinstance(dim, int):
-            return dim >= 0
-        natural = self.arguments | self.natural
-        if dim.const >= 0 and all(c > 0 and s in natural for s, c in dim.terms):
+        if self._surely_nonnegative(dim, 4):
             return True
+        if isinstance(dim, int):
+            return False
         if not dim_symbols(dim) <= self.arguments or not assume:
             return False
         if all(c < 0 for _, c in dim.terms) and dim.const <= 0:
             return False
         self.assumptions.setdefault(dim)
         return True
+
+    def _surely_nonnegative(
+        self, dim: DimLike, depth: int, counters: frozenset[str] = frozenset()
+    ) -> bool:
+        """Whether ``dim >= 0`` is known, also where a symbol is the larger of two.
+
+        ``counters`` belong to loops that the dimension is computed in: these have a round.
+        """
+        dim = self._lower_bound(dim, 8)
+        if self._is_sum_of_naturals(dim):
+            return True
+        spans = (self.ranges[name] for name in counters)
+        if any(self._is_sum_of_naturals(self.resolve(dim - high + low)) for low, high in spans):
+            return True
+        for name, coefficient in dim.terms if isinstance(dim, Dim) and depth else ():
+            for choices, enough in ((self.largest, any), (self.smallest, all)):
+                if name in choices:
+                    enough = enough if coefficient > 0 else {any: all, all: any}[enough]
+                    seen = {s for c in choices[name] for s in dim_symbols(self.resolve(c))}
+                    within = counters | seen.intersection(self.ranges)
+                    others = (dim + coefficient * (c - symbol(name)) for c in choices[name])
+                    return enough(
+                        self._surely_nonnegative(self.resolve(d), depth - 1, within)
+                        for d in others
+                    )
+        return False
+
+    def _is_sum_of_naturals(self, dim: DimLike) -> bool:
+        if isinstance(dim, int):
+            return dim >= 0
+        natural = self.arguments | self.natural
+        return dim.const >= 0 and all(c > 0 and s in natural for s, c in dim.terms)
 
     def _lower_bound(self, dim: DimLike, depth: int) -> DimLike:
         if not isinstance(dim, Dim) or depth == 0:
@@ -93,6 +142,19 @@ class Dims:
                 rest = dim - coefficient * symbol(name)
                 return self._lower_bound(self.resolve(rest + coefficient * bound), depth - 1)
         return dim
+
+    def are_small(self, sizes: Sizes) -> bool:
+        """Whether the product of sizes is at most ``SMALL`` in the call at hand, as far as known.
+
+        The program depends on it: calls for which it is otherwise get one of their own.
+        """
+        bounds = tuple(-1 * self._lower_bound(-1 * self.resolve(d), 8) for d in sizes)
+        if not all(dim_symbols(d) <= self.actual.keys() for d in bounds):
+            return False
+        outcome = is_small_product(bounds, self.actual)
+        if any(map(dim_symbols, bounds)):
+            self.choices[bounds] = outcome
+        return outcome
 
     def slice_length(
         self, size: DimLike, start: DimLike | None, stop: DimLike | None, step: int

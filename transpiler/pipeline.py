@@ -73,8 +73,14 @@ def to_core(
     return traced
 
 
-def to_kernels(traced: Traced, options: dict[str, Any] | None = None) -> Traced:
-    """Write the arrays' statements as loops over scalars, for kernels with these options."""
+def to_kernels(
+    traced: Traced, options: dict[str, Any] | None = None, sizes: dict[str, int] | None = None
+) -> Traced:
+    """Write the arrays' statements as loops over scalars, for kernels with these options.
+
+    ``sizes`` are those of the arguments' axes in the call at hand, by their symbols.
+    """
+    traced.builder.dims.actual = dict(sizes or {})
     traced.function.kernel_options = dict(options or {})
     with np.errstate(all="ignore"):
         watched(
@@ -91,6 +97,7 @@ def to_kernels(traced: Traced, options: dict[str, Any] | None = None) -> Traced:
     core.verify(traced.function)
     traced.function.phases = _phases(traced.function)
     traced.assumptions = [d for d in traced.builder.dims.assumptions if isinstance(d, Dim)]
+    traced.choices = dict(traced.builder.dims.choices)
     traced.compiled = True
     return traced
 

@@ -64,7 +64,5 @@ def _in_range(index: Any, dim: Any, builder: Builder, assume: bool) -> bool:
 
     if not isinstance(index, Var):
         return holds(dim - 1 - index) if index >= 0 else holds(dim + index)
-    if index not in builder.dim_values:
-        return False
-    place = dims.resolve(builder.dim_values[index])
+    place = builder.dim_of(wrap(index))
     return holds(place) and holds(dim - 1 - place)

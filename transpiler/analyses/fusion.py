@@ -12,6 +12,8 @@ from typing import Any
 
 from calque.transpiler import core
 from calque.transpiler.analyses.elements import NoElements, Reader, SizesAtHand
+from calque.transpiler.analyses.in_place import InPlace, Owned
+from calque.transpiler.analyses.places import differ, positive
 from calque.transpiler.analyses.roots import (
     NAMES,
     Loop,
@@ -25,8 +27,9 @@ from calque.transpiler.analyses.roots import (
 from calque.transpiler.builder import Array, Builder, atom, loop_index, type_of, wrap
 from calque.transpiler.core import Apply, Block, Statement, Var
 from calque.transpiler.errors import CalqueError
+from calque.transpiler.primitives.base import PRIMITIVES, apply
 from calque.transpiler.primitives.elements import ELEMENTS, REDUCTIONS
-from calque.transpiler.primitives.templates import indexed_dims
+from calque.transpiler.primitives.templates import indexed_dims, is_basic
 from calque.transpiler.types import DimLike, dim_symbols, substitute_dim, symbol
 
 _HEAVY = 12  # work worth an array rather than doing it twice
@@ -46,9 +49,13 @@ class Fusion:
         at_hand: SizesAtHand,
         allowed: Callable[[Apply], bool],
         kept: set[int],
+        owned: Owned,
     ):
         self.builder, self.block, self.at_hand, self.allowed = builder, block, at_hand, allowed
         self.kept = kept  # statements that stay as they are
+        self.owned = owned
+        self.renewed: dict[int, int] = {}  # statements written for others
+        self.placed = True  # whether the place that the last root tried writes can be told
         self.stored: set[Var] = set()  # virtual arrays that are better kept in memory
         self.virtual: dict[Var, Apply] = {}
         self.roots: dict[int, Root] = {}
@@ -59,12 +66,17 @@ class Fusion:
     def plan(self) -> None:
         """Until the choice of what is in memory is settled."""
         for _ in range(40):
-            if self._classify() and self._group():
+            if self._classify() and self._group() and not self._in_place().write():
                 return
         for s in self.block.statements:
             self.kept.add(id(s))
         self._classify()
         self._group()
+
+    def _in_place(self) -> InPlace:
+        return InPlace(
+            self.builder, self.block, self.units, self.virtual, self.owned, self.renewed
+        )
 
     def _classify(self) -> bool:
         """Find roots and virtual arrays; False where one turned out to have no elements."""
@@ -95,7 +107,8 @@ class Fusion:
                 continue
             root = self._root(s, kind)
             if isinstance(root, Apply):
-                self.kept.add(id(root))
+                if not self._through_view(s, kind):
+                    self.kept.add(id(root))
                 return False
             self.roots[id(s)] = root
         return not self._overlapping()
@@ -106,7 +119,9 @@ class Fusion:
         for root in self.roots.values():
             base, value = (*root.statement.args, None)[:2]
             if root.kind != "store" or all(
-                v is not base or (read == root.written and not root.scattered)
+                v is not base
+                or (read == root.written and not root.scattered)
+                or self._elsewhere(read, root)
                 for v, read in root.loads
             ):
                 continue
@@ -116,6 +131,17 @@ class Fusion:
             else:
                 self.kept.add(id(root.statement))
         return found
+
+    def _elsewhere(self, read: Sequence[DimLike], root: Root) -> bool:
+        """Whether no round of a store writes what any round reads there: another row, say."""
+        moving = set(root.symbols)
+        return any(
+            moving.isdisjoint({*dim_symbols(a), *dim_symbols(b)})
+            and positive(a + 1, self.builder)
+            and positive(b + 1, self.builder)
+            and differ(a, b, self.builder)
+            for a, b in zip(read, root.written, strict=True)
+        )
 
     def _kind(self, s: Statement) -> str:
         if not isinstance(s, Apply) or len(s.outs) != 1 or id(s) in self.kept:
@@ -192,6 +218,29 @@ class Fusion:
         root.scalars -= set(self.trial_indices)
         return root
 
+    def _through_view(self, s: Apply, kind: str) -> bool:
+        """Write a store to a slice that is not proven to be inside as one to all of a view."""
+        if kind != "store" or self.placed or s.primitive.name == "add_at":
+            return False
+        base, value, *dynamic = map(wrap, s.args)
+        index = s.params["index"]
+        if not is_basic(index, dynamic):
+            return False
+        with self.builder.block() as made, self.builder.at(s.origin):
+            view = apply(PRIMITIVES["getitem"], base, *dynamic, index=index)
+            stored = apply(s.primitive, view, value, index=(Ellipsis,))
+            apply(PRIMITIVES["update"], base, stored, *dynamic, index=index)
+        take, _, back = made.statements
+        assert isinstance(back, Apply)
+        back.outs = s.outs
+        self.builder.definitions[s.out] = back
+        self.kept |= {id(take), id(back)}
+        self.at_hand.see([view.atom])
+        self.renewed.update((id(m), id(s)) for m in made.statements)
+        at = self.block.statements.index(s)
+        self.block.statements[at : at + 1] = made.statements
+        return True
+
     def _try(self, root: Root) -> list[Any]:
         """Write one round, to see what it reads; the element and its place."""
         reader = Reader(self.builder, self.virtual, self.at_hand)
@@ -206,7 +255,9 @@ class Fusion:
         root.symbols = tuple(
             next(iter(dim_symbols(known[i.atom]))) if isinstance(i, Array) else "" for i in indices
         )
+        self.placed = False
         place = write_place(root, indices, reader)
+        self.placed = True
         root.written = tuple(self.builder.dim_of(i) for i in place)
         value = value_of(root, indices, reader)
         root.loads, root.computed = reader.loads, reader.computed
@@ -252,7 +303,28 @@ class Fusion:
         if self._too_often(order):
             return False
         self.units = self._sorted(order)
-        return True
+        return not self._read_too_late()
+
+    def _read_too_late(self) -> bool:
+        """Put in memory what is read of an array only after a store to it."""
+        when: dict[Root, tuple[int, tuple[int, ...]]] = {}
+        for number, unit in enumerate(self.units):
+            for path, roots in leaves(unit, ()) if isinstance(unit, Loop) else ():
+                when.update((root, (number, path)) for root in roots)
+        late: set[Var] = set()
+        for store in (r for r in when if r.kind == "store"):
+            base = store.statement.args[0]
+            for root in (r for r in when if when[r] > when[store]):
+                if any(v is base for v, _ in root.loads):
+                    read = (v for v, _ in root.computed if base in self._operands(v))
+                    late.update(v for v in read if v.type.ndim)
+        found = bool(late - self.stored)
+        self.stored |= late
+        return found
+
+    def _operands(self, var: Var) -> tuple[Any, ...]:
+        made = self.virtual.get(var)
+        return made.args if made is not None else ()
 
     def _uses(self) -> dict[Var, int]:
         """How often each array is read, here or in blocks within."""

@@ -12,7 +12,7 @@ from calque.transpiler.analyses.roots import (
     NAMES,
     Loop,
     Root,
-    keeps_place,
+    in_order_of_memory,
     value_of,
     write_place,
 )
@@ -48,13 +48,15 @@ class Nest:
 
     def write(self, unit: Loop) -> None:
         """The loops, what they start from, and what they give."""
-        if self._flat(unit):
+        if in_order_of_memory(self.roots, self.virtual, self.builder):
             self._write_flat(unit)
             return
         for root in self.roots:
             array = self._allocated(root) if self.holder[root] is root else None
             if array is not None:
                 self.state[root] = array
+        for dim in {d: None for r in self.roots if r.kind == "store" for d in r.space}:
+            self.at_hand(dim)  # within, the size would be read of the version before
         self._follow()
         self._guard()
         self._loop(unit, [], True)
@@ -336,17 +338,6 @@ class Nest:
         return self._rounded(root, Array(out))
 
     # all elements in one loop
-
-    def _flat(self, unit: Loop) -> bool:
-        """Whether the elements can be gone through in the order of memory."""
-        if len(self.roots[0].space) < 2:
-            return False
-        space = self.roots[0].space
-        if not all(r.space == space and keeps_place(r, self.virtual) for r in self.roots):
-            return False
-        own = {r.out for r in self.roots}
-        arrays = {v for r in self.roots for v, _ in r.loads} - own
-        return all(v in self.builder.contiguous for v in arrays)
 
     def _write_flat(self, unit: Loop) -> None:
         builder, reader = self.builder, self.reader

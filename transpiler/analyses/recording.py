@@ -44,6 +44,7 @@ from calque.transpiler.frontend.joining import shape_of
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.creation import space
 from calque.transpiler.primitives.indexing import getitem
+from calque.transpiler.types import ArrayType
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,8 @@ class Recorder(Nests):
 
     saved_by_store: dict[int, Var] = field(default_factory=dict)
     decisions: list[Decision] = field(default_factory=list)
+    # results of a branch that an arm (its id, and which) gives only to have one
+    vacant: dict[tuple[int, int], list[int]] = field(default_factory=dict)
 
     def state(self) -> Callable[[], None]:
         """A way back to the forward program as it is now."""
@@ -77,6 +80,7 @@ class Recorder(Nests):
                     heads.append((s, {"outs": s.outs}))
         buffers, stores = dict(self.buffers), dict(self.saved_by_store)
         decided = len(self.decisions)
+        vacant = {key: list(places) for key, places in self.vacant.items()}
 
         def back() -> None:
             for block, statements, results in kept:
@@ -86,6 +90,7 @@ class Recorder(Nests):
                     setattr(s, name, value)
             self.buffers, self.saved_by_store = dict(buffers), dict(stores)
             del self.decisions[decided:]
+            self.vacant = {key: list(places) for key, places in vacant.items()}
 
         return back
 
@@ -363,9 +368,20 @@ class Recorder(Nests):
                     core.substitute(block, {value: self._publish(s, which, value)})
 
     def _publish(self, s: If, which: int, value: Var) -> Var:
-        """Make a value of an arm a result of the branch; zero on the other path."""
-        out = Var(value.type, value.name, value.origin)
+        """Make a value of an arm a result of the branch; zero on the other path.
+
+        Where the other arm has one alike, it is one result: each round takes only one of the arms.
+        """
         arm, other = (s.then, s.orelse) if which == 0 else (s.orelse, s.then)
+        vacant = self.vacant.setdefault((id(s), which), [])
+        for k in vacant:
+            if s.outs[k].name == value.name and self._same_type(s.outs[k].type, value.type):
+                vacant.remove(k)
+                arm.results[k] = value
+                self.decisions.append(Decision(value, "saved", "as in the other arm"))
+                return s.outs[k]
+        out = Var(value.type, value.name, value.origin)
+        self.vacant.setdefault((id(s), 1 - which), []).append(len(s.outs))
         arm.results.append(value)
         t = value.type
         self.builder.blocks.append(other)
@@ -379,6 +395,11 @@ class Recorder(Nests):
         s.outs = (*s.outs, out)
         self.decisions.append(Decision(value, "saved", "it is computed in an arm and costly"))
         return out
+
+    def _same_type(self, left: ArrayType, right: ArrayType) -> bool:
+        resolve = self.builder.dims.resolve
+        same = (left.dtype, left.weak) == (right.dtype, right.weak)
+        return same and [*map(resolve, left.dims)] == [*map(resolve, right.dims)]
 
 
 def _depends(value: Var, versions: set[Var], definitions: dict[Var, Statement]) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from calque.transpiler.analyses.elements import KEEPS_PLACE, NoElements, Reader
-from calque.transpiler.builder import Array, wrap
+from calque.transpiler.builder import Array, Builder, wrap
 from calque.transpiler.core import Apply, Statement, Var
 from calque.transpiler.primitives.elements import source_index
 from calque.transpiler.types import DimLike, symbol
@@ -170,3 +170,12 @@ def keeps_place(root: Root, virtual: dict[Var, Apply]) -> bool:
         ):
             return False
     return root.kind == "map"
+
+
+def in_order_of_memory(roots: Sequence[Root], virtual: dict[Var, Apply], builder: Builder) -> bool:
+    """Whether one loop can go through the elements of arrays of several dimensions."""
+    space = roots[0].space
+    if len(space) < 2 or not all(r.space == space and keeps_place(r, virtual) for r in roots):
+        return False
+    arrays = {v for r in roots for v, _ in r.loads} - {r.out for r in roots}
+    return all(v in builder.contiguous for v in arrays)

@@ -160,9 +160,10 @@ class _Liveness:
                 head = line.iter if isinstance(line, gast.For) else line.test
                 start = set(names_in([gast.Expr(head)])[0])
                 around = live | start
+                counters = _targets(line)
                 while True:
                     self.after_loop.append(live)
-                    inside = self.block(line.body, around)
+                    inside = self.block(line.body, around) - counters  # each round sets them
                     self.after_loop.pop()
                     if inside <= around:
                         return around
@@ -189,11 +190,16 @@ def _assigned(lines: Sequence[Any], sure: set[str]) -> None:
             sure |= arms[0] & arms[1]
         elif isinstance(line, (gast.For, gast.While)):
             inner = set(sure)
-            if isinstance(line, gast.For):
-                inner |= names_in([gast.Assign([line.target], gast.Constant(0, None), None)])[1]
-            _assigned(line.body, inner)
+            _assigned(line.body, inner | _targets(line))
         else:
             sure |= names_in([line])[2]
+
+
+def _targets(loop: Any) -> set[str]:
+    """The names that each round of a ``for`` loop sets."""
+    if not isinstance(loop, gast.For):
+        return set()
+    return names_in([gast.Assign([loop.target], gast.Constant(0, None), None)])[1]
 
 
 def _leaves(lines: Sequence[Any]) -> bool:

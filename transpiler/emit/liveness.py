@@ -105,6 +105,8 @@ class Liveness:
         entry = around | phis
         if isinstance(s, For):
             entry |= self.read((s.start, s.stop, s.step))
+            inner = (t.index for t in core.walk(s.body) if isinstance(t, For))
+            self._define([s.index], self.program.mask(inner))  # a reader takes them for one
         self._define(s.phis, entry)
         begin = self._visit(s.body, around)
         if isinstance(s, For):

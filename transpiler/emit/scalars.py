@@ -203,7 +203,7 @@ def _can_compile_apply(s: Apply) -> bool:
 
 
 def _plain_index(s: Apply) -> bool:
-    """Integers and slices; an array may be read so, and numbers stored."""
+    """Integers and slices; an array may be read so, and numbers and whole slices stored."""
     first = 1 if s.primitive.name == "getitem" else 2
     if any(isinstance(a, Var) and a.type.ndim for a in s.args[first:]):
         return False
@@ -211,9 +211,19 @@ def _plain_index(s: Apply) -> bool:
         return False
     if s.primitive.name == "getitem":
         return True
-    return all(not isinstance(i, slice) for i in s.params["index"]) and len(
-        s.params["index"]
-    ) == s.out.type.ndim
+    return _stores_slice(s) or (
+        all(not isinstance(i, slice) for i in s.params["index"])
+        and len(s.params["index"]) == s.out.type.ndim
+    )
+
+
+def _stores_slice(s: Apply) -> bool:
+    """Whether an array of just their shape and dtype is stored into slices."""
+    base, value = s.args[:2]
+    if s.primitive.name != "update" or not isinstance(base, Var) or not isinstance(value, Var):
+        return False
+    integers = sum(not isinstance(i, slice) for i in s.params["index"])
+    return value.type.dtype == base.type.dtype and value.type.ndim == base.type.ndim - integers > 0
 
 
 # dtypes

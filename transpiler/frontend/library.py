@@ -28,6 +28,8 @@ from calque.transpiler.frontend.iteration import (
     as_iterable,
 )
 from calque.transpiler.frontend.text import display
+from calque.transpiler.primitives.scalars import larger_integer, smaller_integer
+from calque.transpiler.types import INT
 
 
 class Interpreter(Comprehensions):
@@ -67,6 +69,16 @@ def _quantifier(is_all: bool) -> Callable[..., Any]:
 BUILTINS[any], BUILTINS[all] = _quantifier(False), _quantifier(True)
 
 
+PLAIN = {"max": FUNCTIONS[larger_integer], "min": FUNCTIONS[smaller_integer]}
+
+
+def _is_int(value: Any) -> bool:
+    """Whether a value is a Python integer, known or not."""
+    if isinstance(value, Array):
+        return value.type == INT
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
 def _extremum(name: str, reduce: Any, compare: str) -> Callable[..., Any]:
     def extremum(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         key = kwargs.get("key")
@@ -89,6 +101,9 @@ def _extremum(name: str, reduce: Any, compare: str) -> Callable[..., Any]:
             if not isinstance(now, Array) and not isinstance(weight, Array):
                 if getattr(operator, compare)(now, weight):
                     best, weight = item, now
+                continue
+            if key is None and _is_int(now) and _is_int(weight):
+                best = weight = PLAIN[name](now, weight)
                 continue
             better = machine.truth(OPERATORS[compare](now, weight), node)
             if not isinstance(better, Array):

@@ -13,6 +13,7 @@ import numpy as np
 from calque.transpiler import core, tree
 from calque.transpiler.builder import Array, Builder, wrap
 from calque.transpiler.core import Parameter, Slot, Var
+from calque.transpiler.dims import Sizes
 from calque.transpiler.errors import (
     CalqueError,
     SpecializationNeeded,
@@ -37,6 +38,7 @@ class Traced:
     assumptions: list[Dim] = field(default_factory=list)  # each must be >= 0
     sources: dict[str, tuple[str, ...]] = field(default_factory=dict)
     compiled: bool = False  # scheduled for kernels
+    choices: dict[Sizes, bool] = field(default_factory=dict)  # made by the sizes of the call
     with_calls: core.Function | None = None  # before calls that have rules were inlined
 
 

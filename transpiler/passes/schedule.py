@@ -25,6 +25,8 @@ from typing import Any
 from calque.transpiler import core
 from calque.transpiler.analyses.elements import NoElements, SizesAtHand
 from calque.transpiler.analyses.fusion import Fusion
+from calque.transpiler.analyses.in_place import Owned
+from calque.transpiler.analyses.late_stores import late_stores
 from calque.transpiler.analyses.liveness import remove_dead_code
 from calque.transpiler.analyses.loop_nests import Nest
 from calque.transpiler.analyses.roots import Loop
@@ -43,7 +45,7 @@ def schedule(function: Function, builder: Builder, allowed: Allowed) -> None:
     with builder.active():
         at_hand.see(function.params)
         writer = Schedule(builder, at_hand, allowed, function.phases)
-        writer.block(function.body)
+        writer.block(function.body, _stored_arguments(function))
     core.substitute(function.body, writer.renamed)
     remove_dead_code(function)
 
@@ -60,7 +62,7 @@ class Schedule:
         self.depth = 0  # of loops
         self.composed: set[int] = set()  # statements that a composition has made of their like
 
-    def block(self, block: Block) -> None:
+    def block(self, block: Block, owned: Owned) -> None:
         """One block, in place; what turns out to have no loop stays as it is."""
         kept: set[int] = set()
         nested = [(b, list(b.statements)) for b in _blocks_within(block)]
@@ -68,7 +70,7 @@ class Schedule:
             mark = self.at_hand.mark()
             try:
                 with self.builder.block() as new:
-                    stuck = self._statements(block, new, kept)
+                    stuck = self._statements(block, new, kept, owned)
             finally:
                 self.at_hand.back(mark)
             if not stuck:
@@ -81,12 +83,18 @@ class Schedule:
                     self.renamed.pop(out, None)
         block.statements[:] = new.statements
 
-    def _statements(self, block: Block, new: Block, kept: set[int]) -> set[int]:
+    def _statements(
+        self, block: Block, new: Block, kept: set[int], owned: Owned
+    ) -> set[int]:
         """Write a block again; what was planned and cannot be written."""
         self._compose(block, kept)
+        late_stores(block)
         with self.builder.block():
             planned = self._visible(block)
-            fusion = Fusion(self.builder, block, planned, self.allowed, kept)
+            fusion = Fusion(self.builder, block, planned, self.allowed, kept, owned)
+        for new_one, old in fusion.renewed.items():
+            if old in self.phases:
+                self.phases.setdefault(new_one, self.phases[old])
         for unit in fusion.units:
             before = len(new.statements)
             if isinstance(unit, Loop):
@@ -151,22 +159,24 @@ class Schedule:
         else:
             match s:
                 case For():
-                    self._inside(s.body, [s.index, *s.phis], True)
+                    self._inside(s.body, [s.index, *s.phis], _carried(s))
                 case While():
-                    self._inside(s.test, s.phis, True)
-                    self._inside(s.body, s.phis, True)
+                    self._inside(s.test, s.phis, {})
+                    self._inside(s.body, s.phis, _carried(s))
                 case If():
-                    self._inside(s.then, [])
-                    self._inside(s.orelse, [])
+                    self._inside(s.then, [], None)
+                    self._inside(s.orelse, [], None)
             self.builder.emit(s)
         self.at_hand.see(s.outs)
         return True
 
-    def _inside(self, block: Block, bound: Sequence[Var], looping: bool = False) -> None:
+    def _inside(self, block: Block, bound: Sequence[Var], carried: Owned | None) -> None:
+        """A block within; ``carried`` is what a loop carries, None for the arm of a branch."""
         mark = self.at_hand.mark()
         self.at_hand.see(bound)
+        looping = carried is not None
         self.depth += looping
-        self.block(block)
+        self.block(block, carried or {})
         self.depth -= looping
         self.at_hand.back(mark)
 
@@ -184,6 +194,16 @@ class Schedule:
             Nest(fusion.virtual, self.at_hand, roots, self.renamed).write(unit)
         for root in roots:
             self.at_hand.see(root.statement.outs)
+
+
+def _carried(s: For | While) -> Owned:
+    """The arrays that a loop carries, each with what the next round gets."""
+    return dict(zip(s.phis, s.body.results, strict=True))
+
+
+def _stored_arguments(function: Function) -> Owned:
+    """The arguments that are stored into, each with what is to be in it."""
+    return {function.params[k]: function.body.results[r] for k, r in function.written.items()}
 
 
 def _blocks_within(block: Block) -> list[Block]:

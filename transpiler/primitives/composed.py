@@ -15,11 +15,9 @@ from calque.transpiler.builder import FUNCTIONS, Array, current, type_of, wrap
 from calque.transpiler.core import Slot
 from calque.transpiler.primitives.base import PRIMITIVES, apply, definition
 from calque.transpiler.primitives.reductions import count_reduced
-from calque.transpiler.types import DimLike
 
 Rule = Callable[[Sequence[Any], dict[str, Any], bool], Any]
 COMPOSED: dict[str, Rule] = {}
-SMALL = 8  # a matrix product of no more than this along each axis is three loops
 
 
 def composed(*names: str) -> Callable[[Rule], Rule]:
@@ -123,11 +121,23 @@ def _diff(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
 # products
 
 
-@composed("np.dot", "np.matmul", "np.inner", "np.vdot")
+@composed("np.vdot")
+def _conjugate_product(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
+    a, b = args
+    return _product((np.conj(a), b), params, looping)
+
+
+@composed("np.inner")
+def _inner_product(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
+    a, b = args
+    return _product((a, b.T) if type_of(b).ndim == 2 else (a, b), params, looping)
+
+
+@composed("np.dot", "np.matmul")
 def _product(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
     a, b = args
     ranks = type_of(a).ndim, type_of(b).ndim
-    if not looping or any(type_of(x).dtype.kind not in "f" for x in args):
+    if not looping or any(type_of(x).dtype.kind not in "fc" for x in args):
         return None
     if ranks == (1, 1):
         return apply(PRIMITIVES["np.sum"], a * b, axis=(0,), keepdims=False)
@@ -140,18 +150,17 @@ def _matrix_product(a: Array, b: Array, ranks: tuple[int, int]) -> Any:
         return apply(sum_, a * b, axis=(1,), keepdims=False)
     if ranks == (1, 2):
         return apply(sum_, a[:, None] * b, axis=(0,), keepdims=False)
-    if ranks == (2, 2) and (all(map(_is_small, (*a.dims, *b.dims))) or _is_thin(a, b)):
-        return apply(sum_, a[:, :, None] * b[None], axis=(1,), keepdims=False)
-    return None
+    if ranks != (2, 2) or not (_is_thin(a, b) or current().dims.are_small((*a.dims, b.dims[1]))):
+        return None
+    made = definition(b)
+    if made is not None and made.primitive.name == "np.transpose" and b.dims[1] != 1:
+        return apply(sum_, a[:, None, :] * b.T[None], axis=(2,), keepdims=False)
+    return apply(sum_, a[:, :, None] * b[None], axis=(1,), keepdims=False)
 
 
 def _is_thin(a: Array, b: Array) -> bool:
     """A product of a matrix and a vector, or of two vectors, in the form of matrices."""
     return 1 in (a.dims[0], a.dims[1], b.dims[1])
-
-
-def _is_small(dim: DimLike) -> bool:
-    return isinstance(dim, int) and dim <= SMALL
 
 
 # masks

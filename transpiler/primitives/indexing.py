@@ -13,11 +13,12 @@ import numpy as np
 from calque.transpiler.builder import (
     FUNCTIONS,
     Array,
+    atom,
     current,
     type_of,
     wrap,
 )
-from calque.transpiler.core import Slot
+from calque.transpiler.core import Slot, Var
 from calque.transpiler.errors import DtypeError, ShapeError
 from calque.transpiler.primitives.base import (
     Primitive,
@@ -50,12 +51,28 @@ def _getitem_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[An
     y_bar, index = cotangents[0], params["index"]
 
     def add(x_bar: Array) -> None:
-        if is_basic(index, dynamic) or _is_unique(index, dynamic):
+        zeroed = _zeroed_there(x_bar, dynamic, index)
+        if zeroed is not None:
+            x_bar.replace(apply(update, zeroed, y_bar, *dynamic, index=index))
+        elif is_basic(index, dynamic) or _is_unique(index, dynamic):
             x_bar.replace(apply(update_add, x_bar, y_bar, *dynamic, index=index))
         else:
             x_bar.replace(apply(add_at, x_bar, y_bar, *dynamic, index=index))
 
     return (Scatter(add),) + (None,) * len(dynamic)
+
+
+def _zeroed_there(x_bar: Array, dynamic: Sequence[Any], index: Template) -> Array | None:
+    """What an adjoint was before its part at this index was set to 0, if that came last."""
+    made = definition(x_bar)
+    if made is None or made.primitive.name != "update" or not is_basic(index, dynamic):
+        return None
+    base, value, *places = made.args
+    same = made.params["index"] == index and places == [atom(d) for d in dynamic]
+    if not same or isinstance(value, Var) or value != 0.0:
+        return None
+    here = made in current().blocks[-1].statements  # else the other arm of a branch needs it
+    return wrap(base) if here else None
 
 
 def _getitem_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:

@@ -114,6 +114,30 @@ for _name in ("isnan", "isinf", "isfinite"):
     declare(_name, None, result=BOOL)
 
 
+def larger_integer(a: int, b: int) -> int:
+    """Python's ``max`` of two integers."""
+    return max(a, b)
+
+
+def smaller_integer(a: int, b: int) -> int:
+    """Python's ``min`` of two integers."""
+    return min(a, b)
+
+
+for _function, _name, _of_arrays in (
+    (larger_integer, "max", np.maximum),
+    (smaller_integer, "min", np.minimum),
+):
+    _text = f"{_name}({{0}}, {{1}})"
+    _chosen = elementwise(
+        _function, None, _text, spelling=_text, reference=_of_arrays, arity=2, name=_name
+    )
+    _chosen.infer = lambda *args: INT
+    FUNCTIONS[_function] = _handler(_chosen, _function)
+    _chosen.batch = lambda args, batched, params, of_arrays=_of_arrays: of_arrays(*args)
+    _chosen.samples = lambda rng: [((int(a), int(b)), {}) for a, b in rng.integers(-5, 5, (3, 2))]
+
+
 def _digamma(x: Any) -> Any:
     return FUNCTIONS[float](apply_primitive(SPECIAL["digamma"], x))
 

@@ -155,6 +155,9 @@ def _check_known_index(index: int, dim: DimLike) -> None:
 
 
 def _slice_dim(dim: DimLike, item: slice, dynamic: Sequence[Any]) -> DimLike:
+    if item.start is None and item.stop is None and item.step in (None, 1):
+        return dim
+
     def bound(value: Any) -> Any:
         return current().dim_of(dynamic[value.position]) if isinstance(value, Slot) else value
 

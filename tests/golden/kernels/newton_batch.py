@@ -20,7 +20,7 @@ def kepler_vmap_kernel(mean, eccentricity, e):
             mean_chunk_i = mean_chunk[i]
             mean_chunk_term = mean_chunk_i - eccentricity_chunk[i] * sin(mean_chunk_i)
             out[i] = abs(mean_chunk_term - mean_chunk_i) > 1e-12
-        e_new = mean_chunk
+        e_new = mean_chunk.copy()
         live = out
         while True:
             found = False
@@ -29,9 +29,9 @@ def kepler_vmap_kernel(mean, eccentricity, e):
                 found = found | live[i]
             if not found:
                 break
-            out = np.empty(mean_chunk.shape[0])
-            out_new = np.empty(mean_chunk.shape[0], dtype=np.bool_)
             for i in vrange(mean_chunk.shape[0]):
+                # while np.abs(e - eccentricity * np.sin(e) - mean) > 1e-12:
+                live_i = live[i]
                 # e -= (e - eccentricity * np.sin(e) - mean) / (1.0 - eccentricity * np.cos(e))
                 e_new_i = e_new[i]
                 eccentricity_chunk_i = eccentricity_chunk[i]
@@ -40,15 +40,12 @@ def kepler_vmap_kernel(mean, eccentricity, e):
                 e_new_minus_mean_chunk = e_new_term - mean_chunk_i
                 e_b = e_new_i - e_new_minus_mean_chunk / (1.0 - eccentricity_chunk_i * cos(e_new_i))
                 # while np.abs(e - eccentricity * np.sin(e) - mean) > 1e-12:
-                live_i = live[i]
                 live_chosen = e_b if live_i else e_new_i
                 # e -= (e - eccentricity * np.sin(e) - mean) / (1.0 - eccentricity * np.cos(e))
                 live_term = live_chosen - eccentricity_chunk_i * sin(live_chosen)
                 # while np.abs(e - eccentricity * np.sin(e) - mean) > 1e-12:
-                out[i] = live_chosen
-                out_new[i] = live_i & (abs(live_term - mean_chunk_i) > 1e-12)
-            e_new = out
-            live = out_new
+                e_new[i] = live_chosen
+                live[i] = live_i & (abs(live_term - mean_chunk_i) > 1e-12)
         for i in vrange(mean_chunk.shape[0]):
             e[i + start] = e_new[i]
 

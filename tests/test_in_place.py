@@ -1,0 +1,126 @@
+"""Loops of kernels neither copy nor allocate whole arrays in each round, where no program of a person's would."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import calque
+
+pytest.importorskip("numba")
+
+RNG = np.random.default_rng(5)
+
+
+def scaled_rows(C, b):
+    """The part that is scaled is read and set to 0 in the sweep back."""
+    for i in range(C.shape[0]):
+        C[i, : i + 1] *= b
+    return np.sum(C * C)
+
+
+def mirrored(x):
+    """A column is copied from a row: in the sweep back it is read after it is set to 0."""
+    n = x.shape[0]
+    out = np.eye(n)
+    for i in range(n - 1):
+        out[i, i + 1 :] = x[:, i] @ x[:, i + 1 :]
+        out[i + 1 :, i] = out[i, i + 1 :]
+    return np.sum(out * out)
+
+
+def windows(x, weights):
+    """A window is read of an adjoint of which a part is then set to 0."""
+    size = weights.shape[0]
+    out = np.empty((x.shape[0] - size + 1, x.shape[1] - size + 1, weights.shape[2]))
+    for i in range(out.shape[0]):
+        for j in range(out.shape[1]):
+            window = x[i : i + size, j : j + size, np.newaxis]
+            out[i, j, :] = np.sum(window * weights, axis=(0, 1))
+    return np.sum(out * out)
+
+
+def steps(x, v):
+    """Carried arrays are computed anew, element by element, in each round."""
+    for _ in range(5):
+        v = v - 0.1 * np.sin(x)
+        x = x + 0.1 * v
+    return np.sum(x * v)
+
+
+CASES: dict[Callable[..., Any], tuple[np.ndarray | float, ...]] = {
+    scaled_rows: (RNG.normal(size=(5, 5)), 1.5),
+    mirrored: (RNG.normal(size=(5, 5)),),
+    windows: (RNG.normal(size=(7, 6)), RNG.normal(size=(3, 3, 2))),
+    steps: (RNG.normal(size=6), RNG.normal(size=6)),
+}
+
+
+@pytest.mark.parametrize("fn", CASES, ids=lambda fn: fn.__name__)
+def test_no_whole_copies_in_loops(fn: Callable[..., Any], monkeypatch: Any) -> None:
+    monkeypatch.setenv("CALQUE_JIT", "0")
+    args = CASES[fn]
+    gradient = calque.jit(calque.grad(fn, argnums=tuple(range(len(args)))))
+    kept = [np.copy(a) for a in args]
+    found = gradient(*args)
+    directions = [np.cos(np.arange(np.size(a)) + k).reshape(np.shape(a)) for k, a in enumerate(args)]
+    step = 1e-6
+    sides = [fn(*(a + s * d for a, d in zip(args, directions))) for s in (step, -step)]
+    slope = (sides[0] - sides[1]) / (2.0 * step)
+    got = sum(np.vdot(f, d) for f, d in zip(found, directions, strict=True))
+    assert np.isclose(got, slope, rtol=1e-7)
+    for a, before in zip(args, kept, strict=True):
+        np.testing.assert_array_equal(a, before)
+    source = gradient.source(*args, stage="kernels")
+    looped = [line for line in source.splitlines() if line.startswith(" " * 8)]
+    assert not [line for line in looped if re.search(r"\w\.copy\(\)", line)], source
+    assert not [line for line in looped if re.search(r"np\.(empty|copy)\w*\(\(", line)], source
+
+
+def test_stored_arguments_take_what_is_computed(monkeypatch: Any) -> None:
+    monkeypatch.setenv("CALQUE_JIT", "0")
+
+    def updated(A, u, v):
+        A += np.outer(u, v)
+        return A @ v
+
+    A, u, v = RNG.normal(size=(3, 4)), RNG.normal(size=3), RNG.normal(size=4)
+    want, want_A = (A + np.outer(u, v)) @ v, A + np.outer(u, v)
+    jitted = calque.jit(updated)
+    np.testing.assert_allclose(jitted(A, u, v), want, rtol=1e-14)
+    np.testing.assert_array_equal(A, want_A)
+    source = jitted.source(A, u, v, stage="kernels")
+    assert "A[i, j] +=" in source and "A[...]" not in source, source
+
+
+def test_a_slice_whose_place_is_not_known_is_stored_by_a_kernel(monkeypatch: Any) -> None:
+    monkeypatch.setenv("CALQUE_JIT", "0")
+
+    def ragged(starts, values, x):
+        out = np.zeros(values.shape)
+        for i in range(starts.shape[0] - 1):
+            out[starts[i] : starts[i + 1]] += values[starts[i] : starts[i + 1]] * x[i]
+            out[starts[i] : starts[i + 1]] = np.sin(out[starts[i] : starts[i + 1]])
+        return out
+
+    starts, values, x = np.array([0, 2, 2, -1, 7]), RNG.normal(size=7), RNG.normal(size=4)
+    compiled = calque.jit(ragged)
+    np.testing.assert_allclose(compiled(starts, values, x), ragged(starts, values, x), rtol=1e-14)
+    launcher = compiled.source(starts, values, x, stage="kernels").split("def ragged_jit")[1]
+    assert "for " not in launcher, launcher
+    gradient = calque.jit(calque.grad(lambda v, x: np.sum(ragged(starts, v, x) ** 2), argnums=(0, 1)))
+    found = gradient(values, x)
+    step = 1e-20j
+    for k, at in enumerate((values, x)):
+        for j in range(at.size):
+            args = [values.astype(complex), x.astype(complex)]
+            args[k][j] += step
+            out = np.zeros(values.shape, complex)
+            for i in range(4):
+                part = slice(starts[i], starts[i + 1])
+                out[part] = np.sin(out[part] + args[0][part] * args[1][i])
+            assert np.isclose(found[k][j], np.sum(out**2).imag / 1e-20, rtol=1e-12)

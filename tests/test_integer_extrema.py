@@ -1,0 +1,69 @@
+"""Python's ``max`` and ``min`` of integers: indices kept inside, as the user writes them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import calque
+
+
+def clipped(x):
+    """Neighbours, at the borders the element itself."""
+    n = x.shape[0]
+    total = 0.0
+    for i in range(n):
+        a = max(i - 1, 0)
+        b = min(i + 1, n - 1)
+        total += x[a] * x[b] ** 2
+    return total
+
+
+def windowed(x):
+    n = x.shape[0]
+    total = 0.0
+    for i in range(n):
+        for j in range(max(0, i - 2), min(n, i + 3)):
+            total += x[i] * x[j]
+    return total
+
+
+def too_far(x):
+    n = x.shape[0]
+    total = 0.0
+    for i in range(n):
+        total += x[min(i + 1, n)]
+    return total
+
+
+@pytest.mark.parametrize("fn", [clipped, windowed])
+@pytest.mark.parametrize("n", [0, 1, 2, 7])
+def test_values_and_slopes(fn: Any, n: int, monkeypatch: Any) -> None:
+    monkeypatch.setenv("CALQUE_JIT", "0")
+    x = np.linspace(0.5, 2.0, n) if n else np.zeros(0)
+    want = [(fn(x + 1e-20j * e)).imag / 1e-20 for e in np.eye(n)]
+    for form in (calque.grad(fn), calque.jit(calque.grad(fn))):
+        np.testing.assert_allclose(form(x), want, rtol=1e-13)
+    assert np.isclose(calque.jit(fn)(x), fn(x), rtol=1e-14)
+
+
+def test_indices_are_proven_and_read_as_written() -> None:
+    source = calque.jit(calque.grad(clipped)).source(np.ones(4), stage="kernels")
+    assert "boundscheck" not in source and "a_saved" not in source, source
+    assert "min(n - 1, i + 1)" in source, source
+    assert "boundscheck=True" in calque.jit(too_far).source(np.ones(4), stage="kernels")
+    with pytest.raises(IndexError):
+        calque.jit(too_far)(np.ones(4))
+
+
+def test_types_are_pythons() -> None:
+    def largest(k, m):
+        return max(k, m, 3)
+
+    assert type(calque.jit(largest)(5, 4)) is int and calque.jit(largest)(5, 4) == 5
+    np.testing.assert_array_equal(
+        calque.vmap(largest, in_axes=(0, None))(np.array([1, 5, 4]), 4), [4, 5, 4]
+    )
+    assert calque.jit(lambda x, k: max(x, k))(2.5, 2) == 2.5

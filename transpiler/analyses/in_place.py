@@ -1,0 +1,105 @@
+"""Results that can take the memory of an array which nobody reads any more.
+
+``x = x + v`` in a loop would have a new array in each round; as a store into ``x`` it has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from calque.transpiler import core
+from calque.transpiler.analyses.roots import Loop, Root, in_order_of_memory, leaves
+from calque.transpiler.builder import Builder
+from calque.transpiler.core import Apply, Atom, Block, For, Statement, Var, While
+from calque.transpiler.primitives.base import PRIMITIVES
+
+_STORES = ("update", "update_add", "add_at")
+Owned = Mapping[Var, Atom]  # arrays that are the block's own, with what their memory is to hold
+
+
+class InPlace:
+    """Finds such results in the planned units of one block, and writes them as stores."""
+
+    def __init__(
+        self,
+        builder: Builder,
+        block: Block,
+        units: Sequence[Statement | Loop],
+        virtual: dict[Var, Apply],
+        owned: Owned,
+        renewed: dict[int, int],
+    ):
+        self.builder, self.block, self.virtual, self.owned = builder, block, virtual, owned
+        self.renewed = renewed
+        self.leaf: dict[Root, tuple[int, tuple[int, ...]]] = {}
+        self.kept: set[Var] = {a for a in block.results if isinstance(a, Var)}
+        self.flat: set[int] = set()
+        for number, unit in enumerate(units):
+            if isinstance(unit, Loop):
+                for path, roots in leaves(unit, ()):
+                    self.leaf.update((root, (number, path)) for root in roots)
+                if in_order_of_memory(unit.roots(), virtual, builder):
+                    self.flat.add(number)
+            elif not (isinstance(unit, Apply) and unit.primitive.kind == "size"):
+                self.kept.update(a for a in core.operands(unit) if isinstance(a, Var))
+                for inner in core.blocks_of(unit):
+                    self.kept.update(core.free_vars(inner))
+
+    def write(self) -> bool:
+        """Write one result as a store; False where there is none."""
+        for root in self.leaf:
+            if root.kind != "map" or self.leaf[root][0] in self.flat:
+                continue
+            for var in dict.fromkeys(v for v, _ in root.loads):
+                if self._free(var, root):
+                    self._store(root.statement, var)
+                    return True
+        return False
+
+    def _free(self, var: Var, root: Root) -> bool:
+        """Whether the array is the block's, and read last by the rounds that write the result."""
+        out = root.out
+        if var is out or var in self.kept or var.type.dtype != out.type.dtype:
+            return False
+        resolve = self.builder.dims.resolve
+        if [resolve(d) for d in var.type.dims] != [resolve(d) for d in out.type.dims]:
+            return False
+        if var not in self.owned or not self._becomes(out, self.owned[var]):
+            return False
+        return all(self._read_before(var, root, other) for other in self.leaf)
+
+    def _read_before(self, var: Var, root: Root, other: Root) -> bool:
+        """Whether another root reads an array before this one writes there, if it reads it."""
+        reads = [read for v, read in other.loads if v is var]
+        if other.kind == "store" and other.statement.args[0] is var:
+            return False
+        if not reads or self.leaf[other][0] < self.leaf[root][0]:
+            return True
+        return self.leaf[other] == self.leaf[root] and all(
+            tuple(read) == tuple(other.written) for read in reads
+        )
+
+    def _becomes(self, out: Var, target: Atom) -> bool:
+        """Whether what is to be in the array at the end is this result, stored into or not."""
+        made = {v: s for s in self.block.statements for v in s.outs}
+        while target is not out:
+            s = made.get(target) if isinstance(target, Var) else None
+            match s:
+                case Apply() if s.primitive.name in _STORES:
+                    target = s.args[0]
+                case For() | While():
+                    target = s.inits[s.outs.index(target)]
+                case _:
+                    return False
+        return True
+
+    def _store(self, s: Apply, array: Var) -> None:
+        (out,) = s.outs
+        value = Var(out.type, None, s.origin)
+        s.outs = (value,)
+        params: dict[str, Any] = {"index": (Ellipsis,)}
+        store = Apply((out,), PRIMITIVES["update"], (array, value), params, s.origin)
+        self.block.statements.insert(self.block.statements.index(s) + 1, store)
+        self.builder.definitions.update({value: s, out: store})
+        self.renewed[id(store)] = id(s)
