@@ -22,6 +22,8 @@ from calque.transpiler.debug import show_text
 # environment variables of Numba that change no machine code
 _HARMLESS = ("NUMBA_NUM_THREADS", "NUMBA_THREADING_LAYER", "NUMBA_CACHE", "NUMBA_DEBUG_CACHE")
 
+_QUICK_FROM = 0, 62  # of Numba: quick.py reaches into its compiler
+
 
 @dataclass(frozen=True)
 class Compilation:
@@ -116,8 +118,26 @@ def attach(namespace: dict[str, Any], module: str, key: str | None) -> tuple[Ker
                 if hasattr(dispatcher, "targetoptions"):  # none under NUMBA_DISABLE_JIT
                     version = "parallel" if "parallel" in dispatcher.targetoptions else "serial"
                     dispatcher._cache = KernelCache(module, name, version, key)
+                    _quickly(dispatcher)
                     found.append(dispatcher._cache)
     return tuple(found)
+
+
+def _quickly(dispatcher: Any) -> None:
+    """Compile a kernel of this process without what only other programs need."""
+    import numba
+
+    if numba.version_info.short < _QUICK_FROM:
+        return
+    plain = dispatcher._compiler.pipeline_class
+
+    def compiler(*args: Any) -> Any:
+        from calque.runtime.quick import quick  # what imports it only compiling needs
+
+        return quick(plain)(*args)
+
+    dispatcher._compiler.pipeline_class = compiler
+    dispatcher.targetoptions["no_cfunc_wrapper"] = True
 
 
 def module_key(text: str) -> str:
@@ -162,7 +182,8 @@ def _numba_settings() -> list[str]:
 def _helpers() -> str:
     """The functions that kernels call are compiled into them: their text is part of the code."""
     here = Path(__file__).parent
-    files = [here / "kernels.py", *sorted((here / "vecmath").glob("*.py"))]
+    own = ("kernels.py", "numbers.py", "quick.py")
+    files = [*(here / name for name in own), *sorted((here / "vecmath").glob("*.py"))]
     digest = hashlib.sha256()
     for file in files:
         digest.update(file.read_bytes() + b"\0")

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from calque.runtime.accounting import Account, described
+from calque.runtime.collecting import uncollected
 from calque.runtime.keys import (
     Identity,
     known_value,
@@ -143,7 +144,7 @@ class Dispatcher:
             full = self._full_key(plan, leaves, sizes)
             program = plan.programs.get(full)
             if program is None:
-                with _lock:
+                with _lock, uncollected():
                     self._make(plan, leaves, structure, sizes, full)
             elif not program.still_valid():
                 plan.programs.pop(full, None)

@@ -21,6 +21,7 @@ from vecmath_reference import EXACT, TWO_ARGUMENTS, pairs, points, ulps
 
 import calque
 from calque.runtime import vecmath
+from calque.runtime.vecmath import direct
 from calque.transpiler.primitives.base import PRIMITIVES
 
 FAR = ("sin", "cos", "tan")
@@ -38,9 +39,13 @@ in_both = pytest.mark.parametrize("dtype", BOTH, ids=lambda dtype: dtype.__name_
 
 
 @functools.cache
-def kernel(name: str, dtype: type, fastmath: bool = True, prange: bool = False):
+def kernel(
+    name: str, dtype: type, fastmath: bool = True, prange: bool = False, form: str = "numba"
+):
     """A loop over one function, compiled with the flags of calque's kernels."""
     function = vecmath.FUNCTIONS[name].compiled(dtype)
+    if form != "numba":
+        function = direct.direct(function, form == "apart")
     options = {"fastmath": FLAGS if fastmath else False}
     if prange:
         options["parallel"] = {"prange": True}
@@ -62,7 +67,7 @@ def kernel(name: str, dtype: type, fastmath: bool = True, prange: bool = False):
     return loop
 
 
-def call(name: str, *args: np.ndarray, **options: bool) -> np.ndarray:
+def call(name: str, *args: np.ndarray, **options: bool | str) -> np.ndarray:
     """The function over arrays."""
     out = np.empty_like(args[0])
     kernel(name, args[0].dtype.type, **options)(*args, out)
@@ -127,11 +132,43 @@ def test_edges_are_numpys(name: str, dtype: type) -> None:
 
 @every
 @in_both
-def test_the_loop_is_vectorized_and_calls_nothing(name: str, dtype: type) -> None:
+@pytest.mark.parametrize("form", ["inlined", "apart"])
+def test_in_this_process_they_give_the_same_bits(name: str, dtype: type, form: str) -> None:
+    rng = np.random.default_rng(3)
+    x = special_values(dtype)
+    if name in TWO_ARGUMENTS:
+        edges = np.array(list(itertools.product(x, x))).T.copy().astype(dtype)
+        args = tuple(map(np.concatenate, zip(edges, pairs(name, 900, dtype, rng), strict=True)))
+    else:
+        args = (np.concatenate([x, points(name, 900, dtype, rng)]),)
+    for part in (slice(None), slice(0, 3), slice(0, 7)):  # by vectors, one by one, and both
+        here = tuple(a[part].copy() for a in args)
+        wanted, got = call(name, *here), call(name, *here, form=form)
+        nan = np.isnan(wanted)
+        assert np.array_equal(nan, np.isnan(got))
+        assert wanted[~nan].tobytes() == got[~nan].tobytes()
+
+
+@every
+@in_both
+def test_loops_call_variants_for_several_numbers(name: str, dtype: type) -> None:
     x = np.ones(3, dtype)
     args = (x, x) if name in TWO_ARGUMENTS else (x,)
-    call(name, *args)
-    [text] = kernel(name, dtype).inspect_llvm().values()
+    call(name, *args, form="apart")
+    [text] = kernel(name, dtype, form="apart").inspect_llvm().values()
+    body = text[text.index("define ") :]
+    body = body[: body.index("\n}")]
+    assert re.search(rf"call [^@\n]*<\d+ x \w+> @vecmath\.{name}f?\.[\w.]+\.\d+\(", body), body
+
+
+@every
+@in_both
+@pytest.mark.parametrize("form", ["numba", "inlined"])
+def test_the_loop_is_vectorized_and_calls_nothing(name: str, dtype: type, form: str) -> None:
+    x = np.ones(3, dtype)
+    args = (x, x) if name in TWO_ARGUMENTS else (x,)
+    call(name, *args, form=form)
+    [text] = kernel(name, dtype, form=form).inspect_llvm().values()
     body = text[text.index("define ") :]
     body = body[: body.index("\n}")]
     calls = set(re.findall(r"call [^@\n]*(?:float|double|i64|i1)>? @([\w.]+)", body))

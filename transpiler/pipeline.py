@@ -23,6 +23,7 @@ from calque.transpiler.emit.python import Support, emit_function, emit_module
 from calque.transpiler.emit.scalars import can_be_scalar
 from calque.transpiler.frontend.trace import Traced, trace
 from calque.transpiler.passes.accesses import fewer_accesses
+from calque.transpiler.passes.allocate import allocate_first
 from calque.transpiler.passes.checks import add_checks
 from calque.transpiler.passes.distribute import distribute
 from calque.transpiler.passes.interchange import interchange
@@ -95,6 +96,7 @@ def to_kernels(
     fewer_accesses(traced.function, traced.builder)
     distribute(traced.function, traced.builder)
     mark_parallel(traced.function.body, traced.builder)
+    allocate_first(traced.function)
     core.verify(traced.function)
     traced.function.phases = _phases(traced.function)
     traced.assumptions = [d for d in traced.builder.dims.assumptions if isinstance(d, Dim)]

@@ -72,7 +72,9 @@ def rarely(function):
             masked_variants(builder.module, scalar)
         return builder.call(builder.module.globals[name], args)
 
-    return intrinsic(lambda typingctx, x: (x(x), called))
+    found = intrinsic(lambda typingctx, x: (x(x), called))
+    found.seldom = function
+    return found
 
 
 @vector

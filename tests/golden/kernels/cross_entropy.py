@@ -11,7 +11,7 @@ from numba import prange
 
 
 @kernel
-def cross_entropy_grad_kernel(logits, out, out_new, out_b, out_c, targets):
+def cross_entropy_grad_kernel(logits, out, out_new, out_b, out_c, targets, logits_bar):
     for i in prange(logits.shape[0]):
         largest = -np.inf
         for j in range(logits.shape[1]):
@@ -36,7 +36,6 @@ def cross_entropy_grad_kernel(logits, out, out_new, out_b, out_c, targets):
         out_c[i, 0] = total_new
     # return -np.mean(np.sum(targets * (shifted - log_norm), axis=1))
     inverse_logits = divide(-1.0, logits.shape[0])
-    logits_bar = np.empty((logits.shape[0], logits.shape[1]))
     for i in prange(logits.shape[0]):
         log_norm_bar = 0.0
         for j in range(logits.shape[1]):
@@ -64,7 +63,6 @@ def cross_entropy_grad_kernel(logits, out, out_new, out_b, out_c, targets):
             # shifted = logits - np.max(logits, axis=1, keepdims=True)
             logits_bar_new = shifted_bar + (logits[i, j] == out_i_first) * total_over_out_c
             logits_bar[i, j] = logits_bar_new
-    return logits_bar
 
 
 def cross_entropy_grad_jit(logits, targets):
@@ -73,5 +71,6 @@ def cross_entropy_grad_jit(logits, targets):
     out_new = np.empty((logits.shape[0], logits.shape[1]))
     out_b = np.empty((logits.shape[0], 1))
     out_c = np.empty((logits.shape[0], 1), dtype=np.int64)
-    logits_bar = cross_entropy_grad_kernel(logits, out, out_new, out_b, out_c, targets)
+    logits_bar = np.empty((logits.shape[0], logits.shape[1]))
+    cross_entropy_grad_kernel(logits, out, out_new, out_b, out_c, targets, logits_bar)
     return logits_bar

@@ -10,9 +10,7 @@ from numba import prange
 
 
 @kernel
-def heat_kernel(u):
-    u_rows = u.shape[0]
-    u_columns = u.shape[1]
+def heat_kernel(u_rows, u_columns, u, total_parts):
     for _ in range(10):
         out = np.empty((u_rows - 2, u_columns - 2))
         for i in prange(u_rows - 2):
@@ -27,7 +25,6 @@ def heat_kernel(u):
             for j in vrange(u_columns - 2):
                 # u[1:-1, 1:-1] = inner + 0.1 * change
                 u[i + 1, j + 1] = out[i, j]
-    total_parts = np.empty(u_rows)
     for i in prange(u_rows):
         total = 0.0
         for j in range(u_columns):
@@ -44,5 +41,8 @@ def heat_kernel(u):
 
 
 def heat_jit(u):
-    total = np.float64(heat_kernel(u))
+    u_rows = u.shape[0]
+    u_columns = u.shape[1]
+    total_parts = np.empty(u_rows)
+    total = np.float64(heat_kernel(u_rows, u_columns, u, total_parts))
     return total

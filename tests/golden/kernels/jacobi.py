@@ -10,14 +10,12 @@ from numba import prange
 
 
 @kernel
-def jacobi_grad_kernel(a, a_new, b):
+def jacobi_grad_kernel(a, a_new, b, a_bar):
     for _ in range(20):
         for i in vrange(1, a.shape[0] - 1):
             b[i] = (a_new[i - 1] + a_new[i] + a_new[i + 1]) / 3.0
         for i in vrange(1, a.shape[0] - 1):
             a_new[i] = (b[i - 1] + b[i] + b[i + 1]) / 3.0
-    # return np.sum(a * a)
-    a_bar = np.empty(a.shape[0])
     for i in prange(a.shape[0]):
         # return np.sum(a * a)
         a_new_i = a_new[i]
@@ -48,12 +46,12 @@ def jacobi_grad_kernel(a, a_new, b):
             b_bar_i = b_bar[i]
             b_bar[i] = 0.0
             a_bar[i - 1] += b_bar_i * 0.3333333333333333
-    return a_bar
 
 
 def jacobi_grad_jit(a, b):
     # forward
+    a_bar = np.empty(a.shape[0])
     b = b.copy()  # the argument is kept as it is
     a_new = a.copy()  # the argument is kept as it is
-    a_bar = jacobi_grad_kernel(a, a_new, b)
+    jacobi_grad_kernel(a, a_new, b, a_bar)
     return a_bar

@@ -1,0 +1,181 @@
+"""Numba's compiler for the kernels of this process, less what such kernels have no need of.
+
+A kernel is plain loops over numbers: what Numba does for closures, literals, `with` and whole
+arrays finds nothing in it. The code that comes out is the same; a saved module has Numba's own.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from copy import copy
+from types import FunctionType
+from typing import Any
+
+from llvmlite.binding import create_new_module_pass_manager
+from numba.core import ir
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler_machinery import AnalysisPass, FunctionPass, register_pass
+from numba.core.ir_utils import build_definitions, replace_vars_inner, replace_vars_stmt
+from numba.core.typed_passes import AnnotateTypes, NopythonRewrites
+from numba.core.untyped_passes import DeadBranchPrune, IRProcessing, ReconstructSSA, WithLifting
+
+from calque.runtime.collecting import uncollected
+from calque.runtime.numbers import DIRECT
+from calque.runtime.vecmath import direct
+
+INLINED = 16  # calls of vector functions; with more, they stay calls
+NEEDLESS = {DeadBranchPrune, NopythonRewrites, WithLifting}
+
+
+@register_pass(mutates_CFG=False, analysis_only=False)
+class _Written(FunctionPass):
+    """Puts what is written in LLVM for a function into its place."""
+
+    _name = "calque_written"
+
+    def __init__(self) -> None:
+        FunctionPass.__init__(self)
+
+    def run_pass(self, state: Any) -> bool:
+        """Change the globals that are such functions: Python loads one for each call."""
+        found = []
+        for block in state.func_ir.blocks.values():
+            for s in block.find_insts(ir.Assign):
+                if not isinstance(s.value, ir.Global):
+                    continue
+                known = s.value.value
+                if direct.is_vector(known):
+                    found.append(s)
+                elif type(known) is FunctionType and known in DIRECT:
+                    s.value = ir.Global(s.value.name, DIRECT[known], s.value.loc)
+        for s in found:
+            function = direct.direct(s.value.value, len(found) > INLINED)
+            s.value = ir.Global(s.value.name, function, s.value.loc)
+        state.typingctx.refresh()  # else it does not know functions that are new
+        state.targetctx.refresh()
+        state.func_ir._definitions = build_definitions(state.func_ir.blocks)
+        return True
+
+
+@register_pass(mutates_CFG=False, analysis_only=False)
+class _OneByOne(FunctionPass):
+    """Gives each assignment of a name its own, where all is in one block.
+
+    ``ReconstructSSA`` goes through the whole function for each name that has several.
+    """
+
+    _name = "calque_one_by_one"
+
+    def __init__(self) -> None:
+        FunctionPass.__init__(self)
+
+    def run_pass(self, state: Any) -> bool:
+        """Rename."""
+        places: dict[str, Any] = {}  # a name -> its block, None where it is in several
+        counts: Counter[str] = Counter()
+        for block in state.func_ir.blocks.values():
+            for s in block.body:
+                written = s.target if isinstance(s, ir.Assign) else None
+                for v in [*_read(s), *([written] if written else [])]:
+                    # what is read first comes from another round of a loop
+                    start = block if v is written else None
+                    if places.setdefault(v.name, start) is not block:
+                        places[v.name] = None
+                if written:
+                    counts[written.name] += 1
+        wanted = {n for n, k in counts.items() if k > 1 and places[n] is not None}
+        for block in {id(b): b for n in wanted if (b := places[n])}.values():
+            self._rename(block, wanted)
+        state.func_ir._definitions = build_definitions(state.func_ir.blocks)
+        return bool(wanted)
+
+    def _rename(self, block: Any, wanted: set[str]) -> None:
+        now: dict[str, Any] = {}  # a name -> its last assignment's
+        for k, s in enumerate(block.body):
+            reads = [v.name for v in _read(s)]
+            changed = {n: now[n] for n in reads if n in now and now[n].name != n}
+            if isinstance(s, ir.Assign):
+                value, to = s.value, s.target
+                if changed:
+                    value = replace_vars_inner(copy(value), changed)
+                if to.name in wanted:
+                    to = block.scope.redefine(to.name, s.loc) if to.name in now else to
+                    now[s.target.name] = to
+                block.body[k] = ir.Assign(value, to, s.loc)
+            elif changed:
+                block.body[k] = copy(s)
+                replace_vars_stmt(block.body[k], changed)
+
+
+def _read(s: Any) -> list[Any]:
+    """The variables that a statement reads."""
+    if not isinstance(s, ir.Assign):
+        return s.list_vars()
+    if isinstance(s.value, ir.Var):
+        return [s.value]
+    return s.value.list_vars() if isinstance(s.value, ir.Inst) else []
+
+
+class _Library(JITCodeLibrary):
+    """The code of one kernel, with one manager of passes for all of its functions."""
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        ll_module.data_layout = self._codegen._data_layout
+        manager, builder = self._codegen._function_pass_manager()
+        for function in ll_module.functions:
+            if not function.is_declaration:
+                title = f"Function passes on {function.name!r}"
+                with self._recorded_timings.record(title, builder):
+                    manager.run(function, builder)
+
+    def _optimize_final_module(self) -> None:
+        super()._optimize_final_module()
+        # variants of vector functions that no loop came to call
+        for function in self._final_module.functions:
+            if function.name.startswith("vecmath.") and not function.is_declaration:
+                function.linkage = "internal"
+        cleaning = create_new_module_pass_manager()
+        cleaning.add_global_dead_code_eliminate_pass()
+        cleaning.run(self._final_module, self._codegen._pass_builder())
+
+
+@register_pass(mutates_CFG=False, analysis_only=True)
+class _OwnLibrary(AnalysisPass):
+    """Lets the kernel be lowered into such a library."""
+
+    _name = "calque_own_library"
+
+    def __init__(self) -> None:
+        AnalysisPass.__init__(self)
+
+    def run_pass(self, state: Any) -> bool:
+        """Make it."""
+        state.library = _Library(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library.enable_object_caching()
+        return False
+
+
+@functools.cache
+def quick(plain: type) -> type:
+    """A compiler as another one, without what kernels have no need of."""
+
+    class Quick(plain):
+        def define_pipelines(self) -> list[Any]:
+            """Numba's passes, some in other words, some not at all."""
+            (passes,) = super().define_pipelines()
+            passes.passes = [p for p in passes.passes if p[0] not in NEEDLESS]
+            passes.add_pass_after(_Written, IRProcessing)
+            passes.add_pass_after(_OwnLibrary, AnnotateTypes)
+            before = [k for k, (step, _) in enumerate(passes.passes) if step is ReconstructSSA]
+            for k in before:
+                passes.passes.insert(k, (_OneByOne, "names of their own"))
+            passes.finalize()
+            return [passes]
+
+        def compile_extra(self, func: Any) -> Any:
+            """Numba's result for a function."""
+            with uncollected():
+                return super().compile_extra(func)
+
+    return Quick

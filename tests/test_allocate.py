@@ -1,0 +1,54 @@
+"""Arrays are made before the loops of a kernel, and never before what they are a copy of is right."""
+
+import re
+
+import numpy as np
+
+import calque
+
+
+def two_results(x):
+    a = np.exp(x) - 1.0
+    for i in range(1, x.size):
+        a[i] = a[i] + 0.5 * a[i - 1]
+    b = np.tanh(a[::-1])
+    for i in range(1, x.size):
+        b[i] = b[i] * b[i - 1]
+    return a, b
+
+
+def stored_then_flat(x):
+    for i in range(1, x.shape[0]):
+        x[i, 0] = x[i - 1, 0] + x[i, 1]
+    flat = x.reshape(-1) * 2.0
+    for i in range(1, x.shape[0]):
+        x[i, 1] = x[i - 1, 1] * 0.5
+    return np.exp(flat) + x.reshape(-1)
+
+
+def in_an_arm(x, c):
+    total = 0.0
+    for i in range(x.size):
+        total = total + x[i]
+    y = np.empty(x.size) if c > 0 else np.full(x.size, total)
+    for i in range(x.size):
+        y[i] = total * i
+    return y
+
+
+def test_a_kernel_is_loops_alone():
+    x = np.linspace(-1.0, 1.0, 9)
+    compiled = calque.jit(two_results)
+    for found, wanted in zip(compiled(x), two_results(x), strict=True):
+        assert np.allclose(found, wanted, rtol=1e-14)
+    kernels = re.findall(r"@kernel.*?(?=\n\n\n)", compiled.source(x), re.DOTALL)
+    assert kernels
+    assert not any("np.empty" in text or "np.full" in text for text in kernels)
+
+
+def test_what_is_stored_into_is_read_when_it_is_due():
+    x = np.random.default_rng(0).normal(size=(5, 3))
+    found, wanted = calque.jit(stored_then_flat)(x.copy()), stored_then_flat(x.copy())
+    assert np.allclose(found, wanted, rtol=1e-14)
+    for c in (1.0, -1.0):
+        assert np.allclose(calque.jit(in_an_arm)(x[:, 0], c), in_an_arm(x[:, 0], c), rtol=1e-14)

@@ -1,0 +1,124 @@
+"""Kernels compiled with less: the same numbers as with all of Numba, and as NumPy's."""
+
+from __future__ import annotations
+
+import gc
+
+import numba
+import numpy as np
+import pytest
+
+import calque
+from calque.runtime import kernels, numbers
+from calque.runtime.collecting import uncollected
+from calque.runtime.quick import quick
+
+VALUES = [0.0, -0.0, 1.0, -1.0, 2.5, -3.0, 1e308, -1e308, 5e-324, np.inf, -np.inf, np.nan]
+PLAIN = {"maximum": np.maximum, "minimum": np.minimum, "heaviside": np.heaviside, "sign": np.sign}
+
+
+def looped(function, count):
+    if count == 1:
+
+        def loop(x, y, out):
+            for i in range(out.size):
+                out[i] = function(x[i])
+
+    else:
+
+        def loop(x, y, out):
+            for i in range(out.size):
+                out[i] = function(x[i], y[i])
+
+    flags = {"fastmath": {"contract", "reassoc"}, "error_model": "numpy"}
+    return numba.njit(**flags)(loop)
+
+
+@pytest.mark.parametrize("name", [*PLAIN, "divide"])
+@pytest.mark.parametrize("types", ["dd", "ff", "qq", "dq", "fq", "fd"])
+def test_functions_on_numbers(name, types):
+    """Written in LLVM, or by Numba where they are not: NumPy's numbers, and those of a saved module."""
+    plain = getattr(kernels, name)
+    count = plain.__code__.co_argcount
+    with np.errstate(all="ignore"):
+        x, y = (np.array(VALUES, t) if t != "q" else np.arange(-6, 6) for t in types)
+        x, y = (a.ravel() for a in np.meshgrid(x, y))
+        if name == "divide":
+            x, y = x[y != 0], y[y != 0]
+            wanted = np.true_divide(x, y)
+        else:
+            wanted = PLAIN[name](*(x, y)[:count])
+        if name in ("heaviside", "sign"):
+            wanted = wanted.astype(x.dtype)  # as kernels have it
+    found = [np.empty_like(wanted), np.empty_like(wanted)]
+    looped(numbers.DIRECT[plain], count)(x, y, found[0])
+    looped(plain, count)(x, y, found[1])
+    assert found[0].tobytes() == found[1].tobytes() or np.isnan(wanted).any()
+    for got in found:
+        assert np.array_equal(got, wanted, equal_nan=True)
+
+
+@pytest.mark.parametrize("kinds", [(1.0, 0.0), (1, 0), (np.float32(1), np.float32(0)), (0.0, -0.0)])
+def test_a_division_by_zero_is_pythons(kinds):
+    divide = numbers.DIRECT[kernels.divide]
+    compiled = numba.njit(error_model="numpy")(lambda a, b: divide(a, b))
+    with pytest.raises(ZeroDivisionError, match="division by zero"):
+        compiled(*kinds)
+
+
+def named_again(x, y):
+    """Names with several values: in one block, before a loop and in it, in arms."""
+    a = x + 1.0
+    b = a * y
+    a = b - a
+    a = a * a + b
+    total = a
+    for i in range(4):
+        c = total * 0.5 + i
+        d = c
+        c = c + y
+        c = c * d
+        if c > y:
+            b = b + c
+            b = b - 1.0
+        total = total + c - b
+        y = y + 0.25
+        y = y * 1.5
+    return total, a, b, y
+
+
+def test_names_that_are_assigned_again():
+    compiled = numba.njit(pipeline_class=quick(numba.core.compiler.Compiler))(named_again)
+    for x, y in [(0.5, 1.0), (-2.0, 0.1), (3.0, -4.0)]:
+        assert np.allclose(compiled(x, y), named_again(x, y), rtol=1e-14)
+
+
+def long_line(x, y):
+    a, b = x, y
+    for _ in [0] * 8:
+        a, b = np.sin(a) * np.cos(b) + np.tanh(b), np.exp(-a * a) + np.log1p(b * b)
+    return a + b
+
+
+def test_many_calls_of_vector_functions_stay_calls():
+    """More than are inlined: what a loop calls for several numbers at once."""
+    x, y = np.random.default_rng(0).normal(size=(2, 1003))
+    compiled = calque.jit(long_line)
+    assert np.allclose(compiled(x, y), long_line(x, y), rtol=1e-13)
+    gradient = calque.jit(calque.grad(lambda x, y: np.sum(long_line(x, y))))
+    direction = np.cos(np.arange(x.size))
+    step = 1e-6
+    sides = [np.sum(long_line(x + s * direction, y)) for s in (step, -step)]
+    slope = np.vdot(gradient(x, y), direction)
+    assert np.isclose(slope, (sides[0] - sides[1]) / (2 * step), rtol=1e-6)
+    assert np.array_equal(calque.jit(long_line, parallel=True)(x, y), compiled(x, y))
+
+
+def test_collection_is_left_as_it_was():
+    with pytest.raises(KeyError), uncollected():
+        assert not gc.isenabled()
+        with uncollected():
+            pass
+        assert not gc.isenabled()
+        raise KeyError
+    assert gc.isenabled()

@@ -1,0 +1,84 @@
+"""Arrays that are made between two loops are made before both: a kernel is then loops alone.
+
+Before::
+
+    for i in range(n):
+        a[i] = ...
+    b = np.empty(n)
+    for i in range(n):
+        b[i] = ...
+
+After: ``b`` is made before the first loop. The launcher makes it, and the kernel, which would have
+to be compiled with Numba's allocation of arrays, and to give ``b`` back, does neither.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from calque.transpiler import core
+from calque.transpiler.core import Apply, For, Function, If, Statement, Var, While
+
+_NEW = ("np.empty", "np.full")
+_VIEWS = ("flat", "np.transpose", "np.reshape", "getitem")
+
+
+def allocate_first(function: Function) -> None:
+    """Move what makes arrays, and the sizes and flat views that it reads, up to the first loop."""
+    definition = {o: s for s in function.body.statements for o in s.outs}
+    changing = _changing(function)
+
+    def is_constant(array: Any) -> bool:
+        """Whether nothing is stored into an array under any name, so that a copy may be early."""
+        if array in changing:
+            return False
+        made = definition.get(array)
+        if isinstance(made, Apply) and made.primitive.name in _VIEWS:
+            return is_constant(made.args[0])
+        return made is None or isinstance(made, Apply)
+
+    def is_early(s: Statement) -> bool:
+        if not isinstance(s, Apply):
+            return False
+        if s.primitive.name == "flat":
+            return is_constant(s.args[0])
+        return s.primitive.name in _NEW or s.primitive.kind == "size"
+
+    made: list[Statement] = []
+    first: int | None = None  # the place of the first of the loops in a row
+    late: set[Var] = set()  # defined since
+    for s in function.body.statements:
+        if first is not None and is_early(s) and late.isdisjoint(_read(s)):
+            made.insert(first, s)
+            first += 1
+            function.phases[id(s)] = function.phases.get(id(made[first]), "")
+            continue
+        if isinstance(s, (For, While, If)):
+            first = len(made) if first is None else first
+        elif not isinstance(s, Apply) or _ends(s):
+            first = None
+        late = late.union(s.outs) if first is not None else set()
+        made.append(s)
+    function.body.statements[:] = made
+
+
+def _ends(s: Apply) -> bool:
+    """Whether a statement is no part of a kernel, and may need memory that is free by now."""
+    return bool(s.out.type.ndim) and s.primitive.name not in (*_NEW, *_VIEWS)
+
+
+def _read(s: Statement) -> set[Var]:
+    return {a for a in core.operands(s) if isinstance(a, Var)}
+
+
+def _changing(function: Function) -> set[Any]:
+    """Arrays that are stored into, or carried by a loop that may do so."""
+    found: set[Any] = set()
+    for s in core.walk(function.body):
+        if isinstance(s, (For, While)):
+            found.update(s.inits)
+            found.update(s.outs)
+        elif isinstance(s, Apply) and s.primitive.kind == "store":
+            found.add(s.args[0])
+            found.add(s.out)
+    return found
