@@ -26,7 +26,7 @@ from calque.transpiler.frontend.heap import (
     shown_name,
 )
 from calque.transpiler.frontend.interpreter import Completion, Mismatch
-from calque.transpiler.frontend.iteration import GrowingRows, Range, stacked, zip_trees
+from calque.transpiler.frontend.iteration import GrowingRows, Range, gathered, zip_trees
 from calque.transpiler.frontend.joining import (
     Clash,
     Constant,
@@ -312,8 +312,9 @@ class Carrying(Memory):
             if phi in self.builder.contiguous:
                 self.builder.contiguous.add(out)
         for growth in plan.growing.values():
+            rows = growth.values.rows
+            rows.filled = (self.rounds - 1, len(self.tests))
             if growth.per_round is not None and trip is not None:
-                rows = growth.values.rows
                 rows.count = _appended(trip, growth, rows.first)
 
     def _note_final(self, slot: Slot, value: Any, certain: bool) -> None:
@@ -377,7 +378,7 @@ class Carrying(Memory):
 
     def _sample(self, element: Any) -> Any:
         try:
-            return map_tree(type_of, stacked(element))
+            return map_tree(type_of, gathered(element))
         except TypeError:
             raise BranchMismatch(
                 "A list that grows in a run-time loop must hold numbers or arrays.",
@@ -390,6 +391,7 @@ class Carrying(Memory):
         for growth in plan.growing.values():
             values = growth.values
             if values.rows is not None:
+                values.rows.fixed &= growth.per_round is not None
                 continue
             fixed = growth.per_round is not None and trip is not None
             head: Any = len(values)
@@ -446,7 +448,7 @@ def _appended(trip: Range, growth: Growth, head: Any) -> Any:
 
 
 def _take_version(cell: Array, new: Array) -> None:
-    cell._value = new._value
+    cell.restore(new.state())  # without what an earlier attempt knew of its memory
 
 
 def _same_description(left: Any, right: Any, dims: Any) -> bool:

@@ -14,7 +14,7 @@ import gast
 import numpy as np
 
 from calque.transpiler.builder import OPERATORS, Array, type_of
-from calque.transpiler.errors import NeedsKnownValue, UnsupportedSyntax
+from calque.transpiler.errors import UnsupportedSyntax
 from calque.transpiler.frontend.comparisons import Comparisons, numeric
 from calque.transpiler.frontend.heap import RecordedList
 from calque.transpiler.frontend.interpreter import Closure, Guard
@@ -125,9 +125,7 @@ class Expressions(Comparisons):
             left, right = self.recorded(left), self.recorded(right)
         if not isinstance(left, Array) and not isinstance(right, Array):
             if _has_rows(left) or _has_rows(right):
-                raise NeedsKnownValue(
-                    "A list that grows in a loop is used as a whole.", self.origin(node)
-                )
+                self._refuse_whole(node)
             result = function(left, right)
             return self.own(RecordedList(result)) if isinstance(result, list) else result
         if not numeric(left) or not numeric(right):
@@ -239,6 +237,10 @@ class Expressions(Comparisons):
             return value[index]
         value, index = self.settled(value, node), self.settled(index, node)
         rows = getattr(value, "rows", None)
+        if rows is not None and isinstance(index, slice):
+            part = RecordedList()
+            part.rows = self.own(rows.part(index))
+            return self.own(part)
         if rows is not None:
             return rows[index]
         if isinstance(value, Rows):
