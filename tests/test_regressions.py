@@ -339,3 +339,50 @@ def test_a_run_time_loop_whose_rounds_differ_in_rank() -> None:
     value, gradient = calque.value_and_grad(splits_in_halves)(x, 3)
     assert value == splits_in_halves(x, 3)
     assert np.isclose(gradient @ way, slope / (2 * step), rtol=1e-7)
+
+
+# what an attempt at a loop took for granted must be checked though the attempt is dropped
+
+
+def pairs_in_a_loop(x):
+    for _ in range(2):
+        gaps = x[:, 1:] - x[:, 1:].T  # one column, or as many as there are rows
+        x = x + 0.1 * np.hstack((gaps[:, :1], np.sum(gaps, axis=1).reshape(-1, 1)))
+    return np.sum(np.sin(x))
+
+
+def test_sizes_that_a_loop_takes_to_be_equal_are_checked():
+    for shape in [(5, 2), (1, 2)]:
+        x = np.linspace(-1.0, 1.0, 2 * shape[0]).reshape(shape)
+        way, step = np.cos(np.arange(x.size)).reshape(shape), 1e-6
+        assert np.isclose(calque.jit(pairs_in_a_loop)(x), pairs_in_a_loop(x), rtol=1e-13)
+        slope = (pairs_in_a_loop(x + step * way) - pairs_in_a_loop(x - step * way)) / (2 * step)
+        assert np.isclose(np.sum(calque.grad(pairs_in_a_loop)(x) * way), slope, rtol=1e-7)
+
+
+# a sequence times an integer is repeated, whoever knows the integer
+
+
+@pytest.mark.parametrize(
+    ("fn", "args"),
+    [
+        (lambda x: np.array([1.0] * len(x)) * x[0], ()),
+        (lambda x: np.array((1.0, 2.0) * len(x)) * x[1], ()),
+        (lambda x, n: np.array(n * [x[0], 2.0]), (3,)),
+        (lambda x, n: x[0] if "ab" * n == "ababab" else x[1], (3,)),
+    ],
+)
+def test_a_sequence_is_repeated(fn, args):
+    np.testing.assert_array_equal(calque.jit(fn)(X, *args), fn(X, *args), strict=True)
+    batch = np.stack([X, 2.0 * X])
+    found = calque.vmap(lambda x: fn(x, *args))(batch)
+    np.testing.assert_array_equal(found, np.stack([fn(x, *args) for x in batch]), strict=True)
+
+
+def test_a_repetition_that_depends_on_data_is_refused():
+    def fn(x):
+        count = int(np.sum(x > 0.55))
+        return np.sum(np.array([1.0] * count)) * x[0]
+
+    with pytest.raises(errors.NeedsKnownValue, match="How often a sequence is repeated"):
+        calque.grad(fn)(X)

@@ -159,6 +159,7 @@ class Carrying(Memory):
             )
             for leaf in leaf_values(description, initial, self.owned):
                 phi = carried.phis[len(carried.inits)]
+                self._agree(leaf, phi.type)
                 carried.inits.append(coerce(leaf, phi.type))
             carried.slots.append(slot)
         for slot in carried.slots:
@@ -174,12 +175,21 @@ class Carrying(Memory):
                 continue
             cell = base.contents[key][0]
             start = fresh_leaf(t, carried.phis, cell._value.name)
+            self._agree(cell, t)
             carried.inits.append(coerce(Array(cell._value), t))
             if cell._value in self.builder.contiguous:
                 self.builder.contiguous.add(start._value)
             cell._value = start._value
             carried.cells.append((cell, start._value))
         return carried
+
+    def _agree(self, initial: Any, t: ArrayType) -> None:
+        """Sizes that an earlier attempt took to be equal: its own notes, and checks, are gone."""
+        if not isinstance(initial, Array) or initial.ndim != t.ndim:
+            return
+        for own, dim in zip(initial.dims, t.dims, strict=True):
+            if isinstance(dim, int) or dim.symbols() <= self.builder.dims.arguments:
+                self.builder.unify(own, dim)
 
     def _phi(self, t: ArrayType, slot: Slot, carried: Carried) -> Array:
         array = fresh_leaf(t, carried.phis, shown_name(slot.place))

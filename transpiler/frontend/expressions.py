@@ -13,7 +13,7 @@ from typing import Any
 import gast
 import numpy as np
 
-from calque.transpiler.builder import OPERATORS, Array, type_of
+from calque.transpiler.builder import OPERATORS, Array, known_int, type_of
 from calque.transpiler.errors import UnsupportedSyntax
 from calque.transpiler.frontend.comparisons import Comparisons, numeric
 from calque.transpiler.frontend.heap import RecordedList
@@ -123,6 +123,8 @@ class Expressions(Comparisons):
             left, right = self.settled(left, node), self.settled(right, node)
         if isinstance(left, np.ndarray) or isinstance(right, np.ndarray):
             left, right = self.recorded(left), self.recorded(right)
+        if kind is gast.Mult:
+            left, right = _repeats(left, right), _repeats(right, left)
         if not isinstance(left, Array) and not isinstance(right, Array):
             if _has_rows(left) or _has_rows(right):
                 self._refuse_whole(node)
@@ -331,6 +333,14 @@ class Expressions(Comparisons):
             return list(value)
         except TypeError:
             return self.fail(UnsupportedSyntax, node, f"{type(value).__name__} cannot be iterated.")
+
+
+def _repeats(value: Any, other: Any) -> Any:
+    """A run-time integer that says how often a sequence is repeated must be known."""
+    repeated = isinstance(other, (list, tuple, str)) and isinstance(value, Array)
+    if not repeated or value.ndim or value.is_buffer or value.dtype.kind not in "iu":
+        return value
+    return known_int(value, "How often a sequence is repeated")
 
 
 def _has_rows(value: Any) -> bool:
