@@ -385,9 +385,11 @@ class Calls(Statements):
     ) -> Any:
         name = function.__name__
         if isinstance(owner, list) and name == "append":
-            self.append(owner, args[0], node) if isinstance(
-                owner, RecordedList
-            ) else self.check_writable(owner, node, "append")
+            if isinstance(owner, RecordedList):
+                self.append(owner, args[0], node)
+            else:
+                self.check_writable(owner, node, "append")
+                owner.append(args[0])
             return None
         if isinstance(owner, RecordedList) and name == "extend":
             for item in self.known_items(args[0], node):

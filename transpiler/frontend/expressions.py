@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import operator
 import sys
+from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
 from types import FunctionType, ModuleType
@@ -247,6 +248,8 @@ class Expressions(Comparisons):
             return rows[index]
         if isinstance(value, Rows):
             return value.element(index)
+        if isinstance(value, defaultdict) and value.default_factory and index not in value:
+            self.store(value, index, self.call_value(value.default_factory, [], {}, node), node)
         if isinstance(index, (Array, slice)) and isinstance(value, (list, tuple)):
             index = self._known_index(index, value, node)
         if not isinstance(value, (list, tuple, dict, str, range)) and not isinstance(value, type):
