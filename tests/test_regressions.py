@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import itertools
+from collections import defaultdict
 from types import ModuleType
 
 import numpy as np
@@ -386,3 +388,51 @@ def test_a_repetition_that_depends_on_data_is_refused():
 
     with pytest.raises(errors.NeedsKnownValue, match="How often a sequence is repeated"):
         calque.grad(fn)(X)
+
+
+# a cotangent that lacks the axes it spreads over
+
+
+@pytest.mark.parametrize("reduce", [np.sum, np.mean])
+@pytest.mark.parametrize("axis", [0, 1, 2, (0, 1), (1, 2)])
+def test_a_reduction_weighted_by_a_vector(reduce, axis):
+    cube = np.linspace(-1.0, 1.0, 24).reshape(2, 3, 4)
+    weights = np.array([0.5, -1.0, 2.0, 1.5])[: reduce(cube, axis=axis).shape[-1]]
+    spread = np.broadcast_to(weights, reduce(cube, axis=axis).shape)
+    wanted = np.expand_dims(spread, axis) * np.ones(cube.shape)
+    wanted /= 1.0 if reduce is np.sum else cube.size / spread.size
+    found = calque.grad(lambda x: np.sum(reduce(x, axis=axis) * weights))(cube)
+    np.testing.assert_allclose(found, wanted, rtol=1e-13)
+    many = np.stack([cube, 2.0 * cube])
+    per_example = calque.vmap(lambda x: np.sum(reduce(x, axis=axis) * weights))
+    found = calque.grad(lambda x: np.sum(per_example(x)))(many)
+    np.testing.assert_allclose(found, np.stack([wanted, wanted]), rtol=1e-13)
+
+
+# a dict that makes its values
+
+
+def grouped(x):
+    groups = defaultdict(list)
+    totals = defaultdict(lambda: 2.0 * x[0])
+    for i, v in enumerate(x):
+        groups["even" if i % 2 == 0 else "odd"].append(v * v)
+        totals[i % 2] += v
+    return sum(groups["even"]) * len(groups["odd"]) + totals[0] * totals[1] + totals["new"]
+
+
+def test_what_a_defaultdict_makes_is_kept():
+    agrees(grouped, X)
+
+
+def iterated(x):
+    total = sum(itertools.starmap(lambda a, b: a * b, zip(x, x[1:])))
+    for a, b in itertools.zip_longest([x[0], x[1]], [2.0], fillvalue=3.0):
+        total += a * b
+    for a, b in zip(x, itertools.islice(x, 1, None)):
+        total += a / b
+    return total
+
+
+def test_iterators_over_run_time_values():
+    agrees(iterated, X)
