@@ -436,3 +436,32 @@ def iterated(x):
 
 def test_iterators_over_run_time_values():
     agrees(iterated, X)
+
+
+# what an endless loop binds before its only way out
+
+
+def bound_in_an_endless_loop(x):
+    count = 0
+    while True:
+        y = x * count
+        count += 1
+        if np.sum(y) > 3.0 or count > 20:
+            break
+        x = x + 0.1 * y
+    return np.sum(y * x) * count
+
+
+def bound_after_the_way_out(x):
+    while True:
+        if np.sum(x) > 3.0:
+            break
+        y = 2.0 * x
+        x = x + y
+    return np.sum(y)
+
+
+def test_names_of_an_endless_loop():
+    agrees(bound_in_an_endless_loop, X)
+    with pytest.raises(errors.UndefinedVariable):
+        calque.grad(bound_after_the_way_out)(X)
