@@ -142,10 +142,24 @@ def extended(y, n):
     return np.array(out), len(out), (2.0 in out), (2.5 in out)
 
 
+def joined_rows(y, n):
+    rows, numbers, tables = [], [], []
+    for i in range(n):
+        rows.append(y * i)
+        numbers.append(y[1] * i)
+        tables.append(np.outer(y, y) + i)
+    of_rows = np.stack(rows), np.stack(rows, axis=1), np.vstack(rows), np.hstack(rows)
+    more = np.concatenate(rows), np.column_stack(rows), np.concatenate(rows, axis=None)
+    of_numbers = np.stack(numbers), np.vstack(numbers), np.hstack(numbers), np.column_stack(numbers)
+    of_tables = np.vstack(tables), np.hstack(tables), np.concatenate(tables, -1), np.stack(tables, 2)
+    return of_rows, more, of_numbers, of_tables
+
+
 PROGRAMS = [
     *(rows_of_tuples, rows_of_pairs_of_arrays, a_walk_over_tuples, a_walk_over_dicts),
     *(lists_of_tuples_in_lists, slices, counted_from_the_end, two_loops, while_it_is_walked),
     *(a_part_grows_on, history_of_a_while, history_of_what_is_carried, extended),
+    joined_rows,
 ]
 
 

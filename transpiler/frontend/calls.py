@@ -52,6 +52,7 @@ _CREATORS = (
     np.zeros,
     np.ones,
     np.empty,
+    np.ndarray,
     np.full,
     np.arange,
     np.linspace,
