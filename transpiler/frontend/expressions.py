@@ -227,6 +227,10 @@ class Expressions(Comparisons):
         """Call anything (see calls)."""
         raise NotImplementedError
 
+    def store(self, container: Any, index: Any, value: Any, node: Any) -> None:
+        """``container[index] = value`` (see statements)."""
+        raise NotImplementedError
+
     def eval_Subscript(self, node: Any) -> Any:
         """``value[index]``."""
         value = self.evaluate(node.value)

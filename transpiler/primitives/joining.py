@@ -218,7 +218,7 @@ def np_stack(
 ) -> Any:
     """``np.stack``."""
     if _has_unknown_length(arrays):
-        turned = np.moveaxis(arrays, 0, normalize_axis(axis, arrays.ndim))
+        turned = FUNCTIONS[np.moveaxis](arrays, 0, normalize_axis(axis, arrays.ndim))
         return finish(_as([FUNCTIONS[np.copy](turned)], dtype)[0], out)
     values = _as(_sequence(arrays), dtype)
     return finish(apply(stack, *values, axis=normalize_axis(axis, values[0].ndim + 1)), out)
@@ -236,7 +236,7 @@ def _merged(rows: Array, axis: Any) -> Array:
     if rows.ndim == 1:
         raise ShapeError("zero-dimensional arrays cannot be concatenated", current().origin)
     axis = normalize_axis(axis, rows.ndim - 1)
-    turned = np.moveaxis(rows, 0, axis)
+    turned = FUNCTIONS[np.moveaxis](rows, 0, axis)
     sizes = list(turned.shape)
     sizes[axis : axis + 2] = [sizes[axis] * sizes[axis + 1]]
     return FUNCTIONS[np.copy](FUNCTIONS[np.reshape](turned, tuple(sizes)))
