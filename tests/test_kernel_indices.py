@@ -146,3 +146,24 @@ def test_an_index_beyond_its_own_array_is_refused():
     for fn in (beyond_a_part, calque.jit(beyond_a_part)):
         with pytest.raises(IndexError):
             fn(x, 4)
+
+
+@pytest.mark.parametrize("where", [1, np.array([0, 1])])
+def test_an_axis_of_one_has_no_second_element(where, monkeypatch):
+    """The size of 1 may broadcast elsewhere; an index into it is the user's."""
+    monkeypatch.setenv("CALQUE_JIT", "0")
+
+    def column(x, A, where):
+        return np.sum(x + A[:, where] * 2.0)
+
+    def stored(x, A, where):
+        A[:, where] = x + 1.0
+        return np.sum(A)
+
+    for fn in (column, stored):
+        for form in (fn, calque.jit(fn)):
+            with pytest.raises(IndexError):
+                form(np.ones(1), np.ones((1, 1)), where)
+        same = np.zeros_like(where)
+        args = np.ones(1), np.full((1, 1), 3.0)
+        assert calque.jit(fn)(*map(np.copy, args), same) == fn(*map(np.copy, args), same)
