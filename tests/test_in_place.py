@@ -124,3 +124,24 @@ def test_a_slice_whose_place_is_not_known_is_stored_by_a_kernel(monkeypatch: Any
                 part = slice(starts[i], starts[i + 1])
                 out[part] = np.sin(out[part] + args[0][part] * args[1][i])
             assert np.isclose(found[k][j], np.sum(out**2).imag / 1e-20, rtol=1e-12)
+
+
+def test_a_block_that_is_planned_again_keeps_its_results(monkeypatch: Any) -> None:
+    """What stands around the inner loop cannot be planned at first: all is tried once more."""
+    monkeypatch.setenv("CALQUE_JIT", "0")
+
+    def program(y, A, B):
+        n = y.shape[0]
+        M = np.eye(n)
+        for i in range(n - 2):
+            M[i, max(i - 1, 0) : i + 1] -= 0.5 * B[max(i - 1, 0) : i + 1, i]
+            for _ in range(i, -1, -1):
+                B[i] *= 0.3 * (y @ A)
+            B[i + 1 :, i] *= B[i, i + 1 :] + 0.3 * M[i, i + 1 :] * (A[: n - i - 1, :] @ y)
+        return np.sum(y) + np.sum(B * B) + np.sum(M * M)
+
+    args, way = ((RNG.normal(size=5), *RNG.normal(size=(2, 5, 5))) for _ in range(2))
+    found = calque.jit(calque.grad(program, argnums=(0, 1, 2)))(*args)
+    up, down = (program(*(a + s * w for a, w in zip(args, way))) for s in (1e-6, -1e-6))
+    got = sum(np.vdot(f, w) for f, w in zip(found, way, strict=True))
+    assert np.isclose(got, (up - down) / 2e-6, rtol=1e-6)

@@ -81,6 +81,7 @@ class Schedule:
             for s in core.walk(block):
                 for out in s.outs:
                     self.renamed.pop(out, None)
+                    self.builder.definitions[out] = s
         block.statements[:] = new.statements
 
     def _statements(
