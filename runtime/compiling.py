@@ -22,7 +22,7 @@ from calque.transpiler.debug import show_text
 # environment variables of Numba that change no machine code
 _HARMLESS = ("NUMBA_NUM_THREADS", "NUMBA_THREADING_LAYER", "NUMBA_CACHE", "NUMBA_DEBUG_CACHE")
 
-_QUICK_FROM = 0, 62  # of Numba: quick.py reaches into its compiler
+_QUICK_FROM = 0, 65  # of Numba, the oldest tried: quick.py reaches into its compiler
 
 
 @dataclass(frozen=True)
@@ -132,8 +132,10 @@ def _quickly(dispatcher: Any) -> None:
     plain = dispatcher._compiler.pipeline_class
 
     def compiler(*args: Any) -> Any:
-        from calque.runtime.quick import quick  # what imports it only compiling needs
-
+        try:
+            from calque.runtime.quick import quick  # what imports it only compiling needs
+        except ImportError:
+            return plain(*args)  # a Numba whose compiler has other parts
         return quick(plain)(*args)
 
     dispatcher._compiler.pipeline_class = compiler

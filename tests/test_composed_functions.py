@@ -32,6 +32,14 @@ np.nanquantile(x, 0.6, axis=(0, 1), keepdims=True)
 np.nanquantile(x, 0.35, axis=1, method='nearest')
 np.nanquantile(x, 0.35, axis=1, method='midpoint')
 np.nanpercentile(x, 35, axis=0, method='higher')
+np.mgrid[0:3, 1:x.shape[0]] * x[0, 0]
+np.mgrid[0:1:5j, -1:1:3j] + x[0, 0]
+np.mgrid[0:1:0.3, 0:2] * x[0, 1]
+np.mgrid[0:1:0.3] * x[0, 1]
+np.mgrid[:4] * x
+np.ogrid[:3, 2:10:2][0] * x - np.ogrid[:3, 2:10:2][1]
+np.ogrid[0:1:4j] * x
+np.ndarray((2, 3), dtype=np.float32).shape[1] * x
 np.polyval(x[0], x)
 np.polyval([1.0, 2.0, 3.0], x)
 np.polyval(x[0], 2.0)

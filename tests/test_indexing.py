@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from array_tracing import dot_product_test, run, same_as_numpy, sampled
 
+import calque
 from calque.transpiler import primitives as P
 from calque.transpiler.errors import CalqueError
 
@@ -125,3 +126,46 @@ def test_rows_with_repeated_rows():
     args = (rng.standard_normal((3, 2)), rng.standard_normal((4, 2)), np.array([2, 0, 2, 2]))
     dot_product_test("update", args, {"index": (Slot(0),)}, rng)
     dot_product_test("add_at", args, {"index": (Slot(0),)}, rng)
+
+
+# places that an index may name twice
+
+
+def picked_by_rows_of_orders(y, a):
+    return y[np.argsort(a, axis=1)] @ np.arange(6.0)
+
+
+def picked_from_both_ends(y, a):
+    return y[np.arange(-a.shape[0], 4)] * np.cos(np.arange(4.0 + a.shape[0]))
+
+
+def stored_by_rows_of_orders(y, a):
+    out = np.zeros(6)
+    np.add.at(out, np.argsort(a, axis=1), y + 0.0 * a)  # NumPy 2.4 errs where it must spread y
+    return out**2
+
+
+@pytest.mark.parametrize(
+    "fn", [picked_by_rows_of_orders, picked_from_both_ends, stored_by_rows_of_orders]
+)
+def test_a_place_that_is_named_twice_gets_both_cotangents(fn):
+    rng = np.random.default_rng(5)
+    y, a, way, step = rng.normal(size=6), rng.normal(size=(3, 6)), rng.normal(size=6), 1e-6
+    total = lambda y: np.sum(np.sin(fn(y, a)))  # noqa: E731
+    slope = (total(y + step * way) - total(y - step * way)) / (2 * step)
+    for gradient in (calque.grad(total), calque.jit(calque.grad(total))):
+        assert np.isclose(gradient(y) @ way, slope, rtol=1e-6)
+
+
+def test_one_array_is_picked_from_by_every_example():
+    rng = np.random.default_rng(6)
+    y, rows, way, step = rng.normal(size=6), rng.normal(size=(3, 6)), rng.normal(size=6), 1e-6
+
+    def one(row, y):
+        return np.sum(np.sin(y[np.argsort(row)]) * np.arange(6.0))
+
+    def total(y):
+        return np.sum(calque.vmap(one, in_axes=(0, None))(rows, y))
+
+    slope = sum(one(r, y + step * way) - one(r, y - step * way) for r in rows) / (2 * step)
+    assert np.isclose(calque.grad(total)(y) @ way, slope, rtol=1e-6)

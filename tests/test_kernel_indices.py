@@ -96,3 +96,74 @@ def test_rows_of_one_array_are_vectorized_without_comparing_addresses():
     code = spread_rows.inspect_llvm(spread_rows.signatures[0])
     assert "x double>" in code
     assert "vector.memcheck" not in code
+
+
+# what a user's index picks of an array that a kernel does not make
+
+
+def last_of_a_part(x, k):
+    y = x[:, :k]
+    return y[:, -1] + y[:, 0] + y[-2, 1]
+
+
+def rows_of_a_part(x, k):
+    y = x[1 : k + 1, 1:-1]
+    return y[-1] * y[k - 3] + y[-2] + x[::2][-1, 1:-1]
+
+
+def picked_by_counters(x, k):
+    y = np.concatenate((x[:k, 0], 2.0 * x[:2, 1]))
+    z = np.roll(x[:, 0], 2)[:k]
+    total = 0.0
+    for i in range(3):
+        total += y[-1 - i] * z[i - 1] + np.flip(x[:k, 1])[i - 2]
+    return total + x[:k] * y[-2]
+
+
+def picked_by_arrays(x, k):
+    where = np.array([0, -1, -2])
+    return x[:k][where] * 2.0 + x[1:][where, :] + x[:k, 1:][:, where].sum()
+
+
+def beyond_a_part(x, k):
+    return x[:k, 1:][k] + x[0, 1:]
+
+
+@pytest.mark.parametrize("fn", [last_of_a_part, rows_of_a_part, picked_by_counters, picked_by_arrays])
+def test_an_index_counts_from_the_end_of_its_own_array(fn):
+    x = np.random.default_rng(2).normal(size=(7, 5))
+    assert np.allclose(calque.jit(fn)(x.copy(), 4), fn(x.copy(), 4), rtol=1e-13)
+    slope = calque.grad(lambda x: np.sum(np.cos(fn(x, 4))))
+    way, step = np.random.default_rng(3).normal(size=x.shape), 1e-6
+    ahead, behind = (np.sum(np.cos(fn(x + s * step * way, 4))) for s in (1, -1))
+    for gradient in (slope, calque.jit(slope)):
+        found = np.sum(gradient(x) * way)
+        assert np.isclose(found, (ahead - behind) / (2 * step), rtol=1e-6, atol=1e-7)
+
+
+def test_an_index_beyond_its_own_array_is_refused():
+    x = np.ones((7, 5))
+    for fn in (beyond_a_part, calque.jit(beyond_a_part)):
+        with pytest.raises(IndexError):
+            fn(x, 4)
+
+
+@pytest.mark.parametrize("where", [1, np.array([0, 1])])
+def test_an_axis_of_one_has_no_second_element(where, monkeypatch):
+    """The size of 1 may broadcast elsewhere; an index into it is the user's."""
+    monkeypatch.setenv("CALQUE_JIT", "0")
+
+    def column(x, A, where):
+        return np.sum(x + A[:, where] * 2.0)
+
+    def stored(x, A, where):
+        A[:, where] = x + 1.0
+        return np.sum(A)
+
+    for fn in (column, stored):
+        for form in (fn, calque.jit(fn)):
+            with pytest.raises(IndexError):
+                form(np.ones(1), np.ones((1, 1)), where)
+        same = where * 0
+        args = np.ones(1), np.full((1, 1), 3.0)
+        assert calque.jit(fn)(*map(np.copy, args), same) == fn(*map(np.copy, args), same)

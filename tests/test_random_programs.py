@@ -24,9 +24,7 @@ DIRECTIONS = 4
 # seed that is no longer refused fails the test, and its entry goes.
 REFUSED = {
     56: errors.AliasUndecided,  # reshape of an argument whose layout is unknown, then a store
-    87: errors.UnsupportedSyntax,  # the sweep needs a value whose size changes from round to round
     179: errors.AliasUndecided,
-    181: errors.NeedsKnownValue,  # the length of a diagonal of a matrix not known to be square
     199: errors.AliasUndecided,
     318: errors.AliasUndecided,
     338: errors.AliasUndecided,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import itertools
+from collections import defaultdict
 from types import ModuleType
 
 import numpy as np
@@ -339,3 +341,127 @@ def test_a_run_time_loop_whose_rounds_differ_in_rank() -> None:
     value, gradient = calque.value_and_grad(splits_in_halves)(x, 3)
     assert value == splits_in_halves(x, 3)
     assert np.isclose(gradient @ way, slope / (2 * step), rtol=1e-7)
+
+
+# what an attempt at a loop took for granted must be checked though the attempt is dropped
+
+
+def pairs_in_a_loop(x):
+    for _ in range(2):
+        gaps = x[:, 1:] - x[:, 1:].T  # one column, or as many as there are rows
+        x = x + 0.1 * np.hstack((gaps[:, :1], np.sum(gaps, axis=1).reshape(-1, 1)))
+    return np.sum(np.sin(x))
+
+
+def test_sizes_that_a_loop_takes_to_be_equal_are_checked():
+    for shape in [(5, 2), (1, 2)]:
+        x = np.linspace(-1.0, 1.0, 2 * shape[0]).reshape(shape)
+        way, step = np.cos(np.arange(x.size)).reshape(shape), 1e-6
+        assert np.isclose(calque.jit(pairs_in_a_loop)(x), pairs_in_a_loop(x), rtol=1e-13)
+        slope = (pairs_in_a_loop(x + step * way) - pairs_in_a_loop(x - step * way)) / (2 * step)
+        assert np.isclose(np.sum(calque.grad(pairs_in_a_loop)(x) * way), slope, rtol=1e-7)
+
+
+# a sequence times an integer is repeated, whoever knows the integer
+
+
+@pytest.mark.parametrize(
+    ("fn", "args"),
+    [
+        (lambda x: np.array([1.0] * len(x)) * x[0], ()),
+        (lambda x: np.array((1.0, 2.0) * len(x)) * x[1], ()),
+        (lambda x, n: np.array(n * [x[0], 2.0]), (3,)),
+        (lambda x, n: x[0] if "ab" * n == "ababab" else x[1], (3,)),
+    ],
+)
+def test_a_sequence_is_repeated(fn, args):
+    np.testing.assert_array_equal(calque.jit(fn)(X, *args), fn(X, *args), strict=True)
+    batch = np.stack([X, 2.0 * X])
+    found = calque.vmap(lambda x: fn(x, *args))(batch)
+    np.testing.assert_array_equal(found, np.stack([fn(x, *args) for x in batch]), strict=True)
+
+
+def test_a_repetition_that_depends_on_data_is_refused():
+    def fn(x):
+        count = int(np.sum(x > 0.55))
+        return np.sum(np.array([1.0] * count)) * x[0]
+
+    with pytest.raises(errors.NeedsKnownValue, match="How often a sequence is repeated"):
+        calque.grad(fn)(X)
+
+
+# a cotangent that lacks the axes it spreads over
+
+
+@pytest.mark.parametrize("reduce", [np.sum, np.mean])
+@pytest.mark.parametrize("axis", [0, 1, 2, (0, 1), (1, 2)])
+def test_a_reduction_weighted_by_a_vector(reduce, axis):
+    cube = np.linspace(-1.0, 1.0, 24).reshape(2, 3, 4)
+    weights = np.array([0.5, -1.0, 2.0, 1.5])[: reduce(cube, axis=axis).shape[-1]]
+    spread = np.broadcast_to(weights, reduce(cube, axis=axis).shape)
+    wanted = np.expand_dims(spread, axis) * np.ones(cube.shape)
+    wanted /= 1.0 if reduce is np.sum else cube.size / spread.size
+    found = calque.grad(lambda x: np.sum(reduce(x, axis=axis) * weights))(cube)
+    np.testing.assert_allclose(found, wanted, rtol=1e-13)
+    many = np.stack([cube, 2.0 * cube])
+    per_example = calque.vmap(lambda x: np.sum(reduce(x, axis=axis) * weights))
+    found = calque.grad(lambda x: np.sum(per_example(x)))(many)
+    np.testing.assert_allclose(found, np.stack([wanted, wanted]), rtol=1e-13)
+
+
+# a dict that makes its values
+
+
+def grouped(x):
+    groups = defaultdict(list)
+    totals = defaultdict(lambda: 2.0 * x[0])
+    for i, v in enumerate(x):
+        groups["even" if i % 2 == 0 else "odd"].append(v * v)
+        totals[i % 2] += v
+    return sum(groups["even"]) * len(groups["odd"]) + totals[0] * totals[1] + totals["new"]
+
+
+def test_what_a_defaultdict_makes_is_kept():
+    agrees(grouped, X)
+
+
+def iterated(x):
+    total = sum(itertools.starmap(lambda a, b: a * b, zip(x, x[1:])))
+    for a, b in itertools.zip_longest([x[0], x[1]], [2.0], fillvalue=3.0):
+        total += a * b
+    for a, b in zip(x, itertools.islice(x, 1, None)):
+        total += a / b
+    return total
+
+
+def test_iterators_over_run_time_values():
+    agrees(iterated, X)
+
+
+# what an endless loop binds before its only way out
+
+
+def bound_in_an_endless_loop(x):
+    count = 0
+    while True:
+        y = x * count
+        count += 1
+        if np.sum(y) > 3.0 or count > 20:
+            break
+        x = x + 0.1 * y
+    return np.sum(y * x) * count
+
+
+def bound_after_the_way_out(x):
+    while True:
+        if np.sum(x) > 3.0:
+            break
+        y = 2.0 * x
+        x = x + y
+    return np.sum(y)
+
+
+def test_names_of_an_endless_loop():
+    agrees(bound_in_an_endless_loop, X)
+    with pytest.raises(errors.UndefinedVariable):
+        calque.grad(bound_after_the_way_out)(X)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
 import calque
 from calque.transpiler import core
@@ -136,3 +137,38 @@ def test_explain_names_what_is_saved_and_why() -> None:
         calque.grad(gauss_seidel, argnums=(0, 1)), np.ones((5, 5)), np.ones((5, 5))
     )
     assert nothing.startswith("Nothing is saved")
+
+
+def arm_of_growing_size(A, y):
+    """What an arm saves has another size in each round; the other arm saves nothing."""
+    n = A.shape[0]
+    for i in range(n - 1):
+        for j in range(2):
+            if j > 0:
+                A[i + 1 :, ::-1] += 0.2 * A[:, : n - i - 1].T * A[i + 1 :, ::-1]
+            else:
+                y = y * 0.5
+    return np.sum(A * A) + np.sum(y * y)
+
+
+def flat_rows(B, y):
+    """A `while` within a `for`: rounds are no box, and rows are shorter from round to round."""
+    n = y.shape[0]
+    for i in range(1, n - 1):
+        w = 0.0
+        while w < 2.5:
+            B[0, i:-1] = B[0, i:-1] * np.sin(B[0, i:-1]) + 0.3 * y[i:-1] * y[: n - i - 1]
+            w = w + 1.0
+        B[max(i - 1, 0)] -= 0.3 * B[:, i]
+    return np.sum(B * B)
+
+
+@pytest.mark.parametrize("fn", [arm_of_growing_size, flat_rows], ids=lambda fn: fn.__name__)
+def test_saved_rows_of_several_sizes(fn):
+    rng = np.random.default_rng(4)
+    for n in (4, 5):
+        args, way = ((rng.normal(size=(n, n)), rng.normal(size=n)) for _ in range(2))
+        found = calque.grad(fn, argnums=(0, 1))(*args)
+        up, down = (fn(*(a + s * w for a, w in zip(args, way))) for s in (1e-6, -1e-6))
+        got = sum(np.vdot(f, w) for f, w in zip(found, way, strict=True))
+        assert np.isclose(got, (up - down) / 2e-6, rtol=1e-6)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from array_tracing import run, same_as_numpy
 
+import calque
 from calque.transpiler.errors import AliasUndecided
 
 A = np.arange(12.0).reshape(3, 4)
@@ -159,3 +160,20 @@ def test_functions_that_store():
         return x + 0.0
 
     same_as_numpy(without_result, A, A + 1.0)
+
+
+def test_a_second_transpose_of_what_was_stored_through_one() -> None:
+    """The last version of A is the transpose of M's: transposed again, it is still A's memory."""
+
+    def stored(A):
+        M = A.T
+        M[1:2, 1] -= M[1:2, 1]
+        y = M[2, :]
+        N = A.T
+        N[2:3, 2] -= 0.3 * N[2:3, 2]
+        return np.sum(y * 0.7), np.sum(A), np.sum(M), np.sum(N)
+
+    A = np.arange(9.0).reshape(3, 3) + 1.0
+    want = stored(A.copy())
+    np.testing.assert_allclose(calque.jit(stored)(A.copy()), want, rtol=1e-14)
+    np.testing.assert_allclose(calque.vmap(stored)(A[None])[1], want[1:2], rtol=1e-14)

@@ -190,3 +190,35 @@ def growing_with_hstack(x):
     for i in range(2):
         z = np.concatenate([z, x[i : i + 2]])
     return np.sum(y**2) + np.sum(z**3)
+
+
+@program(vector(3), 4)
+def trajectory_of_tuples(y, n):
+    out = []
+    t = 0.1
+    for i in range(n):
+        y = y + 0.1 * np.sin(y[::-1])
+        t = t * 1.5
+        out.append((t, *y))
+    path = np.array(out)
+    return np.sum(path[:, 1:] ** 2 * path[:, :1])
+
+
+@program(vector(3), 20)
+def grows_past_its_first_places(x, n):
+    out = []
+    for i in range(n):
+        if x[i % 3] > -10.0:
+            out.append(x[i % 3] * i)
+    return np.sum(np.array(out[-5:]) ** 2) + out[-1] * out[0] + out[3]
+
+
+@program(vector(3), 4)
+def history_in_a_while(x, n):
+    history = []
+    i = 0
+    while i < n:
+        x = x * x[::-1]
+        history.append(x)
+        i += 1
+    return np.sum(np.array(history) ** 2) + history[-1][0] * history[0][1]

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from calque.transpiler.analyses.places import positive
 from calque.transpiler.builder import Array, Builder, atom, current, wrap
 from calque.transpiler.core import Apply, Slot, Var
 from calque.transpiler.frontend.joining import combine
@@ -150,10 +151,19 @@ class Reader:
         rule = ELEMENTS.get(made.primitive.name)
         if rule is None:
             raise NoElements(made.primitive.name, made)
+        if self.unsafe and made.primitive.name not in KEEPS_PLACE:
+            self._require_inside(made, index)
         try:
             return rule(self, args, made.params, index)
         except NotImplementedError as error:
             raise NoElements(str(error), made) from None
+
+    def _require_inside(self, made: Apply, index: Sequence[Any]) -> None:
+        """A user's index counts from the end, or is refused, by the array itself, not its parts."""
+        for dim, i in zip(made.out.type.dims, index, strict=True):
+            place, size = self.builder.dim_of(i), self.builder.dims.resolve(dim)
+            if not positive(place + 1, self.builder) or not positive(size - place, self.builder):
+                raise NoElements("an index that may be outside", made)
 
 
 def load(base: Array, index: Sequence[Any], inside: bool = True) -> Any:

@@ -227,10 +227,11 @@ class Fusion:
         if not is_basic(index, dynamic):
             return False
         with self.builder.block() as made, self.builder.at(s.origin):
+            dynamic = [self._number(d) for d in dynamic]
             view = apply(PRIMITIVES["getitem"], base, *dynamic, index=index)
             stored = apply(s.primitive, view, value, index=(Ellipsis,))
             apply(PRIMITIVES["update"], base, stored, *dynamic, index=index)
-        take, _, back = made.statements
+        *_, take, _, back = made.statements
         assert isinstance(back, Apply)
         back.outs = s.outs
         self.builder.definitions[s.out] = back
@@ -240,6 +241,11 @@ class Fusion:
         at = self.block.statements.index(s)
         self.block.statements[at : at + 1] = made.statements
         return True
+
+    def _number(self, index: Any) -> Any:
+        """An argument may be an array of no dimensions, with which NumPy gives no view."""
+        given = isinstance(index, Array) and index.atom in self.builder.leaf_of_param
+        return apply(PRIMITIVES["int"], index) if given and not index.type.weak else index
 
     def _try(self, root: Root) -> list[Any]:
         """Write one round, to see what it reads; the element and its place."""

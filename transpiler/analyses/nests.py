@@ -124,7 +124,7 @@ class Nests(Buffers):
             with self.builder.block() as places:
                 shifted = Array(top) + self.round_of(loop, index)
             insert_before(block, read, places.statements)
-            read.args, read.params = (read.args[0], shifted.atom), {"index": (Slot(0),)}
+            _read_at(read, shifted.atom)
         with self.forward_of(s), self.builder.block() as places:
             after = Array(top) + self.rounds_of(loop)
         at = next(i for i, t in enumerate(s.body.statements) if t is loop)
@@ -186,3 +186,15 @@ def _shifted(item: Any) -> Any:
     if isinstance(item, slice):
         return slice(_shifted(item.start), _shifted(item.stop), item.step)
     return item
+
+
+def _read_at(read: Apply, position: Atom) -> None:
+    """Read another round of a buffer; how much of its row, where that may be less, stays."""
+    template, dynamic = read.params["index"], list(read.args[1:])
+    first = template[0]
+    if isinstance(first, Slot):
+        dynamic[first.position] = position
+    else:
+        first = Slot(len(dynamic))
+        dynamic.append(position)
+    read.args, read.params = (read.args[0], *dynamic), {"index": (first, *template[1:])}

@@ -40,7 +40,6 @@ from calque.transpiler.analyses.versions import (
 from calque.transpiler.builder import FUNCTIONS, Array, atom
 from calque.transpiler.core import Apply, Atom, Block, For, If, Statement, Var, While
 from calque.transpiler.errors import CalqueError
-from calque.transpiler.frontend.joining import shape_of
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.creation import space
 from calque.transpiler.primitives.indexing import getitem
@@ -387,7 +386,8 @@ class Recorder(Nests):
         self.builder.blocks.append(other)
         try:
             with self.forward_of(s):
-                zero = FUNCTIONS[np.zeros](shape_of(t), t.dtype) if t.ndim else t.dtype.type(0)
+                sizes = tuple(self._size_in_loops(d, True) for d in t.dims)
+                zero = FUNCTIONS[np.zeros](sizes, t.dtype) if sizes else t.dtype.type(0)
         except CalqueError:
             zero = core.UNDEFINED
         self.builder.blocks.pop()

@@ -67,7 +67,8 @@ def fill(text: str, trees: Sequence[gast.AST]) -> Any:
     def replace(found: gast.Name) -> gast.AST:
         place = _PLACE.match(found.id)
         if place:
-            return trees[int(place.group(1))]
+            tree = trees[int(place.group(1))]
+            return target(tree) if isinstance(found.ctx, gast.Store) else tree
         if found.id in ("nan", "inf"):
             return attribute(name("np"), found.id)
         return gast.Name(found.id, found.ctx, None, None)

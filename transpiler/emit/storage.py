@@ -9,6 +9,7 @@ from calque.transpiler.emit.liveness import Liveness
 from calque.transpiler.emit.memory import Memory, Site, settle, sites_of
 from calque.transpiler.emit.program import Program, is_store
 from calque.transpiler.emit.views import write_backs
+from calque.transpiler.errors import AliasUndecided
 from calque.transpiler.primitives.base import PRIMITIVES
 
 
@@ -20,8 +21,15 @@ def place_copies(program: Program) -> Memory:
     for position, result in sorted(program.function.written.items()):
         param, value = program.function.params[position], program.body.results[result]
         if isinstance(value, Var) and not _same_array(program, value, param, set()):
-            _store_final(program, param, value, result)
+            store = _store_final(program, param, value, result)
             memory = _settle(program)
+            if store.args[0] is not param:
+                raise AliasUndecided(
+                    f"What the call leaves in {param.name} cannot be written back: results that "
+                    "may lie in its memory are still needed.",
+                    store.origin,
+                    "work on a copy, and return it",
+                )
     return memory
 
 
@@ -50,7 +58,7 @@ def _sizes_first(program: Program) -> None:
         program.renumber()
 
 
-def _store_final(program: Program, param: Var, value: Var, result: int) -> None:
+def _store_final(program: Program, param: Var, value: Var, result: int) -> Apply:
     """Give a parameter its final value: where that is made, if nobody reads the old one after."""
     out = Var(param.type, param.name)
     whole = {"index": (Ellipsis,)}
@@ -64,8 +72,24 @@ def _store_final(program: Program, param: Var, value: Var, result: int) -> None:
             core.substitute(program.body, {value: out})
             place = after
             store.origin = made.origin
-    program.body.results[result] = out
+    results = program.body.results
+    results[:] = [out if r is value else r for r in results]
     statements.insert(place, store)
+    program.renumber()
+    memory = settle(program, Liveness(program), write_backs(program))
+    if memory.copied("store", store):
+        _move_results(program, memory, store)
+    return store
+
+
+def _move_results(program: Program, memory: Memory, store: Apply) -> None:
+    """Copy the results that may lie in a parameter's memory, before its final value is stored."""
+    results, base = program.body.results, memory.at(store.args[0])
+    statements = program.body.statements
+    for k, found in enumerate(results):
+        if isinstance(found, Var) and found is not store.out and memory.at(found) & base:
+            results[k] = Var(found.type, found.name)
+            statements.insert(statements.index(store), _copy(program, results[k], found, store))
     program.renumber()
 
 

@@ -36,12 +36,6 @@ def is_generator(node: Any) -> bool:
     return isinstance(node, gast.GeneratorExp)
 
 
-def stacked(value: Any) -> Any:
-    """A list that grew in a loop as the array of its rows."""
-    rows = getattr(value, "rows", None)
-    return value if rows is None else rows.stacked()
-
-
 def plain_known(value: Any) -> bool:
     """Known, and without arrays: Python can compute with it."""
     if isinstance(value, (tuple, list)):

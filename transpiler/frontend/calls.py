@@ -29,7 +29,6 @@ from calque.transpiler.frontend.callables import (
     is_own,
     is_plain_class,
     plain_known,
-    stacked,
 )
 from calque.transpiler.frontend.heap import Frame, RecordedList
 from calque.transpiler.frontend.interpreter import (
@@ -39,7 +38,7 @@ from calque.transpiler.frontend.interpreter import (
     assigned_functions,
     contents,
 )
-from calque.transpiler.frontend.iteration import Iterable
+from calque.transpiler.frontend.iteration import Iterable, gathered
 from calque.transpiler.frontend.source import FunctionSource, function_source
 from calque.transpiler.frontend.statements import Statements
 from calque.transpiler.frontend.text import RuntimeText
@@ -53,6 +52,7 @@ _CREATORS = (
     np.zeros,
     np.ones,
     np.empty,
+    np.ndarray,
     np.full,
     np.arange,
     np.linspace,
@@ -139,8 +139,8 @@ class Calls(Statements):
         if isinstance(function, type):
             return self.construct(function, args, kwargs, node)
         if isinstance(function, FunctionType) and is_own(function):
-            named = {k: stacked(v) for k, v in kwargs.items()}
-            return self._owned(function(*map(stacked, args), **named))
+            named = {k: gathered(v) for k, v in kwargs.items()}
+            return self._owned(function(*map(gathered, args), **named))
         if isinstance(function, FunctionType) and not is_library(function):
             return self._call_function(function, args, kwargs, node)
         owner = getattr(function, "__self__", None)
@@ -185,8 +185,8 @@ class Calls(Statements):
         self, function: Any, handler: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]
     ) -> Any:
         """A NumPy function: computed when everything is known and the result is no array."""
-        args = [self._called_by_library(stacked(a)) for a in args]
-        kwargs = {k: self._called_by_library(stacked(v)) for k, v in kwargs.items()}
+        args = [self._called_by_library(gathered(a)) for a in args]
+        kwargs = {k: self._called_by_library(gathered(v)) for k, v in kwargs.items()}
         values = [*args, *kwargs.values()]
         if function not in _CREATORS and all(map(plain_known, values)):
             result = function(*args, **kwargs)
@@ -386,9 +386,15 @@ class Calls(Statements):
     ) -> Any:
         name = function.__name__
         if isinstance(owner, list) and name == "append":
-            self.append(owner, args[0], node) if isinstance(
-                owner, RecordedList
-            ) else self.check_writable(owner, node, "append")
+            if isinstance(owner, RecordedList):
+                self.append(owner, args[0], node)
+            else:
+                self.check_writable(owner, node, "append")
+                owner.append(args[0])
+            return None
+        if isinstance(owner, RecordedList) and name == "extend":
+            for item in self.known_items(args[0], node):
+                self.append(owner, item, node)
             return None
         if getattr(owner, "rows", None) is not None:
             self.fail(UnsupportedSyntax, node, f"`{name}` of a list that grows in a loop.")
@@ -399,10 +405,6 @@ class Calls(Statements):
             self.check_writable(owner, node, f"`{name}`")
         if isinstance(owner, dict) and args:
             args = [self.hashable(args[0], node), *args[1:]]
-        if isinstance(owner, list) and name == "extend":
-            for item in self.known_items(args[0], node):
-                self.append(owner, item, node)
-            return None
         if isinstance(owner, list) and name == "sort":
             owner[:] = BUILTINS[sorted](self, node, [list(owner)], kwargs)
             return None

@@ -26,7 +26,7 @@ from calque.transpiler.frontend.heap import (
     shown_name,
 )
 from calque.transpiler.frontend.interpreter import Completion, Mismatch
-from calque.transpiler.frontend.iteration import GrowingRows, Range, stacked, zip_trees
+from calque.transpiler.frontend.iteration import GrowingRows, Range, gathered, zip_trees
 from calque.transpiler.frontend.joining import (
     Clash,
     Constant,
@@ -159,6 +159,7 @@ class Carrying(Memory):
             )
             for leaf in leaf_values(description, initial, self.owned):
                 phi = carried.phis[len(carried.inits)]
+                self._agree(leaf, phi.type)
                 carried.inits.append(coerce(leaf, phi.type))
             carried.slots.append(slot)
         for slot in carried.slots:
@@ -174,12 +175,21 @@ class Carrying(Memory):
                 continue
             cell = base.contents[key][0]
             start = fresh_leaf(t, carried.phis, cell._value.name)
+            self._agree(cell, t)
             carried.inits.append(coerce(Array(cell._value), t))
             if cell._value in self.builder.contiguous:
                 self.builder.contiguous.add(start._value)
             cell._value = start._value
             carried.cells.append((cell, start._value))
         return carried
+
+    def _agree(self, initial: Any, t: ArrayType) -> None:
+        """Sizes that an earlier attempt took to be equal: its own notes, and checks, are gone."""
+        if not isinstance(initial, Array) or initial.ndim != t.ndim:
+            return
+        for own, dim in zip(initial.dims, t.dims, strict=True):
+            if isinstance(dim, int) or dim.symbols() <= self.builder.dims.arguments:
+                self.builder.unify(own, dim)
 
     def _phi(self, t: ArrayType, slot: Slot, carried: Carried) -> Array:
         array = fresh_leaf(t, carried.phis, shown_name(slot.place))
@@ -312,8 +322,9 @@ class Carrying(Memory):
             if phi in self.builder.contiguous:
                 self.builder.contiguous.add(out)
         for growth in plan.growing.values():
+            rows = growth.values.rows
+            rows.filled = (self.rounds - 1, len(self.tests))
             if growth.per_round is not None and trip is not None:
-                rows = growth.values.rows
                 rows.count = _appended(trip, growth, rows.first)
 
     def _note_final(self, slot: Slot, value: Any, certain: bool) -> None:
@@ -377,7 +388,7 @@ class Carrying(Memory):
 
     def _sample(self, element: Any) -> Any:
         try:
-            return map_tree(type_of, stacked(element))
+            return map_tree(type_of, gathered(element))
         except TypeError:
             raise BranchMismatch(
                 "A list that grows in a run-time loop must hold numbers or arrays.",
@@ -390,6 +401,7 @@ class Carrying(Memory):
         for growth in plan.growing.values():
             values = growth.values
             if values.rows is not None:
+                values.rows.fixed &= growth.per_round is not None
                 continue
             fixed = growth.per_round is not None and trip is not None
             head: Any = len(values)
@@ -446,7 +458,7 @@ def _appended(trip: Range, growth: Growth, head: Any) -> Any:
 
 
 def _take_version(cell: Array, new: Array) -> None:
-    cell._value = new._value
+    cell.restore(new.state())  # without what an earlier attempt knew of its memory
 
 
 def _same_description(left: Any, right: Any, dims: Any) -> bool:

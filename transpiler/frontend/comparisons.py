@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import gast
 import numpy as np
@@ -123,6 +123,8 @@ class Comparisons(Texts):
 
     def _compare_sequences(self, left: Any, right: Any, equal: bool, node: Any) -> Any:
         """Shapes and the like: elements that are known decide first."""
+        if any(getattr(v, "rows", None) is not None for v in (left, right)):
+            self._refuse_whole(node)
         if len(left) != len(right) or type(left).__name__ != type(right).__name__:
             return not equal
         result: Any = True
@@ -135,11 +137,19 @@ class Comparisons(Texts):
                 result = now if result is True else apply(PRIMITIVES["np.bitwise_and"], result, now)
         return result if equal else self.logical_not(result, node)
 
+    def _refuse_whole(self, node: Any) -> NoReturn:
+        raise NeedsKnownValue("A list that grows in a loop is used as a whole.", self.origin(node))
+
     def _same_dim(self, a: Any, b: Any) -> bool:
         integers = all(type_of(v).dtype.kind in "iu" and not type_of(v).ndim for v in (a, b))
         return integers and self.builder.dim_of(a) == self.builder.dim_of(b)
 
     def _contains(self, item: Any, container: Any, negate: bool, node: Any) -> Any:
+        rows = getattr(container, "rows", None)
+        if rows is not None:
+            container = rows.stacked()
+            if not isinstance(container, Array) or container.ndim != 1:
+                self._refuse_whole(node)
         if isinstance(item, Array) or isinstance(container, Array):
             if isinstance(container, Array):
                 found: Any = np.any(container == item)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import operator
 import sys
+from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
 from types import FunctionType, ModuleType
@@ -13,8 +14,8 @@ from typing import Any
 import gast
 import numpy as np
 
-from calque.transpiler.builder import OPERATORS, Array, type_of
-from calque.transpiler.errors import NeedsKnownValue, UnsupportedSyntax
+from calque.transpiler.builder import OPERATORS, Array, known_int, type_of
+from calque.transpiler.errors import UnsupportedSyntax
 from calque.transpiler.frontend.comparisons import Comparisons, numeric
 from calque.transpiler.frontend.heap import RecordedList
 from calque.transpiler.frontend.interpreter import Closure, Guard
@@ -123,11 +124,11 @@ class Expressions(Comparisons):
             left, right = self.settled(left, node), self.settled(right, node)
         if isinstance(left, np.ndarray) or isinstance(right, np.ndarray):
             left, right = self.recorded(left), self.recorded(right)
+        if kind is gast.Mult:
+            left, right = _repeats(left, right), _repeats(right, left)
         if not isinstance(left, Array) and not isinstance(right, Array):
             if _has_rows(left) or _has_rows(right):
-                raise NeedsKnownValue(
-                    "A list that grows in a loop is used as a whole.", self.origin(node)
-                )
+                self._refuse_whole(node)
             result = function(left, right)
             return self.own(RecordedList(result)) if isinstance(result, list) else result
         if not numeric(left) or not numeric(right):
@@ -226,6 +227,10 @@ class Expressions(Comparisons):
         """Call anything (see calls)."""
         raise NotImplementedError
 
+    def store(self, container: Any, index: Any, value: Any, node: Any) -> None:
+        """``container[index] = value`` (see statements)."""
+        raise NotImplementedError
+
     def eval_Subscript(self, node: Any) -> Any:
         """``value[index]``."""
         value = self.evaluate(node.value)
@@ -239,10 +244,16 @@ class Expressions(Comparisons):
             return value[index]
         value, index = self.settled(value, node), self.settled(index, node)
         rows = getattr(value, "rows", None)
+        if rows is not None and isinstance(index, slice):
+            part = RecordedList()
+            part.rows = self.own(rows.part(index))
+            return self.own(part)
         if rows is not None:
             return rows[index]
         if isinstance(value, Rows):
             return value.element(index)
+        if isinstance(value, defaultdict) and value.default_factory and index not in value:
+            self.store(value, index, self.call_value(value.default_factory, [], {}, node), node)
         if isinstance(index, (Array, slice)) and isinstance(value, (list, tuple)):
             index = self._known_index(index, value, node)
         if not isinstance(value, (list, tuple, dict, str, range)) and not isinstance(value, type):
@@ -329,6 +340,14 @@ class Expressions(Comparisons):
             return list(value)
         except TypeError:
             return self.fail(UnsupportedSyntax, node, f"{type(value).__name__} cannot be iterated.")
+
+
+def _repeats(value: Any, other: Any) -> Any:
+    """A run-time integer that says how often a sequence is repeated must be known."""
+    repeated = isinstance(other, (list, tuple, str)) and isinstance(value, Array)
+    if not repeated or value.ndim or value.is_buffer or value.dtype.kind not in "iu":
+        return value
+    return known_int(value, "How often a sequence is repeated")
 
 
 def _has_rows(value: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -65,18 +66,18 @@ class Range(Iterable):
 
 
 class Rows(Iterable):
-    """The rows of an array."""
+    """The rows of an array; or of a tree of arrays, each element a tree of that structure."""
 
-    def __init__(self, array: Array):
-        self.array = array
+    def __init__(self, arrays: Any):
+        self.arrays = arrays
 
     def length(self) -> Any:
         """The size of axis 0."""
-        return self.array.shape[0]
+        return first_leaf(self.arrays).shape[0]
 
     def element(self, position: Any) -> Any:
         """One row, a view."""
-        return self.array[position]
+        return map_tree(lambda array: array[position], self.arrays)
 
 
 class Known(Iterable):
@@ -192,8 +193,9 @@ def as_iterable(value: Any) -> Iterable:
         return Rows(value)
     if isinstance(value, range):
         return Range(value.start, value.stop, value.step)
-    if getattr(value, "rows", None) is not None:
-        return Rows(value.rows.stacked())
+    rows = getattr(value, "rows", None)
+    if rows is not None:
+        return Rows(rows.stacked())
     return Known(list(value))
 
 
@@ -209,10 +211,16 @@ class GrowingRows(Iterable):
         self.fixed = fixed
         self.first: Any = 0  # the length before the loop
         self.before: Any = 0  # the count before a round
+        self.filled: Any = None  # where the loop ended that the fixed capacity was for
 
     def make_room(self) -> None:
         """Give the arrays a place for one more element."""
-        map_tree(lambda b: b.replace(apply(room, b, self.count)), self.buffers)
+
+        def widen(buffer: Array) -> None:
+            with _alone(buffer):
+                buffer.replace(apply(room, buffer, self.count))
+
+        map_tree(widen, self.buffers)
 
     def calque_children(self) -> list[Any]:
         """The arrays; the count is a location of its own."""
@@ -228,13 +236,12 @@ class GrowingRows(Iterable):
         """Store one element at the end."""
 
         def store(buffer: Array, leaf: Any) -> None:
-            others, buffer.partners = buffer.partners, []  # an append changes no other array
-            store_element(buffer, self.count, operand(leaf))
-            buffer.partners = others
+            with _alone(buffer):
+                buffer[self.count] = operand(leaf)
             if isinstance(leaf, Array) and (leaf.ndim or leaf.is_buffer):
                 link(buffer, leaf.root())  # Python's list holds the array itself, not a copy
 
-        zip_trees(store, self.buffers, stacked(value))
+        zip_trees(store, self.buffers, gathered(value))
         self.count = self.count + 1
 
     def stacked(self) -> Any:
@@ -248,9 +255,40 @@ class GrowingRows(Iterable):
         return map_tree(used, self.buffers)
 
     def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, int) and index < 0:
+        if isinstance(index, int) and index < 0 and self._longer_than(-index - 1):
             index = self.count + index
+        elif not self._holds(index):  # NumPy counts from the end, or refuses, as the list does
+            return map_tree(lambda b: b[: self.count][index], self.buffers)
         return map_tree(lambda b: b[index], self.buffers)
+
+    def _longer_than(self, length: int) -> bool:
+        """Whether the list is: it never shrinks, so what it held before the loop counts."""
+        if isinstance(self.first, int) and self.first > length:
+            return True
+        dims = current().dims
+        return dims.nonnegative(current().dim_of(self.count) - (length + 1), assume=False)
+
+    def _holds(self, index: Any) -> bool:
+        """Whether an index is known to be that of an element, counted from the start."""
+        if isinstance(index, int):
+            return index >= 0 and self._longer_than(index)
+        if not isinstance(index, Array) or index.ndim:
+            return False
+        dims, position = current().dims, current().dim_of(index)
+        last = current().dim_of(self.count) - position - 1
+        return dims.nonnegative(position, False) and dims.nonnegative(last, False)
+
+    def part(self, piece: slice) -> GrowingRows:
+        """A slice, as a list of its own: what is appended to either is not in the other."""
+
+        def copied(buffer: Array) -> Array:
+            new = FUNCTIONS[np.copy](buffer[: self.count][piece])
+            if new.ndim > 1:  # the elements are arrays, which both lists hold
+                link(new, buffer.root())
+            return new
+
+        buffers = map_tree(copied, self.buffers)
+        return GrowingRows(buffers, first_leaf(buffers).shape[0], False)
 
     def element(self, position: Any) -> Any:
         """One element."""
@@ -261,22 +299,46 @@ class GrowingRows(Iterable):
         return iter([self[i] for i in range(count)])
 
 
-def stacked(value: Any) -> Any:
-    """A list that grew in a loop as the array of its rows; so within containers."""
+def gathered(value: Any) -> Any:
+    """A list that grew in a loop as one array, as NumPy makes one of it; so within containers."""
     rows = getattr(value, "rows", None)
     if rows is not None:
-        return rows.stacked()
+        return _joined(rows.stacked())
     if type(value) in (tuple, list) or isinstance(value, list):
-        items = [stacked(v) for v in value]
+        items = [gathered(v) for v in value]
         return (
             value if all(a is b for a, b in zip(items, value, strict=True)) else type(value)(items)
         )
     return value
 
 
-def store_element(buffer: Array, index: Any, value: Any) -> None:
-    """``buffer[index] = value``."""
-    buffer[index] = value
+def _joined(arrays: Any) -> Any:
+    """The array of elements that are tuples or lists: their parts lie along axis 1."""
+    if isinstance(arrays, (tuple, list)):
+        return FUNCTIONS[np.stack]([_joined(part) for part in arrays], axis=1)
+    if isinstance(arrays, Array):
+        return arrays
+    raise NeedsKnownValue(
+        "The elements of a list that grew in a loop are no numbers, arrays or sequences of them.",
+        current().origin,
+    )
+
+
+def first_leaf(arrays: Any) -> Array:
+    """The first array of a tree of them."""
+    found: list[Array] = []
+    map_tree(found.append, arrays)
+    return found[0]
+
+
+@contextlib.contextmanager
+def _alone(buffer: Array) -> Iterator[None]:
+    """An append changes none of the arrays that the list holds."""
+    others, buffer.partners = buffer.partners, []
+    try:
+        yield
+    finally:
+        buffer.partners = others
 
 
 def zip_trees(function: Any, left: Any, right: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import operator
+from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
@@ -110,7 +111,10 @@ class _Identity:
 
 def _itertool(function: Any) -> Callable[..., Any]:
     def call(machine: Comprehensions, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        values = [a if isinstance(a, (int, str)) else machine.known_items(a, node) for a in args]
+        values = [
+            a if a is None or isinstance(a, (int, str)) else machine.known_items(a, node)
+            for a in args
+        ]
         return list(function(*values, **kwargs))
 
     return call
@@ -124,8 +128,25 @@ for _function in (
     itertools.pairwise,
     itertools.islice,
     itertools.combinations_with_replacement,
+    itertools.zip_longest,
 ):
     BUILTINS[_function] = _itertool(_function)
+
+
+@builtin(itertools.starmap)
+def _starmap(machine: Comprehensions, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    function, rows = args
+    rows = machine.known_items(rows, node)
+    return [machine.call_value(function, machine.known_items(r, node), {}, node) for r in rows]
+
+
+@builtin(defaultdict)
+def _defaultdict(
+    machine: Comprehensions, node: Any, args: list[Any], kwargs: dict[str, Any]
+) -> Any:
+    made = defaultdict(None, *args[1:], **kwargs)
+    made.default_factory = args[0] if args else None  # a Closure, too, which Python cannot call
+    return machine.own(made)
 
 
 @builtin(itertools.accumulate)

@@ -89,7 +89,7 @@ def _extremum(name: str, reduce: Any, compare: str) -> Callable[..., Any]:
             rows = getattr(args[0], "rows", None)
             if isinstance(args[0], Array) and args[0].ndim == 1 and key is None:
                 return reduce(args[0])
-            if rows is not None:
+            if rows is not None and key is None and getattr(rows.buffers, "ndim", 0) == 1:
                 return reduce(rows.stacked())
             items = machine.known_items(args[0], node)
         if not items and "default" in kwargs:

@@ -296,7 +296,7 @@ class Loops(Carrying):
 
             base, marks = Snapshot(self.roots(), self.owned), self._marks()
             try:
-                self._while_loop(node, run_test, lambda: self._body(node), flags, [])
+                self._while_loop(node, run_test, lambda: self._body(node), flags, [], endless)
             except (NeedsKnownValue, BranchMismatch, GrowingList) as error:
                 base.restore()
                 self._back_to(marks)

@@ -10,6 +10,7 @@ import numpy as np
 
 from calque.transpiler.builder import OPERATORS, Array, type_of
 from calque.transpiler.errors import (
+    BranchMismatch,
     CalqueError,
     DtypeError,
     SpecializationNeeded,
@@ -352,6 +353,12 @@ class Statements(Loops):
             self.check_writable(values, node, "append")
             list.append(values, item)
             return
+        if rows.fixed and rows.filled is not None:  # full, and now it grows again
+            if rows.filled != (self.rounds, len(self.tests)):
+                if self.rounds:
+                    raise GrowingList(values, item)
+                self.fail(BranchMismatch, node, "A list has different lengths on two paths.")
+            rows.fixed = False
         if not rows.fixed:
             rows.make_room()
         rows.put(item)

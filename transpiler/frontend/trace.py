@@ -15,6 +15,7 @@ from calque.transpiler.builder import Array, Builder, wrap
 from calque.transpiler.core import Parameter, Slot, Var
 from calque.transpiler.dims import Sizes
 from calque.transpiler.errors import (
+    AliasUndecided,
     CalqueError,
     SpecializationNeeded,
     UnsupportedFunction,
@@ -74,6 +75,8 @@ def trace(
             var.name = None
         result = _interpret(machine, function, args, kwargs)
         template = close_result(result, body, machine)
+        if compiled:
+            _require_decided(cells, params)
         written = _written(cells, params, body)
     captures = list(machine.captures.values())
     made = core.Function(
@@ -163,6 +166,18 @@ def _origin(function: Any) -> Any:
     return Origin(
         code.co_filename, code.co_firstlineno, 0, code.co_firstlineno, 0, "", code.co_name
     )
+
+
+def _require_decided(cells: list[Array], params: list[Var]) -> None:
+    """Refuse an argument of which it is not known whether a store through another name hit it."""
+    for cell, var in zip(cells, params, strict=True):
+        if cell.poison is not None:
+            raise AliasUndecided(
+                f"This store may change the argument {var.name or ''}".rstrip()
+                + " of the call, or another array: which one is decided at run time.",
+                cell.poison,
+                "work on a copy of the argument: x = x.copy()",
+            )
 
 
 def _written(cells: list[Array], params: list[Var], body: core.Block) -> dict[int, int]:

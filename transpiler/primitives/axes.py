@@ -16,7 +16,7 @@ from calque.transpiler.builder import (
     type_of,
 )
 from calque.transpiler.errors import ShapeError
-from calque.transpiler.primitives.base import apply, definition, implements, linear
+from calque.transpiler.primitives.base import PRIMITIVES, apply, definition, implements, linear
 from calque.transpiler.primitives.sampling import case, cases, single
 from calque.transpiler.primitives.shapes import normalize_axis, normalize_tuple
 from calque.transpiler.types import ArrayType, Dim
@@ -51,7 +51,11 @@ def _undone(builder: Any, args: Any, params: dict[str, Any]) -> Any:
     if made.params["axes"] != _inverse(params["axes"]):
         return None
     how = args[0].how
-    return Array(made.args[0]) if how is None else how[0]
+    if how is not None:
+        return how[0]
+    view = Array(made.args[0])  # a store into it is one into x.T
+    view.become_view(args[0], PRIMITIVES["np.transpose"], (), params)
+    return view
 
 
 @linear(

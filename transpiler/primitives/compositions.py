@@ -157,6 +157,35 @@ def np_apply_over_axes(func: Any, a: Any, axes: Any) -> Any:
     return x
 
 
+# grids by index: np.mgrid[0:n, 0:m], np.ogrid[:n, :m]
+
+
+@implements(type(np.mgrid).__getitem__)
+def np_grid(grid: Any, key: Any) -> Any:
+    """``np.mgrid`` and ``np.ogrid``: the coordinates of a box, written as slices."""
+    if not isinstance(key, tuple):
+        return _counted(key, False)
+    axes = [_counted(k, True) for k in key]
+    dtype = np.result_type(*[a.dtype for a in axes])
+    axes = [FUNCTIONS["cast"](a, dtype) for a in axes]
+    made = FUNCTIONS[np.meshgrid](*axes, indexing="ij", sparse=grid.sparse)
+    return tuple(made) if grid.sparse else np.stack(made)
+
+
+def _counted(piece: slice, one_of_many: bool) -> Array:
+    """The coordinates of one axis, computed as NumPy computes them, to the last bit."""
+    start = 0 if piece.start is None else piece.start
+    step = 1 if piece.step is None else piece.step
+    if isinstance(step, complex):
+        count = int(abs(step))
+        step = (piece.stop - start) / float(count - 1) if count > 1 else 1
+        return FUNCTIONS[np.arange](float(count)) * step + start
+    if one_of_many and isinstance(step, float):
+        count = known_int(FUNCTIONS[np.ceil]((piece.stop - start) / step), "The size of a grid")
+        return FUNCTIONS[np.arange](count) * step + start
+    return FUNCTIONS[np.arange](start, piece.stop, step)
+
+
 # joining by index: np.r_[a, b], np.c_[a, b]
 
 

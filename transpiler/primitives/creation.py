@@ -146,6 +146,23 @@ for _record in (zeros, ones, empty):
     FUNCTIONS[getattr(np, _record.name[3:])] = _maker(_record)
 
 
+@implements(np.ndarray)
+def np_ndarray(
+    shape: Any,
+    dtype: Any = float,
+    buffer: Any = None,
+    offset: int = 0,
+    strides: Any = None,
+    order: Any = None,
+) -> Array:
+    """``np.ndarray(shape)``: ``np.empty``; over memory that is there it is refused."""
+    if buffer is not None or strides is not None:
+        raise UnsupportedFunction(
+            "np.ndarray over the memory of another object.", current().origin, "use a slice of it"
+        )
+    return FUNCTIONS[np.empty](shape, dtype)
+
+
 @implements(np.full)
 def np_full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C") -> Array:
     """``np.full(shape, value)``."""

@@ -210,11 +210,17 @@ def source_index(
             found.append(_sliced(read, item, rest.pop(0), t.dims[axis], dynamic))
         elif isinstance(item, Slot):
             value = dynamic[item.position]
+            if _is_one(t.dims[axis]) and current().dim_of(value) != 0:
+                raise NotImplementedError("an index into an axis of size 1, to be checked")
             found.append(read(value, gathered) if type_of(value).ndim else value)
         else:
             found.append(item)
         axis += 1
     return found
+
+
+def _is_one(dim: Any) -> bool:
+    return bool(current().dims.resolve(dim) == 1)
 
 
 def full_template(template: Sequence[Any], dynamic: Sequence[Any], rank: int) -> list[Any]:

@@ -94,8 +94,12 @@ def _all_different(array: Array) -> bool:
     made = definition(array)
     if made is None:
         return False
-    if made.primitive.name in ("np.arange", "np.argsort", "np.random.permutation"):
-        return True
+    if made.primitive.name in ("np.argsort", "np.random.permutation"):
+        return array.ndim == 1  # each row of a matrix names all places again
+    if made.primitive.name == "np.arange":  # -1 and the last place are one
+        start, _, step = made.args
+        upward = not isinstance(step, Var) and step > 0
+        return upward and current().dims.nonnegative(current().dim_of(start), False)
     if made.primitive.name == "constant":
         values = np.array(made.params["value"])
         return len(np.unique(values)) == values.size and bool((values >= 0).all())

@@ -202,6 +202,8 @@ def np_concatenate(
     arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind"
 ) -> Any:
     """``np.concatenate``."""
+    if _has_unknown_length(arrays):
+        return finish(_as([_merged(arrays, axis)], dtype)[0], out)
     values = _as(_sequence(arrays), dtype)
     if axis is None:
         values, axis = [FUNCTIONS[np.ravel](v) for v in values], 0
@@ -215,12 +217,54 @@ def np_stack(
     arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind"
 ) -> Any:
     """``np.stack``."""
+    if _has_unknown_length(arrays):
+        turned = FUNCTIONS[np.moveaxis](arrays, 0, normalize_axis(axis, arrays.ndim))
+        return finish(_as([FUNCTIONS[np.copy](turned)], dtype)[0], out)
     values = _as(_sequence(arrays), dtype)
     return finish(apply(stack, *values, axis=normalize_axis(axis, values[0].ndim + 1)), out)
 
 
+def _has_unknown_length(arrays: Any) -> bool:
+    """Rows of which there are as many as run time tells: a list that grew in a loop."""
+    return isinstance(arrays, Array) and arrays.ndim > 0 and not isinstance(arrays.dims[0], int)
+
+
+def _merged(rows: Array, axis: Any) -> Array:
+    """The rows of an array one after the other along an axis of theirs."""
+    if axis is None:
+        return FUNCTIONS[np.copy](FUNCTIONS[np.ravel](rows))
+    if rows.ndim == 1:
+        raise ShapeError("zero-dimensional arrays cannot be concatenated", current().origin)
+    axis = normalize_axis(axis, rows.ndim - 1)
+    turned = FUNCTIONS[np.moveaxis](rows, 0, axis)
+    sizes = list(turned.shape)
+    sizes[axis : axis + 2] = [sizes[axis] * sizes[axis + 1]]
+    return FUNCTIONS[np.copy](FUNCTIONS[np.reshape](turned, tuple(sizes)))
+
+
+def _vertical(rows: Array) -> Array:
+    if rows.ndim > 2:
+        return _merged(rows, 0)
+    return FUNCTIONS[np.copy](rows if rows.ndim == 2 else rows[:, None])
+
+
+def _horizontal(rows: Array) -> Array:
+    return FUNCTIONS[np.copy](rows) if rows.ndim == 1 else _merged(rows, int(rows.ndim > 2))
+
+
+def _columns(rows: Array) -> Array:
+    if rows.ndim > 2:
+        return _merged(rows, 1)
+    return FUNCTIONS[np.copy](rows.T if rows.ndim == 2 else rows[None])
+
+
+_OF_ROWS = {"np.vstack": _vertical, "np.hstack": _horizontal, "np.column_stack": _columns}
+
+
 def _stacker(primitive: Primitive) -> Any:
     def call(arrays: Any, *, dtype: Any = None, casting: str = "same_kind") -> Array:
+        if _has_unknown_length(arrays) and primitive.name in _OF_ROWS:
+            return _as([_OF_ROWS[primitive.name](arrays)], dtype)[0]
         return apply(primitive, *_as(_sequence(arrays), dtype))
 
     return call

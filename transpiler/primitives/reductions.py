@@ -106,7 +106,9 @@ def expand(y: Any, x: Any, axis: Axes, keepdims: bool) -> Any:
     """A reduction's result with its reduced axes back, as size 1, to broadcast against ``x``."""
     if keepdims or axis is None or not isinstance(y, Array) or not y.ndim:
         return y
-    return y[tuple(None if a in axis else slice(None) for a in range(x.ndim))]
+    kept = [a for a in range(x.ndim) if a not in axis]
+    first = kept[-y.ndim] if y.ndim < len(kept) else 0  # a cotangent may lack axes it spreads over
+    return y[tuple(None if a in axis else slice(None) for a in range(first, x.ndim))]
 
 
 def _masked(x: Any, where: Any, neutral: Any) -> Any:
