@@ -122,3 +122,38 @@ def test_random_columns(monkeypatch: Any) -> None:
             np.testing.assert_allclose(f, w, rtol=1e-10, atol=1e-10, err_msg=text)
         count += turned(fn, args)
     assert count >= 10, "too few programs with columns that may be rows"
+
+
+def clipped_rows(A, B):
+    """Rounds of the inner loop store into one row, which other rounds read."""
+    n, m = A.shape
+    for _ in range(3):
+        for j in range(m - 1):
+            for i in range(n - 1):
+                c = min(i, 3)
+                B[i, j] = B[i, j] + A[c, j + 1]
+                B[i, j] = B[i, j] * 1.5
+                A[c + 1, j] = A[c + 1, j] * 0.5 + 1.0
+
+
+def clipped_columns(A, B):
+    """A column that several rounds of the outer loop store into."""
+    n, m = A.shape
+    for _ in range(3):
+        for j in range(m - 1):
+            c = min(j, 2)
+            for i in range(1, n):
+                B[i, j] = B[i, j] * 1.5 + A[i - 1, j]
+                B[i, j] = B[i, j] + A[i, j]
+                A[i, c + 1] = A[i, c] * 0.5 + A[i - 1, c + 1] + B[i, j]
+
+
+@pytest.mark.parametrize("fn", [clipped_rows, clipped_columns], ids=lambda fn: fn.__name__)
+def test_places_by_other_numbers_than_counters(fn: Any, monkeypatch: Any) -> None:
+    monkeypatch.setenv("CALQUE_JIT", "0")
+    want = RNG.normal(size=(7, 9)), RNG.normal(size=(7, 9))
+    found = tuple(a.copy() for a in want)
+    fn(*want)
+    calque.jit(fn)(*found)
+    for w, f in zip(want, found, strict=True):
+        np.testing.assert_allclose(f, w, rtol=1e-12)

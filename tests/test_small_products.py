@@ -53,7 +53,14 @@ def growing(a, b):
     return total
 
 
-CASES = [powers, transposed, inner, conjugated, growing]
+def flattened(a, b):
+    total = 0.0
+    for k in range(3):
+        total += k * np.vdot(a, b)
+    return total
+
+
+CASES = [powers, transposed, inner, conjugated, growing, flattened]
 
 
 @pytest.mark.parametrize("n", [1, 3, 40])
@@ -66,7 +73,7 @@ def test_values(fn: Callable[..., Any], n: int, monkeypatch: Any) -> None:
     np.testing.assert_allclose(calque.jit(fn)(a, b), fn(a, b), rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("fn", [powers, transposed, inner, growing], ids=lambda fn: fn.__name__)
+@pytest.mark.parametrize("fn", [powers, transposed, inner, growing, flattened], ids=lambda fn: fn.__name__)
 def test_slopes(fn: Callable[..., Any], monkeypatch: Any) -> None:
     monkeypatch.setenv("CALQUE_JIT", "0")
     a, b, u, v = (RNG.normal(size=(4, 4)) for _ in range(4))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from calque.transpiler import core
 from calque.transpiler.builder import Builder, wrap
-from calque.transpiler.core import Apply, Slot, Var
+from calque.transpiler.core import Apply, For, Slot, Var
 from calque.transpiler.primitives.elements import full_template
-from calque.transpiler.types import Dim, DimLike, symbol
+from calque.transpiler.types import Dim, DimLike, dim_symbols, symbol
 
 INDEXED = ("getitem", "update", "update_add")
 
@@ -29,6 +30,15 @@ def place_of(s: Apply, builder: Builder) -> Place:
         else:
             found.append(index if isinstance(index, int) else None)
     return tuple(found)
+
+
+def steady_symbols(loop: For, builder: Builder) -> frozenset[str]:
+    """The symbols of a loop's counter and of what is the same in all of its rounds."""
+    values = builder.dim_values
+    outside = [v for v in (*core.free_vars(loop.body), loop.index) if v in values]
+    return frozenset(builder.dims.arguments).union(
+        *(dim_symbols(builder.dims.resolve(values[v])) for v in outside)
+    )
 
 
 def is_element(s: Apply, builder: Builder) -> bool:

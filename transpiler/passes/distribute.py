@@ -27,7 +27,7 @@ from typing import TypeGuard
 from calque.transpiler import core
 from calque.transpiler.analyses.conflicts import ANYWHERE, Access, Meeting, meeting
 from calque.transpiler.analyses.independent import upward
-from calque.transpiler.analyses.places import is_element, place_of
+from calque.transpiler.analyses.places import is_element, place_of, steady_symbols
 from calque.transpiler.builder import Builder
 from calque.transpiler.core import Apply, Atom, Block, For, Function, Statement, Var
 from calque.transpiler.types import dim_symbols
@@ -103,7 +103,7 @@ class Loop:
             return False
         if not loop.phis or any(not phi.type.ndim for phi in loop.phis):
             return False
-        steady = self._steady()
+        steady = steady_symbols(loop, self.builder)
         now: list[Atom] = list(loop.phis)
         self.array_of = {phi: k for k, phi in enumerate(loop.phis)}
         for s in loop.body.statements:
@@ -125,14 +125,6 @@ class Loop:
                 self.array_of[s.outs[0]] = k
         results = zip(loop.body.results, now, loop.phis, strict=True)
         return all(r is v and v is not phi for r, v, phi in results)
-
-    def _steady(self) -> frozenset[str]:
-        """The symbols of the counter and of what is the same in all rounds."""
-        values = self.builder.dim_values
-        outside = [v for v in (*core.free_vars(self.loop.body), self.loop.index) if v in values]
-        return frozenset(self.builder.dims.arguments).union(
-            *(dim_symbols(self.builder.dims.resolve(values[v])) for v in outside)
-        )
 
     def _task(self, store: Apply) -> Task:
         task = Task([store])

@@ -21,7 +21,13 @@ from dataclasses import dataclass, field
 
 from calque.transpiler import core
 from calque.transpiler.analyses.conflicts import Access, meeting
-from calque.transpiler.analyses.places import INDEXED, is_element, place_of
+from calque.transpiler.analyses.places import (
+    INDEXED,
+    Place,
+    is_element,
+    place_of,
+    steady_symbols,
+)
 from calque.transpiler.builder import Builder
 from calque.transpiler.core import Apply, Atom, Block, For, Function, Statement, Var, While
 from calque.transpiler.types import DimLike, dim_symbols, substitute_dim, symbol
@@ -127,6 +133,8 @@ class _Columns:
             along, across = (bool(dim_symbols(place[-1]) & own) for own in symbols)  # type: ignore[arg-type]
             self.gain += along - across
         k = self.array_of.get(arrays[0])
+        if k is not None and not self._followed(inner, place):
+            return False
         if k is None:
             return s.primitive.name == "getitem" and not s.outs[0].type.ndim
         if now[k] is not arrays[0] or not is_element(s, self.builder):
@@ -138,6 +146,12 @@ class _Columns:
             now[k] = s.outs[0]
             self.array_of[s.outs[0]] = k
         return True
+
+    def _followed(self, inner: For, place: Place) -> bool:
+        """Whether a place moves with the counters alone, by no other number of a round."""
+        known = steady_symbols(self.loop, self.builder)
+        known |= dim_symbols(self.builder.dim_values[inner.index])
+        return all(dim_symbols(d) <= known for d in place if d is not None)
 
     def _independent(self) -> bool:
         """Whether no round of the outer loop touches what another writes, but for sums."""

@@ -123,8 +123,10 @@ def _diff(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
 
 @composed("np.vdot")
 def _conjugate_product(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
-    a, b = args
-    return _product((np.conj(a), b), params, looping)
+    a, b = map(type_of, args)
+    if a.ndim > 1 or b.ndim > 1:
+        return None  # it goes through the elements, which is not a product of matrices
+    return _product((np.conj(args[0]), args[1]), params, looping)
 
 
 @composed("np.inner")
