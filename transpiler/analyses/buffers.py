@@ -146,7 +146,7 @@ class Buffers:
 
     def sizes_outside(self, t: ArrayType) -> tuple[Any, ...]:
         try:
-            return tuple(size_at_hand(self.upper_bound(d)) for d in t.dims)
+            return tuple(self._nonnegative(size_at_hand(self.upper_bound(d))) for d in t.dims)
         except CalqueError:
             raise UnsupportedSyntax(
                 "The reverse sweep needs a value whose size changes from round to round.",

@@ -13,6 +13,7 @@ from typing import Any
 from calque.transpiler import core
 from calque.transpiler.analyses.elements import NoElements, Reader, SizesAtHand
 from calque.transpiler.analyses.in_place import InPlace, Owned
+from calque.transpiler.analyses.part_stores import through_view
 from calque.transpiler.analyses.places import differ, positive
 from calque.transpiler.analyses.roots import (
     NAMES,
@@ -27,9 +28,8 @@ from calque.transpiler.analyses.roots import (
 from calque.transpiler.builder import Array, Builder, atom, loop_index, type_of, wrap
 from calque.transpiler.core import Apply, Block, Statement, Var
 from calque.transpiler.errors import CalqueError
-from calque.transpiler.primitives.base import PRIMITIVES, apply
 from calque.transpiler.primitives.elements import ELEMENTS, REDUCTIONS
-from calque.transpiler.primitives.templates import indexed_dims, is_basic
+from calque.transpiler.primitives.templates import indexed_dims
 from calque.transpiler.types import DimLike, dim_symbols, substitute_dim, symbol
 
 _HEAVY = 12  # work worth an array rather than doing it twice
@@ -107,8 +107,11 @@ class Fusion:
                 continue
             root = self._root(s, kind)
             if isinstance(root, Apply):
-                if not self._through_view(s, kind):
+                views = None if self.placed or kind != "store" else through_view(s, self.builder)
+                if views is None:
                     self.kept.add(id(root))
+                else:
+                    self._replace(s, views)
                 return False
             self.roots[id(s)] = root
         return not self._overlapping()
@@ -218,34 +221,14 @@ class Fusion:
         root.scalars -= set(self.trial_indices)
         return root
 
-    def _through_view(self, s: Apply, kind: str) -> bool:
-        """Write a store to a slice that is not proven to be inside as one to all of a view."""
-        if kind != "store" or self.placed or s.primitive.name == "add_at":
-            return False
-        base, value, *dynamic = map(wrap, s.args)
-        index = s.params["index"]
-        if not is_basic(index, dynamic):
-            return False
-        with self.builder.block() as made, self.builder.at(s.origin):
-            dynamic = [self._number(d) for d in dynamic]
-            view = apply(PRIMITIVES["getitem"], base, *dynamic, index=index)
-            stored = apply(s.primitive, view, value, index=(Ellipsis,))
-            apply(PRIMITIVES["update"], base, stored, *dynamic, index=index)
-        *_, take, _, back = made.statements
-        assert isinstance(back, Apply)
-        back.outs = s.outs
-        self.builder.definitions[s.out] = back
+    def _replace(self, s: Apply, views: list[Apply]) -> None:
+        """Put a view, a store to all of it and the way back in the place of a store."""
+        take, _, back = views[-3:]
         self.kept |= {id(take), id(back)}
-        self.at_hand.see([view.atom])
-        self.renewed.update((id(m), id(s)) for m in made.statements)
+        self.at_hand.see(take.outs)
+        self.renewed.update((id(v), id(s)) for v in views)
         at = self.block.statements.index(s)
-        self.block.statements[at : at + 1] = made.statements
-        return True
-
-    def _number(self, index: Any) -> Any:
-        """An argument may be an array of no dimensions, with which NumPy gives no view."""
-        given = isinstance(index, Array) and index.atom in self.builder.leaf_of_param
-        return apply(PRIMITIVES["int"], index) if given and not index.type.weak else index
+        self.block.statements[at : at + 1] = views
 
     def _try(self, root: Root) -> list[Any]:
         """Write one round, to see what it reads; the element and its place."""
