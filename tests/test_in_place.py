@@ -145,3 +145,20 @@ def test_a_block_that_is_planned_again_keeps_its_results(monkeypatch: Any) -> No
     up, down = (program(*(a + s * w for a, w in zip(args, way))) for s in (1e-6, -1e-6))
     got = sum(np.vdot(f, w) for f, w in zip(found, way, strict=True))
     assert np.isclose(got, (up - down) / 2e-6, rtol=1e-6)
+
+
+def test_an_element_that_stays_is_read_before_the_loop(monkeypatch: Any) -> None:
+    """Of an array that the loop stores into, elsewhere."""
+    monkeypatch.setenv("CALQUE_JIT", "0")
+
+    def program(A, B):
+        for i in range(1, B.shape[0] - 1):
+            B[1:-1, :1] *= B[:-2, -1:] * B[i, -1:]
+            A[i, 1:-1] = A[0, 1:-1] * A[i - 1, -1:]
+        return np.sum(B) + np.sum(A)
+
+    A, B = RNG.normal(size=(5, 4)), RNG.normal(size=(5, 4))
+    compiled = calque.jit(program)
+    assert np.isclose(compiled(A.copy(), B.copy()), program(A.copy(), B.copy()), rtol=1e-14)
+    pinned = calque.jit(lambda A, B: program(A, B) if B.shape == (5, 4) else 0.0)
+    assert np.isclose(pinned(A.copy(), B.copy()), program(A.copy(), B.copy()), rtol=1e-14)

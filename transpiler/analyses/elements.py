@@ -53,6 +53,7 @@ class Reader:
         self.loads: list[tuple[Var, tuple[DimLike, ...]]] = []
         self.computed: list[tuple[Var, tuple[DimLike, ...]]] = []
         self.flat: dict[Var, Array] | None = None  # in a nest over all elements at once
+        self._sources: dict[Var, frozenset[Var]] = {}
         self.unsafe = False  # an index comes from the user, and may be out of range
 
     @contextmanager
@@ -83,12 +84,25 @@ class Reader:
         for frame in self.frames:
             if key in frame.found:
                 return frame.found[key]
-        now = [self.versions[x.atom]] if x.atom in self.versions else []
+        now = [self.versions[v] for v in self._read_by(x.atom) if v in self.versions]
         level = max([self.level_of(i) for i in [*index, *now]], default=0)
         with self._at(level) as frame:
             value = self._element(x.atom, list(index))
         frame.found[key] = value
         return value
+
+    def _read_by(self, x: Var) -> frozenset[Var]:
+        """The arrays in memory of which an element of ``x`` is computed."""
+        pending = [x] if x in self.virtual else []
+        while pending and x not in self._sources:
+            args = [a for a in self.virtual[pending[-1]].args if isinstance(a, Var)]
+            more = [a for a in args if a in self.virtual and a not in self._sources]
+            if more:
+                pending += more
+                continue
+            inner = [self._sources[a] if a in self.virtual else {a} for a in args]
+            self._sources[pending.pop()] = frozenset().union(*inner)
+        return self._sources[x] if x in self.virtual else frozenset([x])
 
     def keep(self, x: Var, index: Sequence[Any], value: Any) -> None:
         """Note an element that the nest computed."""
