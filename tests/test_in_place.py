@@ -124,3 +124,21 @@ def test_a_slice_whose_place_is_not_known_is_stored_by_a_kernel(monkeypatch: Any
                 part = slice(starts[i], starts[i + 1])
                 out[part] = np.sin(out[part] + args[0][part] * args[1][i])
             assert np.isclose(found[k][j], np.sum(out**2).imag / 1e-20, rtol=1e-12)
+
+
+def returning(x, y, n):
+    """The branch's arm is written anew after its loop's arrays are made stores."""
+    for i in range(1, n):
+        y[:1] -= x[-1:]
+        if i % 2 == 0:
+            for _ in range(n):
+                y[::-1] = x
+    return np.sum(y * y)
+
+
+def test_a_block_that_is_written_again(monkeypatch: Any) -> None:
+    monkeypatch.setenv("CALQUE_JIT", "0")
+    x, y, u, v = RNG.normal(size=(4, 5))
+    x_bar, y_bar = calque.jit(calque.grad(returning, argnums=(0, 1)))(x, y, 5)
+    up, down = (returning(x + s * u, y + s * v, 5) for s in (1e-6, -1e-6))
+    assert np.isclose(x_bar @ u + y_bar @ v, (up - down) / 2e-6, rtol=1e-6)

@@ -97,9 +97,11 @@ class InPlace:
     def _store(self, s: Apply, array: Var) -> None:
         (out,) = s.outs
         value = Var(out.type, None, s.origin)
-        s.outs = (value,)
+        # a new one, as the block around may be written again from what it was
+        made = Apply((value,), s.primitive, s.args, s.params, s.origin, s.inside)
         params: dict[str, Any] = {"index": (Ellipsis,)}
         store = Apply((out,), PRIMITIVES["update"], (array, value), params, s.origin)
-        self.block.statements.insert(self.block.statements.index(s) + 1, store)
-        self.builder.definitions.update({value: s, out: store})
-        self.renewed[id(store)] = id(s)
+        at = self.block.statements.index(s)
+        self.block.statements[at : at + 1] = [made, store]
+        self.builder.definitions.update({value: made, out: store})
+        self.renewed.update({id(made): id(s), id(store): id(s)})

@@ -81,6 +81,7 @@ class Schedule:
             for s in core.walk(block):
                 for out in s.outs:
                     self.renamed.pop(out, None)
+                    self.builder.definitions[out] = s
         block.statements[:] = new.statements
 
     def _statements(
@@ -95,6 +96,8 @@ class Schedule:
         for new_one, old in fusion.renewed.items():
             if old in self.phases:
                 self.phases.setdefault(new_one, self.phases[old])
+            if old in self.composed:
+                self.composed.add(new_one)
         for unit in fusion.units:
             before = len(new.statements)
             if isinstance(unit, Loop):
