@@ -162,3 +162,21 @@ def test_an_element_that_stays_is_read_before_the_loop(monkeypatch: Any) -> None
     assert np.isclose(compiled(A.copy(), B.copy()), program(A.copy(), B.copy()), rtol=1e-14)
     pinned = calque.jit(lambda A, B: program(A, B) if B.shape == (5, 4) else 0.0)
     assert np.isclose(pinned(A.copy(), B.copy()), program(A.copy(), B.copy()), rtol=1e-14)
+
+
+def returning(x, y, n):
+    """The branch's arm is written anew after its loop's arrays are made stores."""
+    for i in range(1, n):
+        y[:1] -= x[-1:]
+        if i % 2 == 0:
+            for _ in range(n):
+                y[::-1] = x
+    return np.sum(y * y)
+
+
+def test_a_block_that_is_written_again(monkeypatch: Any) -> None:
+    monkeypatch.setenv("CALQUE_JIT", "0")
+    x, y, u, v = RNG.normal(size=(4, 5))
+    x_bar, y_bar = calque.jit(calque.grad(returning, argnums=(0, 1)))(x, y, 5)
+    up, down = (returning(x + s * u, y + s * v, 5) for s in (1e-6, -1e-6))
+    assert np.isclose(x_bar @ u + y_bar @ v, (up - down) / 2e-6, rtol=1e-6)

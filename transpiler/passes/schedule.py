@@ -96,6 +96,8 @@ class Schedule:
         for new_one, old in fusion.renewed.items():
             if old in self.phases:
                 self.phases.setdefault(new_one, self.phases[old])
+            if old in self.composed:
+                self.composed.add(new_one)
         for unit in fusion.units:
             before = len(new.statements)
             if isinstance(unit, Loop):
