@@ -146,13 +146,19 @@ class Buffers:
 
     def sizes_outside(self, t: ArrayType) -> tuple[Any, ...]:
         try:
-            return tuple(size_at_hand(self.upper_bound(d)) for d in t.dims)
+            return tuple(map(self._size_outside, t.dims))
         except CalqueError:
             raise UnsupportedSyntax(
                 "The reverse sweep needs a value whose size changes from round to round.",
                 self.builder.origin,
                 "give it a fixed size, or write the loop over its elements",
             ) from None
+
+    def _size_outside(self, dim: Any) -> Any:
+        bound = self.upper_bound(dim)
+        size = size_at_hand(bound)
+        counted = bound != self.builder.dims.resolve(dim)
+        return self._nonnegative(size) if counted else size  # a loop without rounds
 
     def upper_bound(self, dim: Any) -> Any:
         """A bound on a size that depends on loop counters."""
