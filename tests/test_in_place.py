@@ -164,19 +164,25 @@ def test_an_element_that_stays_is_read_before_the_loop(monkeypatch: Any) -> None
     assert np.isclose(pinned(A.copy(), B.copy()), program(A.copy(), B.copy()), rtol=1e-14)
 
 
-def returning(x, y, n):
-    """The branch's arm is written anew after its loop's arrays are made stores."""
-    for i in range(1, n):
-        y[:1] -= x[-1:]
-        if i % 2 == 0:
-            for _ in range(n):
-                y[::-1] = x
-    return np.sum(y * y)
+def windows_of_rows(A, B, x):
+    """In the sweep back a block is written a second time, after its sums were made stores."""
+    n = x.shape[0]
+    M = np.eye(n)
+    for i in range(n):
+        M[:, i : i + 2] += B[:, i : i + 2]
+        for _ in range(i):
+            B[i] *= x
+    return np.sum(M * M) + np.sum(A)
 
 
 def test_a_block_that_is_written_again(monkeypatch: Any) -> None:
     monkeypatch.setenv("CALQUE_JIT", "0")
-    x, y, u, v = RNG.normal(size=(4, 5))
-    x_bar, y_bar = calque.jit(calque.grad(returning, argnums=(0, 1)))(x, y, 5)
-    up, down = (returning(x + s * u, y + s * v, 5) for s in (1e-6, -1e-6))
-    assert np.isclose(x_bar @ u + y_bar @ v, (up - down) / 2e-6, rtol=1e-6)
+    args = RNG.normal(size=(5, 5)), RNG.normal(size=(5, 5)), RNG.normal(size=5)
+    way = RNG.normal(size=(5, 5)), RNG.normal(size=(5, 5)), RNG.normal(size=5)
+    found = calque.jit(calque.grad(windows_of_rows, argnums=(0, 1, 2)))(*args)
+    up, down = (
+        windows_of_rows(*(a + s * w for a, w in zip(args, way, strict=True)))
+        for s in (1e-6, -1e-6)
+    )
+    slope = sum(np.vdot(f, w) for f, w in zip(found, way, strict=True))
+    assert np.isclose(slope, (up - down) / 2e-6, rtol=1e-6)

@@ -465,3 +465,20 @@ def test_names_of_an_endless_loop():
     agrees(bound_in_an_endless_loop, X)
     with pytest.raises(errors.UndefinedVariable):
         calque.grad(bound_after_the_way_out)(X)
+
+
+def halves(y, B):
+    n = y.shape[0]
+    for i in range(n // 2):
+        for j in range(i):
+            B[max(i, j)] *= 0.3 * (y @ B)
+    return np.sum(B * B)
+
+
+@pytest.mark.parametrize("n", [0, 1, 5])
+def test_a_nest_without_rounds_saves_nothing(n: int) -> None:
+    """The inner loop's rounds were counted for the last round of the outer one, which has none."""
+    y, B = np.linspace(0.5, 1.0, n), np.linspace(1.0, 2.0, n * n).reshape(n, n)
+    y_bar, B_bar = calque.grad(halves, argnums=(0, 1))(y, B)
+    up, down = (halves(y + s, B + s) for s in (1e-6, -1e-6))
+    assert np.isclose(np.sum(y_bar) + np.sum(B_bar), (up - down) / 2e-6, rtol=1e-6)
