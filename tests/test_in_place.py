@@ -186,3 +186,24 @@ def test_a_block_that_is_written_again(monkeypatch: Any) -> None:
     )
     slope = sum(np.vdot(f, w) for f, w in zip(found, way, strict=True))
     assert np.isclose(slope, (up - down) / 2e-6, rtol=1e-6)
+
+
+def test_a_number_is_computed_before_the_loops_that_need_it(monkeypatch: Any) -> None:
+    """Two slices begin at the same number, computed twice."""
+    monkeypatch.setenv("CALQUE_JIT", "0")
+
+    def program(x, y, A, B):
+        n = x.shape[0]
+        for i in range(n // 2):
+            for j in range(i, -1, -1):
+                B[max(j - 1, 0) : j + 1, n - j :] = np.outer(y[max(j - 1, 0) : j + 1], y[n - j :])
+                A[:, i] = x * 0.5
+            y *= 0.9
+            y[i] *= 0.3 * A[min(i + 1, n - 1), i]
+        return np.sum(x * y) + np.sum(A * 0.7) + np.sum(B * B)
+
+    args, way = ((*RNG.normal(size=(2, 5)), *RNG.normal(size=(2, 5, 5))) for _ in range(2))
+    found = calque.jit(calque.grad(program, argnums=(0, 1, 2, 3)))(*args)
+    up, down = (program(*(a + s * w for a, w in zip(args, way))) for s in (1e-6, -1e-6))
+    got = sum(np.vdot(f, w) for f, w in zip(found, way, strict=True))
+    assert np.isclose(got, (up - down) / 2e-6, rtol=1e-6)

@@ -38,6 +38,15 @@ def too_far(x):
     return total
 
 
+def from_the_end(x):
+    """The smaller of two may be negative where one of them may."""
+    n = x.shape[0]
+    total = 0.0
+    for i in range(n):
+        total += x[min(i - 2, n - 1)] * (i + 1)
+    return total
+
+
 @pytest.mark.parametrize("fn", [clipped, windowed])
 @pytest.mark.parametrize("n", [0, 1, 2, 7])
 def test_values_and_slopes(fn: Any, n: int, monkeypatch: Any) -> None:
@@ -56,6 +65,13 @@ def test_indices_are_proven_and_read_as_written() -> None:
     assert "boundscheck=True" in calque.jit(too_far).source(np.ones(4), stage="kernels")
     with pytest.raises(IndexError):
         calque.jit(too_far)(np.ones(4))
+
+
+def test_what_may_be_negative_is_not_proven() -> None:
+    source = calque.jit(from_the_end).source(np.ones(4), stage="kernels")
+    assert "boundscheck=True" in source, source
+    x = np.arange(1.0, 5.0)
+    assert calque.jit(from_the_end)(x) == from_the_end(x)
 
 
 def test_types_are_pythons() -> None:

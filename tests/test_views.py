@@ -177,3 +177,31 @@ def test_a_second_transpose_of_what_was_stored_through_one() -> None:
     want = stored(A.copy())
     np.testing.assert_allclose(calque.jit(stored)(A.copy()), want, rtol=1e-14)
     np.testing.assert_allclose(calque.vmap(stored)(A[None])[1], want[1:2], rtol=1e-14)
+
+
+def test_a_name_that_one_arm_binds_anew_in_a_loop() -> None:
+    """From the second round on, whether W and A are one array depends on the first."""
+
+    def in_for(A, M, c):
+        W = A
+        for _ in range(A.shape[0]):
+            if c > 0:
+                W[0] = W[0] * 0.5
+            else:
+                A = M * 1.0
+        return np.sum(A) + np.sum(W)
+
+    def in_while(A, M, c):
+        W = A
+        k = 0.0
+        while k < 2.5:
+            if c > 0:
+                W[0] = W[0] * 0.5
+            else:
+                A = M * 1.0
+            k = k + 1.0
+        return np.sum(A) + np.sum(W)
+
+    for fn in (in_for, in_while):
+        with pytest.raises(AliasUndecided):
+            calque.jit(fn)(np.ones(3), np.ones(3), 1.0)

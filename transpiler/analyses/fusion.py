@@ -217,7 +217,10 @@ class Fusion:
             return s
         if root.scattered and s.primitive.name == "update_add":
             return s  # what an index array names twice counts once
-        root.scalars = {v for v in core.free_vars(trial) if not v.type.ndim}
+        # the trial may have found another number of the same value than the one that is written
+        named = [a for v, _ in root.computed for a in self._operands(v)]
+        read = [*core.free_vars(trial), *named, *s.args]
+        root.scalars = {v for v in read if isinstance(v, Var) and not v.type.ndim}
         root.scalars -= set(self.trial_indices)
         return root
 
