@@ -248,12 +248,13 @@ class Join:
             return self.memo[key]
         pair = (leaf_values(description, left, owned), leaf_values(description, right, owned))
         made: list[Array] = []
+        one, two = (o.after for o in self.outcomes)
         result = instantiate(
             description, lambda t: self._leaf(t, made), lambda m: Mismatch(m, None)
         )
         for array, first, second in zip(made, *pair, strict=True):
             self.leaves.append((first, second))
-            array.poison = poison_of(first) or poison_of(second)
+            array.poison = one.poison_of(first) or two.poison_of(second)
             self._note_contiguous(array, (first, second))
             cells = [v if isinstance(v, Array) else None for v in (first, second)]
             if array.ndim or any(c is not None and c.is_buffer for c in cells):
