@@ -132,6 +132,16 @@ class Snapshot:
         self.owned[id(copy)] = copy
         return copy
 
+    def poison_of(self, value: Any) -> Any:
+        """Where a store had been made, at this moment, that may have changed an array."""
+        while isinstance(value, Array):
+            found = self.contents.get(id(value))
+            _, base, _, _, _, poison = value.state() if found is None else found[1]
+            if poison is not None:
+                return poison
+            value = base
+        return None
+
     def restore(self) -> None:
         """Put every object back as it was."""
         for value, content in self.contents.values():

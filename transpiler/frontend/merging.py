@@ -248,12 +248,13 @@ class Join:
             return self.memo[key]
         pair = (leaf_values(description, left, owned), leaf_values(description, right, owned))
         made: list[Array] = []
+        one, two = (o.after for o in self.outcomes)
         result = instantiate(
             description, lambda t: self._leaf(t, made), lambda m: Mismatch(m, None)
         )
         for array, first, second in zip(made, *pair, strict=True):
             self.leaves.append((first, second))
-            array.poison = self._poison_after(0, first) or self._poison_after(1, second)
+            array.poison = one.poison_of(first) or two.poison_of(second)
             self._note_contiguous(array, (first, second))
             cells = [v if isinstance(v, Array) else None for v in (first, second)]
             if array.ndim or any(c is not None and c.is_buffer for c in cells):
@@ -264,15 +265,6 @@ class Join:
             self.rebuilt.append((result, sources))
         self.memo[key] = result
         return result
-
-    def _poison_after(self, which: int, value: Any) -> Any:
-        """Where an arm stored into what may be the memory of a value that it ends with."""
-        poison = poison_of(value)
-        while poison is None and isinstance(value, Array):
-            found = self.outcomes[which].after.contents.get(id(value))
-            state = value.state() if found is None else found[1]
-            value, poison = state[1], state[5]
-        return poison
 
     def _leaf(self, t: ArrayType, made: list[Array]) -> Array:
         array = fresh_leaf(t, self.outs, shown_name(self.name))
