@@ -41,9 +41,11 @@ def too_far(x):
 def from_the_end(x):
     """The smaller of two may be negative where one of them may."""
     n = x.shape[0]
+    y = np.zeros(n + 1)
+    y[:n] = x
     total = 0.0
-    for i in range(n):
-        total += x[min(i - 2, n - 1)] * (i + 1)
+    for i in range(n + 3):
+        total += y[min(i - 2, n)] * (i + 1)
     return total
 
 
