@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import re
 from collections.abc import Callable
 from typing import Any
@@ -207,3 +208,22 @@ def test_a_number_is_computed_before_the_loops_that_need_it(monkeypatch: Any) ->
     up, down = (program(*(a + s * w for a, w in zip(args, way))) for s in (1e-6, -1e-6))
     got = sum(np.vdot(f, w) for f, w in zip(found, way, strict=True))
     assert np.isclose(got, (up - down) / 2e-6, rtol=1e-6)
+
+
+def test_a_loop_that_carries_many_arrays(monkeypatch: Any) -> None:
+    """Each is computed in place, however many there are."""
+    monkeypatch.setenv("CALQUE_JIT", "0")
+    names = [f"w{k}" for k in range(90)]
+    lines = [f"def program({', '.join(names)}, x):", "    for _ in range(3):"]
+    lines += [f"        {w} = {w} - 0.1 * np.sin({w} * x)" for w in names]
+    lines.append(f"    return {' + '.join(names)}")
+    text, name = "\n".join(lines) + "\n", "<many arrays>"
+    linecache.cache[name] = (len(text), None, text.splitlines(True), name)
+    scope: dict[str, Any] = {"np": np}
+    exec(compile(text, name, "exec"), scope)
+    args = [*RNG.normal(size=(90, 4)), RNG.normal(size=4)]
+    jitted = calque.jit(scope["program"])
+    np.testing.assert_allclose(jitted(*args), scope["program"](*args), rtol=1e-13)
+    source = jitted.source(*args, stage="kernels")
+    code = [line.split("#")[0] for line in source.splitlines()]
+    assert not [line for line in code if "np.sin" in line], source

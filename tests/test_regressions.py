@@ -6,7 +6,6 @@ import functools
 import itertools
 from collections import defaultdict
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 import pytest
@@ -483,20 +482,3 @@ def test_a_nest_without_rounds_saves_nothing(n: int) -> None:
     y_bar, B_bar = calque.grad(halves, argnums=(0, 1))(y, B)
     up, down = (halves(y + s, B + s) for s in (1e-6, -1e-6))
     assert np.isclose(np.sum(y_bar) + np.sum(B_bar), (up - down) / 2e-6, rtol=1e-6)
-
-
-def bound_anew(A, x):
-    """``W`` is ``A`` until the other arm binds ``A`` anew: which, only the values tell."""
-    W = A
-    for _ in range(x.shape[0]):
-        if np.sum(x) > 0.0:
-            W[0] = 0.0
-        else:
-            A = 2.0 * x
-    return np.sum(A) + np.sum(W * W)
-
-
-@pytest.mark.parametrize("transformed", [calque.value_and_grad, calque.jit])
-def test_a_store_in_one_arm_and_a_new_array_in_the_other(transformed: Any) -> None:
-    with pytest.raises(errors.AliasUndecided, match="bound_anew"):
-        transformed(bound_anew)(np.array([1.0, 2.0]), np.array([3.0, 4.0]))

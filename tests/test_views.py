@@ -205,3 +205,20 @@ def test_a_name_that_one_arm_binds_anew_in_a_loop() -> None:
     for fn in (in_for, in_while):
         with pytest.raises(AliasUndecided):
             calque.jit(fn)(np.ones(3), np.ones(3), 1.0)
+
+
+def bound_anew(A, x):
+    """``W`` is ``A`` until the other arm binds ``A`` anew: which, only the values tell."""
+    W = A
+    for _ in range(x.shape[0]):
+        if np.sum(x) > 0.0:
+            W[0] = 0.0
+        else:
+            A = 2.0 * x
+    return np.sum(A) + np.sum(W * W)
+
+
+@pytest.mark.parametrize("transformed", [calque.value_and_grad, calque.jit])
+def test_a_store_in_one_arm_and_a_new_array_in_the_other(transformed) -> None:
+    with pytest.raises(AliasUndecided, match="bound_anew"):
+        transformed(bound_anew)(np.array([1.0, 2.0]), np.array([3.0, 4.0]))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from calque.transpiler import core
+from calque.transpiler.analyses.places import INDEXED
 from calque.transpiler.builder import Builder, wrap
 from calque.transpiler.core import Apply, Block, Slot, Var
 from calque.transpiler.primitives.elements import full_template
@@ -18,7 +19,7 @@ def mark_inside(block: Block, builder: Builder) -> None:
     """Note every index that is proven, in place."""
     with builder.active():
         for s in core.walk(block):
-            if isinstance(s, Apply) and s.primitive.name in ("getitem", "update", "update_add"):
+            if isinstance(s, Apply) and s.primitive.name in INDEXED:
                 s.inside = s.inside or is_inside(s, builder)
 
 

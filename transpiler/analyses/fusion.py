@@ -14,7 +14,7 @@ from calque.transpiler import core
 from calque.transpiler.analyses.elements import NoElements, Reader, SizesAtHand
 from calque.transpiler.analyses.in_place import InPlace, Owned
 from calque.transpiler.analyses.part_stores import through_view
-from calque.transpiler.analyses.places import differ, positive
+from calque.transpiler.analyses.places import STORES, differ, positive
 from calque.transpiler.analyses.roots import (
     NAMES,
     Loop,
@@ -65,7 +65,7 @@ class Fusion:
 
     def plan(self) -> None:
         """Until the choice of what is in memory is settled."""
-        for _ in range(40):
+        for _ in range(40 + 3 * len(self.block.statements)):
             if self._classify() and self._group() and not self._in_place().write():
                 return
         for s in self.block.statements:
@@ -137,9 +137,12 @@ class Fusion:
 
     def _elsewhere(self, read: Sequence[DimLike], root: Root) -> bool:
         """Whether no round of a store writes what any round reads there: another row, say."""
-        moving = set(root.symbols)
+        dims, values = self.builder.dims, self.builder.dim_values
+        steady = set(dims.arguments).union(
+            *(dim_symbols(dims.resolve(values[v])) for v in root.scalars if v in values)
+        )
         return any(
-            moving.isdisjoint({*dim_symbols(a), *dim_symbols(b)})
+            steady.issuperset({*dim_symbols(a), *dim_symbols(b)})
             and positive(a + 1, self.builder)
             and positive(b + 1, self.builder)
             and differ(a, b, self.builder)
@@ -154,7 +157,7 @@ class Fusion:
             return "reduce" if type_of(wrap(s.args[0])).ndim and self._has_elements(s) else ""
         if not s.out.type.ndim or not self.allowed(s):
             return ""
-        if name in ("update", "update_add", "add_at"):
+        if name in STORES:
             return "store" if self._region(s) else ""
         if primitive.kind == "elementwise" or name in ELEMENTS:
             return "map"

@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from calque.transpiler import core
+from calque.transpiler.analyses.places import STORES
 from calque.transpiler.analyses.roots import Loop, Root, in_order_of_memory, leaves
 from calque.transpiler.builder import Builder
 from calque.transpiler.core import Apply, Atom, Block, For, Statement, Var, While
 from calque.transpiler.primitives.base import PRIMITIVES
 
-_STORES = ("update", "update_add", "add_at")
 Owned = Mapping[Var, Atom]  # arrays that are the block's own, with what their memory is to hold
 
 
@@ -47,15 +47,17 @@ class InPlace:
                     self.kept.update(core.free_vars(inner))
 
     def write(self) -> bool:
-        """Write one result as a store; False where there is none."""
+        """Write results as stores, each into an array of its own; False where there is none."""
+        taken: set[Var] = set()
         for root in self.leaf:
             if root.kind != "map" or self.leaf[root][0] in self.flat:
                 continue
             for var in dict.fromkeys(v for v, _ in root.loads):
-                if self._free(var, root):
+                if var not in taken and self._free(var, root):
                     self._store(root.statement, var)
-                    return True
-        return False
+                    taken.add(var)
+                    break
+        return bool(taken)
 
     def _free(self, var: Var, root: Root) -> bool:
         """Whether the array is the block's, and read last by the rounds that write the result."""
@@ -86,7 +88,7 @@ class InPlace:
         while target is not out:
             s = made.get(target) if isinstance(target, Var) else None
             match s:
-                case Apply() if s.primitive.name in _STORES:
+                case Apply() if s.primitive.name in STORES:
                     target = s.args[0]
                 case For() | While():
                     target = s.inits[s.outs.index(target)]

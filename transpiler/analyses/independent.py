@@ -14,13 +14,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from calque.transpiler import core
-from calque.transpiler.analyses.places import Place, place_of
+from calque.transpiler.analyses.places import INDEXED, Place, place_of
 from calque.transpiler.builder import Builder, atom, wrap
 from calque.transpiler.core import Apply, Block, Effect, For, If, Statement, Var, While
 from calque.transpiler.primitives.base import PRIMITIVES, apply
 from calque.transpiler.types import dim_symbols
-
-_INDEXED = ("getitem", "update", "update_add")
 
 
 def mark_parallel(block: Block, builder: Builder) -> None:
@@ -111,7 +109,7 @@ class Carried:
         held = [a for a in s.args if isinstance(a, Var) and a in self.chain]
         if not held or s.primitive.kind == "size":
             return True
-        if s.primitive.name not in _INDEXED or held != [s.args[0]] or not s.inside:
+        if s.primitive.name not in INDEXED or held != [s.args[0]] or not s.inside:
             return False
         owner = self.chain[s.args[0]]
         self.places.setdefault(owner, []).append(place_of(s, self.builder))

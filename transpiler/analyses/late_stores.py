@@ -10,9 +10,8 @@ Core's stores give new versions, so that a value read before a store may be comp
 from __future__ import annotations
 
 from calque.transpiler import core
+from calque.transpiler.analyses.places import STORES
 from calque.transpiler.core import Apply, Block, For, Statement, Var, While
-
-_STORES = ("update", "update_add", "add_at")
 
 
 def late_stores(block: Block) -> None:
@@ -22,7 +21,7 @@ def late_stores(block: Block) -> None:
 
 
 def _is_store(s: Statement) -> bool:
-    return isinstance(s, Apply) and s.primitive.name in _STORES
+    return isinstance(s, Apply) and s.primitive.name in STORES
 
 
 def _move(statements: list[Statement], store: Statement) -> None:

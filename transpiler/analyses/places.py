@@ -11,6 +11,7 @@ from calque.transpiler.primitives.elements import full_template
 from calque.transpiler.types import Dim, DimLike, dim_symbols, symbol
 
 INDEXED = ("getitem", "update", "update_add")
+STORES = ("update", "update_add", "add_at")
 
 Place = tuple[DimLike | None, ...]
 

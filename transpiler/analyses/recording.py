@@ -62,7 +62,7 @@ class Recorder(Nests):
     saved_by_store: dict[int, Var] = field(default_factory=dict)
     decisions: list[Decision] = field(default_factory=list)
     # results of a branch that an arm (its id, and which) gives only to have one
-    vacant: dict[tuple[int, int], list[int]] = field(default_factory=dict)
+    vacant: dict[tuple[int, int], list[Var]] = field(default_factory=dict)
 
     def state(self) -> Callable[[], None]:
         """A way back to the forward program as it is now."""
@@ -79,7 +79,7 @@ class Recorder(Nests):
                     heads.append((s, {"outs": s.outs}))
         buffers, stores = dict(self.buffers), dict(self.saved_by_store)
         decided = len(self.decisions)
-        vacant = {key: list(places) for key, places in self.vacant.items()}
+        vacant = {key: list(outs) for key, outs in self.vacant.items()}
 
         def back() -> None:
             for block, statements, results in kept:
@@ -89,7 +89,7 @@ class Recorder(Nests):
                     setattr(s, name, value)
             self.buffers, self.saved_by_store = dict(buffers), dict(stores)
             del self.decisions[decided:]
-            self.vacant = {key: list(places) for key, places in vacant.items()}
+            self.vacant = {key: list(outs) for key, outs in vacant.items()}
 
         return back
 
@@ -373,14 +373,14 @@ class Recorder(Nests):
         """
         arm, other = (s.then, s.orelse) if which == 0 else (s.orelse, s.then)
         vacant = self.vacant.setdefault((id(s), which), [])
-        for k in vacant:
-            if s.outs[k].name == value.name and self._same_type(s.outs[k].type, value.type):
-                vacant.remove(k)
-                arm.results[k] = value
+        for out in vacant:
+            if out.name == value.name and self._same_type(out.type, value.type):
+                vacant.remove(out)
+                arm.results[s.outs.index(out)] = value
                 self.decisions.append(Decision(value, "saved", "as in the other arm"))
-                return s.outs[k]
+                return out
         out = Var(value.type, value.name, value.origin)
-        self.vacant.setdefault((id(s), 1 - which), []).append(len(s.outs))
+        self.vacant.setdefault((id(s), 1 - which), []).append(out)
         arm.results.append(value)
         t = value.type
         self.builder.blocks.append(other)

@@ -35,6 +35,9 @@ class Site(NamedTuple):
     place: int = 0
 
 
+Starts = dict[Atom, tuple[For | While, int]]  # what a loop takes over -> which of its values
+
+
 class Memory:
     """The memory of every Var, if copies are made at ``copies``."""
 
@@ -217,12 +220,36 @@ class Memory:
                     return sites
         for s in reversed(list(core.walk(self.program.body))):
             if isinstance(s, (For, While)):
-                for k, phi in enumerate(s.phis):
-                    if self.owned(phi):
-                        sites = self._carry_conflict(s, k)
-                        if sites:
-                            return sites
+                sites = self._loop_conflict(s)
+                if sites:
+                    return sites
         return self._returned_conflict()
+
+    def _loop_conflict(self, s: For | While) -> frozenset[Site]:
+        """The copies that the first owned value in conflict needs, and all who start as it does."""
+        owned = [k for k, phi in enumerate(s.phis) if self.owned(phi)]
+        kept = [
+            k
+            for k in owned
+            if isinstance(s.inits[k], Var)
+            and self.at(s.inits[k]) & self.unwritable
+            and not self.copied("init", s, k)
+        ]
+        if kept:
+            return frozenset(Site("init", self.program.number[id(s)], k) for k in kept)
+        shared = {kind: self._shared(s, kind) for kind in ("init", "next")} if owned else {}
+        return next(filter(None, (self._carry_conflict(s, k, shared) for k in owned)), frozenset())
+
+    def _shared(self, s: For | While, kind: str) -> int:
+        """The memory that a carried value may share with what is needed beside it."""
+        found = once = 0
+        for i in indices(self.live.around[id(s)]):
+            found |= self.of[i]
+        for k, atom in enumerate(s.inits if kind == "init" else s.body.results):
+            if not self.copied(kind, s, k):
+                found |= once & self.at(atom)
+                once |= self.at(atom)
+        return found
 
     def _returned_conflict(self) -> frozenset[Site] | None:
         """A copy that is returned is neither the caller's own memory nor another result's."""
@@ -268,7 +295,7 @@ class Memory:
         memory &= ~self.unwritable
         return [self.program.vars[i] for i in indices(live) if self.of[i] & memory]
 
-    def _carry_conflict(self, s: For | While, k: int) -> frozenset[Site]:
+    def _carry_conflict(self, s: For | While, k: int, shared: dict[str, int]) -> frozenset[Site]:
         number = self.program.number[id(s)]
         around = self.live.around[id(s)]
         for kind, atoms in (("init", s.inits), ("next", tuple(s.body.results))):
@@ -277,6 +304,8 @@ class Memory:
                 continue
             if self.at(atom) & self.unwritable:
                 return frozenset([own])
+            if not self.at(atom) & shared[kind]:
+                continue
             others = [a for j, a in enumerate(atoms) if j != k and not self.copied(kind, s, j)]
             if any(other is atom for other in others):
                 return frozenset([own])
@@ -301,6 +330,20 @@ class Memory:
         free = id(made) not in self.takes and not self.copied("view", made)
         return bool(free and made.primitive.view_back is not None and viewed(made))
 
+    def is_forced(self, site: Site, s: Statement, starts: Starts) -> bool:
+        """Whether a loop stores into a copy of an argument that is to be kept: none is cheaper."""
+        match site.kind, s:
+            case "init", For() | While():
+                source, loop, k = s.inits[site.place], s, site.place
+            case "copy", Apply() if s.out in starts and not self.program.depth[id(s)]:
+                source, (loop, k) = s.args[0], starts[s.out]
+                if self.copied("init", loop, k):
+                    return False
+            case _:
+                return False
+        kept = source in self.program.function.params and bool(self.at(source) & self.unwritable)
+        return kept and self.owned(loop.phis[k])
+
     def weight(self, site: Site, statements: list[Statement]) -> float:
         """What a copy costs: ten times more in each loop, less for a view."""
         s = statements[site.number]
@@ -321,8 +364,11 @@ def settle(program: Program, live: Liveness, backs: dict[int, WriteBack]) -> Mem
     first = _resolved(program, live, backs, frozenset(start))
     assert first is not None
     best: Memory = first
+    loops = [s for s in statements if isinstance(s, (For, While))]
+    starts: Starts = {init: (s, k) for s in loops for k, init in enumerate(s.inits)}
     for site in sorted(best.copies, key=lambda c: (-best.weight(c, statements), c)):
-        if site in best.copies:
+        forced = best.is_forced(site, statements[site.number], starts)
+        if site in best.copies and not forced:
             trial = _resolved(program, live, backs, best.copies - {site}, best.cost(best.copies))
             if trial is not None:
                 best = trial
