@@ -48,6 +48,11 @@ INSTEAD = {
     "exp2": lambda x: np.exp2(x),
     "cbrt": lambda x: np.cbrt(x),
     "log2": lambda x: np.log2(x),
+    "pow_minus_half": lambda x: x**-0.5,
+    "pow_three_halves": lambda x: x**1.5,
+    "pow_minus_three_halves": lambda x: x**-1.5,
+    "pow_five_halves": lambda x: x**2.5,
+    "pow_minus_five_halves": lambda x: x**-2.5,
 }
 
 

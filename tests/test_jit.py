@@ -182,7 +182,8 @@ np.fmod(a, b); np.heaviside(a, b); np.logaddexp(a, b); a << (b & 3); a >> (b & 3
 np.float_power(a, b); np.nextafter(a, b)"""
 UNARY = """-a; ~a; abs(a); np.sign(a); np.sqrt(a); np.exp(a); np.sin(a); np.floor(a); np.trunc(a)
 np.square(a); np.reciprocal(a); np.isnan(a); np.isfinite(a); np.logical_not(a); np.tanh(a)
-np.log(a); np.cbrt(a); np.deg2rad(a); a ** 0.5; a ** 3; a ** -1; a ** 2.0; 2.0 ** a; a + 1; a * 2.5
+np.log(a); np.cbrt(a); np.deg2rad(a); a ** 0.5; a ** 3; a ** -1; a ** -2; a ** 2.0
+a ** -3.0; a ** -1.5; a ** 2.5; a ** -0.5; a ** 1.3; 2.0 ** a; a + 1; a * 2.5
 a - 1.5; 1 - a; 2.5 - a; a / 2; 1 / a; a // 2; a % 3; a // 2.5; a % 2.5; -3 // a; 7 % a; a + True
 a * 1j; a > 0.5; a == 1; np.maximum(a, 0); np.minimum(a, 0.5); np.where(a > 0, a, 0); np.sum(a)
 np.where(a > 0, 1.5, 0); np.clip(a, 0, 2.5); a & 1; a << 2; a >> 1; a.astype(np.float32)

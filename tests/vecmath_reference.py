@@ -8,6 +8,8 @@ from typing import Any
 import mpmath as mp
 import numpy as np
 
+from calque.runtime.vecmath import HALVES
+
 PRECISION = 250  # bits: x**2 in erfcx and p / (1 - p) in logit lose many
 EXACT = {
     "exp": mp.exp,
@@ -40,6 +42,10 @@ EXACT = {
     "pow": mp.power,
     "atan2": mp.atan2,
     "hypot": mp.hypot,
+    **{
+        name: (lambda x, exponent=exponent: mp.power(x, exponent) if x >= 0 else mp.nan)
+        for exponent, name in HALVES.items()
+    },
 }
 
 
@@ -63,6 +69,7 @@ DOMAIN = {
     **dict.fromkeys(("tanh", "expit", "log_expit"), (-1200.0, 1e30)),
     **dict.fromkeys(("erf", "erfc"), (-40.0, 40.0)),
     "erfcx": (-40.0, math.inf),
+    **dict.fromkeys(HALVES.values(), (0.0, math.inf)),
 }
 
 

@@ -70,6 +70,14 @@ class VectorFunction:
         return load(self.name_in(dtype))
 
 
+# exponents whose power is a root and products
+HALVES = {
+    -0.5: "pow_minus_half",
+    1.5: "pow_three_halves",
+    -1.5: "pow_minus_three_halves",
+    2.5: "pow_five_halves",
+    -2.5: "pow_minus_five_halves",
+}
 # a primitive's ``scalar`` -> its vector function
 FUNCTIONS: dict[str, VectorFunction] = {
     name: VectorFunction(name, plain)
@@ -87,6 +95,7 @@ FUNCTIONS: dict[str, VectorFunction] = {
         "atan2": "np.arctan2(x, y)",
         "hypot": "np.hypot(x, y)",
         "pow": "np.power(x, y)",
+        **{name: f"np.power(x, {exponent!r})" for exponent, name in HALVES.items()},
     }.items()
 }
 

@@ -120,3 +120,43 @@ def hypot(x, y):
     large, small = larger * scale, smaller * scale
     length = np.sqrt(fma(large, large, small * small)) * back
     return INF if (a == INF) | (b == INF) else length
+
+
+@vector
+def root_base(x):
+    """x as roots and products of it are powers: 0 for -0, and infinity for -infinity."""
+    return INF if x == -INF else x + 0.0
+
+
+@vector
+def pow_minus_half(x):
+    """x**-0.5."""
+    return 1.0 / np.sqrt(root_base(x))
+
+
+@vector
+def pow_three_halves(x):
+    """x**1.5."""
+    a = root_base(x)
+    return a * np.sqrt(a)
+
+
+@vector
+def pow_minus_three_halves(x):
+    """x**-1.5: no product that may overflow."""
+    a = root_base(x)
+    return 1.0 / np.sqrt(a) / a
+
+
+@vector
+def pow_five_halves(x):
+    """x**2.5."""
+    a = root_base(x)
+    return a * a * np.sqrt(a)
+
+
+@vector
+def pow_minus_five_halves(x):
+    """x**-2.5."""
+    a = root_base(x)
+    return 1.0 / np.sqrt(a) / a / a

@@ -29,7 +29,17 @@ from calque.runtime.vecmath.logarithms import (
     atanh,
     log1p,
 )
-from calque.runtime.vecmath.powers import bounded_exponent, cbrt, hypot, power_at_edges
+from calque.runtime.vecmath.powers import (
+    bounded_exponent,
+    cbrt,
+    hypot,
+    pow_five_halves,
+    pow_minus_five_halves,
+    pow_minus_half,
+    pow_minus_three_halves,
+    pow_three_halves,
+    power_at_edges,
+)
 from calque.runtime.vecmath.trigonometric import (
     FAR,
     HALF_PI_1,
@@ -250,6 +260,36 @@ def erfcxf(x):
 def cbrtf(x):
     """The cube root."""
     return np.float32(cbrt(np.float64(x)))
+
+
+@vector
+def pow_minus_halff(x):
+    """x**-0.5."""
+    return np.float32(pow_minus_half(np.float64(x)))
+
+
+@vector
+def pow_three_halvesf(x):
+    """x**1.5."""
+    return np.float32(pow_three_halves(np.float64(x)))
+
+
+@vector
+def pow_minus_three_halvesf(x):
+    """x**-1.5."""
+    return np.float32(pow_minus_three_halves(np.float64(x)))
+
+
+@vector
+def pow_five_halvesf(x):
+    """x**2.5."""
+    return np.float32(pow_five_halves(np.float64(x)))
+
+
+@vector
+def pow_minus_five_halvesf(x):
+    """x**-2.5."""
+    return np.float32(pow_minus_five_halves(np.float64(x)))
 
 
 @vector

@@ -29,6 +29,7 @@ from calque.transpiler.emit.launches import (
 )
 from calque.transpiler.emit.layout import to_text
 from calque.transpiler.emit.scalars import (
+    HALF_POWERS,
     KERNEL_FUNCTIONS,
     VECTOR_FUNCTIONS,
     can_compile,
@@ -122,18 +123,22 @@ def _dtype(dtype: np.dtype) -> Any:
 
 
 def _power(s: Apply) -> str | None:
-    """Powers that are products, and the square root, as NumPy computes them."""
+    """Powers that are products, quotients and square roots."""
     if s.primitive.name not in ("np.power", "math.pow") or isinstance(s.args[1], Var):
         return None
-    exponent = s.args[1]
+    exponent, single = s.args[1], s.out.type.dtype == np.float32
     if s.out.type.dtype.kind not in "f":
         return None
     if exponent == 0.5:
         return "np.sqrt({0})"
     if exponent == 2:
         return "{0} ** 2" if not isinstance(s.args[0], Var) else "{0} * {0}"
+    if exponent in HALF_POWERS:
+        return f"{HALF_POWERS[exponent]}{'f' if single else ''}({{0}})"
     if float(exponent).is_integer() and 0 < exponent <= 16:
         return f"{{0}} ** {int(exponent)}"
+    if exponent in (-1, -2, -3):
+        return ("np.float32(1.0)" if single else "1.0") + int(-exponent) * " / {0}"
     return None
 
 

@@ -20,7 +20,16 @@ _VECTOR = (
     "exp exp2 exp10 expm1 log log2 log10 log1p sin cos tan asin acos atan atan2 sinh cosh tanh"
     " asinh acosh atanh cbrt erf erfc erfcx expit log_expit logit hypot"
 ).split()
-VECTOR_FUNCTIONS = frozenset([*_VECTOR, *(f"{name}f" for name in _VECTOR), "pow", "powf"])
+# Powers that are a root and products, by their exponent.
+HALF_POWERS = {
+    -0.5: "pow_minus_half",
+    1.5: "pow_three_halves",
+    -1.5: "pow_minus_three_halves",
+    2.5: "pow_five_halves",
+    -2.5: "pow_minus_five_halves",
+}
+_IN_BOTH = (*_VECTOR, "pow", *HALF_POWERS.values())
+VECTOR_FUNCTIONS = frozenset([*_IN_BOTH, *(f"{name}f" for name in _IN_BOTH)])
 # What ``runtime/kernels.py`` gives besides: NumPy's functions on numbers.
 KERNEL_FUNCTIONS = frozenset(
     ["divide", "maximum", "minimum", "heaviside", "sign", "remainder", "quotient", "fmod"]
@@ -104,11 +113,11 @@ def spelled(s: Apply) -> str | None:
         return _RECIPROCALS.get(s.out.type.dtype.char)
     if name in _BY_NAME:
         return _BY_NAME[name]
+    real = kinds <= set("fiub") and s.out.type.dtype.kind == "f"
+    if name in _POWERS[:2] and real and not s.out.type.weak:
+        return "powf({0}, {1})" if s.out.type.dtype == np.float32 else "pow({0}, {1})"
     if "{" in scalar:
         return scalar
-    real = kinds <= set("fiub") and s.out.type.dtype.kind == "f"
-    if name in _POWERS[:2] and real:
-        return "powf({0}, {1})" if s.out.type.dtype == np.float32 else "pow({0}, {1})"
     if scalar in _VECTOR:
         if real:
             arguments = ", ".join(f"{{{k}}}" for k in range(len(s.args)))
