@@ -310,6 +310,26 @@ def _minimum(a, b):
     return lambda a, b: np.minimum(a, b)
 
 
+def checked_index(index, size):
+    """An index counted from the start; IndexError where an axis of this size has no such place."""
+    if not -size <= index < size:
+        raise IndexError("index is out of bounds")
+    return index + size if index < 0 else index
+
+
+@overload(checked_index)
+def _checked_index(index, size):
+    def counted(index, size):
+        place = np.int64(index)
+        if place < 0:
+            place += size
+        if place < 0 or place >= size:
+            raise IndexError("index is out of bounds")
+        return place
+
+    return counted
+
+
 def divide(a, b):
     """``a / b``; of Python numbers ZeroDivisionError for zero, of complex ones as NumPy's."""
     return _checked(a, b) / b
@@ -397,6 +417,6 @@ def _fmod(a, b):
 
 
 __all__ = [
-    "divide", "fmod", "heaviside", "kernel", "maximum", "minimum", "quotient", "remainder", "sign",
-    "vrange",
+    "checked_index", "divide", "fmod", "heaviside", "kernel", "maximum", "minimum", "quotient",
+    "remainder", "sign", "vrange",
 ]

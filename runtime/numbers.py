@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
-from numba.core.types import Float, Integer, float64
+from numba.core.types import Float, Integer, float64, int64
 from numba.extending import intrinsic
 
 from calque.runtime import kernels
@@ -54,6 +54,18 @@ def _divide(context: Any, builder: Any, signature: Any, args: list[Any]) -> Any:
     return builder.fdiv(a, b)
 
 
+def _checked_index(context: Any, builder: Any, signature: Any, args: list[Any]) -> Any:
+    index, size = (
+        context.cast(builder, v, t, int64) for v, t in zip(args, signature.args, strict=True)
+    )
+    from_end = builder.icmp_signed("<", index, index.type(0))
+    place = builder.select(from_end, builder.add(index, size), index)
+    with builder.if_then(builder.icmp_unsigned(">=", place, size), likely=False):
+        problem = IndexError, ("index is out of bounds",)
+        context.call_conv.return_user_exc(builder, *problem)
+    return place
+
+
 def _same_floats(*types: Any) -> Any:
     """The result's type, of arguments that are floating-point numbers of one width."""
     return types[0] if isinstance(types[0], Float) and len(set(types)) == 1 else None
@@ -61,6 +73,10 @@ def _same_floats(*types: Any) -> Any:
 
 def _first_float(x: Any, middle: Any) -> Any:
     return x if isinstance(x, Float) and isinstance(middle, (Float, Integer)) else None
+
+
+def _place(index: Any, size: Any) -> Any:
+    return int64 if isinstance(index, Integer) and isinstance(size, Integer) else None
 
 
 def _quotient(a: Any, b: Any) -> Any:
@@ -89,6 +105,7 @@ def _direct(function: Any, gives: Callable[..., Any], code: Code) -> Any:
 
 
 DIRECT: dict[Any, Any] = {
+    kernels.checked_index: _direct(kernels.checked_index, _place, _checked_index),
     kernels.maximum: _direct(kernels.maximum, _same_floats, _extremum("maximum")),
     kernels.minimum: _direct(kernels.minimum, _same_floats, _extremum("minimum")),
     kernels.heaviside: _direct(kernels.heaviside, _first_float, _heaviside),

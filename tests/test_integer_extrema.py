@@ -62,16 +62,16 @@ def test_values_and_slopes(fn: Any, n: int, monkeypatch: Any) -> None:
 
 def test_indices_are_proven_and_read_as_written() -> None:
     source = calque.jit(calque.grad(clipped)).source(np.ones(4), stage="kernels")
-    assert "boundscheck" not in source and "a_saved" not in source, source
+    assert "checked_index" not in source and "a_saved" not in source, source
     assert "min(n - 1, i + 1)" in source, source
-    assert "boundscheck=True" in calque.jit(too_far).source(np.ones(4), stage="kernels")
+    assert "checked_index(" in calque.jit(too_far).source(np.ones(4), stage="kernels")
     with pytest.raises(IndexError):
         calque.jit(too_far)(np.ones(4))
 
 
 def test_what_may_be_negative_is_not_proven() -> None:
     source = calque.jit(from_the_end).source(np.ones(4), stage="kernels")
-    assert "boundscheck=True" in source, source
+    assert "checked_index(" in source, source
     x = np.arange(1.0, 5.0)
     assert calque.jit(from_the_end)(x) == from_the_end(x)
 
@@ -85,3 +85,26 @@ def test_types_are_pythons() -> None:
         calque.vmap(largest, in_axes=(0, None))(np.array([1, 5, 4]), 4), [4, 5, 4]
     )
     assert calque.jit(lambda x, k: max(x, k))(2.5, 2) == 2.5
+
+
+def ring(x, steps):
+    """Places in a buffer that is used again and again."""
+    last = np.zeros(3)
+    total = 0.0
+    for k in range(steps):
+        last[k % 3] = x[k % x.size] * (k + 1)
+        total += last[(k - 1) % 3] * last[-k % 3]
+    return total
+
+
+def test_remainders_are_in_range() -> None:
+    x = np.linspace(0.5, 2.0, 4)
+    source = calque.jit(ring).source(x, 9, stage="kernels")
+    assert "checked_index" not in source, source
+    for steps in (0, 1, 9):
+        assert np.isclose(calque.jit(ring)(x, steps), ring(x, steps), rtol=1e-14)
+        found = calque.jit(calque.grad(ring))(x, steps)
+        want = [(ring(x + s, steps) - ring(x - s, steps)) / 2e-6 for s in 1e-6 * np.eye(4)]
+        np.testing.assert_allclose(found, want, rtol=1e-6, atol=1e-9)
+    with pytest.raises(ZeroDivisionError):
+        calque.jit(ring)(np.zeros(0), 2)

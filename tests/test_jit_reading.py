@@ -314,15 +314,21 @@ def picked(x, k):
 
 def test_boundscheck() -> None:
     x, inside, outside = np.arange(4.0), np.array([0, 3]), np.array([0, 4])
-    for wish, shown in ((None, True), (True, True), (False, False)):
+    shown = {
+        None: "x[checked_index(k[i], x.shape[0])]",
+        True: "@kernel(boundscheck=True)",
+        False: "@kernel(boundscheck=None)",
+    }
+    for wish, text in shown.items():
         jitted = calque.jit(picked, boundscheck=wish)
-        assert ("@kernel(boundscheck=True)" in jitted.source(x, inside)) == shown
-        assert jitted(x, inside) == 3.0
-        if shown:
-            with pytest.raises(IndexError):
-                jitted(x, outside)
+        assert text in jitted.source(x, inside)
+        assert jitted(x, inside) == jitted(x, inside - 4) == 3.0
+        if wish is not False:
+            for far in (outside, outside - 9, outside.astype(np.uint8)):
+                with pytest.raises(IndexError):
+                    jitted(x, far)
     proven = calque.jit(big).source(x)
-    assert "boundscheck" not in proven
+    assert "boundscheck" not in proven and "checked_index" not in proven
     assert "@kernel(boundscheck=True)" in calque.jit(big, boundscheck=True).source(x)
 
 

@@ -218,7 +218,7 @@ class Builder(Sizes):
         return self.dims.resolve(self.dim_values[value])
 
     def _note_choices(self, value: Var, name: str) -> None:
-        """That an integer is the larger, or the smaller, of others."""
+        """That an integer is the larger, or the smaller, of others, or a remainder."""
         made = self.definitions.get(value)
         if not isinstance(made, Apply) or value.type.dtype.kind not in "iu":
             return
@@ -227,6 +227,12 @@ class Builder(Sizes):
                 choices, enough = self.dims.largest, any
             case "min" | "np.minimum":
                 choices, enough = self.dims.smallest, all
+            case "np.remainder":
+                divisor = self.dim_of(wrap(made.args[1]))
+                exists = value.type.weak or isinstance(divisor, int)  # NumPy's own by 0 are 0
+                if exists and self.dims.nonnegative(divisor - (not value.type.weak), False):
+                    self.dims.ranges[name] = (0, divisor - 1)
+                return
             case _:
                 return
         choices[name] = found = [self.dim_of(wrap(a)) for a in made.args]

@@ -20,13 +20,15 @@ from calque.transpiler.analyses.liveness import remove_dead_code
 from calque.transpiler.core import blocks_of
 from calque.transpiler.debug import watched
 from calque.transpiler.emit.python import Support, emit_function, emit_module
-from calque.transpiler.emit.scalars import can_be_scalar
+from calque.transpiler.emit.scalars import can_be_scalar, can_compile
 from calque.transpiler.frontend.trace import Traced, trace
 from calque.transpiler.passes.accesses import fewer_accesses
 from calque.transpiler.passes.allocate import allocate_first
 from calque.transpiler.passes.checks import add_checks
 from calque.transpiler.passes.distribute import distribute
+from calque.transpiler.passes.indices import check_indices
 from calque.transpiler.passes.interchange import interchange
+from calque.transpiler.passes.reuse import reuse_memory
 from calque.transpiler.passes.schedule import schedule
 from calque.transpiler.primitives.calls import Called, copied, inline_calls
 from calque.transpiler.types import ArrayType, Dim
@@ -96,6 +98,9 @@ def to_kernels(
     fewer_accesses(traced.function, traced.builder)
     distribute(traced.function, traced.builder)
     mark_parallel(traced.function.body, traced.builder)
+    if traced.function.kernel_options.get("boundscheck") is None:
+        check_indices(traced.function, traced.builder, can_compile)
+    reuse_memory(traced.function, traced.builder, can_compile)
     allocate_first(traced.function)
     core.verify(traced.function)
     traced.function.phases = _phases(traced.function)

@@ -48,13 +48,14 @@ def _all_inside(s: Apply, builder: Builder, assume: bool) -> bool:
             continue
         if not isinstance(item, slice):
             index = dynamic[item.position] if isinstance(item, Slot) else item
-            if not _in_range(index, base.type.dims[axis], builder, assume):
+            if not in_range(index, base.type.dims[axis], builder, assume):
                 return False
         axis += 1
     return True
 
 
-def _in_range(index: Any, dim: Any, builder: Builder, assume: bool) -> bool:
+def in_range(index: Any, dim: Any, builder: Builder, assume: bool) -> bool:
+    """Whether one integer is known to be in range; ``assume`` may make conditions of it."""
     if isinstance(index, Var) and (index.type.ndim or index.type.dtype.kind not in "iu"):
         return False
     dims = builder.dims

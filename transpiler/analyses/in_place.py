@@ -5,14 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from calque.transpiler import core
 from calque.transpiler.analyses.places import STORES
 from calque.transpiler.analyses.roots import Loop, Root, in_order_of_memory, leaves
 from calque.transpiler.builder import Builder
-from calque.transpiler.core import Apply, Atom, Block, For, Statement, Var, While
+from calque.transpiler.core import Apply, Atom, Block, For, If, Statement, Var, While
 from calque.transpiler.primitives.base import PRIMITIVES
 
 Owned = Mapping[Var, Atom]  # arrays that are the block's own, with what their memory is to hold
@@ -67,7 +67,7 @@ class InPlace:
         resolve = self.builder.dims.resolve
         if [resolve(d) for d in var.type.dims] != [resolve(d) for d in out.type.dims]:
             return False
-        if var not in self.owned or not self._becomes(out, self.owned[var]):
+        if var not in self.owned or out not in versions(self.owned[var], self.block):
             return False
         return all(self._read_before(var, root, other) for other in self.leaf)
 
@@ -82,20 +82,6 @@ class InPlace:
             tuple(read) == tuple(other.written) for read in reads
         )
 
-    def _becomes(self, out: Var, target: Atom) -> bool:
-        """Whether what is to be in the array at the end is this result, stored into or not."""
-        made = {v: s for s in self.block.statements for v in s.outs}
-        while target is not out:
-            s = made.get(target) if isinstance(target, Var) else None
-            match s:
-                case Apply() if s.primitive.name in STORES:
-                    target = s.args[0]
-                case For() | While():
-                    target = s.inits[s.outs.index(target)]
-                case _:
-                    return False
-        return True
-
     def _store(self, s: Apply, array: Var) -> None:
         (out,) = s.outs
         value = Var(out.type, None, s.origin)
@@ -106,3 +92,30 @@ class InPlace:
         self.block.statements[at : at + 1] = [made, store]  # s stays as it is, for another try
         self.builder.definitions.update({value: made, out: store})
         self.renewed.update({id(made): id(s), id(store): id(s)})
+
+
+def versions(target: Atom, block: Block) -> Iterator[Var]:
+    """An array, and what a block makes it of by stores, latest first."""
+    made = {v: s for s in block.statements for v in s.outs}
+    while isinstance(target, Var):
+        yield target
+        match made.get(target):
+            case Apply() as s if s.primitive.name in STORES:
+                target = s.args[0]
+            case For() | While() as s:
+                target = s.inits[s.outs.index(target)]
+            case _:
+                return
+
+
+def owned_in_arm(s: If, arm: Block, block: Block, owned: Owned) -> dict[Var, Atom]:
+    """What is an arm's own of the arrays of the block that its branch is in: none reads them later."""
+    later = block.statements[block.statements.index(s) + 1 :]
+    read = {a for t in later for a in core.operands(t)}
+    read.update(v for t in later for inner in core.blocks_of(t) for v in core.free_vars(inner))
+    found: dict[Var, Atom] = {}
+    for var, target in owned.items():
+        outs = [v for v in versions(target, block) if v in s.outs]
+        if outs and var not in read and var not in block.results:
+            found[var] = arm.results[s.outs.index(outs[0])]
+    return found

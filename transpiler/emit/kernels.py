@@ -256,6 +256,8 @@ class Launcher(Statements):
         statements = [s for s in written if isinstance(s, Apply)]
         proven = all(s.inside for s in statements if s.primitive.name in indexed)
         checked = not proven if checked is None else checked
+        if any(s.primitive.name == "checked_index" for s in statements):
+            parallel = False  # no thread can raise
         options = [f"parallel={parallel}"] if parallel != "auto" else []
         options += ["boundscheck=True"] if checked else [] if proven else ["boundscheck=None"]
         if not options:

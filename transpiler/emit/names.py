@@ -24,6 +24,7 @@ _BINARY = {
     "np.power": "power",
 }
 _SUFFIXED = {
+    "checked_index": "checked",
     "np.transpose": "transposed",
     "np.reshape": "reshaped",
     "np.broadcast_to": "spread",

@@ -32,7 +32,7 @@ _IN_BOTH = (*_VECTOR, "pow", *HALF_POWERS.values())
 VECTOR_FUNCTIONS = frozenset([*_IN_BOTH, *(f"{name}f" for name in _IN_BOTH)])
 # What ``runtime/kernels.py`` gives besides: NumPy's functions on numbers.
 KERNEL_FUNCTIONS = frozenset(
-    ["divide", "maximum", "minimum", "heaviside", "sign", "remainder", "quotient", "fmod"]
+    "checked_index divide maximum minimum heaviside sign remainder quotient fmod".split()
 )
 _NUMPY_NAMES = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "atan2": "arctan2"}
 _NUMPY_NAMES |= {"asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh"}
@@ -208,7 +208,8 @@ def _can_compile_apply(s: Apply) -> bool:
         return _plain_index(s)
     if s.outs[0].type.ndim:
         return False
-    return kind == "elementwise" or name in ("np.where", "astype", "float", "int", "bool")
+    numbers = ("np.where", "astype", "float", "int", "bool", "checked_index")
+    return kind == "elementwise" or name in numbers
 
 
 def _plain_index(s: Apply) -> bool:

@@ -25,7 +25,7 @@ from typing import Any
 from calque.transpiler import core
 from calque.transpiler.analyses.elements import NoElements, SizesAtHand
 from calque.transpiler.analyses.fusion import Fusion
-from calque.transpiler.analyses.in_place import Owned
+from calque.transpiler.analyses.in_place import Owned, owned_in_arm
 from calque.transpiler.analyses.late_stores import late_stores
 from calque.transpiler.analyses.liveness import remove_dead_code
 from calque.transpiler.analyses.loop_nests import Nest
@@ -162,25 +162,25 @@ class Schedule:
         else:
             match s:
                 case For():
-                    self._inside(s.body, [s.index, *s.phis], _carried(s))
+                    self._inside(s.body, [s.index, *s.phis], _carried(s), 1)
                 case While():
-                    self._inside(s.test, s.phis, {})
-                    self._inside(s.body, s.phis, _carried(s))
+                    self._inside(s.test, s.phis, {}, 1)
+                    self._inside(s.body, s.phis, _carried(s), 1)
                 case If():
-                    self._inside(s.then, [], None)
-                    self._inside(s.orelse, [], None)
+                    for arm in (s.then, s.orelse):
+                        owned = owned_in_arm(s, arm, fusion.block, fusion.owned)
+                        self._inside(arm, [], owned, 0)
             self.builder.emit(s)
         self.at_hand.see(s.outs)
         return True
 
-    def _inside(self, block: Block, bound: Sequence[Var], carried: Owned | None) -> None:
-        """A block within; ``carried`` is what a loop carries, None for the arm of a branch."""
+    def _inside(self, block: Block, bound: Sequence[Var], owned: Owned, loops: int) -> None:
+        """A block within, and how many loops that is further in."""
         mark = self.at_hand.mark()
         self.at_hand.see(bound)
-        looping = carried is not None
-        self.depth += looping
-        self.block(block, carried or {})
-        self.depth -= looping
+        self.depth += loops
+        self.block(block, owned)
+        self.depth -= loops
         self.at_hand.back(mark)
 
     def _size_of_virtual(self, s: Apply) -> None:

@@ -39,7 +39,7 @@ from calque.transpiler.primitives.templates import (
     normalize,
     shifted,
 )
-from calque.transpiler.types import ArrayType
+from calque.transpiler.types import INT, ArrayType
 
 
 def _infer_getitem(x: Any, *dynamic: Any, index: Template) -> ArrayType:
@@ -313,6 +313,23 @@ add_at = register(
         vjp=_update_add_vjp,
         linear_in=(0, 1),
         samples=_store_samples(),
+    )
+)
+
+
+def _checked_index(index: Any, size: Any) -> Any:
+    if not -size <= index < size:
+        raise IndexError("index is out of bounds")
+    return index + size if index < 0 else index
+
+
+register(
+    Primitive(
+        "checked_index",
+        _checked_index,
+        lambda index, size: INT,
+        "checked_index({0}, {1})",
+        nondifferentiable=True,
     )
 )
 
