@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import time
 
 import numpy as np
 from llvmlite import ir
@@ -19,24 +20,25 @@ from numba.core.types import Complex, Float, Integer, float64, uintp, unsigned_d
 from numba.core.untyped_passes import ReconstructSSA
 from numba.extending import intrinsic, overload
 
-# elements of the largest array from which threads give more than they cost, also on a busy machine
-PARALLEL_FROM, PARALLEL_FROM_IF_HEAVY = 1 << 21, 1 << 14
+# elements of the largest array from which threads always run, and from which they may
+PARALLEL_FROM, MEASURED_FROM = 1 << 21, 1 << 14
+# seconds: of a call that threads could shorten, and of all calls so far that compiling is worth
+WORTH_THREADS, WORTH_COMPILING = 5e-4, 5e-2
 FLAGS = {"contract", "reassoc"}
 vrange = range  # of a loop whose rounds may run side by side, in one vector
 
 
-def kernel(function=None, *, parallel="auto", heavy=False, boundscheck=False):
+def kernel(function=None, *, parallel="auto", boundscheck=False):
     """A function of loops over scalars, compiled by Numba on its first call.
 
     ``parallel``: its ``prange`` loops run on several threads always, never, or where an array is
-    large; ``heavy``: each round of such a loop runs loops of its own, so less is large.
+    large, or measured to be quicker so (threads wait for cores that other programs use).
     ``boundscheck``: an index out of range is an IndexError, and it runs on one thread; without it,
     all are proven to be inside. With ``CALQUE_JIT=0`` in the environment the function runs as it
     is, for a debugger to step through.
     """
     if function is None:
-        options = {"parallel": parallel, "heavy": heavy, "boundscheck": boundscheck}
-        return functools.partial(kernel, **options)
+        return functools.partial(kernel, parallel=parallel, boundscheck=boundscheck)
     if os.environ.get("CALQUE_JIT") == "0":
         return uncompiled(function)
     options = {"error_model": "numpy", "nogil": True, "boundscheck": bool(boundscheck)}
@@ -49,20 +51,75 @@ def kernel(function=None, *, parallel="auto", heavy=False, boundscheck=False):
     if parallel is True:
         return threads
 
-    limit = PARALLEL_FROM_IF_HEAVY if heavy else PARALLEL_FROM
     arrays: list[int] = []  # the places of the arguments that are arrays
+    paces: dict[int, Pace] = {}  # by the size of the largest array, in powers of two
 
     @functools.wraps(function)
     def launch(*args):
         if not arrays:
             arrays.extend(k for k, a in enumerate(args) if isinstance(a, np.ndarray))
+        size = 0
         for k in arrays:
-            if args[k].size >= limit:
-                return threads(*args)
-        return serial(*args)
+            if args[k].size > size:
+                size = args[k].size
+        if size < MEASURED_FROM:
+            return serial(*args)
+        if size >= PARALLEL_FROM:
+            return threads(*args)
+        width = size.bit_length()
+        if width not in paces:
+            paces[width] = Pace()
+        return paces[width].run(serial, threads, args)
 
     vars(launch)["versions"] = serial, threads
     return launch
+
+
+class Pace:
+    """Finds out whether a kernel is quicker on one thread or on several, for arrays of one size.
+
+    On one, until that has taken long enough to be worth the other's compiling; then on several as
+    long as these take less time. Where they do not, they are tried again, more and more seldom.
+    """
+
+    def __init__(self):
+        self.serial = self.threads = 0.0  # seconds, of late
+        self.spent, self.calls = 0.0, 0
+        self.wait, self.patience = 2, 16  # calls until the next try
+        self.on_threads = False
+
+    def run(self, serial, threads, args):
+        """The kernel's result."""
+        start = time.perf_counter()
+        if self.on_threads:
+            found = threads(*args)
+            self._note_threads(time.perf_counter() - start)
+        else:
+            found = serial(*args)
+            self._note_serial(time.perf_counter() - start)
+        return found
+
+    def _note_serial(self, seconds):
+        self.calls += 1
+        if self.calls == 1:
+            return  # it may have been compiled
+        self.serial = seconds if self.calls == 2 else 0.8 * self.serial + 0.2 * seconds
+        self.spent += seconds
+        self.wait -= 1
+        worth = self.serial > WORTH_THREADS and self.spent > WORTH_COMPILING
+        if self.wait <= 0 and worth:
+            self.on_threads, self.threads = True, -1.0
+
+    def _note_threads(self, seconds):
+        if self.threads < 0.0:
+            self.threads = 0.0  # it may have been compiled
+            return
+        self.threads = 0.5 * (self.threads + seconds) if self.threads else seconds
+        if self.threads < 0.9 * self.serial:
+            self.patience = 16
+        else:
+            self.on_threads = False
+            self.wait, self.patience = self.patience, min(2 * self.patience, 4096)
 
 
 def uncompiled(function):

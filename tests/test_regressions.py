@@ -482,3 +482,17 @@ def test_a_nest_without_rounds_saves_nothing(n: int) -> None:
     y_bar, B_bar = calque.grad(halves, argnums=(0, 1))(y, B)
     up, down = (halves(y + s, B + s) for s in (1e-6, -1e-6))
     assert np.isclose(np.sum(y_bar) + np.sum(B_bar), (up - down) / 2e-6, rtol=1e-6)
+
+
+def handed_on(A, x):
+    for k in range(A.shape[0]):
+        x = A[k] @ x
+    return np.sum(x)
+
+
+@pytest.mark.parametrize("shape", [(4, 3, 2), (4, 2, 3)])
+@pytest.mark.parametrize("transformed", [calque.grad, calque.jit], ids=["grad", "jit"])
+def test_rounds_that_do_not_fit_together(transformed, shape):
+    """The second product has no vector of the right size; compiled, it read beyond the first."""
+    with pytest.raises(errors.ShapeError):
+        transformed(handed_on)(np.ones(shape), np.ones(shape[2]))

@@ -97,6 +97,24 @@ def test_no_round_makes_an_array(fn: Callable[..., Any]) -> None:
     assert not re.search(r"^ {8,}\w+ = np\.(empty|full|zeros)", source, re.MULTILINE), source
 
 
+def test_two_pieces_of_memory_take_turns() -> None:
+    def last(W, h, rounds):
+        for _ in range(rounds):
+            h = np.tanh(W @ h)
+        return h
+
+    source = calque.jit(last).source(A[0], X, 3, stage="kernels")
+    assert "h, h_new = h_new, h" in source, source
+    for rounds in (0, 1, 2, 5):
+        given = X.copy()
+        found = calque.jit(last)(A[0], given, rounds)
+        np.testing.assert_allclose(found, last(A[0], X, rounds), rtol=1e-13)
+        found[:] = 0.0
+        np.testing.assert_array_equal(given, X)
+    found = calque.jit(last)(A[0].T, np.repeat(X, 2)[::2], 3)
+    np.testing.assert_allclose(found, last(A[0].T, X, 3), rtol=1e-13)
+
+
 def test_compiled() -> None:
     fn = in_a_branch
     assert np.isclose(calque.jit(fn)(A, X), fn(A, X), rtol=1e-13)

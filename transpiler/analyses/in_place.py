@@ -109,7 +109,7 @@ def versions(target: Atom, block: Block) -> Iterator[Var]:
 
 
 def owned_in_arm(s: If, arm: Block, block: Block, owned: Owned) -> dict[Var, Atom]:
-    """What is an arm's own of the arrays of the block that its branch is in: none reads them later."""
+    """What is an arm's own of the arrays of the block around: nobody reads them later."""
     later = block.statements[block.statements.index(s) + 1 :]
     read = {a for t in later for a in core.operands(t)}
     read.update(v for t in later for inner in core.blocks_of(t) for v in core.free_vars(inner))

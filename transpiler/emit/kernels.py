@@ -260,10 +260,6 @@ class Launcher(Statements):
             parallel = False  # no thread can raise
         options = [f"parallel={parallel}"] if parallel != "auto" else []
         options += ["boundscheck=True"] if checked else [] if proven else ["boundscheck=None"]
-        if not options:
-            loops = [s for s in run if isinstance(s, For) and s.parallel and not s.scheduled]
-            heavy = any(isinstance(t, (For, While)) for s in loops for t in core.walk(s.body))
-            options = ["heavy=True"] if heavy else []
         return fill_expression(f"kernel({', '.join(options)})", []) if options else name("kernel")
 
     def _kernel_block(self, block: Block, depth: int) -> list[Any]:

@@ -282,6 +282,18 @@ class Carrying(Memory):
                 block.results.append(coerce(leaf, carried.phis[slot.first + offset].type))
         for cell, phi in carried.cells:
             block.results.append(coerce(Array(cell._value), phi.type))
+        for phi, *ends in zip(carried.phis, carried.inits, block.results, strict=True):
+            for end in ends:
+                self._hold(end, phi.type)
+
+    def _hold(self, end: Any, t: ArrayType) -> None:
+        """Sizes that may change from round to round, but that the body takes to be others."""
+        if not isinstance(end, Var) or end.type.ndim != t.ndim:
+            return
+        for own, dim in zip(end.type.dims, t.dims, strict=True):
+            known = self.builder.dims.resolve(dim)
+            if known != dim:
+                self.builder.unify(own, known)
 
     def _publish(
         self,

@@ -51,6 +51,9 @@ def _within(block: Block, builder: Builder, phases: dict[int, str], looping: boo
     block.statements[:] = made
 
 
+_ALONG, _ACROSS = 1, 4  # the cost of an element
+
+
 @dataclass(eq=False)
 class _Columns:
     """A loop that holds loops, and where these touch the arrays that it carries."""
@@ -60,7 +63,7 @@ class _Columns:
     array_of: dict[Var, int] = field(default_factory=dict)  # a version -> which carried array
     accesses: list[tuple[For, Access]] = field(default_factory=list)
     steady: list[Statement] = field(default_factory=list)  # numbers that all rounds share
-    gain: int = 0  # accesses that would walk along memory, less those that would no more
+    gain: int = 0  # what accesses cost in the innermost loop, less what they would
 
     def turned(self) -> list[Statement] | None:
         """The loops instead of this one; None where it stays."""
@@ -87,8 +90,10 @@ class _Columns:
                         return False
                 case Apply():
                     if any(a.type.ndim for a in (*s.args, *s.outs) if isinstance(a, Var)):
-                        return False
-                    if own.isdisjoint(s.args):
+                        if not self._reads(s):
+                            return False
+                        own.update(s.outs)
+                    elif own.isdisjoint(s.args):
                         self.steady.append(s)
                     else:
                         own.update(s.outs)
@@ -120,6 +125,20 @@ class _Columns:
             now[k] = out
         return True
 
+    def _reads(self, s: Apply) -> bool:
+        """Whether a number of a round is an element of an array that stays: it may be read later."""
+        arrays = [a for a in s.args if isinstance(a, Var) and a.type.ndim]
+        if s.primitive.name != "getitem" or arrays != [s.args[0]] or s.out.type.ndim:
+            return False
+        self.gain -= self._cost(place_of(s, self.builder), self.loop)
+        return arrays[0] not in self.array_of
+
+    def _cost(self, place: Place, inner: For) -> int:
+        """Of an access in the innermost loop: none where it stays, little along memory."""
+        own = dim_symbols(self.builder.dim_values[inner.index])
+        moving = [axis for axis, d in enumerate(place) if d is None or dim_symbols(d) & own]
+        return 0 if not moving else _ALONG if moving == [len(place) - 1] else _ACROSS
+
     def _touches(self, inner: For, number: int, s: Apply, now: list[Atom]) -> bool:
         """Note what a statement reads or stores; False where it is not one element."""
         arrays = [a for a in s.args if isinstance(a, Var) and a.type.ndim]
@@ -128,10 +147,8 @@ class _Columns:
         if s.primitive.name not in INDEXED or arrays != [s.args[0]]:
             return False
         place = place_of(s, self.builder)
-        if None not in place and len(place) > 1:
-            symbols = [dim_symbols(self.builder.dim_values[f.index]) for f in (self.loop, inner)]
-            along, across = (bool(dim_symbols(place[-1]) & own) for own in symbols)  # type: ignore[arg-type]
-            self.gain += along - across
+        each = 2 if s.primitive.name == "update_add" else 1
+        self.gain += each * (self._cost(place, inner) - self._cost(place, self.loop))
         k = self.array_of.get(arrays[0])
         if k is not None and not self._followed(inner, place):
             return False
@@ -154,17 +171,28 @@ class _Columns:
         return all(dim_symbols(d) <= known for d in place if d is not None)
 
     def _independent(self) -> bool:
-        """Whether no round of the outer loop touches what another writes, but for sums."""
+        """Whether no round of the outer loop touches what another writes, but for sums.
+
+        In the same round of the same inner loop it may: these rounds stay in order.
+        """
         counter = self.builder.dim_values[self.loop.index]
-        for _, a in self.accesses:
+        for loop, a in self.accesses:
             for inner, b in self.accesses:
-                if a.adds and b.adds:
+                if (a.adds and b.adds) or (loop is inner and self._in_step(a, b, inner)):
                     continue
                 place = tuple(self._in_another_round(d, inner) for d in b.place)
                 other = Access(b.array, place, b.position, b.writes, b.adds)
                 if meeting(a, other, counter, self.builder) not in (None, 0):
                     return False
         return True
+
+    def _in_step(self, a: Access, b: Access, inner: For) -> bool:
+        """Whether two accesses touch one element only where the inner loop is at one place."""
+        own, outer = (dim_symbols(self.builder.dim_values[f.index]) for f in (inner, self.loop))
+        return a.array == b.array and any(
+            d is not None and d == e and dim_symbols(d) & own and not dim_symbols(d) & outer
+            for d, e in zip(a.place, b.place, strict=True)
+        )
 
     def _in_another_round(self, dim: DimLike | None, inner: For) -> DimLike | None:
         """An index where the inner loop is elsewhere than for the access that it is compared to."""

@@ -74,8 +74,11 @@ class _Mover:
     ) -> None:
         versions, showing = _versions(new.out, block)
         sizes = new.args[1:] if new.primitive.name == "np.full" else new.args
+        left = None  # what the round leaves for the next one to write into
         if not showing.isdisjoint(_vars(block.results)):
-            return
+            left = self._replaced(new.out, versions, showing, s, block)
+            if left is None:
+                return
         if not all(self._is_size(d) for d in new.out.type.dims):
             return
         with self.builder.block() as before, self.builder.at(new.origin):
@@ -88,14 +91,30 @@ class _Mover:
             self.builder.emit(Apply((start,), make, tuple(known), dtype, new.origin))
         at = around.statements.index(s)
         around.statements[at:at] = before.statements
-        last = [o for t in block.statements for o in t.outs if o in versions][-1]
-        taken = self._carried(new.out, last, start, s, block)
+        taken = self._carried(new.out, left or _last(versions, block), start, s, block)
         at = block.statements.index(new)
         block.statements[at : at + 1] = filled = self._filled(new, taken)
         if not filled:
             core.substitute(block, {new.out: taken})
         phase = self.phases.get(id(new), "")
         self.phases.update((id(t), phase) for t in core.walk(Block([*before.statements, *filled])))
+
+    def _replaced(
+        self, new: Var, versions: set[Var], showing: set[Var], s: Statement, block: Block
+    ) -> Var | None:
+        """The array that a loop carried, where a new one takes its place; None if it is needed."""
+        if not isinstance(s, (For, While)):
+            return None
+        places = [k for k, r in enumerate(block.results) if r in showing]
+        old = s.phis[places[0]]
+        resolve = self.builder.dims.resolve
+        same = [resolve(d) for d in old.type.dims] == [resolve(d) for d in new.type.dims]
+        if len(places) > 1 or block.results[places[0]] not in versions or not same:
+            return None
+        old_versions, old_showing = _versions(old, block)
+        if not old_showing.isdisjoint([*_vars(block.results), *showing]):
+            return None
+        return _last(old_versions, block) or old
 
     def _is_size(self, dim: DimLike) -> bool:
         """Whether it is surely none below 0: it is read also where the loop has no round."""
@@ -199,6 +218,11 @@ def _versions(array: Var, block: Block) -> tuple[set[Var], set[Var]]:
 
     visit(block)
     return versions, found
+
+
+def _last(versions: set[Var], block: Block) -> Var | None:
+    """The last version that a block's own statements define."""
+    return next((o for t in block.statements[::-1] for o in t.outs if o in versions), None)
 
 
 def _vars(atoms: Sequence[Atom]) -> set[Var]:
