@@ -126,7 +126,7 @@ class _Columns:
         return True
 
     def _reads(self, s: Apply) -> bool:
-        """Whether a number of a round is an element of an array that stays: it may be read later."""
+        """Whether a number is an element of an array that stays: it may be read later."""
         arrays = [a for a in s.args if isinstance(a, Var) and a.type.ndim]
         if s.primitive.name != "getitem" or arrays != [s.args[0]] or s.out.type.ndim:
             return False

@@ -91,7 +91,8 @@ class _Mover:
             self.builder.emit(Apply((start,), make, tuple(known), dtype, new.origin))
         at = around.statements.index(s)
         around.statements[at:at] = before.statements
-        taken = self._carried(new.out, left or _last(versions, block), start, s, block)
+        last = left or _last(new.out, versions, block)
+        taken = self._carried(new.out, last, start, s, block)
         at = block.statements.index(new)
         block.statements[at : at + 1] = filled = self._filled(new, taken)
         if not filled:
@@ -114,7 +115,7 @@ class _Mover:
         old_versions, old_showing = _versions(old, block)
         if not old_showing.isdisjoint([*_vars(block.results), *showing]):
             return None
-        return _last(old_versions, block) or old
+        return _last(old, old_versions, block)
 
     def _is_size(self, dim: DimLike) -> bool:
         """Whether it is surely none below 0: it is read also where the loop has no round."""
@@ -220,9 +221,9 @@ def _versions(array: Var, block: Block) -> tuple[set[Var], set[Var]]:
     return versions, found
 
 
-def _last(versions: set[Var], block: Block) -> Var | None:
-    """The last version that a block's own statements define."""
-    return next((o for t in block.statements[::-1] for o in t.outs if o in versions), None)
+def _last(array: Var, versions: set[Var], block: Block) -> Var:
+    """The last version of an array that a block's own statements define."""
+    return next((o for t in block.statements[::-1] for o in t.outs if o in versions), array)
 
 
 def _vars(atoms: Sequence[Atom]) -> set[Var]:
