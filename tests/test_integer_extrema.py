@@ -108,3 +108,19 @@ def test_remainders_are_in_range() -> None:
         np.testing.assert_allclose(found, want, rtol=1e-6, atol=1e-9)
     with pytest.raises(ZeroDivisionError):
         calque.jit(ring)(np.zeros(0), 2)
+
+
+def mirrored(x):
+    corr = np.zeros((20, 20))
+    for i in range(19):
+        corr[i, i + 1 :] = x[i + 1 :] * 2.0
+        corr[i + 1 :, i] = corr[i, i + 1 :]
+    return np.sum(corr * corr)
+
+
+def test_inner_counters_are_bounded_first() -> None:
+    for form in (mirrored, calque.grad(mirrored)):
+        source = calque.jit(form).source(np.ones(20), stage="kernels")
+        assert "checked_index" not in source, source
+    x = np.linspace(1.0, 2.0, 20)
+    np.testing.assert_allclose(calque.jit(calque.grad(mirrored))(x), 16.0 * x * np.arange(20))

@@ -1,6 +1,7 @@
 """Kernels whose indices are proven take none from the end, but for the negative ones written so."""
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -167,3 +168,30 @@ def test_an_axis_of_one_has_no_second_element(where, monkeypatch):
         same = where * 0
         args = np.ones(1), np.full((1, 1), 3.0)
         assert calque.jit(fn)(*map(np.copy, args), same) == fn(*map(np.copy, args), same)
+
+
+def rows_at(x, places):
+    """A row of elements at a place that only the data tell; a loop of a person's over others."""
+    out = np.zeros(x.shape[1])
+    for k in range(places.size):
+        out = out * 0.5 + x[places[k]] * x[places[k], ::-1]
+        for j in range(places[k]):
+            out[0] += x[j, 0]
+    return out
+
+
+def test_what_elements_have_in_common_is_checked_before_their_loop() -> None:
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(4, 3))
+    jitted = calque.jit(rows_at)
+    source = jitted.source(x, np.array([1, 2]), stage="kernels")
+    assert re.search(r"^ {8}places_checked\w* = checked_index\(.*\n {8}for ", source, re.MULTILINE)
+    for places in ([1, 3, 0], [-1, 2], [-4], []):
+        given = np.array(places, dtype=int)
+        np.testing.assert_allclose(jitted(x, given), rows_at(x, given), rtol=1e-14)
+    for form in (jitted, rows_at):
+        for given in ([4], [-5], [0, 7]):
+            with pytest.raises(IndexError):
+                form(x, np.array(given))
+        with pytest.raises(IndexError):  # NumPy looks for the row although it has no elements
+            form(np.ones((2, 0)), np.array([2]))

@@ -133,12 +133,15 @@ class Dims:
         return dim.const >= 0 and all(c > 0 and s in natural for s, c in dim.terms)
 
     def _lower_bound(self, dim: DimLike, depth: int) -> DimLike:
+        """Counters at their bounds, first those of which no other counter's bounds are made."""
         if not isinstance(dim, Dim) or depth == 0:
             return dim
+        bounds = {name: self.ranges[name] for name, _ in dim.terms if name in self.ranges}
+        within = {s: dim_symbols(low) | dim_symbols(high) for s, (low, high) in bounds.items()}
         for name, coefficient in dim.terms:
-            if name in self.ranges:
-                low, high = self.ranges[name]
-                bound = low if coefficient > 0 else high
+            last = all(name not in seen for s, seen in within.items() if s != name)
+            if name in bounds and (last or len(bounds) == 1):
+                bound = bounds[name][0 if coefficient > 0 else 1]
                 rest = dim - coefficient * symbol(name)
                 return self._lower_bound(self.resolve(rest + coefficient * bound), depth - 1)
         return dim

@@ -95,11 +95,11 @@ def to_kernels(
     traced.function.phases = _phases(traced.function)
     interchange(traced.function, traced.builder)
     remove_dead_code(traced.function)
+    if traced.function.kernel_options.get("boundscheck") is None:
+        check_indices(traced.function, traced.builder, can_compile)
     fewer_accesses(traced.function, traced.builder)
     distribute(traced.function, traced.builder)
     mark_parallel(traced.function.body, traced.builder)
-    if traced.function.kernel_options.get("boundscheck") is None:
-        check_indices(traced.function, traced.builder, can_compile)
     reuse_memory(traced.function, traced.builder, can_compile)
     allocate_first(traced.function)
     core.verify(traced.function)

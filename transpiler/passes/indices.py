@@ -5,7 +5,8 @@ Before::
     y[i] = x[columns[i]]
 
 After: ``y[i] = x[checked_index(columns[i], x.shape[0])]``, which raises IndexError, and counts a
-negative number from the end; all other accesses of the kernel do neither.
+negative number from the end; all other accesses of the kernel do neither. What an array's statement
+indexes by is checked before the loops over its elements.
 """
 
 from __future__ import annotations
@@ -16,14 +17,15 @@ from typing import Any
 
 from calque.transpiler import core
 from calque.transpiler.analyses.bounds import in_range
+from calque.transpiler.analyses.early import early, outside
 from calque.transpiler.analyses.places import INDEXED
-from calque.transpiler.builder import Array, Builder, atom, wrap
-from calque.transpiler.core import Apply, Block, For, Function, Slot, Statement, Var, While
+from calque.transpiler.builder import Builder, wrap
+from calque.transpiler.core import Apply, Atom, Block, For, Function, Slot, Statement, Var, While
 from calque.transpiler.primitives.base import PRIMITIVES, apply
 from calque.transpiler.primitives.elements import full_template
-from calque.transpiler.types import DimLike
+from calque.transpiler.types import DimLike, dim_symbols
 
-Known = dict[tuple[Var, DimLike], Var]  # an index, and the size it was checked for -> the checked
+Known = dict[tuple[DimLike, DimLike], Var]  # an index, and the size it was checked for
 
 
 def check_indices(
@@ -32,10 +34,10 @@ def check_indices(
     """Let the loops that ``compiles`` takes for kernels check such indices, in place."""
 
     def visit(block: Block) -> None:
-        for s in block.statements:
+        for s in list(block.statements):
             if isinstance(s, (For, While)) and compiles(s):
-                for inner in core.blocks_of(s):
-                    checker.block(inner, {})
+                at = block.statements.index(s)
+                block.statements[at:at] = checker.statement(s, [], {})
             else:
                 for inner in core.blocks_of(s):
                     visit(inner)
@@ -46,52 +48,115 @@ def check_indices(
 
 
 @dataclass(eq=False)
+class _Elements:
+    """A loop over elements, and what is to stand before it."""
+
+    inside: set[Var]
+    made: dict[Var, Statement]
+    before: list[Statement] = field(default_factory=list)
+    known: Known = field(default_factory=dict)  # checked before it
+
+
+@dataclass(eq=False)
 class _Checker:
     builder: Builder
-    phases: dict[int, str] = field(default_factory=dict)
+    phases: dict[int, str]
 
-    def block(self, block: Block, known: Known) -> None:
-        """Check what a block reads and stores; ``known`` has been checked by then."""
+    def statement(self, s: Statement, loops: list[_Elements], known: Known) -> list[Statement]:
+        """Go into a statement; what is to stand before it. ``loops`` are those over elements."""
+        if isinstance(s, For) and s.scheduled:
+            body = Block([s])
+            made = {v: t for t in core.walk(body) for v in (*t.outs, *core.bound_vars(t))}
+            loops = [*loops, _Elements(core.defined_vars(body), made)]
+            self._block(s.body, loops, known)
+            return loops[-1].before
+        for block in core.blocks_of(s):
+            self._block(block, [], known)
+        return []
+
+    def _block(self, block: Block, loops: list[_Elements], known: Known) -> None:
         known = dict(known)
         made: list[Statement] = []
         for s in block.statements:
             if isinstance(s, Apply) and s.primitive.name in INDEXED and not s.inside:
-                checks = self._checks(s, known)
-                self.phases.update((id(t), self.phases.get(id(s), "")) for t in checks)
-                made += checks
-            for inner in core.blocks_of(s):
-                self.block(inner, known)
+                made += self._checks(s, loops, known)
+            made += self.statement(s, loops, known)
             made.append(s)
         block.statements[:] = made
 
-    def _checks(self, s: Apply, known: Known) -> list[Statement]:
+    def _checks(self, s: Apply, loops: list[_Elements], known: Known) -> list[Statement]:
         """What checks the indices of one access, which then reads the checked ones."""
         first = 1 if s.primitive.name == "getitem" else 2
         base, dynamic = s.args[0], list(s.args[first:])
         if not isinstance(base, Var) or any(d.type.ndim for d in dynamic if isinstance(d, Var)):
             return []
         items = full_template(s.params["index"], [wrap(d) for d in dynamic], base.type.ndim)
-        items = [item for item in items if item is not None]
-        with self.builder.block() as made, self.builder.at(s.origin):
-            for axis, item in enumerate(items):
-                index: Any = dynamic[item.position] if isinstance(item, Slot) else item
-                if isinstance(item, slice) or self._is_proven(index, base.type.dims[axis]):
-                    continue
-                if not isinstance(item, Slot):
-                    return []
-                dynamic[item.position] = self._checked(index, base, axis, known)
+        made: list[Statement] = []
+        for axis, item in enumerate([item for item in items if item is not None]):
+            index: Any = dynamic[item.position] if isinstance(item, Slot) else item
+            if isinstance(item, slice) or in_range(
+                index, base.type.dims[axis], self.builder, False
+            ):
+                continue
+            if not isinstance(item, Slot):
+                return []
+            size = base, axis
+            dynamic[item.position], here = self._checked(index, size, loops, known, s)
+            made += here
         s.args, s.inside = (*s.args[:first], *dynamic), True
-        return made.statements
+        return made
 
-    def _is_proven(self, index: Any, dim: DimLike) -> bool:
-        return in_range(index, dim, self.builder, False)
+    def _checked(
+        self,
+        index: Var,
+        size: tuple[Var, int],
+        loops: list[_Elements],
+        known: Known,
+        s: Apply,
+    ) -> tuple[Var, list[Statement]]:
+        """A checked index, and the statements for it that are to stand before the access."""
+        dims = self.builder.dims
+        place = self.builder.dim_of(wrap(index))
+        key = place, dims.resolve(size[0].type.dims[size[1]])
+        for checked in (known, *(loop.known for loop in loops)):
+            if key in checked:
+                return checked[key], []
+        made, target = self._check(index, size, None, s), None
+        for loop in loops[::-1]:
+            moved = self._check(index, size, loop, s)
+            if not moved:
+                break
+            made, target = moved, loop
+        found = made[-1].outs[0]
+        self.phases.update((id(t), self.phases.get(id(s), "")) for t in made)
+        if dims.nonnegative(place, False):
+            self.builder.dim_values[found] = place
+        else:
+            (name,) = dim_symbols(self.builder.dim_of(wrap(found)))
+            dims.ranges[name] = (0, key[1] - 1)
+        if target is None:
+            known[key] = found
+            return found, made
+        target.before += made
+        target.known[key] = found
+        return found, []
 
-    def _checked(self, index: Var, base: Var, axis: int, known: Known) -> Var:
-        dim = self.builder.dims.resolve(base.type.dims[axis])
-        if (index, dim) not in known:
-            size = dim
+    def _check(
+        self, index: Var, size: tuple[Var, int], loop: _Elements | None, s: Apply
+    ) -> list[Statement]:
+        """The statements that check an index before a loop, or here; none where that cannot be."""
+        base, axis = size
+        with self.builder.block() as block, self.builder.at(s.origin):
+            place: Atom = index
+            array: Var | None = base
+            if loop is not None:
+                place = early(index, loop.inside, loop.made)
+                array = outside(base, loop.inside, loop.made)
+            if place is None or array is None:
+                return []
+            dim = self.builder.dims.resolve(base.type.dims[axis])
+            number: Any = dim
             if not isinstance(dim, int):
-                size = apply(PRIMITIVES["size of axis"], Array(base), axis=axis)
-            found = atom(apply(PRIMITIVES["checked_index"], Array(index), wrap(size)))
-            known[index, dim] = known[found, dim] = found
-        return known[index, dim]
+                number = apply(PRIMITIVES["size of axis"], wrap(array), axis=axis)
+            apply(PRIMITIVES["checked_index"], wrap(place), wrap(number))
+        return block.statements

@@ -20,15 +20,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from calque.transpiler import core
+from calque.transpiler.analyses.early import early
 from calque.transpiler.analyses.elements import stored
 from calque.transpiler.analyses.places import STORES
 from calque.transpiler.builder import Array, Builder, atom, loop_index, wrap
 from calque.transpiler.core import Apply, Atom, Block, For, Function, If, Statement, Var, While
-from calque.transpiler.primitives.base import PRIMITIVES, apply
+from calque.transpiler.primitives.base import PRIMITIVES
 from calque.transpiler.types import DimLike
 
 _FILLED = {"np.empty": None, "np.full": None, "np.zeros": 0, "np.ones": 1}
-_NUMBERS = ("np.add", "np.subtract", "np.multiply", "max", "min")
 _NAMES = ("i", "j", "k", "l", "m", "n")
 
 
@@ -83,7 +83,7 @@ class _Mover:
             return
         with self.builder.block() as before, self.builder.at(new.origin):
             definition = {o: t for t in block.statements for o in t.outs}
-            known = [self._early(a, inside, definition) for a in sizes]
+            known = [early(a, inside, definition) for a in sizes]
             if None in known:
                 return
             start = Var(new.out.type, new.out.name, new.origin)
@@ -120,20 +120,6 @@ class _Mover:
     def _is_size(self, dim: DimLike) -> bool:
         """Whether it is surely none below 0: it is read also where the loop has no round."""
         return self.builder.dims.nonnegative(self.builder.dims.resolve(dim), False)
-
-    def _early(self, a: Atom, inside: set[Var], definition: dict[Var, Statement]) -> Atom:
-        """A number before a loop, computed again if need be; None where that cannot be."""
-        if not isinstance(a, Var) or a not in inside:
-            return a
-        made = definition.get(a)
-        if not isinstance(made, Apply):
-            return None
-        if made.primitive.kind != "size" and made.primitive.name not in _NUMBERS:
-            return None
-        known = [self._early(b, inside, definition) for b in made.args]
-        if None in known:
-            return None
-        return atom(apply(made.primitive, *map(wrap, known), **made.params))
 
     def _carried(
         self, out: Var, last: Var, start: Var, s: If | For | While, block: Block

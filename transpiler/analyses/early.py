@@ -1,0 +1,43 @@
+"""Numbers that can be had before the statement in which they are computed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from calque.transpiler.analyses.places import STORES
+from calque.transpiler.builder import atom, wrap
+from calque.transpiler.core import Apply, Atom, For, Statement, Var, While
+from calque.transpiler.primitives.base import apply
+
+_NUMBERS = ("np.add", "np.subtract", "np.multiply", "np.negative", "max", "min")
+
+
+def early(a: Atom, inside: Collection[Var], made: Mapping[Var, Statement]) -> Atom:
+    """A number, computed again of what is not ``inside`` if need be; None where that cannot be."""
+    if not isinstance(a, Var) or a not in inside:
+        return a
+    s = made.get(a)
+    if not isinstance(s, Apply):
+        return None
+    if s.primitive.kind != "size" and s.primitive.name not in _NUMBERS:
+        return None
+    if any(v.type.dtype.kind not in "iu" for v in s.outs):
+        return None
+    if s.primitive.kind == "size":
+        array = outside(s.args[0], inside, made)
+        return None if array is None else atom(apply(s.primitive, wrap(array), **s.params))
+    known = [early(b, inside, made) for b in s.args]
+    return None if None in known else atom(apply(s.primitive, *map(wrap, known), **s.params))
+
+
+def outside(array: Atom, inside: Collection[Var], made: Mapping[Var, Statement]) -> Var | None:
+    """The version of an array that comes into what is ``inside``: it has the same sizes."""
+    while isinstance(array, Var) and array in inside:
+        s = made.get(array)
+        if isinstance(s, Apply) and s.primitive.name in STORES:
+            array = s.args[0]
+        elif isinstance(s, (For, While)):
+            array = s.inits[(s.outs if array in s.outs else s.phis).index(array)]
+        else:
+            return None
+    return array if isinstance(array, Var) else None
