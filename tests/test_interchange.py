@@ -137,7 +137,7 @@ def test_random_columns(monkeypatch: Any) -> None:
         for w, f in zip(want, found, strict=True):
             np.testing.assert_allclose(f, w, rtol=1e-10, atol=1e-10, err_msg=text)
         count += turned(fn, args)
-    assert count >= 20, "too few programs with columns that may be rows"
+    assert count >= 10, "too few programs with columns that may be rows"
 
 
 def clipped_rows(A, B):

@@ -26,6 +26,7 @@ from calque.transpiler.passes.accesses import fewer_accesses
 from calque.transpiler.passes.allocate import allocate_first
 from calque.transpiler.passes.checks import add_checks
 from calque.transpiler.passes.distribute import distribute
+from calque.transpiler.passes.factors import take_factors_out
 from calque.transpiler.passes.indices import check_indices
 from calque.transpiler.passes.interchange import interchange
 from calque.transpiler.passes.reuse import reuse_memory
@@ -86,6 +87,7 @@ def to_kernels(
     traced.builder.dims.actual = dict(sizes or {})
     traced.function.kernel_options = dict(options or {})
     with np.errstate(all="ignore"):
+        take_factors_out(traced.function, traced.builder)
         watched(
             "schedule",
             traced.function,

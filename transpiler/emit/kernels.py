@@ -127,6 +127,8 @@ def _power(s: Apply) -> str | None:
     if s.primitive.name not in ("np.power", "math.pow") or isinstance(s.args[1], Var):
         return None
     exponent, single = s.args[1], s.out.type.dtype == np.float32
+    if s.out.type.dtype.kind == "c" and exponent == 2 and isinstance(s.args[0], Var):
+        return "{0} * {0}"
     if s.out.type.dtype.kind not in "f":
         return None
     if exponent == 0.5:

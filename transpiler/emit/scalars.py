@@ -107,6 +107,9 @@ def spelled(s: Apply) -> str | None:
     kinds = {plain_type(a).dtype.kind for a in s.args if _has_type(a)}
     if "c" in kinds and (name in _ORDER or scalar in _SPELLINGS.keys() - {*_COMPLEX_FUNCTIONS}):
         return None
+    if scalar == "abs" and "c" in kinds:
+        of = "hypotf" if s.out.type.dtype == np.float32 else "hypot"
+        return f"{of}({{0}}.real, {{0}}.imag)"
     if name in _DIVISIONS and (function := _division(s, "c" in kinds)):
         return function
     if name == "np.reciprocal":

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from calque.transpiler import core
-from calque.transpiler.analyses.conflicts import Access, meeting
+from calque.transpiler.analyses.conflicts import ANYWHERE, Access, meeting
 from calque.transpiler.analyses.places import (
     INDEXED,
     Place,
@@ -173,18 +173,52 @@ class _Columns:
     def _independent(self) -> bool:
         """Whether no round of the outer loop touches what another writes, but for sums.
 
-        In the same round of the same inner loop it may: these rounds stay in order.
+        In the same round of the same inner loop it may: these rounds stay in order. So do accesses
+        of an inner loop, and later ones of an inner loop after it.
         """
         counter = self.builder.dim_values[self.loop.index]
         for loop, a in self.accesses:
             for inner, b in self.accesses:
-                if (a.adds and b.adds) or (loop is inner and self._in_step(a, b, inner)):
+                if a.adds and b.adds:
                     continue
+                if loop is inner and self._in_step(a, b, inner):
+                    # one after the other they would wait for each other, where they are no sum
+                    apart = meeting(a, b, counter, self.builder)
+                    if apart in (None, 0) or (apart == ANYWHERE and self._is_sum(a, b, inner)):
+                        continue
+                    return False
                 place = tuple(self._in_another_round(d, inner) for d in b.place)
                 other = Access(b.array, place, b.position, b.writes, b.adds)
-                if meeting(a, other, counter, self.builder) not in (None, 0):
+                apart = meeting(a, other, counter, self.builder)
+                if apart in (None, 0):
+                    continue
+                if loop is inner or not isinstance(apart, int):
+                    return False
+                if (apart * self.loop.step > 0) != (self._order(loop) < self._order(inner)):
                     return False
         return True
+
+    def _is_sum(self, a: Access, b: Access, inner: For) -> bool:
+        """Whether what is stored at a place that stays is what was there, and something more."""
+        for access in (a, b):
+            s = inner.body.statements[access.position]
+            assert isinstance(s, Apply)
+            if access.writes and not access.adds:
+                value = self.builder.definitions.get(s.args[1])
+                if not isinstance(value, Apply) or value.primitive.name != "np.add":
+                    return False
+                read = [self.builder.definitions.get(v) for v in value.args]
+                if not any(isinstance(r, Apply) and self._reads_there(r, s) for r in read):
+                    return False
+        return True
+
+    def _reads_there(self, read: Apply, store: Apply) -> bool:
+        if read.primitive.name != "getitem" or read.args[0] is not store.args[0]:
+            return False
+        return place_of(read, self.builder) == place_of(store, self.builder)
+
+    def _order(self, inner: For) -> int:
+        return self.loop.body.statements.index(inner)
 
     def _in_step(self, a: Access, b: Access, inner: For) -> bool:
         """Whether two accesses touch one element only where the inner loop is at one place."""
