@@ -18,9 +18,7 @@ from calque.transpiler.builder import Array, atom
 from calque.transpiler.core import Var
 from calque.transpiler.errors import BranchMismatch
 from calque.transpiler.frontend.expressions import Expressions
-from calque.transpiler.frontend.heap import (
-    Snapshot,
-)
+from calque.transpiler.frontend.heap import MISSING, Snapshot
 from calque.transpiler.frontend.interpreter import Completion, Mismatch
 from calque.transpiler.frontend.merging import GrowingList, Join, Outcome
 
@@ -32,6 +30,20 @@ class LoopFlags:
     broken: str
     returned: str
     value: str
+    at_break: set[str] | None = None  # the names that have a value wherever the loop is broken
+    at_end: set[str] | None = None  # and wherever a round runs through
+    certain: bool = True  # a round runs, for all we ask
+
+    def forget(self) -> None:
+        """The body is interpreted anew."""
+        self.at_break = self.at_end = None
+
+    def note(self, kind: str, bound: set[str]) -> None:
+        """One more way out of a round, and the names that have a value there."""
+        if kind == "break":
+            self.at_break = bound if self.at_break is None else self.at_break & bound
+        elif kind in ("continue", "normal"):
+            self.at_end = bound if self.at_end is None else self.at_end & bound
 
 
 class Branches(Expressions):
@@ -154,12 +166,24 @@ class Branches(Expressions):
                 return Completion("return", None)
             return completion
         names = self.call.frame.locals
+        flags.note("normal" if completion is None else completion.kind, self.bound_names())
         if completion is not None and completion.kind == "break":
             names[flags.broken] = True
         elif completion is not None and completion.kind == "return":
             names[flags.returned] = True
             names[flags.value] = completion.value
         return Completion("end")
+
+    def bound_names(self) -> set[str]:
+        """The user's local names that have a value on this path."""
+        return {
+            name
+            for name, value in self.call.frame.locals.items()
+            if not name.startswith("%")
+            and value is not MISSING
+            and not isinstance(value, Mismatch)
+            and not (isinstance(value, Array) and value._value in self.unsure)
+        }
 
     def flags_of_loop(self) -> LoopFlags | None:
         """The innermost loop of this call, None directly in the function."""

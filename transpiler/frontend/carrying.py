@@ -118,6 +118,9 @@ class Carrying(Memory):
                     stable = False
                 if stable:
                     base.restore()
+                    if getattr(node, "orelse", None):
+                        self.half_bound |= {(id(names), n): names for n in flags.at_break or ()}
+                    self._fill(carried)
                     outs = [Var(p.type, p.name, self.builder.origin) for p in carried.phis]
                     emit(outs, extra, carried, block, test)
                     self._publish(plan, base, carried, outs, trip, certain)
@@ -132,6 +135,24 @@ class Carrying(Memory):
             self.origin(node),
             "give every value that the loop changes one type and structure",
         )
+
+    def _fill(self, carried: Carried) -> None:
+        """An array that only a break, or the ``else`` of a loop, binds has a value all the same.
+
+        No path reads it, but a reverse sweep may ask for its shape.
+        """
+        for slot in carried.slots:
+            values = getattr(slot.container, "locals", None)
+            if slot.initial is not MISSING or (id(values), slot.place) not in self.half_bound:
+                continue
+            for number in range(slot.first, slot.first + len(slot.arrays)):
+                t = carried.phis[number].type
+                if not t.ndim:
+                    continue
+                try:
+                    carried.inits[number] = FUNCTIONS[np.zeros](shape_of(t), t.dtype).atom
+                except BranchMismatch:
+                    continue  # a size that only the loop knows
 
     def _record_exit(self, completion: Completion, flags: LoopFlags) -> None:
         names = self.call.frame.locals

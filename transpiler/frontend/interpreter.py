@@ -163,6 +163,7 @@ class State:
         self.foreign: dict[int, Any] = {}
         self.statement: tuple[str, int] = ("", 0)
         self.unsure: dict[Var, Any] = {}  # values that some path does not define: what decides
+        self.half_bound: dict[tuple[int, Any], Any] = {}  # names that a break, or its else, binds
         self.undecided: dict[int, Any] = {}  # containers that may be one object with another
         self.tests: list[Any] = []  # of the run-time branches that are being interpreted
         self.arguments: list[Array] = []  # cells that the caller holds

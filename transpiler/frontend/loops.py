@@ -14,6 +14,7 @@ from calque.transpiler.errors import BranchMismatch, CalqueError, NeedsKnownValu
 from calque.transpiler.frontend.branches import LoopFlags, escapes
 from calque.transpiler.frontend.carrying import Carrying
 from calque.transpiler.frontend.comparisons import and_
+from calque.transpiler.frontend.else_arms import ElseArms
 from calque.transpiler.frontend.heap import MISSING, Snapshot
 from calque.transpiler.frontend.interpreter import Completion
 from calque.transpiler.frontend.iteration import Iterable, Range, as_iterable
@@ -64,6 +65,7 @@ class Loops(Carrying):
                 structural = isinstance(error, (NeedsKnownValue, BranchMismatch, GrowingList))
                 if length > (_UNROLL_LIMIT if structural else _UNROLL_ON_ERRORS):
                     raise
+                flags.forget()
                 try:
                     return self._unrolled(node, iterable, 0, length, flags)
                 except _WORTH_UNROLLING:
@@ -157,6 +159,9 @@ class Loops(Carrying):
             completion = self.exec_block(node.body)
         finally:
             call.pending = saved
+        if call.flags is not None:
+            kind = "normal" if completion is None else completion.kind
+            call.flags.note(kind, self.bound_names())
         if completion is not None and completion.kind in ("continue", "end"):
             return None
         return completion
@@ -170,26 +175,25 @@ class Loops(Carrying):
             return Completion("return", value)
         if isinstance(returned, Array):
             given = self.checked(value, "the value returned from within the loop", node)
-            if not node.orelse or broken is True:
-                return self.escaping(
-                    returned, lambda: Completion("return", given), lambda: None, node
-                )
             return self.escaping(
                 returned,
                 lambda: Completion("return", given),
-                lambda: self._else(node, broken),
+                lambda: self._else(node, broken, flags),
                 node,
             )
-        return self._else(node, broken)
+        return self._else(node, broken, flags)
 
-    def _else(self, node: Any, broken: Any) -> Completion | None:
+    def _else(self, node: Any, broken: Any, flags: LoopFlags) -> Completion | None:
+        arms = ElseArms(self, node, flags)
+        if not isinstance(broken, Array) and not broken:
+            arms.only_ended()
+            return self.exec_block(node.orelse)
         if not node.orelse or broken is True:
             return None
-        if not isinstance(broken, Array):
-            return self.exec_block(node.orelse)
         if escapes(node.orelse):
-            return self.escaping(broken, lambda: None, lambda: self.exec_block(node.orelse), node)
-        result = self.fork(broken, lambda: None, lambda: self.exec_block(node.orelse), node)
+            return self.escaping(broken, arms.broken, arms.ended, node)
+        result = self.fork(broken, arms.broken, arms.ended, node)
+        arms.leave()
         return result if isinstance(result, Completion) else None
 
     # loops of the generated program
@@ -199,6 +203,7 @@ class Loops(Carrying):
         loop = iterable if isinstance(iterable, Range) else Range(0, iterable.length())
 
         def attempt(plan: Plan, carried: Carried, block: Block) -> tuple[Completion | None, Any]:
+            flags.forget()
             stop = loop.stop - 1 if loop.step > 0 else loop.start
             low, high = (loop.start, stop) if loop.step > 0 else (loop.stop + 1, loop.start)
             name = getattr(node.target, "id", None) if loop is iterable else None
@@ -368,8 +373,10 @@ class Loops(Carrying):
         certain: bool = False,
     ) -> None:
         plan = Plan(as_while=True)
+        flags.certain = certain
 
         def attempt(plan: Plan, carried: Carried, block: Block) -> tuple[Completion | None, Any]:
+            flags.forget()
             start = Snapshot(self.roots(), self.owned)
             with self.builder.block() as test_block:
                 value = test()
@@ -413,9 +420,8 @@ class _LoopScope:
 
     def __enter__(self) -> LoopFlags:
         call = self.machine.call
-        self.flags = LoopFlags(
-            *(self.machine.fresh_name(s) for s in ("broken", "returned", "value"))
-        )
+        broken, returned, value = map(self.machine.fresh_name, ("broken", "returned", "value"))
+        self.flags = LoopFlags(broken, returned, value)
         call.frame.locals[self.flags.broken] = False
         call.frame.locals[self.flags.returned] = False
         self.outer, self.depth = call.flags, len(call.flag_stack)
