@@ -46,6 +46,10 @@ class LoopFlags:
             self.at_end = bound if self.at_end is None else self.at_end & bound
 
 
+class PathEnds(Exception):
+    """The path that is being interpreted ends, at run time, with an error."""
+
+
 class Branches(Expressions):
     """If statements and conditional expressions."""
 
@@ -85,13 +89,32 @@ class Branches(Expressions):
 
     rounds = 0  # how many loops of the generated program are being interpreted
 
+    @property
+    def arm_rounds(self) -> list[int]:
+        """How many loops there are around each of the arms that are being interpreted."""
+        return self.__dict__.setdefault("_arm_rounds", [])
+
+    def path_raises(self, error: Exception, node: Any) -> None:
+        """Whoever comes here at run time gets this error; nothing follows on this path."""
+        if not self.arm_rounds or self.arm_rounds[-1] != self.rounds:
+            raise error  # every path comes here, or only some rounds of a loop do
+        with self.at(node):
+            self.builder.effect(f"raise {type(error).__name__}({str(error)!r})", [])
+        raise PathEnds
+
     def _arm(self, arm: Callable[[], Any], base: Snapshot) -> Outcome:
+        call, pending = self.call, list(self.call.pending)
+        self.arm_rounds.append(self.rounds)
         try:
             with self.builder.block() as block:
-                value = arm()
+                try:
+                    value = arm()
+                except PathEnds:
+                    call.pending, value = pending, Completion("raise")
             dead = isinstance(value, Completion) and value.kind == "raise"
             return Outcome(block, value, Snapshot([*self.roots(), value], self.owned), dead)
         finally:
+            self.arm_rounds.pop()
             base.restore()
 
     def _emit_if(

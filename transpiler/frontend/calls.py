@@ -12,7 +12,7 @@ from typing import Any
 import gast
 import numpy as np
 
-from calque.transpiler.builder import FUNCTIONS, function_name, known
+from calque.transpiler.builder import FUNCTIONS, Array, function_name, known
 from calque.transpiler.errors import (
     ImpureFunction,
     SourceNotFound,
@@ -185,6 +185,7 @@ class Calls(Statements):
         self, function: Any, handler: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]
     ) -> Any:
         """A NumPy function: computed when everything is known and the result is no array."""
+        given = [*args, *kwargs.values()]
         args = [self._called_by_library(gathered(a)) for a in args]
         kwargs = {k: self._called_by_library(gathered(v)) for k, v in kwargs.items()}
         values = [*args, *kwargs.values()]
@@ -194,7 +195,15 @@ class Calls(Statements):
                 isinstance(result, tuple) and any(isinstance(r, np.ndarray) for r in result)
             ):
                 return result
-        return self._owned(handler(*args, **kwargs))
+        return self._owned(self._apart(handler(*args, **kwargs), values, given))
+
+    def _apart(self, result: Any, values: list[Any], given: list[Any]) -> Any:
+        """An array that NumPy makes of a list is never the memory in which the list is kept."""
+        pairs = zip(values, given, strict=True)
+        lists = [v.root() for v, g in pairs if v is not g and isinstance(v, Array)]
+        if isinstance(result, Array) and any(result.root() is root for root in lists):
+            return FUNCTIONS[np.copy](result)
+        return result
 
     def _called_by_library(self, value: Any) -> Any:
         """The user's functions among the arguments of a NumPy function, as it can call them."""
@@ -393,16 +402,19 @@ class Calls(Statements):
                 owner.append(args[0])
             return None
         if isinstance(owner, RecordedList) and name == "extend":
-            for item in self.known_items(args[0], node):
-                self.append(owner, item, node)
+            self.extend(owner, args[0], node)
             return None
+        if isinstance(owner, RecordedList) and name == "pop":
+            return self.pop(owner, args[0] if args else -1, node)
         if getattr(owner, "rows", None) is not None:
-            self.fail(UnsupportedSyntax, node, f"`{name}` of a list that grows in a loop.")
+            return self._rows_method(name, owner, kwargs, node)
         mutating = (
             "extend insert pop remove clear sort reverse update setdefault popitem add discard"
         )
         if name in mutating.split():
             self.check_writable(owner, node, f"`{name}`")
+            if isinstance(owner, list):
+                self.check_not_walked(owner, node, f"`{name}`")
         if isinstance(owner, dict) and args:
             args = [self.hashable(args[0], node), *args[1:]]
         if isinstance(owner, list) and name == "sort":
@@ -410,6 +422,25 @@ class Calls(Statements):
             return None
         result = function(*args, **kwargs)
         return self._owned(result) if type(result) in (list, dict, set) else result
+
+    def _rows_method(self, name: str, values: Any, kwargs: dict[str, Any], node: Any) -> Any:
+        """A method of a list of run-time length."""
+        match name:
+            case "clear":
+                return self.clear(values, node)
+            case "sort":
+                return self.sort(values, kwargs, node)
+            case "reverse":
+                return self.reverse(values, node)
+            case "copy":
+                return self.list_copy(values)
+        hint = "make the list an array with np.array" if name in ("index", "count") else None
+        return self.fail(
+            UnsupportedSyntax,
+            node,
+            f"`{name}` of a list that grows in a loop.",
+            hint or "append, pop, and store into its elements; or use an array and a counter",
+        )
 
     def _native(self, function: Any, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
         """A call on known values, by Python; with run-time values there must be a rule."""

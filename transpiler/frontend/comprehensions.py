@@ -88,6 +88,10 @@ class Comprehensions(Calls):
         finally:
             call.frame, call.pending, call.flags = outer, pending, flags
 
+    def each(self, values: Any, node: Any, action: Callable[[Any], None]) -> None:
+        """Run ``action`` on every element, in a loop of the program if need be."""
+        fold(self, node, values, None, lambda _, item: action(item))
+
     def exec__Hook(self, node: Any) -> None:
         """The innermost action of a comprehension."""
         node.action()

@@ -68,8 +68,9 @@ class Range(Iterable):
 class Rows(Iterable):
     """The rows of an array; or of a tree of arrays, each element a tree of that structure."""
 
-    def __init__(self, arrays: Any):
+    def __init__(self, arrays: Any, owner: Any = None):
         self.arrays = arrays
+        self.owner = owner  # the list of which these are the elements
 
     def length(self) -> Any:
         """The size of axis 0."""
@@ -180,6 +181,30 @@ class Mapped(Iterable):
         return self.function(*[p.element(position) for p in self.parts])
 
 
+class Taken(list):
+    """What ``zip`` and the like took out of known lists: it does not show what they hold later."""
+
+    def __init__(self, items: Any, sources: list[Any]):
+        super().__init__(items)
+        self.sources = sources
+
+
+def walked_lists(value: Any) -> tuple[list[Any], list[Any]]:
+    """The lists that a loop over a value reads as it goes, and those that it has read before."""
+    if isinstance(value, Taken):
+        nested = [walked_lists(s) for s in value.sources]
+        return [], [v for live, taken in nested for v in (*live, *taken)]
+    if isinstance(value, Rows):
+        return [value.owner], []
+    if isinstance(value, Known):
+        value = value.items
+    if isinstance(value, list):
+        return [value], []
+    parts = getattr(value, "parts", None) or [getattr(value, "part", None)]
+    nested = [walked_lists(p) for p in parts if p is not None]
+    return [v for n in nested for v in n[0]], [v for n in nested for v in n[1]]
+
+
 def is_runtime_iterable(value: Any) -> bool:
     """Whether a value is one of the above."""
     return isinstance(value, Iterable)
@@ -195,8 +220,16 @@ def as_iterable(value: Any) -> Iterable:
         return Range(value.start, value.stop, value.step)
     rows = getattr(value, "rows", None)
     if rows is not None:
-        return Rows(rows.stacked())
-    return Known(list(value))
+        return Rows(rows.stacked(), value)
+    return Known(value if isinstance(value, list) else list(value))
+
+
+class Facts:
+    """What is known of a list for good, on whatever path it came out."""
+
+    def __init__(self) -> None:
+        self.changing = False  # elements are replaced or taken out
+        self.own: list[Array] = []  # arrays of elements to which no name has a view
 
 
 class GrowingRows(Iterable):
@@ -212,6 +245,46 @@ class GrowingRows(Iterable):
         self.first: Any = 0  # the length before the loop
         self.before: Any = 0  # the count before a round
         self.filled: Any = None  # where the loop ended that the fixed capacity was for
+        self.facts = Facts()
+
+    @property
+    def may_change(self) -> bool:
+        """Whether elements may be replaced or taken out: no name has a view of one."""
+        arrays = [b for b in leaves(self.buffers) if b.ndim > 1]
+        apart = all(any(b is own for own in self.facts.own) for b in arrays)
+        return self.facts.changing and apart
+
+    def let_change(self) -> None:
+        """From now on what is read is a copy; what was read before keeps its memory."""
+
+        def apart(buffer: Array) -> Array:
+            if buffer.ndim == 1 or any(buffer is own for own in self.facts.own):
+                return buffer
+            new = FUNCTIONS[np.copy](buffer)
+            link(new, buffer.root())
+            self.facts.own.append(new)
+            return new
+
+        self.facts.changing = True
+        self.buffers = map_tree(apart, self.buffers)
+
+    def cast(self, types: Any) -> None:
+        """Let the arrays hold elements of wider dtypes."""
+
+        def wider(buffer: Array, t: Any) -> Array:
+            dtype = np.promote_types(buffer.dtype, t.dtype)
+            if dtype == buffer.dtype:
+                return buffer
+            new = FUNCTIONS["cast"](buffer, dtype)
+            if new.ndim > 1:
+                link(new, buffer.root())
+            self.facts.own.append(new)
+            return new
+
+        wide: list[Array] = []
+        zip_trees(lambda buffer, t: wide.append(wider(buffer, t)), self.buffers, types)
+        made = iter(wide)
+        self.buffers = map_tree(lambda _: next(made), self.buffers)
 
     def make_room(self) -> None:
         """Give the arrays a place for one more element."""
@@ -238,11 +311,49 @@ class GrowingRows(Iterable):
         def store(buffer: Array, leaf: Any) -> None:
             with _alone(buffer):
                 buffer[self.count] = operand(leaf)
-            if isinstance(leaf, Array) and (leaf.ndim or leaf.is_buffer):
-                link(buffer, leaf.root())  # Python's list holds the array itself, not a copy
+            _hold(buffer, leaf)
 
         zip_trees(store, self.buffers, gathered(value))
         self.count = self.count + 1
+
+    def replace(self, index: Any, value: Any) -> None:
+        """Another element in the place of one."""
+        index, inside = self._place(index)
+
+        def store(buffer: Array, leaf: Any) -> None:
+            with _alone(buffer):
+                (buffer if inside else buffer[: self.count])[index] = operand(leaf)
+            _hold(buffer, leaf)
+
+        zip_trees(store, self.buffers, gathered(value))
+
+    def take(self, index: Any) -> Any:
+        """The element at an index, which the list has no more."""
+        last = isinstance(index, int) and index == -1
+        item = self[index]
+        if not last:
+            start = self._place(index)[0]
+            if isinstance(start, int):
+                start = self.count + start if start < 0 else start
+            else:
+                start = FUNCTIONS[np.where](start < 0, start + self.count, start)
+
+            def close(buffer: Array) -> None:
+                with _alone(buffer):
+                    buffer[start : self.count - 1] = buffer[start + 1 : self.count].copy()
+
+            map_tree(close, self.buffers)
+        self.count = self.count - 1
+        return item
+
+    def arrange(self, order: Any) -> None:
+        """The same elements in another order."""
+
+        def put(buffer: Array) -> None:
+            with _alone(buffer):
+                buffer[: self.count] = order(buffer[: self.count])
+
+        map_tree(put, self.buffers)
 
     def stacked(self) -> Any:
         """The elements as arrays with one more axis in front (a tree of them)."""
@@ -255,15 +366,27 @@ class GrowingRows(Iterable):
         return map_tree(used, self.buffers)
 
     def __getitem__(self, index: Any) -> Any:
+        index, inside = self._place(index)
+
+        def read(buffer: Array) -> Array:
+            item = (buffer if inside else buffer[: self.count])[index]
+            if not self.facts.changing or not item.ndim:
+                return item
+            copy = FUNCTIONS[np.copy](item)  # its place may be given to another element
+            link(copy, buffer.root())
+            return copy
+
+        return map_tree(read, self.buffers)
+
+    def _place(self, index: Any) -> tuple[Any, bool]:
+        """An index, and whether it is certain to be that of an element, from the start."""
         if isinstance(index, int) and index < 0 and self._longer_than(-index - 1):
-            index = self.count + index
-        elif not self._holds(index):  # NumPy counts from the end, or refuses, as the list does
-            return map_tree(lambda b: b[: self.count][index], self.buffers)
-        return map_tree(lambda b: b[index], self.buffers)
+            return self.count + index, True
+        return index, self._holds(index)  # if not, NumPy counts, or refuses, as the list does
 
     def _longer_than(self, length: int) -> bool:
-        """Whether the list is: it never shrinks, so what it held before the loop counts."""
-        if isinstance(self.first, int) and self.first > length:
+        """Whether the list is: if it never shrinks, what it held before the loop counts."""
+        if isinstance(self.first, int) and self.first > length and not self.facts.changing:
             return True
         dims = current().dims
         return dims.nonnegative(current().dim_of(self.count) - (length + 1), assume=False)
@@ -324,11 +447,22 @@ def _joined(arrays: Any) -> Any:
     )
 
 
-def first_leaf(arrays: Any) -> Array:
-    """The first array of a tree of them."""
+def leaves(arrays: Any) -> list[Array]:
+    """The arrays of a tree of them."""
     found: list[Array] = []
     map_tree(found.append, arrays)
-    return found[0]
+    return found
+
+
+def first_leaf(arrays: Any) -> Array:
+    """The first array of a tree of them."""
+    return leaves(arrays)[0]
+
+
+def _hold(buffer: Array, leaf: Any) -> None:
+    """Python's list holds an array itself, not a copy."""
+    if isinstance(leaf, Array) and (leaf.ndim or leaf.is_buffer):
+        link(buffer, leaf.root())
 
 
 @contextlib.contextmanager

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import gast
@@ -17,7 +18,13 @@ from calque.transpiler.frontend.comparisons import and_
 from calque.transpiler.frontend.else_arms import ElseArms
 from calque.transpiler.frontend.heap import MISSING, Snapshot
 from calque.transpiler.frontend.interpreter import Completion
-from calque.transpiler.frontend.iteration import Iterable, Range, as_iterable
+from calque.transpiler.frontend.iteration import (
+    Iterable,
+    Range,
+    Taken,
+    as_iterable,
+    walked_lists,
+)
 from calque.transpiler.frontend.memory import Carried, Plan
 from calque.transpiler.frontend.merging import GrowingList
 from calque.transpiler.primitives.base import apply
@@ -42,7 +49,7 @@ class Loops(Carrying):
             if source.walked:
                 self.fail(UnsupportedSyntax, node.iter, "Two for statements walk one iterator.")
             source.walked = True
-        with self._loop(node) as flags, self.at(node):
+        with self._loop(node) as flags, self.at(node), self._walking(source, iterable):
             length = (
                 iterable.length() if not isinstance(iterable, Range) else _known_length(iterable)
             )
@@ -70,6 +77,22 @@ class Loops(Carrying):
                     return self._unrolled(node, iterable, 0, length, flags)
                 except _WORTH_UNROLLING:
                     raise error from None
+
+    @contextmanager
+    def _walking(self, source: Any, iterable: Iterable) -> Iterator[None]:
+        """What changes the lists that a loop runs over must be refused, or be seen by it."""
+        live, taken = walked_lists(source if isinstance(source, Taken) else iterable)
+        before = len(self.walked)
+        self.walked.extend([(v, True) for v in live] + [(v, False) for v in taken])
+        try:
+            yield
+        finally:
+            del self.walked[before:]
+
+    @property
+    def walked(self) -> list[tuple[Any, bool]]:
+        """The lists under a for statement; whether it sees what is stored into them by then."""
+        return self.__dict__.setdefault("_walked", [])
 
     def _sized(self, iterable: Iterable, error: CalqueError) -> Exception:
         """Ask for the loop's length to be static, so that it can be unrolled; else the error."""

@@ -50,6 +50,7 @@ class Growth:
     per_round: Any
     sample: Any
     rows: GrowingRows | None = None
+    changing: bool = False  # elements are taken out, or arrays replaced
 
 
 @dataclass(eq=False)

@@ -294,7 +294,8 @@ def _infer_unique(x: Any, index: bool, inverse: bool, counts: bool) -> Any:
 
 
 def _unique(x: Any, index: bool, inverse: bool, counts: bool) -> Any:
-    return np.unique(x, return_index=index, return_inverse=inverse, return_counts=counts)
+    options: Any = {"return_index": index, "return_inverse": inverse, "return_counts": counts}
+    return np.unique(x, **options)
 
 
 def _unique_text(args: Any, params: dict[str, Any]) -> str:
