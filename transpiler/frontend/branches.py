@@ -220,7 +220,7 @@ class Branches(Expressions):
 def escapes(statements: list[Any], in_loop: bool = False) -> bool:
     """Whether statements contain a return, or a break or continue of a loop around them."""
     for s in statements:
-        if isinstance(s, gast.Return):
+        if isinstance(s, gast.Return) or getattr(s, "leaves", False):
             return True
         if isinstance(s, (gast.Break, gast.Continue)) and not in_loop:
             return True

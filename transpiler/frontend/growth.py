@@ -17,10 +17,11 @@ from calque.transpiler.builder import FUNCTIONS, Array, type_of
 from calque.transpiler.core import map_tree
 from calque.transpiler.errors import BranchMismatch
 from calque.transpiler.frontend.heap import RecordedList, Snapshot
-from calque.transpiler.frontend.iteration import GrowingRows, Range, gathered, leaves, zip_trees
+from calque.transpiler.frontend.iteration import Range, leaves
 from calque.transpiler.frontend.joining import shape_of, size_at_hand
 from calque.transpiler.frontend.memory import Growth, Memory, Plan
 from calque.transpiler.frontend.merging import ChangingList, GrowingList, WideningList
+from calque.transpiler.frontend.rows import GrowingRows, gathered, zip_trees
 from calque.transpiler.types import ArrayType
 
 FIRST_CAPACITY = 16

@@ -91,6 +91,7 @@ class Activation:
     pending: list[list[Any]] = field(default_factory=list)
     flags: Any = None  # the innermost loop's hidden names
     flag_stack: list[Any] = field(default_factory=list)
+    consume: Callable[[Any], Any] | None = None  # what a generator yields to
 
 
 class Captured(Array):

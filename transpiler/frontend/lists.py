@@ -12,14 +12,10 @@ from calque.transpiler.core import map_tree
 from calque.transpiler.errors import BranchMismatch, NeedsKnownValue, UnsupportedSyntax
 from calque.transpiler.frontend.growth import rows_sample
 from calque.transpiler.frontend.heap import RecordedList
-from calque.transpiler.frontend.iteration import (
-    GrowingRows,
-    gathered,
-    leaves,
-    zip_trees,
-)
+from calque.transpiler.frontend.iteration import Generator, leaves
 from calque.transpiler.frontend.loops import Loops
 from calque.transpiler.frontend.merging import ChangingList, GrowingList, WideningList
+from calque.transpiler.frontend.rows import GrowingRows, gathered, zip_trees
 
 
 class Lists(Loops):
@@ -65,7 +61,8 @@ class Lists(Loops):
 
     def extend(self, values: Any, items: Any, node: Any) -> None:
         """``values.extend(items)``."""
-        if getattr(items, "rows", None) is not None and items is not values:
+        rows = getattr(items, "rows", None) is not None and items is not values
+        if rows or isinstance(items, Generator):
             self.each(items, node, lambda item: self.append(values, item, node))
             return
         for item in self.known_items(items, node):
@@ -150,6 +147,25 @@ class Lists(Loops):
     def list_copy(self, values: Any) -> Any:
         """``list(values)`` of a list of run-time length."""
         return self._list_of(values.rows.part(slice(None)))
+
+    def list_method(self, name: str, values: Any, kwargs: dict[str, Any], node: Any) -> Any:
+        """A method of a list of run-time length."""
+        match name:
+            case "clear":
+                return self.clear(values, node)
+            case "sort":
+                return self.sort(values, kwargs, node)
+            case "reverse":
+                return self.reverse(values, node)
+            case "copy":
+                return self.list_copy(values)
+        hint = "make the list an array with np.array" if name in ("index", "count") else None
+        return self.fail(
+            UnsupportedSyntax,
+            node,
+            f"`{name}` of a list that grows in a loop.",
+            hint or "append, pop, and store into its elements; or use an array and a counter",
+        )
 
     def _list_of(self, rows: GrowingRows) -> Any:
         made = RecordedList()

@@ -41,9 +41,8 @@ class Loops(Carrying):
         """Bind a target (see statements)."""
         raise NotImplementedError
 
-    def exec_For(self, node: Any) -> Completion | None:
-        """``for target in iterable``."""
-        source = self.consumed(node.iter)
+    def for_over(self, node: Any, source: Any) -> Completion | None:
+        """``for target in iterable``, which has positions."""
         iterable = as_iterable(source)
         if hasattr(source, "walked"):
             if source.walked:
@@ -447,6 +446,8 @@ class _LoopScope:
         self.flags = LoopFlags(broken, returned, value)
         call.frame.locals[self.flags.broken] = False
         call.frame.locals[self.flags.returned] = False
+        if call.consume is not None:  # a generator: it has nothing to return
+            call.frame.locals[self.flags.value] = None
         self.outer, self.depth = call.flags, len(call.flag_stack)
         call.flag_stack.append(call.flags)
         call.flags = self.flags

@@ -14,11 +14,11 @@ from calque.transpiler.frontend.heap import (
     Snapshot,
     partners_of,
 )
-from calque.transpiler.frontend.iteration import GrowingRows
 from calque.transpiler.frontend.joining import (
     leaf_values,
 )
 from calque.transpiler.frontend.merging import is_mutable, poison_of
+from calque.transpiler.frontend.rows import GrowingRows
 from calque.transpiler.types import ArrayType
 
 

@@ -19,15 +19,15 @@ from calque.transpiler.errors import (
 from calque.transpiler.frontend.branches import PathEnds
 from calque.transpiler.frontend.comparisons import always
 from calque.transpiler.frontend.expressions import BINARY
+from calque.transpiler.frontend.generators import Generators
 from calque.transpiler.frontend.heap import RecordedList
 from calque.transpiler.frontend.interpreter import PYTHON_ERRORS, Completion
-from calque.transpiler.frontend.lists import Lists
 from calque.transpiler.frontend.merging import GrowingList
 from calque.transpiler.frontend.text import RuntimeText, display
 from calque.transpiler.primitives.indexing import store_add
 
 
-class Statements(Lists):
+class Statements(Generators):
     """One method a kind of statement; each returns how it ended (None: normally)."""
 
     def exec_block(self, statements: list[Any]) -> Completion | None:
@@ -117,13 +117,6 @@ class Statements(Lists):
 
     def exec_FunctionDef(self, node: Any) -> None:
         """A nested function."""
-        if any(isinstance(n, (gast.Yield, gast.YieldFrom)) for n in gast.walk(node)):
-            self.fail(
-                UnsupportedSyntax,
-                node,
-                "A generator is not supported.",
-                "return a list of the values",
-            )
         value: Any = self.closure(node, node.name)
         for decorator in reversed(node.decorator_list):
             value = self.call_value(self.evaluate(decorator), [value], {}, decorator)
