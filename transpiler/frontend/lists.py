@@ -12,6 +12,7 @@ from calque.transpiler.core import map_tree
 from calque.transpiler.errors import BranchMismatch, NeedsKnownValue, UnsupportedSyntax
 from calque.transpiler.frontend.growth import rows_sample
 from calque.transpiler.frontend.heap import RecordedList
+from calque.transpiler.frontend.interpreter import Completion
 from calque.transpiler.frontend.iteration import Generator, leaves
 from calque.transpiler.frontend.loops import Loops
 from calque.transpiler.frontend.merging import ChangingList, GrowingList, WideningList
@@ -28,7 +29,12 @@ class Lists(Loops):
     def subscript(self, value: Any, index: Any, node: Any) -> Any:
         """``value[index]``."""
         if isinstance(value, RecordedList):
-            self._check_index(value, index, "list index out of range", node)
+            message = "list index out of range"
+            self._check_index(value, index, message, node)
+            if value.rows is not None:
+                start = self._from_start(value.rows, index, message, node)
+                if start is not index:
+                    return value.rows.read(start, checked=True)
         return super().subscript(value, index, node)
 
     def _check_index(self, values: Any, index: Any, message: str, node: Any) -> None:
@@ -89,7 +95,23 @@ class Lists(Loops):
         self._let_hold(values, value, node)
         if any(b.ndim > 1 for b in leaves(rows.buffers)):
             self._let_change(values)
-        rows.replace(index, value)
+        start = self._from_start(rows, index, "list assignment index out of range", node)
+        rows.replace(start, value, checked=start is not index)
+
+    def _from_start(self, rows: GrowingRows, index: Any, message: str, node: Any) -> Any:
+        """An index from the end as one from the start: a reverse sweep touches one element."""
+        if not (isinstance(index, int) and index < 0 and self.reversing and self.rounds):
+            return index
+        if not isinstance(rows.count, Array) or rows.longer_than(-index - 1):
+            return index
+
+        def refuse() -> Completion:
+            self.builder.effect(f"raise IndexError({message!r})", [])
+            return Completion("raise")
+
+        count: Any = rows.count
+        self.fork(count < -index, refuse, lambda: None, node)
+        return rows.count - (-index)
 
     def pop(self, values: Any, index: Any, node: Any) -> Any:
         """``values.pop(index)``."""
@@ -106,6 +128,9 @@ class Lists(Loops):
                 self.origin(node),
                 "leave them where they are, and count: v = values[head]; head += 1",
             )
+        start = self._from_start(values.rows, index, "pop from empty list", node)
+        if start is not index:
+            return values.rows.take_last(values.rows.read(start, checked=True))
         return values.rows.take(index)
 
     def delete_elements(self, values: Any, index: Any, node: Any) -> None:

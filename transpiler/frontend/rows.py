@@ -108,9 +108,9 @@ class GrowingRows(Iterable):
         zip_trees(store, self.buffers, gathered(value))
         self.count = self.count + 1
 
-    def replace(self, index: Any, value: Any) -> None:
-        """Another element in the place of one."""
-        index, inside = self._place(index)
+    def replace(self, index: Any, value: Any, checked: bool = False) -> None:
+        """Another element in the place of one; ``checked``: the index is one from the start."""
+        index, inside = (index, True) if checked else self._place(index)
 
         def store(buffer: Array, leaf: Any) -> None:
             with _alone(buffer):
@@ -118,6 +118,11 @@ class GrowingRows(Iterable):
             _hold(buffer, leaf)
 
         zip_trees(store, self.buffers, gathered(value))
+
+    def take_last(self, item: Any) -> Any:
+        """The last element, which has been read, and which the list has no more."""
+        self.count = self.count - 1
+        return item
 
     def take(self, index: Any) -> Any:
         """The element at an index, which the list has no more."""
@@ -158,7 +163,11 @@ class GrowingRows(Iterable):
         return map_tree(used, self.buffers)
 
     def __getitem__(self, index: Any) -> Any:
-        index, inside = self._place(index)
+        return self.read(index)
+
+    def read(self, index: Any, checked: bool = False) -> Any:
+        """The element at an index; ``checked``: it is one of an element, from the start."""
+        index, inside = (index, True) if checked else self._place(index)
 
         def read(buffer: Array) -> Array:
             item = (buffer if inside else buffer[: self.count])[index]
@@ -172,11 +181,11 @@ class GrowingRows(Iterable):
 
     def _place(self, index: Any) -> tuple[Any, bool]:
         """An index, and whether it is certain to be that of an element, from the start."""
-        if isinstance(index, int) and index < 0 and self._longer_than(-index - 1):
+        if isinstance(index, int) and index < 0 and self.longer_than(-index - 1):
             return self.count + index, True
         return index, self._holds(index)  # if not, NumPy counts, or refuses, as the list does
 
-    def _longer_than(self, length: int) -> bool:
+    def longer_than(self, length: int) -> bool:
         """Whether the list is: if it never shrinks, what it held before the loop counts."""
         if isinstance(self.first, int) and self.first > length and not self.facts.changing:
             return True
@@ -186,7 +195,7 @@ class GrowingRows(Iterable):
     def _holds(self, index: Any) -> bool:
         """Whether an index is known to be that of an element, counted from the start."""
         if isinstance(index, int):
-            return index >= 0 and self._longer_than(index)
+            return index >= 0 and self.longer_than(index)
         if not isinstance(index, Array) or index.ndim:
             return False
         dims, position = current().dims, current().dim_of(index)
