@@ -8,7 +8,7 @@ import numpy as np
 
 
 def convolve_vmap(x, w):
-    empty_x = np.empty((x.shape[0], x.shape[1] - 2))
+    out = np.empty((x.shape[0], x.shape[1] - 2))
     for i in range(1, x.shape[1] - 1):
-        empty_x[:, i - 1] = x[:, i - 1:i + 2] @ w
-    return empty_x
+        out[:, i - 1] = x[:, i - 1:i + 2] @ w
+    return out

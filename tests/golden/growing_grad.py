@@ -9,24 +9,24 @@ import numpy as np
 
 def growing_grad(x, n):
     # forward
-    empty_n = np.empty(np.maximum(n, 0))
+    path = np.empty(np.maximum(n, 0))
     x_saved = np.empty(np.maximum(n, 0))
     for _ in range(n):
         x_saved[_] = x
         x = x * (1.0 - x)
-        empty_n[_] = x
+        path[_] = x
     maximum_n = np.maximum(n, 0)
 
     # reverse
     # return np.sum(np.array(path))
-    zeros_like_n = np.zeros_like(empty_n)
-    zeros_like_n[:maximum_n] += np.full(empty_n[:maximum_n].shape[0], 1.0)
+    path_bar = np.zeros_like(path)
+    path_bar[:maximum_n] += np.full(path[:maximum_n].shape[0], 1.0)
     x_bar = 0.0
     for _ in range(n - 1, -1, -1):
         # path.append(x)
-        n__ = zeros_like_n[_]
-        zeros_like_n[_] = 0.0
-        x_bar += n__
+        path_bar__ = path_bar[_]
+        path_bar[_] = 0.0
+        x_bar += path_bar__
         # x = x * (1.0 - x)
         x = float(x_saved[_])
         x_bar = x_bar * (1.0 - x) + -(x_bar * x)

@@ -18,9 +18,7 @@ from calque.transpiler.builder import Array, atom
 from calque.transpiler.core import Var
 from calque.transpiler.errors import BranchMismatch
 from calque.transpiler.frontend.expressions import Expressions
-from calque.transpiler.frontend.heap import (
-    Snapshot,
-)
+from calque.transpiler.frontend.heap import MISSING, Snapshot
 from calque.transpiler.frontend.interpreter import Completion, Mismatch
 from calque.transpiler.frontend.merging import GrowingList, Join, Outcome
 
@@ -32,6 +30,24 @@ class LoopFlags:
     broken: str
     returned: str
     value: str
+    at_break: set[str] | None = None  # the names that have a value wherever the loop is broken
+    at_end: set[str] | None = None  # and wherever a round runs through
+    certain: bool = True  # a round runs, for all we ask
+
+    def forget(self) -> None:
+        """The body is interpreted anew."""
+        self.at_break = self.at_end = None
+
+    def note(self, kind: str, bound: set[str]) -> None:
+        """One more way out of a round, and the names that have a value there."""
+        if kind == "break":
+            self.at_break = bound if self.at_break is None else self.at_break & bound
+        elif kind in ("continue", "normal"):
+            self.at_end = bound if self.at_end is None else self.at_end & bound
+
+
+class PathEnds(Exception):
+    """The path that is being interpreted ends, at run time, with an error."""
 
 
 class Branches(Expressions):
@@ -73,13 +89,32 @@ class Branches(Expressions):
 
     rounds = 0  # how many loops of the generated program are being interpreted
 
+    @property
+    def arm_rounds(self) -> list[int]:
+        """How many loops there are around each of the arms that are being interpreted."""
+        return self.__dict__.setdefault("_arm_rounds", [])
+
+    def path_raises(self, error: Exception, node: Any) -> None:
+        """Whoever comes here at run time gets this error; nothing follows on this path."""
+        if not self.arm_rounds or self.arm_rounds[-1] != self.rounds:
+            raise error  # every path comes here, or only some rounds of a loop do
+        with self.at(node):
+            self.builder.effect(f"raise {type(error).__name__}({str(error)!r})", [])
+        raise PathEnds
+
     def _arm(self, arm: Callable[[], Any], base: Snapshot) -> Outcome:
+        call, pending = self.call, list(self.call.pending)
+        self.arm_rounds.append(self.rounds)
         try:
             with self.builder.block() as block:
-                value = arm()
+                try:
+                    value = arm()
+                except PathEnds:
+                    call.pending, value = pending, Completion("raise")
             dead = isinstance(value, Completion) and value.kind == "raise"
             return Outcome(block, value, Snapshot([*self.roots(), value], self.owned), dead)
         finally:
+            self.arm_rounds.pop()
             base.restore()
 
     def _emit_if(
@@ -154,12 +189,24 @@ class Branches(Expressions):
                 return Completion("return", None)
             return completion
         names = self.call.frame.locals
+        flags.note("normal" if completion is None else completion.kind, self.bound_names())
         if completion is not None and completion.kind == "break":
             names[flags.broken] = True
         elif completion is not None and completion.kind == "return":
             names[flags.returned] = True
             names[flags.value] = completion.value
         return Completion("end")
+
+    def bound_names(self) -> set[str]:
+        """The user's local names that have a value on this path."""
+        return {
+            name
+            for name, value in self.call.frame.locals.items()
+            if not name.startswith("%")
+            and value is not MISSING
+            and not isinstance(value, Mismatch)
+            and not (isinstance(value, Array) and value._value in self.unsure)
+        }
 
     def flags_of_loop(self) -> LoopFlags | None:
         """The innermost loop of this call, None directly in the function."""
@@ -173,7 +220,7 @@ class Branches(Expressions):
 def escapes(statements: list[Any], in_loop: bool = False) -> bool:
     """Whether statements contain a return, or a break or continue of a loop around them."""
     for s in statements:
-        if isinstance(s, gast.Return):
+        if isinstance(s, gast.Return) or getattr(s, "leaves", False):
             return True
         if isinstance(s, (gast.Break, gast.Continue)) and not in_loop:
             return True

@@ -12,7 +12,7 @@ from typing import Any
 import gast
 import numpy as np
 
-from calque.transpiler.builder import FUNCTIONS, function_name, known
+from calque.transpiler.builder import FUNCTIONS, Array, function_name, known
 from calque.transpiler.errors import (
     ImpureFunction,
     SourceNotFound,
@@ -30,6 +30,7 @@ from calque.transpiler.frontend.callables import (
     is_plain_class,
     plain_known,
 )
+from calque.transpiler.frontend.generators import first_yield
 from calque.transpiler.frontend.heap import Frame, RecordedList
 from calque.transpiler.frontend.interpreter import (
     Activation,
@@ -38,7 +39,8 @@ from calque.transpiler.frontend.interpreter import (
     assigned_functions,
     contents,
 )
-from calque.transpiler.frontend.iteration import Iterable, gathered
+from calque.transpiler.frontend.iteration import Generator, Iterable
+from calque.transpiler.frontend.rows import gathered
 from calque.transpiler.frontend.source import FunctionSource, function_source
 from calque.transpiler.frontend.statements import Statements
 from calque.transpiler.frontend.text import RuntimeText
@@ -69,6 +71,8 @@ _FILES |= {np.genfromtxt, np.fromfile}
 BUILTINS: dict[Any, Callable[..., Any]] = {}
 # those that run a generator expression as a loop of their own
 CONSUMERS = (sum, any, all, min, max)
+# those that go as far in a generator as they are asked to
+_STEPPING = (enumerate, zip, map, filter, iter, next, reversed)
 
 _sources: dict[Any, FunctionSource] = {}
 
@@ -107,7 +111,7 @@ class Calls(Statements):
             if isinstance(item, gast.Starred):
                 args += self.known_items(self.consumed(item.value), item)
             else:
-                args.append(self.consumed(item))
+                args.append(self._argument(function, item))
         for keyword in node.keywords:
             value = self.evaluate(keyword.value)
             if keyword.arg is None:
@@ -115,6 +119,24 @@ class Calls(Statements):
             else:
                 kwargs[keyword.arg] = value
         return self.call_value(function, args, kwargs, node)
+
+    def _argument(self, function: Any, node: Any) -> Any:
+        """An argument; a generator becomes a list where the function would make one of it."""
+        if is_generator(node) and not is_interpreted(function):
+            return self.consumed(node)
+        value = self.evaluate(node)
+        if not isinstance(value, Generator) or is_in(function, (sum, any, all)):
+            return value
+        module = getattr(function, "__module__", None)
+        if is_in(function, _STEPPING) or (module == "itertools" and is_in(function, BUILTINS)):
+            self.fail(
+                UnsupportedSyntax,
+                node,
+                f"`{function.__name__}` takes a generator step by step.",
+                "consume it by a for alone, or make a list of it first: list(...)",
+            )
+        eager = is_in(function, BUILTINS) or self._handler(function) is not None
+        return self.consumed_value(value, node) if eager else value
 
     def call_value(self, function: Any, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
         """Call anything with evaluated arguments."""
@@ -185,6 +207,7 @@ class Calls(Statements):
         self, function: Any, handler: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]
     ) -> Any:
         """A NumPy function: computed when everything is known and the result is no array."""
+        given = [*args, *kwargs.values()]
         args = [self._called_by_library(gathered(a)) for a in args]
         kwargs = {k: self._called_by_library(gathered(v)) for k, v in kwargs.items()}
         values = [*args, *kwargs.values()]
@@ -194,7 +217,15 @@ class Calls(Statements):
                 isinstance(result, tuple) and any(isinstance(r, np.ndarray) for r in result)
             ):
                 return result
-        return self._owned(handler(*args, **kwargs))
+        return self._owned(self._apart(handler(*args, **kwargs), values, given))
+
+    def _apart(self, result: Any, values: list[Any], given: list[Any]) -> Any:
+        """An array that NumPy makes of a list is never the memory in which the list is kept."""
+        pairs = zip(values, given, strict=True)
+        lists = [v.root() for v, g in pairs if v is not g and isinstance(v, Array)]
+        if isinstance(result, Array) and any(result.root() is root for root in lists):
+            return FUNCTIONS[np.copy](result)
+        return result
 
     def _called_by_library(self, value: Any) -> Any:
         """The user's functions among the arguments of a NumPy function, as it can call them."""
@@ -261,7 +292,9 @@ class Calls(Statements):
         frame = Frame({}, closure.frame)
         body = closure.node
         if not isinstance(body, gast.Lambda):
-            self._refuse_generator(closure)
+            self._refuse_coroutine(closure)
+        if first_yield(body) is not None:
+            return self.generator(closure, args, kwargs, node)
         self.bind(closure, frame, args, kwargs, node)
         nonlocals, written = assigned_functions(body)
         self.calls.append(
@@ -300,7 +333,7 @@ class Calls(Statements):
             "write it as a loop",
         )
 
-    def _refuse_generator(self, closure: Closure) -> None:
+    def _refuse_coroutine(self, closure: Closure) -> None:
         body = closure.node
         if isinstance(body, gast.AsyncFunctionDef):
             raise UnsupportedSyntax(
@@ -308,17 +341,6 @@ class Calls(Statements):
                 closure.source.origin(body),
                 "write it without `async`",
             )
-        pending = list(body.body)
-        while pending:
-            item = pending.pop()
-            if isinstance(item, (gast.Yield, gast.YieldFrom)):
-                raise UnsupportedSyntax(
-                    f"{body.name} is a generator.",
-                    closure.source.origin(item),
-                    "return a list of the values",
-                )
-            if not isinstance(item, (gast.FunctionDef, gast.Lambda)):
-                pending += list(gast.iter_child_nodes(item))
 
     def bind(
         self, closure: Closure, frame: Frame, args: list[Any], kwargs: dict[str, Any], node: Any
@@ -393,16 +415,19 @@ class Calls(Statements):
                 owner.append(args[0])
             return None
         if isinstance(owner, RecordedList) and name == "extend":
-            for item in self.known_items(args[0], node):
-                self.append(owner, item, node)
+            self.extend(owner, args[0], node)
             return None
+        if isinstance(owner, RecordedList) and name == "pop":
+            return self.pop(owner, args[0] if args else -1, node)
         if getattr(owner, "rows", None) is not None:
-            self.fail(UnsupportedSyntax, node, f"`{name}` of a list that grows in a loop.")
+            return self.list_method(name, owner, kwargs, node)
         mutating = (
             "extend insert pop remove clear sort reverse update setdefault popitem add discard"
         )
         if name in mutating.split():
             self.check_writable(owner, node, f"`{name}`")
+            if isinstance(owner, list):
+                self.check_not_walked(owner, node, f"`{name}`")
         if isinstance(owner, dict) and args:
             args = [self.hashable(args[0], node), *args[1:]]
         if isinstance(owner, list) and name == "sort":

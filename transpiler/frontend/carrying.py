@@ -14,19 +14,19 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.builder import FUNCTIONS, Array, link, type_of
-from calque.transpiler.core import Block, Var, map_tree
+from calque.transpiler.builder import FUNCTIONS, Array, link
+from calque.transpiler.core import Block, Var
 from calque.transpiler.errors import BranchMismatch
 from calque.transpiler.frontend.branches import LoopFlags
+from calque.transpiler.frontend.growth import Growing, appended
 from calque.transpiler.frontend.heap import (
     MISSING,
-    RecordedList,
     Snapshot,
     set_location,
     shown_name,
 )
 from calque.transpiler.frontend.interpreter import Completion, Mismatch
-from calque.transpiler.frontend.iteration import GrowingRows, Range, gathered, zip_trees
+from calque.transpiler.frontend.iteration import Range
 from calque.transpiler.frontend.joining import (
     Clash,
     Constant,
@@ -38,18 +38,16 @@ from calque.transpiler.frontend.joining import (
     join_types,
     leaf_values,
     shape_of,
-    size_at_hand,
     widen,
 )
-from calque.transpiler.frontend.memory import Carried, Growth, Memory, Plan, Slot
+from calque.transpiler.frontend.memory import Carried, Plan, Slot
 from calque.transpiler.frontend.merging import GrowingList, poison_of
 from calque.transpiler.types import ArrayType
 
 _ROUNDS = 40
-FIRST_CAPACITY = 16
 
 
-class Carrying(Memory):
+class Carrying(Growing):
     """The fixpoint that every loop of the generated program needs."""
 
     def _marks(self) -> tuple[Any, ...]:
@@ -96,6 +94,7 @@ class Carrying(Memory):
                 self._prepare_growth(plan, trip)
                 base = Snapshot(self.roots(), self.owned)
                 carried = self._install(plan, base)
+                self.loop_bases.append(base)
                 start = Snapshot(self.roots(), self.owned)
                 self._link_first(plan, carried, start)
                 try:
@@ -116,8 +115,13 @@ class Carrying(Memory):
                 except GrowingList as growth:
                     self._note_growth(plan, growth, base)
                     stable = False
+                finally:
+                    self.loop_bases.pop()
                 if stable:
                     base.restore()
+                    if getattr(node, "orelse", None):
+                        self.half_bound |= {(id(names), n): names for n in flags.at_break or ()}
+                    self._fill(carried)
                     outs = [Var(p.type, p.name, self.builder.origin) for p in carried.phis]
                     emit(outs, extra, carried, block, test)
                     self._publish(plan, base, carried, outs, trip, certain)
@@ -132,6 +136,24 @@ class Carrying(Memory):
             self.origin(node),
             "give every value that the loop changes one type and structure",
         )
+
+    def _fill(self, carried: Carried) -> None:
+        """An array that only a break, or the ``else`` of a loop, binds has a value all the same.
+
+        No path reads it, but a reverse sweep may ask for its shape.
+        """
+        for slot in carried.slots:
+            values = getattr(slot.container, "locals", None)
+            if slot.initial is not MISSING or (id(values), slot.place) not in self.half_bound:
+                continue
+            for number in range(slot.first, slot.first + len(slot.arrays)):
+                t = carried.phis[number].type
+                if not t.ndim:
+                    continue
+                try:
+                    carried.inits[number] = FUNCTIONS[np.zeros](shape_of(t), t.dtype).atom
+                except BranchMismatch:
+                    continue  # a size that only the loop knows
 
     def _record_exit(self, completion: Completion, flags: LoopFlags) -> None:
         names = self.call.frame.locals
@@ -337,7 +359,7 @@ class Carrying(Memory):
             rows = growth.values.rows
             rows.filled = (self.rounds - 1, len(self.tests))
             if growth.per_round is not None and trip is not None:
-                rows.count = _appended(trip, growth, rows.first)
+                rows.count = appended(trip, growth, rows.first)
 
     def _note_final(self, slot: Slot, value: Any, certain: bool) -> None:
         """A name that the loop alone gives a value: unsure where a round, or a while, may not."""
@@ -347,130 +369,6 @@ class Carrying(Memory):
         unsure = isinstance(last, Array) and last._value in self.unsure
         if unsure or (slot.initial is MISSING and not certain):
             self.unsure[value._value] = self.unsure.get(last._value) if unsure else None
-
-    # lists that grow
-
-    def _list_changed(
-        self, plan: Plan, values: Any, before: dict[int, Any], now: dict[int, Any]
-    ) -> None:
-        if (
-            not isinstance(values, RecordedList)
-            or id(values) in self.foreign
-            or len(now) < len(before)
-        ):
-            raise BranchMismatch(
-                "A list changes its length in a run-time loop.",
-                self.builder.origin,
-                "use an array and a counter",
-            )
-        if any(now[i] is not before[i] for i in before):
-            raise BranchMismatch(
-                "A list is appended to and changed otherwise in a run-time loop.",
-                self.builder.origin,
-                "use an array and a counter",
-            )
-        element = now[len(before)]
-        plan.growing[id(values)] = Growth(values, len(now) - len(before), self._sample(element))
-
-    def _grew_within(self, plan: Plan, values: Any) -> None:
-        """A loop within this one appended to the list."""
-        rows = values.rows
-        if rows is None or not isinstance(values, RecordedList):
-            raise BranchMismatch(
-                "A list changes its length in a run-time loop.",
-                self.builder.origin,
-                "use an array and a counter",
-            )
-        sample = map_tree(lambda b: ArrayType(b.dtype, b.type.dims[1:]), rows.buffers)
-        dim = self.builder.dims.resolve(self.builder.dim_of(rows.count))
-        arguments = isinstance(dim, int) or dim.symbols() <= self.builder.dims.arguments
-        per_round = dim if rows.fixed and arguments and not rows.first else None
-        plan.growing[id(values)] = Growth(values, per_round, sample)
-
-    def _note_growth(self, plan: Plan, growth: GrowingList, base: Snapshot) -> None:
-        if id(growth.values) not in base.contents:
-            raise BranchMismatch(
-                "A list has different lengths on two paths.",
-                self.builder.origin,
-                "append on every path, or use an array and a mask",
-            )
-        if id(growth.values) in plan.growing and plan.growing[id(growth.values)].per_round is None:
-            raise growth
-        plan.growing[id(growth.values)] = Growth(growth.values, None, self._sample(growth.element))
-
-    def _sample(self, element: Any) -> Any:
-        try:
-            return map_tree(type_of, gathered(element))
-        except TypeError:
-            raise BranchMismatch(
-                "A list that grows in a run-time loop must hold numbers or arrays.",
-                self.builder.origin,
-                "loop over something of known length",
-            ) from None
-
-    def _prepare_growth(self, plan: Plan, trip: Range | None) -> None:
-        """Turn the lists that the loop appends to into arrays, allocated before it."""
-        for growth in plan.growing.values():
-            values = growth.values
-            if values.rows is not None:
-                values.rows.fixed &= growth.per_round is not None
-                continue
-            fixed = growth.per_round is not None and trip is not None
-            head: Any = len(values)
-            if fixed:
-                assert trip is not None and growth.per_round is not None
-                capacity = _appended(trip, growth, head)
-            else:
-                capacity = max(FIRST_CAPACITY, 2 * head)
-            buffers = map_tree(partial(self._buffer, capacity=capacity), growth.sample)
-            rows = self._rows_of(growth, buffers, fixed)
-            items, values[:] = list(values), []
-            values.rows = rows
-            for item in items:
-                rows.put(item)
-            rows.first = head
-            self.owned[id(rows)] = rows
-
-    def _rows_of(self, growth: Growth, buffers: Any, fixed: bool) -> GrowingRows:
-        """The same cells in every attempt, so that the plan can speak of them."""
-        if growth.rows is None:
-            growth.rows = GrowingRows(buffers, 0, fixed)
-        else:
-            zip_trees(_take_version, growth.rows.buffers, buffers)
-            growth.rows.count, growth.rows.fixed = 0, fixed
-        return growth.rows
-
-    def _buffer(self, t: ArrayType, capacity: Any) -> Array:
-        shape = (capacity, *shape_of(t))
-        return FUNCTIONS[np.empty](shape, t.dtype)
-
-    def _set_counts(self, plan: Plan, round_number: Any) -> None:
-        """At the start of a round: how long each list is by then."""
-        for growth in plan.growing.values():
-            rows = growth.values.rows
-            if growth.per_round is not None and rows.fixed:
-                rows.before = rows.count
-                step = size_at_hand(growth.per_round)
-                offset = round_number * step if step != 1 else round_number
-                rows.count = offset + rows.first if rows.first else offset
-
-    def _reset_counts(self, plan: Plan) -> None:
-        """A fixed list's length is a formula of the round, not a carried value."""
-        for growth in plan.growing.values():
-            rows = growth.values.rows
-            if growth.per_round is not None and rows.fixed:
-                rows.count = rows.before
-
-
-def _appended(trip: Range, growth: Growth, head: Any) -> Any:
-    """How long a list is after a loop that appends equally often in every round."""
-    step = size_at_hand(growth.per_round)
-    count = trip.length() if isinstance(step, int) and step == 1 else trip.length() * step
-    return count if isinstance(head, int) and head == 0 else head + count
-
-
-def _take_version(cell: Array, new: Array) -> None:
-    cell.restore(new.state())  # without what an earlier attempt knew of its memory
 
 
 def _same_description(left: Any, right: Any, dims: Any) -> bool:

@@ -7,9 +7,9 @@ from typing import Any
 
 import gast
 
-from calque.transpiler.errors import UnsupportedSyntax
 from calque.transpiler.frontend.calls import Calls
 from calque.transpiler.frontend.heap import Frame, RecordedList
+from calque.transpiler.frontend.iteration import Generator
 
 
 class Comprehensions(Calls):
@@ -21,21 +21,28 @@ class Comprehensions(Calls):
         self.collect(result, node, lambda: self.append(result, self.evaluate(node.elt), node))
         return result
 
-    def eval_GeneratorExp(self, node: Any) -> Any:
-        """A generator expression that is kept: it would read names when they have changed."""
-        return self.fail(
-            UnsupportedSyntax,
-            node,
-            "A generator expression is supported only where it is consumed at once.",
-            "write a list comprehension: [...]",
-        )
-
     def consumed(self, node: Any) -> Any:
         """An expression that is consumed at once: a generator's items may be computed now."""
         if isinstance(node, gast.GeneratorExp):
             with self.at(node):
                 return self.eval_ListComp(node)
-        return self.evaluate(node)
+        return self.consumed_value(self.evaluate(node), node)
+
+    def consumed_value(self, value: Any, node: Any) -> Any:
+        """What a generator yields, as a list; any other value as it is."""
+        if not isinstance(value, Generator):
+            return value
+        result = self.own(RecordedList())
+        self.holding.append(result)
+        try:
+            self.each(value, node, lambda item: self.append(result, item, node))
+        finally:
+            self.holding.pop()
+        return result
+
+    def known_items(self, value: Any, node: Any) -> list[Any]:
+        """The items of an iterable whose length is known."""
+        return super().known_items(self.consumed_value(value, node), node)
 
     def eval_SetComp(self, node: Any) -> Any:
         """A set comprehension."""
@@ -87,6 +94,10 @@ class Comprehensions(Calls):
             self.exec_For(body)
         finally:
             call.frame, call.pending, call.flags = outer, pending, flags
+
+    def each(self, values: Any, node: Any, action: Callable[[Any], None]) -> None:
+        """Run ``action`` on every element, in a loop of the program if need be."""
+        fold(self, node, values, None, lambda _, item: action(item))
 
     def exec__Hook(self, node: Any) -> None:
         """The innermost action of a comprehension."""

@@ -308,6 +308,10 @@ class Expressions(Comparisons):
         """A lambda."""
         return self.closure(node, "lambda")
 
+    def consumed_value(self, value: Any, node: Any) -> Any:
+        """A list of what a generator yields (see comprehensions)."""
+        raise NotImplementedError
+
     def closure(self, node: Any, name: str) -> Closure:
         """A function defined here: defaults are evaluated now, free names when they are read."""
         arguments = node.args

@@ -24,7 +24,7 @@ def shown_name(place: Any) -> str | None:
     if not place.startswith("%"):
         return place
     stem = place[1:].rstrip("0123456789").rstrip("_")
-    return {"broken": "stopped", "value": "result", "item": None}.get(stem, stem)
+    return {"broken": "stopped", "value": "result", "item": None, "yielded": None}.get(stem, stem)
 
 
 class Missing:

@@ -91,6 +91,7 @@ class Activation:
     pending: list[list[Any]] = field(default_factory=list)
     flags: Any = None  # the innermost loop's hidden names
     flag_stack: list[Any] = field(default_factory=list)
+    consume: Callable[[Any], Any] | None = None  # what a generator yields to
 
 
 class Captured(Array):
@@ -163,6 +164,7 @@ class State:
         self.foreign: dict[int, Any] = {}
         self.statement: tuple[str, int] = ("", 0)
         self.unsure: dict[Var, Any] = {}  # values that some path does not define: what decides
+        self.half_bound: dict[tuple[int, Any], Any] = {}  # names that a break, or its else, binds
         self.undecided: dict[int, Any] = {}  # containers that may be one object with another
         self.tests: list[Any] = []  # of the run-time branches that are being interpreted
         self.arguments: list[Array] = []  # cells that the caller holds

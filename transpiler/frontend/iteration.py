@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from calque.transpiler.builder import FUNCTIONS, Array, current, known_int, link
+from calque.transpiler.builder import FUNCTIONS, Array, current, known_int
 from calque.transpiler.core import map_tree
-from calque.transpiler.errors import NeedsKnownValue
-from calque.transpiler.primitives.base import apply, operand
-from calque.transpiler.primitives.growing import room
+from calque.transpiler.errors import UnsupportedSyntax
 
 
 class Iterable:
@@ -68,8 +64,9 @@ class Range(Iterable):
 class Rows(Iterable):
     """The rows of an array; or of a tree of arrays, each element a tree of that structure."""
 
-    def __init__(self, arrays: Any):
+    def __init__(self, arrays: Any, owner: Any = None):
         self.arrays = arrays
+        self.owner = owner  # the list of which these are the elements
 
     def length(self) -> Any:
         """The size of axis 0."""
@@ -180,6 +177,30 @@ class Mapped(Iterable):
         return self.function(*[p.element(position) for p in self.parts])
 
 
+class Taken(list):
+    """What ``zip`` and the like took out of known lists: it does not show what they hold later."""
+
+    def __init__(self, items: Any, sources: list[Any]):
+        super().__init__(items)
+        self.sources = sources
+
+
+def walked_lists(value: Any) -> tuple[list[Any], list[Any]]:
+    """The lists that a loop over a value reads as it goes, and those that it has read before."""
+    if isinstance(value, Taken):
+        nested = [walked_lists(s) for s in value.sources]
+        return [], [v for live, taken in nested for v in (*live, *taken)]
+    if isinstance(value, Rows):
+        return [value.owner], []
+    if isinstance(value, Known):
+        value = value.items
+    if isinstance(value, list):
+        return [value], []
+    parts = getattr(value, "parts", None) or [getattr(value, "part", None)]
+    nested = [walked_lists(p) for p in parts if p is not None]
+    return [v for n in nested for v in n[0]], [v for n in nested for v in n[1]]
+
+
 def is_runtime_iterable(value: Any) -> bool:
     """Whether a value is one of the above."""
     return isinstance(value, Iterable)
@@ -189,169 +210,37 @@ def as_iterable(value: Any) -> Iterable:
     """Anything a ``for`` can run over, with length and positions."""
     if isinstance(value, Iterable):
         return value
+    if isinstance(value, Generator):
+        raise UnsupportedSyntax(
+            f"The generator {value.closure.name} is consumed step by step.",
+            current().origin,
+            "consume it by a for alone, or make a list of it first: list(...)",
+        )
     if isinstance(value, Array):
         return Rows(value)
     if isinstance(value, range):
         return Range(value.start, value.stop, value.step)
     rows = getattr(value, "rows", None)
     if rows is not None:
-        return Rows(rows.stacked())
-    return Known(list(value))
+        return Rows(rows.stacked(), value)
+    return Known(value if isinstance(value, list) else list(value))
 
 
-class GrowingRows(Iterable):
-    """A list that grows in a run-time loop: arrays of elements, one for each leaf, and a count.
+class Generator:
+    """A call of a generator function, or a generator expression, before it is consumed."""
 
-    ``capacity`` is fixed when the number of appends is known before the loop; else arrays double.
-    """
-
-    def __init__(self, buffers: Any, count: Any, fixed: bool):
-        self.buffers = buffers  # a tree of Arrays
-        self.count = count
-        self.fixed = fixed
-        self.first: Any = 0  # the length before the loop
-        self.before: Any = 0  # the count before a round
-        self.filled: Any = None  # where the loop ended that the fixed capacity was for
-
-    def make_room(self) -> None:
-        """Give the arrays a place for one more element."""
-
-        def widen(buffer: Array) -> None:
-            with _alone(buffer):
-                buffer.replace(apply(room, buffer, self.count))
-
-        map_tree(widen, self.buffers)
-
-    def calque_children(self) -> list[Any]:
-        """The arrays; the count is a location of its own."""
-        found: list[Any] = []
-        map_tree(found.append, self.buffers)
-        return found
-
-    def length(self) -> Any:
-        """How many were appended."""
-        return self.count
-
-    def put(self, value: Any) -> None:
-        """Store one element at the end."""
-
-        def store(buffer: Array, leaf: Any) -> None:
-            with _alone(buffer):
-                buffer[self.count] = operand(leaf)
-            if isinstance(leaf, Array) and (leaf.ndim or leaf.is_buffer):
-                link(buffer, leaf.root())  # Python's list holds the array itself, not a copy
-
-        zip_trees(store, self.buffers, gathered(value))
-        self.count = self.count + 1
-
-    def stacked(self) -> Any:
-        """The elements as arrays with one more axis in front (a tree of them)."""
-
-        def used(buffer: Array) -> Any:
-            if current().dim_of(self.count) == buffer.dims[0]:
-                return buffer
-            return buffer[: self.count]
-
-        return map_tree(used, self.buffers)
-
-    def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, int) and index < 0 and self._longer_than(-index - 1):
-            index = self.count + index
-        elif not self._holds(index):  # NumPy counts from the end, or refuses, as the list does
-            return map_tree(lambda b: b[: self.count][index], self.buffers)
-        return map_tree(lambda b: b[index], self.buffers)
-
-    def _longer_than(self, length: int) -> bool:
-        """Whether the list is: it never shrinks, so what it held before the loop counts."""
-        if isinstance(self.first, int) and self.first > length:
-            return True
-        dims = current().dims
-        return dims.nonnegative(current().dim_of(self.count) - (length + 1), assume=False)
-
-    def _holds(self, index: Any) -> bool:
-        """Whether an index is known to be that of an element, counted from the start."""
-        if isinstance(index, int):
-            return index >= 0 and self._longer_than(index)
-        if not isinstance(index, Array) or index.ndim:
-            return False
-        dims, position = current().dims, current().dim_of(index)
-        last = current().dim_of(self.count) - position - 1
-        return dims.nonnegative(position, False) and dims.nonnegative(last, False)
-
-    def part(self, piece: slice) -> GrowingRows:
-        """A slice, as a list of its own: what is appended to either is not in the other."""
-
-        def copied(buffer: Array) -> Array:
-            new = FUNCTIONS[np.copy](buffer[: self.count][piece])
-            if new.ndim > 1:  # the elements are arrays, which both lists hold
-                link(new, buffer.root())
-            return new
-
-        buffers = map_tree(copied, self.buffers)
-        return GrowingRows(buffers, first_leaf(buffers).shape[0], False)
-
-    def element(self, position: Any) -> Any:
-        """One element."""
-        return self[position]
-
-    def __iter__(self) -> Iterator[Any]:
-        count = known_int(self.count, "The length of a list that grew in a loop")
-        return iter([self[i] for i in range(count)])
+    def __init__(self, closure: Any, frame: Any, origin: Any):
+        self.closure, self.frame, self.origin = closure, frame, origin
+        self.started: Any = False
 
 
-def gathered(value: Any) -> Any:
-    """A list that grew in a loop as one array, as NumPy makes one of it; so within containers."""
-    rows = getattr(value, "rows", None)
-    if rows is not None:
-        return _joined(rows.stacked())
-    if type(value) in (tuple, list) or isinstance(value, list):
-        items = [gathered(v) for v in value]
-        return (
-            value if all(a is b for a, b in zip(items, value, strict=True)) else type(value)(items)
-        )
-    return value
-
-
-def _joined(arrays: Any) -> Any:
-    """The array of elements that are tuples or lists: their parts lie along axis 1."""
-    if isinstance(arrays, (tuple, list)):
-        return FUNCTIONS[np.stack]([_joined(part) for part in arrays], axis=1)
-    if isinstance(arrays, Array):
-        return arrays
-    raise NeedsKnownValue(
-        "The elements of a list that grew in a loop are no numbers, arrays or sequences of them.",
-        current().origin,
-    )
+def leaves(arrays: Any) -> list[Array]:
+    """The arrays of a tree of them."""
+    found: list[Array] = []
+    map_tree(found.append, arrays)
+    return found
 
 
 def first_leaf(arrays: Any) -> Array:
     """The first array of a tree of them."""
-    found: list[Array] = []
-    map_tree(found.append, arrays)
-    return found[0]
-
-
-@contextlib.contextmanager
-def _alone(buffer: Array) -> Iterator[None]:
-    """An append changes none of the arrays that the list holds."""
-    others, buffer.partners = buffer.partners, []
-    try:
-        yield
-    finally:
-        buffer.partners = others
-
-
-def zip_trees(function: Any, left: Any, right: Any) -> None:
-    """Call ``function`` on corresponding leaves of two trees of one structure."""
-    if isinstance(left, (tuple, list)):
-        if not isinstance(right, (tuple, list)) or len(left) != len(right):
-            raise NeedsKnownValue(
-                "The elements of a growing list differ in structure.", current().origin
-            )
-        for a, b in zip(left, right, strict=True):
-            zip_trees(function, a, b)
-    elif isinstance(left, dict):
-        for key in left:
-            zip_trees(function, left[key], right[key])
-    else:
-        function(left, right)
+    return leaves(arrays)[0]

@@ -24,6 +24,7 @@ from calque.transpiler.frontend.iteration import (
     Mapped,
     Range,
     Reversed,
+    Taken,
     Zipped,
     as_iterable,
 )
@@ -169,7 +170,7 @@ def _enumerate(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[st
     start = kwargs.get("start", args[1] if len(args) > 1 else 0)
     part = as_iterable(args[0])
     if not part.runtime():
-        return [(i + start, part.element(i)) for i in range(part.length())]
+        return Taken([(i + start, part.element(i)) for i in range(part.length())], [args[0]])
     return Enumerated(part, start)
 
 
@@ -177,16 +178,14 @@ def _enumerate(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[st
 def _zip(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     parts = [as_iterable(a) for a in args]
     if not any(p.runtime() for p in parts):
-        return [
-            tuple(p.element(i) for p in parts)
-            for i in range(min([p.length() for p in parts] or [0]))
-        ]
+        shortest = min([p.length() for p in parts] or [0])
+        return Taken([tuple(p.element(i) for p in parts) for i in range(shortest)], args)
     zipped = Zipped(parts)
     if not zipped.runtime():
         length = zipped.length()
         if isinstance(length, Array):
             raise machine.builder.needs_known(length, "The length of a zip with a list")
-        return [zipped.element(i) for i in range(length)]
+        return Taken([zipped.element(i) for i in range(length)], args)
     return zipped
 
 
@@ -198,7 +197,7 @@ def _reversed(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str
     if isinstance(part, Range) and part.step == 1:
         return Range(part.stop - 1, part.start - 1, -1)
     if not part.runtime():
-        return list(reversed(part.items))  # type: ignore[attr-defined]
+        return Taken(reversed(part.items), [args[0]])  # type: ignore[attr-defined]
     return Reversed(part)
 
 
@@ -238,6 +237,8 @@ def _sorted(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, 
     if isinstance(args[0], Array) and key is None:
         result = np.sort(args[0])
         return result[::-1] if reverse else result
+    if getattr(args[0], "rows", None) is not None:
+        return machine.ordered(args[0], kwargs, node)
     items = machine.known_items(args[0], node)
     keys = [i if key is None else machine.call_value(key, [i], {}, node) for i in items]
     if known(keys):
@@ -252,6 +253,8 @@ def _sorted(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, 
 
 def _sequence(kind: type) -> Callable[..., Any]:
     def make(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        if kind is list and args and getattr(args[0], "rows", None) is not None:
+            return machine.list_copy(args[0])
         items = machine.known_items(args[0], node) if args else []
         return machine.own(RecordedList(items)) if kind is list else kind(items)
 

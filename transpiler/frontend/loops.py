@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import gast
@@ -14,9 +15,16 @@ from calque.transpiler.errors import BranchMismatch, CalqueError, NeedsKnownValu
 from calque.transpiler.frontend.branches import LoopFlags, escapes
 from calque.transpiler.frontend.carrying import Carrying
 from calque.transpiler.frontend.comparisons import and_
+from calque.transpiler.frontend.else_arms import ElseArms
 from calque.transpiler.frontend.heap import MISSING, Snapshot
 from calque.transpiler.frontend.interpreter import Completion
-from calque.transpiler.frontend.iteration import Iterable, Range, as_iterable
+from calque.transpiler.frontend.iteration import (
+    Iterable,
+    Range,
+    Taken,
+    as_iterable,
+    walked_lists,
+)
 from calque.transpiler.frontend.memory import Carried, Plan
 from calque.transpiler.frontend.merging import GrowingList
 from calque.transpiler.primitives.base import apply
@@ -33,15 +41,14 @@ class Loops(Carrying):
         """Bind a target (see statements)."""
         raise NotImplementedError
 
-    def exec_For(self, node: Any) -> Completion | None:
-        """``for target in iterable``."""
-        source = self.consumed(node.iter)
+    def for_over(self, node: Any, source: Any) -> Completion | None:
+        """``for target in iterable``, which has positions."""
         iterable = as_iterable(source)
         if hasattr(source, "walked"):
             if source.walked:
                 self.fail(UnsupportedSyntax, node.iter, "Two for statements walk one iterator.")
             source.walked = True
-        with self._loop(node) as flags, self.at(node):
+        with self._loop(node) as flags, self.at(node), self._walking(source, iterable):
             length = (
                 iterable.length() if not isinstance(iterable, Range) else _known_length(iterable)
             )
@@ -64,10 +71,27 @@ class Loops(Carrying):
                 structural = isinstance(error, (NeedsKnownValue, BranchMismatch, GrowingList))
                 if length > (_UNROLL_LIMIT if structural else _UNROLL_ON_ERRORS):
                     raise
+                flags.forget()
                 try:
                     return self._unrolled(node, iterable, 0, length, flags)
                 except _WORTH_UNROLLING:
                     raise error from None
+
+    @contextmanager
+    def _walking(self, source: Any, iterable: Iterable) -> Iterator[None]:
+        """What changes the lists that a loop runs over must be refused, or be seen by it."""
+        live, taken = walked_lists(source if isinstance(source, Taken) else iterable)
+        before = len(self.walked)
+        self.walked.extend([(v, True) for v in live] + [(v, False) for v in taken])
+        try:
+            yield
+        finally:
+            del self.walked[before:]
+
+    @property
+    def walked(self) -> list[tuple[Any, bool]]:
+        """The lists under a for statement; whether it sees what is stored into them by then."""
+        return self.__dict__.setdefault("_walked", [])
 
     def _sized(self, iterable: Iterable, error: CalqueError) -> Exception:
         """Ask for the loop's length to be static, so that it can be unrolled; else the error."""
@@ -157,6 +181,9 @@ class Loops(Carrying):
             completion = self.exec_block(node.body)
         finally:
             call.pending = saved
+        if call.flags is not None:
+            kind = "normal" if completion is None else completion.kind
+            call.flags.note(kind, self.bound_names())
         if completion is not None and completion.kind in ("continue", "end"):
             return None
         return completion
@@ -170,26 +197,25 @@ class Loops(Carrying):
             return Completion("return", value)
         if isinstance(returned, Array):
             given = self.checked(value, "the value returned from within the loop", node)
-            if not node.orelse or broken is True:
-                return self.escaping(
-                    returned, lambda: Completion("return", given), lambda: None, node
-                )
             return self.escaping(
                 returned,
                 lambda: Completion("return", given),
-                lambda: self._else(node, broken),
+                lambda: self._else(node, broken, flags),
                 node,
             )
-        return self._else(node, broken)
+        return self._else(node, broken, flags)
 
-    def _else(self, node: Any, broken: Any) -> Completion | None:
+    def _else(self, node: Any, broken: Any, flags: LoopFlags) -> Completion | None:
+        arms = ElseArms(self, node, flags)
+        if not isinstance(broken, Array) and not broken:
+            arms.only_ended()
+            return self.exec_block(node.orelse)
         if not node.orelse or broken is True:
             return None
-        if not isinstance(broken, Array):
-            return self.exec_block(node.orelse)
         if escapes(node.orelse):
-            return self.escaping(broken, lambda: None, lambda: self.exec_block(node.orelse), node)
-        result = self.fork(broken, lambda: None, lambda: self.exec_block(node.orelse), node)
+            return self.escaping(broken, arms.broken, arms.ended, node)
+        result = self.fork(broken, arms.broken, arms.ended, node)
+        arms.leave()
         return result if isinstance(result, Completion) else None
 
     # loops of the generated program
@@ -199,6 +225,7 @@ class Loops(Carrying):
         loop = iterable if isinstance(iterable, Range) else Range(0, iterable.length())
 
         def attempt(plan: Plan, carried: Carried, block: Block) -> tuple[Completion | None, Any]:
+            flags.forget()
             stop = loop.stop - 1 if loop.step > 0 else loop.start
             low, high = (loop.start, stop) if loop.step > 0 else (loop.stop + 1, loop.start)
             name = getattr(node.target, "id", None) if loop is iterable else None
@@ -368,8 +395,10 @@ class Loops(Carrying):
         certain: bool = False,
     ) -> None:
         plan = Plan(as_while=True)
+        flags.certain = certain
 
         def attempt(plan: Plan, carried: Carried, block: Block) -> tuple[Completion | None, Any]:
+            flags.forget()
             start = Snapshot(self.roots(), self.owned)
             with self.builder.block() as test_block:
                 value = test()
@@ -413,11 +442,12 @@ class _LoopScope:
 
     def __enter__(self) -> LoopFlags:
         call = self.machine.call
-        self.flags = LoopFlags(
-            *(self.machine.fresh_name(s) for s in ("broken", "returned", "value"))
-        )
+        broken, returned, value = map(self.machine.fresh_name, ("broken", "returned", "value"))
+        self.flags = LoopFlags(broken, returned, value)
         call.frame.locals[self.flags.broken] = False
         call.frame.locals[self.flags.returned] = False
+        if call.consume is not None:  # a generator: it has nothing to return
+            call.frame.locals[self.flags.value] = None
         self.outer, self.depth = call.flags, len(call.flag_stack)
         call.flag_stack.append(call.flags)
         call.flags = self.flags

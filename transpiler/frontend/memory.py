@@ -14,11 +14,11 @@ from calque.transpiler.frontend.heap import (
     Snapshot,
     partners_of,
 )
-from calque.transpiler.frontend.iteration import GrowingRows
 from calque.transpiler.frontend.joining import (
     leaf_values,
 )
 from calque.transpiler.frontend.merging import is_mutable, poison_of
+from calque.transpiler.frontend.rows import GrowingRows
 from calque.transpiler.types import ArrayType
 
 
@@ -50,6 +50,7 @@ class Growth:
     per_round: Any
     sample: Any
     rows: GrowingRows | None = None
+    changing: bool = False  # elements are taken out, or arrays replaced
 
 
 @dataclass(eq=False)

@@ -44,6 +44,14 @@ class GrowingList(Exception):
         self.element = element
 
 
+class ChangingList(GrowingList):
+    """Elements of a list are taken out or replaced: the loop around must know from its start."""
+
+
+class WideningList(GrowingList):
+    """An element has a wider dtype than those before it."""
+
+
 @dataclass(eq=False)
 class Outcome:
     """One arm, interpreted."""

@@ -10,24 +10,24 @@ import numpy as np
 
 from calque.transpiler.builder import OPERATORS, Array, type_of
 from calque.transpiler.errors import (
-    BranchMismatch,
     CalqueError,
     DtypeError,
     SpecializationNeeded,
     UndefinedVariable,
     UnsupportedSyntax,
 )
+from calque.transpiler.frontend.branches import PathEnds
 from calque.transpiler.frontend.comparisons import always
 from calque.transpiler.frontend.expressions import BINARY
+from calque.transpiler.frontend.generators import Generators
 from calque.transpiler.frontend.heap import RecordedList
 from calque.transpiler.frontend.interpreter import PYTHON_ERRORS, Completion
-from calque.transpiler.frontend.loops import Loops
 from calque.transpiler.frontend.merging import GrowingList
 from calque.transpiler.frontend.text import RuntimeText, display
 from calque.transpiler.primitives.indexing import store_add
 
 
-class Statements(Loops):
+class Statements(Generators):
     """One method a kind of statement; each returns how it ended (None: normally)."""
 
     def exec_block(self, statements: list[Any]) -> Completion | None:
@@ -117,13 +117,6 @@ class Statements(Loops):
 
     def exec_FunctionDef(self, node: Any) -> None:
         """A nested function."""
-        if any(isinstance(n, (gast.Yield, gast.YieldFrom)) for n in gast.walk(node)):
-            self.fail(
-                UnsupportedSyntax,
-                node,
-                "A generator is not supported.",
-                "return a list of the values",
-            )
         value: Any = self.closure(node, node.name)
         for decorator in reversed(node.decorator_list):
             value = self.call_value(self.evaluate(decorator), [value], {}, decorator)
@@ -150,7 +143,7 @@ class Statements(Loops):
             completion = self.exec_block(node.body)
             if completion is None:
                 completion = self.exec_block(node.orelse)
-        except (SpecializationNeeded, GrowingList, RecursionError):
+        except (SpecializationNeeded, GrowingList, PathEnds, RecursionError):
             raise
         except Exception as error:
             if isinstance(error, CalqueError) and not isinstance(error, PYTHON_ERRORS):
@@ -194,8 +187,14 @@ class Statements(Loops):
                 container = self.evaluate(target.value)
                 if isinstance(container, Array):
                     self.fail(UnsupportedSyntax, target, "Elements of an array cannot be deleted.")
+                index = self.evaluate(target.slice)
+                if getattr(container, "rows", None) is not None:
+                    self.delete_elements(container, index, target)
+                    continue
                 self.check_writable(container, target, "This deletion")
-                del container[self.hashable(self.evaluate(target.slice), target)]
+                if isinstance(container, list):
+                    self.check_not_walked(container, target, "This deletion")
+                del container[self.hashable(index, target)]
             else:
                 self.fail(UnsupportedSyntax, target, "This cannot be deleted.")
 
@@ -251,14 +250,8 @@ class Statements(Loops):
             container.calque_store(index, value)
             return
         self.check_writable(container, node, "This store")
-        rows = getattr(container, "rows", None)
-        if rows is not None:
-            self.fail(
-                UnsupportedSyntax, node, "An element of a list that grows in a loop is replaced."
-            )
         if isinstance(container, list):
-            index = self._known_index(index, container, node)
-            container[index] = value
+            self.replace_element(container, index, value, node)
         elif isinstance(container, dict):
             container[self.hashable(index, node)] = value
         else:
@@ -315,8 +308,7 @@ class Statements(Loops):
             OPERATORS["setitem"](old, index, new)
             return old
         if isinstance(old, RecordedList) and isinstance(node.op, gast.Add):
-            for item in self.known_items(value, node):
-                self.append(old, item, node)
+            self.extend(old, value, node)
             return old
         if isinstance(old, (set, dict, list)):
             self.check_writable(old, node, "This augmented assignment")
@@ -345,23 +337,6 @@ class Statements(Loops):
         new = self._augmented(old, value, node)
         if new is not old or not isinstance(new, Array):
             self.store(container, index, new, node)
-
-    def append(self, values: Any, item: Any, node: Any) -> None:
-        """``values.append(item)``; a list that grows in a run-time loop is an array by then."""
-        rows = values.rows
-        if rows is None:
-            self.check_writable(values, node, "append")
-            list.append(values, item)
-            return
-        if rows.fixed and rows.filled is not None:  # full, and now it grows again
-            if rows.filled != (self.rounds, len(self.tests)):
-                if self.rounds:
-                    raise GrowingList(values, item)
-                self.fail(BranchMismatch, node, "A list has different lengths on two paths.")
-            rows.fixed = False
-        if not rows.fixed:
-            rows.make_room()
-        rows.put(item)
 
     # effects
 

@@ -23,6 +23,7 @@ from calque.transpiler.errors import (
 )
 from calque.transpiler.frontend.calls import source_of
 from calque.transpiler.frontend.interpreter import Capture, Completion, Guard
+from calque.transpiler.frontend.iteration import Generator
 from calque.transpiler.frontend.library import Interpreter
 from calque.transpiler.primitives.base import PRIMITIVES, apply, definition
 from calque.transpiler.types import ArrayType, Dim, dim_symbols
@@ -257,6 +258,12 @@ def map_leaves(function: Callable[[Any], Any], value: Any) -> Any:
 
 def listed(value: Any) -> Any:
     """A result with the lists that grew in loops as plain lists: their lengths must be known."""
+    if isinstance(value, Generator):
+        raise UnsupportedSyntax(
+            f"The generator {value.closure.name} leaves the function.",
+            value.origin,
+            "return a list of the values",
+        )
     rows = getattr(value, "rows", None)
     if rows is not None:
         return [listed(v) for v in rows]

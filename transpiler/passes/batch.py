@@ -115,7 +115,15 @@ class Lanes(Arms):
     def loop(self, s: For | While) -> None:
         """All examples go round together."""
         pairs = list(zip(s.phis, s.inits, strict=True))
-        inits = [self.full(i, p.type) if p in self.found else self.value(i) for p, i in pairs]
+        used = core.free_vars(s.body)
+        inits = [
+            self.value(i)
+            if p not in self.found
+            else self.vacant(p)  # its examples may be given values one by one
+            if i is UNDEFINED and p in used
+            else self.full(i, p.type)
+            for p, i in pairs
+        ]
         phis = tuple(self.fresh(p) if p in self.found else p for p in s.phis)
         inner = self.same(looping=True)
         inner.values.update((p, Array(n)) for p, n in zip(s.phis, phis) if n is not p)

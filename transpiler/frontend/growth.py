@@ -1,0 +1,209 @@
+"""Lists that change their length in a run-time loop: arrays of their elements, and a count.
+
+``out.append(x[i] * t)`` in ``for i in range(n)`` becomes ``out[i] = x[i] * t``, in an array made
+before the loop; where the number of elements depends on values, the array doubles when it is full.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from calque.transpiler.builder import FUNCTIONS, Array, type_of
+from calque.transpiler.core import map_tree
+from calque.transpiler.errors import BranchMismatch
+from calque.transpiler.frontend.heap import RecordedList, Snapshot
+from calque.transpiler.frontend.iteration import Range, leaves
+from calque.transpiler.frontend.joining import shape_of, size_at_hand
+from calque.transpiler.frontend.memory import Growth, Memory, Plan
+from calque.transpiler.frontend.merging import ChangingList, GrowingList, WideningList
+from calque.transpiler.frontend.rows import GrowingRows, gathered, zip_trees
+from calque.transpiler.types import ArrayType
+
+FIRST_CAPACITY = 16
+
+
+class Growing(Memory):
+    """What a loop must know, from its start, of the lists that it changes."""
+
+    @property
+    def loop_bases(self) -> list[Snapshot]:
+        """What there was before each of the run-time loops that are being interpreted."""
+        return self.__dict__.setdefault("_loop_bases", [])
+
+    def _list_changed(
+        self, plan: Plan, values: Any, before: dict[int, Any], now: dict[int, Any]
+    ) -> None:
+        """A round left a list longer or shorter than it was."""
+        if not isinstance(values, RecordedList) or id(values) in self.foreign:
+            raise BranchMismatch(
+                "A list changes its length in a run-time loop.",
+                self.builder.origin,
+                "use an array and a counter",
+            )
+        grown = len(now) - len(before)
+        samples = [self._sample(v) for v in (*before.values(), *now.values())]
+        sample = functools.reduce(self._wider, samples)
+        plan.growing[id(values)] = Growth(values, grown if grown > 0 else None, sample)
+
+    def _grew_within(self, plan: Plan, values: Any) -> None:
+        """A loop within this one appended to the list."""
+        rows = values.rows
+        if rows is None or not isinstance(values, RecordedList):
+            raise BranchMismatch(
+                "A list changes its length in a run-time loop.",
+                self.builder.origin,
+                "use an array and a counter",
+            )
+        sample = rows_sample(rows)
+        dim = self.builder.dims.resolve(self.builder.dim_of(rows.count))
+        arguments = isinstance(dim, int) or dim.symbols() <= self.builder.dims.arguments
+        per_round = dim if rows.fixed and arguments and not rows.first else None
+        changing = rows.facts.changing
+        plan.growing[id(values)] = Growth(values, per_round, sample, changing=changing)
+
+    def _note_growth(self, plan: Plan, growth: GrowingList, base: Snapshot) -> None:
+        if id(growth.values) not in base.contents:
+            raise BranchMismatch(
+                "A list has different lengths on two paths.",
+                self.builder.origin,
+                "append on every path, or use an array and a mask",
+            )
+        if any(id(growth.values) in outer.contents for outer in self.loop_bases[:-1]):
+            raise growth  # the outermost loop that meets the list must know
+        key, rows = id(growth.values), growth.values.rows
+        old, sample = plan.growing.get(key), self._sample(growth.element)
+        if old is not None or rows is not None:
+            held = old.sample if rows is None and old is not None else rows_sample(rows)
+            sample = self._wider(held, sample)
+        changing = isinstance(growth, ChangingList)
+        if old is None:
+            plan.growing[key] = Growth(growth.values, None, sample, changing=changing)
+            return
+        widening = isinstance(growth, WideningList)
+        new = replace(
+            old,
+            per_round=old.per_round if widening else None,
+            sample=sample,
+            changing=old.changing or changing,
+        )
+        if not widening and old.per_round is None and old.changing == new.changing:
+            raise growth
+        plan.growing[key] = new
+
+    def _wider(self, left: Any, right: Any) -> Any:
+        """What holds elements of two types: the later one's shape, and the wider dtype."""
+        found: list[Any] = []
+
+        def join(one: ArrayType, other: ArrayType) -> None:
+            if one.ndim != other.ndim:
+                raise BranchMismatch(
+                    "The elements of a list that grows in a run-time loop differ in rank.",
+                    self.builder.origin,
+                    "use one list for each kind of element",
+                )
+            dtype = np.promote_types(one.dtype, other.dtype)
+            found.append(ArrayType(dtype, other.dims, one.weak and other.weak))
+
+        zip_trees(join, left, right)
+        made = iter(found)
+        return map_tree(lambda _: next(made), right)
+
+    def _sample(self, element: Any) -> Any:
+        try:
+            return map_tree(type_of, gathered(element))
+        except TypeError:
+            raise BranchMismatch(
+                "A list that grows in a run-time loop must hold numbers or arrays.",
+                self.builder.origin,
+                "loop over something of known length",
+            ) from None
+
+    def _prepare_growth(self, plan: Plan, trip: Range | None) -> None:
+        """Turn the lists that the loop appends to into arrays, allocated before it."""
+        for growth in plan.growing.values():
+            values = growth.values
+            if values.rows is not None:
+                values.rows.fixed &= growth.per_round is not None
+                values.rows.cast(growth.sample)
+                if growth.changing:
+                    values.rows.let_change()
+                continue
+            fixed = growth.per_round is not None and trip is not None
+            head: Any = len(values)
+            if fixed:
+                assert trip is not None and growth.per_round is not None
+                capacity = appended(trip, growth, head)
+            else:
+                capacity = max(FIRST_CAPACITY, 2 * head)
+            buffers = map_tree(partial(self._buffer, capacity=capacity), growth.sample)
+            rows = self._rows_of(growth, buffers, fixed)
+            self._name_buffers(values, buffers)
+            items, values[:] = list(values), []
+            values.rows = rows
+            for item in items:
+                rows.put(item)
+            rows.first = head
+            self.owned[id(rows)] = rows
+
+    def _name_buffers(self, values: RecordedList, buffers: Any) -> None:
+        """The arrays have the name of the list, where it has one."""
+        for call in reversed(self.calls):
+            for name, value in call.frame.locals.items():
+                if value is values and not name.startswith("%"):
+                    for buffer in leaves(buffers):
+                        self.name_value(buffer, name)
+                    return
+
+    def _rows_of(self, growth: Growth, buffers: Any, fixed: bool) -> GrowingRows:
+        """The same cells in every attempt, so that the plan can speak of them."""
+        if growth.rows is None:
+            growth.rows = GrowingRows(buffers, 0, fixed)
+        else:
+            zip_trees(_take_version, growth.rows.buffers, buffers)
+            growth.rows.count, growth.rows.fixed, growth.rows.filled = 0, fixed, None
+        if growth.changing:
+            growth.rows.facts.changing = True
+            growth.rows.facts.own += leaves(growth.rows.buffers)
+        return growth.rows
+
+    def _buffer(self, t: ArrayType, capacity: Any) -> Array:
+        shape = (capacity, *shape_of(t))
+        return FUNCTIONS[np.empty](shape, t.dtype)
+
+    def _set_counts(self, plan: Plan, round_number: Any) -> None:
+        """At the start of a round: how long each list is by then."""
+        for growth in plan.growing.values():
+            rows = growth.values.rows
+            if growth.per_round is not None and rows.fixed:
+                rows.before = rows.count
+                step = size_at_hand(growth.per_round)
+                offset = round_number * step if step != 1 else round_number
+                rows.count = offset + rows.first if rows.first else offset
+
+    def _reset_counts(self, plan: Plan) -> None:
+        """A fixed list's length is a formula of the round, not a carried value."""
+        for growth in plan.growing.values():
+            rows = growth.values.rows
+            if growth.per_round is not None and rows.fixed:
+                rows.count = rows.before
+
+
+def rows_sample(rows: Any) -> Any:
+    """The type of an element."""
+    return map_tree(lambda b: ArrayType(b.dtype, b.type.dims[1:]), rows.buffers)
+
+
+def appended(trip: Range, growth: Growth, head: Any) -> Any:
+    """How long a list is after a loop that appends equally often in every round."""
+    step = size_at_hand(growth.per_round)
+    count = trip.length() if isinstance(step, int) and step == 1 else trip.length() * step
+    return count if isinstance(head, int) and head == 0 else head + count
+
+
+def _take_version(cell: Array, new: Array) -> None:
+    cell.restore(new.state())  # without what an earlier attempt knew of its memory

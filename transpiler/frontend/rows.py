@@ -1,0 +1,280 @@
+"""A list of run-time length: arrays of its elements, one for each leaf, and a count."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from calque.transpiler.builder import FUNCTIONS, Array, current, known_int, link
+from calque.transpiler.core import map_tree
+from calque.transpiler.errors import NeedsKnownValue
+from calque.transpiler.frontend.iteration import Iterable, first_leaf, leaves
+from calque.transpiler.primitives.base import apply, operand
+from calque.transpiler.primitives.growing import room
+
+
+class Facts:
+    """What is known of a list for good, on whatever path it came out."""
+
+    def __init__(self) -> None:
+        self.changing = False  # elements are replaced or taken out
+        self.own: list[Array] = []  # arrays of elements to which no name has a view
+
+
+class GrowingRows(Iterable):
+    """A list that grows in a run-time loop: arrays of elements, one for each leaf, and a count.
+
+    ``capacity`` is fixed when the number of appends is known before the loop; else arrays double.
+    """
+
+    def __init__(self, buffers: Any, count: Any, fixed: bool):
+        self.buffers = buffers  # a tree of Arrays
+        self.count = count
+        self.fixed = fixed
+        self.first: Any = 0  # the length before the loop
+        self.before: Any = 0  # the count before a round
+        self.filled: Any = None  # where the loop ended that the fixed capacity was for
+        self.facts = Facts()
+
+    @property
+    def may_change(self) -> bool:
+        """Whether elements may be replaced or taken out: no name has a view of one."""
+        arrays = [b for b in leaves(self.buffers) if b.ndim > 1]
+        apart = all(any(b is own for own in self.facts.own) for b in arrays)
+        return self.facts.changing and apart
+
+    def let_change(self) -> None:
+        """From now on what is read is a copy; what was read before keeps its memory."""
+
+        def apart(buffer: Array) -> Array:
+            if buffer.ndim == 1 or any(buffer is own for own in self.facts.own):
+                return buffer
+            new = FUNCTIONS[np.copy](buffer)
+            link(new, buffer.root())
+            self.facts.own.append(new)
+            return new
+
+        self.facts.changing = True
+        self.buffers = map_tree(apart, self.buffers)
+
+    def cast(self, types: Any) -> None:
+        """Let the arrays hold elements of wider dtypes."""
+
+        def wider(buffer: Array, t: Any) -> Array:
+            dtype = np.promote_types(buffer.dtype, t.dtype)
+            if dtype == buffer.dtype:
+                return buffer
+            new = FUNCTIONS["cast"](buffer, dtype)
+            if new.ndim > 1:
+                link(new, buffer.root())
+            self.facts.own.append(new)
+            return new
+
+        wide: list[Array] = []
+        zip_trees(lambda buffer, t: wide.append(wider(buffer, t)), self.buffers, types)
+        made = iter(wide)
+        self.buffers = map_tree(lambda _: next(made), self.buffers)
+
+    def make_room(self) -> None:
+        """Give the arrays a place for one more element."""
+
+        def widen(buffer: Array) -> None:
+            with _alone(buffer):
+                buffer.replace(apply(room, buffer, self.count))
+
+        map_tree(widen, self.buffers)
+
+    def calque_children(self) -> list[Any]:
+        """The arrays; the count is a location of its own."""
+        found: list[Any] = []
+        map_tree(found.append, self.buffers)
+        return found
+
+    def length(self) -> Any:
+        """How many were appended."""
+        return self.count
+
+    def put(self, value: Any) -> None:
+        """Store one element at the end."""
+
+        def store(buffer: Array, leaf: Any) -> None:
+            with _alone(buffer):
+                buffer[self.count] = operand(leaf)
+            _hold(buffer, leaf)
+
+        zip_trees(store, self.buffers, gathered(value))
+        self.count = self.count + 1
+
+    def replace(self, index: Any, value: Any, checked: bool = False) -> None:
+        """Another element in the place of one; ``checked``: the index is one from the start."""
+        index, inside = (index, True) if checked else self._place(index)
+
+        def store(buffer: Array, leaf: Any) -> None:
+            with _alone(buffer):
+                (buffer if inside else buffer[: self.count])[index] = operand(leaf)
+            _hold(buffer, leaf)
+
+        zip_trees(store, self.buffers, gathered(value))
+
+    def take_last(self, item: Any) -> Any:
+        """The last element, which has been read, and which the list has no more."""
+        self.count = self.count - 1
+        return item
+
+    def take(self, index: Any) -> Any:
+        """The element at an index, which the list has no more."""
+        last = isinstance(index, int) and index == -1
+        item = self[index]
+        if not last:
+            start = self._place(index)[0]
+            if isinstance(start, int):
+                start = self.count + start if start < 0 else start
+            else:
+                start = FUNCTIONS[np.where](start < 0, start + self.count, start)
+
+            def close(buffer: Array) -> None:
+                with _alone(buffer):
+                    buffer[start : self.count - 1] = buffer[start + 1 : self.count].copy()
+
+            map_tree(close, self.buffers)
+        self.count = self.count - 1
+        return item
+
+    def arrange(self, order: Any) -> None:
+        """The same elements in another order."""
+
+        def put(buffer: Array) -> None:
+            with _alone(buffer):
+                buffer[: self.count] = order(buffer[: self.count])
+
+        map_tree(put, self.buffers)
+
+    def stacked(self) -> Any:
+        """The elements as arrays with one more axis in front (a tree of them)."""
+
+        def used(buffer: Array) -> Any:
+            if current().dim_of(self.count) == buffer.dims[0]:
+                return buffer
+            return buffer[: self.count]
+
+        return map_tree(used, self.buffers)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.read(index)
+
+    def read(self, index: Any, checked: bool = False) -> Any:
+        """The element at an index; ``checked``: it is one of an element, from the start."""
+        index, inside = (index, True) if checked else self._place(index)
+
+        def read(buffer: Array) -> Array:
+            item = (buffer if inside else buffer[: self.count])[index]
+            if not self.facts.changing or not item.ndim:
+                return item
+            copy = FUNCTIONS[np.copy](item)  # its place may be given to another element
+            link(copy, buffer.root())
+            return copy
+
+        return map_tree(read, self.buffers)
+
+    def _place(self, index: Any) -> tuple[Any, bool]:
+        """An index, and whether it is certain to be that of an element, from the start."""
+        if isinstance(index, int) and index < 0 and self.longer_than(-index - 1):
+            return self.count + index, True
+        return index, self._holds(index)  # if not, NumPy counts, or refuses, as the list does
+
+    def longer_than(self, length: int) -> bool:
+        """Whether the list is: if it never shrinks, what it held before the loop counts."""
+        if isinstance(self.first, int) and self.first > length and not self.facts.changing:
+            return True
+        dims = current().dims
+        return dims.nonnegative(current().dim_of(self.count) - (length + 1), assume=False)
+
+    def _holds(self, index: Any) -> bool:
+        """Whether an index is known to be that of an element, counted from the start."""
+        if isinstance(index, int):
+            return index >= 0 and self.longer_than(index)
+        if not isinstance(index, Array) or index.ndim:
+            return False
+        dims, position = current().dims, current().dim_of(index)
+        last = current().dim_of(self.count) - position - 1
+        return dims.nonnegative(position, False) and dims.nonnegative(last, False)
+
+    def part(self, piece: slice) -> GrowingRows:
+        """A slice, as a list of its own: what is appended to either is not in the other."""
+
+        def copied(buffer: Array) -> Array:
+            new = FUNCTIONS[np.copy](buffer[: self.count][piece])
+            if new.ndim > 1:  # the elements are arrays, which both lists hold
+                link(new, buffer.root())
+            return new
+
+        buffers = map_tree(copied, self.buffers)
+        return GrowingRows(buffers, first_leaf(buffers).shape[0], False)
+
+    def element(self, position: Any) -> Any:
+        """One element."""
+        return self[position]
+
+    def __iter__(self) -> Iterator[Any]:
+        count = known_int(self.count, "The length of a list that grew in a loop")
+        return iter([self[i] for i in range(count)])
+
+
+def gathered(value: Any) -> Any:
+    """A list that grew in a loop as one array, as NumPy makes one of it; so within containers."""
+    rows = getattr(value, "rows", None)
+    if rows is not None:
+        return _joined(rows.stacked())
+    if type(value) in (tuple, list) or isinstance(value, list):
+        items = [gathered(v) for v in value]
+        return (
+            value if all(a is b for a, b in zip(items, value, strict=True)) else type(value)(items)
+        )
+    return value
+
+
+def _joined(arrays: Any) -> Any:
+    """The array of elements that are tuples or lists: their parts lie along axis 1."""
+    if isinstance(arrays, (tuple, list)):
+        return FUNCTIONS[np.stack]([_joined(part) for part in arrays], axis=1)
+    if isinstance(arrays, Array):
+        return arrays
+    raise NeedsKnownValue(
+        "The elements of a list that grew in a loop are no numbers, arrays or sequences of them.",
+        current().origin,
+    )
+
+
+def _hold(buffer: Array, leaf: Any) -> None:
+    """Python's list holds an array itself, not a copy."""
+    if isinstance(leaf, Array) and (leaf.ndim or leaf.is_buffer):
+        link(buffer, leaf.root())
+
+
+@contextlib.contextmanager
+def _alone(buffer: Array) -> Iterator[None]:
+    """An append changes none of the arrays that the list holds."""
+    others, buffer.partners = buffer.partners, []
+    try:
+        yield
+    finally:
+        buffer.partners = others
+
+
+def zip_trees(function: Any, left: Any, right: Any) -> None:
+    """Call ``function`` on corresponding leaves of two trees of one structure."""
+    if isinstance(left, (tuple, list)):
+        if not isinstance(right, (tuple, list)) or len(left) != len(right):
+            raise NeedsKnownValue(
+                "The elements of a growing list differ in structure.", current().origin
+            )
+        for a, b in zip(left, right, strict=True):
+            zip_trees(function, a, b)
+    elif isinstance(left, dict):
+        for key in left:
+            zip_trees(function, left[key], right[key])
+    else:
+        function(left, right)
