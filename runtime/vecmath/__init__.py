@@ -30,7 +30,7 @@ import numpy as np
 # in the order of their definitions: each module uses only those before it
 _MODULES = (
     *("arithmetic", "exponentials", "logarithms", "trigonometric", "inverse_trigonometric"),
-    *("error_functions", "powers", "single"),
+    *("error_functions", "powers", "exponentials_single", "single"),
 )
 _IMPORTS = {
     "math": "import math",
@@ -38,6 +38,7 @@ _IMPORTS = {
     "ir": "from llvmlite import ir",
     "njit": "from numba import njit",
     "intrinsic": "from numba.extending import intrinsic",
+    "float32": "from numba.types import float32",
 }
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from llvmlite import ir
 from numba import njit
 from numba.extending import intrinsic
+from numba.types import float32
 
 vector = njit(forceinline=True, fastmath=False, error_model="numpy", boundscheck=False)
 
@@ -24,6 +25,13 @@ NAN = np.nan
 def fma(typingctx, a, b, c):
     """a * b + c, rounded once: one instruction."""
     return a(a, b, c), lambda context, builder, signature, args: builder.fma(*args)
+
+
+@intrinsic
+def fmaf(typingctx, a, b, c):
+    """a * b + c in float32, rounded once."""
+    kinds = float32, float32, float32
+    return float32(*kinds), lambda context, builder, signature, args: builder.fma(*args)
 
 
 def masked_variants(module, scalar):
@@ -121,3 +129,21 @@ def ordered_sum(a, b):
     """``whole_sum`` for abs(a) >= abs(b), or a = 0 (Dekker's)."""
     total = a + b
     return total, b - (total - a)
+
+
+# as ROUND, for float32
+SHIFT = 12582912.0
+
+
+@vector
+def two_to_single(n):
+    """2.0**n in float32 for a whole n from -126 to 127."""
+    bits = np.float32(n + np.float32(SHIFT + 127.0)).view(np.int32)
+    return np.int32(bits << 23).view(np.float32)
+
+
+@vector
+def with_sign_single(a, x):
+    """a >= 0 with the sign of x, in float32."""
+    sign = np.float32(x).view(np.int32) & -0x80000000
+    return np.int32(np.float32(a).view(np.int32) | sign).view(np.float32)

@@ -28,6 +28,7 @@ from numba.extending import intrinsic
 from calque.runtime.vecmath import arithmetic
 
 DOUBLE, SINGLE, LONG, BIT = ir.DoubleType(), ir.FloatType(), ir.IntType(64), ir.IntType(1)
+INT = ir.IntType(32)
 Value = Any  # of LLVM; a number that is known; a tuple of such
 
 
@@ -150,8 +151,10 @@ class Writer:
 
     def _together(self, left: Value, right: Value) -> tuple[Any, Any]:
         """Two values as Numba brings them to one type: float64 wherever they differ."""
-        same = _kind(left) == _kind(right)
-        common = None if same else DOUBLE
+        kinds = _kind(left), _kind(right)
+        common = None if kinds[0] == kinds[1] else DOUBLE
+        if INT in kinds and LONG in kinds:  # a known number beside a value of 32 bits
+            common = INT
         return self._typed(left, common), self._typed(right, common)
 
     def _bit(self, value: Value) -> Any:
@@ -172,7 +175,7 @@ class Writer:
         if not isinstance(left, ir.Value) and not isinstance(right, ir.Value):
             return _FOLD[type(op)](left, right)
         left, right = self._together(left, right)
-        whole = _kind(left) in (LONG, BIT)
+        whole = _kind(left) in (LONG, INT, BIT)
         return getattr(self.builder, _INSTRUCTIONS[type(op), whole])(left, right)
 
     def _compare(self, op: ast.cmpop, left: Value, right: Value) -> Any:
@@ -200,7 +203,7 @@ class Writer:
 
     def _called(self, name: str, of: Any, values: list[Value]) -> Value:
         match name:
-            case "np.float64" | "np.float32" | "np.int64":
+            case "np.float64" | "np.float32" | "np.int64" | "np.int32":
                 return self._typed(values[0], KINDS[name])
             case "abs" | "np.rint" | "np.sqrt":
                 title = {"abs": "fabs", "np.rint": "rint", "np.sqrt": "sqrt"}[name]
@@ -208,6 +211,8 @@ class Writer:
         called = of.__globals__[name]
         if called is arithmetic.fma:
             return self._instruction("fma", [self._typed(v, DOUBLE) for v in values])
+        if called is arithmetic.fmaf:
+            return self._instruction("fma", [self._typed(v, SINGLE) for v in values])
         return self.call(called.py_func, values)
 
     def _instruction(self, title: str, values: list[Any]) -> Any:
@@ -277,7 +282,7 @@ def _kind(value: Value) -> Any:
     return BIT if isinstance(value, bool) else LONG if isinstance(value, int) else DOUBLE
 
 
-KINDS = {"np.float64": DOUBLE, "np.float32": SINGLE, "np.int64": LONG}
+KINDS = {"np.float64": DOUBLE, "np.float32": SINGLE, "np.int64": LONG, "np.int32": INT}
 _SIGNS = {
     ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=",
 }

@@ -1,4 +1,4 @@
-"""The functions in float32, computed in float64 with polynomials of some 30 bits.
+"""The other functions in float32, computed in float64 with polynomials of some 30 bits.
 
 A float64 holds what float32 arithmetic would lose: no corrections, no scaling by halves, no
 denormals; the result is rounded once. Methods as in float64 (minimax, benchmarks/minimax.py:
@@ -88,27 +88,9 @@ def exp2_single(x):
 
 
 @vector
-def expf(x):
-    """e**x."""
-    return np.float32(exp2_single(LOG2_E * np.float64(x)))
-
-
-@vector
-def exp2f(x):
-    """2**x."""
-    return np.float32(exp2_single(np.float64(x)))
-
-
-@vector
 def exp10f(x):
     """10**x."""
     return np.float32(exp2_single(LOG2_10 * np.float64(x)))
-
-
-@vector
-def expm1f(x):
-    """e**x - 1 without cancellation near 0."""
-    return x if x == 0.0 else np.float32(expm1_single(np.float64(x)))
 
 
 @vector
@@ -123,13 +105,6 @@ def coshf(x):
     """(e**x + e**-x) / 2."""
     e = exp2_single(LOG2_E * abs(np.float64(x)))
     return np.float32(0.5 * (e + 1.0 / e))
-
-
-@vector
-def tanhf(x):
-    """E / (E + 2) with E = expm1(2 * abs(x))."""
-    e = expm1_single(2.0 * abs(np.float64(x)))
-    return np.float32(with_sign(e / (e + 2.0), x))
 
 
 @vector
