@@ -16,7 +16,7 @@ from calque.transpiler.frontend.carrying import Carrying
 from calque.transpiler.frontend.comparisons import and_
 from calque.transpiler.frontend.heap import MISSING, Snapshot
 from calque.transpiler.frontend.interpreter import Completion
-from calque.transpiler.frontend.iteration import Iterable, Range, as_iterable
+from calque.transpiler.frontend.iteration import Endless, Iterable, Range, as_iterable
 from calque.transpiler.frontend.memory import Carried, Plan
 from calque.transpiler.frontend.merging import GrowingList
 from calque.transpiler.primitives.base import apply
@@ -37,7 +37,7 @@ class Loops(Carrying):
         """``for target in iterable``."""
         source = self.consumed(node.iter)
         iterable = as_iterable(source)
-        if hasattr(source, "walked"):
+        if hasattr(source, "walked") and not isinstance(source, Endless):
             if source.walked:
                 self.fail(UnsupportedSyntax, node.iter, "Two for statements walk one iterator.")
             source.walked = True
