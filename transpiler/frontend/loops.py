@@ -331,7 +331,10 @@ class Loops(Carrying):
         for _ in range(_UNROLL_LIMIT):
             test = self.truth(self.evaluate(node.test), node.test)
             if isinstance(test, Array):
-                return False
+                wanted = self.builder.needs_known(test, "How often a while loop runs")
+                if isinstance(error, GrowingList) or isinstance(wanted, NeedsKnownValue):
+                    return False
+                raise wanted from None  # known once sizes and integers are
             if not test:
                 return True
             completion = self._body(node)
