@@ -11,6 +11,7 @@ import numpy as np
 from battery.refusals import refused
 from battery.registry import vector
 
+
 class _Indexed:
     """Iterated by ``__getitem__``, until an index is out of range."""
 

@@ -92,7 +92,8 @@ def np_heaviside(x1: Any, x2: Any, out: Any = None, **options: Any) -> Any:
     x2 = operand(x2)
     if options or not isinstance(x2, Array) or x2.dtype.kind != "f":
         return _step(x1, x2, out=out, **options)
-    return finish(np.where(np.equal(x1, 0), x2, _step(x1, 0.0)), out)
+    zero = 0.0 if x2.type.weak else x2.dtype.type(0)
+    return finish(np.where(np.equal(x1, 0), x2, _step(x1, zero)), out)
 
 
 # extrema of two: ties are split evenly, as in JAX
