@@ -279,3 +279,42 @@ def test_views_of_one_axis_on_every_layout(fn) -> None:
         mine, theirs = np.repeat(x, 2)[::2], np.repeat(x, 2)[::2]
         np.testing.assert_allclose(calque.jit(fn)(mine), fn(theirs), rtol=1e-14)
         np.testing.assert_array_equal(mine, theirs)
+
+
+def keeps_the_best(x):
+    x = x * 1.0
+    best = x
+    for i in range(3):
+        x = x.copy()
+        x[i] = x[i] + 1.0
+        if x[i] > 1.5:
+            best = x
+    return np.sum(best * np.arange(4.0)) + 10.0 * np.sum(x)
+
+
+def two_of_one(x):
+    a = x * 1.0
+    b = a.copy()
+    for i in range(3):
+        a[i] = b[i + 1] * 2.0
+        b[i] += a[i + 1]
+    return np.sum(a * b)
+
+
+def beside_what_is_needed(x):
+    y = x * 1.0
+    z = y.copy()
+    for i in range(3):
+        z[i] = z[i + 1] + y[i]
+    return np.sum(z * y)
+
+
+@pytest.mark.parametrize("fn", [keeps_the_best, two_of_one, beside_what_is_needed])
+def test_a_loop_takes_over_only_memory_that_nobody_else_needs(fn) -> None:
+    x = np.array([0.3, 0.9, 0.2, 0.4])
+    away = np.array([0.6, -0.2, 0.1, 0.4])
+    value, gradient = calque.value_and_grad(fn)(x)
+    assert np.isclose(value, fn(x), rtol=1e-14)
+    assert np.isclose(calque.jit(fn)(x), fn(x), rtol=1e-14)
+    up, down = (fn(x + s * away) for s in (1e-6, -1e-6))
+    assert np.isclose(gradient @ away, (up - down) / 2e-6, rtol=1e-7)

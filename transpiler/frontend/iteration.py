@@ -269,7 +269,8 @@ def refuse_endless(value: Any) -> None:
             current().origin,
             "make it inside the function",
         )
-    if hasattr(kind, "__getitem__") and not hasattr(kind, "__iter__"):
+    users = not kind.__module__.startswith("numpy")  # np.mgrid is indexed, never iterated
+    if users and hasattr(kind, "__getitem__") and not hasattr(kind, "__iter__"):
         raise NeedsKnownValue(
             f"The items of a {kind.__name__}, which has no __iter__, end where an index is out of "
             "range; that is not known when the code is generated.",

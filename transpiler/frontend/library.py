@@ -244,7 +244,7 @@ class _Unordered:
     def _refuse(self, other: Any) -> bool:
         raise _RunTime
 
-    __eq__ = __lt__ = __gt__ = _refuse  # type: ignore[assignment]
+    __eq__ = __lt__ = __gt__ = _refuse
 
 
 def _comparable(key: Any) -> Any:

@@ -226,7 +226,9 @@ def np_isin(
     return ~found if invert else found
 
 
-FUNCTIONS[np.astype] = lambda x, dtype, /, *, copy=True, device=None: METHODS["astype"](x, dtype)
+FUNCTIONS[np.astype] = lambda x, dtype, /, *, copy=True, device=None: METHODS["astype"](
+    x, dtype, copy=copy
+)
 FUNCTIONS[np.iterable] = lambda y: bool(y.ndim) if isinstance(y, Array) else np.iterable(y)
 
 
