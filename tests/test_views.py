@@ -222,3 +222,99 @@ def bound_anew(A, x):
 def test_a_store_in_one_arm_and_a_new_array_in_the_other(transformed) -> None:
     with pytest.raises(AliasUndecided, match="bound_anew"):
         transformed(bound_anew)(np.array([1.0, 2.0]), np.array([3.0, 4.0]))
+
+
+def steps_raveled(x):
+    y = x[::2].ravel()
+    y[0] = 5.0
+    return np.sum(x) * x[1]
+
+
+def backwards_raveled(x):
+    y = np.ravel(x[::-1])
+    x[0] = 5.0
+    return np.sum(y)
+
+
+def column_raveled(x):
+    z = np.outer(x, x)
+    y = z[:, 1].ravel()
+    y[0] = 7.0
+    return np.sum(z)
+
+
+@pytest.mark.parametrize("fn", [steps_raveled, backwards_raveled, column_raveled])
+@pytest.mark.parametrize("how", [calque.jit, calque.grad], ids=lambda how: how.__name__)
+def test_ravel_of_one_axis_with_gaps_is_no_view(fn, how) -> None:
+    """NumPy copies it, but where there is one element at most: which of them is not known."""
+    with pytest.raises(AliasUndecided):
+        how(fn)(np.array([0.3, 0.4, 0.5, 0.7]))
+
+
+def rows_raveled(x):
+    z = np.outer(x, x)
+    y = z[1].ravel()
+    y[0] = 5.0
+    z[2, 1:].ravel()[1] = 6.0
+    w = x * 2.0
+    w[1:3].ravel()[0] = x[0]
+    return np.sum(z**2) + np.sum(w**2)
+
+
+def split_in_two(x):
+    """A reshape of one axis is a view on every layout."""
+    y = x[::2].reshape(2, 1)
+    y[0] = 5.0 * x[1]
+    return np.sum(x**2)
+
+
+@pytest.mark.parametrize("fn", [rows_raveled, split_in_two])
+def test_views_of_one_axis_on_every_layout(fn) -> None:
+    values, away = np.array([0.3, 0.4, 0.5, 0.7]), np.array([0.6, -0.2, 0.1, 0.4])
+    for x in (values, np.repeat(values, 2)[::2], values[::-1].copy()[::-1]):
+        found, gradient = calque.value_and_grad(fn)(x)
+        assert np.isclose(found, fn(x.copy()), rtol=1e-14)
+        up, down = (fn(x + s * away) for s in (1e-6, -1e-6))
+        assert np.isclose(gradient @ away, (up - down) / 2e-6, rtol=1e-7)
+        mine, theirs = np.repeat(x, 2)[::2], np.repeat(x, 2)[::2]
+        np.testing.assert_allclose(calque.jit(fn)(mine), fn(theirs), rtol=1e-14)
+        np.testing.assert_array_equal(mine, theirs)
+
+
+def keeps_the_best(x):
+    x = x * 1.0
+    best = x
+    for i in range(3):
+        x = x.copy()
+        x[i] = x[i] + 1.0
+        if x[i] > 1.5:
+            best = x
+    return np.sum(best * np.arange(4.0)) + 10.0 * np.sum(x)
+
+
+def two_of_one(x):
+    a = x * 1.0
+    b = a.copy()
+    for i in range(3):
+        a[i] = b[i + 1] * 2.0
+        b[i] += a[i + 1]
+    return np.sum(a * b)
+
+
+def beside_what_is_needed(x):
+    y = x * 1.0
+    z = y.copy()
+    for i in range(3):
+        z[i] = z[i + 1] + y[i]
+    return np.sum(z * y)
+
+
+@pytest.mark.parametrize("fn", [keeps_the_best, two_of_one, beside_what_is_needed])
+def test_a_loop_takes_over_only_memory_that_nobody_else_needs(fn) -> None:
+    x = np.array([0.3, 0.9, 0.2, 0.4])
+    away = np.array([0.6, -0.2, 0.1, 0.4])
+    value, gradient = calque.value_and_grad(fn)(x)
+    assert np.isclose(value, fn(x), rtol=1e-14)
+    assert np.isclose(calque.jit(fn)(x), fn(x), rtol=1e-14)
+    up, down = (fn(x + s * away) for s in (1e-6, -1e-6))
+    assert np.isclose(gradient @ away, (up - down) / 2e-6, rtol=1e-7)

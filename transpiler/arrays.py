@@ -134,7 +134,7 @@ class Array:
         self, base: Array, primitive: Any, rest: tuple[Atom, ...], params: dict[str, Any]
     ) -> None:
         """From now on this cell is read and written through ``base``."""
-        if primitive.view_sometimes and not base.is_contiguous():
+        if primitive.view_sometimes and base.ndim > 1 and not base.is_contiguous():
             link(self, base.root())
             return
         self._base, self._how, self._seen = base, (primitive, rest, params), base.atom

@@ -382,3 +382,39 @@ def growing_prefix_slices(x):
     for i in range(1, x.shape[0]):
         total += np.dot(x[:i], x[:i]) * x[i]
     return total
+
+
+@program(vector(8))
+def transform_in_place(x):
+    """The step of the inner range is the outer loop's variable: its rounds follow from the size."""
+    n = x.size
+    a = x.astype(complex)
+    j = 0
+    for i in range(1, n):
+        bit = n >> 1
+        while j & bit:
+            j ^= bit
+            bit >>= 1
+        j ^= bit
+        if i < j:
+            a[i], a[j] = a[j], a[i]
+    width = 2
+    while width <= n:
+        for start in range(0, n, width):
+            for k in range(width // 2):
+                factor = np.exp(-2j * np.pi * k / width)
+                u, v = a[start + k], a[start + k + width // 2] * factor
+                a[start + k], a[start + k + width // 2] = u + v, u - v
+        width *= 2
+    return np.sum(np.abs(a) ** 2 * np.arange(n))
+
+
+@program(vector(6))
+def functions_by_a_doubling_count(x):
+    steps = [np.sin, np.cos, np.tanh]
+    k, width = 0, 1
+    while width < x.size:
+        x = steps[k](x) * width
+        k += 1
+        width *= 2
+    return np.sum(x**2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import zlib
 from typing import Any
 
@@ -10,7 +11,67 @@ import numpy as np
 from battery.refusals import refused
 from battery.registry import vector
 
+
+class _Indexed:
+    """Iterated by ``__getitem__``, until an index is out of range."""
+
+    def __init__(self, items):
+        self.items = items
+
+    def __getitem__(self, k):
+        return self.items[k]
+
+    def __len__(self):
+        return 3
+
+
 # Python that is not translated
+
+
+@refused("NeedsKnownValue")
+def items_that_end_by_an_error(x):
+    total = 0.0
+    for value in _Indexed(x):  # <- here
+        total += value
+    return total
+
+
+@refused("NeedsKnownValue")
+def list_of_items_that_end_by_an_error(x):
+    return sum(list(_Indexed(x)))  # <- here
+
+
+@refused("NeedsKnownValue")
+def array_of_items_that_end_by_an_error(x):
+    return np.sum(np.array(_Indexed(x)))  # <- here
+
+
+@refused("UnsupportedSyntax")
+def count_without_end(x):
+    total = 0.0
+    for k in itertools.count():  # <- here
+        total += x[k]
+        if k == 2:
+            break
+    return total
+
+
+@refused("UnsupportedSyntax")
+def count_that_was_walked(x):
+    numbers = itertools.count()
+    total = sum([k * value for k, value in zip(numbers, x)])
+    return total * next(numbers)  # <- here
+
+
+NUMBERS = itertools.count()
+
+
+@refused("UnsupportedSyntax")
+def count_from_outside(x):
+    total = 0.0
+    for k, value in zip(NUMBERS, x):  # <- here
+        total += k * value
+    return total
 
 
 @refused("UnsupportedSyntax")

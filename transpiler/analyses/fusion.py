@@ -154,7 +154,8 @@ class Fusion:
             return ""
         name, primitive = s.primitive.name, s.primitive
         if name in REDUCTIONS:
-            return "reduce" if type_of(wrap(s.args[0])).ndim and self._has_elements(s) else ""
+            none = not type_of(wrap(s.args[0])).ndim or s.params["axis"] == ()  # nothing to go over
+            return "reduce" if not none and self._has_elements(s) else ""
         if not s.out.type.ndim or not self.allowed(s):
             return ""
         if name in STORES:

@@ -19,7 +19,7 @@ from calque.transpiler.errors import UnsupportedSyntax
 from calque.transpiler.frontend.comparisons import Comparisons, numeric
 from calque.transpiler.frontend.heap import RecordedList
 from calque.transpiler.frontend.interpreter import Closure, Guard
-from calque.transpiler.frontend.iteration import Rows, is_runtime_iterable
+from calque.transpiler.frontend.iteration import Rows, is_runtime_iterable, refuse_endless
 from calque.transpiler.frontend.text import RuntimeText
 
 BINARY: dict[type, tuple[str, Callable[[Any, Any], Any]]] = {
@@ -340,6 +340,8 @@ class Expressions(Comparisons):
         rows = getattr(value, "rows", None)
         if rows is not None:
             return list(rows)
+        with self.at(node):
+            refuse_endless(value)
         try:
             return list(value)
         except TypeError:

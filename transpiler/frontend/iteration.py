@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from calque.transpiler.builder import FUNCTIONS, Array, current, known_int
 from calque.transpiler.core import map_tree
-from calque.transpiler.errors import UnsupportedSyntax
+from calque.transpiler.errors import NeedsKnownValue, UnsupportedSyntax
 
 
 class Iterable:
@@ -96,6 +98,54 @@ class Known(Iterable):
         return False
 
 
+class Endless(Iterable):
+    """``itertools.count`` and its like: elements by position.
+
+    Where it stands is a value that branches can change.
+    """
+
+    def __init__(self, name: str, at: Callable[[Any], Any], anywhere: bool = True):
+        self.name, self.at = name, at
+        self.anywhere = anywhere  # whether a position may be known at run time only
+        self.position: Any = 0
+        self.walked = False  # by a zip, which leaves it somewhere
+
+    def length(self) -> Any:
+        """There is none."""
+        raise UnsupportedSyntax(
+            f"{self.name} has no end.",
+            current().origin,
+            "zip it with what has one, or take itertools.islice of it; for a loop that ends by "
+            "`break` write `while True` and count in it",
+        )
+
+    def element(self, position: Any) -> Any:
+        """The one at a position, counted from where it stood at first."""
+        return self.at(position)
+
+    def runtime(self) -> bool:
+        """If it can be computed from the position."""
+        return self.anywhere
+
+    def walk(self) -> None:
+        """Note that it is walked from its start; a second time it would start elsewhere."""
+        if self.walked or not isinstance(self.position, int) or self.position:
+            raise UnsupportedSyntax(
+                f"This {self.name} has been walked before.",
+                current().origin,
+                "make a new one",
+            )
+        self.walked = True
+
+    def following(self) -> Any:
+        """``next``."""
+        if self.walked:
+            self.walk()
+        position = known_int(self.position, "Where an iterator stands")
+        self.position = position + 1
+        return self.at(position)
+
+
 class Zipped(Iterable):
     """``zip``."""
 
@@ -104,7 +154,7 @@ class Zipped(Iterable):
 
     def length(self) -> Any:
         """The shortest part's."""
-        lengths = [p.length() for p in self.parts]
+        lengths = [p.length() for p in ending(self.parts)]
         shortest = lengths[0]
         for other in lengths[1:]:
             a, b = current().dim_of(shortest), current().dim_of(other)
@@ -201,6 +251,11 @@ def walked_lists(value: Any) -> tuple[list[Any], list[Any]]:
     return [v for n in nested for v in n[0]], [v for n in nested for v in n[1]]
 
 
+def ending(parts: list[Iterable]) -> list[Iterable]:
+    """The parts that have an end: a zip of them ends with the first."""
+    return [p for p in parts if not isinstance(p, Endless)] or parts
+
+
 def is_runtime_iterable(value: Any) -> bool:
     """Whether a value is one of the above."""
     return isinstance(value, Iterable)
@@ -208,6 +263,8 @@ def is_runtime_iterable(value: Any) -> bool:
 
 def as_iterable(value: Any) -> Iterable:
     """Anything a ``for`` can run over, with length and positions."""
+    if isinstance(value, Endless):
+        value.walk()
     if isinstance(value, Iterable):
         return value
     if isinstance(value, Generator):
@@ -223,7 +280,31 @@ def as_iterable(value: Any) -> Iterable:
     rows = getattr(value, "rows", None)
     if rows is not None:
         return Rows(rows.stacked(), value)
+    refuse_endless(value)
     return Known(value if isinstance(value, list) else list(value))
+
+
+def refuse_endless(value: Any) -> None:
+    """What Python would iterate for ever while the function is read.
+
+    A class without ``__iter__`` is iterated by ``__getitem__`` until an IndexError, which recorded
+    reads never give.
+    """
+    kind = type(value)
+    if isinstance(value, (itertools.count, itertools.cycle, itertools.repeat)):
+        raise UnsupportedSyntax(
+            f"A captured itertools.{kind.__name__} changes from call to call.",
+            current().origin,
+            "make it inside the function",
+        )
+    users = not kind.__module__.startswith("numpy")  # np.mgrid is indexed, never iterated
+    if users and hasattr(kind, "__getitem__") and not hasattr(kind, "__iter__"):
+        raise NeedsKnownValue(
+            f"The items of a {kind.__name__}, which has no __iter__, end where an index is out of "
+            "range; that is not known when the code is generated.",
+            current().origin,
+            "give the class an __iter__, or loop over range(len(...))",
+        )
 
 
 class Generator:

@@ -17,7 +17,7 @@ from calque.transpiler.errors import UnsupportedSyntax
 from calque.transpiler.frontend.calls import BUILTINS, builtin
 from calque.transpiler.frontend.comprehensions import Comprehensions
 from calque.transpiler.frontend.heap import RecordedList
-from calque.transpiler.frontend.iteration import Iterable
+from calque.transpiler.frontend.iteration import Endless, Iterable
 
 
 class Cursor:
@@ -41,6 +41,8 @@ def _iter(machine: Comprehensions, node: Any, args: list[Any], kwargs: dict[str,
 @builtin(next)
 def _next(machine: Comprehensions, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     source = args[0]
+    if isinstance(source, Endless):
+        return source.following()
     if isinstance(source, list):  # a generator expression, evaluated
         source = Cursor(machine.known_items(source, node))
     if not isinstance(source, Cursor):
@@ -126,11 +128,51 @@ for _function in (
     itertools.permutations,
     itertools.chain,
     itertools.pairwise,
-    itertools.islice,
     itertools.combinations_with_replacement,
     itertools.zip_longest,
 ):
     BUILTINS[_function] = _itertool(_function)
+
+
+@builtin(itertools.count)
+def _count(machine: Comprehensions, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def bound(start: Any = 0, step: Any = 1) -> Any:
+        return Endless("itertools.count", lambda position: start + position * step)
+
+    return machine.own(bound(*args, **kwargs))
+
+
+@builtin(itertools.repeat)
+def _repeat(machine: Comprehensions, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def bound(object: Any, times: Any = None) -> Any:
+        if times is not None:
+            return [object] * max(known_int(times, "How often a value is repeated"), 0)
+        return Endless("itertools.repeat", lambda position: object)
+
+    return machine.own(bound(*args, **kwargs))
+
+
+@builtin(itertools.cycle)
+def _cycle(machine: Comprehensions, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    items = machine.known_items(args[0], node)
+
+    def at(position: Any) -> Any:
+        return items[known_int(position, "A position in a list") % len(items)]
+
+    return machine.own(Endless("itertools.cycle", at, anywhere=False)) if items else []
+
+
+@builtin(itertools.islice)
+def _islice(machine: Comprehensions, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    source, *bounds = args
+    bounds = [b if b is None else known_int(b, "A bound of islice") for b in bounds]
+    if not isinstance(source, Endless):
+        return list(itertools.islice(machine.known_items(source, node), *bounds))
+    chosen = slice(*bounds)
+    source.walk()
+    if chosen.stop is None:
+        source.length()
+    return [source.at(i) for i in range(chosen.start or 0, chosen.stop, chosen.step or 1)]
 
 
 @builtin(itertools.starmap)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import operator
 import sys
 from collections.abc import Callable
@@ -27,6 +28,7 @@ from calque.transpiler.frontend.iteration import (
     Taken,
     Zipped,
     as_iterable,
+    ending,
 )
 from calque.transpiler.frontend.text import display
 from calque.transpiler.primitives.scalars import larger_integer, smaller_integer
@@ -178,7 +180,7 @@ def _enumerate(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[st
 def _zip(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     parts = [as_iterable(a) for a in args]
     if not any(p.runtime() for p in parts):
-        shortest = min([p.length() for p in parts] or [0])
+        shortest = min([p.length() for p in ending(parts)] or [0])
         return Taken([tuple(p.element(i) for p in parts) for i in range(shortest)], args)
     zipped = Zipped(parts)
     if not zipped.runtime():
@@ -212,7 +214,7 @@ def _map(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any
     parts = [as_iterable(s) for s in sources]
     call = lambda *values: machine.call_value(function, list(values), {}, node)
     if all(not p.runtime() for p in parts):
-        count = min(p.length() for p in parts)
+        count = min(p.length() for p in ending(parts))
         return [call(*[p.element(i) for p in parts]) for i in range(count)]
     return Mapped(call, parts)
 
@@ -231,6 +233,25 @@ def _filter(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, 
     return machine.own(RecordedList(kept))
 
 
+class _RunTime(Exception):
+    """An order that hangs on a run-time value."""
+
+
+class _Unordered:
+    """A run-time value among the keys of ``sorted``: keys that differ before it need not ask it."""
+
+    def _refuse(self, other: Any) -> bool:
+        raise _RunTime
+
+    __eq__ = __lt__ = __gt__ = _refuse
+
+
+def _comparable(key: Any) -> Any:
+    if isinstance(key, (tuple, list)):
+        return type(key)(map(_comparable, key))
+    return key if known(key) else _Unordered()
+
+
 @builtin(sorted)
 def _sorted(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     key, reverse = kwargs.get("key"), bool(kwargs.get("reverse", False))
@@ -241,8 +262,8 @@ def _sorted(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, 
         return machine.ordered(args[0], kwargs, node)
     items = machine.known_items(args[0], node)
     keys = [i if key is None else machine.call_value(key, [i], {}, node) for i in items]
-    if known(keys):
-        order = sorted(range(len(items)), key=lambda i: keys[i], reverse=reverse)
+    with contextlib.suppress(_RunTime):
+        order = sorted(range(len(items)), key=lambda i: _comparable(keys[i]), reverse=reverse)
         return machine.own(RecordedList(items[i] for i in order))
     if key is None and all(isinstance(i, Array) or np.isscalar(i) for i in items):
         ordered = np.sort(FUNCTIONS[np.array](items))

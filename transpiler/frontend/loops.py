@@ -19,6 +19,7 @@ from calque.transpiler.frontend.else_arms import ElseArms
 from calque.transpiler.frontend.heap import MISSING, Snapshot
 from calque.transpiler.frontend.interpreter import Completion
 from calque.transpiler.frontend.iteration import (
+    Endless,
     Iterable,
     Range,
     Taken,
@@ -44,7 +45,7 @@ class Loops(Carrying):
     def for_over(self, node: Any, source: Any) -> Completion | None:
         """``for target in iterable``, which has positions."""
         iterable = as_iterable(source)
-        if hasattr(source, "walked"):
+        if hasattr(source, "walked") and not isinstance(source, Endless):
             if source.walked:
                 self.fail(UnsupportedSyntax, node.iter, "Two for statements walk one iterator.")
             source.walked = True
@@ -358,7 +359,10 @@ class Loops(Carrying):
         for _ in range(_UNROLL_LIMIT):
             test = self.truth(self.evaluate(node.test), node.test)
             if isinstance(test, Array):
-                return False
+                wanted = self.builder.needs_known(test, "How often a while loop runs")
+                if isinstance(error, GrowingList) or isinstance(wanted, NeedsKnownValue):
+                    return False
+                raise wanted from None  # known once sizes and integers are
             if not test:
                 return True
             completion = self._body(node)

@@ -11,7 +11,7 @@ import numpy as np
 from calque.transpiler.builder import FUNCTIONS, Array, current, known_int, link
 from calque.transpiler.core import map_tree
 from calque.transpiler.errors import NeedsKnownValue
-from calque.transpiler.frontend.iteration import Iterable, first_leaf, leaves
+from calque.transpiler.frontend.iteration import Iterable, first_leaf, leaves, refuse_endless
 from calque.transpiler.primitives.base import apply, operand
 from calque.transpiler.primitives.growing import room
 
@@ -228,6 +228,7 @@ def gathered(value: Any) -> Any:
     rows = getattr(value, "rows", None)
     if rows is not None:
         return _joined(rows.stacked())
+    refuse_endless(value)
     if type(value) in (tuple, list) or isinstance(value, list):
         items = [gathered(v) for v in value]
         return (

@@ -119,6 +119,8 @@ def operand(value: Any) -> Any:
         return value
     if isinstance(value, (list, tuple, np.ndarray)) or hasattr(value, "__array__"):
         return FUNCTIONS[np.asarray](value)
+    if isinstance(value, range):
+        return FUNCTIONS[np.arange](value.start, value.stop, value.step)
     raise UnsupportedFunction(f"{type(value).__name__} is not an array.", current().origin)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from calque.transpiler.builder import ATTRIBUTES, Array, type_of
-from calque.transpiler.primitives.base import apply, implements, linear, opaque, operand
+from calque.transpiler.primitives.base import apply, finish, implements, linear, opaque, operand
 from calque.transpiler.types import ArrayType
 
 Samples = list[tuple[tuple[Any, ...], dict[str, Any]]]
@@ -83,14 +83,22 @@ def np_imag(x: Any) -> Any:
 ATTRIBUTES["imag"] = np_imag
 
 
-@implements(np.conjugate, method="conj")
+@implements(np.conjugate)
 def np_conj(x: Any, out: Any = None) -> Any:
-    """``np.conj``: the array itself where it is real."""
+    """``np.conj``: a new array also where it is real."""
     x = operand(x)
-    return apply(conj, x) if type_of(x).dtype.kind == "c" else x
+    if type_of(x).dtype.kind == "c":
+        return finish(apply(conj, x), out)
+    return finish(Array(x.atom) if isinstance(x, Array) and x.ndim else x, out)
 
 
-implements(method="conjugate")(np_conj)
+@implements(method="conj")
+def conj_method(x: Array, out: Any = None) -> Any:
+    """``x.conj()``: the array itself where it is real."""
+    return x if out is None and x.dtype.kind != "c" else np_conj(x, out)
+
+
+implements(method="conjugate")(conj_method)
 
 
 @implements(np.angle)

@@ -13,7 +13,7 @@ from calque.transpiler.primitives.base import finish, implements, operand
 from calque.transpiler.primitives.creation import shape_tuple
 from calque.transpiler.primitives.reductions import normalize_axes
 from calque.transpiler.primitives.scans import along
-from calque.transpiler.primitives.shapes import joined_axes, normalize_axis
+from calque.transpiler.primitives.shapes import flattened, joined_axes, normalize_axis
 from calque.transpiler.primitives.statistics import QUANTILE_METHODS, quantile_position
 from calque.transpiler.types import sample
 
@@ -90,7 +90,7 @@ def np_nanmedian(
 @implements(np.resize)
 def np_resize(a: Any, new_shape: Any) -> Any:
     """``np.resize``: the elements again and again until the shape is full."""
-    flat = FUNCTIONS[np.ravel](FUNCTIONS[np.asarray](operand(a)))
+    flat = flattened(FUNCTIONS[np.asarray](operand(a)))
     shape = shape_tuple(new_shape)
     count: Any = 1
     for size in shape:
@@ -221,12 +221,14 @@ def np_isin(
 ) -> Any:
     """``np.isin``."""
     x = FUNCTIONS[np.asarray](operand(element))
-    tests = FUNCTIONS[np.ravel](FUNCTIONS[np.asarray](operand(test_elements)))
+    tests = flattened(FUNCTIONS[np.asarray](operand(test_elements)))
     found = np.any(x[..., None] == tests, axis=-1)
     return ~found if invert else found
 
 
-FUNCTIONS[np.astype] = lambda x, dtype, /, *, copy=True, device=None: METHODS["astype"](x, dtype)
+FUNCTIONS[np.astype] = lambda x, dtype, /, *, copy=True, device=None: METHODS["astype"](
+    x, dtype, copy=copy
+)
 FUNCTIONS[np.iterable] = lambda y: bool(y.ndim) if isinstance(y, Array) else np.iterable(y)
 
 

@@ -333,30 +333,46 @@ def to_array(value: Any, dtype: Any = None) -> Array:
 
 
 @implements(np.asarray, np.asanyarray)
-def np_asarray(value: Any, dtype: Any = None, **rest: Any) -> Array:
-    """The Array itself where it is one of that dtype."""
+def np_asarray(
+    value: Any, dtype: Any = None, order: Any = None, copy: Any = None, **rest: Any
+) -> Array:
+    """The Array itself where it is one of that dtype, and its order in memory does not matter."""
+    if copy:
+        return np_array(value, dtype)
     if isinstance(value, Array) and (dtype is None or value.dtype == np.dtype(dtype)):
+        if order in ("C", "F") and value.ndim:
+            return _perhaps_itself(value, order == "C")
         return value if not value.type.weak else to_array(value)
     return to_array(value, dtype)
+
+
+def _perhaps_itself(value: Array, contiguous: bool) -> Array:
+    """What is a copy unless the array lies in memory as asked for."""
+    if contiguous and value.is_contiguous():
+        return value
+    copy = np_copy(value, "C" if contiguous else "K")
+    link(copy, value.root())
+    return copy
 
 
 @implements(np.ascontiguousarray)
 def np_ascontiguousarray(value: Any, dtype: Any = None, **rest: Any) -> Array:
     """The Array itself where it is contiguous; its alias, perhaps, where that is not known."""
     result = np_asarray(value, dtype)
-    if result is not value or result.is_contiguous():
-        return result
-    copy = np_copy(result, "C")
-    link(copy, result.root())
-    return copy
+    return result if result is not value else _perhaps_itself(value, True)
 
 
 @implements(np.array)
 def np_array(value: Any, dtype: Any = None, copy: Any = True, ndmin: int = 0, **rest: Any) -> Array:
-    """Always a new cell; versions make the copy free until one of the two is stored into."""
-    result = to_array(value, dtype)
-    result = Array(result.atom)
-    result.is_buffer = True
+    """A new cell, but where no copy is needed and none wanted.
+
+    Versions make the copy free until one of the two is stored into.
+    """
+    if copy:
+        result = Array(to_array(value, dtype).atom)
+        result.is_buffer = True
+    else:
+        result = np_asarray(value, dtype, **rest)
     while result.ndim < ndmin:
         result = result[None]
     return result

@@ -20,7 +20,7 @@ from calque.transpiler.primitives.base import (
 )
 from calque.transpiler.primitives.creation import dtype_text
 from calque.transpiler.primitives.sampling import case, cases, single
-from calque.transpiler.primitives.shapes import normalize_axis, read_only
+from calque.transpiler.primitives.shapes import flattened, normalize_axis, read_only
 from calque.transpiler.types import ArrayType, DimLike
 
 # eye and tri
@@ -153,7 +153,7 @@ def np_diag(v: Any, k: Any = 0) -> Array:
 @implements(np.diagflat)
 def np_diagflat(v: Any, k: Any = 0) -> Array:
     """``np.diagflat``."""
-    return np_diag(FUNCTIONS[np.ravel](v), k)
+    return np_diag(flattened(v), k)
 
 
 def _diagonal_text(args: Any, params: dict[str, Any]) -> str:

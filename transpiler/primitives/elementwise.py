@@ -257,7 +257,20 @@ def cast(x: Any, dtype: Any) -> Any:
 
 
 FUNCTIONS["cast"] = cast
-METHODS["astype"] = lambda x, dtype, *args, **kwargs: cast(x, dtype)
+
+
+@implements(method="astype")
+def astype_method(
+    x: Array,
+    dtype: Any,
+    order: str = "K",
+    casting: str = "unsafe",
+    subok: bool = True,
+    copy: Any = True,
+) -> Any:
+    """``x.astype(dtype)``: with ``copy=False`` the array itself where it has the dtype."""
+    same = not copy and x.dtype == np.dtype(dtype) and order in ("K", "A")
+    return x if same else cast(x, dtype)
 
 
 def _python_number(kind: type, letter: str) -> Primitive:
@@ -326,6 +339,17 @@ def where(y_bar: Any, c: Any, a: Any, b: Any) -> tuple[Any, Any]:
 where.scalar = "{1} if {0} else {2}"
 
 
+def _chosen(first: bool, a: Any, b: Any) -> Any:
+    """The arm that a known condition takes, with the shape and dtype that both give it."""
+    found = a if first else b
+    if not type_of(a).ndim and not type_of(b).ndim:
+        return found
+    wanted = where.infer(True, a, b)
+    if isinstance(found, Array) and (found.dtype, found.dims) == (wanted.dtype, wanted.dims):
+        return Array(found.atom)
+    return apply(where, first, a, b)
+
+
 @implements(np.where)
 def np_where(condition: Any, *arms: Any) -> Any:
     """``np.where(c, a, b)``; with one argument ``np.nonzero(c)``."""
@@ -333,5 +357,5 @@ def np_where(condition: Any, *arms: Any) -> Any:
         return FUNCTIONS[np.nonzero](condition)
     condition = operand(condition)
     if not isinstance(condition, Array) and not type_of(condition).ndim:
-        return arms[0] if condition else arms[1]
+        return _chosen(bool(condition), *map(operand, arms))
     return apply(where, condition, *map(operand, arms))

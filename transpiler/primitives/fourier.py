@@ -84,7 +84,7 @@ fft, ifft = _declare("fft"), _declare("ifft")
 )
 def rfft(y_bar: Any, x: Any, axis: int, norm: str) -> Any:
     """The frequencies that rfft leaves out have no cotangent."""
-    whole = _of_length(y_bar, x.shape[axis], axis)
+    whole = _padded(y_bar, x.shape[axis], axis)  # n // 2 + 1 are never more than n
     return np.real(apply(fft, whole, axis=axis, norm=norm))
 
 
@@ -131,6 +131,13 @@ def _of_length(x: Any, n: Any, axis: int) -> Any:
         return x[along(axis, slice(None, n))]
     if not dims.nonnegative(want - have, assume=False):
         raise current().needs_dims([have, want], "Whether a Fourier transform pads or cuts")
+    return _padded(x, n, axis)
+
+
+def _padded(x: Any, n: Any, axis: int) -> Any:
+    """The array with zeros added at the end of an axis, so that it has n elements."""
+    if current().dims.same(x.dims[axis], current().dim_of(n)):
+        return x
     shape = list(x.shape)
     shape[axis] = n - x.shape[axis]
     return np.concatenate([x, FUNCTIONS[np.zeros](tuple(shape), x.dtype)], axis=axis)

@@ -11,7 +11,12 @@ from calque.transpiler.builder import FUNCTIONS, Array, current, known_int, type
 from calque.transpiler.errors import ShapeError
 from calque.transpiler.primitives.base import Primitive, apply, finish, implements, register
 from calque.transpiler.primitives.sampling import Sampler, case, cases, single
-from calque.transpiler.primitives.shapes import add_sizes, multiply_sizes, normalize_axis
+from calque.transpiler.primitives.shapes import (
+    add_sizes,
+    flattened,
+    multiply_sizes,
+    normalize_axis,
+)
 from calque.transpiler.types import ArrayType, DimLike, divide_dim, promote
 
 # For an operand's rank, which axes of the result are its own (True) and which are added, of size 1.
@@ -206,7 +211,7 @@ def np_concatenate(
         return finish(_as([_merged(arrays, axis)], dtype)[0], out)
     values = _as(_sequence(arrays), dtype)
     if axis is None:
-        values, axis = [FUNCTIONS[np.ravel](v) for v in values], 0
+        values, axis = [flattened(v) for v in values], 0
     if not values[0].ndim:
         raise ShapeError("zero-dimensional arrays cannot be concatenated", current().origin)
     return finish(apply(concatenate, *values, axis=normalize_axis(axis, values[0].ndim)), out)
@@ -232,7 +237,7 @@ def _has_unknown_length(arrays: Any) -> bool:
 def _merged(rows: Array, axis: Any) -> Array:
     """The rows of an array one after the other along an axis of theirs."""
     if axis is None:
-        return FUNCTIONS[np.copy](FUNCTIONS[np.ravel](rows))
+        return FUNCTIONS[np.copy](flattened(rows))
     if rows.ndim == 1:
         raise ShapeError("zero-dimensional arrays cannot be concatenated", current().origin)
     axis = normalize_axis(axis, rows.ndim - 1)
@@ -291,7 +296,7 @@ def along(axis: int, item: Any) -> tuple[Any, ...]:
 
 def _flat_or_axis(x: Any, axis: Any) -> tuple[Array, int]:
     x = FUNCTIONS[np.asarray](x)
-    return (FUNCTIONS[np.ravel](x), 0) if axis is None else (x, normalize_axis(axis, x.ndim))
+    return (flattened(x), 0) if axis is None else (x, normalize_axis(axis, x.ndim))
 
 
 def _known_positions(where: Any, x: Array, axis: int) -> list[int]:

@@ -83,6 +83,19 @@ implements(np.isposinf)(lambda x: operand(x) == np.inf)
 implements(np.isneginf)(lambda x: operand(x) == -np.inf)
 
 
+_step = FUNCTIONS[np.heaviside]
+
+
+@implements(np.heaviside)
+def np_heaviside(x1: Any, x2: Any, out: Any = None, **options: Any) -> Any:
+    """``np.heaviside``: where the first is 0 it is the second, and has that one's derivative."""
+    x2 = operand(x2)
+    if options or not isinstance(x2, Array) or x2.dtype.kind != "f":
+        return _step(x1, x2, out=out, **options)
+    zero = 0.0 if x2.type.weak else x2.dtype.type(0)
+    return finish(np.where(np.equal(x1, 0), x2, _step(x1, zero)), out)
+
+
 # extrema of two: ties are split evenly, as in JAX
 
 

@@ -279,11 +279,11 @@ def np_meshgrid(*axes: Any, copy: bool = True, sparse: bool = False, indexing: s
     """``np.meshgrid``: full grids, or open ones with ``sparse=True``."""
     if indexing not in ("xy", "ij"):
         raise ShapeError("Valid values for `indexing` are 'xy' and 'ij'.", current().origin)
+    if not copy:
+        raise UnsupportedFunction("np.meshgrid with copy=False makes views.", current().origin)
     values = [FUNCTIONS[np.asarray](a) for a in axes]
     if len(values) < 2 or sparse:
         return tuple(_open_grid(v, k, len(values), indexing) for k, v in enumerate(values))
-    if not copy:
-        raise UnsupportedFunction("np.meshgrid with copy=False makes views.", current().origin)
     return tuple(apply(meshgrid, *values, indexing=indexing))
 
 

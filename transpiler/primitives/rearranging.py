@@ -20,7 +20,12 @@ from calque.transpiler.primitives.base import (
 from calque.transpiler.primitives.creation import shape_text
 from calque.transpiler.primitives.joining import along
 from calque.transpiler.primitives.sampling import case, cases, single
-from calque.transpiler.primitives.shapes import normalize_axis, normalize_tuple, product_dim
+from calque.transpiler.primitives.shapes import (
+    flattened,
+    normalize_axis,
+    normalize_tuple,
+    product_dim,
+)
 from calque.transpiler.types import ArrayType
 
 # tile
@@ -111,7 +116,7 @@ def np_repeat(x: Any, repeats: Any, axis: Any = None) -> Array:
     """``np.repeat``."""
     x, repeats = FUNCTIONS[np.asarray](x), operand(repeats)
     if axis is None:
-        x, axis = FUNCTIONS[np.ravel](x), 0
+        x, axis = flattened(x), 0
     return apply(repeat, x, repeats, axis=normalize_axis(axis, x.ndim))
 
 

@@ -21,7 +21,7 @@ from calque.transpiler.primitives.base import Primitive, apply, implements, oper
 from calque.transpiler.primitives.creation import shape_text, shape_tuple
 from calque.transpiler.primitives.joining import along
 from calque.transpiler.primitives.sampling import case, cases
-from calque.transpiler.primitives.shapes import normalize_axis
+from calque.transpiler.primitives.shapes import flattened, normalize_axis
 from calque.transpiler.primitives.templates import count_dim
 from calque.transpiler.types import ArrayType
 
@@ -197,7 +197,7 @@ def np_compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> An
     """``np.compress``: the places along an axis where a condition holds."""
     a = FUNCTIONS[np.asarray](a)
     if axis is None:
-        a, axis = FUNCTIONS[np.ravel](a), 0
+        a, axis = flattened(a), 0
     (kept,) = np_nonzero(condition)
     return a[along(normalize_axis(axis, a.ndim), kept)]
 
@@ -208,7 +208,7 @@ METHODS["compress"] = lambda a, condition, axis=None, out=None: np_compress(cond
 @implements(np.extract)
 def np_extract(condition: Any, arr: Any) -> Array:
     """``np.extract``."""
-    return FUNCTIONS[np.ravel](arr)[np_nonzero(FUNCTIONS[np.ravel](condition))[0]]
+    return flattened(arr)[np_nonzero(flattened(condition))[0]]
 
 
 @implements(np.piecewise)
@@ -255,9 +255,9 @@ def np_put(a: Array, ind: Any, v: Any, mode: str = "raise") -> None:
     if mode != "raise":
         raise UnsupportedFunction(f"np.put with mode={mode!r} has no rule.", current().origin)
     values = operand(v)
-    index = FUNCTIONS[np.ravel](ind)
+    index = flattened(ind)
     if type_of(values).ndim:
-        values = FUNCTIONS[np.ravel](values)
+        values = flattened(values)
         _same_count(values, index)
     a.flat[index] = values
 
@@ -285,7 +285,7 @@ def np_putmask(a: Array, mask: Any, values: Any) -> None:
 @implements(np.place)
 def np_place(arr: Array, mask: Any, vals: Any) -> None:
     """``np.place``: one value for all places, or one for each."""
-    values = FUNCTIONS["cast"](FUNCTIONS[np.ravel](vals), arr.dtype)
+    values = FUNCTIONS["cast"](flattened(vals), arr.dtype)
     mask = FUNCTIONS["cast"](FUNCTIONS[np.asarray](mask), bool)
     arr[mask] = values[0] if values.dims == (1,) else values
 

@@ -14,8 +14,10 @@ from calque.transpiler.builder import (
     Array,
     current,
     known_int,
+    link,
     type_of,
 )
+from calque.transpiler.core import Slot
 from calque.transpiler.errors import ShapeError, UnsupportedFunction
 from calque.transpiler.primitives.base import (
     Primitive,
@@ -247,11 +249,35 @@ def _reshape_method(x: Array, *shape: Any, order: str = "C") -> Array:
 METHODS["reshape"] = _reshape_method
 
 
-@implements(np.ravel, method="ravel")
-def np_ravel(x: Any, order: str = "C") -> Array:
-    """``np.ravel``: a view of contiguous memory."""
+def flattened(x: Any, order: str = "C") -> Array:
+    """All elements along one axis, to be read: of one axis it is the array itself."""
     x = FUNCTIONS[np.asarray](x)
     return x if x.ndim == 1 else np_reshape(x, (-1,), order)
+
+
+@implements(np.ravel, method="ravel")
+def np_ravel(x: Any, order: str = "C") -> Array:
+    """``np.ravel``: a view of contiguous memory, else a copy, of one axis too."""
+    x = FUNCTIONS[np.asarray](x)
+    if x.ndim != 1 or _surely_contiguous(x):
+        return flattened(x, order)
+    same = Array(x.atom)
+    link(same, x.root())
+    return same
+
+
+def _surely_contiguous(x: Array) -> bool:
+    """Whether one axis is known to have no gaps: all of it, a row, or a slice without a step."""
+    if x.is_contiguous():
+        return True
+    match x.how:
+        case base, primitive, _, {"index": (*rows, last)} if primitive.name == "getitem":
+            if not (isinstance(last, slice) and last.step in (None, 1)):
+                rows = [*rows, last]
+            if len(rows) != base.ndim - 1 or not all(isinstance(i, (int, Slot)) for i in rows):
+                return False
+            return base.is_contiguous() or (base.ndim == 1 and _surely_contiguous(base))
+    return False
 
 
 @linear(
