@@ -26,6 +26,7 @@ from calque.transpiler.passes.accesses import fewer_accesses
 from calque.transpiler.passes.allocate import allocate_first
 from calque.transpiler.passes.checks import add_checks
 from calque.transpiler.passes.distribute import distribute
+from calque.transpiler.passes.gather import gather
 from calque.transpiler.passes.interchange import interchange
 from calque.transpiler.passes.schedule import schedule
 from calque.transpiler.primitives.calls import Called, copied, inline_calls
@@ -94,7 +95,8 @@ def to_kernels(
     interchange(traced.function, traced.builder)
     remove_dead_code(traced.function)
     fewer_accesses(traced.function, traced.builder)
-    distribute(traced.function, traced.builder)
+    edges = gather(traced.function, traced.builder)
+    distribute(traced.function, traced.builder, edges)
     mark_parallel(traced.function.body, traced.builder)
     allocate_first(traced.function)
     core.verify(traced.function)

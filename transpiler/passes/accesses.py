@@ -17,6 +17,7 @@ LLVM does neither where it cannot tell whether two indices, or two arrays, are o
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any, TypeGuard
 
@@ -36,9 +37,55 @@ def fewer_accesses(function: Function, builder: Builder) -> None:
     with builder.active():
         for s in list(core.walk(function.body)):
             if isinstance(s, For):
+                _additions(s.body, builder, function.phases)
                 _Stores(s.body, builder, function.phases).merge()
         _numbers_in(function.body, builder, function.phases)
     remove_dead_code(function)
+
+
+def _additions(block: Block, builder: Builder, phases: dict[int, str]) -> None:
+    """``x[i] = x[i] + v`` of the reverse sweep as ``x[i] += v``; ``x[i] = x[i]`` not at all."""
+    uses = Counter(a for s in core.walk(block) for a in core.operands(s) if isinstance(a, Var))
+    uses.update(a for a in block.results if isinstance(a, Var))
+    made_by = {o: s for s in block.statements for o in s.outs}
+    made: list[Statement] = []
+
+    def reads(value: Atom, store: Apply) -> bool:
+        read = made_by.get(value) if isinstance(value, Var) else None
+        return (
+            isinstance(read, Apply)
+            and read.primitive.name == "getitem"
+            and read.args[0] is store.args[0]
+            and is_element(read, builder)
+            and same_place(place_of(read, builder), place_of(store, builder))
+        )
+
+    for s in block.statements:
+        if not (
+            isinstance(s, Apply)
+            and phases.get(id(s)) == "reverse"
+            and s.primitive.name == "update"
+            and is_element(s, builder)
+        ):
+            made.append(s)
+            continue
+        if reads(s.args[1], s):
+            core.substitute(block, {s.outs[0]: s.args[0]})
+            continue
+        total = made_by.get(s.args[1]) if isinstance(s.args[1], Var) else None
+        if isinstance(total, Apply) and total.primitive.name in ("np.add", "np.subtract"):
+            left, right = total.args
+            if total.primitive.name == "np.add" and reads(right, s):
+                left, right = right, left
+            if reads(left, s) and uses[left] == uses[s.args[1]] == 1:
+                with builder.block() as parts, builder.at(s.origin):
+                    minus = total.primitive.name == "np.subtract"
+                    more = atom(-wrap(right)) if minus else right
+                made += parts.statements
+                phases.update((id(t), "reverse") for t in parts.statements)
+                s.primitive, s.args = PRIMITIVES["update_add"], (s.args[0], more, *s.args[2:])
+        made.append(s)
+    block.statements[:] = made
 
 
 class _Stores:
