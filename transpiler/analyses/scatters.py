@@ -13,7 +13,8 @@ stores, or after all of them, may leave the loops for a place there.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 from calque.transpiler import core
 from calque.transpiler.analyses.places import (
@@ -26,6 +27,7 @@ from calque.transpiler.analyses.places import (
 )
 from calque.transpiler.builder import Builder, wrap
 from calque.transpiler.core import Apply, Atom, Block, For, Slot, Statement, Var
+from calque.transpiler.errors import Origin
 from calque.transpiler.primitives.elements import full_template
 from calque.transpiler.types import Dim, DimLike, dim_symbols
 
@@ -33,6 +35,7 @@ INTEGER = frozenset("np.add np.subtract np.multiply np.negative".split())
 CHEAP = frozenset("getitem np.add np.subtract np.multiply np.negative int".split())
 MOST_READS = 2  # of elements, for one term: a term saves one read and one store
 MOST_OPERATIONS = 12
+MOST_TERMS = 32  # of one sum
 
 Interval = tuple[DimLike, DimLike]  # from, and up to but without
 
@@ -67,6 +70,42 @@ class Term:
     versions: dict[Var, int]  # of carried arrays that are read -> which
     made_by: dict[Var, Apply]  # what the nest computes
     late: bool  # to be read after the other stores
+
+
+@dataclass(eq=False)
+class Nest:
+    """A loop of a block with its terms, and the arrays as it was before it is changed."""
+
+    loop: For
+    position: int
+    terms: list[Term]
+    inits: tuple[Atom, ...]
+    outs: tuple[Var, ...]
+    adding: set[int]  # arrays that it only adds to
+
+
+@dataclass(eq=False)
+class Sum:
+    """Terms of one array that become one loop over places, before or after a nest."""
+
+    nest: Nest
+    array: int
+    late: bool
+    terms: list[tuple[Nest, Term]] = field(default_factory=list)
+
+    def fits(self, term: Term, builder: Builder) -> bool:
+        """Whether a term's places are those of the others, but for constants."""
+        other = self.terms[0][1]
+        if other.fixed != term.fixed or len(other.places) != len(term.places):
+            return False
+        if other.store.out.type != term.store.out.type or len(self.terms) >= MOST_TERMS:
+            return False
+        gaps = (
+            builder.dims.resolve(mine - its)
+            for ours, theirs in zip(term.places, other.places, strict=True)
+            for mine, its in zip(ours, theirs, strict=True)
+        )
+        return all(isinstance(gap, int) for gap in gaps)
 
 
 @dataclass(eq=False)
@@ -297,6 +336,15 @@ class Scatter:
             if ahead[symbol]:
                 return "read" if ahead[symbol] * loop.step > 0 else "store"
         return "read" if read.position < store.position else "store"
+
+
+def origin_of(terms: Sequence[Term]) -> Origin | None:
+    """Where terms come from; what is of several statements of the user's quotes none of them."""
+    origin = terms[0].store.origin
+    statements = {t.store.origin.statement for t in terms if t.store.origin is not None}
+    if origin is None or len(statements) == 1:
+        return origin
+    return replace(origin, note="the sums of several statements")
 
 
 def _adds(t: Touch) -> bool:

@@ -19,7 +19,6 @@ row near the border adds what each offset gives to it. Sums of loops in a row ar
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -27,14 +26,13 @@ import numpy as np
 from calque.transpiler import core
 from calque.transpiler.analyses.liveness import remove_dead_code
 from calque.transpiler.analyses.places import template_of
-from calque.transpiler.analyses.scatters import Scatter, Term, without
+from calque.transpiler.analyses.scatters import Nest, Scatter, Sum, Term, origin_of, without
 from calque.transpiler.analyses.sums import total_of
 from calque.transpiler.builder import Builder, atom, loop_index, wrap
 from calque.transpiler.core import Apply, Atom, Block, For, Function, If, Slot, Statement, Var
 from calque.transpiler.primitives.base import PRIMITIVES, apply
 from calque.transpiler.primitives.elements import full_template
 
-MOST_TERMS = 32
 MOST_PLACES = 8  # written out one by one, at each end of the last axis
 
 
@@ -59,42 +57,6 @@ def _within(block: Block, function: Function, builder: Builder, edges: set[int])
                 _within(inner, function, builder, edges)
 
 
-@dataclass(eq=False)
-class _Nest:
-    """A loop of a block with its terms, and the arrays as it was before it is changed."""
-
-    loop: For
-    position: int
-    terms: list[Term]
-    inits: tuple[Atom, ...]
-    outs: tuple[Var, ...]
-    adding: set[int]  # arrays that it only adds to
-
-
-@dataclass(eq=False)
-class _Sum:
-    """Terms of one array that become one loop over places, before or after a nest."""
-
-    nest: _Nest
-    array: int
-    late: bool
-    terms: list[tuple[_Nest, Term]] = field(default_factory=list)
-
-    def fits(self, term: Term, builder: Builder) -> bool:
-        """Whether a term's places are those of the others, but for constants."""
-        other = self.terms[0][1]
-        if other.fixed != term.fixed or len(other.places) != len(term.places):
-            return False
-        if other.store.out.type != term.store.out.type or len(self.terms) >= MOST_TERMS:
-            return False
-        gaps = (
-            builder.dims.resolve(mine - its)
-            for ours, theirs in zip(term.places, other.places, strict=True)
-            for mine, its in zip(ours, theirs, strict=True)
-        )
-        return all(isinstance(gap, int) for gap in gaps)
-
-
 class _Row:
     """The nests of one block, and the sums that their terms make."""
 
@@ -103,12 +65,12 @@ class _Row:
         self.edges = edges
         self.made: set[int] = set()  # statements with sums
         self.defined_at = {o: k for k, s in enumerate(block.statements) for o in s.outs}
-        self.nests: dict[int, _Nest] = {}
+        self.nests: dict[int, Nest] = {}
         self.now: dict[Var, Atom] = {}  # an array's version -> the one that takes its place
 
     def write(self) -> None:
         """The block with its sums, in place."""
-        sums: list[_Sum] = []
+        sums: list[Sum] = []
         for k, s in enumerate(self.block.statements):
             if isinstance(s, For):
                 self._join(k, s, sums)
@@ -144,12 +106,12 @@ class _Row:
 
     # which terms go together
 
-    def _join(self, position: int, loop: For, sums: list[_Sum]) -> None:
+    def _join(self, position: int, loop: For, sums: list[Sum]) -> None:
         scatter = Scatter(loop, self.builder, self.function.phases)
         terms = scatter.terms()
         if not terms:
             return
-        nest = _Nest(loop, position, terms, loop.inits, loop.outs, scatter.adding())
+        nest = Nest(loop, position, terms, loop.inits, loop.outs, scatter.adding())
         self.nests[position] = nest
         for term in terms:
             for found in sums:
@@ -157,9 +119,9 @@ class _Row:
                     found.terms.append((nest, term))
                     break
             else:
-                sums.append(_Sum(nest, term.array, term.late, [(nest, term)]))
+                sums.append(Sum(nest, term.array, term.late, [(nest, term)]))
 
-    def _joins(self, found: _Sum, nest: _Nest, term: Term) -> bool:
+    def _joins(self, found: Sum, nest: Nest, term: Term) -> bool:
         """Whether a term may be added where a sum is."""
         if found.nest is nest:
             return found.array == term.array and found.late == term.late
@@ -168,17 +130,27 @@ class _Row:
         limit = found.nest.position + found.late
         return all(self.defined_at.get(v, -1) < limit for v in self._reads(nest, term))
 
-    def _same_array(self, version: Atom, found: _Sum) -> bool:
+    def _same_array(self, version: Atom, found: Sum) -> bool:
         """Whether loops do but add to the array between a sum and this version of it."""
-        while version is not found.nest.outs[found.array]:
+        while self._read_once(version) and version is not found.nest.outs[found.array]:
             nest = self.nests.get(self.defined_at.get(version, -1))
             k = nest.outs.index(version) if nest is not None else -1
             if nest is None or k not in nest.adding:
                 return False
             version = nest.inits[k]
-        return True
+        return self._read_once(version)
 
-    def _reads(self, nest: _Nest, term: Term) -> set[Var]:
+    def _read_once(self, version: Atom) -> bool:
+        """Whether only a nest that goes on with an array reads a version of it."""
+        uses = [s for s in self.block.statements if version in core.free_vars(Block([s]))]
+        return (
+            len(uses) == 1
+            and version not in self.block.results
+            and list(core.operands(uses[0])).count(version) == 1
+            and all(version not in core.free_vars(b) for b in core.blocks_of(uses[0]))
+        )
+
+    def _reads(self, nest: Nest, term: Term) -> set[Var]:
         """What a term needs from outside of its loops."""
         inside = core.defined_vars(nest.loop.body) | {nest.loop.index}
         atoms = {a for s in (*term.needs, term.store) for a in s.args if isinstance(a, Var)}
@@ -189,7 +161,7 @@ class _Row:
 
     # writing
 
-    def _early(self, found: _Sum) -> list[Statement]:
+    def _early(self, found: Sum) -> list[Statement]:
         nest, k = found.nest, found.array
         with self.builder.block() as made:
             version = self._sum(found, self._current(nest.inits[k]))
@@ -203,7 +175,7 @@ class _Row:
         nest.inits = (*nest.inits[:k], version, *nest.inits[k + 1 :])
         return made.statements
 
-    def _late(self, found: _Sum) -> list[Statement]:
+    def _late(self, found: Sum) -> list[Statement]:
         nest, out = found.nest, found.nest.outs[found.array]
         before = self._current(out)
         if before is out:
@@ -213,7 +185,7 @@ class _Row:
             self.now[out] = self._sum(found, before)
         return made.statements
 
-    def _sum(self, found: _Sum, version: Atom) -> Var:
+    def _sum(self, found: Sum, version: Atom) -> Var:
         arrays: dict[int, list[Atom]] = {}
         for nest, term in found.terms:
             versions = nest.outs if term.late else nest.inits
@@ -231,7 +203,7 @@ class _Row:
 class _Places:
     """Writes one sum of terms as loops over the places that it adds to."""
 
-    def __init__(self, found: _Sum, builder: Builder, arrays: dict[int, list[Atom]] | None = None):
+    def __init__(self, found: Sum, builder: Builder, arrays: dict[int, list[Atom]] | None = None):
         self.terms = [term for _, term in found.terms]
         self.builder, self.arrays = builder, arrays or {}
         self.first = self.terms[0]
@@ -438,14 +410,15 @@ class _Places:
         done = {} if done is None else done
         made = [self._made(t, at, done) for t in terms]
         values = [found[t.store.args[1]] for t, found in zip(terms, made, strict=True)]
-        store, places = self.first.store, iter(at)
+        store, places, origin = self.first.store, iter(at), origin_of(terms)
         fixed = self._fixed()
         index = [fixed[k] if k in fixed else next(places) for k in range(store.out.type.ndim)]
         template, dynamic = template_of(index)
-        out = Var(store.out.type, store.out.name, store.origin)
-        args = (version, atom(total_of(values)), *dynamic)
+        out = Var(store.out.type, store.out.name, origin)
+        with self.builder.at(origin):
+            args = (version, atom(total_of(values)), *dynamic)
         params = {"index": template}
-        self.builder.emit(Apply((out,), store.primitive, args, params, store.origin, True))
+        self.builder.emit(Apply((out,), store.primitive, args, params, origin, True))
         return out
 
     def _fixed(self) -> dict[int, Any]:
