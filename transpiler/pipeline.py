@@ -27,6 +27,7 @@ from calque.transpiler.passes.allocate import allocate_first
 from calque.transpiler.passes.checks import add_checks
 from calque.transpiler.passes.distribute import distribute
 from calque.transpiler.passes.factors import take_factors_out
+from calque.transpiler.passes.gather import gather
 from calque.transpiler.passes.indices import check_indices
 from calque.transpiler.passes.interchange import interchange
 from calque.transpiler.passes.reuse import reuse_memory
@@ -100,7 +101,8 @@ def to_kernels(
     if traced.function.kernel_options.get("boundscheck") is None:
         check_indices(traced.function, traced.builder, can_compile)
     fewer_accesses(traced.function, traced.builder)
-    distribute(traced.function, traced.builder)
+    edges = gather(traced.function, traced.builder)
+    distribute(traced.function, traced.builder, edges)
     mark_parallel(traced.function.body, traced.builder)
     reuse_memory(traced.function, traced.builder, can_compile)
     allocate_first(traced.function)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from calque.transpiler import core
-from calque.transpiler.builder import Builder, wrap
+from calque.transpiler.builder import Builder, atom, wrap
 from calque.transpiler.core import Apply, For, Slot, Var
 from calque.transpiler.primitives.elements import full_template
 from calque.transpiler.types import Dim, DimLike, dim_symbols, symbol
@@ -31,6 +32,17 @@ def place_of(s: Apply, builder: Builder) -> Place:
         else:
             found.append(index if isinstance(index, int) else None)
     return tuple(found)
+
+
+def template_of(index: Sequence[Any]) -> tuple[tuple[Any, ...], list[Var]]:
+    """An index as a template, and what is put into it."""
+    dynamic: list[Var] = []
+    items: list[Any] = []
+    for item in map(atom, index):
+        items.append(Slot(len(dynamic)) if isinstance(item, Var) else item)
+        if isinstance(item, Var):
+            dynamic.append(item)
+    return tuple(items), dynamic
 
 
 def steady_symbols(loop: For, builder: Builder) -> frozenset[str]:

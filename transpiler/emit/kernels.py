@@ -298,7 +298,7 @@ class Launcher(Statements):
         """Loops of the kernel itself; within a loop, those over all of an array of several axes."""
         if depth == 1:
             return True
-        return depth == 2 and any(isinstance(t, For) for t in s.body.statements)
+        return depth == 2 and any(isinstance(t, For) for t in core.walk(s.body))
 
     # what kernels give back
 

@@ -84,6 +84,7 @@ _BY_NAME = {
     "np.positive": "{0}",
     "np.conj": "np.conj({0})",
 }
+_OF_BOOLEANS = {"np.logical_and": "{0} and {1}", "np.logical_or": "{0} or {1}"}
 _TRUE_NUMBERS = ("special.", "math.")
 _PLAIN_KINDS = ("size",)
 _ARRAY_PARTS = {"np.empty", "np.zeros", "np.ones", "np.empty_like", "np.zeros_like", "np.full"}
@@ -115,7 +116,7 @@ def spelled(s: Apply) -> str | None:
     if name == "np.reciprocal":
         return _RECIPROCALS.get(s.out.type.dtype.char)
     if name in _BY_NAME:
-        return _BY_NAME[name]
+        return _OF_BOOLEANS.get(name, _BY_NAME[name]) if kinds == {"b"} else _BY_NAME[name]
     real = kinds <= set("fiub") and s.out.type.dtype.kind == "f"
     if name in _POWERS[:2] and real and not s.out.type.weak:
         return "powf({0}, {1})" if s.out.type.dtype == np.float32 else "pow({0}, {1})"

@@ -328,7 +328,11 @@ class Loops(Carrying):
             except (NeedsKnownValue, BranchMismatch, GrowingList) as error:
                 base.restore()
                 self._back_to(marks)
-                if not self._unroll_while(node, flags, error):
+                try:
+                    unrolled = self._unroll_while(node, flags, error)
+                except _WORTH_UNROLLING:
+                    raise error from None
+                if not unrolled:
                     raise
             except _TestStores:
                 base.restore()

@@ -5,6 +5,8 @@ Before::
     r = x_bar[i]; x_bar[i] = 0.0; x_bar[i] += 2.0 * r
     for k in range(j): a[i, j] -= a[i, k] * a[k, j]
 
+    y_bar[i] = y_bar[i] + v
+
 After::
 
     r = x_bar[i]; x_bar[i] = 2.0 * r
@@ -17,6 +19,7 @@ LLVM does neither where it cannot tell whether two indices, or two arrays, are o
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any, TypeGuard
 
@@ -25,6 +28,7 @@ import numpy as np
 from calque.transpiler import core
 from calque.transpiler.analyses.liveness import remove_dead_code
 from calque.transpiler.analyses.places import Place, apart, is_element, place_of, same_place
+from calque.transpiler.analyses.scatters import without
 from calque.transpiler.builder import Builder, atom, current, wrap
 from calque.transpiler.core import Apply, Atom, Block, For, Function, Statement, Var
 from calque.transpiler.primitives.base import PRIMITIVES, apply
@@ -34,11 +38,67 @@ from calque.transpiler.types import dim_symbols
 def fewer_accesses(function: Function, builder: Builder) -> None:
     """Rewrite all loops of a function, in place."""
     with builder.active():
-        for s in list(core.walk(function.body)):
-            if isinstance(s, For):
-                _Stores(s.body, builder, function.phases).merge()
+        loops = [s for s in core.walk(function.body) if isinstance(s, For)]
+        alone = [_additions(s.body, builder, function.phases) for s in loops]
+        for s in loops if any(alone) else ():
+            core.substitute(function.body, without(s, set()))
+        for s in loops:
+            _Stores(s.body, builder, function.phases).merge()
         _numbers_in(function.body, builder, function.phases)
     remove_dead_code(function)
+
+
+def _additions(block: Block, builder: Builder, phases: dict[int, str]) -> bool:
+    """``x[i] = x[i] + v`` of the reverse sweep as ``x[i] += v``; ``x[i] = x[i]`` not at all.
+
+    Whether there was one of the latter: then the block may leave an array alone.
+    """
+    uses = Counter(a for s in core.walk(block) for a in core.operands(s) if isinstance(a, Var))
+    uses.update(a for a in block.results if isinstance(a, Var))
+    made_by = {o: s for s in block.statements for o in s.outs}
+    gone: set[int] = set()
+    alone = False
+    for s in list(block.statements):
+        if not isinstance(s, Apply) or s.primitive.name != "update":
+            continue
+        if phases.get(id(s)) != "reverse" or not is_element(s, builder):
+            continue
+        if _reads(made_by, s.args[1], s, builder):
+            core.substitute(block, {s.outs[0]: s.args[0]})
+            gone.add(id(s))
+            alone = True
+            continue
+        total = made_by.get(s.args[1]) if isinstance(s.args[1], Var) else None
+        if not isinstance(total, Apply) or total.primitive.name not in ("np.add", "np.subtract"):
+            continue
+        left, right = total.args
+        if total.primitive.name == "np.add" and _reads(made_by, right, s, builder):
+            left, right = right, left
+        if not _reads(made_by, left, s, builder) or uses[left] + uses[s.args[1]] > 2:
+            continue
+        with builder.block() as parts, builder.at(s.origin):
+            more = right if total.primitive.name == "np.add" else atom(-wrap(right))
+        at = block.statements.index(s)
+        block.statements[at:at] = parts.statements
+        phases.update((id(t), "reverse") for t in parts.statements)
+        s.primitive, s.args = PRIMITIVES["update_add"], (s.args[0], more, *s.args[2:])
+        gone |= {id(total), id(made_by[left])}
+    block.statements[:] = [s for s in block.statements if id(s) not in gone]
+    return alone
+
+
+def _reads(
+    made_by: dict[Var, Statement], value: Atom, store: Apply, builder: Builder
+) -> bool:
+    """Whether a value is what was in the place of a store before."""
+    read = made_by.get(value) if isinstance(value, Var) else None
+    return (
+        isinstance(read, Apply)
+        and read.primitive.name == "getitem"
+        and read.args[0] is store.args[0]
+        and is_element(read, builder)
+        and same_place(place_of(read, builder), place_of(store, builder))
+    )
 
 
 class _Stores:

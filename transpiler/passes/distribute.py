@@ -37,21 +37,24 @@ MOST_REPEATED = 12  # operations that all loops need
 CHEAP = frozenset("getitem np.add np.subtract np.multiply np.negative int".split())
 
 
-def distribute(function: Function, builder: Builder) -> None:
+def distribute(function: Function, builder: Builder, whole: frozenset[int] = frozenset()) -> None:
     """Split the innermost loops of a function where that makes all parts independent, in place.
 
-    Which loops are independent is noted.
+    Which loops are independent is noted. Those with ids in ``whole`` stay as they are.
     """
     with builder.active():
-        _within(function.body, builder, function.phases)
+        _within(function.body, builder, function.phases, whole)
 
 
-def _within(block: Block, builder: Builder, phases: dict[int, str]) -> None:
+def _within(
+    block: Block, builder: Builder, phases: dict[int, str], whole: frozenset[int]
+) -> None:
     made: list[Statement] = []
     for s in block.statements:
         for inner in core.blocks_of(s):
-            _within(inner, builder, phases)
-        parts = Loop(s, builder).parts() if isinstance(s, For) else None
+            _within(inner, builder, phases, whole)
+        split = isinstance(s, For) and id(s) not in whole
+        parts = Loop(s, builder).parts() if split else None  # type: ignore[arg-type]
         if parts is not None and id(s) in phases:
             phases.update((id(t), phases[id(s)]) for t in core.walk(Block(parts)))
         made += [s] if parts is None else parts
