@@ -24,6 +24,7 @@ from numba.extending import intrinsic, overload
 PARALLEL_FROM, MEASURED_FROM = 1 << 21, 1 << 14
 # seconds: of a call that threads could shorten, and of all calls so far that compiling is worth
 WORTH_THREADS, WORTH_COMPILING = 5e-4, 5e-2
+PROCESS = os.getpid()  # threads do not outlive a fork: in the child, OpenMP ends the program
 FLAGS = {"contract", "reassoc"}
 vrange = range  # of a loop whose rounds may run side by side, in one vector
 
@@ -48,9 +49,7 @@ def kernel(function=None, *, parallel="auto", boundscheck=False):
     if boundscheck or parallel is False or "prange" not in function.__code__.co_names:
         return serial
     threads = njit(parallel={"prange": True}, fastmath=FLAGS, **options)(function)
-    if parallel is True:
-        return threads
-
+    measured, always = (0, 0) if parallel is True else (MEASURED_FROM, PARALLEL_FROM)
     arrays: list[int] = []  # the places of the arguments that are arrays
     paces: dict[int, Pace] = {}  # by the size of the largest array, in powers of two
 
@@ -62,9 +61,9 @@ def kernel(function=None, *, parallel="auto", boundscheck=False):
         for k in arrays:
             if args[k].size > size:
                 size = args[k].size
-        if size < MEASURED_FROM:
+        if size < measured or os.getpid() != PROCESS:
             return serial(*args)
-        if size >= PARALLEL_FROM:
+        if size >= always:
             return threads(*args)
         width = size.bit_length()
         if width not in paces:

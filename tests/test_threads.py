@@ -1,0 +1,98 @@
+"""When kernels run on threads: where that is quicker, and never in a child of a fork."""
+
+from __future__ import annotations
+
+import multiprocessing
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import calque
+
+pytest.importorskip("numba")
+
+from calque.runtime import kernels
+
+
+class Machine:
+    """A clock, and a kernel's two forms with the seconds that each takes."""
+
+    def __init__(self, serial: float, threads: float):
+        self.now, self.seconds = 0.0, {"serial": serial, "threads": threads}
+        self.runs: list[str] = []
+
+    def form(self, name: str) -> Any:
+        def run() -> str:
+            self.now += self.seconds[name]
+            self.runs.append(name)
+            return name
+
+        return run
+
+    def call(self, pace: kernels.Pace, times: int) -> list[str]:
+        before = len(self.runs)
+        for _ in range(times):
+            pace.run(self.form("serial"), self.form("threads"), ())
+        return self.runs[before:]
+
+
+@pytest.fixture
+def machine(monkeypatch: Any) -> Any:
+    def made(serial: float, threads: float) -> Machine:
+        found = Machine(serial, threads)
+        monkeypatch.setattr(kernels, "time", SimpleNamespace(perf_counter=lambda: found.now))
+        return found
+
+    return made
+
+
+def test_threads_run_where_they_are_quicker(machine: Any) -> None:
+    busy, pace = machine(2e-3, 1e-3), kernels.Pace()
+    first = busy.call(pace, 100)
+    assert first[0] == "serial" and first[-1] == "threads"
+    busy.seconds["threads"] = 20e-3  # another program takes the other core
+    later = busy.call(pace, 1000)
+    assert later[-1] == "serial" and 2 <= later.count("threads") < 40
+    busy.seconds["threads"] = 1e-3
+    assert busy.call(pace, 5000)[-1] == "threads"
+
+
+def test_little_work_is_never_tried(machine: Any) -> None:
+    quick = machine(1e-4, 1e-5)
+    assert set(quick.call(kernels.Pace(), 3000)) == {"serial"}
+
+
+def work(x: Any) -> Any:
+    return np.exp(x) * x
+
+
+def test_both_forms_give_the_same() -> None:
+    x = np.random.default_rng(0).normal(size=(300, 70))
+
+    def rows(x: Any) -> Any:
+        shifted = np.exp(x - np.max(x, axis=1, keepdims=True))
+        return shifted / np.sum(shifted, axis=1, keepdims=True)
+
+    for fn in (work, rows, calque.grad(lambda x: np.sum(rows(x) ** 2))):
+        found = [calque.jit(fn, parallel=parallel)(x) for parallel in (False, True)]
+        np.testing.assert_array_equal(*found)
+
+
+def child(jitted: Any, x: Any, queue: Any) -> None:
+    queue.put(jitted(x)[:3])
+
+
+@pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="no fork here")
+def test_a_child_runs_on_one_thread() -> None:
+    x = np.linspace(0.0, 1.0, 100)
+    jitted = calque.jit(work, parallel=True)
+    np.testing.assert_allclose(jitted(x), work(x), rtol=1e-14)
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    process = context.Process(target=child, args=(jitted, x, queue))
+    process.start()
+    process.join(120)
+    assert process.exitcode == 0
+    np.testing.assert_allclose(queue.get(timeout=10), work(x)[:3], rtol=1e-14)
