@@ -330,6 +330,7 @@ register(
         lambda index, size: INT,
         "checked_index({0}, {1})",
         nondifferentiable=True,
+        samples=cases(case(2, 5), case(-1, 5), case(0, 1)),
     )
 )
 
