@@ -19,6 +19,7 @@ from numba.core.typed_passes import BaseNativeLowering, NativeLowering
 from numba.core.types import Complex, Float, Integer, float64, uintp, unsigned_domain
 from numba.core.untyped_passes import ReconstructSSA
 from numba.extending import intrinsic, overload
+from numba.np.ufunc import parallel as numba_threads
 
 # elements of the largest array from which threads always run, and from which they may
 PARALLEL_FROM, MEASURED_FROM = 1 << 21, 1 << 14
@@ -63,6 +64,7 @@ def kernel(function=None, *, parallel="auto", boundscheck=False):
                 size = args[k].size
         if size < measured or os.getpid() != PROCESS:
             return serial(*args)
+        start_threads()
         if size >= always:
             return threads(*args)
         width = size.bit_length()
@@ -72,6 +74,21 @@ def kernel(function=None, *, parallel="auto", boundscheck=False):
 
     vars(launch)["versions"] = serial, threads
     return launch
+
+
+@functools.cache
+def start_threads():
+    """Start Numba's threads such that those that wait sleep: else they take BLAS's threads' cores.
+
+    libgomp reads how long they spin from the environment, once, when it is loaded.
+    """
+    if {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"} & os.environ.keys():
+        return
+    os.environ["GOMP_SPINCOUNT"] = "0"
+    try:
+        numba_threads._launch_threads()
+    finally:
+        del os.environ["GOMP_SPINCOUNT"]
 
 
 class Pace:

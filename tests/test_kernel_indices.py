@@ -195,3 +195,28 @@ def test_what_elements_have_in_common_is_checked_before_their_loop() -> None:
                 form(x, np.array(given))
         with pytest.raises(IndexError):  # NumPy looks for the row although it has no elements
             form(np.ones((2, 0)), np.array([2]))
+
+
+def counted_back(A, B, p):
+    """Places before the first, by the data and as written, read and added to: none is outside."""
+    for k in range(A.shape[0]):
+        for q in range(2):
+            B[-k - 1, 0] -= A[p[k], -1] + 0.1 * np.sum(B[p[q], :])
+            B[k - q, :] += 0.3 * A[k - q, ::-1] * B[-k - 1, :]
+    return np.sum(B * B)
+
+
+def test_negative_places_are_counted_from_the_end() -> None:
+    """Compiled: uncompiled, NumPy would count them itself."""
+    rng = np.random.default_rng(2)
+    (A, B), p = rng.normal(size=(2, 5, 4)), np.array([0, -1, 3, -5, 2])
+    assert np.isclose(calque.jit(counted_back)(A, B.copy(), p), counted_back(A, B.copy(), p))
+    gradient = calque.grad(counted_back, argnums=(0, 1))
+    way = rng.normal(size=(2, 5, 4))
+    sides = (counted_back(A + s * way[0], B + s * way[1], p) for s in (1e-6, -1e-6))
+    up, down = sides
+    for form in (gradient, calque.jit(gradient)):
+        slope = sum(np.vdot(f, w) for f, w in zip(form(A, B, p), way, strict=True))
+        assert np.isclose(slope, (up - down) / 2e-6, rtol=1e-6)
+    with pytest.raises(IndexError):
+        calque.jit(gradient)(A, B, p + 6)

@@ -220,7 +220,9 @@ class Nest:
                 safe, self.reader.unsafe = not self.reader.unsafe, False
                 value = value_of(root, index, self.reader)
                 if root.kind == "store" and not root.scattered:
+                    self.reader.unsafe = not safe
                     value = self._stored_value(root, place, value)
+                    self.reader.unsafe = False
                     self.reader.keep(root.out, place, value)
             written.append((root, place, value, safe))
         for root, place, value, safe in written:

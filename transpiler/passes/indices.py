@@ -90,25 +90,29 @@ class _Checker:
         base, dynamic = s.args[0], list(s.args[first:])
         if not isinstance(base, Var) or any(d.type.ndim for d in dynamic if isinstance(d, Var)):
             return []
-        items = full_template(s.params["index"], [wrap(d) for d in dynamic], base.type.ndim)
+        items = list(full_template(s.params["index"], [wrap(d) for d in dynamic], base.type.ndim))
         made: list[Statement] = []
-        for axis, item in enumerate([item for item in items if item is not None]):
+        axes = [at for at, item in enumerate(items) if item is not None]
+        for axis, at in enumerate(axes):
+            item = items[at]
             index: Any = dynamic[item.position] if isinstance(item, Slot) else item
-            if isinstance(item, slice) or in_range(
-                index, base.type.dims[axis], self.builder, False
-            ):
+            dim = base.type.dims[axis]
+            if isinstance(item, slice) or in_range(index, dim, self.builder, False):
                 continue
-            if not isinstance(item, Slot):
-                return []
-            size = base, axis
-            dynamic[item.position], here = self._checked(index, size, loops, known, s)
+            checked, here = self._checked(index, (base, axis), loops, known, s)
             made += here
+            if isinstance(item, Slot):
+                dynamic[item.position] = checked
+            else:  # a number as it is written
+                items[at] = Slot(len(dynamic))
+                dynamic.append(checked)
+        s.params = {**s.params, "index": tuple(items)}
         s.args, s.inside = (*s.args[:first], *dynamic), True
         return made
 
     def _checked(
         self,
-        index: Var,
+        index: Atom,
         size: tuple[Var, int],
         loops: list[_Elements],
         known: Known,
@@ -142,12 +146,12 @@ class _Checker:
         return found, []
 
     def _check(
-        self, index: Var, size: tuple[Var, int], loop: _Elements | None, s: Apply
+        self, index: Atom, size: tuple[Var, int], loop: _Elements | None, s: Apply
     ) -> list[Statement]:
         """The statements that check an index before a loop, or here; none where that cannot be."""
         base, axis = size
         with self.builder.block() as block, self.builder.at(s.origin):
-            place: Atom = index
+            place = index
             array: Var | None = base
             if loop is not None:
                 place = early(index, loop.inside, loop.made)
