@@ -24,7 +24,7 @@ from numba.np.ufunc import parallel as numba_threads
 # elements of the largest array from which threads always run, and from which they may
 PARALLEL_FROM, MEASURED_FROM = 1 << 21, 1 << 14
 # seconds: of a call that threads could shorten, and of all calls so far that compiling is worth
-WORTH_THREADS, WORTH_COMPILING = 5e-4, 5e-2
+WORTH_THREADS, WORTH_COMPILING = 5e-4, 2e-2
 PROCESS = os.getpid()  # threads do not outlive a fork: in the child, OpenMP ends the program
 FLAGS = {"contract", "reassoc"}
 vrange = range  # of a loop whose rounds may run side by side, in one vector
