@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import calque
+from calque.transpiler import errors
 
 pytest.importorskip("numba")
 
@@ -120,3 +121,76 @@ def test_compiled() -> None:
     assert np.isclose(calque.jit(fn)(A, X), fn(A, X), rtol=1e-13)
     found = calque.jit(calque.vmap(fn, in_axes=(None, 0)))(A, np.stack([X, -X, 2 * X]))
     np.testing.assert_allclose(found, [fn(A, X), fn(A, -X), fn(A, 2 * X)], rtol=1e-12)
+
+
+def shrinking(x):
+    """What a round makes has the size of an array that gets smaller."""
+    h, total = x, 0.0
+    for k in range(3):
+        y = np.zeros(h.shape[0])
+        for i in range(h.shape[0]):
+            y[i] = h[i] * (k + 1)
+        total = total + np.sum(y * y) + y[-1]
+        h = h[1:]
+    return total
+
+
+def growing(x, n):
+    h, total = x[:1], 0.0
+    for k in range(1, n):
+        y = np.ones(h.shape[0])
+        y[0] = h[-1]
+        total = total + np.sum(y * h) + y.shape[0]
+        h = x[: k + 1] * 1.0
+    return total
+
+
+def growing_rows(x):
+    h, total = x[:1], 0.0
+    for k in range(1, 5):
+        y = np.zeros(h.shape[0])
+        for i in range(h.shape[0]):
+            y[i] = h[i] * k
+        total = total + np.sum(y * y)
+        h = x[: k + 1]
+    return total
+
+
+def doubling(x):
+    h = x
+    for _ in range(3):
+        h = np.concatenate([h, h * 2.0])
+    return np.sum(h * h)
+
+
+def lagging(x):
+    """The size of a round is that of the round before."""
+    h = x[:1]
+    for k in range(1, 5):
+        h = np.sin(x[: k + 1] * h.shape[0])
+    return np.sum(h * h)
+
+
+def dropping(x):
+    h, total = x, 0.0
+    for _ in range(3):
+        total = total + np.sum(h)
+        h = h[1:] * x[1:].shape[0]
+    return total + np.sum(h)
+
+
+@pytest.mark.parametrize("fn", [doubling, lagging, dropping])
+def test_gradients_where_sizes_change_from_round_to_round(fn: Any) -> None:
+    x = np.arange(1.0, 7.0) / 5
+    want = [(fn(x + e) - fn(x - e)) / 2e-6 for e in np.eye(6) * 1e-6]
+    np.testing.assert_allclose(calque.grad(fn)(x), want, rtol=1e-6)
+    np.testing.assert_allclose(calque.jit(calque.grad(fn))(x), want, rtol=1e-6)
+
+
+def test_sizes_that_change_from_round_to_round() -> None:
+    x = np.arange(1.0, 7.0)
+    assert calque.jit(shrinking)(x) == shrinking(x)
+    assert calque.jit(growing)(x, 6) == growing(x, 6)
+    assert calque.jit(growing_rows)(x) == growing_rows(x)
+    with pytest.raises(errors.CalqueError, match="growing_rows"):
+        calque.grad(growing_rows)(x)

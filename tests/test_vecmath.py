@@ -22,6 +22,7 @@ from vecmath_reference import EXACT, TWO_ARGUMENTS, pairs, points, ulps
 import calque
 from calque.runtime import vecmath
 from calque.runtime.vecmath import direct
+from calque.transpiler.emit import scalars
 from calque.transpiler.primitives.base import PRIMITIVES
 
 FAR = ("sin", "cos", "tan")
@@ -285,6 +286,11 @@ def test_other_dtypes_and_names_are_refused() -> None:
         vecmath.source_of(["gamma"])
     with pytest.raises(KeyError, match="gamma is no function of"):
         vecmath.load("gamma")
+
+
+def test_kernels_know_the_functions_for_half_powers() -> None:
+    assert scalars.HALF_POWERS == vecmath.HALVES
+    assert scalars.VECTOR_FUNCTIONS == set(all_names())
 
 
 def test_source_is_the_least_that_is_needed() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from calque.transpiler.analyses.places import STORES
-from calque.transpiler.builder import atom, wrap
+from calque.transpiler.builder import atom, current, wrap
 from calque.transpiler.core import Apply, Atom, For, Statement, Var, While
 from calque.transpiler.primitives.base import apply
 
@@ -31,13 +31,23 @@ def early(a: Atom, inside: Collection[Var], made: Mapping[Var, Statement]) -> At
 
 
 def outside(array: Atom, inside: Collection[Var], made: Mapping[Var, Statement]) -> Var | None:
-    """The version of an array that comes into what is ``inside``: it has the same sizes."""
+    """The version of an array that comes into what is ``inside``, if it has the same sizes."""
     while isinstance(array, Var) and array in inside:
         s = made.get(array)
         if isinstance(s, Apply) and s.primitive.name in STORES:
             array = s.args[0]
         elif isinstance(s, (For, While)):
-            array = s.inits[(s.outs if array in s.outs else s.phis).index(array)]
+            before = s.inits[(s.outs if array in s.outs else s.phis).index(array)]
+            if not _of_one_size(array, before):
+                return None  # it changes from round to round
+            array = before
         else:
             return None
     return array if isinstance(array, Var) else None
+
+
+def _of_one_size(array: Var, before: Atom) -> bool:
+    resolve = current().dims.resolve
+    return isinstance(before, Var) and [*map(resolve, array.type.dims)] == [
+        *map(resolve, before.type.dims)
+    ]

@@ -17,9 +17,10 @@ from calque.transpiler.analyses.cotangents import is_zero, or_zero
 from calque.transpiler.analyses.liveness import prune
 from calque.transpiler.analyses.rounds import own_counter, reversed_range
 from calque.transpiler.analyses.versions import current_versions, restorable_versions
+from calque.transpiler.arrays import type_of
 from calque.transpiler.builder import Array, loop_index
 from calque.transpiler.core import Atom, Block, For, Var, While
-from calque.transpiler.types import INT
+from calque.transpiler.types import INT, ArrayType
 
 Adjoints = dict[Var, Any]
 
@@ -41,6 +42,7 @@ class LoopAttempt:
         self.carried, self.outer, self.restore = sorted(carried), outer, sorted(restore)
         self.adjoints = adjoints
         self.phis: list[Var] = []
+        self.sized: dict[Var, ArrayType] = {}
         self.inits: list[Atom] = []
         self.block = Block()
 
@@ -56,6 +58,7 @@ class LoopAttempt:
                 else sweep.whole(s.outs[k], seed)
             )
             self._carry(init, s.phis[k], f"{s.phis[k].name}_bar" if s.phis[k].name else None)
+            self._let_size_change(k)
         for var in self.outer:
             self._carry(
                 sweep.shadow(dict(self.adjoints), var)
@@ -79,6 +82,17 @@ class LoopAttempt:
         t = like.type if not (like.type.weak and isinstance(init, Array)) else init.type
         self.phis.append(Var(t, name, self.s.origin))
         self.inits.append(init.atom if isinstance(init, Array) else init)
+
+    def _let_size_change(self, k: int) -> None:
+        """A round back starts at the size that the round forth ended with."""
+        after, dims = self.s.body.results[k], self.sweep.builder.dims
+        if isinstance(after, Var) and not all(
+            map(dims.same, after.type.dims, self.s.phis[k].type.dims)
+        ):
+            bar = self.phis[-1]
+            sizes = tuple(dims.fresh() for _ in bar.type.dims)
+            self.phis[-1] = Var(bar.type.with_dims(sizes), bar.name, bar.origin)
+            self.sized[self.phis[-1]] = bar.type.with_dims(type_of(self.s.inits[k]).dims)
 
     def _index(self) -> Array:
         if isinstance(self.s, For):
@@ -154,7 +168,7 @@ class LoopAttempt:
         sweep.restored, sweep.restoring = self.saved_state
         restored = {v: a for v, a in current_versions(restored_inside).items() if v in inner}
         bounds = sweep.recorder.resolve_loop(s, self.block, self.index, restored)
-        outs = [Var(p.type, p.name, s.origin) for p in self.phis]
+        outs = [Var(self.sized.get(p, p.type), p.name, s.origin) for p in self.phis]
         start, stop, step = bounds if bounds is not None else reversed_range(builder, s)
         builder.emit(
             For(

@@ -42,7 +42,7 @@ from calque.transpiler.frontend.joining import (
 )
 from calque.transpiler.frontend.memory import Carried, Plan, Slot
 from calque.transpiler.frontend.merging import GrowingList, poison_of
-from calque.transpiler.types import ArrayType
+from calque.transpiler.types import ArrayType, DimLike, dim_symbols, substitute_dim
 
 _ROUNDS = 40
 
@@ -101,17 +101,12 @@ class Carrying(Growing):
                     with self.builder.block() as block:
                         completion, extra = attempt(plan, carried, block)
                         self._reset_counts(plan)
-                        if completion is not None and completion.kind in ("break", "return"):
-                            self._record_exit(completion, flags)
+                        self._record_exit(completion, flags)
                         if trip is not None and not self._runs_through(names, flags):
                             outer.restore()
                             self._back_to(marks)
                             return False
-                        after = Snapshot(self.roots(), self.owned)
-                        stable = self._compare(plan, base, start, after)
-                        stable &= self._compare_memory(plan, carried, start, after)
-                        if stable:
-                            self._next_values(carried, block)
+                        stable = self._settles(plan, carried, base, start, block)
                 except GrowingList as growth:
                     self._note_growth(plan, growth, base)
                     stable = False
@@ -122,7 +117,7 @@ class Carrying(Growing):
                     if getattr(node, "orelse", None):
                         self.half_bound |= {(id(names), n): names for n in flags.at_break or ()}
                     self._fill(carried)
-                    outs = [Var(p.type, p.name, self.builder.origin) for p in carried.phis]
+                    outs = self._outs(carried, block)
                     emit(outs, extra, carried, block, test)
                     self._publish(plan, base, carried, outs, trip, certain)
                     return True
@@ -136,6 +131,37 @@ class Carrying(Growing):
             self.origin(node),
             "give every value that the loop changes one type and structure",
         )
+
+    def _settles(
+        self, plan: Plan, carried: Carried, base: Snapshot, start: Snapshot, block: Block
+    ) -> bool:
+        """Whether the plan covers what the body changed: then the next values are its results."""
+        after = Snapshot(self.roots(), self.owned)
+        stable = self._compare(plan, base, start, after)
+        stable &= self._compare_memory(plan, carried, start, after)
+        if stable:
+            self._next_values(carried, block)
+        return stable
+
+    def _outs(self, carried: Carried, block: Block) -> list[Var]:
+        """What the loop ends with; sizes that change from round to round are new ones after it."""
+        dims = self.builder.dims
+        changed: dict[str, DimLike] = {}
+        for phi, after in zip(carried.phis, block.results, strict=True):
+            if isinstance(after, Var) and after.type.ndim == phi.type.ndim:
+                for own, next_one in zip(phi.type.dims, after.type.dims, strict=True):
+                    if not dims.same(own, next_one):
+                        changed.update({s: dims.fresh() for s in dim_symbols(dims.resolve(own))})
+        return [
+            Var(
+                p.type.with_dims([substitute_dim(dims.resolve(d), changed) for d in p.type.dims])
+                if changed
+                else p.type,
+                p.name,
+                self.builder.origin,
+            )
+            for p in carried.phis
+        ]
 
     def _fill(self, carried: Carried) -> None:
         """An array that only a break, or the ``else`` of a loop, binds has a value all the same.
@@ -155,11 +181,11 @@ class Carrying(Growing):
                 except BranchMismatch:
                     continue  # a size that only the loop knows
 
-    def _record_exit(self, completion: Completion, flags: LoopFlags) -> None:
-        names = self.call.frame.locals
-        if completion.kind == "break":
+    def _record_exit(self, completion: Completion | None, flags: LoopFlags) -> None:
+        names, kind = self.call.frame.locals, completion and completion.kind
+        if kind == "break":
             names[flags.broken] = True
-        else:
+        elif completion is not None and kind == "return":
             names[flags.returned], names[flags.value] = True, completion.value
 
     def _runs_through(self, names: dict[str, Any], flags: LoopFlags) -> bool:

@@ -298,13 +298,16 @@ def shape_of(t: ArrayType) -> tuple[Any, ...]:
     return tuple(size_at_hand(d) for d in t.dims)
 
 
-def size_at_hand(dim: Any) -> Any:
-    """A dimension as an int or as a recorded integer read from an argument."""
+def size_at_hand(dim: Any, pending: frozenset[str] = frozenset()) -> Any:
+    """A dimension as an int or as a recorded integer read from an argument.
+
+    ``pending`` symbols are what it is wanted for: none of them can be computed of itself.
+    """
     builder = current()
     dim = builder.dims.resolve(dim)
     if isinstance(dim, int):
         return dim
-    return combine(dim, _symbol_at_hand)
+    return combine(dim, lambda name: _symbol_at_hand(name, pending))
 
 
 def combine(dim: Any, read: Callable[[str], Any]) -> Any:
@@ -324,7 +327,7 @@ def combine(dim: Any, read: Callable[[str], Any]) -> Any:
     return total + dim.const if dim.const > 0 else total - (-dim.const)
 
 
-def _symbol_at_hand(name: str) -> Any:
+def _symbol_at_hand(name: str, pending: frozenset[str]) -> Any:
     builder = current()
     for var in builder.leaf_of_param:
         for axis, dim in enumerate(var.type.dims):
@@ -337,11 +340,11 @@ def _symbol_at_hand(name: str) -> Any:
                 return Array(var)
     if name in builder.dims.quotients:
         length, step = builder.dims.quotients[name]
-        return (size_at_hand(length) + (step - 1)) // step
+        return (size_at_hand(length, pending) + (step - 1)) // step
     own = symbol(name)
     for var, dim in list(builder.dim_values.items()):
-        if builder.dims.resolve(dim) == own:
-            again = _computed_again(var, own, 8)
+        if name not in pending and builder.dims.resolve(dim) == own:
+            again = _computed_again(var, own, 8, pending | {name})
             if again is not None:
                 return again
     raise BranchMismatch(
@@ -351,7 +354,7 @@ def _symbol_at_hand(name: str) -> Any:
     )
 
 
-def _computed_again(var: Var, own: Any, depth: int) -> Any:
+def _computed_again(var: Var, own: Any, depth: int, pending: frozenset[str]) -> Any:
     """An integer of the program, computed again from the arguments' sizes; None if it cannot be."""
     builder = current()
     made = builder.definitions.get(var)
@@ -369,11 +372,11 @@ def _computed_again(var: Var, own: Any, depth: int) -> Any:
         if arg.type.ndim or dim == own:
             return None
         try:
-            inner = None if dim is None else size_at_hand(dim)
+            inner = None if dim is None else size_at_hand(dim, pending)
         except BranchMismatch:
             inner = None
         if inner is None:
-            inner = _computed_again(arg, own, depth - 1)
+            inner = _computed_again(arg, own, depth - 1, pending)
         if inner is None:
             return None
         args.append(inner)
