@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sampling import sampled
 
 import calque
 from battery import oracle
@@ -124,7 +125,7 @@ def test_forward_mode(program: Program) -> None:
     assert abs(float(tangent) - float(np.sum(terms))) <= 1e-10 * max(size, abs(float(tangent)))
 
 
-@each
+@pytest.mark.parametrize("program", sampled(ACCEPTED, 3), ids=lambda program: program.id)
 def test_second_order(program: Program) -> None:
     """Forward over reverse against differences of the gradient."""
     if not program.second:

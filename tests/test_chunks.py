@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sampling import sampled
 from test_vmap import PROGRAMS, batched_arguments, same
 
 import calque
@@ -94,7 +95,7 @@ def test_against_a_loop(f: Any) -> None:
         same(calque.grad(lambda x: np.sum(many(x, w)))(x), rows)
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.id)
+@pytest.mark.parametrize("program", sampled(PROGRAMS, 2), ids=lambda p: p.id)
 def test_battery(program: Program) -> None:
     args, axes, singles = batched_arguments(program, 3)
     try:
@@ -111,7 +112,7 @@ def test_battery(program: Program) -> None:
 UNSAVED = {"knapsack_table", "boolean_masks"}
 
 
-@pytest.mark.parametrize("program", PROGRAMS[::3], ids=lambda p: p.id)
+@pytest.mark.parametrize("program", sampled(PROGRAMS, 6, 2), ids=lambda p: p.id)
 def test_battery_gradient_of_the_sum(program: Program) -> None:
     fn = program.scalar()
     args, axes, _ = batched_arguments(program, 3)

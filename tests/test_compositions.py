@@ -1,16 +1,15 @@
 """Every composition of up to three transformations, on programs with loops, branches and stores.
 
 The oracle differentiates Taylor polynomials (``compositions/``), and is itself compared with JAX
-where JAX can run the program. A plain run takes a sample, ``CALQUE_COMPOSITIONS=all`` everything:
+where JAX can run the program. A plain run takes a sample, ``CALQUE_TESTS=all`` everything:
 
-    CALQUE_COMPOSITIONS=all pytest tests/test_compositions.py
+    CALQUE_TESTS=all pytest tests/test_compositions.py
 """
 
 from __future__ import annotations
 
 import contextlib
 import itertools
-import os
 import warnings
 from typing import Any
 
@@ -18,12 +17,12 @@ import numpy as np
 import pytest
 from compositions import composed, expected
 from compositions.programs import JAX, PROGRAMS
+from sampling import EVERYTHING, sampled
 
 import calque
 from battery.oracle import leaves, rebuilt, structure
 from calque.transpiler import errors
 
-EVERYTHING = os.environ.get("CALQUE_COMPOSITIONS") == "all"
 APPLY = composed.operators(calque, np)
 OPERATORS = [name for name in expected.OPERATORS if name in APPLY]
 Composition = tuple[str, ...]
@@ -114,7 +113,7 @@ def jax_pairs() -> list[tuple[Composition, str]]:
     names = sorted(JAX)
     ones = [((o,), name) for o in expected.OPERATORS for name in names]
     pairs = [(c, n) for c in itertools.product(expected.OPERATORS, repeat=2) for n in names]
-    return ones + pairs if EVERYTHING else ones[::9] + pairs[::97]
+    return sampled(ones, 9) + sampled(pairs, 291)
 
 
 def test_the_oracle_agrees_with_jax() -> None:

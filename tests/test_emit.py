@@ -5,17 +5,20 @@ from __future__ import annotations
 import dataclasses
 from collections import namedtuple
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import gast
 import numpy as np
 import pytest
 from core_eval import evaluate
 
+import calque
 import calque.transpiler.primitives  # noqa: F401
 from calque.transpiler import core
 from calque.transpiler.builder import Array, Builder, atom
 from calque.transpiler.core import Parameter, Slot, Var
-from calque.transpiler.emit.layout import to_text, wrapped
+from calque.transpiler.emit.layout import at_most, to_text, wrapped
 from calque.transpiler.emit.python import emit_function, emit_module
 from calque.transpiler.emit.spelling import fill, literal, name, without_quotes
 from calque.transpiler.errors import Origin
@@ -455,3 +458,16 @@ def test_a_name_python_cannot_write_is_replaced() -> None:
 
     text = same(program(body, var("x", "n")), VECTOR)
     assert "sin_x = np.sin(x)" in text and "cos_x = np.cos(x)" in text
+
+
+def test_lengths_of_lines_are_bounded() -> None:
+    """``at_most`` on the statements of calque's own files."""
+    bounds = []
+    for file in sorted(Path(calque.__file__).parent.glob("transpiler/[a-f]*.py")):
+        for node in gast.walk(gast.parse(file.read_text())):
+            if isinstance(node, (gast.Assign, gast.AugAssign, gast.Expr, gast.If, gast.For)):
+                node.body, node.orelse = [gast.Pass()], []
+                length, bound = len(to_text(node).split("\n")[0]), at_most(node)
+                assert bound >= length, to_text(node)
+                bounds.append(bound < 1.5 * length)
+    assert sum(bounds) > 0.5 * len(bounds) > 100

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sampling import sampled
 
 import calque
 from calque.transpiler.passes import gather
@@ -234,7 +235,7 @@ def stencil(seed: int) -> tuple[str, int]:
 
 @pytest.mark.parametrize("part", range(4))
 def test_random_stencils(part: int, sums: list[int]) -> None:
-    for seed in range(10 * part, 10 * part + 10):
+    for seed in sampled(range(10 * part, 10 * part + 10), 3):
         text, rank = stencil(seed)
         name = f"<stencil {seed}>"
         linecache.cache[name] = (len(text), None, text.splitlines(True), name)
@@ -246,4 +247,4 @@ def test_random_stencils(part: int, sums: list[int]) -> None:
             args = [rng.normal(size=(n,) * rank) for _ in range(program.__code__.co_argcount)]
             with np.errstate(all="ignore"):
                 same_gradient(program, args, f"{n}\n{text}")
-    assert len(sums) >= 6, "too few stencils that are gathered"
+    assert len(sums) >= 2, "too few stencils that are gathered"

@@ -21,7 +21,7 @@ SCALE = np.array([2.0, 3.0, 0.5, 1.5])
 
 
 def newton(f, x):
-    for _ in range(30):
+    for _ in range(12):
         x = x - f(x) / calque.grad(f)(x)
     return x
 
@@ -31,7 +31,7 @@ def jax_newton(f, x):
 
 
 def vector_newton(f, x):
-    for _ in range(30):
+    for _ in range(12):
         x = x - np.linalg.solve(calque.jacfwd(f)(x), f(x))
     return x
 

@@ -5,10 +5,11 @@ import linecache
 import numpy as np
 import pytest
 from random_loops import Nest
+from sampling import sampled
 
 import calque
 
-SEEDS = range(150)
+SEEDS = sampled(range(150), 3)
 
 
 def made(seed):
@@ -63,7 +64,7 @@ def test_random_nests(seed, monkeypatch):
             )
 
 
-@pytest.mark.parametrize("seed", SEEDS[::15])
+@pytest.mark.parametrize("seed", SEEDS[::5])
 def test_random_nests_compiled(seed):
     program, text = made(seed)
     plain = calque.grad(program, argnums=(0, 1, 2))

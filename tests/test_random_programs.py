@@ -1,4 +1,4 @@
-"""500 random programs: value to the bit, both modes against differences and against each other."""
+"""500 random programs (a tenth of them, or all): value to the bit, both modes against differences and against each other."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import random_programs
+from sampling import sampled
 
 import calque
 from battery import oracle
@@ -100,7 +101,9 @@ def test_text_is_deterministic() -> None:
 @pytest.mark.parametrize("batch", range(BATCHES))
 def test_random_programs(batch: int, tmp_path: Path) -> None:
     failures, compared = [], 0
-    for seed in range(batch * BATCH, (batch + 1) * BATCH):
+    numbers = range(batch * BATCH, (batch + 1) * BATCH)
+    seeds = sorted({*sampled(numbers, 10), *REFUSED.keys() & set(numbers)})
+    for seed in seeds:
         fn = imported(seed, tmp_path)
         if seed in REFUSED:
             with pytest.raises(REFUSED[seed], match=f"random_program_{seed}.py, line [0-9]+"):
@@ -112,4 +115,4 @@ def test_random_programs(batch: int, tmp_path: Path) -> None:
             failures.append(seed)
             print(f"--- program {seed}\n{random_programs.text(seed)}\n{traceback.format_exc(limit=-3)}")
     assert not failures, f"random programs {failures} fail; their text is above"
-    assert compared >= 0.8 * BATCH * DIRECTIONS, "too few directions away from kinks"
+    assert compared >= 0.7 * len(seeds) * DIRECTIONS, "too few directions away from kinks"

@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
+from sampling import sampled
 
 import calque
 from calque.transpiler.analyses.affine import CONSTANT, solvable
@@ -62,7 +63,7 @@ PAIRS = ["i, j", "j, i", "i, k", "k, j", "k, k", "j, j", "i - 1, j", "i, j - 1",
 @pytest.mark.parametrize("bounds", ["range(i)", "range(i, n)", "range(n - 1, i, -1)"])
 def test_triple_loops(left: str, bounds: str) -> None:
     """Products of any two elements in nests like those of factorizations."""
-    for right in PAIRS:
+    for right in sampled(PAIRS, 3, PAIRS.index(left) % 3):
         lines = [
             "def nest(a):",
             "    n = a.shape[0]",

@@ -79,6 +79,7 @@ def emit_function(
     local = _bound_leaves(program, paths)
     spelled = {var: path for var, path in paths.items() if var not in local}
     bound: frozenset[Var] = frozenset()
+    earlier = bound
 
     def written(bound: frozenset[Var]) -> tuple[Statements, list[Any]]:
         writer = _writer(program, memory, spelled, bound, comments, compiled)
@@ -90,9 +91,9 @@ def emit_function(
         few = remaining < _ROUNDS - _FEW_ROUNDS and _MANY * len(split) <= len(made)
         if few or not split or not remaining:
             break
-        bound |= split
+        earlier, bound = bound, bound | split
     if len(bound) <= _FEW_SPLITS:  # a later split may have made an earlier one needless
-        for var in sorted(bound, key=lambda v: program.index[v]):
+        for var in sorted(earlier, key=lambda v: program.index[v]):
             other, fewer = written(bound - {var})
             if not other.too_long:
                 writer, trees, bound = other, fewer, bound - {var}

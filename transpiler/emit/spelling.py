@@ -56,7 +56,7 @@ def copied(tree: Any, replace: Callable[[gast.Name], gast.AST]) -> Any:
         return replace(tree)
     if isinstance(tree, list):
         return [copied(item, replace) for item in tree]
-    if not isinstance(tree, gast.AST):
+    if not isinstance(tree, gast.AST) or not tree._fields:
         return tree
     return type(tree)(*[copied(getattr(tree, field, None), replace) for field in tree._fields])
 

@@ -23,7 +23,7 @@ from calque.transpiler.core import (
 )
 from calque.transpiler.emit.expressions import Expressions, shortest
 from calque.transpiler.emit.groups import Groups
-from calque.transpiler.emit.layout import WIDTH, Notes, to_text
+from calque.transpiler.emit.layout import WIDTH, Notes, at_most, to_text
 from calque.transpiler.emit.program import Program, is_store
 from calque.transpiler.emit.signature import result_tree
 from calque.transpiler.emit.spelling import call, constant, fill, name, target, without_quotes
@@ -292,7 +292,7 @@ class Statements:
     def _fitting(self, made: Any, atoms: Any, depth: int, s: Statement | None = None) -> Any:
         """The statement; if its line is too long, note which folded values deserve a name."""
         room = WIDTH - 4 * depth
-        if isinstance(s, Apply) and self.widths.line(s) <= room:
+        if at_most(made) <= room:
             return made
         width = len(to_text(made).split("\n")[0])
         if width > room and not self._long_by_choice(s):

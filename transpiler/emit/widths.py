@@ -83,11 +83,6 @@ class Widths:
         slots = [self.atom(s.args[int(k)]) for k in _SLOT.findall(text)]
         return _together(slots, len(_SLOT.sub("", text)))
 
-    def line(self, s: Apply) -> int:
-        """At most how wide the line is that a statement is written on."""
-        targets = sum(self.atom(out).most + 2 for out in s.outs)
-        return self.statement(s).most + targets + 6
-
     # what gets a name
 
     def to_name(self, candidates: Sequence[Candidate], width: int, room: int) -> list[Var]:
