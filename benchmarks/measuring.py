@@ -1,6 +1,7 @@
 """Times of peers, side by side in one process; agreement of their results; tables.
 
-A time is the least of several medians: in each sweep the peers take turns, and each one's median
+A time is the least of several medians: in each sweep the peers take turns, every round in another
+order (threads of the one before may still spin when the next one starts), and each one's median
 over the sweep's rounds is taken; the least median of all sweeps is what is shown. Another process
 that takes the machine for a while spoils a sweep, not the figure. Short calls are repeated until a
 sample lasts 0.2 ms.
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import os
 import platform
+import random
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -18,7 +20,7 @@ from typing import Any
 import numpy as np
 
 METHOD = (
-    "Peers take turns in one process on the same inputs; a time is the least of three sweeps' "
+    "Peers take turns in one process on the same inputs, in ever other orders; a time is the least of three sweeps' "
     "medians. Before timing, the peers' results are compared."
 )
 Run = Callable[[], float]
@@ -73,11 +75,12 @@ def times(
     if longest > seconds:
         sweeps, rounds = 1, 2
     medians: dict[str, list[float]] = {name: [] for name in runs}
+    orders = random.Random(3)
     for _ in range(sweeps):
         samples: dict[str, list[float]] = {name: [] for name in runs}
         for _ in range(rounds):
-            for name, run in runs.items():
-                samples[name].append(run())
+            for name in orders.sample(sorted(runs), len(runs)):
+                samples[name].append(runs[name]())
         for name, found in samples.items():
             medians[name].append(statistics.median(found))
     return {name: min(found) for name, found in medians.items()}

@@ -82,9 +82,9 @@ class Dispatcher:
         if self.compiled and program.traced.compiled and not program.tried:
             program.check_aliases(leaves)
             return self._first_call(program, leaves, args, kwargs)
-        if program.stored and (len(leaves) > 1 or program.captures):
+        if program.stored:
             program.check_aliases(leaves)
-        elif not kwargs and not program.known_leaves:
+        if not kwargs and not program.known_leaves:
             self._remember(args, program)
         if program.captures:
             return program.call(*args, **kwargs, **program.hidden())
@@ -121,11 +121,17 @@ class Dispatcher:
         key = self.key(args)
         if key is None or self.static is not None:
             return
+        plain = all(type(a) not in (tuple, list, dict) for a in args)
+        if program.stored and (program.captures or not plain):
+            return  # each call asks whether arrays that are not at hand share memory
+        stored = program.stored if len(args) > 1 else ()
         captures = tuple((name, read, exact_key(read())) for name, read in program.captures)
         guards = tuple((read, read()) for read, _ in program.guards)
         if len(self.ready) >= _MAX_READY:
             self.ready.clear()
-        self.ready[key] = Ready(program.call, guards, captures, not guards and not captures)
+        self.ready[key] = Ready(
+            program.call, guards, captures, stored, not (guards or captures or stored)
+        )
 
     def find(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Program, list[Any]]:
         """The program for these arguments, made if there is none; and their leaves."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -38,22 +39,13 @@ class Identity:
 
 
 def shape_key(args: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    """A quick and exact key of arguments that are all arrays or numbers; None for others.
+    """A quick and exact key of arguments of arrays and numbers, nested or not; None for others.
 
-    >>> shape_key((np.ones(3), 2.0))
-    (dtype('float64'), (3,), <class 'float'>)
+    >>> shape_key((np.ones(3), [2.0]))
+    (dtype('float64'), (3,), <class 'list'>, 1, <class 'float'>)
     """
     key: list[Any] = []
-    for arg in args:
-        kind = type(arg)
-        if kind is np.ndarray:
-            key.append(arg.dtype)
-            key.append(arg.shape)
-        elif kind in _SCALARS or isinstance(arg, np.generic):
-            key.append(kind)
-        else:
-            return None
-    return tuple(key)
+    return tuple(key) if _extend(key, args, False) else None
 
 
 def layout_key(args: tuple[Any, ...]) -> tuple[Any, ...] | None:
@@ -63,17 +55,30 @@ def layout_key(args: tuple[Any, ...]) -> tuple[Any, ...] | None:
     (dtype('float64'), (3, 2), False)
     """
     key: list[Any] = []
-    for arg in args:
-        kind = type(arg)
+    return tuple(key) if _extend(key, args, True) else None
+
+
+def _extend(key: list[Any], values: Iterable[Any], layout: bool) -> bool:
+    for value in values:
+        kind = type(value)
         if kind is np.ndarray:
-            key.append(arg.dtype)
-            key.append(arg.shape)
-            key.append(arg.flags.c_contiguous)
-        elif kind in _SCALARS or isinstance(arg, np.generic):
+            key.append(value.dtype)
+            key.append(value.shape)
+            if layout:
+                key.append(value.flags.c_contiguous)
+        elif kind in _SCALARS or isinstance(value, np.generic):
             key.append(kind)
+        elif kind is tuple or kind is list:
+            key += (kind, len(value))
+            if not _extend(key, value, layout):
+                return False
+        elif kind is dict:
+            key += (kind, tuple(value))
+            if not _extend(key, value.values(), layout):
+                return False
         else:
-            return None
-    return tuple(key)
+            return False
+    return True
 
 
 def leaf_key(leaf: Any) -> Any:

@@ -99,11 +99,17 @@ class Ready:
     call: Callable[..., Any]
     guards: tuple[tuple[Reader, Any], ...]
     captures: tuple[tuple[str, Reader, Any], ...]
+    stored: tuple[int, ...]  # the arguments that the program stores into
     plain: bool  # nothing is
 
-    def hidden(self) -> dict[str, Any] | None:
-        """The captured arrays; None where something captured has changed."""
+    def hidden(self, args: tuple[Any, ...]) -> dict[str, Any] | None:
+        """The captured arrays; None where something captured has changed, or memory may be shared."""
         found = {}
+        for position in self.stored:
+            mine = args[position]
+            for k, other in enumerate(args):
+                if k != position and type(other) is np.ndarray and np.may_share_memory(mine, other):
+                    return None
         try:
             for read, value in self.guards:
                 now = read()

@@ -81,7 +81,7 @@ class Transformed:
             if ready is not None:
                 if ready.plain:
                     return ready.call(*args)
-                hidden = ready.hidden()
+                hidden = ready.hidden(args)
                 if hidden is not None:
                     return ready.call(*args, **hidden)
         self._check(args)
@@ -152,7 +152,7 @@ def run(transformed: Transformed, *args: Any) -> Any:
     if debugging.threads:
         return transformed.dispatcher().call(args, {})
     ready = transformed._dispatcher.ready.get(transformed._key(args))
-    hidden = ready.hidden() if ready is not None else None
+    hidden = ready.hidden(args) if ready is not None else None
     if ready is None or hidden is None:
         return transformed._dispatcher.call(args, {})
     return ready.call(*args, **hidden)

@@ -85,3 +85,43 @@ def test_transformations_work_on_copies_and_may_swap() -> None:
     slope = (total(u + step * way) - total(u - step * way)) / (2 * step)
     for gradient in (calque.grad(total), calque.jit(calque.grad(total))):
         assert np.isclose(np.sum(gradient(u) * way), slope, rtol=1e-7)
+
+
+def test_shared_memory_is_seen_at_every_call() -> None:
+    """Also once calls of these shapes take the short way."""
+
+    def into(a, b):
+        a[1:] += b[:-1]
+        return np.sum(a * b)
+
+    fn, buffer = calque.jit(into), np.arange(12.0)
+    for _ in range(4):
+        a, b = np.arange(5.0), np.ones(5)
+        assert fn(a, b) == into(np.arange(5.0), np.ones(5))
+        np.testing.assert_array_equal(a, [0.0, 2.0, 3.0, 4.0, 5.0])
+    with pytest.raises(errors.AliasUndecided):
+        fn(buffer[:5], buffer[3:8])
+    for _ in range(2):  # beside each other in one buffer: they share nothing
+        buffer = np.arange(12.0)
+        assert fn(buffer[:10:2], buffer[1:11:2]) == into(np.arange(0.0, 10, 2), np.arange(1.0, 11, 2))
+
+
+def test_nested_arguments_of_other_structure_are_other_arguments() -> None:
+    def total(tree):
+        return sum((k + 1) * np.sum(v) for k, v in enumerate(tree.values()))
+
+    fn = calque.jit(total)
+    one, two = np.ones(3), np.full(3, 2.0)
+    for _ in range(3):
+        assert fn({"a": one, "b": two}) == 15.0
+        assert fn({"b": two, "a": one}) == 12.0
+        assert fn({"a": one}) == 3.0
+
+    def first(pair):
+        return pair[0] * 2.0 if isinstance(pair, list) else pair[0] * 3.0
+
+    fn = calque.jit(first)
+    for _ in range(3):
+        assert fn([2.0, 1.0]) == 4.0
+        assert fn((2.0, 1.0)) == 6.0
+        assert fn([2, 1]) == 4.0 and type(fn([2, 1])) is float
