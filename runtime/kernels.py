@@ -18,7 +18,7 @@ from numba.core.lowering import Lower
 from numba.core.typed_passes import BaseNativeLowering, NativeLowering
 from numba.core.types import Complex, Float, Integer, float64, uintp, unsigned_domain
 from numba.core.untyped_passes import ReconstructSSA
-from numba.extending import intrinsic, overload
+from numba.extending import intrinsic, overload, register_jitable
 from numba.np.ufunc import parallel as numba_threads
 
 # elements of the largest array from which threads always run, and from which they may
@@ -403,6 +403,49 @@ def _checked_index(index, size):
     return counted
 
 
+def searchsorted_left(a, v):
+    """How many elements of a sorted array are less than ``v``; NaN is the largest number."""
+    return np.searchsorted(a, v)
+
+
+@overload(searchsorted_left)
+def _searchsorted_left(a, v):
+    return lambda a, v: _place(a, v, False)
+
+
+def searchsorted_right(a, v):
+    """How many elements of a sorted array are at most ``v``; NaN is the largest number."""
+    return np.searchsorted(a, v, side="right")
+
+
+@overload(searchsorted_right)
+def _searchsorted_right(a, v):
+    return lambda a, v: _place(a, v, True)
+
+
+@register_jitable
+def _place(a, v, right):
+    """First where ``v`` is if elements are evenly spaced; else by halving what is left."""
+    last = a.size - 1
+    if last > 0:
+        start = np.float64(a[0])
+        even = (v - start) / (a[last] - start) * last
+        if 0.0 <= even < last:
+            k = int(even)
+            if (a[k] <= v < a[k + 1]) if right else (a[k] < v <= a[k + 1]):
+                return k + 1
+    first, size = 0, a.size
+    while size > 0:
+        half = size // 2
+        x = a[first + half]
+        if v != v and (right or x == x) or (x <= v if right else x < v):
+            first += half + 1
+            size -= half + 1
+        else:
+            size = half
+    return first
+
+
 def divide(a, b):
     """``a / b``; of Python numbers ZeroDivisionError for zero, of complex ones as NumPy's."""
     return _checked(a, b) / b
@@ -491,5 +534,5 @@ def _fmod(a, b):
 
 __all__ = [
     "checked_index", "divide", "fmod", "heaviside", "kernel", "maximum", "minimum", "quotient",
-    "remainder", "sign", "vrange",
+    "remainder", "searchsorted_left", "searchsorted_right", "sign", "vrange",
 ]

@@ -91,6 +91,13 @@ class Reader:
         frame.found[key] = value
         return value
 
+    def whole(self, x: Array) -> Array:
+        """An array that is in memory, of which any element may be read."""
+        if x.atom in self.virtual:
+            raise NoElements("an array that is read as a whole", self.virtual[x.atom])
+        self.loads.append((x.atom, tuple(self.builder.dims.fresh() for _ in x.type.dims)))
+        return self.versions.get(x.atom, x)
+
     def _read_by(self, x: Var) -> frozenset[Var]:
         """The arrays in memory of which an element of ``x`` is computed."""
         pending = [x] if x in self.virtual else []

@@ -14,6 +14,7 @@ from calque.transpiler.types import DimLike, symbol
 
 NAMES = ("i", "j", "k", "l", "m", "n")
 _WEIGHTS = {"np.add": 1, "np.subtract": 1, "np.multiply": 1, "np.negative": 1, "np.where": 1}
+_SEARCH = 20
 
 
 @dataclass(eq=False)
@@ -95,7 +96,7 @@ def weight(s: Statement) -> int:
             return 3
         scalar = s.primitive.scalar or ""
         return _WEIGHTS.get(s.primitive.name, 1 if "{" in scalar else 8)
-    return 2
+    return _SEARCH if s.primitive.name == "np.searchsorted" else 2
 
 
 # what one round of a root computes

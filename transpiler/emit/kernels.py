@@ -79,6 +79,10 @@ class KernelExpressions(Expressions):
             return super()._plain(s)
         if s.primitive.name == "copy":
             return fill_expression("{0}.copy()", self.operands(s.args))
+        if s.primitive.name == "np.searchsorted":
+            return fill_expression(
+                f"searchsorted_{s.params['side']}({{0}}, {{1}})", self.operands(s.args)
+            )
         if s.primitive.name == "astype" and not s.out.type.ndim:
             real = s.out.type.dtype.kind not in "bc" and plain_type(s.args[0]).dtype.kind == "c"
             cast = wrapper(s.out.type.dtype).replace("{0}", "{0}.real" if real else "{0}")

@@ -32,7 +32,8 @@ _IN_BOTH = (*_VECTOR, "pow", *HALF_POWERS.values())
 VECTOR_FUNCTIONS = frozenset([*_IN_BOTH, *(f"{name}f" for name in _IN_BOTH)])
 # What ``runtime/kernels.py`` gives besides: NumPy's functions on numbers.
 KERNEL_FUNCTIONS = frozenset(
-    "checked_index divide maximum minimum heaviside sign remainder quotient fmod".split()
+    "checked_index divide maximum minimum heaviside sign remainder quotient fmod "
+    "searchsorted_left searchsorted_right".split()
 )
 _NUMPY_NAMES = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "atan2": "arctan2"}
 _NUMPY_NAMES |= {"asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh"}
@@ -154,9 +155,16 @@ def can_be_scalar(s: Apply) -> bool:
         return False
     if any(t.dtype.itemsize > (16 if t.dtype.kind == "c" else 8) for t in types):
         return False
+    if s.primitive.name == "np.searchsorted":
+        return finds_place(*types[:2])
     if s.primitive.kind != "elementwise":
         return True
     return spelled(s) is not None and not _odd_booleans(s) and not _may_refuse(s)
+
+
+def finds_place(places: ArrayType, value: ArrayType) -> bool:
+    """Whether a number is compared with the elements of a sorted array as they are."""
+    return places.dtype.kind in "iuf" and np.result_type(places.dtype, value.dtype) == places.dtype
 
 
 def _has_type(atom: Atom) -> bool:
@@ -212,7 +220,7 @@ def _can_compile_apply(s: Apply) -> bool:
         return _plain_index(s)
     if s.outs[0].type.ndim:
         return False
-    numbers = ("np.where", "astype", "float", "int", "bool", "checked_index")
+    numbers = ("np.where", "astype", "float", "int", "bool", "checked_index", "np.searchsorted")
     return kind == "elementwise" or name in numbers
 
 

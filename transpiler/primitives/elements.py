@@ -29,6 +29,9 @@ class Read(Protocol):
     def size(self, dim: Any) -> Any:
         """A size, at hand."""
 
+    def whole(self, x: Array) -> Array:
+        """An array that is in memory as it is now."""
+
 
 Rule = Callable[[Read, Sequence[Any], dict[str, Any], Sequence[Any]], Any]
 
@@ -165,6 +168,14 @@ def _diag(read: Read, args: Sequence[Any], params: dict[str, Any], index: Sequen
     if type_of(x).ndim == 2:
         return _diagonal(read, args, {"offset": k, "axes": (0, 1)}, index)
     raise NotImplementedError("a read outside the vector")
+
+
+@element_of("np.searchsorted")
+def _searchsorted(
+    read: Read, args: Sequence[Any], params: dict[str, Any], index: Sequence[Any]
+) -> Any:
+    places, value = args
+    return apply(PRIMITIVES["np.searchsorted"], read.whole(places), read(value, index), **params)
 
 
 @element_of("getitem")
