@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 METHOD = (
-    "Peers take turns in one process on the same inputs, in ever other orders; a time is the least of three sweeps' "
-    "medians. Before timing, the peers' results are compared."
+    "Peers take turns in one process on the same inputs, every round in another order; a time is "
+    "the least of three sweeps' medians. Before timing, the peers' results are compared."
 )
 Run = Callable[[], float]
 

@@ -438,7 +438,7 @@ def _place(a, v, right):
     while size > 0:
         half = size // 2
         x = a[first + half]
-        if v != v and (right or x == x) or (x <= v if right else x < v):
+        if (v != v and (right or x == x)) or (x <= v if right else x < v):
             first += half + 1
             size -= half + 1
         else:

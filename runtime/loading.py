@@ -103,7 +103,7 @@ class Ready:
     plain: bool  # nothing is
 
     def hidden(self, args: tuple[Any, ...]) -> dict[str, Any] | None:
-        """The captured arrays; None where something captured has changed, or memory may be shared."""
+        """The captured arrays; None where one has changed, or arguments may share memory."""
         found = {}
         for position in self.stored:
             mine = args[position]
