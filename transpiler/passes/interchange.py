@@ -28,8 +28,11 @@ from calque.transpiler.analyses.places import (
     place_of,
     steady_symbols,
 )
-from calque.transpiler.builder import Builder
+from calque.transpiler.analyses.row_sums import Expansion
+from calque.transpiler.builder import Builder, atom, wrap
 from calque.transpiler.core import Apply, Atom, Block, For, Function, Statement, Var, While
+from calque.transpiler.errors import BranchMismatch
+from calque.transpiler.frontend.joining import size_at_hand
 from calque.transpiler.types import DimLike, dim_symbols, substitute_dim, symbol
 
 
@@ -44,11 +47,24 @@ def _within(block: Block, builder: Builder, phases: dict[int, str], looping: boo
     for s in block.statements:
         for inner in core.blocks_of(s):
             _within(inner, builder, phases, looping or isinstance(s, (For, While)))
-        turned = _Columns(s, builder).turned() if looping and isinstance(s, For) else None
+        turned = _turned(s, builder) if looping and isinstance(s, For) else None
         if turned is not None and id(s) in phases:
             phases.update((id(t), phases[id(s)]) for t in core.walk(Block(turned)))
         made += [s] if turned is None else turned
     block.statements[:] = made
+
+
+def _turned(s: For, builder: Builder) -> list[Statement] | None:
+    """The loops instead of one; a loop that sums may be split from what is done with the sums."""
+    turned = _Columns(s, builder).turned()
+    if turned is not None:
+        return turned
+    split = Expansion(s, builder).split()
+    if split is None:
+        return None
+    before, summing, rest = split
+    turned = _Columns(summing, builder).turned()
+    return None if turned is None else [*before, *turned, rest]
 
 
 _ALONG, _ACROSS = 1, 4  # the cost of an element
@@ -295,8 +311,20 @@ class _Columns:
         for t in body.statements:
             self.builder.definitions.update(dict.fromkeys(t.outs, t))
         outs = tuple(Var(phi.type, phi.name, phi.origin) for phi in s.phis)
-        bounds = loop.start, loop.stop, loop.step
+        bounds = self._bounds()
         return For(outs, index, *bounds, phis, tuple(around), body, s.origin, loop.scheduled)
+
+    def _bounds(self) -> tuple[Atom, Atom, int]:
+        """Of the outer loop: along memory, as no round within an inner one waits for another."""
+        loop, builder = self.loop, self.builder
+        assert isinstance(loop.step, int)
+        if loop.step == -1 and isinstance(loop.stop, int):
+            try:
+                end = size_at_hand(builder.dim_of(wrap(loop.start)) + 1)
+            except BranchMismatch:
+                return loop.start, loop.stop, -1
+            return loop.stop + 1, atom(end), 1
+        return loop.start, loop.stop, loop.step
 
     def _counter(self, old: Var) -> Var:
         index = Var(old.type, old.name, old.origin)
