@@ -156,6 +156,25 @@ def growing_rows(x):
     return total
 
 
+def rotating(x, n):
+    """Three arrays in turn: what one round has made, the next but one still reads."""
+    h, before = x * 1.0, x * 0.5
+    for _ in range(n):
+        new = np.empty(x.shape[0])
+        for i in range(x.shape[0]):
+            new[i] = h[i] + before[x.shape[0] - 1 - i]
+        before = h
+        h = new
+    return np.sum(h * x) + np.sum(before)
+
+
+def test_an_array_that_is_still_read_is_not_written_into() -> None:
+    x = np.arange(1.0, 6.0)
+    for n in (0, 1, 2, 5):
+        assert np.isclose(calque.jit(rotating)(x, n), rotating(x, n), rtol=1e-14)
+    assert ".copy()" not in calque.jit(rotating).source(x, 3)
+
+
 def doubling(x):
     h = x
     for _ in range(3):

@@ -95,6 +95,34 @@ def same(seed: int) -> None:
             np.testing.assert_allclose(f, w, rtol=1e-9, atol=1e-9, err_msg=text)
 
 
+def in_order(A, B, D, E):
+    """What a round reads, an earlier one has written: of the sums, and before they begin."""
+    n = A.shape[0]
+    for i in range(1, n):
+        for k in range(1, n):
+            first = A[i, k - 1]
+            total = 0.0
+            for j in range(n):
+                total += D[j, k] * E[j, k] * first
+            A[i, k] = 0.1 * total
+        for k in range(1, n):
+            total = 0.0
+            for j in range(n):
+                total += D[j, k] * B[j, k - 1]
+            B[i, k] = 0.1 * total
+    return A, B
+
+
+def test_rounds_that_wait_for_each_other(monkeypatch: Any) -> None:
+    monkeypatch.setenv("CALQUE_JIT", "0")
+    args = RNG.normal(size=(4, 6, 6))
+    want = in_order(*(a.copy() for a in args))
+    for w, f in zip(want, calque.jit(in_order)(*(a.copy() for a in args)), strict=True):
+        np.testing.assert_allclose(f, w, rtol=1e-12)
+    for seed in (10, 116, 151, 157):
+        same(seed)
+
+
 def test_random_programs(monkeypatch: Any, splits: list[bool]) -> None:
     monkeypatch.setenv("CALQUE_JIT", "0")
     for seed in sampled(range(240), 3):
