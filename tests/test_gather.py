@@ -233,9 +233,9 @@ def stencil(seed: int) -> tuple[str, int]:
     return "import numpy as np\n\n" + "\n".join([*lines, f"    return {total}"]) + "\n", rank
 
 
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("part", sampled(range(4), 3))
 def test_random_stencils(part: int, sums: list[int]) -> None:
-    for seed in sampled(range(10 * part, 10 * part + 10), 3):
+    for seed in range(10 * part, 10 * part + 10):
         text, rank = stencil(seed)
         name = f"<stencil {seed}>"
         linecache.cache[name] = (len(text), None, text.splitlines(True), name)
@@ -247,4 +247,4 @@ def test_random_stencils(part: int, sums: list[int]) -> None:
             args = [rng.normal(size=(n,) * rank) for _ in range(program.__code__.co_argcount)]
             with np.errstate(all="ignore"):
                 same_gradient(program, args, f"{n}\n{text}")
-    assert len(sums) >= 2, "too few stencils that are gathered"
+    assert len(sums) >= 6, "too few stencils that are gathered"

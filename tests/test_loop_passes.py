@@ -64,7 +64,7 @@ def test_random_nests(seed, monkeypatch):
             )
 
 
-@pytest.mark.parametrize("seed", SEEDS[::5])
+@pytest.mark.parametrize("seed", range(150)[::15])
 def test_random_nests_compiled(seed):
     program, text = made(seed)
     plain = calque.grad(program, argnums=(0, 1, 2))

@@ -127,10 +127,12 @@ class Buffers:
         return block.statements[where].origin if where < len(block.statements) else None
 
     def saved_name(self, value: Var) -> str:
-        """``s_saved``; for elements that a store overwrites, the array's name."""
+        """``s_saved``; for elements that a store overwrites, and sizes, the array's name."""
         made = self.builder.definitions.get(value)
         if value.name is None and isinstance(made, Apply) and made.primitive is getitem:
             return f"{made.args[0].name or 'values'}_saved"
+        if value.name is None and isinstance(made, Apply) and made.primitive.kind == "size":
+            return f"{made.args[0].name or 'array'}_size_saved"
         return f"{value.name or 'values'}_saved"
 
     def sizes_known(self, t: ArrayType) -> bool:

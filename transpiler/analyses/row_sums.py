@@ -165,17 +165,17 @@ class Expansion:
                 results.append(stored(Array(phi), wrap(old.results[k]), [Array(index)]).atom)
             body.results = results
         outs = [_again(p) for p in phis]
-        bounds = within.start, within.stop, within.step
-        start, stop = (mapping.get(a, a) if isinstance(a, Var) else a for a in bounds[:2])
+        ends = within.start, within.stop
+        start, stop = (mapping.get(a, a) if isinstance(a, Var) else a for a in ends)
         nest = For(
             *(tuple(outs), counter, start, stop, within.step, tuple(inner_phis), tuple(phis)),
             *(body, within.origin, within.scheduled),
         )
         builder.definitions.update(dict.fromkeys(outs, nest))
         around = Block([*kept.statements, nest], list(outs))
-        ends = tuple(_again(p) for p in phis)
+        after = tuple(_again(p) for p in phis)
         bounds = loop.start, loop.stop, loop.step
-        return For(ends, index, *bounds, tuple(phis), tuple(inits), around, loop.origin, True)
+        return For(after, index, *bounds, tuple(phis), tuple(inits), around, loop.origin, True)
 
     def _rest(
         self,

@@ -182,11 +182,12 @@ class Carrying(Growing):
                     continue  # a size that only the loop knows
 
     def _record_exit(self, completion: Completion | None, flags: LoopFlags) -> None:
-        names, kind = self.call.frame.locals, completion and completion.kind
-        if kind == "break":
-            names[flags.broken] = True
-        elif completion is not None and kind == "return":
-            names[flags.returned], names[flags.value] = True, completion.value
+        names = self.call.frame.locals
+        match completion:
+            case Completion(kind="break"):
+                names[flags.broken] = True
+            case Completion(kind="return", value=value):
+                names[flags.returned], names[flags.value] = True, value
 
     def _runs_through(self, names: dict[str, Any], flags: LoopFlags) -> bool:
         return names[flags.broken] is False and names[flags.returned] is False
