@@ -25,6 +25,7 @@ from calque.transpiler.frontend.trace import Traced, trace
 from calque.transpiler.passes.accesses import fewer_accesses
 from calque.transpiler.passes.allocate import allocate_first
 from calque.transpiler.passes.checks import add_checks
+from calque.transpiler.passes.contract import contract
 from calque.transpiler.passes.distribute import distribute
 from calque.transpiler.passes.factors import take_factors_out
 from calque.transpiler.passes.gather import gather
@@ -104,6 +105,7 @@ def to_kernels(
     edges = gather(traced.function, traced.builder)
     distribute(traced.function, traced.builder, edges)
     mark_parallel(traced.function.body, traced.builder)
+    contract(traced.function, traced.builder, can_compile)
     reuse_memory(traced.function, traced.builder, can_compile)
     allocate_first(traced.function)
     core.verify(traced.function)

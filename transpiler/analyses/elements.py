@@ -52,6 +52,7 @@ class Reader:
         self.versions: dict[Var, Any] = {}  # arrays that the nest stores into, as they are now
         self.loads: list[tuple[Var, tuple[DimLike, ...]]] = []
         self.computed: list[tuple[Var, tuple[DimLike, ...]]] = []
+        self.unwritten: set[Var] = set()  # what the round has computed an element of, not stored it
         self.flat: dict[Var, Array] | None = None  # in a nest over all elements at once
         self._sources: dict[Var, frozenset[Var]] = {}
         self.unsafe = False  # an index comes from the user, and may be out of range
@@ -80,7 +81,7 @@ class Reader:
             dims = [self.builder.dims.resolve(d) for d in t.dims]
             index = list(index)[len(index) - t.ndim :]
             index = [0 if d == 1 else i for d, i in zip(dims, index, strict=True)]
-        key = (x.atom, *map(atom, index))
+        key = (x.atom, *map(self.builder.dim_of, index))
         for frame in self.frames:
             if key in frame.found:
                 return frame.found[key]
@@ -112,8 +113,8 @@ class Reader:
         return self._sources[x] if x in self.virtual else frozenset([x])
 
     def keep(self, x: Var, index: Sequence[Any], value: Any) -> None:
-        """Note an element that the nest computed."""
-        self.frames[-1].found[(x, *map(atom, index))] = value
+        """Note an element that the nest computed, and will store when the round has read all."""
+        self.frames[-1].found[(x, *map(self.builder.dim_of, index))] = value
 
     def level_of(self, value: Any) -> int:
         """The loop in whose body a value is defined."""
@@ -159,6 +160,8 @@ class Reader:
         return value
 
     def _load(self, x: Var, index: list[Any]) -> Any:
+        if x in self.unwritten:
+            raise NoElements("an element that the same round writes")
         if self.flat is not None:
             base = self.flat[x]
         else:

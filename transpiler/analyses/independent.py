@@ -33,6 +33,16 @@ def mark_parallel(block: Block, builder: Builder) -> None:
     block.statements[:] = made
 
 
+def worth_threads(s: For, depth: int) -> bool:
+    """Whether a parallel loop runs on threads, ``depth`` blocks deep in a kernel, whose own is 1.
+
+    Loops of the kernel itself do; within a loop, those over all of an array of several axes.
+    """
+    if depth == 1:
+        return s.parallel
+    return s.parallel and depth == 2 and any(isinstance(t, For) for t in core.walk(s.body))
+
+
 def upward(s: For, builder: Builder) -> list[Statement]:
     """Let a loop whose order does not matter count upward; the statements of its new bounds."""
     if s.step != -1:

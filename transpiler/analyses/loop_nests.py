@@ -224,7 +224,9 @@ class Nest:
                     value = self._stored_value(root, place, value)
                     self.reader.unsafe = False
                     self.reader.keep(root.out, place, value)
+            self.reader.unwritten.add(root.out)
             written.append((root, place, value, safe))
+        self.reader.unwritten.clear()
         for root, place, value, safe in written:
             with self.builder.at(root.statement.origin):
                 self._write(root, place, value, safe)

@@ -17,6 +17,7 @@ import gast
 import numpy as np
 
 from calque.transpiler import core
+from calque.transpiler.analyses.independent import worth_threads
 from calque.transpiler.core import Apply, Atom, Block, For, If, Statement, Var, While
 from calque.transpiler.emit.expressions import Expressions
 from calque.transpiler.emit.launches import (
@@ -291,18 +292,12 @@ class Launcher(Statements):
         finally:
             self._generated = before
         threads = self.program.function.kernel_options.get("parallel") is not False
-        threads = threads and s.parallel and self._worth_threads(s, depth)
+        threads = threads and worth_threads(s, depth)
         if self.expressions.inside and (threads or s.vector):
             for line in lines:
                 if isinstance(line, gast.For) and isinstance(line.iter, gast.Call):
                     line.iter.func = name("prange" if threads else "vrange")
         return lines
-
-    def _worth_threads(self, s: For, depth: int) -> bool:
-        """Loops of the kernel itself; within a loop, those over all of an array of several axes."""
-        if depth == 1:
-            return True
-        return depth == 2 and any(isinstance(t, For) for t in core.walk(s.body))
 
     # what kernels give back
 

@@ -22,6 +22,7 @@ from typing import Any
 from calque.transpiler import core
 from calque.transpiler.analyses.early import early
 from calque.transpiler.analyses.elements import stored
+from calque.transpiler.analyses.independent import worth_threads
 from calque.transpiler.analyses.places import STORES
 from calque.transpiler.builder import Array, Builder, atom, loop_index, wrap
 from calque.transpiler.core import Apply, Atom, Block, For, Function, If, Statement, Var, While
@@ -57,12 +58,18 @@ class _Mover:
     builder: Builder
     phases: dict[int, str]
 
-    def statement(self, s: Statement, around: Block) -> None:
-        """Go into a loop or a branch; what leaves it stands before it in the block around."""
+    def statement(
+        self, s: Statement, around: Block, depth: int = 1, in_thread: bool = False
+    ) -> None:
+        """Go into a loop or a branch; what leaves it stands before it in the block around.
+
+        ``depth`` is how deep in a kernel that is; of loops on threads, only the outermost is one.
+        """
+        threads = not in_thread and isinstance(s, For) and worth_threads(s, depth)
         for block in core.blocks_of(s):
             for inner in list(block.statements):
-                self.statement(inner, block)
-        if isinstance(s, (If, For, While)) and not (isinstance(s, For) and s.parallel):
+                self.statement(inner, block, depth + 1, in_thread or threads)
+        if isinstance(s, (If, For, While)) and not threads:
             for block in [s.then, s.orelse] if isinstance(s, If) else [s.body]:
                 inside = {*core.defined_vars(block), *core.bound_vars(s)}
                 made = [t for t in block.statements if isinstance(t, Apply)]
@@ -131,6 +138,8 @@ class _Mover:
             for arm in (s.then, s.orelse):
                 arm.results.append(last if arm is block else start)
             return start
+        if isinstance(s, For):
+            s.parallel = False  # it hands memory on
         taken = Var(out.type, out.name, out.origin)
         s.phis, s.inits = (*s.phis, taken), (*s.inits, start)
         block.results.append(last)

@@ -283,12 +283,17 @@ def _mask_behind(value: Any) -> Any:
     return None
 
 
-# parts put together, within loops
+# parts put together, within loops or where a part is computed: it is written in its place at once
+
+
+def _computed(part: Any) -> bool:
+    made = definition(part) if type_of(part).ndim else None
+    return made is not None and made.primitive.kind == "elementwise"
 
 
 @composed("np.concatenate")
 def _concatenate(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
-    if not looping:
+    if not looping and not any(map(_computed, args)):
         return None
     axis = params["axis"]
     out = _empty_like_result("np.concatenate", args, params)
@@ -318,7 +323,7 @@ composed("np.vstack")(_side_by_side(0))
 
 @composed("np.stack")
 def _stack(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
-    if not looping:
+    if not looping and not any(map(_computed, args)):
         return None
     out = _empty_like_result("np.stack", args, params)
     if out is None:

@@ -1,0 +1,171 @@
+"""Arrays that each round of a loop has a row of for itself shrink to that row.
+
+Before::
+
+    power = np.empty((n, m))
+    for i in range(n):
+        for j in range(m):
+            power[i, j] = exp(x[i, j])
+            total = total + power[i, j]
+        for j in range(m):
+            out[i, j] = power[i, j] / total
+
+After: ``power`` is made in the round, with the size ``m``; it stays in the cache, and no memory is
+asked for that is as large as ``x``. See array contraction: Sarkar and Gao, Optimization of Array
+Accesses by Collective Loop Transformations, ICS 1991.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from calque.transpiler import core
+from calque.transpiler.analyses.independent import Carried
+from calque.transpiler.analyses.places import INDEXED
+from calque.transpiler.builder import Builder, atom, wrap
+from calque.transpiler.core import Apply, Atom, Block, For, Function, Slot, Statement, Var, While
+from calque.transpiler.primitives.base import PRIMITIVES
+
+# what makes arrays, and the first of its arguments that is a size
+_NEW = {"np.empty": 0, "np.zeros": 0, "np.ones": 0, "np.full": 1}
+_LIKE = {"np.empty_like": "np.empty", "np.zeros_like": "np.zeros", "np.ones_like": "np.ones"}
+_LEAST = 16  # elements of a row that is worth being made anew for each round of a parallel loop
+
+
+def contract(
+    function: Function, builder: Builder, compiles: Callable[[Statement], bool]
+) -> None:
+    """Shrink arrays to what a round of the loop they are for needs, in place."""
+
+    def visit(block: Block, compiled: bool) -> None:
+        for s in list(block.statements):
+            if isinstance(s, Apply) and s.primitive.name in (*_NEW, *_LIKE):
+                loop = _only_loop(s.out, block)
+                if loop is not None and (compiled or compiles(loop)):
+                    _shrink(s, loop, block, builder)
+        for s in block.statements:
+            inner = compiled or (isinstance(s, (For, While)) and compiles(s))
+            for body in core.blocks_of(s):
+                visit(body, inner)
+
+    with builder.active():
+        visit(function.body, False)
+
+
+def _only_loop(array: Var, block: Block) -> For | None:
+    """The loop that carries an array which nothing else touches, before it or after."""
+    users = [
+        s
+        for s in block.statements
+        if array in core.operands(s) or any(array in core.free_vars(b) for b in core.blocks_of(s))
+    ]
+    if array in block.results or len(users) != 1 or not isinstance(users[0], For):
+        return None
+    (loop,) = users
+    if loop.inits.count(array) != 1 or array in core.free_vars(loop.body):
+        return None
+    after = loop.outs[loop.inits.index(array)]
+    read = {*core.free_vars(Block(block.statements[block.statements.index(loop) + 1 :], []))}
+    return None if after in read or after in block.results else loop
+
+
+def _shrink(new: Apply, loop: For, block: Block, builder: Builder) -> None:
+    """Take from an array the axis that the loop's counter goes along, if there is one."""
+    place = loop.inits.index(new.out)
+    phi = loop.phis[place]
+    carried = Carried(builder)
+    carried.chain = {phi: phi}
+    if new.out.type.ndim < 2 or not carried.visit(loop.body):
+        return
+    handed_on = [r for r in loop.body.results if isinstance(r, Var) and r in carried.chain]
+    accesses = _accesses(loop.body, carried)
+    axis = _axis(loop, phi, carried, builder)
+    if handed_on != [loop.body.results[place]] or accesses is None or axis is None:
+        return
+    rest = new.out.type.dims[:axis] + new.out.type.dims[axis + 1 :]
+    known = all(isinstance(size, int) for size in rest)
+    if loop.parallel and known and math.prod(rest) < _LEAST:
+        return
+    made = _row(new, axis, builder)
+    for s in accesses:
+        _without(s, axis)
+    for version in {*carried.chain, new.out}:
+        version.type = version.type.with_dims(rest)
+    _leave_out(loop, place)
+    block.statements.remove(new)
+    core.substitute(loop.body, {phi: new.out})
+    first = next(k for k, s in enumerate(loop.body.statements) if _touches(s, new.out))
+    loop.body.statements[first:first] = made
+
+
+def _row(new: Apply, axis: int, builder: Builder) -> list[Statement]:
+    """What makes an array without one of its axes."""
+    name, dims = new.primitive.name, new.out.type.dims
+    kept = [k for k in range(len(dims)) if k != axis]
+    no_value: tuple[Atom, ...] = ()
+    with builder.block() as made, builder.at(new.origin):
+        if name in _LIKE:
+            like = wrap(new.args[0])
+            sizes = [atom(builder.size_of(dims[k], like, k)) for k in kept]
+            primitive, before = PRIMITIVES[_LIKE[name]], no_value
+        else:
+            first = _NEW[name]
+            primitive, before = new.primitive, new.args[:first]
+            sizes = [new.args[first + k] for k in kept]
+        dtype = {"dtype": new.out.type.dtype}
+        builder.emit(Apply(new.outs, primitive, (*before, *sizes), dtype, new.origin))
+    return made.statements
+
+
+def _accesses(body: Block, carried: Carried) -> list[Apply] | None:
+    """All that reads or stores an element of a carried array; None where there is more."""
+    found = []
+    for s in core.walk(body):
+        if not isinstance(s, Apply) or not any(
+            isinstance(a, Var) and a in carried.chain for a in s.args
+        ):
+            continue
+        items = s.params.get("index", ())
+        if s.primitive.name not in INDEXED or len(items) != s.args[0].type.ndim:
+            return None
+        if not all(isinstance(item, (Slot, int)) for item in items):
+            return None
+        if any(isinstance(a, Var) and a.type.ndim for a in s.args[1:]):
+            return None
+        found.append(s)
+    return found
+
+
+def _axis(loop: For, phi: Var, carried: Carried, builder: Builder) -> int | None:
+    """The axis along which a round touches only the place of its own number."""
+    counter = builder.dim_values.get(loop.index)
+    places = carried.places.get(phi, [])
+    for axis in range(phi.type.ndim):
+        if places and all(p[axis] == counter for p in places):
+            return axis
+    return None
+
+
+def _without(s: Apply, axis: int) -> None:
+    """The same access of an array that lacks one axis."""
+    items: Sequence[Slot | int] = s.params["index"]
+    first = 1 if s.primitive.name == "getitem" else 2
+    kept = [item for k, item in enumerate(items) if k != axis]
+    dynamic = [s.args[first + item.position] for item in kept if isinstance(item, Slot)]
+    slots = iter(range(len(dynamic)))
+    index = tuple(Slot(next(slots)) if isinstance(item, Slot) else item for item in kept)
+    s.args = (*s.args[:first], *dynamic)
+    s.params = {**s.params, "index": index}
+
+
+def _leave_out(loop: For, place: int) -> None:
+    """Let a loop no longer carry one of its values."""
+    loop.outs = loop.outs[:place] + loop.outs[place + 1 :]
+    loop.phis = loop.phis[:place] + loop.phis[place + 1 :]
+    loop.inits = loop.inits[:place] + loop.inits[place + 1 :]
+    del loop.body.results[place]
+
+
+def _touches(s: Statement, array: Var) -> bool:
+    return array in core.operands(s) or any(array in core.free_vars(b) for b in core.blocks_of(s))
