@@ -55,19 +55,15 @@ def contract(
 
 def _only_loop(array: Var, block: Block) -> For | None:
     """The loop that carries an array which nothing else touches, before it or after."""
-    users = [
-        s
-        for s in block.statements
-        if array in core.operands(s) or any(array in core.free_vars(b) for b in core.blocks_of(s))
-    ]
-    if array in block.results or len(users) != 1 or not isinstance(users[0], For):
+    users = [s for s in block.statements if _touches(s, array)]
+    loop = users[0] if len(users) == 1 else None
+    if array in block.results or not isinstance(loop, For):
         return None
-    (loop,) = users
     if loop.inits.count(array) != 1 or array in core.free_vars(loop.body):
         return None
     after = loop.outs[loop.inits.index(array)]
-    read = {*core.free_vars(Block(block.statements[block.statements.index(loop) + 1 :], []))}
-    return None if after in read or after in block.results else loop
+    rest = Block(block.statements[block.statements.index(loop) + 1 :], [])
+    return None if after in core.free_vars(rest) or after in block.results else loop
 
 
 def _shrink(new: Apply, loop: For, block: Block, builder: Builder) -> None:
@@ -84,8 +80,8 @@ def _shrink(new: Apply, loop: For, block: Block, builder: Builder) -> None:
     if handed_on != [loop.body.results[place]] or accesses is None or axis is None:
         return
     rest = new.out.type.dims[:axis] + new.out.type.dims[axis + 1 :]
-    known = all(isinstance(size, int) for size in rest)
-    if loop.parallel and known and math.prod(rest) < _LEAST:
+    known = [size for size in rest if isinstance(size, int)]
+    if loop.parallel and len(known) == len(rest) and math.prod(known) < _LEAST:
         return
     made = _row(new, axis, builder)
     for s in accesses:
