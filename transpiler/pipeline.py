@@ -24,6 +24,7 @@ from calque.transpiler.emit.scalars import can_be_scalar, can_compile
 from calque.transpiler.frontend.trace import Traced, trace
 from calque.transpiler.passes.accesses import fewer_accesses
 from calque.transpiler.passes.allocate import allocate_first
+from calque.transpiler.passes.bands import split_bands
 from calque.transpiler.passes.checks import add_checks
 from calque.transpiler.passes.contract import contract
 from calque.transpiler.passes.distribute import distribute
@@ -104,6 +105,7 @@ def to_kernels(
     fewer_accesses(traced.function, traced.builder)
     edges = gather(traced.function, traced.builder)
     distribute(traced.function, traced.builder, edges)
+    split_bands(traced.function, traced.builder, can_compile)
     mark_parallel(traced.function.body, traced.builder)
     contract(traced.function, traced.builder, can_compile)
     reuse_memory(traced.function, traced.builder, can_compile)

@@ -70,7 +70,7 @@ class Expressions:
             trees = [self.atom(s.args[0]), *self.operands(s.args[1:])]
         else:
             trees = self.operands(s.args)
-        return fill_expression(text, trees)
+        return subtracting(fill_expression(text, trees))
 
     def operands(self, args: Sequence[Atom]) -> list[Any]:
         """The trees of operands that promote each other; one written plainly is weak to others."""
@@ -145,6 +145,15 @@ class Expressions:
 
 def _is_truth(atom: Atom, value: bool) -> bool:
     return isinstance(atom, (bool, np.bool_)) and bool(atom) == value
+
+
+def subtracting(tree: Any) -> Any:
+    """``n + -1`` as ``n - 1``."""
+    if isinstance(tree, gast.BinOp) and isinstance(tree.op, gast.Add):
+        number = _without_minus(tree.right)
+        if isinstance(number, gast.Constant) and type(number.value) is int:
+            return gast.BinOp(tree.left, gast.Sub(), number)
+    return tree
 
 
 def shortest(made: Any, s: Apply) -> Any:

@@ -19,7 +19,7 @@ import numpy as np
 from calque.transpiler import core
 from calque.transpiler.analyses.independent import worth_threads
 from calque.transpiler.core import Apply, Atom, Block, For, If, Statement, Var, While
-from calque.transpiler.emit.expressions import Expressions
+from calque.transpiler.emit.expressions import Expressions, subtracting
 from calque.transpiler.emit.launches import (
     GLOBALS,
     Launch,
@@ -95,7 +95,7 @@ class KernelExpressions(Expressions):
         text = _power(s) or spelled(s)
         if text is None:
             return super()._plain(s)
-        made = fill_expression(text, self._numbers(s, text))
+        made = subtracting(fill_expression(text, self._numbers(s, text)))
         back = cast_back(s)
         return made if back is None else fill_expression(wrapper(back), [made])
 
