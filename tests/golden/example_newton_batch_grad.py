@@ -47,7 +47,7 @@ def kepler_grad_vmap(mean, eccentricity):
         e_bar_lanes_b = e_bar_lanes_new + -e_bar_lanes / eccentricity_lanes_shifted
         e_bar_lanes_term = e_bar_lanes / eccentricity_lanes_shifted * eccentricity_lanes
         e_bar_lanes = e_bar_lanes_b + e_bar_lanes_term * np.cos(e_lanes)
-        rounds_shifted_next = rounds_lanes_next + -1
+        rounds_shifted_next = rounds_lanes_next - 1
         e_bar[lanes] = e_bar_lanes
         mean_bar[lanes] = mean_bar_lanes
         rounds_shifted[lanes] = rounds_shifted_next
