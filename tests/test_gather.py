@@ -248,3 +248,20 @@ def test_random_stencils(part: int, sums: list[int]) -> None:
             with np.errstate(all="ignore"):
                 same_gradient(program, args, f"{n}\n{text}")
     assert len(sums) >= 6, "too few stencils that are gathered"
+
+
+def penalty(x, c):
+    """One of the terms that meet is a number from outside of the loop."""
+    return np.sum(x[:2]) * c[0] + np.sum(x[:2] ** 2)
+
+
+def penalty_of_row(w, c):
+    return c[0] * np.sum(w[0]) + np.sum(w[0] ** 2)
+
+
+def test_a_term_from_outside_of_the_loop() -> None:
+    x, c = np.arange(1.0, 4.0), np.arange(2.0, 5.0)
+    np.testing.assert_allclose(calque.jit(calque.grad(penalty))(x, c), [4.0, 6.0, 0.0])
+    w = np.arange(6.0).reshape(2, 3)
+    expected = [2.0 * w[0] + c[0], np.zeros(3)]
+    np.testing.assert_allclose(calque.jit(calque.grad(penalty_of_row))(w, c), expected)

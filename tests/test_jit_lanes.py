@@ -77,3 +77,18 @@ def test_slopes_of_slopes(fn: Callable[..., Any]) -> None:
     step = 1e-6
     slope = [(calque.grad(fn)(x + step) - calque.grad(fn)(x - step)) / (2.0 * step) for x in smooth]
     np.testing.assert_allclose(second, slope, rtol=1e-7)
+
+
+def unused_loop(x):
+    """What the examples do apart is not read: their results are the same."""
+    u = x * 2.0
+    for i in range(len(x) - 1):
+        if x[i] <= 0.1:
+            u[i] = u[i + 1]
+    return np.sum(x)
+
+
+def test_results_that_all_lanes_share() -> None:
+    x = np.random.default_rng(1).normal(size=(3, 5))
+    got = calque.jit(calque.vmap(calque.grad(unused_loop)))(x)
+    np.testing.assert_array_equal(got, np.ones((3, 5)))

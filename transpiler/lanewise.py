@@ -24,7 +24,8 @@ def one_by_one(
     is to come: a sweep back runs each example once more, so that what it saves is one example's.
     """
     varied = mapped(block, companions)
-    results = [a for a in block.results if isinstance(a, Var) and a in varied]
+    made = {o for s in block.statements for o in s.outs}  # in the loop, also what all share
+    results = [a for a in block.results if isinstance(a, Var) and (a in varied or a in made)]
     results = list(dict.fromkeys(results))
     with builder.block() as before:
         try:

@@ -409,7 +409,8 @@ class _Places:
         """Add the terms to one place; ``done`` is what is computed already."""
         done = {} if done is None else done
         made = [self._made(t, at, done) for t in terms]
-        values = [found[t.store.args[1]] for t, found in zip(terms, made, strict=True)]
+        added = [(t.store.args[1], found) for t, found in zip(terms, made, strict=True)]
+        values = [found.get(a, a) if isinstance(a, Var) else a for a, found in added]
         store, places, origin = self.first.store, iter(at), origin_of(terms)
         fixed = self._fixed()
         index = [fixed[k] if k in fixed else next(places) for k in range(store.out.type.ndim)]
