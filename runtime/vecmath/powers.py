@@ -18,6 +18,10 @@ from calque.runtime.vecmath.arithmetic import (
 from calque.runtime.vecmath.exponentials import exp_sum
 from calque.runtime.vecmath.logarithms import LN2_FIRST, LN2_REST
 
+TWO_TO_400 = 2.0**400
+TWO_TO_MINUS_400 = 2.0**-400
+TWO_TO_600 = 2.0**600
+TWO_TO_MINUS_600 = 2.0**-600
 TWO_THIRDS_HIGH = 0.6666666666666666
 TWO_THIRDS_LOW = 3.700743415417188e-17
 
@@ -143,9 +147,11 @@ def pow_three_halves(x):
 
 @vector
 def pow_minus_three_halves(x):
-    """x**-1.5: no product that may overflow."""
+    """x**-1.5: one division; scaled by powers of two, the product does not leave the range."""
     a = root_base(x)
-    return 1.0 / np.sqrt(a) / a
+    large = a > 1.0
+    a = a * (TWO_TO_MINUS_400 if large else TWO_TO_400)
+    return 1.0 / (a * np.sqrt(a)) * (TWO_TO_MINUS_600 if large else TWO_TO_600)
 
 
 @vector

@@ -51,6 +51,10 @@ class Root:
         base = self.statement.args[:1] if self.kind == "store" else ()
         return {v for v, _ in self.loads} | {self.out, *base}
 
+    def in_turn(self) -> bool:
+        """Whether the rounds of the outermost loop add to the same elements."""
+        return 0 in self.reduced
+
 
 @dataclass(eq=False)
 class Loop:

@@ -121,6 +121,12 @@ def _diff(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
 # products
 
 
+def _computed(x: Any) -> bool:
+    """Whether an array is computed element by element."""
+    made = definition(x) if type_of(x).ndim else None
+    return made is not None and made.primitive.kind == "elementwise"
+
+
 @composed("np.vdot")
 def _conjugate_product(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
     a, b = map(type_of, args)
@@ -139,8 +145,10 @@ def _inner_product(args: Sequence[Any], params: dict[str, Any], looping: bool) -
 def _product(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
     a, b = args
     ranks = type_of(a).ndim, type_of(b).ndim
-    if not looping or any(type_of(x).dtype.kind not in "fc" for x in args):
+    if any(type_of(x).dtype.kind not in "fc" for x in args):
         return None
+    if not looping and not (_is_vector(b) and ranks[0] == 2 and _computed(a)):
+        return None  # BLAS does it, but for a matrix that need not be in memory
     if ranks == (1, 1):
         return apply(PRIMITIVES["np.sum"], a * b, axis=(0,), keepdims=False)
     return _matrix_product(a, b, ranks)
@@ -158,6 +166,11 @@ def _matrix_product(a: Array, b: Array, ranks: tuple[int, int]) -> Any:
     if made is not None and made.primitive.name == "np.transpose" and b.dims[1] != 1:
         return apply(sum_, a[:, None, :] * b.T[None], axis=(2,), keepdims=False)
     return apply(sum_, a[:, :, None] * b[None], axis=(1,), keepdims=False)
+
+
+def _is_vector(x: Array) -> bool:
+    """A vector, or a matrix that is a column."""
+    return x.type.ndim == 1 or (x.type.ndim == 2 and x.dims[1] == 1)
 
 
 def _is_thin(a: Array, b: Array) -> bool:
@@ -284,11 +297,6 @@ def _mask_behind(value: Any) -> Any:
 
 
 # parts put together, within loops or where a part is computed: it is written in its place at once
-
-
-def _computed(part: Any) -> bool:
-    made = definition(part) if type_of(part).ndim else None
-    return made is not None and made.primitive.kind == "elementwise"
 
 
 @composed("np.concatenate")
