@@ -27,6 +27,7 @@ PARALLEL_FROM, MEASURED_FROM = 1 << 21, 1 << 14
 WORTH_THREADS, WORTH_COMPILING = 5e-4, 2e-2
 PROCESS = os.getpid()  # threads do not outlive a fork: in the child, OpenMP ends the program
 FLAGS = {"contract", "reassoc"}
+CHOICES = {"maximum", "minimum", "max", "min"}
 vrange = range  # of a loop whose rounds may run side by side, in one vector
 
 
@@ -240,20 +241,47 @@ class _SideBySide(Lower):
         """Note which of LLVM's blocks are of which of Numba's."""
         before = len(self.function.blocks)
         here = self.builder.basic_block
+        self.in_block = id(block)
         super().lower_block(block)
         made = self.__dict__.setdefault("made", {})
         made[here] = [here, *self.function.blocks[before:]]
 
     def lower_function_body(self):
         """The function, its loops with what is known of them."""
-        entry = super().lower_function_body()
         loops = compute_cfg_from_blocks(self.blocks).loops().values()
         headers = {loop.header for loop in loops}
-        for loop in loops:
-            inner = headers & set(loop.body) == {loop.header}
-            if inner and self._over_vrange(self.blocks[loop.header]):
+        innermost = [loop for loop in loops if headers & set(loop.body) == {loop.header}]
+        self.kept = {}
+        for loop in innermost:
+            self._note_kept(loop)
+        entry = super().lower_function_body()
+        for loop in innermost:
+            if self._over_vrange(self.blocks[loop.header]):
                 self._annotate(loop)
         return entry
+
+    def _note_kept(self, loop):
+        """Note the arrays of which a round may store an element as it was, block by block."""
+        statements = [s for label in loop.body for s in self.blocks[label].body]
+        stored = {s.target.name for s in statements if isinstance(s, numba_ir.SetItem)}
+        values = [s.value for s in statements if isinstance(s, numba_ir.Assign)]
+        calls = [v.func for v in values if isinstance(v, numba_ir.Expr) and v.op == "call"]
+        called = [guard(get_definition, self.func_ir, f) for f in calls]
+        chosen = any(isinstance(f, numba_ir.Global) and f.name in CHOICES for f in called)
+        if chosen or len(loop.body) > 2:
+            self.kept.update((id(self.blocks[label]), stored) for label in loop.body)
+
+    def lower_getitem(self, resty, expr, value, index, signature):
+        """An element; one that may be stored as it was is not known to be one.
+
+        Else LLVM stores the others only, with a mask, which takes several times as long on some
+        processors as to store all.
+        """
+        found = super().lower_getitem(resty, expr, value, index, signature)
+        if not isinstance(resty, Float) or value.name not in self.kept.get(self.in_block, ()):
+            return found
+        same = self.module.declare_intrinsic("llvm.canonicalize", [found.type])
+        return self.builder.call(same, [found])
 
     def _over_vrange(self, header):
         steps = [s.value for s in header.body if isinstance(s, numba_ir.Assign)]
@@ -281,7 +309,9 @@ class _SideBySide(Lower):
         for block in blocks:
             for s in block.instructions:
                 if isinstance(s, (ir.LoadInstr, ir.StoreInstr)):
-                    s.set_metadata("llvm.access.group", group)
+                    # what a variable holds, rounds may hand on: a sum
+                    if not isinstance(s.operands[-1], ir.AllocaInstr):
+                        s.set_metadata("llvm.access.group", group)
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)

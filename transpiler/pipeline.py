@@ -32,6 +32,7 @@ from calque.transpiler.passes.factors import take_factors_out
 from calque.transpiler.passes.gather import gather
 from calque.transpiler.passes.indices import check_indices
 from calque.transpiler.passes.interchange import interchange
+from calque.transpiler.passes.meetings import split_meetings
 from calque.transpiler.passes.reuse import reuse_memory
 from calque.transpiler.passes.schedule import schedule
 from calque.transpiler.primitives.calls import Called, copied, inline_calls
@@ -102,6 +103,7 @@ def to_kernels(
     remove_dead_code(traced.function)
     if traced.function.kernel_options.get("boundscheck") is None:
         check_indices(traced.function, traced.builder, can_compile)
+    split_meetings(traced.function, traced.builder, can_compile)
     fewer_accesses(traced.function, traced.builder)
     edges = gather(traced.function, traced.builder)
     distribute(traced.function, traced.builder, edges)

@@ -87,6 +87,8 @@ class Loop:
         tasks = [self._task(s) for s in self.loop.body.statements if self._stores(s)]
         if self._free(tasks, tasks):
             self.loop.vector = True
+            return [*upward(self.loop, self.builder), self.loop]
+        if any(not phi.type.ndim for phi in self.loop.phis):
             return None
         self._order(tasks)
         groups = self._groups(tasks)
@@ -104,11 +106,12 @@ class Loop:
             return False
         if not all(isinstance(s, Apply) for s in loop.body.statements):
             return False
-        if not loop.phis or any(not phi.type.ndim for phi in loop.phis):
+        numbers = [k for k, phi in enumerate(loop.phis) if not phi.type.ndim]
+        if len(numbers) == len(loop.phis) or not all(map(self._is_sum, numbers)):
             return False
         steady = steady_symbols(loop, self.builder)
         now: list[Atom] = list(loop.phis)
-        self.array_of = {phi: k for k, phi in enumerate(loop.phis)}
+        self.array_of = {phi: k for k, phi in enumerate(loop.phis) if phi.type.ndim}
         for s in loop.body.statements:
             assert isinstance(s, Apply)
             touched = [a for a in s.args if isinstance(a, Var) and a in self.array_of]
@@ -127,7 +130,20 @@ class Loop:
                 now[k] = s.outs[0]
                 self.array_of[s.outs[0]] = k
         results = zip(loop.body.results, now, loop.phis, strict=True)
-        return all(r is v and v is not phi for r, v, phi in results)
+        return all(r is v and v is not phi for r, v, phi in results if phi.type.ndim)
+
+    def _is_sum(self, k: int) -> bool:
+        """Whether a carried number is what all rounds add up, and nothing else reads it."""
+        phi, total = self.loop.phis[k], self.loop.body.results[k]
+        made = self.made_by.get(total)
+        if not isinstance(made, Apply) or made.primitive.name not in ("np.add", "np.subtract"):
+            return False
+        if phi.type.dtype.kind != "f" or made.out.type.dtype != phi.type.dtype:
+            return False
+        read = [a for s in self.loop.body.statements for a in core.operands(s)]
+        read += self.loop.body.results
+        first = made.args[0] is phi or made.primitive.name == "np.add"
+        return first and read.count(phi) == 1 and phi in made.args and read.count(total) == 1
 
     def _task(self, store: Apply) -> Task:
         task = Task([store])

@@ -34,7 +34,7 @@ def jacobi_grad_kernel(a, a_new, b, a_bar):
         a_bar_a = a_bar[a.shape[0] - 2]
         b_bar[a.shape[0] - 2] += (a_bar[a.shape[0] - 3] + a_bar_a) * 0.3333333333333333
         b_bar[a.shape[0] - 1] += a_bar_a * 0.3333333333333333
-        for i in vrange(a.shape[0] - 2, 0, -1):
+        for i in vrange(1, a.shape[0] - 1):
             # a[i] = (b[i - 1] + b[i] + b[i + 1]) / 3.0
             a_bar[i] = 0.0
         for i in vrange(2, a.shape[0] - 2):
@@ -47,7 +47,7 @@ def jacobi_grad_kernel(a, a_new, b, a_bar):
         b_bar_a = b_bar[a.shape[0] - 2]
         a_bar[a.shape[0] - 2] += (b_bar[a.shape[0] - 3] + b_bar_a) * 0.3333333333333333
         a_bar[a.shape[0] - 1] += b_bar_a * 0.3333333333333333
-        for i in vrange(a.shape[0] - 2, 0, -1):
+        for i in vrange(1, a.shape[0] - 1):
             # b[i] = (a[i - 1] + a[i] + a[i + 1]) / 3.0
             b_bar[i] = 0.0
 

@@ -5,14 +5,14 @@ From examples/logistic_regression.py, line 17. Written by calque 0.1.0; regenera
 Types: w float64[3], b float, inputs float64[n, 3], targets bool[n].
 """
 import numpy as np
-from calque.runtime.kernels import kernel
+from calque.runtime.kernels import kernel, vrange
 from calque.runtime.vecmath import exp
 
 
 @kernel
 def loss_grad_kernel(inputs, inputs_dot_w, b, targets, z_bar):
     b_bar = 0.0
-    for i in range(inputs.shape[0]):
+    for i in vrange(inputs.shape[0]):
         # p = sigmoid(inputs @ w + b)
         z = inputs_dot_w[i] + b
         exp_z = exp(-z)

@@ -1,0 +1,149 @@
+"""Loops whose accesses meet in one round are split there; the rest of the rounds run side by side."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import calque
+from calque.runtime.kernels import kernel, maximum, vrange
+
+pytest.importorskip("numba")
+
+RNG = np.random.default_rng(15)
+
+
+def shortest_paths(path):
+    n = path.shape[0]
+    for k in range(n):
+        for i in range(n):
+            for j in range(n):
+                path[i, j] = min(path[i, j], path[i, k] + path[k, j])
+    return np.sum(path * path)
+
+
+def downward(path):
+    n = path.shape[0]
+    for k in range(n - 1, -1, -1):
+        for i in range(n):
+            for j in range(n - 1, -1, -1):
+                path[i, j] = 0.5 * path[i, j] + 0.1 * path[i, k] * path[k, j]
+    return np.sum(path * path)
+
+
+def gauss_jordan(A):
+    n = A.shape[0]
+    for k in range(n):
+        for i in range(n):
+            if i != k:
+                factor = A[i, k] / A[k, k]
+                for j in range(n):
+                    A[i, j] -= factor * A[k, j]
+    return np.sum(A**2)
+
+
+def mirrored(A):
+    n = A.shape[0]
+    for i in range(n):
+        for j in range(n):
+            A[i, j] += 0.5 * A[j, i]
+    return np.sum(A**2)
+
+
+def diagonal_twice(A):
+    """Where they meet, the round stores twice into one element."""
+    n = A.shape[0]
+    for i in range(n):
+        for j in range(n):
+            A[i, j] = 2.0 * A[i, j] + A[i, i]
+            A[i, i] = A[i, i] * 0.5
+    return np.sum(A * A)
+
+
+def beyond(A):
+    """The other counter is not always among the rounds."""
+    n = A.shape[0]
+    for k in range(n):
+        for j in range(n // 2):
+            A[0, j] = A[0, j] + 0.5 * A[0, k]
+    return np.sum(A * A)
+
+
+PROGRAMS = [shortest_paths, downward, gauss_jordan, mirrored, diagonal_twice, beyond]
+
+
+def matrix(n: int) -> np.ndarray:
+    return RNG.random((n, n)) + 0.1 + n * np.eye(n)
+
+
+@pytest.mark.parametrize("fn", PROGRAMS)
+@pytest.mark.parametrize("n", [0, 1, 2, 5, 21])
+def test_value(fn: Callable[..., Any], n: int) -> None:
+    A = matrix(n)
+    ours, theirs = A.copy(), A.copy()
+    np.testing.assert_allclose(calque.jit(fn)(ours), fn(theirs), rtol=1e-12)
+    np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-14 * n)  # what cancels
+
+
+@pytest.mark.parametrize("fn", PROGRAMS)
+def test_gradient(fn: Callable[..., Any]) -> None:
+    A, h = matrix(5), 1e-6
+    expected = np.empty_like(A)
+    for at in np.ndindex(A.shape):
+        step = np.zeros_like(A)
+        step[at] = h
+        expected[at] = (fn(A + step) - fn(A - step)) / (2 * h)
+    np.testing.assert_allclose(calque.jit(calque.grad(fn))(A), expected, rtol=2e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("fn", [shortest_paths, downward, mirrored])
+def test_rounds_run_side_by_side(fn: Callable[..., Any]) -> None:
+    text = calque.source(calque.jit(fn), matrix(4), stage="kernels")
+    assert text.count("for j in vrange(") >= 2
+
+
+def test_sums_of_the_sweep_back_run_side_by_side() -> None:
+    """The adjoint of the element that all rounds read is summed up in a number."""
+    text = calque.source(calque.jit(calque.grad(shortest_paths)), matrix(4), stage="kernels")
+    back = text[text.index("for k in range(n - 1, -1, -1)") :]
+    assert back.count("for j in vrange(") == 2
+    assert "path_bar_ik += " in back
+
+
+def test_nan_is_handled_as_by_min() -> None:
+    A = matrix(5)
+    A[1, 2] = np.nan
+    A[3, 0] = -np.inf
+    ours, theirs = A.copy(), A.copy()
+    calque.jit(shortest_paths)(ours)
+    shortest_paths(theirs)
+    np.testing.assert_array_equal(ours, theirs)
+
+
+def clip(x, low):
+    for i in range(x.size):
+        x[i] = low[i] if x[i] < low[i] else x[i]
+
+
+def clip_by_maximum(x, low):
+    for i in vrange(x.size):
+        x[i] = maximum(x[i], low[i])
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the name of an instruction of x86")
+@pytest.mark.parametrize("fn", [clip, clip_by_maximum])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_all_elements_are_stored(fn: Callable[..., Any], dtype: type) -> None:
+    """With a mask, which LLVM prefers, it takes several times as long on some processors."""
+    low = RNG.normal(size=100).astype(dtype)
+    x = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-310, *RNG.normal(size=94)], dtype)
+    compiled, got, want = kernel(fn), x.copy(), x.copy()
+    compiled(got, low)
+    fn(want, low)
+    np.testing.assert_array_equal(got, want)
+    np.testing.assert_array_equal(np.signbit(got), np.signbit(want))
+    assert "maskmov" not in "".join(compiled.inspect_asm().values())
