@@ -24,6 +24,7 @@ from calque.transpiler.emit.scalars import can_be_scalar, can_compile
 from calque.transpiler.frontend.trace import Traced, trace
 from calque.transpiler.passes.accesses import fewer_accesses
 from calque.transpiler.passes.allocate import allocate_first
+from calque.transpiler.passes.axis_order import order_axes
 from calque.transpiler.passes.bands import split_bands
 from calque.transpiler.passes.checks import add_checks
 from calque.transpiler.passes.contract import contract
@@ -35,6 +36,7 @@ from calque.transpiler.passes.interchange import interchange
 from calque.transpiler.passes.meetings import split_meetings
 from calque.transpiler.passes.reuse import reuse_memory
 from calque.transpiler.passes.schedule import schedule
+from calque.transpiler.passes.unchanged import drop_unchanged
 from calque.transpiler.primitives.calls import Called, copied, inline_calls
 from calque.transpiler.types import ArrayType, Dim
 
@@ -105,10 +107,12 @@ def to_kernels(
         check_indices(traced.function, traced.builder, can_compile)
     split_meetings(traced.function, traced.builder, can_compile)
     fewer_accesses(traced.function, traced.builder)
+    drop_unchanged(traced.function)
     edges = gather(traced.function, traced.builder)
     distribute(traced.function, traced.builder, edges)
     split_bands(traced.function, traced.builder, can_compile)
     mark_parallel(traced.function.body, traced.builder)
+    order_axes(traced.function, traced.builder)
     contract(traced.function, traced.builder, can_compile)
     reuse_memory(traced.function, traced.builder, can_compile)
     allocate_first(traced.function)

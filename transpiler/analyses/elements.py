@@ -55,6 +55,8 @@ class Reader:
         self.unwritten: set[Var] = set()  # what the round has computed an element of, not stored it
         self.flat: dict[Var, Array] | None = None  # in a nest over all elements at once
         self._sources: dict[Var, frozenset[Var]] = {}
+        self._names: dict[Var, Var] = {}  # indices, by the first of those that are as large
+        self._first: dict[DimLike, Var] = {}
         self.unsafe = False  # an index comes from the user, and may be out of range
 
     @contextmanager
@@ -81,7 +83,7 @@ class Reader:
             dims = [self.builder.dims.resolve(d) for d in t.dims]
             index = list(index)[len(index) - t.ndim :]
             index = [0 if d == 1 else i for d, i in zip(dims, index, strict=True)]
-        key = (x.atom, *map(self.builder.dim_of, index))
+        key = (x.atom, *map(self._named, index))
         for frame in self.frames:
             if key in frame.found:
                 return frame.found[key]
@@ -114,7 +116,14 @@ class Reader:
 
     def keep(self, x: Var, index: Sequence[Any], value: Any) -> None:
         """Note an element that the nest computed, and will store when the round has read all."""
-        self.frames[-1].found[(x, *map(self.builder.dim_of, index))] = value
+        self.frames[-1].found[(x, *map(self._named, index))] = value
+
+    def _named(self, index: Any) -> Any:
+        """An index, under one name if it has several."""
+        value = atom(index)
+        if isinstance(value, Var) and value not in self._names:
+            self._names[value] = self._first.setdefault(self.builder.dim_of(value), value)
+        return self._names[value] if isinstance(value, Var) else value
 
     def level_of(self, value: Any) -> int:
         """The loop in whose body a value is defined."""
