@@ -288,19 +288,22 @@ def _python_number(kind: type, letter: str) -> Primitive:
     )(transpose)
 
 
-for _kind, _letter in ((float, "f8"), (int, "i8"), (bool, "?"), (complex, "c16")):
-    _record = _python_number(_kind, _letter)
-
-    @implements(_kind)
-    def _convert(x: Any = 0, _record: Primitive = _record, _kind: type = _kind) -> Any:
-        """``float(x)`` and the like: a Python scalar."""
-        if not isinstance(x, Array):
-            return _kind(x)
-        if x.type.weak and x.dtype == np.dtype(_kind):
+def _conversion(kind: type, record: Primitive) -> Callable[..., Any]:
+    def convert(*args: Any, **options: Any) -> Any:
+        if len(args) != 1 or options or not isinstance(args[0], Array):
+            if any(isinstance(a, Array) for a in (*args, *options.values())):
+                raise TypeError(f"{kind.__name__}() takes one number")
+            return kind(*args, **options)
+        (x,) = args
+        if x.type.weak and x.dtype == np.dtype(kind):
             return x
-        if x.ndim:
-            x = x.reshape(())
-        return apply(_record, x)
+        return apply(record, x.reshape(()) if x.ndim else x)
+
+    return convert
+
+
+for _kind, _letter in ((float, "f8"), (int, "i8"), (bool, "?"), (complex, "c16")):
+    implements(_kind)(_conversion(_kind, _python_number(_kind, _letter)))
 
 
 def _item(x: Any, *args: Any) -> Any:
