@@ -1,0 +1,175 @@
+"""Functions of Python and NumPy in their less usual signatures: values, shapes and dtypes as theirs.
+
+The oracle of a value is NumPy, or Python, itself; that of a derivative are differences.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import calque
+from calque.transpiler import errors
+
+A = np.array([[0.5, 1.0, 2.0], [3.0, 4.0, 7.0]])
+X = np.array([0.5, -1.0, 2.0])
+SINGLE = A.astype(np.float32)
+K = np.array([100, 27, 5])
+
+
+def equal(found: Any, wanted: Any, name: str = "") -> None:
+    """The same values, shape and dtype; of a Python number the same type."""
+    kind = type(wanted) in (bool, int, float, complex)
+    assert not kind or type(found) is type(wanted), (name, found, wanted)
+    assert np.asarray(found).dtype == np.asarray(wanted).dtype, (name, found, wanted)
+    np.testing.assert_array_equal(found, wanted, err_msg=name, strict=True)
+
+
+def copied(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(a.copy() if isinstance(a, np.ndarray) else a for a in args)
+
+
+def same(fn: Callable[..., Any], *args: Any, batched: bool = True) -> None:
+    """``jit`` gives what Python gives, and ``vmap`` what a loop would."""
+    wanted = fn(*copied(args))
+    equal(calque.jit(fn)(*copied(args)), wanted, "jit")
+    if batched:
+        stacked = [np.stack([np.asarray(a)] * 2) for a in args]
+        found = calque.vmap(fn)(*stacked)
+        np.testing.assert_allclose(found, np.stack([wanted] * 2), rtol=1e-6)
+
+
+def slope(fn: Callable[..., Any], x: np.ndarray, step: float = 1e-6) -> None:
+    """Reverse mode, plain and compiled, against differences."""
+    units = np.eye(x.size).reshape(x.size, *x.shape) * step
+    wanted = [(fn(x + u) - fn(x - u)) / (2 * step) for u in units]
+    for form in (calque.grad(fn), calque.jit(calque.grad(fn))):
+        np.testing.assert_allclose(np.ravel(form(x)), wanted, rtol=1e-6, atol=1e-8)
+
+
+# Python's numbers
+
+
+def test_complex_of_two_parts() -> None:
+    for fn in (
+        lambda a, b: complex(a, b) ** 2,
+        lambda a, b: complex(0, b) * a,
+        lambda a, b: complex(a, 1) + b,
+        lambda a, b: complex(a, 0) + complex(b),
+        lambda a, b: complex(real=a, imag=b),
+        lambda a, b: complex(imag=b) - complex(a, imag=b * b),
+        lambda a, b: complex(1.5, 2) * a + complex("1+2j") + b,
+    ):
+        same(fn, 1.5, -2.0)
+    same(lambda b: complex(1.0, b), np.inf)
+    same(lambda x: complex(x[0], x[2]) * x[1], X)
+    same(lambda k: complex(k, 2), 3)
+    assert type(calque.jit(lambda x: complex(x[0], x[1]))(SINGLE[0])) is complex
+
+
+def test_slope_of_complex_of_two_parts() -> None:
+    slope(lambda x: (np.exp(complex(0, x[0])) * complex(x[1], x[2]) ** 2).real, X)
+    slope(lambda x: abs(complex(x[0] * x[1], imag=x[2])), X)
+    found = calque.vmap(calque.grad(lambda a, b: (complex(a, b) ** 3).imag))(X, X[::-1].copy())
+    np.testing.assert_allclose(found, [(3 * complex(a, b) ** 2).imag for a, b in zip(X, X[::-1])])
+
+
+def test_numbers_from_one_argument() -> None:
+    same(lambda x: x * int("12", 8) + float() + bool() + int(), 2.0)
+    with pytest.raises(errors.UnsupportedFunction, match="line"):
+        calque.jit(lambda x: complex(x * 1j, x))(1.0)
+    with pytest.raises(TypeError):
+        calque.jit(lambda k: int(k, 8))(12)
+
+
+# arrays from iterables and nested lists
+
+
+def test_fromiter() -> None:
+    for fn in (
+        lambda x: np.fromiter((v * v for v in x), float),
+        lambda x: np.fromiter([v * v for v in x], dtype=np.float32),
+        lambda x: np.fromiter(map(np.sin, x), float, len(x)),
+        lambda x: np.fromiter((a * b for a, b in zip(x, x[::-1])), float, count=2),
+        lambda x: np.fromiter(x, "f4"),
+        lambda x: np.fromiter((x[k] for k in range(3) if k != 1), float),
+        lambda x: np.fromiter((v for v in x if v > 0), float),
+        lambda x: np.fromiter(range(3), int) * x,
+    ):
+        same(fn, X, batched=False)
+    slope(lambda x: np.sum(np.fromiter((v**3 for v in x), float) * x), X)
+    slope(lambda x: np.prod(np.fromiter(map(np.exp, x), float, count=-1)), X)
+    same(lambda x, k: np.fromiter((v for v in x), float, k), X, 2, batched=False)
+    with pytest.raises(ValueError, match="too short"):
+        calque.jit(lambda x: np.fromiter((v for v in x), float, 5))(X)
+    with pytest.raises(errors.NeedsKnownValue, match="line"):
+        calque.jit(lambda x: np.fromiter((v for v in x if v > 0), float, 2))(X)
+
+
+def test_block_of_lists_that_grow() -> None:
+    for fn in (
+        lambda x: np.block([[v, v] for v in x]),
+        lambda x: np.block([v for v in x]),
+        lambda x: np.block([[x[k : k + 1]] for k in range(len(x))]),
+        lambda x: np.block([[x[k : k + 1], x[k : k + 1] * 2.0] for k in range(len(x))]),
+        lambda x: np.block([[v[:2] for v in x], [v[1:] for v in x]]),
+        lambda x: np.block([[[v, 2 * v], [v, 3 * v]] for v in x]),
+        lambda x: np.block([[x, x], [x * 2, x * 3]]),
+        lambda x: np.block([v[0] for v in x]),
+    ):
+        same(fn, A, batched=False)
+    slope(lambda x: np.sum(np.block([[v, v * v] for v in x]) ** 2), A)
+
+
+@pytest.mark.parametrize("order", ["K", "A"])
+def test_order_in_memory(order: str) -> None:
+    for fn in (
+        lambda x: x.T.ravel(order),
+        lambda x: np.ravel(x.T, order),
+        lambda x: x.T.flatten(order),
+        lambda x: x.T.reshape(-1, order="A"),
+    ):
+        for form in (calque.jit(fn), calque.vmap(fn)):
+            with pytest.raises(errors.UnsupportedFunction, match="line"):
+                form(A if form.kind == "jit" else A[None])
+    with pytest.raises(errors.UnsupportedFunction, match="line"):
+        calque.jit(lambda x: x.ravel(order))(np.asfortranarray(A))
+    same(lambda x: x.ravel(order), A, batched=False)
+    for fn in (
+        lambda x: x.ravel(order),
+        lambda x: np.sin(x[::-1]).flatten(order),
+        lambda x: np.outer(x, x).ravel(order),
+        lambda x: np.stack([x, x]).reshape(3, 2, order="A"),
+        lambda x: np.ravel(np.outer(x, x + 1), "f") + np.outer(x, x).reshape(-1, order="c"),
+    ):
+        same(fn, X, batched=False)
+
+
+SHIFTS = [0, 1, 7, 8, 31, 32, 63, 64, 100]
+
+
+PAIRS = itertools.product(["i1", "u1", "i4", "u4", "i8", "u8"], ["i1", "u2", "i8", "u8"])
+INTEGERS = [(a, b) for a, b in PAIRS if np.result_type(a, b).kind != "f"]
+
+
+@pytest.mark.parametrize(("dtype", "bits"), INTEGERS)
+def test_shifts_by_all_bits(dtype: str, bits: str) -> None:
+    a = np.array([0, 1, 5, 100, *([-1, -100] if dtype[0] == "i" else [])], dtype)[:, None]
+    b = np.array([*SHIFTS, *([-1, -100] if bits[0] == "i" else [])], bits)
+    same(lambda a, b: a << b, a, b)
+    same(lambda a, b: np.right_shift(a, b), a, b)
+
+
+@pytest.mark.parametrize("count", [3, 31, 32, 64])
+def test_shifts_by_a_known_number(count: int) -> None:
+    for dtype in ("i4", "u4", "i8", "u8"):
+        a = np.array([0, 1, 100], dtype)
+        same(lambda a: a << count, a)
+        same(lambda a: a >> count, a)
+        same(lambda a: count >> a, a)
+    source = calque.jit(lambda a: (a << 3) + (a >> 5)).source(a, stage="kernels")
+    assert "<< 3" in source and "shift(" not in source, source
