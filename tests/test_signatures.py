@@ -173,3 +173,38 @@ def test_shifts_by_a_known_number(count: int) -> None:
         same(lambda a: count >> a, a)
     source = calque.jit(lambda a: (a << 3) + (a >> 5)).source(a, stage="kernels")
     assert "<< 3" in source and "shift(" not in source, source
+
+
+def by_columns(x):
+    a = np.array(x, order="F")
+    b = a.ravel()
+    b[0] = 5.0
+    return a * b[0]
+
+
+def copied_by_columns(x):
+    a = x.copy("F")
+    a[0, 1] = 7.0
+    return a.reshape(-1) + x.ravel()
+
+
+def zeros_by_columns(x):
+    a = np.zeros((2, 3), order="F")
+    a[:, 1] = x[:, 0]
+    return a * 2.0
+
+
+def stored_through_columns(x):
+    a = np.zeros((2, 3), order="F")
+    b = a.ravel()
+    b[0] = x[0, 0]
+    return a
+
+
+def test_arrays_by_columns() -> None:
+    """A store through ``a.ravel()`` went into ``a``, of which it is a copy."""
+    same(copied_by_columns, A)
+    same(zeros_by_columns, A)
+    for fn in (by_columns, stored_through_columns):
+        with pytest.raises(errors.AliasUndecided, match="line"):
+            calque.jit(fn)(A)
