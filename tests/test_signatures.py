@@ -208,3 +208,82 @@ def test_arrays_by_columns() -> None:
     for fn in (by_columns, stored_through_columns):
         with pytest.raises(errors.AliasUndecided, match="line"):
             calque.jit(fn)(A)
+
+
+# reductions
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint32, bool, np.float32])
+def test_dtype_of_reductions(dtype: Any) -> None:
+    table = np.array([[100, 27], [120, 90]], np.int32)
+    for fn in (
+        lambda k: np.cumsum(k, dtype=dtype),
+        lambda k: np.cumprod(k, dtype=dtype),
+        lambda k: np.stack([np.sum(k, dtype=dtype), np.prod(k, dtype=dtype)]),
+        lambda k: k.sum(0, dtype=dtype) + k.cumsum(axis=1, dtype=dtype),
+        lambda k: np.multiply.accumulate(k, 1, dtype) + np.add.reduce(k, 1, dtype),
+        lambda k: np.maximum.reduce(k, 1, dtype),
+        lambda k: np.trace(k, dtype=dtype),
+        lambda k: np.nancumsum(k, dtype=dtype),
+    ):
+        same(fn, table)
+        equal(calque.jit(fn)(table > 95), fn(table > 95))
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (0, 3), (3, 0)])
+def test_extrema_from_an_initial_value(shape: tuple[int, ...]) -> None:
+    x = np.linspace(-2.1, 3.0, int(np.prod(shape))).reshape(shape)
+    for fn in (
+        lambda x: np.max(x, initial=0.0),
+        lambda x: np.min(x, axis=1, initial=1.0, keepdims=True) * 2.0,
+        lambda x: x.max(axis=(0, 1), initial=1, keepdims=True),
+        lambda x: np.max(x, axis=0, initial=0.5, where=x < 2.0),
+        lambda x: np.minimum.reduce(x, initial=2.0),
+    ):
+        same(fn, x, batched=bool(x.size))
+        equal(calque.jit(fn)(x.astype("f4")), fn(x.astype("f4")))
+        total = lambda x, fn=fn: np.sum(fn(x) ** 2)
+        slope(total, x) if x.size else equal(calque.grad(total)(x), np.zeros(shape))
+    with pytest.raises(ValueError):
+        calque.jit(lambda x: np.max(x))(np.zeros(0))
+
+
+# stores of fewer values, membership, powers with a modulus
+
+
+def placed(x, values):
+    y = x.copy()
+    np.place(y, y > 0.6, values)
+    return y
+
+
+def test_place_takes_values_in_turn() -> None:
+    for values in ([9.0], [8.0, 9.0], [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]):
+        same(lambda x, values=values: placed(x, values), A)
+    same(lambda x: placed(x, x[0]), A)
+    slope(lambda x: np.sum(placed(x, x[0] ** 2) ** 2), A)
+
+    def by_flat_mask(x):
+        y = x.copy()
+        np.place(y, (x > 1.5).ravel(), x[0, :2])
+        return y
+
+    same(by_flat_mask, A)
+
+
+def test_membership_in_what_is_iterated() -> None:
+    for fn in (
+        lambda x: x * (2 in (k for k in range(3))),
+        lambda x: 2.0 in (v * 4 for v in x),
+        lambda x: 2.5 not in (v * 2 for v in x),
+        lambda x: 1.0 in map(abs, x),
+        lambda x: x[1] in [v for v in x],
+    ):
+        same(fn, X, batched=False)
+
+
+def test_power_with_a_modulus() -> None:
+    same(lambda n: pow(n, 5, 7) + pow(n, -1, 7), 3, batched=False)
+    same(lambda n: pow(base=n, exp=40, mod=1_000_007) + pow(n, exp=2), 12345, batched=False)
+    with pytest.raises(errors.NeedsKnownValue, match="line"):
+        calque.jit(lambda k: pow(int(k[0]), 5, 7))(K)

@@ -11,7 +11,15 @@ from typing import Any
 import gast
 import numpy as np
 
-from calque.transpiler.builder import ATTRIBUTES, FUNCTIONS, METHODS, OPERATORS, Array, known
+from calque.transpiler.builder import (
+    ATTRIBUTES,
+    FUNCTIONS,
+    METHODS,
+    OPERATORS,
+    Array,
+    known,
+    known_int,
+)
 from calque.transpiler.errors import ImpureFunction, NeedsKnownValue, UnsupportedSyntax
 from calque.transpiler.frontend import gathering, iterators  # noqa: F401  (fill the table)
 from calque.transpiler.frontend.calls import BUILTINS, builtin
@@ -402,9 +410,11 @@ def _abs(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any
 
 @builtin(pow)
 def _pow(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    if len(args) == 3:
-        return pow(*args)
-    return machine.binary(gast.Pow, args[0], args[1], node)
+    base, exponent, modulus = (*args, *kwargs.values(), None)[:3]
+    if modulus is not None:
+        numbers = [known_int(a, "A number of pow with a modulus") for a in (*args, *kwargs.values())]
+        return pow(*numbers)
+    return machine.binary(gast.Pow, base, exponent, node)
 
 
 @builtin(divmod)

@@ -187,7 +187,10 @@ def scan_handler(primitive: Primitive, first: Any) -> Callable[..., Any]:
             x = FUNCTIONS["cast"](x, dtype)
         if axis is None or not x.ndim:
             x, axis = np.ravel(x), 0
-        return finish(apply(primitive, x, axis=normalize_axis(axis, x.ndim)), out)
+        found = apply(primitive, x, axis=normalize_axis(axis, x.ndim))
+        if dtype is not None:  # NumPy's own choice for a small integer is a larger one
+            found = FUNCTIONS["cast"](found, dtype)
+        return finish(found, out)
 
     return call
 
