@@ -287,3 +287,88 @@ def test_power_with_a_modulus() -> None:
     same(lambda n: pow(base=n, exp=40, mod=1_000_007) + pow(n, exp=2), 12345, batched=False)
     with pytest.raises(errors.NeedsKnownValue, match="line"):
         calque.jit(lambda k: pow(int(k[0]), 5, 7))(K)
+
+
+# precision
+
+
+def close(fn: Callable[..., Any], *args: Any) -> None:
+    """The same dtypes and shapes as NumPy's, and its values to rounding."""
+    found, wanted = calque.jit(fn)(*args), fn(*args)
+    pairs = zip(found, wanted, strict=True) if isinstance(wanted, tuple) else [(found, wanted)]
+    for got, want in pairs:
+        assert np.asarray(got).dtype == np.asarray(want).dtype, (got, want)
+        np.testing.assert_allclose(got, want, rtol=2e-6, strict=True)
+
+
+def test_numbers_in_a_list_count_as_arrays() -> None:
+    for fn in (
+        lambda x: np.array([x[0, 0], 1.0], dtype=x.dtype),
+        lambda x: np.asarray([1, x[0, 0]], dtype="f4"),
+        lambda x: np.array([x[0, 0], 1.0]),
+        lambda x: np.array([np.array([v[0], 2]) for v in x]),
+        lambda x: np.max([x[0, 0], x[0, 1], 0]),
+        lambda x: np.dot(3, x) + np.inner(x, 2.0),
+        lambda x: np.r_[x[0], 1.0],
+        lambda x: np.stack([x[0, 0], 1]) * np.hstack([x[0, 1], True]),
+    ):
+        same(fn, SINGLE)
+    slope(lambda x: np.sum(np.array([x[0], 1.0, x[2] * 2], np.float64) ** 2), X)
+
+
+def test_pythons_numbers_adapt() -> None:
+    for fn in (
+        lambda x: x[0] + 2 * any(v > 1 for v in x),
+        lambda x: x[0] + 2 * all([v < 5 for v in x]),
+        lambda x: x * any(x > 1) + x * (x[0] in [1.0, x[0]]),
+        lambda x: x * abs(int(x[1])) + abs(float(x[1])),
+        lambda x: x * round(float(x[2]), 1),
+        lambda x: x * np.abs(float(x[1])),
+        lambda x: round(x[2], 1) * x + round(x[1]),
+        lambda x: abs(x[1] > 0.0),
+    ):
+        equal(calque.jit(fn)(SINGLE[0] - 1.26), fn(SINGLE[0] - 1.26))
+    assert calque.jit(lambda x: abs(int(x)))(-3.5) == 3
+    slope(lambda x: np.sum(x * abs(float(x[1]))), X)
+
+
+def test_precision_of_statistics() -> None:
+    for fn in (
+        lambda x: np.mean(x, where=x > 1),
+        lambda x: np.mean(x, axis=1, where=x > 0.5),
+        lambda x: np.mean(x > 1, where=x > 0.5),
+        lambda x: np.nanquantile(x, 0.3, axis=0),
+        lambda x: np.nanpercentile(x, [30, 50]),
+        lambda x: np.nanmedian(x, axis=1),
+        lambda x: np.percentile(x, [25, 60]),
+        lambda x: np.quantile(x, 0.3),
+        lambda x: np.cov(x),
+        lambda x: np.corrcoef(x * x, x[::-1]),
+        lambda x: np.var(x, mean=x.mean()),
+        lambda x: np.std(x, axis=1, where=x > 0.7),
+        lambda x: np.ediff1d(x, to_begin=0, to_end=[1, 2]),
+        lambda x: np.average(x, weights=[[1, 2, 1], [1, 1, 1]], returned=True),
+        lambda x: np.average(x.astype(int), weights=x, returned=True),
+        lambda x: np.gradient(x[0], [0, 1, 3.0]),
+    ):
+        close(fn, SINGLE)
+        close(fn, A)
+    with pytest.raises(errors.DtypeError, match="line"):
+        calque.jit(lambda x: np.ediff1d(x, to_end=1.5j))(A)
+
+
+# factorizations
+
+
+def test_svd_with_all_columns() -> None:
+    for a in (A, A.T.copy(), A[:, :2].copy()):
+        fn = lambda a: tuple(np.linalg.svd(a))
+        wanted = fn(a)
+        for found in (calque.jit(fn)(a), [f[1] for f in calque.vmap(fn)(np.stack([a + 1.0, a]))]):
+            for got, want in zip(found, wanted, strict=True):
+                np.testing.assert_allclose(got, want, atol=1e-14)
+        slope(lambda a: np.sum(np.linalg.svd(a)[1] ** 3), a)
+    slope(lambda a: np.linalg.svd(a)[0][0, 1] * np.linalg.svd(a).Vh[1, 0], A[:, :2].copy())
+    for form in (calque.grad, lambda f: lambda a: calque.jvp(f, (a,), (a,))):
+        with pytest.raises(errors.NotDifferentiable, match="line"):
+            form(lambda a: np.linalg.svd(a)[0][0, 0])(A)

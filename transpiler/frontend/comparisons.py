@@ -165,6 +165,7 @@ class Comparisons(Texts):
                         if found is False
                         else self.short_circuit(found, always(now), node, False)
                     )
+            found = FUNCTIONS[bool](found)
             return self.logical_not(found, node) if negate else found
         return (item not in container) if negate else (item in container)
 

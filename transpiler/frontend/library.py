@@ -61,13 +61,15 @@ def _sum(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any
 
 def _quantifier(is_all: bool) -> Callable[..., Any]:
     def quantify(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        return FUNCTIONS[bool](whether(machine, node, args[0]))
+
+    def whether(machine: Interpreter, node: Any, source: Any) -> Any:
         def step(result: Any, item: Any) -> Any:
             item = machine.truth(item, node)
             if not isinstance(result, Array):
                 return item if result == is_all else result
             return machine.short_circuit(result, lambda: item, node, is_and=is_all)
 
-        source = args[0]
         if isinstance(source, gast.GeneratorExp):
             return accumulate(machine, source, is_all, step)
         if isinstance(source, Array):
@@ -395,11 +397,10 @@ def _print(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, A
 
 @builtin(round)
 def _round(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    value, *digits = args
-    if not isinstance(value, Array):
-        return round(value, *digits)
-    result = FUNCTIONS[np.round](value, *digits)
-    return FUNCTIONS[int](result) if not digits or digits[0] is None else result
+    value, *digits = (*args, *kwargs.values())
+    if not digits or digits[0] is None:
+        return FUNCTIONS[int](FUNCTIONS[np.round](value))
+    return FUNCTIONS[round](value, *digits)
 
 
 @builtin(abs)

@@ -21,7 +21,7 @@ from calque.transpiler.primitives.shapes import (
     normalize_axis,
 )
 from calque.transpiler.primitives.statistics import QUANTILE_METHODS, quantile_position
-from calque.transpiler.types import sample
+from calque.transpiler.types import promote, sample
 
 # quantiles of what is not NaN
 
@@ -45,6 +45,8 @@ def _nan_quantile(x: Array, q: Any, axis: Any, keepdims: bool, method: str) -> A
     second = np.clip(first + 1, 0, np.maximum(count - 1, 0))
     low, high = (np.take_along_axis(lines, i, axis=-1) for i in (first, second))
     found = np.where(low == high, low, low + part * (high - low))[..., 0]
+    if x.dtype.kind == "f":
+        found = FUNCTIONS["cast"](found, x.dtype)
     if not keepdims:
         return found
     reduced = range(x.ndim) if axes is None else axes
@@ -68,6 +70,7 @@ def _nan_quantiles(divisor: float, name: str) -> Callable[..., Any]:
             raise UnsupportedFunction(message, current().origin)
         x = FUNCTIONS[np.asarray](operand(a))
         if isinstance(q, (list, tuple, np.ndarray)) and np.ndim(q):
+            x = FUNCTIONS["cast"](x, np.result_type(x.dtype, np.float64))  # of an array of them
             rows = [_nan_quantile(x, v / divisor, axis, keepdims, method) for v in q]
             return finish(np.stack(rows), out)
         if type_of(operand(q)).ndim:
@@ -221,7 +224,9 @@ def _items(key: Any, name: str) -> list[Any]:
         raise UnsupportedFunction(
             f"{name} with slices or texts.", current().origin, "use np.arange and np.concatenate"
         )
-    return [FUNCTIONS[np.atleast_1d](FUNCTIONS[np.asarray](operand(item))) for item in found]
+    values = [operand(item) for item in found]
+    dtype, _ = promote([type_of(v) for v in values])  # numbers in it adapt to the arrays
+    return [FUNCTIONS[np.atleast_1d](FUNCTIONS[np.asarray](v, dtype)) for v in values]
 
 
 @implements(type(np.r_).__getitem__)

@@ -10,7 +10,7 @@ from calque.transpiler.builder import FUNCTIONS, METHODS, Array, current, known,
 from calque.transpiler.errors import ShapeError, UnsupportedFunction
 from calque.transpiler.primitives.base import Primitive, apply, implements, operand, register
 from calque.transpiler.primitives.sampling import case, cases, single
-from calque.transpiler.types import ArrayType, promote
+from calque.transpiler.types import ArrayType
 
 
 def shape_tuple(shape: Any) -> tuple[Any, ...]:
@@ -240,7 +240,8 @@ def constant_array(value: Any) -> Array:
 
 
 def _stack_dtype(args: Any) -> np.dtype:
-    return promote([type_of(a) for a in args])[0]
+    """What NumPy makes of a list: a Python number in it counts as an array of it would."""
+    return np.result_type(*[type_of(a).dtype for a in args])
 
 
 stack_rows: Primitive = register(

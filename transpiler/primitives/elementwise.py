@@ -25,6 +25,7 @@ from calque.transpiler.primitives.base import (
     apply,
     elementwise,
     implements,
+    infer_elementwise,
     linear,
     operand,
     scale,
@@ -167,7 +168,8 @@ def _sign_partials(x: Any, y: Any) -> Any:
 sign = elementwise(np.sign, _sign_partials, "sign")
 absolute = elementwise(np.absolute, _abs_partials, "abs", spelling="np.abs({0})", name="np.abs")
 absolute.jvp, absolute.vjp = _abs_jvp, _abs_vjp
-FUNCTIONS[abs] = METHODS["__abs__"] = FUNCTIONS[np.absolute]
+absolute.spelling = lambda args, params: "abs({0})" if type_of(args[0]).weak else "np.abs({0})"
+absolute.infer = infer_elementwise(np.absolute)
 fabs = elementwise(np.fabs, _abs_partials, "fabs")
 fabs.jvp, fabs.vjp = _abs_jvp, _abs_vjp
 
@@ -194,6 +196,7 @@ for _name, _key in {
     "abs": "np.abs",
 }.items():
     OPERATORS[_name] = operator(PRIMITIVES[_key])
+FUNCTIONS[abs] = METHODS["__abs__"] = OPERATORS["abs"]
 OPERATORS["divmod"] = lambda a, b: (a // b, a % b)
 
 

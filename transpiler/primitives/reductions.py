@@ -237,10 +237,16 @@ def np_mean(
     x = FUNCTIONS[np.asarray](operand(x))
     if where is not True:
         total = np.sum(x, axis=axis, dtype=dtype, where=where, keepdims=keepdims)
-        return finish(total / count_where(x, axis, keepdims, where), out)
+        return finish(shared(total, count_where(x, axis, keepdims, where)), out)
     params = {} if dtype is None else {"dtype": np.dtype(dtype)}
     axes = normalize_axes(axis, x.ndim)
     return finish(apply(mean, x, axis=axes, keepdims=bool(keepdims), **params), out)
+
+
+def shared(total: Any, count: Any) -> Any:
+    """A total divided by a count, in its own precision."""
+    share = total / count
+    return FUNCTIONS["cast"](share, total.dtype) if total.dtype.kind in "fc" else share
 
 
 def count_where(x: Any, axis: Any, keepdims: bool, where: Any) -> Any:
