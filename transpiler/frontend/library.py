@@ -413,8 +413,8 @@ def _abs(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any
 def _pow(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     base, exponent, modulus = (*args, *kwargs.values(), None)[:3]
     if modulus is not None:
-        numbers = [known_int(a, "A number of pow with a modulus") for a in (*args, *kwargs.values())]
-        return pow(*numbers)
+        given = (base, exponent, modulus)
+        return pow(*[known_int(a, "A number of pow with a modulus") for a in given])
     return machine.binary(gast.Pow, base, exponent, node)
 
 
