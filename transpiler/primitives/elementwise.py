@@ -25,7 +25,6 @@ from calque.transpiler.primitives.base import (
     apply,
     elementwise,
     implements,
-    infer_elementwise,
     linear,
     operand,
     scale,
@@ -168,8 +167,9 @@ def _sign_partials(x: Any, y: Any) -> Any:
 sign = elementwise(np.sign, _sign_partials, "sign")
 absolute = elementwise(np.absolute, _abs_partials, "abs", spelling="np.abs({0})", name="np.abs")
 absolute.jvp, absolute.vjp = _abs_jvp, _abs_vjp
-absolute.spelling = lambda args, params: "abs({0})" if type_of(args[0]).weak else "np.abs({0})"
-absolute.infer = infer_elementwise(np.absolute)
+of_number = elementwise(abs, _abs_partials, "abs", spelling="abs({0})", name="abs", arity=1)
+of_number.jvp, of_number.vjp = _abs_jvp, _abs_vjp
+of_number.batch = lambda args, batched, params: np.abs(args[0])
 fabs = elementwise(np.fabs, _abs_partials, "fabs")
 fabs.jvp, fabs.vjp = _abs_jvp, _abs_vjp
 
@@ -193,10 +193,17 @@ for _name, _key in {
     "pow": "np.power",
     "neg": "np.negative",
     "pos": "np.positive",
-    "abs": "np.abs",
 }.items():
     OPERATORS[_name] = operator(PRIMITIVES[_key])
-FUNCTIONS[abs] = METHODS["__abs__"] = OPERATORS["abs"]
+
+
+@implements(abs, method="__abs__", op="abs")
+def python_abs(x: Any) -> Any:
+    """``abs``: of a Python number a Python number."""
+    x = operand(x)
+    return apply(of_number if type_of(x).weak else absolute, x)
+
+
 OPERATORS["divmod"] = lambda a, b: (a // b, a % b)
 
 
