@@ -543,6 +543,30 @@ def _remainder(a, b):
     return divided
 
 
+def lshift(a, b):
+    """``a << b``: zero where no bit is left."""
+    return np.left_shift(a, b)
+
+
+@overload(lshift)
+def _lshift(a, b):
+    width = a.bitwidth
+    return lambda a, b: a << b if 0 <= b < width else a ^ a
+
+
+def rshift(a, b):
+    """``a >> b``: 0 or -1 where no bit is left."""
+    return np.right_shift(a, b)
+
+
+@overload(rshift)
+def _rshift(a, b):
+    width = a.bitwidth
+    if a in unsigned_domain:
+        return lambda a, b: a >> b if 0 <= b < width else a ^ a
+    return lambda a, b: a >> (b if 0 <= b < width else width - 1)
+
+
 def fmod(a, b):
     """The remainder with the sign of ``a``; of integers by zero it is zero."""
     return np.fmod(a, b)
@@ -563,6 +587,6 @@ def _fmod(a, b):
 
 
 __all__ = [
-    "checked_index", "divide", "fmod", "heaviside", "kernel", "maximum", "minimum", "quotient",
-    "remainder", "searchsorted_left", "searchsorted_right", "sign", "vrange",
+    "checked_index", "divide", "fmod", "heaviside", "kernel", "lshift", "maximum", "minimum",
+    "quotient", "remainder", "rshift", "searchsorted_left", "searchsorted_right", "sign", "vrange",
 ]

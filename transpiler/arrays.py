@@ -90,7 +90,7 @@ class Array:
         self.partners: list[Array] = []  # cells that may, or may not, share memory with this one
         self.poison: Origin | None = None  # set when a partner was stored into
         self.is_buffer = False  # a 0-d array that was made to be stored into
-        self.packed = False  # C-contiguous memory of its own, whatever its first version's layout
+        self.packed: bool | None = None  # C-contiguous or not, whatever its first version's layout
 
     # cells, versions, views
 
@@ -122,7 +122,7 @@ class Array:
 
     def is_contiguous(self) -> bool:
         """Whether the memory is known to be C-contiguous."""
-        return self.packed or self.atom in current().contiguous
+        return self.packed if self.packed is not None else self.atom in current().contiguous
 
     def carried(self) -> Array:
         """This cell for a join, which is no read: a poisoned one gives its last version."""

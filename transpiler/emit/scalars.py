@@ -32,7 +32,7 @@ _IN_BOTH = (*_VECTOR, "pow", *HALF_POWERS.values())
 VECTOR_FUNCTIONS = frozenset([*_IN_BOTH, *(f"{name}f" for name in _IN_BOTH)])
 # What ``runtime/kernels.py`` gives besides: NumPy's functions on numbers.
 KERNEL_FUNCTIONS = frozenset(
-    "checked_index divide maximum minimum heaviside sign remainder quotient fmod "
+    "checked_index divide maximum minimum heaviside sign remainder quotient fmod lshift rshift "
     "searchsorted_left searchsorted_right".split()
 )
 _NUMPY_NAMES = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "atan2": "arctan2"}
@@ -95,6 +95,7 @@ _ORDER = ("np.less", "np.less_equal", "np.greater", "np.greater_equal")
 _COMPARISONS = (*_ORDER, "np.equal", "np.not_equal")
 _POWERS = ("np.power", "np.float_power", "math.pow")
 _COMPLEX_FUNCTIONS = ("abs", "sqrt", "sin", "cos", "tan", "isnan", "isfinite", "isinf")
+_SHIFTS = ("np.left_shift", "np.right_shift")
 _DIVISIONS = {"np.divide": "divide", "np.floor_divide": "quotient", "np.remainder": "remainder"}
 
 
@@ -116,6 +117,8 @@ def spelled(s: Apply) -> str | None:
         return function
     if name == "np.reciprocal":
         return _RECIPROCALS.get(s.out.type.dtype.char)
+    if name in _SHIFTS and _shifts_inside(s):
+        return str(s.primitive.spelling)
     if name in _BY_NAME:
         return _OF_BOOLEANS.get(name, _BY_NAME[name]) if kinds == {"b"} else _BY_NAME[name]
     real = kinds <= set("fiub") and s.out.type.dtype.kind == "f"
@@ -129,6 +132,12 @@ def spelled(s: Apply) -> str | None:
             return f"{scalar}{'f' if s.out.type.dtype == np.float32 else ''}({arguments})"
         return f"{numpy_name(scalar)}({{0}})" if name.startswith("np.") else None
     return _SPELLINGS.get(scalar)
+
+
+def _shifts_inside(s: Apply) -> bool:
+    """Whether by fewer bits than there are: LLVM defines no other shift."""
+    bits = s.args[1]
+    return not isinstance(bits, Var) and 0 <= bits < 8 * loop_dtypes(s)[0].itemsize
 
 
 _RECIPROCALS = {"d": "1.0 / {0}", "f": "np.float32(1.0) / {0}"}

@@ -11,6 +11,7 @@ import numpy as np
 
 from calque.transpiler.builder import FUNCTIONS, OPERATORS, Array, known, type_of
 from calque.transpiler.errors import NeedsKnownValue
+from calque.transpiler.frontend.iteration import Generator, Iterable
 from calque.transpiler.frontend.text import Texts
 from calque.transpiler.primitives.base import PRIMITIVES, Primitive, apply, register
 from calque.transpiler.types import BOOL
@@ -145,6 +146,8 @@ class Comparisons(Texts):
         return integers and self.builder.dim_of(a) == self.builder.dim_of(b)
 
     def _contains(self, item: Any, container: Any, negate: bool, node: Any) -> Any:
+        if isinstance(container, (Generator, Iterable)):
+            container = self.listed(container, node)
         rows = getattr(container, "rows", None)
         if rows is not None:
             container = rows.stacked()
@@ -162,6 +165,7 @@ class Comparisons(Texts):
                         if found is False
                         else self.short_circuit(found, always(now), node, False)
                     )
+            found = FUNCTIONS[bool](found)
             return self.logical_not(found, node) if negate else found
         return (item not in container) if negate else (item in container)
 
@@ -225,6 +229,10 @@ class Comparisons(Texts):
         self, test: Array, then: Callable[[], Any], orelse: Callable[[], Any], node: Any
     ) -> Any:
         """A conditional expression on a run-time test (see branches)."""
+        raise NotImplementedError
+
+    def listed(self, values: Any, node: Any) -> Any:
+        """The elements of any iterable, in a list of its own (see comprehensions)."""
         raise NotImplementedError
 
     def recorded(self, value: Any) -> Any:

@@ -30,12 +30,14 @@ class Comprehensions(Calls):
 
     def consumed_value(self, value: Any, node: Any) -> Any:
         """What a generator yields, as a list; any other value as it is."""
-        if not isinstance(value, Generator):
-            return value
+        return self.listed(value, node) if isinstance(value, Generator) else value
+
+    def listed(self, values: Any, node: Any) -> Any:
+        """The elements of any iterable, in a list of its own."""
         result = self.own(RecordedList())
         self.holding.append(result)
         try:
-            self.each(value, node, lambda item: self.append(result, item, node))
+            self.each(values, node, lambda item: self.append(result, item, node))
         finally:
             self.holding.pop()
         return result

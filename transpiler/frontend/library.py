@@ -11,9 +11,17 @@ from typing import Any
 import gast
 import numpy as np
 
-from calque.transpiler.builder import ATTRIBUTES, FUNCTIONS, METHODS, OPERATORS, Array, known
+from calque.transpiler.builder import (
+    ATTRIBUTES,
+    FUNCTIONS,
+    METHODS,
+    OPERATORS,
+    Array,
+    known,
+    known_int,
+)
 from calque.transpiler.errors import ImpureFunction, NeedsKnownValue, UnsupportedSyntax
-from calque.transpiler.frontend import iterators  # noqa: F401  (fills the table)
+from calque.transpiler.frontend import gathering, iterators  # noqa: F401  (fill the table)
 from calque.transpiler.frontend.calls import BUILTINS, builtin
 from calque.transpiler.frontend.comparisons import always
 from calque.transpiler.frontend.comprehensions import Comprehensions, accumulate, fold
@@ -53,13 +61,15 @@ def _sum(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any
 
 def _quantifier(is_all: bool) -> Callable[..., Any]:
     def quantify(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        return FUNCTIONS[bool](whether(machine, node, args[0]))
+
+    def whether(machine: Interpreter, node: Any, source: Any) -> Any:
         def step(result: Any, item: Any) -> Any:
             item = machine.truth(item, node)
             if not isinstance(result, Array):
                 return item if result == is_all else result
             return machine.short_circuit(result, lambda: item, node, is_and=is_all)
 
-        source = args[0]
         if isinstance(source, gast.GeneratorExp):
             return accumulate(machine, source, is_all, step)
         if isinstance(source, Array):
@@ -387,11 +397,10 @@ def _print(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, A
 
 @builtin(round)
 def _round(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    value, *digits = args
-    if not isinstance(value, Array):
-        return round(value, *digits)
-    result = FUNCTIONS[np.round](value, *digits)
-    return FUNCTIONS[int](result) if not digits or digits[0] is None else result
+    value, *digits = (*args, *kwargs.values())
+    if not digits or digits[0] is None:
+        return FUNCTIONS[int](FUNCTIONS[np.round](value))
+    return FUNCTIONS[round](value, *digits)
 
 
 @builtin(abs)
@@ -402,9 +411,11 @@ def _abs(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any
 
 @builtin(pow)
 def _pow(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    if len(args) == 3:
-        return pow(*args)
-    return machine.binary(gast.Pow, args[0], args[1], node)
+    base, exponent, modulus = (*args, *kwargs.values(), None)[:3]
+    if modulus is not None:
+        given = (base, exponent, modulus)
+        return pow(*[known_int(a, "A number of pow with a modulus") for a in given])
+    return machine.binary(gast.Pow, base, exponent, node)
 
 
 @builtin(divmod)

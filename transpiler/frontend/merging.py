@@ -282,7 +282,10 @@ class Join:
     def _note_contiguous(self, array: Array, values: tuple[Any, Any]) -> None:
         contiguous = self.machine.builder.contiguous
         live = [v for v in values if v is not DEAD and v is not MISSING]
-        whole = (isinstance(v, Array) and (v.packed or v._value in contiguous) for v in live)
+        whole = (
+            isinstance(v, Array) and (v._value in contiguous if v.packed is None else v.packed)
+            for v in live
+        )
         if live and all(whole):
             contiguous.add(array._value)
 

@@ -154,7 +154,8 @@ for _record in (
 ):
     _record.batch = as_it_is(_record)
 
-elementwise.where.batch = elementwise_rule(elementwise.where)
+for _record in (elementwise.where, complexes.of_parts):
+    _record.batch = elementwise_rule(_record)
 
 
 @batches("round")

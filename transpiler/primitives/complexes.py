@@ -7,9 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.builder import ATTRIBUTES, Array, type_of
+from calque.transpiler.builder import ATTRIBUTES, FUNCTIONS, Array, current, known, type_of
+from calque.transpiler.errors import UnsupportedFunction
+from calque.transpiler.primitives import elementwise  # noqa: F401  (complex of one number)
 from calque.transpiler.primitives.base import apply, finish, implements, linear, opaque, operand
-from calque.transpiler.types import ArrayType
+from calque.transpiler.primitives.sampling import case, cases
+from calque.transpiler.types import COMPLEX, ArrayType
 
 Samples = list[tuple[tuple[Any, ...], dict[str, Any]]]
 
@@ -64,6 +67,57 @@ conj = opaque(
     keeps_layout=True,
     samples=_samples,
 )
+
+
+def _infer_complex(x: Any, y: Any) -> ArrayType:
+    dims = current().broadcast([type_of(x).dims, type_of(y).dims])
+    return ArrayType(COMPLEX.dtype, dims, not dims)
+
+
+def _of_parts(x: Any, y: Any) -> Any:
+    if not np.ndim(x) and not np.ndim(y):
+        return complex(x, y)
+    return np.stack(np.broadcast_arrays(x, y), axis=-1).astype(float).view(complex)[..., 0]
+
+
+def _of_parts_text(args: Any, params: Any) -> str:
+    if not any(type_of(a).ndim for a in args):
+        return "complex({0}, {1})"
+    return "np.stack(np.broadcast_arrays({0}, {1}), axis=-1).astype(float).view(complex)[..., 0]"
+
+
+# by no sum: the product of 1j and an infinity has a real part, which is NaN
+@linear(
+    "complex of parts",
+    _of_parts,
+    _infer_complex,
+    _of_parts_text,
+    wrt=(0, 1),
+    cheap=True,
+    samples=cases(case((), ()), case(2.0, ()), case((3, 4), (4,)), case((2, 0), ())),
+)
+def of_parts(y_bar: Any, x: Any, y: Any) -> tuple[Any, Any]:
+    """The parts of the cotangent, by the convention for ``np.imag``."""
+    return np.real(y_bar), np.real(1j * y_bar)
+
+
+_of_one = FUNCTIONS[complex]
+
+
+@implements(complex)
+def python_complex(*args: Any, **options: Any) -> Any:
+    """``complex(x)`` and ``complex(real, imag)``: a Python number."""
+    if known((args, tuple(options.values()))):
+        return complex(*args, **options)
+    return _of_one(*args) if len(args) == 1 and not options else _of_two(*args, **options)
+
+
+def _of_two(real: Any = 0.0, imag: Any = 0.0) -> Any:
+    x, y = (v.reshape(()) if type_of(v).ndim else v for v in (operand(real), operand(imag)))
+    if type_of(x).dtype.kind == "c" or type_of(y).dtype.kind == "c":
+        message = "complex(real, imag) of complex numbers."
+        raise UnsupportedFunction(message, current().origin, "write real + 1j * imag")
+    return apply(of_parts, x, y)
 
 
 @implements(np.real, attribute="real")

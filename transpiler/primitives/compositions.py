@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,14 @@ from calque.transpiler.primitives.base import finish, implements, operand
 from calque.transpiler.primitives.creation import shape_tuple
 from calque.transpiler.primitives.reductions import normalize_axes
 from calque.transpiler.primitives.scans import along
-from calque.transpiler.primitives.shapes import flattened, joined_axes, normalize_axis
+from calque.transpiler.primitives.shapes import (
+    flattened,
+    joined_axes,
+    multiply_sizes,
+    normalize_axis,
+)
 from calque.transpiler.primitives.statistics import QUANTILE_METHODS, quantile_position
-from calque.transpiler.types import sample
+from calque.transpiler.types import promote, sample
 
 # quantiles of what is not NaN
 
@@ -39,6 +45,8 @@ def _nan_quantile(x: Array, q: Any, axis: Any, keepdims: bool, method: str) -> A
     second = np.clip(first + 1, 0, np.maximum(count - 1, 0))
     low, high = (np.take_along_axis(lines, i, axis=-1) for i in (first, second))
     found = np.where(low == high, low, low + part * (high - low))[..., 0]
+    if x.dtype.kind == "f":
+        found = FUNCTIONS["cast"](found, x.dtype)
     if not keepdims:
         return found
     reduced = range(x.ndim) if axes is None else axes
@@ -62,6 +70,7 @@ def _nan_quantiles(divisor: float, name: str) -> Callable[..., Any]:
             raise UnsupportedFunction(message, current().origin)
         x = FUNCTIONS[np.asarray](operand(a))
         if isinstance(q, (list, tuple, np.ndarray)) and np.ndim(q):
+            x = FUNCTIONS["cast"](x, np.result_type(x.dtype, np.float64))  # of an array of them
             rows = [_nan_quantile(x, v / divisor, axis, keepdims, method) for v in q]
             return finish(np.stack(rows), out)
         if type_of(operand(q)).ndim:
@@ -98,31 +107,51 @@ def np_resize(a: Any, new_shape: Any) -> Any:
     return np.reshape(flat[FUNCTIONS[np.arange](count) % flat.shape[0]], shape)
 
 
+@dataclass
+class Repeated:
+    """A list of run-time length: a tree of arrays, in each a first axis that counts its items."""
+
+    items: Any
+
+
 @implements(np.block)
-def np_block(arrays: Any) -> Any:
+def block(arrays: Any) -> Any:
     """``np.block``: the innermost lists joined along the last axis, and so on outwards."""
     depth = _depth(arrays)
-    leaves = [FUNCTIONS[np.asarray](operand(leaf)) for leaf in _flat(arrays)]
-    rank = max(depth, *[leaf.ndim for leaf in leaves])
+    rank = max(depth, *_ranks(arrays, 0))
 
-    def joined(item: Any, level: int) -> Any:
-        if not isinstance(item, list):
-            if level != depth:
-                message = "List depths are mismatched in np.block."
-                raise ShapeError(message, current().origin)
-            leaf = FUNCTIONS[np.asarray](operand(item))
-            return leaf[(None,) * (rank - leaf.ndim)] if rank > leaf.ndim else leaf
-        return np.concatenate([joined(i, level + 1) for i in item], axis=level - depth)
+    def joined(item: Any, level: int, counted: int) -> Any:
+        if isinstance(item, Repeated):
+            axis = rank + level - depth
+            whole = np.moveaxis(joined(item.items, level + 1, 1), 0, axis)
+            sizes = whole.shape
+            both = multiply_sizes(sizes[axis], sizes[axis + 1])
+            return np.reshape(whole, (*sizes[:axis], both, *sizes[axis + 2 :]))
+        if isinstance(item, list):
+            parts = [joined(i, level + 1, counted) for i in item]
+            return np.concatenate(parts, axis=level - depth)
+        if level != depth:
+            raise ShapeError("List depths are mismatched in np.block.", current().origin)
+        leaf = FUNCTIONS[np.asarray](operand(item))
+        new = (None,) * (rank + counted - leaf.ndim)
+        return leaf[(slice(None),) * counted + new] if new else leaf
 
-    return joined(arrays, 0)
+    return joined(arrays, 0, 0)
 
 
 def _depth(item: Any) -> int:
+    if isinstance(item, Repeated):
+        return 1 + _depth(item.items)
     return 1 + _depth(item[0]) if isinstance(item, list) and item else 0
 
 
-def _flat(item: Any) -> list[Any]:
-    return [leaf for i in item for leaf in _flat(i)] if isinstance(item, list) else [item]
+def _ranks(item: Any, counted: int) -> list[int]:
+    """The ranks of the arrays that are joined."""
+    if isinstance(item, Repeated):
+        return _ranks(item.items, counted + 1)
+    if isinstance(item, list):
+        return [rank for i in item for rank in _ranks(i, counted)]
+    return [type_of(operand(item)).ndim - counted]
 
 
 @implements(np.lib.stride_tricks.sliding_window_view)
@@ -195,7 +224,9 @@ def _items(key: Any, name: str) -> list[Any]:
         raise UnsupportedFunction(
             f"{name} with slices or texts.", current().origin, "use np.arange and np.concatenate"
         )
-    return [FUNCTIONS[np.atleast_1d](FUNCTIONS[np.asarray](operand(item))) for item in found]
+    values = [operand(item) for item in found]
+    dtype, _ = promote([type_of(v) for v in values])  # numbers in it adapt to the arrays
+    return [FUNCTIONS[np.atleast_1d](FUNCTIONS[np.asarray](v, dtype)) for v in values]
 
 
 @implements(type(np.r_).__getitem__)

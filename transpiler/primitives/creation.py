@@ -10,7 +10,7 @@ from calque.transpiler.builder import FUNCTIONS, METHODS, Array, current, known,
 from calque.transpiler.errors import ShapeError, UnsupportedFunction
 from calque.transpiler.primitives.base import Primitive, apply, implements, operand, register
 from calque.transpiler.primitives.sampling import case, cases, single
-from calque.transpiler.types import ArrayType, promote
+from calque.transpiler.types import ArrayType
 
 
 def shape_tuple(shape: Any) -> tuple[Any, ...]:
@@ -137,9 +137,16 @@ def _maker(primitive: Primitive) -> Any:
         dtype = np.dtype(float if dtype is None else dtype)
         result = apply(primitive, *shape_tuple(shape), dtype=dtype)
         result.is_buffer = True
-        return result
+        return _laid_out(result, order)
 
     return make
+
+
+def _laid_out(new: Array, order: Any) -> Array:
+    """A new array, by columns if so asked: it is not known to be C-contiguous then."""
+    if new.ndim > 1 and str(order).upper() not in ("C", "NONE"):
+        current().contiguous.discard(new.atom)
+    return new
 
 
 for _record in (zeros, ones, empty):
@@ -169,8 +176,9 @@ def np_full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C") ->
     fill_value = operand(fill_value)
     chosen = np.dtype(dtype) if dtype is not None else type_of(fill_value).dtype
     if type_of(fill_value).ndim:
-        return FUNCTIONS[np.broadcast_to](FUNCTIONS["cast"](fill_value, chosen), shape).copy()
-    return apply(full, fill_value, *shape_tuple(shape), dtype=chosen)
+        spread = FUNCTIONS[np.broadcast_to](FUNCTIONS["cast"](fill_value, chosen), shape)
+        return np_copy(spread, order)
+    return _laid_out(apply(full, fill_value, *shape_tuple(shape), dtype=chosen), order)
 
 
 def _like_maker(primitive: Primitive, plain: Primitive) -> Any:
@@ -183,7 +191,8 @@ def _like_maker(primitive: Primitive, plain: Primitive) -> Any:
             return FUNCTIONS[getattr(np, plain.name[3:])](shape, chosen)
         if not isinstance(x, Array) or x.type.weak:
             return FUNCTIONS[getattr(np, plain.name[3:])](type_of(x).dims, chosen)
-        return apply(primitive, x, dtype=chosen)
+        result = apply(primitive, x, dtype=chosen)
+        return _laid_out(result, "F") if str(order).upper() == "F" else result
 
     return make
 
@@ -231,7 +240,8 @@ def constant_array(value: Any) -> Array:
 
 
 def _stack_dtype(args: Any) -> np.dtype:
-    return promote([type_of(a) for a in args])[0]
+    """What NumPy makes of a list: a Python number in it counts as an array of it would."""
+    return np.result_type(*[type_of(a).dtype for a in args])
 
 
 stack_rows: Primitive = register(
@@ -350,8 +360,8 @@ def _perhaps_itself(value: Array, contiguous: bool) -> Array:
     """What is a copy unless the array lies in memory as asked for."""
     if contiguous and value.is_contiguous():
         return value
-    copy = np_copy(value, "C" if contiguous else "K")
-    link(copy, value.root())
+    copy = np_copy(value, "C" if contiguous else "F")
+    link(copy.root(), value.root())
     return copy
 
 
@@ -363,16 +373,20 @@ def np_ascontiguousarray(value: Any, dtype: Any = None, **rest: Any) -> Array:
 
 
 @implements(np.array)
-def np_array(value: Any, dtype: Any = None, copy: Any = True, ndmin: int = 0, **rest: Any) -> Array:
+def np_array(
+    value: Any, dtype: Any = None, copy: Any = True, ndmin: int = 0, order: Any = "K", **rest: Any
+) -> Array:
     """A new cell, but where no copy is needed and none wanted.
 
     Versions make the copy free until one of the two is stored into.
     """
-    if copy:
+    if copy and str(order).upper() == "F":
+        result = np_copy(to_array(value, dtype), "F")
+    elif copy:
         result = Array(to_array(value, dtype).atom)
         result.is_buffer = True
     else:
-        result = np_asarray(value, dtype, **rest)
+        result = np_asarray(value, dtype, order, **rest)
     while result.ndim < ndmin:
         result = result[None]
     return result
@@ -381,9 +395,11 @@ def np_array(value: Any, dtype: Any = None, copy: Any = True, ndmin: int = 0, **
 @implements(np.copy, method="copy")
 def np_copy(x: Any, order: str = "K", subok: bool = False) -> Array:
     """A new cell with the same version."""
-    result = Array(to_array(x).atom)
+    x = to_array(x)
+    result = Array(x.atom)
     result.is_buffer = True
-    result.packed = order == "C" or (isinstance(x, Array) and x.is_contiguous())
+    by_columns = str(order).upper() == "F" and x.ndim > 1
+    result.packed = not by_columns and (order == "C" or x.is_contiguous() or None)
     return result
 
 

@@ -336,11 +336,56 @@ svdvals = opaque(
 )
 
 
+def _infer_full_svd(a: Any) -> tuple[ArrayType, ...]:
+    rows, columns = a.dims[-2:]
+    u, s, vt = _infer_svd(a)
+    return u.with_dims([*u.dims[:-1], rows]), s, vt.with_dims([*a.dims[:-2], columns, columns])
+
+
+def _check_square(a: Array) -> None:
+    """The factors of a square matrix are those of the thin one."""
+    rows, columns = a.dims[-2:]
+    difference = current().dims.resolve(rows - columns)
+    if not isinstance(difference, int):
+        raise current().needs_dims([rows, columns], "Whether a matrix is square")
+    if difference:
+        raise NotDifferentiable(
+            "np.linalg.svd with full_matrices=True has no derivative.",
+            current().origin,
+            "give full_matrices=False",
+        )
+
+
+def _full_svd_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
+    _check_square(args[0])
+    return _svd_jvp(tangents, outs, args, params)
+
+
+def _full_svd_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
+    u_bar, s_bar, vt_bar = cotangents
+    if u_bar is None and vt_bar is None:
+        return _svdvals_vjp((s_bar,), outs, args, params)
+    _check_square(args[0])
+    return _svd_vjp(cotangents, outs, args, params)
+
+
+# what is in the columns besides those of the thin one is not determined
+full_svd = opaque(
+    "np.linalg.svd of all columns",
+    np.linalg.svd,
+    _infer_full_svd,
+    "np.linalg.svd({0})",
+    jvp=_full_svd_jvp,
+    vjp=_full_svd_vjp,
+    samples=cases(case((3, 3)), case((2, 2, 2)), case(Drawn((2, 2), "f4"))),
+)
+
+
 @implements(np.linalg.svd)
 def np_svd(
     a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False
 ) -> Any:
-    """``np.linalg.svd``, thin: with ``full_matrices`` only of square matrices."""
+    """``np.linalg.svd``; of square matrices the thin one is all there is."""
     a = _refuse_complex(matrices(a, "svd"), "svd")
     if hermitian:
         raise UnsupportedFunction(
@@ -348,13 +393,8 @@ def np_svd(
         )
     if not compute_uv:
         return apply(svdvals, a)
-    if full_matrices and not current().dims.same(a.dims[-2], a.dims[-1]):
-        raise UnsupportedFunction(
-            "np.linalg.svd with full_matrices=True has no derivative.",
-            current().origin,
-            "give full_matrices=False",
-        )
-    return SVDResult(*apply(svd, a))
+    square = current().dims.same(a.dims[-2], a.dims[-1])
+    return SVDResult(*apply(full_svd if full_matrices and not square else svd, a))
 
 
 FUNCTIONS[np.linalg.svdvals] = lambda a, /: np_svd(a, compute_uv=False)

@@ -241,7 +241,8 @@ def np_trace(
     if dtype is not None:
         x = FUNCTIONS["cast"](x, dtype)
     axes = normalize_axis(axis1, x.ndim), normalize_axis(axis2, x.ndim)
-    return finish(apply(trace, x, offset=known_int(offset, "A diagonal's offset"), axes=axes), out)
+    found = apply(trace, x, offset=known_int(offset, "A diagonal's offset"), axes=axes)
+    return finish(found if dtype is None else FUNCTIONS["cast"](found, dtype), out)
 
 
 FUNCTIONS[np.linalg.trace] = lambda x, *, offset=0, dtype=None: np_trace(x, offset, -2, -1, dtype)

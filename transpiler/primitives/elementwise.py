@@ -167,7 +167,9 @@ def _sign_partials(x: Any, y: Any) -> Any:
 sign = elementwise(np.sign, _sign_partials, "sign")
 absolute = elementwise(np.absolute, _abs_partials, "abs", spelling="np.abs({0})", name="np.abs")
 absolute.jvp, absolute.vjp = _abs_jvp, _abs_vjp
-FUNCTIONS[abs] = METHODS["__abs__"] = FUNCTIONS[np.absolute]
+of_number = elementwise(abs, _abs_partials, "abs", spelling="abs({0})", name="abs", arity=1)
+of_number.jvp, of_number.vjp = _abs_jvp, _abs_vjp
+of_number.batch = lambda args, batched, params: np.abs(args[0])
 fabs = elementwise(np.fabs, _abs_partials, "fabs")
 fabs.jvp, fabs.vjp = _abs_jvp, _abs_vjp
 
@@ -191,9 +193,17 @@ for _name, _key in {
     "pow": "np.power",
     "neg": "np.negative",
     "pos": "np.positive",
-    "abs": "np.abs",
 }.items():
     OPERATORS[_name] = operator(PRIMITIVES[_key])
+
+
+@implements(abs, method="__abs__", op="abs")
+def python_abs(x: Any) -> Any:
+    """``abs``: of a Python number a Python number."""
+    x = operand(x)
+    return apply(of_number if type_of(x).weak else absolute, x)
+
+
 OPERATORS["divmod"] = lambda a, b: (a // b, a % b)
 
 
@@ -288,19 +298,22 @@ def _python_number(kind: type, letter: str) -> Primitive:
     )(transpose)
 
 
-for _kind, _letter in ((float, "f8"), (int, "i8"), (bool, "?"), (complex, "c16")):
-    _record = _python_number(_kind, _letter)
-
-    @implements(_kind)
-    def _convert(x: Any = 0, _record: Primitive = _record, _kind: type = _kind) -> Any:
-        """``float(x)`` and the like: a Python scalar."""
-        if not isinstance(x, Array):
-            return _kind(x)
-        if x.type.weak and x.dtype == np.dtype(_kind):
+def _conversion(kind: type, record: Primitive) -> Callable[..., Any]:
+    def convert(*args: Any, **options: Any) -> Any:
+        if len(args) != 1 or options or not isinstance(args[0], Array):
+            if any(isinstance(a, Array) for a in (*args, *options.values())):
+                raise TypeError(f"{kind.__name__}() takes one number")
+            return kind(*args, **options)
+        (x,) = args
+        if x.type.weak and x.dtype == np.dtype(kind):
             return x
-        if x.ndim:
-            x = x.reshape(())
-        return apply(_record, x)
+        return apply(record, x.reshape(()) if x.ndim else x)
+
+    return convert
+
+
+for _kind, _letter in ((float, "f8"), (int, "i8"), (bool, "?"), (complex, "c16")):
+    implements(_kind)(_conversion(_kind, _python_number(_kind, _letter)))
 
 
 def _item(x: Any, *args: Any) -> Any:

@@ -53,7 +53,9 @@ for _name, _function, _sign in (
     ("lshift", np.left_shift, "<<"),
     ("rshift", np.right_shift, ">>"),
 ):
-    _record = elementwise(_function, None, f"{{0}} {_sign} {{1}}", spelling=f"{{0}} {_sign} {{1}}")
+    _text = f"{{0}} {_sign} {{1}}"
+    _scalar = f"{_name}({{0}}, {{1}})" if "shift" in _name else _text
+    _record = elementwise(_function, None, _scalar, spelling=_text)
     OPERATORS[_name] = operator(_record)
     if _name in ("and", "or", "xor", "lshift", "rshift"):
         _record.samples = lambda rng: integers(rng, 2)

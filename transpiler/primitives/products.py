@@ -8,7 +8,7 @@ import numpy as np
 
 from calque.transpiler.builder import FUNCTIONS, METHODS, Array, current, known_int, type_of
 from calque.transpiler.errors import ShapeError
-from calque.transpiler.primitives.base import apply, bilinear, finish, implements, operand
+from calque.transpiler.primitives.base import apply, bilinear, finish, implements, operand, strong
 from calque.transpiler.primitives.sampling import case, cases, single
 from calque.transpiler.primitives.shapes import normalize_axis, normalize_tuple, product_dim
 from calque.transpiler.types import ArrayType, promote
@@ -120,7 +120,7 @@ def np_dot(a: Any, b: Any, out: Any = None) -> Any:
     """``np.dot``; a product with a number is ``*``."""
     a, b = operand(a), operand(b)
     if not type_of(a).ndim or not type_of(b).ndim:
-        return finish(np.multiply(a, b), out)
+        return finish(np.multiply(strong(a), strong(b)), out)
     return finish(apply(dot, a, b), out)
 
 
@@ -158,7 +158,7 @@ def np_inner(a: Any, b: Any) -> Any:
     """``np.inner``."""
     a, b = operand(a), operand(b)
     if not type_of(a).ndim or not type_of(b).ndim:
-        return np.multiply(a, b)
+        return np.multiply(strong(a), strong(b))
     return apply(inner, a, b)
 
 

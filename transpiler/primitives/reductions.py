@@ -18,10 +18,11 @@ from calque.transpiler.primitives.base import (
     opaque,
     operand,
     register,
+    run_time_choice,
 )
 from calque.transpiler.primitives.elementwise import dtype_name
 from calque.transpiler.primitives.shapes import joined_axes, normalize_axis
-from calque.transpiler.types import ArrayType
+from calque.transpiler.types import ArrayType, elementwise_dtype
 
 Axes = tuple[int, ...] | None
 Samples = list[tuple[tuple[Any, ...], dict[str, Any]]]
@@ -119,6 +120,23 @@ def _combine(result: Any, initial: Any, with_initial: Callable[..., Any]) -> Any
     return result if initial is None else with_initial(result, initial)
 
 
+def _from_initial(
+    primitive: Primitive, combine: Callable[..., Any], x: Any, initial: Any, params: dict[str, Any]
+) -> Any:
+    """An extremum of ``x`` and ``initial``, which is all there is where ``x`` has no elements."""
+    reduce = lambda: combine(apply(primitive, x, **params), initial)
+    count = count_reduced(x, params["axis"])
+    if current().dims.nonnegative(current().dim_of(count) - 1, assume=False):
+        return reduce()
+    t = primitive.infer(x, **params)
+    dtype = elementwise_dtype(combine, [t, type_of(initial)])
+    axes = range(x.ndim) if params["axis"] is None else params["axis"]
+    sizes = [1 if a in axes else size for a, size in enumerate(x.shape)]
+    shape = [s for a, s in enumerate(sizes) if params["keepdims"] or a not in axes]
+    alone = lambda: FUNCTIONS[np.full](tuple(shape), initial, dtype)
+    return run_time_choice(count > 0, reduce, alone, t.with_dtype(dtype))
+
+
 def reduction_handler(
     primitive: Primitive,
     neutral: Any,
@@ -147,9 +165,15 @@ def reduction_handler(
             )
         x = _masked(x, where, initial if neutral is None else neutral)
         params: dict[str, Any] = {"axis": normalize_axes(axis, x.ndim), "keepdims": bool(keepdims)}
-        if dtype is not None:
+        if dtype is not None and neutral is None:
+            x = FUNCTIONS["cast"](x, dtype)
+        elif dtype is not None:
             params["dtype"] = np.dtype(dtype)
-        return finish(_combine(apply(primitive, x, **params), initial, with_initial), out)
+        if neutral is None and initial is not None:
+            found = _from_initial(primitive, with_initial, x, operand(initial), params)
+        else:
+            found = _combine(apply(primitive, x, **params), initial, with_initial)
+        return finish(found, out)
 
     if dtypes:
         return call
@@ -213,10 +237,16 @@ def np_mean(
     x = FUNCTIONS[np.asarray](operand(x))
     if where is not True:
         total = np.sum(x, axis=axis, dtype=dtype, where=where, keepdims=keepdims)
-        return finish(total / count_where(x, axis, keepdims, where), out)
+        return finish(shared(total, count_where(x, axis, keepdims, where)), out)
     params = {} if dtype is None else {"dtype": np.dtype(dtype)}
     axes = normalize_axes(axis, x.ndim)
     return finish(apply(mean, x, axis=axes, keepdims=bool(keepdims), **params), out)
+
+
+def shared(total: Any, count: Any) -> Any:
+    """A total divided by a count, in its own precision."""
+    share = total / count
+    return FUNCTIONS["cast"](share, total.dtype) if total.dtype.kind in "fc" else share
 
 
 def count_where(x: Any, axis: Any, keepdims: bool, where: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from calque.transpiler.builder import FUNCTIONS, METHODS, current, type_of
-from calque.transpiler.errors import UnsupportedFunction
+from calque.transpiler.errors import DtypeError, UnsupportedFunction
 from calque.transpiler.primitives.base import (
     Primitive,
     apply,
@@ -187,7 +187,10 @@ def scan_handler(primitive: Primitive, first: Any) -> Callable[..., Any]:
             x = FUNCTIONS["cast"](x, dtype)
         if axis is None or not x.ndim:
             x, axis = np.ravel(x), 0
-        return finish(apply(primitive, x, axis=normalize_axis(axis, x.ndim)), out)
+        found = apply(primitive, x, axis=normalize_axis(axis, x.ndim))
+        if dtype is not None:  # NumPy's own choice for a small integer is a larger one
+            found = FUNCTIONS["cast"](found, dtype)
+        return finish(found, out)
 
     return call
 
@@ -284,9 +287,18 @@ def _end(value: Any, x: Any, axis: int) -> Any:
 @implements(np.ediff1d)
 def np_ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
     """``np.ediff1d``."""
-    parts = [to_begin, np_diff(np.ravel(operand(ary))), to_end]
-    found = [np.ravel(operand(p)) for p in parts if p is not None]
+    x = FUNCTIONS[np.asarray](operand(ary))
+    ends = [None if p is None else _as_samples(operand(p), x.dtype) for p in (to_begin, to_end)]
+    found = [p for p in (ends[0], np_diff(np.ravel(x)), ends[1]) if p is not None]
     return found[0] if len(found) == 1 else np.concatenate(found)
+
+
+def _as_samples(end: Any, dtype: np.dtype) -> Any:
+    """What is set before or behind differences, in their dtype."""
+    if not np.can_cast(type_of(end).dtype, dtype, "same_kind"):
+        message = f"The ends of np.ediff1d are {type_of(end).dtype}, its differences {dtype}."
+        raise DtypeError(message, current().origin)
+    return np.ravel(FUNCTIONS["cast"](end, dtype))
 
 
 def _trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
@@ -348,4 +360,5 @@ def _gradient(f: Any, spacing: Any, axis: int, edge_order: int) -> Any:
     else:
         low = (-1.5 / h) * part(0, 1) + (2.0 / h) * part(1, 2) + (-0.5 / h) * part(2, 3)
         high = (0.5 / h) * part(-3, -2) + (-2.0 / h) * part(-2, -1) + (1.5 / h) * part(-1, None)
-    return np.concatenate([low, inner, high], axis=axis)
+    found = np.concatenate([low, inner, high], axis=axis)
+    return FUNCTIONS["cast"](found, f.dtype) if f.dtype.kind in "fc" else found

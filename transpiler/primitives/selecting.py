@@ -284,10 +284,14 @@ def np_putmask(a: Array, mask: Any, values: Any) -> None:
 
 @implements(np.place)
 def np_place(arr: Array, mask: Any, vals: Any) -> None:
-    """``np.place``: one value for all places, or one for each."""
+    """``np.place``: the values in turn, again from the first where they are fewer than places."""
     values = FUNCTIONS["cast"](flattened(vals), arr.dtype)
-    mask = FUNCTIONS["cast"](FUNCTIONS[np.asarray](mask), bool)
-    arr[mask] = values[0] if values.dims == (1,) else values
+    mask = np.reshape(FUNCTIONS["cast"](FUNCTIONS[np.asarray](mask), bool), arr.shape)
+    if values.dims == (1,):
+        arr[mask] = values[0]
+        return
+    turns = np.reshape(np.cumsum(mask) - 1, mask.shape)
+    arr[...] = FUNCTIONS[np.where](mask, values[turns % values.shape[0]], arr)
 
 
 def _to_list(x: Array) -> Any:

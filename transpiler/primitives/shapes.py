@@ -233,7 +233,7 @@ def _reshaped(y_bar: Any, shape: Sequence[Any]) -> Any:
 def np_reshape(x: Any, shape: Any, order: str = "C", **rest: Any) -> Array:
     """``np.reshape``; no statement where the shape is the same."""
     x = FUNCTIONS[np.asarray](x)
-    if order not in ("C", "A", "K"):
+    if _reading_order(x, order, "CFA") == "F":
         turned = np_reshape(np.transpose(x), tuple(reversed(shape_tuple(shape))))
         return FUNCTIONS[np.transpose](turned)
     sizes = shape_tuple(shape)
@@ -249,16 +249,33 @@ def _reshape_method(x: Array, *shape: Any, order: str = "C") -> Array:
 METHODS["reshape"] = _reshape_method
 
 
-def flattened(x: Any, order: str = "C") -> Array:
+def _reading_order(x: Array, order: Any, known: str) -> str:
+    """"C" or "F": in which order elements are read, where the memory may decide it."""
+    order = "C" if order is None else str(order).upper()
+    if order not in known:
+        raise ValueError(f"order must be one of {', '.join(map(repr, known))} (got {order!r})")
+    if order in "CF":
+        return order
+    if x.ndim > 1 and not x.is_contiguous():
+        raise UnsupportedFunction(
+            f"order={order!r} asks how the array lies in memory, which is not known here.",
+            current().origin,
+            'give order="C" or order="F"',
+        )
+    return "C"
+
+
+def flattened(x: Any, order: Any = "C") -> Array:
     """All elements along one axis, to be read: of one axis it is the array itself."""
     x = FUNCTIONS[np.asarray](x)
-    return x if x.ndim == 1 else np_reshape(x, (-1,), order)
+    return x if x.ndim == 1 else np_reshape(x, (-1,), _reading_order(x, order, "CFAK"))
 
 
 @implements(np.ravel, method="ravel")
 def np_ravel(x: Any, order: str = "C") -> Array:
     """``np.ravel``: a view of contiguous memory, else a copy, of one axis too."""
     x = FUNCTIONS[np.asarray](x)
+    order = _reading_order(x, order, "CFAK")
     if x.ndim != 1 or _surely_contiguous(x):
         return flattened(x, order)
     same = Array(x.atom)
@@ -295,7 +312,7 @@ def flatten(y_bar: Any, x: Any) -> Any:
 
 
 METHODS["flatten"] = lambda x, order="C": apply(
-    flatten, x if order in ("C", "A", "K") else np.transpose(x)
+    flatten, x if _reading_order(x, order, "CFAK") == "C" else np.transpose(x)
 )
 
 

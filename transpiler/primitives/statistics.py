@@ -21,6 +21,7 @@ from calque.transpiler.primitives.reductions import (
     reduced_dims,
     reduction_samples,
     reduction_text,
+    shared,
 )
 from calque.transpiler.primitives.shapes import joined_axes
 from calque.transpiler.types import ArrayType, elementwise_dtype
@@ -109,9 +110,10 @@ def _declare_spread(name: str, jvp: Any, vjp: Any, samples: Any) -> Primitive:
 def _var_where(x: Any, axis: Any, ddof: Any, keepdims: bool, where: Any, mean: Any) -> Any:
     where = np.broadcast_to(where, x.shape) if where is not True else np.ones_like(x, dtype=bool)
     if mean is None:
-        mean = np.sum(x, axis=axis, keepdims=True, where=where) / count_where(x, axis, True, where)
+        total = np.sum(x, axis=axis, keepdims=True, where=where)
+        mean = shared(total, count_where(x, axis, True, where))
     squares = np.sum(np.abs(x - mean) ** 2, axis=axis, keepdims=keepdims, where=where)
-    return squares / (count_where(x, axis, keepdims, where) - ddof)
+    return shared(squares, count_where(x, axis, keepdims, where) - ddof)
 
 
 var = _declare_spread("var", _var_jvp, _var_vjp, _spread_samples)
@@ -132,7 +134,9 @@ def np_average(
     axes = normalize_axes(axis, x.ndim)
     if w.ndim != x.ndim and axes is not None:
         w = np.reshape(w, tuple(s if i in axes else 1 for i, s in enumerate(x.shape)))
-    scale = np.sum(w, axis=axes, keepdims=keepdims)
+    whole = x.dtype.kind in "iub"
+    dtype = np.result_type(x.dtype, w.dtype, *([np.float64] if whole else []))
+    scale = np.sum(w, axis=axes, dtype=dtype, keepdims=keepdims)
     mean = np.sum(x * w, axis=axes, keepdims=keepdims) / scale
     return (mean, np.broadcast_to(scale, mean.shape)) if returned else mean
 
@@ -303,6 +307,7 @@ def _quantile_handler(primitive: Primitive, percent: bool) -> Callable[..., Any]
         axes = normalize_axes(axis, x.ndim)
         params = {"axis": axes, "keepdims": bool(keepdims), "method": method, "percent": percent}
         if isinstance(q, (list, tuple, np.ndarray)) and np.ndim(q):
+            x = FUNCTIONS["cast"](x, np.result_type(x.dtype, np.float64))  # of an array of them
             rows = [apply(primitive, x, operand(v), **params) for v in q]
             return finish(np.stack(rows), out)
         return finish(apply(primitive, x, operand(q), **params), out)
@@ -402,6 +407,7 @@ def np_cov(
     x = _variables(m, rowvar)
     if y is not None:
         x = np.concatenate([x, _variables(y, rowvar)], axis=0)
+    x = FUNCTIONS["cast"](x, np.result_type(x.dtype, np.float64))
     deviations = x - np.mean(x, axis=1, keepdims=True)
     count = x.shape[1] - ((0 if bias else 1) if ddof is None else ddof)
     return np.squeeze((deviations @ np.conj(deviations.T)) * (1.0 / count))
