@@ -16,10 +16,26 @@ from numba.core.compiler_machinery import FunctionPass, register_pass
 from numba.core.ir_utils import build_definitions, get_definition, guard, mk_unique_var
 from numba.core.lowering import Lower
 from numba.core.typed_passes import BaseNativeLowering, NativeLowering
-from numba.core.types import Complex, Float, Integer, float64, uintp, unsigned_domain
+from numba.core.types import Float, Integer, uintp
 from numba.core.untyped_passes import ReconstructSSA
-from numba.extending import intrinsic, overload, register_jitable
+from numba.extending import intrinsic
 from numba.np.ufunc import parallel as numba_threads
+
+from calque.runtime.kernel_functions import (
+    checked_index,
+    divide,
+    fmod,
+    heaviside,
+    lshift,
+    maximum,
+    minimum,
+    quotient,
+    remainder,
+    rshift,
+    searchsorted_left,
+    searchsorted_right,
+    sign,
+)
 
 # elements of the largest array from which threads always run, and from which they may
 PARALLEL_FROM, MEASURED_FROM = 1 << 21, 1 << 14
@@ -340,253 +356,8 @@ class _Proven(CompilerBase):
         return [passes]
 
 
-def maximum(a, b):
-    """The larger number; NaN if one is NaN."""
-    return np.maximum(a, b)
-
-
-def minimum(a, b):
-    """The smaller number; NaN if one is NaN."""
-    return np.minimum(a, b)
-
-
-def heaviside(x, middle):
-    """1 right of zero, 0 left of it, ``middle`` at it."""
-    return np.heaviside(x, middle)
-
-
-@overload(heaviside)
-def _heaviside(x, middle):
-    kind = x if isinstance(x, Float) else float64
-    return lambda x, middle: (
-        kind(0) if x < 0 else kind(1) if x > 0 else kind(middle) if x == 0 else kind(x)
-    )
-
-
-def sign(x):
-    """-1, 0 or 1; NaN for NaN."""
-    return np.sign(x)
-
-
-@overload(sign)
-def _sign(x):
-    kind = x
-    if x in unsigned_domain:
-        return lambda x: kind(1) if x else kind(0)
-    if isinstance(x, Float):
-        return lambda x: kind(1) if x > 0 else kind(-1) if x < 0 else kind(0) if x == 0 else x
-    return lambda x: np.sign(x)
-
-
-def _extremum(name):
-    @intrinsic
-    def found(typingctx, a, b):
-        def code(context, builder, signature, args):
-            kind = args[0].type
-            two = ir.FunctionType(kind, [kind, kind])
-            function = builder.module.declare_intrinsic(f"llvm.{name}", [kind], two)
-            return builder.call(function, args)
-
-        return a(a, b), code
-
-    return found
-
-
-_largest, _smallest = _extremum("maximum"), _extremum("minimum")
-
-
-@overload(maximum)
-def _maximum(a, b):
-    if isinstance(a, Float) and a == b:
-        return lambda a, b: _largest(a, b)
-    if isinstance(a, Integer) and isinstance(b, Integer):
-        return lambda a, b: a if a > b else b
-    return lambda a, b: np.maximum(a, b)
-
-
-@overload(minimum)
-def _minimum(a, b):
-    if isinstance(a, Float) and a == b:
-        return lambda a, b: _smallest(a, b)
-    if isinstance(a, Integer) and isinstance(b, Integer):
-        return lambda a, b: a if a < b else b
-    return lambda a, b: np.minimum(a, b)
-
-
-def checked_index(index, size):
-    """An index counted from the start; IndexError where an axis of this size has no such place."""
-    if not -size <= index < size:
-        raise IndexError("index is out of bounds")
-    return index + size if index < 0 else index
-
-
-@overload(checked_index)
-def _checked_index(index, size):
-    def counted(index, size):
-        place = np.int64(index)
-        if place < 0:
-            place += size
-        if place < 0 or place >= size:
-            raise IndexError("index is out of bounds")
-        return place
-
-    return counted
-
-
-def searchsorted_left(a, v):
-    """How many elements of a sorted array are less than ``v``; NaN is the largest number."""
-    return np.searchsorted(a, v)
-
-
-@overload(searchsorted_left)
-def _searchsorted_left(a, v):
-    return lambda a, v: _place(a, v, False)
-
-
-def searchsorted_right(a, v):
-    """How many elements of a sorted array are at most ``v``; NaN is the largest number."""
-    return np.searchsorted(a, v, side="right")
-
-
-@overload(searchsorted_right)
-def _searchsorted_right(a, v):
-    return lambda a, v: _place(a, v, True)
-
-
-@register_jitable
-def _place(a, v, right):
-    """First where ``v`` is if elements are evenly spaced; else by halving what is left."""
-    last = a.size - 1
-    if last > 0:
-        start = np.float64(a[0])
-        even = (v - start) / (a[last] - start) * last
-        if 0.0 <= even < last:
-            k = int(even)
-            if (a[k] <= v < a[k + 1]) if right else (a[k] < v <= a[k + 1]):
-                return k + 1
-    first, size = 0, a.size
-    while size > 0:
-        half = size // 2
-        x = a[first + half]
-        if (v != v and (right or x == x)) or (x <= v if right else x < v):
-            first += half + 1
-            size -= half + 1
-        else:
-            size = half
-    return first
-
-
-def divide(a, b):
-    """``a / b``; of Python numbers ZeroDivisionError for zero, of complex ones as NumPy's."""
-    return _checked(a, b) / b
-
-
-def _checked(a, b):
-    if b == 0 and not (np.iscomplexobj(a) or np.iscomplexobj(b)):
-        raise ZeroDivisionError("division by zero")
-    return a
-
-
-@overload(divide)
-def _divide(a, b):
-    if isinstance(a, Complex) or isinstance(b, Complex):
-        return _complex_quotient
-
-    def divided(a, b):
-        if b == 0:
-            raise ZeroDivisionError("division by zero")
-        return a / b
-
-    return divided
-
-
-def _complex_quotient(a, b):
-    """By the method of R. L. Smith, Algorithm 116 of the ACM, as in NumPy."""
-    if abs(b.real) >= abs(b.imag):
-        if b.real == 0 and b.imag == 0:
-            return complex(a.real / abs(b.real), a.imag / abs(b.real))
-        ratio = b.imag / b.real
-        scale = 1.0 / (b.real + b.imag * ratio)
-        return complex((a.real + a.imag * ratio) * scale, (a.imag - a.real * ratio) * scale)
-    ratio = b.real / b.imag
-    scale = 1.0 / (b.imag + b.real * ratio)
-    return complex((a.real * ratio + a.imag) * scale, (a.imag * ratio - a.real) * scale)
-
-
-def quotient(a, b):
-    """``a // b`` of Python numbers: ZeroDivisionError for zero."""
-    return _checked(a, b) // b
-
-
-@overload(quotient)
-def _quotient(a, b):
-    def divided(a, b):
-        if b == 0:
-            raise ZeroDivisionError("division by zero")
-        return a // b
-
-    return divided
-
-
-def remainder(a, b):
-    """``a % b`` of Python numbers: ZeroDivisionError for zero."""
-    return _checked(a, b) % b
-
-
-@overload(remainder)
-def _remainder(a, b):
-    def divided(a, b):
-        if b == 0:
-            raise ZeroDivisionError("division by zero")
-        return a % b
-
-    return divided
-
-
-def lshift(a, b):
-    """``a << b``: zero where no bit is left."""
-    return np.left_shift(a, b)
-
-
-@overload(lshift)
-def _lshift(a, b):
-    width = a.bitwidth
-    return lambda a, b: a << b if 0 <= b < width else a ^ a
-
-
-def rshift(a, b):
-    """``a >> b``: 0 or -1 where no bit is left."""
-    return np.right_shift(a, b)
-
-
-@overload(rshift)
-def _rshift(a, b):
-    width = a.bitwidth
-    if a in unsigned_domain:
-        return lambda a, b: a >> b if 0 <= b < width else a ^ a
-    return lambda a, b: a >> (b if 0 <= b < width else width - 1)
-
-
-def fmod(a, b):
-    """The remainder with the sign of ``a``; of integers by zero it is zero."""
-    return np.fmod(a, b)
-
-
-@overload(fmod)
-def _fmod(a, b):
-    if not isinstance(a, Integer):
-        return lambda a, b: np.fmod(a, b)
-
-    def remaining(a, b):
-        if b == 0:
-            return b
-        found = a % b
-        return found - b if found != 0 and (found < 0) != (a < 0) else found
-
-    return remaining
-
-
 __all__ = [
     "checked_index", "divide", "fmod", "heaviside", "kernel", "lshift", "maximum", "minimum",
-    "quotient", "remainder", "rshift", "searchsorted_left", "searchsorted_right", "sign", "vrange",
+    "quotient", "remainder", "rshift", "searchsorted_left", "searchsorted_right", "sign",
+    "vrange",
 ]

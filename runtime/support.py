@@ -13,7 +13,7 @@ from calque.runtime import vecmath
 
 @dataclass(frozen=True)
 class _Definition:
-    """A top-level statement of ``kernels.py``: its text, what it defines and what it mentions."""
+    """A top-level statement of one of the files: its text, what it defines and what it mentions."""
 
     text: str
     defines: frozenset[str]
@@ -23,24 +23,29 @@ class _Definition:
 
 @functools.cache
 def _definitions() -> tuple[dict[str, str], tuple[_Definition, ...]]:
-    """The imports of ``kernels.py`` by the name they give, and its definitions in order."""
-    text = Path(__file__).with_name("kernels.py").read_text(encoding="utf-8")
-    lines, found, end = text.splitlines(), [], 0
+    """The imports of what kernels need by the name they give, and its definitions in order."""
+    found: list[_Definition] = []
     imports: dict[str, str] = {}
-    for node in ast.parse(text).body:
-        match node:
-            case ast.Import(names=names):
-                imports |= {a.asname or a.name: ast.unparse(ast.Import([a])) for a in names}
-            case ast.ImportFrom(module=module, names=names):
-                own = {a.asname or a.name: a for a in names}
-                imports |= {n: ast.unparse(ast.ImportFrom(module, [a], 0)) for n, a in own.items()}
-            case ast.FunctionDef() | ast.ClassDef() | ast.Assign():
-                decorators = getattr(node, "decorator_list", [])
-                start = min([node.lineno, *(d.lineno for d in decorators)]) - 1
-                while start > end and lines[start - 1].startswith("#"):
-                    start -= 1
-                found.append(_definition(node, "\n".join(lines[start : node.end_lineno])))
-        end = node.end_lineno or end
+    for name in ("kernel_functions.py", "kernels.py"):
+        text = Path(__file__).with_name(name).read_text(encoding="utf-8")
+        lines, end = text.splitlines(), 0
+        for node in ast.parse(text).body:
+            match node:
+                case ast.Import(names=names):
+                    imports |= {a.asname or a.name: ast.unparse(ast.Import([a])) for a in names}
+                case ast.ImportFrom(module=str(module), names=names):
+                    if not module.startswith("calque."):
+                        imports |= {
+                            a.asname or a.name: ast.unparse(ast.ImportFrom(module, [a], 0))
+                            for a in names
+                        }
+                case ast.FunctionDef() | ast.ClassDef() | ast.Assign():
+                    decorators = getattr(node, "decorator_list", [])
+                    start = min([node.lineno, *(d.lineno for d in decorators)]) - 1
+                    while start > end and lines[start - 1].startswith("#"):
+                        start -= 1
+                    found.append(_definition(node, "\n".join(lines[start : node.end_lineno])))
+            end = node.end_lineno or end
     return imports, tuple(found)
 
 

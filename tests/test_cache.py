@@ -350,7 +350,8 @@ def test_the_helpers_are_read_from_their_files(tmp_path, monkeypatch) -> None:
     inner = compiling._helpers.__wrapped__
     before = inner()
     copy = tmp_path / "compiling.py"
-    own = [ROOT / "runtime" / name for name in ("kernels.py", "numbers.py", "quick.py")]
+    names = ("kernel_functions.py", "kernels.py", "numbers.py", "quick.py")
+    own = [ROOT / "runtime" / name for name in names]
     for source in [*own, *(ROOT / "runtime/vecmath").glob("*.py")]:
         target = tmp_path / source.relative_to(ROOT / "runtime")
         target.parent.mkdir(exist_ok=True)

@@ -30,7 +30,7 @@ HALF_POWERS = {
 }
 _IN_BOTH = (*_VECTOR, "pow", *HALF_POWERS.values())
 VECTOR_FUNCTIONS = frozenset([*_IN_BOTH, *(f"{name}f" for name in _IN_BOTH)])
-# What ``runtime/kernels.py`` gives besides: NumPy's functions on numbers.
+# What ``runtime/kernel_functions.py`` gives besides: NumPy's functions on numbers.
 KERNEL_FUNCTIONS = frozenset(
     "checked_index divide maximum minimum heaviside sign remainder quotient fmod lshift rshift "
     "searchsorted_left searchsorted_right".split()
