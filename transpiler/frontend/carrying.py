@@ -12,12 +12,14 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import gast
 import numpy as np
 
 from calque.transpiler.builder import FUNCTIONS, Array, link
 from calque.transpiler.core import Block, Var
 from calque.transpiler.errors import BranchMismatch
 from calque.transpiler.frontend.branches import LoopFlags
+from calque.transpiler.frontend.elements import hold
 from calque.transpiler.frontend.growth import Growing, appended
 from calque.transpiler.frontend.heap import (
     MISSING,
@@ -49,6 +51,11 @@ _ROUNDS = 40
 
 class Carrying(Growing):
     """The fixpoint that every loop of the generated program needs."""
+
+    def place_of(self, node: Any) -> Any:
+        """What tells a loop from others, however often it is interpreted."""
+        what = node.iter if isinstance(node, gast.For) else node.test
+        return (self.call.source.file, what.lineno, what.col_offset)
 
     def _marks(self) -> tuple[Any, ...]:
         block = self.builder.blocks[-1]
@@ -91,7 +98,7 @@ class Carrying(Growing):
         self.rounds += 1
         try:
             for _ in range(_ROUNDS):
-                self._prepare_growth(plan, trip)
+                self._prepare_growth(plan, trip, self.place_of(node))
                 base = Snapshot(self.roots(), self.owned)
                 carried = self._install(plan, base)
                 self.loop_bases.append(base)
@@ -199,7 +206,9 @@ class Carrying(Growing):
             if key not in base.contents:
                 continue
             container = base.contents[key][0]
-            initial = base.frozen(base.locations(key).get(place, MISSING))
+            first = base.locations(key).get(place, MISSING)
+            initial = base.frozen(first)
+            self._note_holder(plan, (key, place), first)
             slot = Slot((key, place), container, description, len(carried.phis), initial, None)
             slot.value = instantiate(
                 description,
@@ -214,7 +223,7 @@ class Carrying(Growing):
         for slot in carried.slots:
             for number, leaf in enumerate(self._leaves(slot, slot.initial)):
                 slot.arrays[number].poison = poison_of(leaf) or plan.stale.get((slot.key, number))
-            set_location(slot.container, slot.place, slot.value)
+            set_location(slot.container, slot.place, hold(slot.value, plan.held.get(slot.key)))
             self._note_aliases(plan, slot)
         for key, origin in plan.poison.items():
             if key in base.contents:
@@ -368,7 +377,7 @@ class Carrying(Growing):
             for number, leaf in enumerate(self._leaves(slot, slot.initial)):
                 made[number].poison = poison_of(leaf) or plan.stale.get((slot.key, number))
             self._note_final(slot, value, certain)
-            set_location(slot.container, slot.place, value)
+            set_location(slot.container, slot.place, hold(value, plan.held.get(slot.key)))
             self._note_aliases(plan, replace(slot, value=value))
         for pair in plan.partners | carried.partners:
             ends = [finals[t] if t in finals else self._cell_of(t, carried, base) for t in pair]

@@ -11,6 +11,7 @@ import numpy as np
 from calque.transpiler.builder import FUNCTIONS, Array, current, known_int
 from calque.transpiler.core import map_tree
 from calque.transpiler.errors import NeedsKnownValue, UnsupportedSyntax
+from calque.transpiler.frontend.elements import hold
 
 
 class Iterable:
@@ -76,7 +77,8 @@ class Rows(Iterable):
 
     def element(self, position: Any) -> Any:
         """One row, a view."""
-        return map_tree(lambda array: array[position], self.arrays)
+        rows = getattr(self.owner, "rows", None)
+        return hold(map_tree(lambda array: array[position], self.arrays), rows)
 
 
 class Known(Iterable):

@@ -101,7 +101,8 @@ def _open_rows(value: Any, owned: dict[int, Any]) -> tuple[Any, Callable[..., An
     def rebuild(parts: list[Any]) -> Any:
         rest = iter(parts[1:])
         new: Any = RecordedList()
-        new.rows = type(rows)(core.map_tree(lambda _: next(rest), rows.buffers), parts[0], False)
+        buffers = core.map_tree(lambda _: next(rest), rows.buffers)
+        new.rows = type(rows)(buffers, parts[0], False, rows.loops)
         owned[id(new.rows)] = new.rows
         return _own(new, owned)
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from calque.transpiler.builder import ATTRIBUTES, FUNCTIONS, METHODS, OPERATORS, Array, known
 from calque.transpiler.errors import ImpureFunction, NeedsKnownValue, UnsupportedSyntax
-from calque.transpiler.frontend import iterators  # noqa: F401  (fills the table)
+from calque.transpiler.frontend import copying, iterators  # noqa: F401  (fill the table)
 from calque.transpiler.frontend.calls import BUILTINS, builtin
 from calque.transpiler.frontend.comparisons import always
 from calque.transpiler.frontend.comprehensions import Comprehensions, accumulate, fold

@@ -160,7 +160,7 @@ class Lists(Loops):
         """``sorted(values)`` of a list of run-time length."""
         order = self._order(values, options, node)
         buffer = FUNCTIONS[np.copy](order(values.rows.stacked()))
-        return self._list_of(GrowingRows(buffer, values.rows.count, False))
+        return self._list_of(GrowingRows(buffer, values.rows.count, False, values.rows.loops))
 
     def reverse(self, values: Any, node: Any) -> None:
         """``values.reverse()``."""
@@ -261,6 +261,7 @@ class Lists(Loops):
 
         ``live``: only if it does not see it here.
         """
+        self.check_apart(values, node)
         if any(v is values and not (live and sees) for v, sees in self.walked):
             self.fail(
                 UnsupportedSyntax,

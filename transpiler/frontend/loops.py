@@ -61,6 +61,7 @@ class Loops(Carrying):
             base = Snapshot([*self.roots(), iterable], self.owned)
             marks = self._marks()
             try:
+                self._check_unrolled(node)
                 return self._for(node, iterable, flags)
             except _WORTH_UNROLLING as error:
                 base.restore()
@@ -109,6 +110,16 @@ class Loops(Carrying):
         return _LoopScope(self, node)
 
     # unrolled
+
+    def _check_unrolled(self, node: Any) -> None:
+        """A loop must be unrolled if the lists or dicts that it puts into a list are changed."""
+        place = self.place_of(node)
+        if place in self.unrolled:
+            raise BranchMismatch(
+                "This changes a list or a dict that a run-time loop puts into a list.",
+                self.unrolled[place],
+                "put copies into the list, or let the loop run over a known length",
+            )
 
     def _unrolled(
         self, node: Any, iterable: Iterable, first: int, length: int, flags: LoopFlags
@@ -324,6 +335,7 @@ class Loops(Carrying):
 
             base, marks = Snapshot(self.roots(), self.owned), self._marks()
             try:
+                self._check_unrolled(node)
                 self._while_loop(node, run_test, lambda: self._body(node), flags, [], endless)
             except (NeedsKnownValue, BranchMismatch, GrowingList) as error:
                 base.restore()

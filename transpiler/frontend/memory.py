@@ -8,6 +8,7 @@ from typing import Any
 from calque.transpiler.builder import Array, link
 from calque.transpiler.core import Var
 from calque.transpiler.frontend.branches import Branches
+from calque.transpiler.frontend.elements import holder
 from calque.transpiler.frontend.heap import (
     MISSING,
     RecordedList,
@@ -39,6 +40,7 @@ class Plan:
     undecided: set[Any] = field(
         default_factory=set
     )  # locations whose container may have another name
+    held: dict[Any, Any] = field(default_factory=dict)  # locations of elements: of which list
     as_while: bool = False
 
 
@@ -164,11 +166,20 @@ class Memory(Branches):
                     stable = False
         for slot in carried.slots:
             value = slot.now()
+            stable &= self._note_holder(plan, slot.key, value)
             if value is not slot.value and is_mutable(value) and id(value) in start.contents:
                 if slot.key not in plan.undecided:
                     plan.undecided.add(slot.key)
                     stable = False
         return stable
+
+    def _note_holder(self, plan: Plan, key: Any, value: Any) -> bool:
+        """Extend the plan by a list kept in arrays that holds a value; whether it had that."""
+        rows = holder(value)
+        if rows is None or key in plan.held:
+            return True
+        plan.held[key] = rows
+        return False
 
     def _linked(self, start: Snapshot, after: Snapshot, own: set[int]) -> set[tuple[Any, Any]]:
         """Pairs of staying cells that a round found to be one memory, perhaps."""

@@ -11,6 +11,7 @@ import numpy as np
 from calque.transpiler.builder import FUNCTIONS, Array, current, known_int, link
 from calque.transpiler.core import map_tree
 from calque.transpiler.errors import NeedsKnownValue
+from calque.transpiler.frontend.elements import hold
 from calque.transpiler.frontend.iteration import Iterable, first_leaf, leaves, refuse_endless
 from calque.transpiler.primitives.base import apply, operand
 from calque.transpiler.primitives.growing import room
@@ -30,10 +31,13 @@ class GrowingRows(Iterable):
     ``capacity`` is fixed when the number of appends is known before the loop; else arrays double.
     """
 
-    def __init__(self, buffers: Any, count: Any, fixed: bool):
+    def __init__(
+        self, buffers: Any, count: Any, fixed: bool, loops: frozenset[Any] = frozenset()
+    ):
         self.buffers = buffers  # a tree of Arrays
         self.count = count
         self.fixed = fixed
+        self.loops = loops  # the places of those that fill it
         self.first: Any = 0  # the length before the loop
         self.before: Any = 0  # the count before a round
         self.filled: Any = None  # where the loop ended that the fixed capacity was for
@@ -105,7 +109,7 @@ class GrowingRows(Iterable):
                 buffer[self.count] = operand(leaf)
             _hold(buffer, leaf)
 
-        zip_trees(store, self.buffers, gathered(value))
+        zip_trees(store, self.buffers, gathered(hold(value, self)))
         self.count = self.count + 1
 
     def replace(self, index: Any, value: Any, checked: bool = False) -> None:
@@ -117,7 +121,7 @@ class GrowingRows(Iterable):
                 (buffer if inside else buffer[: self.count])[index] = operand(leaf)
             _hold(buffer, leaf)
 
-        zip_trees(store, self.buffers, gathered(value))
+        zip_trees(store, self.buffers, gathered(hold(value, self)))
 
     def take_last(self, item: Any) -> Any:
         """The last element, which has been read, and which the list has no more."""
@@ -177,7 +181,7 @@ class GrowingRows(Iterable):
             link(copy, buffer.root())
             return copy
 
-        return map_tree(read, self.buffers)
+        return hold(map_tree(read, self.buffers), self)
 
     def _place(self, index: Any) -> tuple[Any, bool]:
         """An index, and whether it is certain to be that of an element, from the start."""
@@ -212,7 +216,7 @@ class GrowingRows(Iterable):
             return new
 
         buffers = map_tree(copied, self.buffers)
-        return GrowingRows(buffers, first_leaf(buffers).shape[0], False)
+        return GrowingRows(buffers, first_leaf(buffers).shape[0], False, self.loops)
 
     def element(self, position: Any) -> Any:
         """One element."""

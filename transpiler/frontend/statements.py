@@ -14,6 +14,7 @@ from calque.transpiler.errors import (
     DtypeError,
     SpecializationNeeded,
     UndefinedVariable,
+    UnrollingNeeded,
     UnsupportedSyntax,
 )
 from calque.transpiler.frontend.branches import PathEnds
@@ -143,7 +144,7 @@ class Statements(Generators):
             completion = self.exec_block(node.body)
             if completion is None:
                 completion = self.exec_block(node.orelse)
-        except (SpecializationNeeded, GrowingList, PathEnds, RecursionError):
+        except (SpecializationNeeded, UnrollingNeeded, GrowingList, PathEnds, RecursionError):
             raise
         except Exception as error:
             if isinstance(error, CalqueError) and not isinstance(error, PYTHON_ERRORS):
