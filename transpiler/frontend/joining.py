@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -60,6 +61,12 @@ class Clash:
 def is_number(value: Any) -> bool:
     """A known number."""
     return isinstance(value, (bool, int, float, complex, np.generic)) and not isinstance(value, str)
+
+
+def is_lasting(value: Any) -> bool:
+    """A known value that is no number, and holds nothing that a round of a loop computed."""
+    kinds = (str, bytes, type, FunctionType, BuiltinFunctionType, ModuleType, np.ufunc)
+    return value is None or isinstance(value, kinds)
 
 
 def open_structure(

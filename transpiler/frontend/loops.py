@@ -320,7 +320,8 @@ class Loops(Carrying):
         """``while test``."""
         with self._loop(node) as flags, self.at(node):
             names = self.call.frame.locals
-            if self._probe(node) is False:
+            first = self._probe(node)
+            if first is False:
                 return self._after(node, flags, names[flags.broken])
             endless = isinstance(node.test, gast.Constant) and bool(node.test.value)
 
@@ -336,7 +337,8 @@ class Loops(Carrying):
             base, marks = Snapshot(self.roots(), self.owned), self._marks()
             try:
                 self._check_unrolled(node)
-                self._while_loop(node, run_test, lambda: self._body(node), flags, [], endless)
+                certain = endless or first is True
+                self._while_loop(node, run_test, lambda: self._body(node), flags, [], certain)
             except (NeedsKnownValue, BranchMismatch, GrowingList) as error:
                 base.restore()
                 self._back_to(marks)

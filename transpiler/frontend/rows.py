@@ -31,9 +31,7 @@ class GrowingRows(Iterable):
     ``capacity`` is fixed when the number of appends is known before the loop; else arrays double.
     """
 
-    def __init__(
-        self, buffers: Any, count: Any, fixed: bool, loops: frozenset[Any] = frozenset()
-    ):
+    def __init__(self, buffers: Any, count: Any, fixed: bool, loops: frozenset[Any] = frozenset()):
         self.buffers = buffers  # a tree of Arrays
         self.count = count
         self.fixed = fixed
