@@ -352,6 +352,8 @@ def _symbol_at_hand(name: str, pending: frozenset[str]) -> Any:
     own = symbol(name)
     for var, dim in list(builder.dim_values.items()):
         if name not in pending and builder.dims.resolve(dim) == own:
+            if var in builder.leaf_of_param:
+                return Array(var)
             again = _computed_again(var, own, 8, pending | {name})
             if again is not None:
                 return again
