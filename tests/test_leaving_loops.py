@@ -77,6 +77,24 @@ def from_a_nest(x):
     return y * 3
 
 
+def over_known_weights(x):
+    y = x * 1
+    for weight in (0.5, 0.7, 0.9):
+        y[1:-1] += weight * (y[2:] - y[1:-1])
+        if y[1] < 0.2:
+            return y
+    return y * 2
+
+
+def a_smaller_one(x):
+    y = x * 1
+    for weight in (0.5, 0.7, 0.9):
+        y[1:-1] += weight * (y[2:] - y[1:-1])
+        if y[1] < 0.2:
+            return y[1:] * y[0], y[1]
+    return y[1:] * 2, y[0]
+
+
 def used_by_the_caller(x):
     y = gauss_seidel(x)
     y[0] = y[1] ** 2
@@ -124,6 +142,8 @@ def procedures(x):
         a_view_is_returned,
         one_of_two,
         from_a_nest,
+        over_known_weights,
+        a_smaller_one,
         used_by_the_caller,
         procedures,
     ],

@@ -159,6 +159,8 @@ class Loops(Carrying):
 
         def rest() -> None:
             names = self.call.frame.locals
+            if names.get(flags.value) is not None:
+                del names[flags.value]  # whoever comes here has not returned
             completion = self._unrolled_flagged(node, iterable, first, length, flags)
             if completion is not None and completion.kind == "return":
                 names[flags.returned], names[flags.value] = True, completion.value
