@@ -282,9 +282,10 @@ class Buffers:
         """A size that depends on loop counters, in the loop forth or in the loop back."""
         counters: dict[str, Any] = {}
         for loop, index in self.loops:
-            if isinstance(loop, For):
-                own = Array(loop.index) if forth else index
-                for name in dim_symbols(self.builder.dim_of(loop.index)):
+            counted = own_counter(loop) if isinstance(loop, While) else (loop.index,)
+            if counted is not None:
+                own = Array(counted[0]) if forth else index
+                for name in dim_symbols(self.builder.dim_of(counted[0])):
                     counters[name] = own
         return combine(
             self.builder.dims.resolve(dim),
