@@ -167,6 +167,20 @@ def test_a_procedure_changes_the_caller_s_array() -> None:
         np.testing.assert_allclose(got, want, rtol=1e-13)
 
 
+def a_finally_that_stores(x):
+    try:
+        y = np.sum(x)
+    finally:
+        x[0] = 0.0
+    return y
+
+
+def test_what_a_finally_leaves_to_the_caller() -> None:
+    with pytest.raises(errors.UnsupportedSyntax):
+        calque.jit(a_finally_that_stores)(X.copy())
+    np.testing.assert_allclose(calque.grad(a_finally_that_stores)(X.copy()), np.ones(4))
+
+
 def returned_and_kept(x):
     y = x * 1
     kept = [y]

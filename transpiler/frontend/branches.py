@@ -113,6 +113,9 @@ class Branches(Expressions):
                     value = arm()
                 except PathEnds:
                     call.pending, value = pending, Completion("raise")
+                except Exception as error:
+                    error.calque_on_a_path = True  # type: ignore[attr-defined]
+                    raise
             dead = isinstance(value, Completion) and value.kind == "raise"
             return Outcome(block, value, Snapshot([*self.roots(), value], self.owned), dead)
         finally:

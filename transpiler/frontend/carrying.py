@@ -121,6 +121,9 @@ class Carrying(Growing):
                 except GrowingList as growth:
                     self._note_growth(plan, growth, base)
                     stable = False
+                except Exception as error:
+                    error.calque_on_a_path = True  # type: ignore[attr-defined]
+                    raise
                 finally:
                     self.loop_bases.pop()
                 if stable:
