@@ -192,6 +192,58 @@ def one_row_by_multiplication(x):
     return t[2][1] + t[0][0] + len(u)
 
 
+def products(x):
+    return [[x[i] * x[j] for j in range(3)] for i in range(3)]
+
+
+def rows_are_lists(x):
+    t = products(x)
+    both, twice, longer = t[0] + t[1], t[2] * 2, t[1][1:] + [x[3]]
+    return sum(both) * len(both) + sum(twice) * len(twice) + sum(longer) * len(longer)
+
+
+def a_slice_of_a_row_is_a_copy(x):
+    t = products(x)
+    r = t[0][:]
+    r[0] = 5.0
+    return t[0][0] + r[0] * r[1]
+
+
+def rows_that_grow(x):
+    t = products(x)
+    t[1].append(x[3])
+    t[2] += [x[0], x[1]]
+    return sum(len(r) * r[-1] for r in t)
+
+
+def integers_that_become_floats(x):
+    t = [[0 for _ in range(3)] for _ in range(3)]
+    t[0][1] = x[0] ** 2
+    t[1][1] += x[1] * x[0]
+    return t[0][1] * 2 + t[1][1] + t[2][2]
+
+
+def swapped_rows(x):
+    t = products(x)
+    for i in range(3):
+        t[i][i] += 3.0
+    t[0], t[2] = t[2], t[0]
+    for i in range(1, 3):
+        f = t[i][0] / t[0][0]
+        for j in range(3):
+            t[i][j] -= f * t[0][j]
+    return t[1][1] * t[2][2]
+
+
+def compared_rows(x):
+    t = [[i * j for j in range(3)] for i in range(3)]
+    same = t[0] == [0, 0, 0]
+    last = t[0]
+    for row in t:
+        last = row
+    return x[0] * len(last + [1]) if same else x[1]
+
+
 @pytest.mark.parametrize(
     "fn",
     [
@@ -212,6 +264,12 @@ def one_row_by_multiplication(x):
         copies_of_everything,
         a_generator,
         one_row_by_multiplication,
+        rows_are_lists,
+        a_slice_of_a_row_is_a_copy,
+        rows_that_grow,
+        integers_that_become_floats,
+        swapped_rows,
+        compared_rows,
     ],
 )
 def test_elements_are_the_containers_themselves(fn: Callable[..., Any]) -> None:

@@ -19,7 +19,7 @@ from calque.transpiler.builder import FUNCTIONS, Array, link
 from calque.transpiler.core import Block, Var
 from calque.transpiler.errors import BranchMismatch
 from calque.transpiler.frontend.branches import LoopFlags
-from calque.transpiler.frontend.elements import hold
+from calque.transpiler.frontend.elements import hold_again
 from calque.transpiler.frontend.growth import Growing, appended
 from calque.transpiler.frontend.heap import (
     MISSING,
@@ -231,7 +231,9 @@ class Carrying(Growing):
         for slot in carried.slots:
             for number, leaf in enumerate(self._leaves(slot, slot.initial)):
                 slot.arrays[number].poison = poison_of(leaf) or plan.stale.get((slot.key, number))
-            set_location(slot.container, slot.place, hold(slot.value, plan.held.get(slot.key)))
+            set_location(
+                slot.container, slot.place, hold_again(slot.value, plan.held.get(slot.key))
+            )
             self._note_aliases(plan, slot)
         for key, origin in plan.poison.items():
             if key in base.contents:
@@ -390,7 +392,7 @@ class Carrying(Growing):
             if not certain:
                 self._check_keys(slot.container, slot.place, slot.initial)
             self._note_final(slot, value, certain)
-            set_location(slot.container, slot.place, hold(value, plan.held.get(slot.key)))
+            set_location(slot.container, slot.place, hold_again(value, plan.held.get(slot.key)))
             self._note_aliases(plan, replace(slot, value=value))
         for (key, place), constant in plan.constants.items():
             container = base.contents[key][0]

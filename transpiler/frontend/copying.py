@@ -40,7 +40,7 @@ def _deep(machine: Any, value: Any, renewed: Any, node: Any) -> Any:
     if rows is not None:
         buffers = map_tree(lambda b: FUNCTIONS[np.copy](b[: rows.count]), rows.buffers)
         made: Any = machine.own(RecordedList())
-        made.rows = machine.own(GrowingRows(buffers, rows.count, False, rows.loops))
+        made.rows = machine.own(GrowingRows(buffers, rows.count, False, rows.how))
         return made
     if isinstance(value, tuple):
         parts = [renewed(part) for part in value]

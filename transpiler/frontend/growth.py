@@ -142,7 +142,7 @@ class Growing(Memory):
                 capacity = max(FIRST_CAPACITY, 2 * head)
             buffers = map_tree(partial(self._buffer, capacity=capacity), growth.sample)
             rows = self._rows_of(growth, buffers, fixed)
-            rows.loops |= {place}
+            rows.how.loops.add(place)
             self._name_buffers(values, buffers)
             items, values[:] = list(values), []
             values.rows = rows

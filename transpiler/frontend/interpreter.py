@@ -244,8 +244,17 @@ class State:
 
     def check_apart(self, value: Any, node: Any) -> None:
         """What changes an element of a list needs the list itself, not arrays of its elements."""
-        if id(value) in self.held:
-            raise UnrollingNeeded(self.held[id(value)][1].loops, self.origin(node))
+        held = self.held.get(id(value), (None, None))[1]
+        rows = value.listed if isinstance(value, Array) else held
+        if rows is not None:
+            raise UnrollingNeeded(frozenset(rows.how.loops), self.origin(node))
+
+    def check_lists(self, left: Any, right: Any, node: Any) -> None:
+        """``+``, ``*`` and ``==`` of a list kept as an array are a list's, but beside an array."""
+        for value, other in ((left, right), (right, left)):
+            plain = isinstance(other, Array) and other.ndim and other.listed is None
+            if isinstance(value, Array) and not plain:
+                self.check_apart(value, node)
 
     # captured values
 

@@ -109,7 +109,7 @@ def _open_rows(value: Any, owned: dict[int, Any]) -> tuple[Any, Callable[..., An
         rest = iter(parts[1:])
         new: Any = RecordedList()
         buffers = core.map_tree(lambda _: next(rest), rows.buffers)
-        new.rows = type(rows)(buffers, parts[0], False, rows.loops)
+        new.rows = type(rows)(buffers, parts[0], False, rows.how)
         owned[id(new.rows)] = new.rows
         return _own(new, owned)
 

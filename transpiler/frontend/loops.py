@@ -116,7 +116,7 @@ class Loops(Carrying):
         place = self.place_of(node)
         if place in self.unrolled:
             raise BranchMismatch(
-                "This changes a list or a dict that a run-time loop puts into a list.",
+                "This needs a list or a dict itself that a run-time loop puts into a list.",
                 self.unrolled[place],
                 "put copies into the list, or let the loop run over a known length",
             )

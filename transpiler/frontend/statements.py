@@ -270,6 +270,8 @@ class Statements(Generators):
     def store(self, container: Any, index: Any, value: Any, node: Any) -> None:
         """``container[index] = value``."""
         if isinstance(container, Array):
+            if isinstance(index, slice) or not _holds(container, value):
+                self.check_apart(container, node)
             OPERATORS["setitem"](container, index, value)
             return
         if hasattr(container, "calque_store"):
@@ -326,6 +328,7 @@ class Statements(Generators):
     def _augmented(self, old: Any, value: Any, node: Any) -> Any:
         """``old op= value``: an array is stored into, a list extended, all else computed anew."""
         if isinstance(old, Array) and (old.ndim or old.is_buffer):
+            self.check_apart(old, node)
             new = self.binary(type(node.op), old, value, node)
             self._check_in_place(old, new, node)
             index: Any = Ellipsis
@@ -350,6 +353,8 @@ class Statements(Generators):
             )
 
     def _augmented_store(self, container: Any, index: Any, value: Any, node: Any) -> None:
+        if isinstance(container, Array) and not _holds(container, value):
+            self.check_apart(container, node)
         if isinstance(container, Array) and isinstance(node.op, (gast.Add, gast.Sub)):
             value = self.recorded(value)
             if store_add(container, index, value, isinstance(node.op, gast.Sub)):
@@ -451,6 +456,12 @@ class Statements(Generators):
             test, lambda: self.exec_block(case.body), lambda: self._cases(subject, rest, node), node
         )
         return result if isinstance(result, Completion) else None
+
+
+def _holds(array: Array, value: Any) -> bool:
+    """Whether an array holds a value as it is, as a list would."""
+    known = isinstance(value, (Array, np.generic, bool, int, float, complex))
+    return known and np.promote_types(array.dtype, type_of(value).dtype) == array.dtype
 
 
 def _any_escapes(cases: list[Any]) -> bool:

@@ -70,7 +70,7 @@ def trace(
         except UnrollingNeeded as needed:
             if needed.loops <= unrolled.keys():
                 raise BranchMismatch(
-                    "This changes a list or a dict that is an element of a list kept in arrays.",
+                    "This needs a list or a dict itself that a list kept in arrays holds.",
                     needed.origin,
                     "put copies into the list, or make the list an array with np.array",
                 ) from None
