@@ -181,6 +181,24 @@ def test_what_a_finally_leaves_to_the_caller() -> None:
     np.testing.assert_allclose(calque.grad(a_finally_that_stores)(X.copy()), np.ones(4))
 
 
+def none_on_one_path(x):
+    y = differences(x * 1)
+    return x[0] if y is None else np.sum(y)
+
+
+def differences(y):
+    for i in range(1, 3):
+        if y[i] == 0:
+            return None
+        y[i] -= y[i - 1]
+    return y * 2
+
+
+def test_none_on_one_path_is_not_none_on_all() -> None:
+    with pytest.raises(errors.BranchMismatch, match="do not fit together"):
+        calque.jit(none_on_one_path)(X)
+
+
 def returned_and_kept(x):
     y = x * 1
     kept = [y]

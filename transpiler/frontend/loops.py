@@ -59,12 +59,13 @@ class Loops(Carrying):
             if known_length and length <= 1:
                 return self._unrolled(node, iterable, 0, length, flags)
             base = Snapshot([*self.roots(), iterable], self.owned)
-            marks = self._marks()
+            marks, stack = self._marks(), list(self.call.flag_stack)
             try:
                 self._check_unrolled(node)
                 return self._for(node, iterable, flags)
             except _WORTH_UNROLLING as error:
                 base.restore()
+                self.call.flags, self.call.flag_stack[:] = flags, stack
                 self._back_to(marks)
                 if not known_length:
                     if isinstance(error, (NeedsKnownValue, BranchMismatch)):
