@@ -29,7 +29,6 @@ REFUSED = {
     199: errors.AliasUndecided,
     318: errors.AliasUndecided,
     338: errors.AliasUndecided,
-    464: errors.BranchMismatch,  # a number becomes an array of a size not known before the loop
 }
 
 

@@ -172,3 +172,60 @@ def test_saved_rows_of_several_sizes(fn):
         up, down = (fn(*(a + s * w for a, w in zip(args, way))) for s in (1e-6, -1e-6))
         got = sum(np.vdot(f, w) for f, w in zip(found, way, strict=True))
         assert np.isclose(got, (up - down) / 2e-6, rtol=1e-6)
+
+
+def filled(w, n):
+    x = np.full(n, 1 / n)
+    for _ in range(3):
+        x = x * x * w[0]
+    return np.sum(x)
+
+
+def of_two_sizes(w, n):
+    x = np.zeros((n, 2 * n + 1))
+    t = 0
+    while t < 3:
+        x = np.sin(x + w[0]) * w[1]
+        x[:, 1:-1] = x[:, 2:] * x[:, :-2]
+        t += 1
+    return np.sum(x)
+
+
+def left_by_a_break(w, n):
+    x = np.zeros(n + 2)
+    x[0] = 1.0
+    for _ in range(n):
+        x[1:-1] = x[1:-1] + w[0] * (x[2:] - 2 * x[1:-1] + x[:-2]) ** 2
+        if x[1] > 0.6:
+            break
+    return x @ x
+
+
+@pytest.mark.parametrize("fn", [filled, of_two_sizes, left_by_a_break], ids=lambda fn: fn.__name__)
+def test_arrays_sized_by_an_integer_argument(fn):
+    w = np.array([0.4, 0.7])
+    for n in (2, 5):
+        slopes = [(fn(w + s, n) - fn(w - s, n)) / 2e-6 for s in 1e-6 * np.eye(2)]
+        np.testing.assert_allclose(calque.grad(fn)(w, n), slopes, rtol=1e-6, atol=1e-9)
+
+
+def rows_until_a_pivot_is_small(A):
+    n = A.shape[0]
+    for k in range(n):
+        if abs(A[k, k]) < 0.3:
+            break
+        for i in range(k + 1, n):
+            A[i, k] /= A[k, k]
+            A[i, k + 1 :] -= A[i, k] * A[k, k + 1 :]
+    return np.sum(A * A)
+
+
+@pytest.mark.parametrize("pivot", [0.1, 4.0])
+def test_rows_that_shrink_in_a_loop_that_breaks(pivot):
+    A = np.random.default_rng(5).normal(size=(5, 5)) * 0.2 + np.diag([2.0, 3.0, pivot, 3.0, 2.0])
+    found = calque.grad(rows_until_a_pivot_is_small)(A)
+    for i, j in np.ndindex(A.shape):
+        step = np.zeros_like(A)
+        step[i, j] = 1e-6
+        up, down = map(rows_until_a_pivot_is_small, (A + step, A - step))
+        np.testing.assert_allclose(found[i, j], (up - down) / 2e-6, rtol=1e-5, atol=1e-7)

@@ -76,6 +76,7 @@ class Array:
         "_seen",
         "_value",
         "is_buffer",
+        "listed",
         "packed",
         "partners",
         "poison"
@@ -89,6 +90,7 @@ class Array:
         self._seen: Atom = None
         self.partners: list[Array] = []  # cells that may, or may not, share memory with this one
         self.poison: Origin | None = None  # set when a partner was stored into
+        self.listed: Any = None  # of an array that stands for a list: the list that holds it
         self.is_buffer = False  # a 0-d array that was made to be stored into
         self.packed: bool | None = None  # C-contiguous or not, whatever its first version's layout
 

@@ -154,6 +154,18 @@ class CoreError(CalqueError):
     """An intermediate program that breaks a rule of Core: a defect of calque itself."""
 
 
+class UnrollingNeeded(Exception):
+    """Internal: lists or dicts that a loop put into a list are changed; ``trace`` starts again.
+
+    ``loops`` are the places of the loops that fill the list, ``origin`` that of the change.
+    """
+
+    def __init__(self, loops: frozenset[Any], origin: Origin | None):
+        super().__init__("loops must be unrolled")
+        self.loops = loops
+        self.origin = origin
+
+
 class SpecializationNeeded(Exception):
     """Internal: interpretation needs a value or a size; the pipeline starts again.
 

@@ -172,6 +172,30 @@ def try_around_known_code(x):
 
 
 @program(vector(3))
+def try_finally(x):
+    try:
+        y = np.sum(x)
+    finally:
+        z = np.sum(x * x)
+    return y * z
+
+
+@program(vector(3))
+def keys_that_a_table_lacks(x):
+    table, total = {"a": x[0] ** 2}, x[2] ** 2
+    for key in "abc":
+        try:
+            total = total + table[key] * x[1]
+        except KeyError:
+            table[key] = total * 2
+        else:
+            total = total * 3
+        finally:
+            total = total + 1
+    return total + table["c"]
+
+
+@program(vector(3))
 def with_errstate_in_helper(x):
     def safe_divide(a, b):
         with np.errstate(divide="ignore"):

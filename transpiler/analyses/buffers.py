@@ -12,6 +12,7 @@ import numpy as np
 from calque.transpiler import core
 from calque.transpiler.analyses.blocks import first_use, insert_before
 from calque.transpiler.analyses.rounds import apply_operator, is_small, own_counter, wrap_atom
+from calque.transpiler.analyses.unfilled import unfilled
 from calque.transpiler.builder import FUNCTIONS, Array, Builder
 from calque.transpiler.core import (
     Apply,
@@ -63,7 +64,8 @@ class Buffers:
     loops: list[tuple[For | While, Array]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.at_top = {o for s in self.function.body.statements for o in s.outs}
+        defined = {o for s in self.function.body.statements for o in s.outs}
+        self.at_top = defined - unfilled(self.function.body)
 
     def home_of(self, statement: Statement) -> Block:
         """The forward block that holds a statement."""
@@ -280,9 +282,10 @@ class Buffers:
         """A size that depends on loop counters, in the loop forth or in the loop back."""
         counters: dict[str, Any] = {}
         for loop, index in self.loops:
-            if isinstance(loop, For):
-                own = Array(loop.index) if forth else index
-                for name in dim_symbols(self.builder.dim_of(loop.index)):
+            counted = own_counter(loop) if isinstance(loop, While) else (loop.index,)
+            if counted is not None:
+                own = Array(counted[0]) if forth else index
+                for name in dim_symbols(self.builder.dim_of(counted[0])):
                     counters[name] = own
         return combine(
             self.builder.dims.resolve(dim),

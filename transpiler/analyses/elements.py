@@ -235,15 +235,16 @@ def _template(index: Sequence[Any]) -> tuple[tuple[Any, ...], list[Any]]:
 class SizesAtHand:
     """Sizes as integers of the program, read from whatever array in memory has them."""
 
-    def __init__(self, builder: Builder):
+    def __init__(self, builder: Builder, vague: set[Var]):
         self.builder = builder
+        self.vague = vague  # arrays that some path leaves without a value
         self.arrays: list[Var] = []
         self.numbers: list[Var] = []
 
     def see(self, variables: Sequence[Any]) -> None:
         """These can be read from now on."""
         for var in variables:
-            if not isinstance(var, Var):
+            if not isinstance(var, Var) or var in self.vague:
                 continue
             if var.type.ndim:
                 self.arrays.append(var)

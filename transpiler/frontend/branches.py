@@ -8,14 +8,15 @@ rewriting, and costs nothing where its condition is known.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import gast
+import numpy as np
 
 from calque.transpiler import core
-from calque.transpiler.builder import Array, atom
-from calque.transpiler.core import Var
+from calque.transpiler.builder import FUNCTIONS, Array, atom, link
+from calque.transpiler.core import Var, map_tree
 from calque.transpiler.errors import BranchMismatch
 from calque.transpiler.frontend.expressions import Expressions
 from calque.transpiler.frontend.heap import MISSING, Snapshot
@@ -32,6 +33,7 @@ class LoopFlags:
     value: str
     at_break: set[str] | None = None  # the names that have a value wherever the loop is broken
     at_end: set[str] | None = None  # and wherever a round runs through
+    stored: set[int] = field(default_factory=set)  # cells that the loop stores into
     certain: bool = True  # a round runs, for all we ask
 
     def forget(self) -> None:
@@ -111,6 +113,9 @@ class Branches(Expressions):
                     value = arm()
                 except PathEnds:
                     call.pending, value = pending, Completion("raise")
+                except Exception as error:
+                    error.calque_on_a_path = True  # type: ignore[attr-defined]
+                    raise
             dead = isinstance(value, Completion) and value.kind == "raise"
             return Outcome(block, value, Snapshot([*self.roots(), value], self.owned), dead)
         finally:
@@ -194,8 +199,21 @@ class Branches(Expressions):
             names[flags.broken] = True
         elif completion is not None and completion.kind == "return":
             names[flags.returned] = True
-            names[flags.value] = completion.value
+            names[flags.value] = self.kept(completion.value, flags)
         return Completion("end")
+
+    def kept(self, value: Any, flags: LoopFlags) -> Any:
+        """What is returned from within a loop, apart from the arrays that its rounds store into."""
+
+        def apart(leaf: Any) -> Any:
+            root = leaf.root() if isinstance(leaf, Array) and leaf.ndim else None
+            if root is None or flags.stored.isdisjoint(map(id, (root, *root.partners))):
+                return leaf
+            copy = FUNCTIONS[np.copy](leaf)
+            link(copy, root)
+            return copy
+
+        return map_tree(apart, value) if isinstance(value, (Array, tuple)) else value
 
     def bound_names(self) -> set[str]:
         """The user's local names that have a value on this path."""

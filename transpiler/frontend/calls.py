@@ -171,7 +171,7 @@ class Calls(Statements):
         wrapped = getattr(function, "__wrapped__", None)
         if wrapped is not None and not known((args, list(kwargs.values()))):
             return self.call_value(wrapped, args, kwargs, node)
-        return self._native(function, args, kwargs, node)
+        return self.native(function, args, kwargs, node)
 
     def _lifted_partial(self, function: functools.partial[Any]) -> tuple[list[Any], dict[str, Any]]:
         """The arguments that a partial made outside the program carries."""
@@ -247,7 +247,7 @@ class Calls(Statements):
             source = source_of(function)
         except SourceNotFound as error:
             if known((args, list(kwargs.values()))):
-                return self._native(function, args, kwargs, node)
+                return self.native(function, args, kwargs, node)
             if getattr(function, "__wrapped__", None) is not None:
                 return self.call_value(function.__wrapped__, args, kwargs, node)  # type: ignore[attr-defined]
             if self.calls:
@@ -401,7 +401,7 @@ class Calls(Statements):
             or is_plain_class(cls)
         ):
             return self.own(cls(*args, **kwargs))
-        return self._native(cls, args, kwargs, node)
+        return self.native(cls, args, kwargs, node)
 
     def _container_method(
         self, function: Any, owner: Any, args: list[Any], kwargs: dict[str, Any], node: Any
@@ -436,7 +436,7 @@ class Calls(Statements):
         result = function(*args, **kwargs)
         return self._owned(result) if type(result) in (list, dict, set) else result
 
-    def _native(self, function: Any, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
+    def native(self, function: Any, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
         """A call on known values, by Python; with run-time values there must be a rule."""
         everything = [*args, *kwargs.values()]
         if known(everything) and not any(isinstance(a, (Closure, Iterable)) for a in everything):

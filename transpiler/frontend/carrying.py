@@ -12,15 +12,18 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import gast
 import numpy as np
 
 from calque.transpiler.builder import FUNCTIONS, Array, link
 from calque.transpiler.core import Block, Var
 from calque.transpiler.errors import BranchMismatch
 from calque.transpiler.frontend.branches import LoopFlags
+from calque.transpiler.frontend.elements import hold_again
 from calque.transpiler.frontend.growth import Growing, appended
 from calque.transpiler.frontend.heap import (
     MISSING,
+    Frame,
     Snapshot,
     set_location,
     shown_name,
@@ -35,6 +38,7 @@ from calque.transpiler.frontend.joining import (
     coerce,
     fresh_leaf,
     instantiate,
+    is_lasting,
     join_types,
     leaf_values,
     shape_of,
@@ -50,6 +54,11 @@ _ROUNDS = 40
 class Carrying(Growing):
     """The fixpoint that every loop of the generated program needs."""
 
+    def place_of(self, node: Any) -> Any:
+        """What tells a loop from others, however often it is interpreted."""
+        what = node.iter if isinstance(node, gast.For) else node.test
+        return (self.call.source.file, what.lineno, what.col_offset)
+
     def _marks(self) -> tuple[Any, ...]:
         block = self.builder.blocks[-1]
         dims = self.builder.dims
@@ -59,17 +68,18 @@ class Carrying(Growing):
             dict(dims.values),
             dict(dims.assumptions),
             len(self.builder.equal_dims),
+            self.builder._sizes[-1],  # of this block: who goes back may be within another
             dict(self.builder._sizes[-1]),
         )
 
     def _back_to(self, marks: tuple[Any, ...]) -> None:
-        block, count, values, assumptions, equal, sizes = marks
+        block, count, values, assumptions, equal, sizes, known = marks
         del block.statements[count:]
         self.builder.dims.values = dict(values)
         self.builder.dims.assumptions = dict(assumptions)
         del self.builder.equal_dims[equal:]
-        self.builder._sizes[-1].clear()
-        self.builder._sizes[-1].update(sizes)
+        sizes.clear()
+        sizes.update(known)
 
     def _fixpoint(
         self,
@@ -91,12 +101,13 @@ class Carrying(Growing):
         self.rounds += 1
         try:
             for _ in range(_ROUNDS):
-                self._prepare_growth(plan, trip)
+                self._prepare_growth(plan, trip, self.place_of(node))
                 base = Snapshot(self.roots(), self.owned)
                 carried = self._install(plan, base)
+                flags.stored = set(plan.cells)
                 self.loop_bases.append(base)
                 start = Snapshot(self.roots(), self.owned)
-                self._link_first(plan, carried, start)
+                self._link_first(plan, carried, start, flags)
                 try:
                     with self.builder.block() as block:
                         completion, extra = attempt(plan, carried, block)
@@ -110,13 +121,16 @@ class Carrying(Growing):
                 except GrowingList as growth:
                     self._note_growth(plan, growth, base)
                     stable = False
+                except Exception as error:
+                    error.calque_on_a_path = True  # type: ignore[attr-defined]
+                    raise
                 finally:
                     self.loop_bases.pop()
                 if stable:
                     base.restore()
                     if getattr(node, "orelse", None):
                         self.half_bound |= {(id(names), n): names for n in flags.at_break or ()}
-                    self._fill(carried)
+                    self._fill(carried, flags)
                     outs = self._outs(carried, block)
                     emit(outs, extra, carried, block, test)
                     self._publish(plan, base, carried, outs, trip, certain)
@@ -163,14 +177,15 @@ class Carrying(Growing):
             for p in carried.phis
         ]
 
-    def _fill(self, carried: Carried) -> None:
-        """An array that only a break, or the ``else`` of a loop, binds has a value all the same.
+    def _fill(self, carried: Carried, flags: LoopFlags) -> None:
+        """What a return, a break, or the ``else`` of a loop alone binds has a value all the same.
 
-        No path reads it, but a reverse sweep may ask for its shape.
+        No path reads it, but a reverse sweep, or a kernel, may ask for the shape of an array.
         """
         for slot in carried.slots:
             values = getattr(slot.container, "locals", None)
-            if slot.initial is not MISSING or (id(values), slot.place) not in self.half_bound:
+            bound = slot.place == flags.value or (id(values), slot.place) in self.half_bound
+            if slot.initial is not MISSING or not bound:
                 continue
             for number in range(slot.first, slot.first + len(slot.arrays)):
                 t = carried.phis[number].type
@@ -187,7 +202,7 @@ class Carrying(Growing):
             case Completion(kind="break"):
                 names[flags.broken] = True
             case Completion(kind="return", value=value):
-                names[flags.returned], names[flags.value] = True, value
+                names[flags.returned], names[flags.value] = True, self.kept(value, flags)
 
     def _runs_through(self, names: dict[str, Any], flags: LoopFlags) -> bool:
         return names[flags.broken] is False and names[flags.returned] is False
@@ -199,7 +214,9 @@ class Carrying(Growing):
             if key not in base.contents:
                 continue
             container = base.contents[key][0]
-            initial = base.frozen(base.locations(key).get(place, MISSING))
+            first = base.locations(key).get(place, MISSING)
+            initial = base.frozen(first)
+            self._note_holder(plan, (key, place), first)
             slot = Slot((key, place), container, description, len(carried.phis), initial, None)
             slot.value = instantiate(
                 description,
@@ -214,7 +231,9 @@ class Carrying(Growing):
         for slot in carried.slots:
             for number, leaf in enumerate(self._leaves(slot, slot.initial)):
                 slot.arrays[number].poison = poison_of(leaf) or plan.stale.get((slot.key, number))
-            set_location(slot.container, slot.place, slot.value)
+            set_location(
+                slot.container, slot.place, hold_again(slot.value, plan.held.get(slot.key))
+            )
             self._note_aliases(plan, slot)
         for key, origin in plan.poison.items():
             if key in base.contents:
@@ -255,6 +274,7 @@ class Carrying(Growing):
     def _compare(self, plan: Plan, base: Snapshot, start: Snapshot, after: Snapshot) -> bool:
         """Extend the plan by what the body changed; whether it covered that already."""
         stable = True
+        plan.constants.clear()
         for key, (container, _) in start.contents.items():
             if key not in base.contents or key not in after.contents:
                 continue
@@ -302,6 +322,8 @@ class Carrying(Growing):
         if known is not None and _same_description(known, new, self.builder.dims):
             return True
         if known is None and isinstance(new, Constant):
+            if initial is MISSING and is_lasting(now):
+                plan.constants[key, place] = now
             return True
         plan.locations[key, place] = new
         return False
@@ -367,9 +389,17 @@ class Carrying(Growing):
             finals.update({("phi", slot.key, i): array for i, array in enumerate(made)})
             for number, leaf in enumerate(self._leaves(slot, slot.initial)):
                 made[number].poison = poison_of(leaf) or plan.stale.get((slot.key, number))
+            if not certain:
+                self._check_keys(slot.container, slot.place, slot.initial)
             self._note_final(slot, value, certain)
-            set_location(slot.container, slot.place, value)
+            set_location(slot.container, slot.place, hold_again(value, plan.held.get(slot.key)))
             self._note_aliases(plan, replace(slot, value=value))
+        for (key, place), constant in plan.constants.items():
+            container = base.contents[key][0]
+            if certain or (isinstance(container, Frame) and place.startswith("%")):
+                set_location(container, place, constant)  # hidden names have tests of their own
+            else:
+                self._check_keys(container, place, MISSING)
         for pair in plan.partners | carried.partners:
             ends = [finals[t] if t in finals else self._cell_of(t, carried, base) for t in pair]
             if ends[0] is not None and ends[1] is not None:
@@ -387,6 +417,15 @@ class Carrying(Growing):
             rows.filled = (self.rounds - 1, len(self.tests))
             if growth.per_round is not None and trip is not None:
                 rows.count = appended(trip, growth, rows.first)
+
+    def _check_keys(self, container: Any, key: Any, initial: Any) -> None:
+        """Whether a dict has a key must not hang on whether a loop runs at all."""
+        if isinstance(container, dict) and initial is MISSING:
+            raise BranchMismatch(
+                f"Only this loop gives the key {key!r} of a dict a value, and it may run no round.",
+                self.builder.origin,
+                "give the key a value before the loop",
+            )
 
     def _note_final(self, slot: Slot, value: Any, certain: bool) -> None:
         """A name that the loop alone gives a value: unsure where a round, or a while, may not."""

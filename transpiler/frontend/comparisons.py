@@ -89,6 +89,8 @@ class Comparisons(Texts):
                 return same if isinstance(op, gast.Is) else self.logical_not(same, node)
             return same if isinstance(op, gast.Is) else not same
         left, right = self.settled(left, node), self.settled(right, node)
+        if isinstance(op, (gast.Eq, gast.NotEq)):
+            self.check_lists(left, right, node)
         if isinstance(op, (gast.In, gast.NotIn)):
             return self._contains(left, right, isinstance(op, gast.NotIn), node)
         name, function = COMPARE[type(op)]

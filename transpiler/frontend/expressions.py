@@ -17,6 +17,7 @@ import numpy as np
 from calque.transpiler.builder import OPERATORS, Array, known_int, type_of
 from calque.transpiler.errors import UnsupportedSyntax
 from calque.transpiler.frontend.comparisons import Comparisons, numeric
+from calque.transpiler.frontend.elements import hold_again
 from calque.transpiler.frontend.heap import RecordedList
 from calque.transpiler.frontend.interpreter import Closure, Guard
 from calque.transpiler.frontend.iteration import Rows, is_runtime_iterable, refuse_endless
@@ -122,6 +123,8 @@ class Expressions(Comparisons):
             if kind is gast.Add and all(isinstance(v, (str, RuntimeText)) for v in (left, right)):
                 return RuntimeText([left]).joined(right)
             left, right = self.settled(left, node), self.settled(right, node)
+        if kind in (gast.Add, gast.Mult):
+            self.check_lists(left, right, node)
         if isinstance(left, np.ndarray) or isinstance(right, np.ndarray):
             left, right = self.recorded(left), self.recorded(right)
         if kind is gast.Mult:
@@ -163,6 +166,8 @@ class Expressions(Comparisons):
     def attribute(self, value: Any, name: str, node: Any) -> Any:
         """An attribute: of an Array, a module, or an object, whose arrays become hidden inputs."""
         if isinstance(value, Array):
+            if hasattr(list, name) and not name.startswith("__"):
+                self.check_apart(value, node)
             return getattr(value, name)
         value = self.settled(value, node)
         if isinstance(value, super):
@@ -241,7 +246,9 @@ class Expressions(Comparisons):
         if isinstance(value, np.ndarray):
             value = self.recorded(value)
         if isinstance(value, Array):
-            return value[index]
+            if isinstance(index, slice):
+                self.check_apart(value, node)
+            return hold_again(value[index], value.listed)
         value, index = self.settled(value, node), self.settled(index, node)
         rows = getattr(value, "rows", None)
         if rows is not None and isinstance(index, slice):

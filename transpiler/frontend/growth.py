@@ -123,7 +123,7 @@ class Growing(Memory):
                 "loop over something of known length",
             ) from None
 
-    def _prepare_growth(self, plan: Plan, trip: Range | None) -> None:
+    def _prepare_growth(self, plan: Plan, trip: Range | None, place: Any) -> None:
         """Turn the lists that the loop appends to into arrays, allocated before it."""
         for growth in plan.growing.values():
             values = growth.values
@@ -142,6 +142,7 @@ class Growing(Memory):
                 capacity = max(FIRST_CAPACITY, 2 * head)
             buffers = map_tree(partial(self._buffer, capacity=capacity), growth.sample)
             rows = self._rows_of(growth, buffers, fixed)
+            rows.how.loops.add(place)
             self._name_buffers(values, buffers)
             items, values[:] = list(values), []
             values.rows = rows

@@ -31,6 +31,7 @@ from calque.transpiler.errors import (
     ShapeError,
     SpecializationNeeded,
     UndefinedVariable,
+    UnrollingNeeded,
     UnsupportedSyntax,
 )
 from calque.transpiler.frontend.heap import MISSING, Frame, RecordedList, shown_name
@@ -166,6 +167,8 @@ class State:
         self.unsure: dict[Var, Any] = {}  # values that some path does not define: what decides
         self.half_bound: dict[tuple[int, Any], Any] = {}  # names that a break, or its else, binds
         self.undecided: dict[int, Any] = {}  # containers that may be one object with another
+        self.held: dict[int, tuple[Any, Any]] = {}  # containers within a list kept in arrays
+        self.unrolled: dict[Any, Any] = {}  # loops that must be: what changes such a container
         self.tests: list[Any] = []  # of the run-time branches that are being interpreted
         self.arguments: list[Array] = []  # cells that the caller holds
         self.return_origin: Origin | None = None  # where the last call gave its result
@@ -220,6 +223,7 @@ class State:
 
     def check_writable(self, value: Any, node: Any, what: str) -> None:
         """Refuse to change an object that lives outside the function."""
+        self.check_apart(value, node)
         if id(value) in self.undecided:
             self.fail(
                 AliasUndecided,
@@ -237,6 +241,20 @@ class State:
                 "generated code could not do that once per call.",
                 "return the new value, or work on a copy made inside the function",
             )
+
+    def check_apart(self, value: Any, node: Any) -> None:
+        """What changes an element of a list needs the list itself, not arrays of its elements."""
+        held = self.held.get(id(value), (None, None))[1]
+        rows = value.listed if isinstance(value, Array) else held
+        if rows is not None:
+            raise UnrollingNeeded(frozenset(rows.how.loops), self.origin(node))
+
+    def check_lists(self, left: Any, right: Any, node: Any) -> None:
+        """``+``, ``*`` and ``==`` of a list kept as an array are a list's, but beside an array."""
+        for value, other in ((left, right), (right, left)):
+            plain = isinstance(other, Array) and other.ndim and other.listed is None
+            if isinstance(value, Array) and not plain:
+                self.check_apart(value, node)
 
     # captured values
 

@@ -11,6 +11,7 @@ import numpy as np
 from calque.transpiler.builder import FUNCTIONS, Array, current, known_int
 from calque.transpiler.core import map_tree
 from calque.transpiler.errors import NeedsKnownValue, UnsupportedSyntax
+from calque.transpiler.frontend.elements import hold_again
 
 
 class Iterable:
@@ -76,7 +77,10 @@ class Rows(Iterable):
 
     def element(self, position: Any) -> Any:
         """One row, a view."""
-        return map_tree(lambda array: array[position], self.arrays)
+        rows = getattr(self.owner, "rows", None)
+        if rows is not None:
+            return rows.read(position)
+        return map_tree(lambda array: hold_again(array[position], array.listed), self.arrays)
 
 
 class Known(Iterable):

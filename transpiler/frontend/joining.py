@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -62,6 +63,12 @@ def is_number(value: Any) -> bool:
     return isinstance(value, (bool, int, float, complex, np.generic)) and not isinstance(value, str)
 
 
+def is_lasting(value: Any) -> bool:
+    """A known value that is no number, and holds nothing that a round of a loop computed."""
+    kinds = (str, bytes, type, FunctionType, BuiltinFunctionType, ModuleType, np.ufunc)
+    return value is None or isinstance(value, kinds)
+
+
 def open_structure(
     value: Any, owned: dict[int, Any]
 ) -> tuple[Any, Callable[..., Any], list[Any]] | None:
@@ -101,7 +108,8 @@ def _open_rows(value: Any, owned: dict[int, Any]) -> tuple[Any, Callable[..., An
     def rebuild(parts: list[Any]) -> Any:
         rest = iter(parts[1:])
         new: Any = RecordedList()
-        new.rows = type(rows)(core.map_tree(lambda _: next(rest), rows.buffers), parts[0], False)
+        buffers = core.map_tree(lambda _: next(rest), rows.buffers)
+        new.rows = type(rows)(buffers, parts[0], False, rows.how)
         owned[id(new.rows)] = new.rows
         return _own(new, owned)
 
@@ -344,6 +352,8 @@ def _symbol_at_hand(name: str, pending: frozenset[str]) -> Any:
     own = symbol(name)
     for var, dim in list(builder.dim_values.items()):
         if name not in pending and builder.dims.resolve(dim) == own:
+            if var in builder.leaf_of_param:
+                return Array(var)
             again = _computed_again(var, own, 8, pending | {name})
             if again is not None:
                 return again

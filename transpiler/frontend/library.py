@@ -21,7 +21,11 @@ from calque.transpiler.builder import (
     known_int,
 )
 from calque.transpiler.errors import ImpureFunction, NeedsKnownValue, UnsupportedSyntax
-from calque.transpiler.frontend import gathering, iterators  # noqa: F401  (fill the table)
+from calque.transpiler.frontend import (  # noqa: F401  (fill the table)
+    copying,
+    gathering,
+    iterators,
+)
 from calque.transpiler.frontend.calls import BUILTINS, builtin
 from calque.transpiler.frontend.comparisons import always
 from calque.transpiler.frontend.comprehensions import Comprehensions, accumulate, fold

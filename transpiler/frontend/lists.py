@@ -93,6 +93,8 @@ class Lists(Loops):
                 "store its elements one by one, or make the list an array with np.array",
             )
         self._let_hold(values, value, node)
+        if isinstance(value, Array):
+            self.check_apart(value, node)
         if any(b.ndim > 1 for b in leaves(rows.buffers)):
             self._let_change(values)
         start = self._from_start(rows, index, "list assignment index out of range", node)
@@ -159,8 +161,9 @@ class Lists(Loops):
     def ordered(self, values: Any, options: dict[str, Any], node: Any) -> Any:
         """``sorted(values)`` of a list of run-time length."""
         order = self._order(values, options, node)
-        buffer = FUNCTIONS[np.copy](order(values.rows.stacked()))
-        return self._list_of(GrowingRows(buffer, values.rows.count, False))
+        rows = values.rows
+        buffer = FUNCTIONS[np.copy](order(rows.stacked()))
+        return self._list_of(GrowingRows(buffer, rows.count, False, rows.how))
 
     def reverse(self, values: Any, node: Any) -> None:
         """``values.reverse()``."""
@@ -261,6 +264,7 @@ class Lists(Loops):
 
         ``live``: only if it does not see it here.
         """
+        self.check_apart(values, node)
         if any(v is values and not (live and sees) for v, sees in self.walked):
             self.fail(
                 UnsupportedSyntax,

@@ -59,11 +59,13 @@ class Loops(Carrying):
             if known_length and length <= 1:
                 return self._unrolled(node, iterable, 0, length, flags)
             base = Snapshot([*self.roots(), iterable], self.owned)
-            marks = self._marks()
+            marks, stack = self._marks(), list(self.call.flag_stack)
             try:
+                self._check_unrolled(node)
                 return self._for(node, iterable, flags)
             except _WORTH_UNROLLING as error:
                 base.restore()
+                self.call.flags, self.call.flag_stack[:] = flags, stack
                 self._back_to(marks)
                 if not known_length:
                     if isinstance(error, (NeedsKnownValue, BranchMismatch)):
@@ -110,6 +112,16 @@ class Loops(Carrying):
 
     # unrolled
 
+    def _check_unrolled(self, node: Any) -> None:
+        """A loop must be unrolled if the lists or dicts that it puts into a list are changed."""
+        place = self.place_of(node)
+        if place in self.unrolled:
+            raise BranchMismatch(
+                "This needs a list or a dict itself that a run-time loop puts into a list.",
+                self.unrolled[place],
+                "put copies into the list, or let the loop run over a known length",
+            )
+
     def _unrolled(
         self, node: Any, iterable: Iterable, first: int, length: int, flags: LoopFlags
     ) -> Completion | None:
@@ -148,6 +160,8 @@ class Loops(Carrying):
 
         def rest() -> None:
             names = self.call.frame.locals
+            if names.get(flags.value) is not None:
+                del names[flags.value]  # whoever comes here has not returned
             completion = self._unrolled_flagged(node, iterable, first, length, flags)
             if completion is not None and completion.kind == "return":
                 names[flags.returned], names[flags.value] = True, completion.value
@@ -309,7 +323,8 @@ class Loops(Carrying):
         """``while test``."""
         with self._loop(node) as flags, self.at(node):
             names = self.call.frame.locals
-            if self._probe(node) is False:
+            first = self._probe(node)
+            if first is False:
                 return self._after(node, flags, names[flags.broken])
             endless = isinstance(node.test, gast.Constant) and bool(node.test.value)
 
@@ -324,7 +339,9 @@ class Loops(Carrying):
 
             base, marks = Snapshot(self.roots(), self.owned), self._marks()
             try:
-                self._while_loop(node, run_test, lambda: self._body(node), flags, [], endless)
+                self._check_unrolled(node)
+                certain = endless or first is True
+                self._while_loop(node, run_test, lambda: self._body(node), flags, [], certain)
             except (NeedsKnownValue, BranchMismatch, GrowingList) as error:
                 base.restore()
                 self._back_to(marks)

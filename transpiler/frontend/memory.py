@@ -7,7 +7,8 @@ from typing import Any
 
 from calque.transpiler.builder import Array, link
 from calque.transpiler.core import Var
-from calque.transpiler.frontend.branches import Branches
+from calque.transpiler.frontend.branches import Branches, LoopFlags
+from calque.transpiler.frontend.elements import holder
 from calque.transpiler.frontend.heap import (
     MISSING,
     RecordedList,
@@ -29,6 +30,7 @@ class Plan:
     locations: dict[tuple[int, Any], Any] = field(
         default_factory=dict
     )  # (container, key) -> description
+    constants: dict[tuple[int, Any], Any] = field(default_factory=dict)  # bound in every round
     cells: dict[int, ArrayType] = field(default_factory=dict)
     growing: dict[int, Growth] = field(default_factory=dict)
     partners: set[tuple[Any, Any]] = field(
@@ -39,6 +41,7 @@ class Plan:
     undecided: set[Any] = field(
         default_factory=set
     )  # locations whose container may have another name
+    held: dict[Any, Any] = field(default_factory=dict)  # locations of elements: of which list
     as_while: bool = False
 
 
@@ -100,11 +103,16 @@ class Memory(Branches):
     def _leaves(self, slot: Slot, value: Any) -> list[Any]:
         return leaf_values(slot.description, value, self.owned)
 
-    def _link_first(self, plan: Plan, carried: Carried, start: Snapshot) -> None:
-        """What a round's phis may share memory with, in the first round or a later one."""
+    def _link_first(self, plan: Plan, carried: Carried, start: Snapshot, flags: LoopFlags) -> None:
+        """What a round's phis may share memory with, in the first round or a later one.
+
+        Whoever starts a round has not returned: what is returned is no phi's memory.
+        """
         holders = [(s, self._leaves(s, s.initial)) for s in carried.slots]
         carried.partners = self._sharing(holders, start, set())
         for pair in plan.partners | carried.partners:
+            if any(kind == "phi" and key[1] == flags.value for kind, key, _ in pair):
+                continue
             cells = [self._cell_of(token, carried, start) for token in pair]
             if cells[0] is not None and cells[1] is not None:
                 link(cells[0], cells[1])
@@ -164,11 +172,20 @@ class Memory(Branches):
                     stable = False
         for slot in carried.slots:
             value = slot.now()
+            stable &= self._note_holder(plan, slot.key, value)
             if value is not slot.value and is_mutable(value) and id(value) in start.contents:
                 if slot.key not in plan.undecided:
                     plan.undecided.add(slot.key)
                     stable = False
         return stable
+
+    def _note_holder(self, plan: Plan, key: Any, value: Any) -> bool:
+        """Extend the plan by a list kept in arrays that holds a value; whether it had that."""
+        rows = holder(value)
+        if rows is None or key in plan.held:
+            return True
+        plan.held[key] = rows
+        return False
 
     def _linked(self, start: Snapshot, after: Snapshot, own: set[int]) -> set[tuple[Any, Any]]:
         """Pairs of staying cells that a round found to be one memory, perhaps."""

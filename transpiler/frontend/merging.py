@@ -10,6 +10,7 @@ from typing import Any
 from calque.transpiler.builder import Array, link, type_of
 from calque.transpiler.core import Block, Var
 from calque.transpiler.errors import BranchMismatch
+from calque.transpiler.frontend.elements import hold_again, holder
 from calque.transpiler.frontend.heap import (
     MISSING,
     Frame,
@@ -269,6 +270,7 @@ class Join:
                 array.is_buffer = not array.ndim
                 self.arrays.append((array, [None if c is None else c.root() for c in cells]))
             self._note_unsure(array, (first, second))
+        hold_again(result, holder(sources))
         if not isinstance(result, Array):
             self.rebuilt.append((result, sources))
         self.memo[key] = result

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 from calque.transpiler.builder import FUNCTIONS, Array, current, known_int, link
 from calque.transpiler.core import map_tree
 from calque.transpiler.errors import NeedsKnownValue
+from calque.transpiler.frontend.elements import Filled, hold, hold_again
 from calque.transpiler.frontend.iteration import Iterable, first_leaf, leaves, refuse_endless
 from calque.transpiler.primitives.base import apply, operand
 from calque.transpiler.primitives.growing import room
@@ -30,10 +32,11 @@ class GrowingRows(Iterable):
     ``capacity`` is fixed when the number of appends is known before the loop; else arrays double.
     """
 
-    def __init__(self, buffers: Any, count: Any, fixed: bool):
+    def __init__(self, buffers: Any, count: Any, fixed: bool, filled: Filled | None = None):
         self.buffers = buffers  # a tree of Arrays
         self.count = count
         self.fixed = fixed
+        self.how = filled or Filled()
         self.first: Any = 0  # the length before the loop
         self.before: Any = 0  # the count before a round
         self.filled: Any = None  # where the loop ended that the fixed capacity was for
@@ -105,7 +108,8 @@ class GrowingRows(Iterable):
                 buffer[self.count] = operand(leaf)
             _hold(buffer, leaf)
 
-        zip_trees(store, self.buffers, gathered(value))
+        self._note_lists(value)
+        zip_trees(store, self.buffers, gathered(hold(value, self)))
         self.count = self.count + 1
 
     def replace(self, index: Any, value: Any, checked: bool = False) -> None:
@@ -117,7 +121,20 @@ class GrowingRows(Iterable):
                 (buffer if inside else buffer[: self.count])[index] = operand(leaf)
             _hold(buffer, leaf)
 
-        zip_trees(store, self.buffers, gathered(value))
+        self._note_lists(value)
+        zip_trees(store, self.buffers, gathered(hold(value, self)))
+
+    def _note_lists(self, value: Any) -> None:
+        """Lists kept in arrays are put into arrays: what is read there stands for a list."""
+        numbers = itertools.count()
+
+        def note(_: Array, leaf: Any) -> None:
+            number, rows = next(numbers), getattr(leaf, "rows", None)
+            if rows is not None:
+                self.how.lists.add(number)
+                self.how.loops |= rows.how.loops
+
+        zip_trees(note, self.buffers, value)
 
     def take_last(self, item: Any) -> Any:
         """The last element, which has been read, and which the list has no more."""
@@ -169,15 +186,20 @@ class GrowingRows(Iterable):
         """The element at an index; ``checked``: it is one of an element, from the start."""
         index, inside = (index, True) if checked else self._place(index)
 
+        numbers = itertools.count()
+
         def read(buffer: Array) -> Array:
             item = (buffer if inside else buffer[: self.count])[index]
+            if next(numbers) in self.how.lists:
+                hold_again(item, self)
             if not self.facts.changing or not item.ndim:
                 return item
             copy = FUNCTIONS[np.copy](item)  # its place may be given to another element
+            copy.listed = item.listed
             link(copy, buffer.root())
             return copy
 
-        return map_tree(read, self.buffers)
+        return hold(map_tree(read, self.buffers), self)
 
     def _place(self, index: Any) -> tuple[Any, bool]:
         """An index, and whether it is certain to be that of an element, from the start."""
@@ -212,7 +234,7 @@ class GrowingRows(Iterable):
             return new
 
         buffers = map_tree(copied, self.buffers)
-        return GrowingRows(buffers, first_leaf(buffers).shape[0], False)
+        return GrowingRows(buffers, first_leaf(buffers).shape[0], False, self.how)
 
     def element(self, position: Any) -> Any:
         """One element."""

@@ -8,15 +8,17 @@ from typing import Any
 import gast
 import numpy as np
 
+from calque.transpiler import core
 from calque.transpiler.builder import OPERATORS, Array, type_of
 from calque.transpiler.errors import (
     CalqueError,
     DtypeError,
     SpecializationNeeded,
     UndefinedVariable,
+    UnrollingNeeded,
     UnsupportedSyntax,
 )
-from calque.transpiler.frontend.branches import PathEnds
+from calque.transpiler.frontend.branches import PathEnds, escapes
 from calque.transpiler.frontend.comparisons import always
 from calque.transpiler.frontend.expressions import BINARY
 from calque.transpiler.frontend.generators import Generators
@@ -136,19 +138,18 @@ class Statements(Generators):
         return self.exec_block(node.body)
 
     def exec_Try(self, node: Any) -> Completion | None:
-        """``try`` around what is known now; nothing in it may be left for run time."""
-        statements = self.builder.blocks[-1].statements
-        before = len(statements)
+        """``try`` around what is known now, or around what raises nothing that it would catch."""
+        before = len(self.builder.blocks[-1].statements)
         try:
             completion = self.exec_block(node.body)
-            if completion is None:
-                completion = self.exec_block(node.orelse)
-        except (SpecializationNeeded, GrowingList, PathEnds, RecursionError):
+        except (SpecializationNeeded, UnrollingNeeded, GrowingList, PathEnds, RecursionError):
             raise
         except Exception as error:
             if isinstance(error, CalqueError) and not isinstance(error, PYTHON_ERRORS):
                 raise
-            self._refuse_recorded(node, before)
+            if getattr(error, "calque_on_a_path", False):
+                self._refuse_try(node)  # it arises at run time: on one path, or in some round
+            self._check_recorded(node, before)
             handler = self._handler_of(node, error)
             if handler is None:
                 raise
@@ -156,23 +157,48 @@ class Statements(Generators):
                 self.write_name(getattr(handler.name, "id", handler.name), error, handler)
             completion = self.exec_block(handler.body)
         else:
-            self._refuse_recorded(node, before)
-        last = self.exec_block(node.finalbody)
+            self._check_recorded(node, before)
+            if completion is None:
+                completion = self.exec_block(node.orelse)
+        last = self._finally(node, len(self.builder.blocks[-1].statements) != before)
         return completion if last is None else last
 
-    def _refuse_recorded(self, node: Any, before: int) -> None:
-        if len(self.builder.blocks[-1].statements) != before:
-            self.fail(
-                UnsupportedSyntax,
-                node,
-                "`try` is not supported around run-time code.",
-                "test the condition with if",
-            )
+    def _finally(self, node: Any, recorded: bool) -> Completion | None:
+        """The last clause; where run-time code before it fails, nobody sees what it leaves."""
+        statements = self.builder.blocks[-1].statements
+        first, held = len(statements), [(cell, cell._value) for cell in self.arguments]
+        completion = self.exec_block(node.finalbody)
+        new = core.walk(core.Block(statements[first:]))
+        seen = any(isinstance(s, core.Effect) for s in new)
+        if recorded and (seen or any(cell._value is not value for cell, value in held)):
+            self._refuse_try(node)
+        return completion
+
+    def _check_recorded(self, node: Any, before: int) -> None:
+        """Code that is left for run time must raise nothing that a handler is for."""
+        new = self.builder.blocks[-1].statements[before:]
+        effects = (s for s in core.walk(core.Block(new)) if isinstance(s, core.Effect))
+        raises = bool(node.handlers) and any("raise " in s.template for s in effects)
+        kinds = [self._caught_by(h) for h in node.handlers]
+        known = all(issubclass(k, KeyError) for kind in kinds for k in kind)
+        if new and (raises or not known or escapes(node.body)):
+            self._refuse_try(node)
+
+    def _caught_by(self, handler: Any) -> tuple[type, ...]:
+        kinds = Exception if handler.type is None else self.evaluate(handler.type)
+        return kinds if isinstance(kinds, tuple) else (kinds,)
+
+    def _refuse_try(self, node: Any) -> None:
+        self.fail(
+            UnsupportedSyntax,
+            node,
+            "`try` is not supported around run-time code.",
+            "test the condition with if",
+        )
 
     def _handler_of(self, node: Any, error: Exception) -> Any:
         for handler in node.handlers:
-            kinds = Exception if handler.type is None else self.evaluate(handler.type)
-            if isinstance(error, kinds):
+            if isinstance(error, self._caught_by(handler)):
                 return handler
         return None
 
@@ -244,6 +270,8 @@ class Statements(Generators):
     def store(self, container: Any, index: Any, value: Any, node: Any) -> None:
         """``container[index] = value``."""
         if isinstance(container, Array):
+            if isinstance(index, slice) or not _holds(container, value):
+                self.check_apart(container, node)
             OPERATORS["setitem"](container, index, value)
             return
         if hasattr(container, "calque_store"):
@@ -300,6 +328,7 @@ class Statements(Generators):
     def _augmented(self, old: Any, value: Any, node: Any) -> Any:
         """``old op= value``: an array is stored into, a list extended, all else computed anew."""
         if isinstance(old, Array) and (old.ndim or old.is_buffer):
+            self.check_apart(old, node)
             new = self.binary(type(node.op), old, value, node)
             self._check_in_place(old, new, node)
             index: Any = Ellipsis
@@ -324,6 +353,8 @@ class Statements(Generators):
             )
 
     def _augmented_store(self, container: Any, index: Any, value: Any, node: Any) -> None:
+        if isinstance(container, Array) and not _holds(container, value):
+            self.check_apart(container, node)
         if isinstance(container, Array) and isinstance(node.op, (gast.Add, gast.Sub)):
             value = self.recorded(value)
             if store_add(container, index, value, isinstance(node.op, gast.Sub)):
@@ -425,6 +456,12 @@ class Statements(Generators):
             test, lambda: self.exec_block(case.body), lambda: self._cases(subject, rest, node), node
         )
         return result if isinstance(result, Completion) else None
+
+
+def _holds(array: Array, value: Any) -> bool:
+    """Whether an array holds a value as it is, as a list would."""
+    known = isinstance(value, (Array, np.generic, bool, int, float, complex))
+    return known and np.promote_types(array.dtype, type_of(value).dtype) == array.dtype
 
 
 def _any_escapes(cases: list[Any]) -> bool:

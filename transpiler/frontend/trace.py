@@ -16,8 +16,10 @@ from calque.transpiler.core import Parameter, Slot, Var
 from calque.transpiler.dims import Sizes
 from calque.transpiler.errors import (
     AliasUndecided,
+    BranchMismatch,
     CalqueError,
     SpecializationNeeded,
+    UnrollingNeeded,
     UnsupportedFunction,
     UnsupportedSyntax,
 )
@@ -59,10 +61,37 @@ def trace(
     arguments from leaves; ``contiguous`` are the leaves known to be C-contiguous,
     ``compiled`` says that kernels are to be made of it.
     """
+    unrolled: dict[Any, Any] = {}
+    while True:
+        try:
+            return _attempt(
+                function, leaf_types, leaf_values, unflatten, pinned, contiguous, compiled, unrolled
+            )
+        except UnrollingNeeded as needed:
+            if needed.loops <= unrolled.keys():
+                raise BranchMismatch(
+                    "This needs a list or a dict itself that a list kept in arrays holds.",
+                    needed.origin,
+                    "put copies into the list, or make the list an array with np.array",
+                ) from None
+            unrolled.update(dict.fromkeys(needed.loops, needed.origin))
+
+
+def _attempt(
+    function: Any,
+    leaf_types: Sequence[ArrayType | None],
+    leaf_values: Sequence[Any],
+    unflatten: Callable[[list[Any]], tuple[tuple[Any, ...], dict[str, Any]]],
+    pinned: dict[str, int] | None,
+    contiguous: frozenset[int],
+    compiled: bool,
+    unrolled: dict[Any, Any],
+) -> Traced:
+    """One interpretation, in which the loops at these places are unrolled."""
     symbols = {s for t in leaf_types if t is not None for d in t.dims for s in dim_symbols(d)}
     builder = Builder(sorted(symbols), pinned)
     machine = Interpreter(builder)
-    machine.compiled = compiled
+    machine.compiled, machine.unrolled = compiled, unrolled
     leaves = _recorded(builder, leaf_types, leaf_values, contiguous)
     cells = [leaf for leaf in leaves if isinstance(leaf, Array)]
     params = list(builder.leaf_of_param)

@@ -30,6 +30,7 @@ from calque.transpiler.analyses.late_stores import late_stores
 from calque.transpiler.analyses.liveness import remove_dead_code
 from calque.transpiler.analyses.loop_nests import Nest
 from calque.transpiler.analyses.roots import Loop
+from calque.transpiler.analyses.unfilled import unfilled
 from calque.transpiler.builder import Array, Builder, atom, wrap
 from calque.transpiler.core import Apply, Block, For, Function, If, Statement, Var, While
 from calque.transpiler.errors import CalqueError, SpecializationNeeded
@@ -41,7 +42,7 @@ Allowed = Callable[[Apply], bool]
 
 def schedule(function: Function, builder: Builder, allowed: Allowed) -> None:
     """Write ``function.body`` as loops over scalars, in place, where ``allowed`` lets it."""
-    at_hand = SizesAtHand(builder)
+    at_hand = SizesAtHand(builder, unfilled(function.body))
     with builder.active():
         at_hand.see(function.params)
         writer = Schedule(builder, at_hand, allowed, function.phases)
@@ -146,7 +147,7 @@ class Schedule:
 
     def _visible(self, block: Block) -> SizesAtHand:
         """The sizes of all that the block defines, for planning."""
-        found = SizesAtHand(self.builder)
+        found = SizesAtHand(self.builder, self.at_hand.vague)
         found.arrays, found.numbers = list(self.at_hand.arrays), list(self.at_hand.numbers)
         for s in block.statements:
             found.see(s.outs)

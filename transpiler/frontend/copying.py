@@ -1,0 +1,71 @@
+"""``copy.copy`` and ``copy.deepcopy`` of what a program made."""
+
+from __future__ import annotations
+
+import copy
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from calque.transpiler.builder import FUNCTIONS, Array
+from calque.transpiler.core import map_tree
+from calque.transpiler.frontend.calls import Calls, builtin
+from calque.transpiler.frontend.heap import RecordedList
+from calque.transpiler.frontend.rows import GrowingRows
+
+
+@builtin(copy.copy)
+def _copy(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    (value,) = args
+    if getattr(value, "rows", None) is not None:
+        return machine.list_copy(value)
+    return _renewed(machine, value, "__copy__", [], lambda part: part, node)
+
+
+@builtin(copy.deepcopy)
+def _deepcopy(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    made: dict[int, Any] = {}
+
+    def renewed(value: Any) -> Any:
+        if id(value) not in made:
+            made[id(value)] = _deep(machine, value, renewed, node)
+        return made[id(value)]
+
+    return renewed(args[0])
+
+
+def _deep(machine: Any, value: Any, renewed: Any, node: Any) -> Any:
+    rows = getattr(value, "rows", None)
+    if rows is not None:
+        buffers = map_tree(lambda b: FUNCTIONS[np.copy](b[: rows.count]), rows.buffers)
+        made: Any = machine.own(RecordedList())
+        made.rows = machine.own(GrowingRows(buffers, rows.count, False, rows.how))
+        return made
+    if isinstance(value, tuple):
+        parts = [renewed(part) for part in value]
+        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+    return _renewed(machine, value, "__deepcopy__", [{}], renewed, node)
+
+
+def _renewed(
+    machine: Calls, value: Any, method: str, given: list[Any], part: Any, node: Any
+) -> Any:
+    """A new array, container or instance of the renewed parts; what never changes is itself."""
+    if isinstance(value, Array):
+        return FUNCTIONS[np.copy](value) if value.ndim or value.is_buffer else value
+    if isinstance(value, list):
+        return machine.own(RecordedList(map(part, value)))
+    if isinstance(value, dict):
+        parts = {k: part(v) for k, v in value.items()}
+        new: Any = machine.own(copy.copy(value))
+        new.update(parts)
+        return new
+    own = getattr(type(value), method, None)
+    if isinstance(own, FunctionType):
+        return machine.call_value(own, [value, *given], {}, node)
+    if id(value) in machine.owned and hasattr(value, "__dict__"):
+        new = object.__new__(type(value))
+        vars(new).update({k: part(v) for k, v in vars(value).items()})
+        return machine.own(new)
+    return machine.native(getattr(copy, method.strip("_")), [value], {}, node)
