@@ -94,8 +94,12 @@ class _Kept:
                 depths = self._depths(s, around)
                 if depths is None:
                     return None
-                orders.append(sorted(range(len(depths)), key=depths.__getitem__))
-        return orders[0] if orders and all(o[-1] == orders[0][-1] for o in orders) else None
+                moving = [k for k, depth in enumerate(depths) if depth >= 0]
+                order = list(range(len(depths)))
+                for k, axis in zip(moving, sorted(moving, key=depths.__getitem__), strict=True):
+                    order[k] = axis
+                orders.append(order)
+        return orders[0] if orders and all(o == orders[0] for o in orders) else None
 
     def _depths(self, s: Apply, around: Sequence[For | While]) -> list[int] | None:
         """For each axis, the innermost loop whose counter moves it; None for other indices."""

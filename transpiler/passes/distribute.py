@@ -21,6 +21,7 @@ McKinley, Loop distribution with arbitrary control flow, 1990)::
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeGuard
 
@@ -85,10 +86,11 @@ class Loop:
         if not self._simple():
             return None
         tasks = [self._task(s) for s in self.loop.body.statements if self._stores(s)]
-        if self._free(tasks, tasks):
+        sums = [self._sum(k) for k, phi in enumerate(self.loop.phis) if not phi.type.ndim]
+        if self._free(tasks, [*tasks, *sums]):
             self.loop.vector = True
             return [*upward(self.loop, self.builder), self.loop]
-        if any(not phi.type.ndim for phi in self.loop.phis):
+        if sums:
             return None
         self._order(tasks)
         groups = self._groups(tasks)
@@ -146,8 +148,15 @@ class Loop:
         return first and read.count(phi) == 1 and phi in made.args and read.count(total) == 1
 
     def _task(self, store: Apply) -> Task:
-        task = Task([store])
-        pending = list(store.args[1:])
+        return self._needing(Task([store]), store.args[1:])
+
+    def _sum(self, k: int) -> Task:
+        """What a sum adds: no store, but it reads."""
+        return self._needing(Task([]), [self.loop.body.results[k]])
+
+    def _needing(self, task: Task, values: Sequence[Atom]) -> Task:
+        """The task with all that its values need."""
+        pending = list(values)
         while pending:
             made = self.made_by.get(pending.pop())
             if made is None or id(made) in task.needs:
@@ -156,7 +165,7 @@ class Loop:
             task.needs.add(id(made))
             pending += [a for a in made.args if a not in self.array_of]
         touching = [s for s in self.loop.body.statements if id(s) in task.needs]
-        for s in (*touching, store):
+        for s in (*touching, *task.stores):
             assert isinstance(s, Apply)
             if s.args and s.args[0] in self.array_of:
                 k = self.array_of[s.args[0]]
