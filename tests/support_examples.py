@@ -60,6 +60,7 @@ NUMPY = {
     "flip": "np.flip(x, axis=1)",
     "fromfunction": "np.fromfunction(lambda a, b: a + b, (3, 4)) * x",
     "frompyfunc": "np.frompyfunc(lambda a: a * a, 1, 1)(x)",
+    "fromiter": "np.fromiter((v * v for v in x[0]), float)",
     "full": "np.full((3, 4), x[0, 0])",
     "full_like": "np.full_like(x, x[0, 0])",
     "geomspace": "np.geomspace(x[0, 0], 5.0 + x[0, 1], 4)",
@@ -245,7 +246,6 @@ REFUSED = {
         *("may_share_memory", "shares_memory", "isfortran", "nested_iters"),
     ),
     "makes np.matrix objects": ("asmatrix", "bmat"),
-    "takes an iterator, whose length is not known": ("fromiter",),
     "gives the code of a dtype, which is no array": ("mintypecode",),
 }
 # why what could have a rule has none
