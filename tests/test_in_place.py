@@ -95,7 +95,7 @@ def test_stored_arguments_take_what_is_computed(monkeypatch: Any) -> None:
     np.testing.assert_allclose(jitted(A, u, v), want, rtol=1e-14)
     np.testing.assert_array_equal(A, want_A)
     source = jitted.source(A, u, v, stage="kernels")
-    assert re.search(r"A\[i, j\] \+?= ", source) and "A[...]" not in source, source
+    assert "A[i, j] +=" in source and "A[...]" not in source, source
 
 
 def test_a_slice_whose_place_is_not_known_is_stored_by_a_kernel(monkeypatch: Any) -> None:

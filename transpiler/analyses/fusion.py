@@ -380,7 +380,7 @@ class Fusion:
         if not arrays & root.arrays() or len(arrays | root.arrays()) > _MOST_ARRAYS:
             return 0
         if len(root.space) > 1 and any(r.in_turn() != root.in_turn() for r in inside):
-            if all(v.type.ndim < len(root.space) for v in arrays & root.arrays()):
+            if all(sum(d != 1 for d in v.type.dims) < 2 for v in arrays & root.arrays()):
                 return 0  # what could have threads would have none, and no memory is saved
         depth, now = 0, unit
         while now.dim == root.space[depth]:

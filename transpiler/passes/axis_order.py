@@ -49,8 +49,8 @@ class _Kept:
         if not self.versions.isdisjoint(_vars(body.results)) or not self._visit(body, ()):
             return
         order = self._order()
-        if order is None or order == list(range(len(order))):
-            return
+        if order is None or order[-1] == len(order) - 1:
+            return  # what follows memory does so whatever comes before
         for s, _ in self.accesses:
             _permute(s, order)
         for version in self.versions:

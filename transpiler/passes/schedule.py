@@ -19,6 +19,7 @@ the loops. Loops and branches of the user's are gone into.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -35,7 +36,7 @@ from calque.transpiler.builder import Array, Builder, atom, wrap
 from calque.transpiler.core import Apply, Block, For, Function, If, Statement, Var, While
 from calque.transpiler.errors import CalqueError, SpecializationNeeded
 from calque.transpiler.primitives.base import PRIMITIVES
-from calque.transpiler.primitives.composed import COMPOSED
+from calque.transpiler.primitives.composed import COMPOSED, PRODUCTS
 
 Allowed = Callable[[Apply], bool]
 
@@ -119,9 +120,14 @@ class Schedule:
         """Put simpler operations in the place of what has a composition."""
         made: list[Statement] = []
         pending = block.statements[::-1]
+        read = Counter(a for s in pending for a in core.operands(s) if isinstance(a, Var))
+        read.update(a for a in block.results if isinstance(a, Var))
         while pending:
             s = pending.pop()
             rule = COMPOSED.get(s.primitive.name) if isinstance(s, Apply) else None
+            if not self.depth and isinstance(s, Apply) and s.primitive.name in PRODUCTS:
+                if read[s.args[0]] > 1:
+                    rule = None  # the matrix is needed in memory
             if rule is None or id(s) in kept or id(s) in self.composed or not self.allowed(s):  # type: ignore[arg-type]
                 made.append(s)
                 continue

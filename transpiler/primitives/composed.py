@@ -141,7 +141,10 @@ def _inner_product(args: Sequence[Any], params: dict[str, Any], looping: bool) -
     return _product((a, b.T) if type_of(b).ndim == 2 else (a, b), params, looping)
 
 
-@composed("np.dot", "np.matmul")
+PRODUCTS = ("np.dot", "np.matmul")
+
+
+@composed(*PRODUCTS)
 def _product(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
     a, b = args
     ranks = type_of(a).ndim, type_of(b).ndim
