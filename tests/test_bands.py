@@ -83,6 +83,8 @@ def test_few_elements(size: int) -> None:
     plain, compiled = calque.hessian(rosenbrock), calque.jit(calque.hessian(rosenbrock))
     np.testing.assert_allclose(compiled(x), plain(x), rtol=1e-13)
     assert compiled(x).shape == (size, size)
+    expected = differences(lambda z: complex_gradient(rosenbrock, z), x)
+    np.testing.assert_allclose(compiled(x), expected, rtol=2e-7, atol=1e-5)
 
 
 @pytest.mark.parametrize("fn", [rosenbrock, mean_field, blended])

@@ -24,8 +24,23 @@ def made(seed: int) -> tuple[Any, str]:
     return namespace["program"], text
 
 
+def direction(args: tuple[Any, ...]) -> list[np.ndarray]:
+    return [np.cos(np.arange(a.size) + k).reshape(a.shape) for k, a in enumerate(args)]
+
+
+def differences(program: Any, args: tuple[Any, ...]) -> tuple[float, float]:
+    """The slope along a direction, and how far two steps disagree about it: near a kink, a lot."""
+
+    def slope(step: float) -> float:
+        ends = ([a + sign * step * d for a, d in zip(args, direction(args))] for sign in (1, -1))
+        return float(np.subtract(*[program(*end) for end in ends]) / (2 * step))
+
+    wide, narrow = slope(2e-5), slope(1e-5)
+    return narrow, abs(wide - narrow)
+
+
 def check(seed: int, sizes: tuple[int, ...]) -> None:
-    """Value against Python's; the gradient against what runs without kernels, itself checked so."""
+    """Value against Python's; the gradient against differences, and what runs without kernels."""
     program, text = made(seed)
     plain = calque.grad(program, argnums=(0, 1, 2))
     value, gradient = calque.jit(program), calque.jit(plain)
@@ -36,6 +51,9 @@ def check(seed: int, sizes: tuple[int, ...]) -> None:
         if not abs(expected) < 1e6:
             continue  # it has run away, and takes rounding with it
         assert np.isclose(value(*args), expected, rtol=1e-9, atol=1e-9), text
+        slope, doubt = differences(program, args)
+        along = sum(np.sum(g * d) for g, d in zip(gradient(*args), direction(args), strict=True))
+        assert np.isclose(along, slope, rtol=1e-6, atol=100.0 * doubt + 1e-6), text
         for got, want in zip(gradient(*args), plain(*args), strict=True):
             scale = np.max(np.abs(want), initial=1.0)
             np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-8 * scale, err_msg=text)

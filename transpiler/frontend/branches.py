@@ -7,7 +7,8 @@ rewriting, and costs nothing where its condition is known.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,6 +51,18 @@ class LoopFlags:
 
 class PathEnds(Exception):
     """The path that is being interpreted ends, at run time, with an error."""
+
+
+@contextmanager
+def on_a_path() -> Iterator[None]:
+    """Mark an error of code that not every path reaches: no handler may take it for all of them."""
+    try:
+        yield
+    except (PathEnds, GrowingList):
+        raise
+    except Exception as error:
+        error.calque_on_a_path = True  # type: ignore[attr-defined]
+        raise
 
 
 class Branches(Expressions):
@@ -110,12 +123,10 @@ class Branches(Expressions):
         try:
             with self.builder.block() as block:
                 try:
-                    value = arm()
+                    with on_a_path():
+                        value = arm()
                 except PathEnds:
                     call.pending, value = pending, Completion("raise")
-                except Exception as error:
-                    error.calque_on_a_path = True  # type: ignore[attr-defined]
-                    raise
             dead = isinstance(value, Completion) and value.kind == "raise"
             return Outcome(block, value, Snapshot([*self.roots(), value], self.owned), dead)
         finally:

@@ -18,7 +18,7 @@ import numpy as np
 from calque.transpiler.builder import FUNCTIONS, Array, link
 from calque.transpiler.core import Block, Var
 from calque.transpiler.errors import BranchMismatch
-from calque.transpiler.frontend.branches import LoopFlags
+from calque.transpiler.frontend.branches import LoopFlags, on_a_path
 from calque.transpiler.frontend.elements import hold_again
 from calque.transpiler.frontend.growth import Growing, appended
 from calque.transpiler.frontend.heap import (
@@ -109,7 +109,7 @@ class Carrying(Growing):
                 start = Snapshot(self.roots(), self.owned)
                 self._link_first(plan, carried, start, flags)
                 try:
-                    with self.builder.block() as block:
+                    with on_a_path(), self.builder.block() as block:
                         completion, extra = attempt(plan, carried, block)
                         self._reset_counts(plan)
                         self._record_exit(completion, flags)
@@ -121,16 +121,11 @@ class Carrying(Growing):
                 except GrowingList as growth:
                     self._note_growth(plan, growth, base)
                     stable = False
-                except Exception as error:
-                    error.calque_on_a_path = True  # type: ignore[attr-defined]
-                    raise
                 finally:
                     self.loop_bases.pop()
                 if stable:
                     base.restore()
-                    if getattr(node, "orelse", None):
-                        self.half_bound |= {(id(names), n): names for n in flags.at_break or ()}
-                    self._fill(carried, flags)
+                    self._fill(node, carried, flags)
                     outs = self._outs(carried, block)
                     emit(outs, extra, carried, block, test)
                     self._publish(plan, base, carried, outs, trip, certain)
@@ -177,11 +172,14 @@ class Carrying(Growing):
             for p in carried.phis
         ]
 
-    def _fill(self, carried: Carried, flags: LoopFlags) -> None:
+    def _fill(self, node: Any, carried: Carried, flags: LoopFlags) -> None:
         """What a return, a break, or the ``else`` of a loop alone binds has a value all the same.
 
         No path reads it, but a reverse sweep, or a kernel, may ask for the shape of an array.
         """
+        if getattr(node, "orelse", None):
+            names = self.call.frame.locals
+            self.half_bound |= {(id(names), n): names for n in flags.at_break or ()}
         for slot in carried.slots:
             values = getattr(slot.container, "locals", None)
             bound = slot.place == flags.value or (id(values), slot.place) in self.half_bound
