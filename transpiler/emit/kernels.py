@@ -20,6 +20,7 @@ from calque.transpiler import core
 from calque.transpiler.analyses.independent import worth_threads
 from calque.transpiler.core import Apply, Atom, Block, For, If, Statement, Var, While
 from calque.transpiler.emit.expressions import Expressions, subtracting
+from calque.transpiler.emit.handing_on import NEW, hand_on
 from calque.transpiler.emit.launches import (
     GLOBALS,
     Launch,
@@ -161,6 +162,7 @@ class Launcher(Statements):
         self.kernels = []
         body = super().function_body()
         self._return_values(body)
+        hand_on(body, self.program, self.memory, self.expressions, self.notes)
         return body
 
     def _block(self, block: Block, depth: int) -> list[Any]:
@@ -185,6 +187,8 @@ class Launcher(Statements):
         made: list[Any] = []
         for s in statements:
             lines = self._statement(s, depth)
+            if lines and isinstance(s, Apply) and s.primitive.name in NEW:
+                lines[-1].made = s
             now = self.program.phases.get(id(s), "")
             if lines and depth == 1 and now and now != self._phase_now:
                 made += self._phase(now, bool(made))

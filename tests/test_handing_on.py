@@ -1,0 +1,113 @@
+"""Arrays that are not read again hand their memory on; what may be read keeps it."""
+
+import re
+
+import numpy as np
+import pytest
+
+import calque
+
+N = 64
+
+
+def layers(x, a, b, c):
+    y = np.tanh(x @ a)
+    z = np.exp(-((y @ b) ** 2))
+    return np.sin(z @ c) + z
+
+
+def steps(x, a, b, c):
+    for w in (a, b, c, b, a):
+        x = np.tanh(x @ w) + 0.5
+    return x
+
+
+def halves(x, a, b, c):
+    rows = x.reshape(2, -1, 4)
+    y = np.stack((rows[0] + rows[1], rows[0] - rows[1]), axis=1)
+    rows = y.reshape(2, -1, 8)
+    z = np.stack((rows[0] * rows[1], rows[0] - rows[1]), axis=1)
+    rows = z.reshape(2, -1, 16)
+    w = np.stack((rows[0] * rows[1], rows[0] - rows[1]), axis=1)
+    return w.reshape(-1)
+
+
+def keeps_a_view(x, a, b, c):
+    y = np.tanh(x @ a)
+    z = np.cos(y @ b)
+    w = np.tanh(z @ c)
+    return y[::2], np.sin(w @ a)
+
+
+def keeps_all(x, a, b, c):
+    kept = [np.tanh(x @ a)]
+    for w in (b, c, a):
+        kept.append(np.cos(kept[-1] @ w))
+    return kept
+
+
+def chosen(x, a, b, c):
+    y = np.tanh(x @ a)
+    z = np.cos(y @ b)
+    w = np.tanh(z @ c)
+    return np.sin(w @ b) + (y if x[0, 0] > 0 else w)
+
+
+ARGS = tuple(np.cos(np.arange(N * N) * f).reshape(N, N) / 8 for f in (1.0, 2.1, 3.2, 4.3))
+PROGRAMS = [layers, steps, halves, keeps_a_view, keeps_all, chosen]
+
+
+def handed(function):
+    """The pairs (taker, giver) that the launcher names."""
+    text = calque.source(calque.jit(function), *ARGS, stage="kernels")
+    return re.findall(r"(\w+) = .*# (\w+) is not read again", text)
+
+
+def each(results):
+    return results if isinstance(results, (list, tuple)) else [results]
+
+
+@pytest.mark.parametrize("function", PROGRAMS)
+def test_values_and_arguments(function):
+    given = [a.copy() for a in ARGS]
+    compiled = calque.jit(function)
+    found = compiled(*given)
+    other = compiled(-given[0], *given[1:])  # what the first call gave is not its memory
+    for a, b in zip(each(found), each(function(*ARGS)), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
+    for a, b in zip(each(other), each(function(-ARGS[0], *ARGS[1:])), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
+    for a, b in zip(given, ARGS, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("function", PROGRAMS)
+def test_gradients(function):
+    def loss(x, *rest):
+        return sum(np.sum(np.sin(r)) for r in each(function(x, *rest)))
+
+    direction = np.sin(np.arange(N * N)).reshape(N, N)
+    step = 1e-3
+    at = [loss(ARGS[0] + k * step * direction, *ARGS[1:]) for k in (-2, -1, 1, 2)]
+    wanted = (at[0] - 8 * at[1] + 8 * at[2] - at[3]) / (12 * step)
+    found = calque.jit(calque.grad(loss))(*ARGS)
+    np.testing.assert_allclose(np.sum(found * direction), wanted, rtol=1e-8, atol=1e-9)
+
+
+def test_what_takes_memory():
+    assert len(handed(steps)) == 2
+
+
+@pytest.mark.parametrize("function", [keeps_a_view, chosen])
+def test_what_is_returned_keeps_its_memory(function):
+    assert "y" not in [giver for _, giver in handed(function)]
+
+
+@pytest.mark.parametrize("function", PROGRAMS)
+def test_results_are_as_large_as_what_they_show(function):
+    for found in each(calque.jit(function)(*ARGS)):
+        assert found.base is None or found.base.size <= N * N
+
+
+def test_what_keeps_all_gives_nothing():
+    assert not handed(keeps_all)
