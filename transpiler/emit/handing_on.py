@@ -130,8 +130,8 @@ def _families(program: Program, memory: Memory) -> list[int]:
                 for group in zip(s.outs, s.phis, s.inits, s.body.results, strict=True):
                     join(*group)
             case If():
-                for group in zip(s.outs, s.then.results, s.orelse.results, strict=True):
-                    join(*group)
+                for arms in zip(s.outs, s.then.results, s.orelse.results, strict=True):
+                    join(*arms)
     return [root(k) for k in range(len(parents))]
 
 
