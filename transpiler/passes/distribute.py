@@ -64,9 +64,10 @@ def _within(
 
 @dataclass(eq=False)
 class Task:
-    """A store and what it needs; tasks that must stay together are one."""
+    """A store, or a sum, and what it needs; tasks that must stay together are one."""
 
     stores: list[Apply]
+    total: int | None = None  # the carried number of a sum
     needs: set[int] = field(default_factory=set)  # ids of statements, without stores
     accesses: list[Access] = field(default_factory=list)
     before: set[int] = field(default_factory=set)  # numbers of the tasks that must come before
@@ -90,8 +91,7 @@ class Loop:
         if self._free(tasks, [*tasks, *sums]):
             self.loop.vector = True
             return [*upward(self.loop, self.builder), self.loop]
-        if sums:
-            return None
+        tasks += sums
         self._order(tasks)
         groups = self._groups(tasks)
         if groups is None or not 1 < len(groups) <= MOST_LOOPS or not self._cheap(groups):
@@ -152,7 +152,7 @@ class Loop:
 
     def _sum(self, k: int) -> Task:
         """What a sum adds: no store, but it reads."""
-        return self._needing(Task([]), [self.loop.body.results[k]])
+        return self._needing(Task([], k), [self.loop.body.results[k]])
 
     def _needing(self, task: Task, values: Sequence[Atom]) -> Task:
         """The task with all that its values need."""
@@ -250,8 +250,7 @@ class Loop:
         last = {}
         for at, group in enumerate(groups):
             for task in group:
-                for store in task.stores:
-                    last[self.array_of[store.args[0]]] = at
+                last.update((k, at) for k in self._written(task))
         made = upward(self.loop, self.builder)
         for at, group in enumerate(groups):
             loop, written = self._part(group, now)
@@ -266,16 +265,22 @@ class Loop:
             made.append(loop)
         return made
 
+    def _written(self, task: Task) -> set[int]:
+        """Which of the carried values a task changes."""
+        arrays = {self.array_of[s.args[0]] for s in task.stores}
+        return arrays if task.total is None else {task.total}
+
     def _part(self, group: list[Task], now: list[Atom]) -> tuple[For, list[int]]:
-        """The loop of some tasks, and which arrays it carries."""
+        """The loop of some tasks, and which values it carries."""
         old, builder = self.loop, self.builder
         chosen = {id(s) for t in group for s in t.stores} | set().union(*(t.needs for t in group))
-        written = sorted({self.array_of[s.args[0]] for t in group for s in t.stores})
+        written = sorted(set().union(*map(self._written, group)))
         index = Var(old.index.type, old.index.name, old.index.origin)
         builder.dim_values[index] = builder.dim_values[old.index]
         phis = {k: Var(old.phis[k].type, old.phis[k].name, old.origin) for k in written}
         current: list[Atom] = [phis.get(k, a) for k, a in enumerate(now)]
         mapping: dict[Var, Atom] = {old.index: index}
+        mapping |= {old.phis[k]: phis[k] for k in written}
         body = Block()
         for s in old.body.statements:
             if id(s) not in chosen:
@@ -294,6 +299,9 @@ class Loop:
             if k is not None and self._stores(s):
                 current[k] = outs[0]
             body.statements.append(copy)
+        for t in group:
+            if t.total is not None:
+                current[t.total] = mapping[old.body.results[t.total]]  # type: ignore[index]
         body.results = [current[k] for k in written]
         inits = tuple(now[k] for k in written)
         bounds = old.start, old.stop, old.step
