@@ -247,7 +247,7 @@ class Loop:
 
     def _write(self, groups: list[list[Task]]) -> list[Statement]:
         now: list[Atom] = list(self.loop.inits)
-        last = {}
+        last: dict[int, int] = {}
         for at, group in enumerate(groups):
             for task in group:
                 last.update((k, at) for k in self._written(task))
@@ -301,7 +301,7 @@ class Loop:
             body.statements.append(copy)
         for t in group:
             if t.total is not None:
-                current[t.total] = mapping[old.body.results[t.total]]  # type: ignore[index]
+                current[t.total] = mapping[old.body.results[t.total]]
         body.results = [current[k] for k in written]
         inits = tuple(now[k] for k in written)
         bounds = old.start, old.stop, old.step
