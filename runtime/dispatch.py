@@ -26,7 +26,7 @@ from calque.runtime.keys import (
     shape_key,
     sizes_of,
 )
-from calque.runtime.loading import Program, Ready, exact_key, load
+from calque.runtime.loading import Program, Ready, load
 from calque.runtime.spec import Spec
 from calque.transpiler import pipeline, tree
 from calque.transpiler.debug import show_text
@@ -125,13 +125,9 @@ class Dispatcher:
         if program.stored and (program.captures or not plain):
             return  # each call asks whether arrays that are not at hand share memory
         stored = program.stored if len(args) > 1 else ()
-        captures = tuple((name, read, exact_key(read())) for name, read in program.captures)
-        guards = tuple((read, read()) for read, _ in program.guards)
         if len(self.ready) >= _MAX_READY:
             self.ready.clear()
-        self.ready[key] = Ready(
-            program.call, guards, captures, stored, not (guards or captures or stored)
-        )
+        self.ready[key] = Ready.of(program, stored)
 
     def find(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Program, list[Any]]:
         """The program for these arguments, made if there is none; and their leaves."""

@@ -20,6 +20,7 @@ from calque.transpiler.types import (
 
 _SCALARS = {float: FLOAT, int: INT, complex: COMPLEX}
 _ARRAYS = (np.ndarray, np.memmap)
+_ARRAY = np.ndarray
 _NUMERIC = "biufc"
 
 
@@ -54,8 +55,13 @@ def layout_key(args: tuple[Any, ...]) -> tuple[Any, ...] | None:
     >>> layout_key((np.ones((2, 3)).T,))
     (dtype('float64'), (3, 2), False)
     """
-    key: list[Any] = []
-    return tuple(key) if _extend(key, args, True) else None
+    quick: tuple[Any, ...] = ()
+    for value in args:
+        if type(value) is not _ARRAY:
+            key: list[Any] = []
+            return tuple(key) if _extend(key, args, True) else None
+        quick += (value.dtype, value.shape, value.flags.c_contiguous)
+    return quick
 
 
 def _extend(key: list[Any], values: Iterable[Any], layout: bool) -> bool:

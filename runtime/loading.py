@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
-from types import FunctionType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from calque.transpiler import core, pipeline
 from calque.transpiler.core import Apply, Block, For, If, Var, While
 from calque.transpiler.debug import show_text
 from calque.transpiler.errors import AliasUndecided, Origin
+from calque.transpiler.frontend.callables import code_of, default_of
 from calque.transpiler.frontend.trace import Traced
 from calque.transpiler.types import Dim, substitute_dim
 
@@ -97,10 +98,35 @@ class Ready:
     """A program for arguments of exactly these shapes: what is left to check at each call."""
 
     call: Callable[..., Any]
+    functions: tuple[tuple[FunctionType, CodeType, Any], ...]  # with their code and defaults
     guards: tuple[tuple[Reader, Any], ...]
     captures: tuple[tuple[str, Reader, Any], ...]
     stored: tuple[int, ...]  # the arguments that the program stores into
-    plain: bool  # nothing is
+    plain: bool  # nothing is but the functions
+
+    @classmethod
+    def of(cls, program: Program, stored: tuple[int, ...]) -> Ready:
+        """What a program asks, with what is found now."""
+        functions = {}
+        guards = []
+        for read, _ in program.guards:
+            if isinstance(read, partial) and _reads_function(read):
+                function = read.args[0]
+                functions[function] = (function, function.__code__, function.__defaults__)
+            else:
+                guards.append((read, read()))
+        captures = tuple((name, read, exact_key(read())) for name, read in program.captures)
+        plain = not (guards or captures or stored)
+        return cls(
+            program.call, tuple(functions.values()), tuple(guards), captures, stored, plain
+        )
+
+    def same(self) -> bool:
+        """Whether the functions are what they were."""
+        for function, code, defaults in self.functions:
+            if function.__code__ is not code or function.__defaults__ is not defaults:
+                return False
+        return True
 
     def hidden(self, args: tuple[Any, ...]) -> dict[str, Any] | None:
         """The captured arrays; None where one has changed, or arguments may share memory."""
@@ -123,6 +149,13 @@ class Ready:
         except (LookupError, AttributeError, ValueError):
             return None  # what was captured is gone
         return found
+
+
+def _reads_function(read: partial[Any]) -> bool:
+    """Whether a guard reads what a function that is not changed has: its code, a default."""
+    if not isinstance(read.args[0], FunctionType):
+        return False
+    return read.func is code_of or (read.func is default_of and isinstance(read.args[1], int))
 
 
 def exact_key(value: Any) -> Any:

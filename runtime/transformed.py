@@ -78,7 +78,7 @@ class Transformed:
             return self.dispatcher().call(args, kwargs)
         if not kwargs:
             ready = self._dispatcher.ready.get(self._key(args))
-            if ready is not None:
+            if ready is not None and ready.same():
                 if ready.plain:
                     return ready.call(*args)
                 hidden = ready.hidden(args)
@@ -152,7 +152,7 @@ def run(transformed: Transformed, *args: Any) -> Any:
     if debugging.threads:
         return transformed.dispatcher().call(args, {})
     ready = transformed._dispatcher.ready.get(transformed._key(args))
-    hidden = ready.hidden(args) if ready is not None else None
+    hidden = ready.hidden(args) if ready is not None and ready.same() else None
     if ready is None or hidden is None:
         return transformed._dispatcher.call(args, {})
     return ready.call(*args, **hidden)

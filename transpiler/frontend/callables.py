@@ -26,6 +26,11 @@ def is_in(function: Any, table: Any) -> bool:
         return False
 
 
+def code_of(function: Any) -> Any:
+    """What a function does; a user may give it other code."""
+    return function.__code__
+
+
 def default_of(function: Any, key: Any) -> Any:
     """A default: of a positional parameter by its number, of a keyword-only one by its name."""
     return (function.__defaults__ if isinstance(key, int) else function.__kwdefaults__)[key]

@@ -20,6 +20,7 @@ from calque.transpiler.errors import (
     UnsupportedSyntax,
 )
 from calque.transpiler.frontend.callables import (
+    code_of,
     default_of,
     given_to,
     is_generator,
@@ -253,7 +254,7 @@ class Calls(Statements):
             if self.calls:
                 self.fail(UnsupportedFunction, node, error.message, error.hint)
             raise
-        self.guards.append(Guard(lambda: function.__code__, function.__code__))
+        self.guards.append(Guard(functools.partial(code_of, function), function.__code__))
         names = function.__code__.co_freevars
         cells = dict(zip(names, function.__closure__ or (), strict=True))
         self.sources[source.file] = source.lines
