@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 import time
 
 import numpy as np
@@ -51,7 +52,8 @@ def kernel(function=None, *, parallel="auto", boundscheck=False):
     """A function of loops over scalars, compiled by Numba on its first call.
 
     ``parallel``: its ``prange`` loops run on several threads always, never, or where an array is
-    large, or measured to be quicker so (threads wait for cores that other programs use).
+    large, or measured to be quicker so (threads wait for cores that other programs use), or, if
+    it is "measured", only there.
     ``boundscheck``: an index out of range is an IndexError, and it runs on one thread; without it,
     all are proven to be inside. With ``CALQUE_JIT=0`` in the environment the function runs as it
     is, for a debugger to step through.
@@ -68,6 +70,7 @@ def kernel(function=None, *, parallel="auto", boundscheck=False):
         return serial
     threads = njit(parallel={"prange": True}, fastmath=FLAGS, **options)(function)
     measured, always = (0, 0) if parallel is True else (MEASURED_FROM, PARALLEL_FROM)
+    always = sys.maxsize if parallel == "measured" else always
     arrays: list[int] = []  # the places of the arguments that are arrays
     paces: dict[int, Pace] = {}  # by the size of the largest array, in powers of two
 

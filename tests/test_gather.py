@@ -115,7 +115,7 @@ TERMS = {  # of the longest sum
     blurred: 5,
     neighbours: 3,
     fields: 4,
-    sliced: 4,  # of two axes: the third is left to the loops that add
+    sliced: 6,
     read_between: 2,
     seidel: 0,
     rows: 2,

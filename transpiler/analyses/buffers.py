@@ -29,7 +29,7 @@ from calque.transpiler.frontend.joining import combine, shape_of, size_at_hand
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.growing import room
 from calque.transpiler.primitives.indexing import getitem, update
-from calque.transpiler.types import INT, ArrayType, Dim, dim_symbols, symbol
+from calque.transpiler.types import INT, ArrayType, Dim, DimLike, dim_symbols, symbol
 
 FIRST_CAPACITY = 16
 
@@ -167,11 +167,26 @@ class Buffers:
                 return dim
             inner = [s for s in dim_symbols(dim) if s in dims.ranges]
             if not inner:
-                return dim
+                return self._without_largest(dim)
             coefficient = dict(dim.terms)[inner[0]]
             low, high = dims.ranges[inner[0]]
             bound = high if coefficient > 0 else low
             dim = dims.resolve(dim - coefficient * symbol(inner[0]) + coefficient * bound)
+        return dim
+
+    def _without_largest(self, dim: Dim) -> DimLike:
+        """A bound on a dimension where the larger of two depends on a loop's counter."""
+        dims = self.builder.dims
+        for name, coefficient in dim.terms:
+            choices = [dims.resolve(c) for c in dims.largest.get(name, ())]
+            if coefficient < 0 or not any(dim_symbols(c) & dims.ranges.keys() for c in choices):
+                continue
+            bounds = [self.upper_bound(c) for c in choices]
+            # n - 1 may be less than 0, n is not
+            more = [b - b.const for b in bounds if isinstance(b, Dim) and b.const < 0]
+            for b in [*bounds, *more]:
+                if all(dims.nonnegative(b - other, False) for other in bounds):
+                    return self.upper_bound(dim - coefficient * symbol(name) + coefficient * b)
         return dim
 
     def capacity_of(self, s: For | While) -> Any:

@@ -14,7 +14,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from calque.transpiler import core
-from calque.transpiler.analyses.places import INDEXED, Place, place_of
+from calque.transpiler.analyses.places import (
+    INDEXED,
+    Place,
+    differ,
+    place_of,
+    steady_symbols,
+)
 from calque.transpiler.builder import Builder, atom, wrap
 from calque.transpiler.core import Apply, Block, Effect, For, If, Statement, Var, While
 from calque.transpiler.primitives.base import PRIMITIVES, apply
@@ -22,25 +28,34 @@ from calque.transpiler.types import dim_symbols
 
 
 def mark_parallel(block: Block, builder: Builder) -> None:
-    """Note which loops of a block are independent, in place."""
-    made: list[Statement] = []
+    """Note which of a function's loops are independent, and nests in the others, in place."""
     with builder.active():
-        for s in block.statements:
-            if isinstance(s, For) and not s.scheduled and is_independent(s, builder):
+        _mark(block, builder, False)
+
+
+def _mark(block: Block, builder: Builder, within: bool) -> None:
+    made: list[Statement] = []
+    for s in block.statements:
+        if isinstance(s, For) and not s.scheduled and (not within or _is_nest(s)):
+            if is_independent(s, builder):
                 made += upward(s, builder)
                 s.parallel = True
-            made.append(s)
+        if isinstance(s, (For, While)) and not within and not (isinstance(s, For) and s.parallel):
+            _mark(s.body, builder, True)
+        made.append(s)
     block.statements[:] = made
 
 
 def worth_threads(s: For, depth: int) -> bool:
     """Whether a parallel loop runs on threads, ``depth`` blocks deep in a kernel, whose own is 1.
 
-    Loops of the kernel itself do; within a loop, those over all of an array of several axes.
+    Loops of the kernel itself do; within a loop, those with loops in them.
     """
-    if depth == 1:
-        return s.parallel
-    return s.parallel and depth == 2 and any(isinstance(t, For) for t in core.walk(s.body))
+    return s.parallel and (depth == 1 or (depth == 2 and _is_nest(s)))
+
+
+def _is_nest(s: For) -> bool:
+    return any(isinstance(t, For) for t in core.walk(s.body))
 
 
 def upward(s: For, builder: Builder) -> list[Statement]:
@@ -70,7 +85,8 @@ def is_independent(s: For, builder: Builder) -> bool:
     if any(carried.chain.get(r) is not p for p, r in results):
         return False
     counter = dim_symbols(builder.dim_values[s.index])
-    return all(carried.apart(p, counter) for p in s.phis)
+    steady = steady_symbols(s, builder) - counter
+    return all(carried.apart(p, counter, steady) for p in s.phis)
 
 
 @dataclass(eq=False)
@@ -80,6 +96,7 @@ class Carried:
     builder: Builder
     chain: dict[Any, Var] = field(default_factory=dict)
     places: dict[Var, list[Place]] = field(default_factory=dict)
+    stored: dict[Var, list[Place]] = field(default_factory=dict)  # those that are not only read
 
     def visit(self, block: Block) -> bool:
         """Follow versions through a block; False where they cannot be followed."""
@@ -122,19 +139,31 @@ class Carried:
         if s.primitive.name not in INDEXED or held != [s.args[0]] or not s.inside:
             return False
         owner = self.chain[s.args[0]]
-        self.places.setdefault(owner, []).append(place_of(s, self.builder))
+        place = place_of(s, self.builder)
+        self.places.setdefault(owner, []).append(place)
         if s.primitive.name != "getitem":
+            self.stored.setdefault(owner, []).append(place)
             self.chain[s.outs[0]] = owner
         return True
 
-    def apart(self, phi: Var, counter: frozenset[str]) -> bool:
-        """Whether some axis is always indexed by the same expression in the counter."""
+    def apart(self, phi: Var, counter: frozenset[str], steady: frozenset[str]) -> bool:
+        """Whether some axis is always indexed by the same expression in the counter.
+
+        Or read at places that are the same in all rounds, which no round stores to.
+        """
         places = self.places.get(phi, [])
         known = counter | self.builder.dims.arguments
         for axis in range(phi.type.ndim):
-            first = places[0][axis] if places else None
-            if first is None or not dim_symbols(first) & counter:
+            indices = {p[axis] for p in places}
+            moving = [d for d in indices if d is not None and dim_symbols(d) & counter]
+            if len(moving) != 1 or not dim_symbols(moving[0]) <= known:
                 continue
-            if dim_symbols(first) <= known and all(p[axis] == first for p in places):
+            others = indices - {moving[0]}
+            if any(p[axis] in others for p in self.stored.get(phi, [])):
+                continue
+            if all(
+                d is not None and dim_symbols(d) <= steady and differ(moving[0], d, self.builder)
+                for d in others
+            ):
                 return True
         return not places

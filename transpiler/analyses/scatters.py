@@ -36,7 +36,7 @@ CHEAP = frozenset("getitem np.add np.subtract np.multiply np.negative int".split
 MOST_READS = 2  # of elements, for one term: a term saves one read and one store
 MOST_OPERATIONS = 12
 MOST_TERMS = 32  # of one sum
-DEEPEST = 2  # loops of a nest: each has borders, which the compiler takes its time for
+DEEPEST = 3  # loops of a nest: each has borders, which the compiler takes its time for
 
 Interval = tuple[DimLike, DimLike]  # from, and up to but without
 

@@ -70,7 +70,7 @@ class Expressions:
             trees = [self.atom(s.args[0]), *self.operands(s.args[1:])]
         else:
             trees = self.operands(s.args)
-        return subtracting(fill_expression(text, trees))
+        return plainer(fill_expression(text, trees))
 
     def operands(self, args: Sequence[Atom]) -> list[Any]:
         """The trees of operands that promote each other; one written plainly is weak to others."""
@@ -147,8 +147,11 @@ def _is_truth(atom: Atom, value: bool) -> bool:
     return isinstance(atom, (bool, np.bool_)) and bool(atom) == value
 
 
-def subtracting(tree: Any) -> Any:
-    """``n + -1`` as ``n - 1``."""
+def plainer(tree: Any) -> Any:
+    """``n + -1`` as ``n - 1``, and ``(a and b) and c`` as ``a and b and c``."""
+    first = tree.values[0] if isinstance(tree, gast.BoolOp) else None
+    if isinstance(first, gast.BoolOp) and type(first.op) is type(tree.op):
+        return gast.BoolOp(tree.op, [*first.values, *tree.values[1:]])
     if isinstance(tree, gast.BinOp) and isinstance(tree.op, gast.Add):
         number = _without_minus(tree.right)
         if isinstance(number, gast.Constant) and type(number.value) is int:

@@ -19,7 +19,7 @@ import numpy as np
 from calque.transpiler import core
 from calque.transpiler.analyses.independent import worth_threads
 from calque.transpiler.core import Apply, Atom, Block, For, If, Statement, Var, While
-from calque.transpiler.emit.expressions import Expressions, subtracting
+from calque.transpiler.emit.expressions import Expressions, plainer
 from calque.transpiler.emit.handing_on import NEW, hand_on
 from calque.transpiler.emit.launches import (
     GLOBALS,
@@ -96,7 +96,7 @@ class KernelExpressions(Expressions):
         text = _power(s) or spelled(s)
         if text is None:
             return super()._plain(s)
-        made = subtracting(fill_expression(text, self._numbers(s, text)))
+        made = plainer(fill_expression(text, self._numbers(s, text)))
         back = cast_back(s)
         return made if back is None else fill_expression(wrapper(back), [made])
 
@@ -269,6 +269,8 @@ class Launcher(Statements):
         checked = not proven if checked is None else checked
         if any(s.primitive.name == "checked_index" for s in statements):
             parallel = False  # no thread can raise
+        if parallel == "auto" and _has_small_nests(run):
+            parallel = '"measured"'
         options = [f"parallel={parallel}"] if parallel != "auto" else []
         options += ["boundscheck=True"] if checked else [] if proven else ["boundscheck=None"]
         return fill_expression(f"kernel({', '.join(options)})", []) if options else name("kernel")
@@ -359,6 +361,12 @@ class Launcher(Statements):
 
 def _parameter(identifier: str) -> Any:
     return gast.Name(identifier, gast.Param(), None, None)
+
+
+def _has_small_nests(run: Sequence[Statement]) -> bool:
+    """Whether threads would run loops of the user's within a loop, each maybe over few places."""
+    inner = (t for s in run if isinstance(s, (For, While)) for t in s.body.statements)
+    return any(isinstance(t, For) and not t.scheduled and worth_threads(t, 2) for t in inner)
 
 
 def _is_work(s: Statement) -> bool:
