@@ -93,6 +93,8 @@ class Dims:
             return True
         if isinstance(dim, int):
             return False
+        if any(self._is_sum_of_naturals(self.resolve(dim - a)) for a in self.assumptions):
+            return True
         if not dim_symbols(dim) <= self.arguments or not assume:
             return False
         if all(c < 0 for _, c in dim.terms) and dim.const <= 0:

@@ -6,6 +6,7 @@ kernel when it runs.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from calque.transpiler import core
@@ -58,12 +59,7 @@ def in_range(index: Any, dim: Any, builder: Builder, assume: bool) -> bool:
     """Whether one integer is known to be in range; ``assume`` may make conditions of it."""
     if isinstance(index, Var) and (index.type.ndim or index.type.dtype.kind not in "iu"):
         return False
-    dims = builder.dims
-
-    def holds(value: Any) -> bool:
-        value = dims.resolve(value)
-        return value in dims.assumptions or dims.nonnegative(value, assume)
-
+    holds = functools.partial(builder.dims.nonnegative, assume=assume)
     if not isinstance(index, Var):
         return holds(dim - 1 - index) if index >= 0 else holds(dim + index)
     place = builder.dim_of(wrap(index))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,9 @@ def _swap(x: Any) -> Any:
         case((3,), (2, 3, 4)),
         case((2, 4, 3), (3,)),
         case((2, 0), (0, 3)),
+        case((2, 3, 0), (0, 3)),
+        case((2, 0, 3), (3,)),
+        case((5, 2, 2, 3), (3, 4)),
         case(single(2, 3), single(3, 1)),
     ),
 )
@@ -61,8 +65,15 @@ def matmul(y_bar: Any, a: Array, b: Array) -> tuple[Any, Any]:
         case 1, _:
             return np.matmul(b, y_bar[..., None])[..., 0], a[:, None] * y_bar[..., None, :]
         case _, 1:
-            return y_bar[..., None] * b, np.sum(a * y_bar[..., None], axis=-2)
+            return y_bar[..., None] * b, _all_rows(a).T @ np.ravel(y_bar)
+        case _, 2:  # one product instead of a stack of them, to be summed
+            return y_bar @ b.T, _all_rows(a).T @ _all_rows(y_bar)
     return y_bar @ _swap(b), _swap(a) @ y_bar
+
+
+def _all_rows(a: Array) -> Any:
+    """All rows of a stack of matrices, as one matrix."""
+    return np.reshape(a, (math.prod(a.shape[:-1]), a.shape[-1]))
 
 
 @implements(np.matmul, np.linalg.matmul, op="matmul")

@@ -1,0 +1,57 @@
+"""Slices that fit as long as one size is not less than another: right for all, short for those."""
+
+import numpy as np
+import pytest
+
+import calque
+
+RNG = np.random.default_rng(3)
+
+
+def row_tails(A, y):
+    x = np.zeros_like(y)
+    for i in range(min(A.shape[0], y.shape[0])):
+        x[i] = np.sum(A[i, i + 1 :]) + A[i, 0]
+    return np.sum(x * x)
+
+
+def own_tails(A, y):
+    x = y * 1.0
+    for i in range(A.shape[0]):
+        if i < y.shape[0]:
+            x[i] = np.sum(x[i + 1 :]) * 0.5 + np.sum(A[i, :i])
+    return np.sum(x * x)
+
+
+def back_substituted(A, y):
+    x = np.zeros_like(y)
+    for i in range(A.shape[0] - 1, -1, -1):
+        x[i] = (y[i] - A[i, i + 1 :] @ x[i + 1 :]) / (2.0 + A[i, i] ** 2)
+    return np.sum(x * x)
+
+
+def slope(function, args, ways, step=1e-4):
+    at = [
+        function(*(a + k * step * w for a, w in zip(args, ways, strict=True)))
+        for k in (-2, -1, 1, 2)
+    ]
+    return (at[0] - 8 * at[1] + 8 * at[2] - at[3]) / (12 * step)
+
+
+@pytest.mark.parametrize("function", [row_tails, own_tails, back_substituted])
+def test_all_sizes(function):
+    compiled, gradient = calque.jit(function), calque.jit(calque.grad(function, argnums=(0, 1)))
+    for n, m, k in [(4, 4, 4), (3, 6, 5), (6, 3, 5), (5, 4, 2), (2, 1, 1), (1, 1, 1), (4, 4, 4)]:
+        if function is back_substituted and not n == m == k:
+            continue
+        args = RNG.normal(size=(n, m)), RNG.normal(size=k)
+        ways = RNG.normal(size=(n, m)), RNG.normal(size=k)
+        np.testing.assert_allclose(compiled(*args), function(*args), rtol=1e-12)
+        found = sum(np.sum(g * w) for g, w in zip(gradient(*args), ways, strict=True))
+        np.testing.assert_allclose(found, slope(function, args, ways), rtol=1e-7, atol=1e-9)
+
+
+def test_tails_are_read_where_they_are():
+    args = RNG.normal(size=(4, 4)), RNG.normal(size=4)
+    text = calque.source(calque.jit(back_substituted), *args, stage="kernels")
+    assert "[i + 1:]" not in text and "[i, i + 1:]" not in text, text
