@@ -324,6 +324,9 @@ def test_layouts_and_sizes(fn: Callable[..., Any], shape: tuple[int, int], layou
     x = layouts(shape)[layout]
     if layout == "of one number" and fn in (shifts, stores, walks, grows):
         x = x.copy()
+    if fn is walks and shape == (0, 4):  # no round: the number is Python's, a kernel's is NumPy's
+        assert calque.jit(fn)(x) == fn(x.copy()) == 0.0
+        return
     agrees(fn, x, factor=10.0)
 
 

@@ -23,7 +23,7 @@ from calque.transpiler.emit.python import Support, emit_function, emit_module
 from calque.transpiler.emit.scalars import can_be_scalar, can_compile
 from calque.transpiler.frontend.trace import Traced, trace
 from calque.transpiler.passes.accesses import fewer_accesses
-from calque.transpiler.passes.allocate import allocate_first
+from calque.transpiler.passes.allocate import allocate_first, constants_first
 from calque.transpiler.passes.axis_order import order_axes
 from calque.transpiler.passes.bands import split_bands
 from calque.transpiler.passes.checks import add_checks
@@ -94,6 +94,7 @@ def to_kernels(
     traced.function.kernel_options = dict(options or {})
     with np.errstate(all="ignore"):
         take_factors_out(traced.function, traced.builder)
+        constants_first(traced.function)
         watched(
             "schedule",
             traced.function,

@@ -19,6 +19,7 @@ import numpy as np
 from calque.transpiler import core
 from calque.transpiler.analyses.independent import worth_threads
 from calque.transpiler.core import Apply, Atom, Block, For, If, Statement, Var, While
+from calque.transpiler.emit.calls import may_raise, text_in_loops
 from calque.transpiler.emit.expressions import Expressions, plainer
 from calque.transpiler.emit.handing_on import NEW, hand_on
 from calque.transpiler.emit.launches import (
@@ -85,6 +86,10 @@ class KernelExpressions(Expressions):
             return fill_expression(
                 f"searchsorted_{s.params['side']}({{0}}, {{1}})", self.operands(s.args)
             )
+        if (text := text_in_loops(s)) is not None:
+            return fill_expression(text, self.operands(s.args))
+        if s.primitive.name == "float" and plain_type(s.args[0]).dtype.kind == "b":
+            return fill_expression("float(int({0}))", self.operands(s.args))
         if s.primitive.name == "astype" and not s.out.type.ndim:
             real = s.out.type.dtype.kind not in "bc" and plain_type(s.args[0]).dtype.kind == "c"
             cast = wrapper(s.out.type.dtype).replace("{0}", "{0}.real" if real else "{0}")
@@ -200,8 +205,11 @@ class Launcher(Statements):
         """Whether Numba takes a statement and all that is written within it."""
         if not can_compile(s):
             return False
+        looping = isinstance(s, (For, While))
         for made in self._folded_into([s]):
             if isinstance(made, Apply):
+                if looping and text_in_loops(made) is not None:
+                    continue
                 if made.out.type.ndim and made.primitive.name not in ("getitem", "np.transpose"):
                     return False
                 if not can_compile(made):
@@ -267,7 +275,7 @@ class Launcher(Statements):
         statements = [s for s in written if isinstance(s, Apply)]
         proven = all(s.inside for s in statements if s.primitive.name in indexed)
         checked = not proven if checked is None else checked
-        if any(s.primitive.name == "checked_index" for s in statements):
+        if any(s.primitive.name == "checked_index" or may_raise(s) for s in statements):
             parallel = False  # no thread can raise
         if parallel == "auto" and _has_small_nests(run):
             parallel = '"measured"'

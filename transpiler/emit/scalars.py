@@ -12,7 +12,8 @@ import numpy as np
 
 from calque.transpiler import core
 from calque.transpiler.core import Apply, Atom, Effect, For, If, Statement, Var, While
-from calque.transpiler.emit.spelling import dtype_name
+from calque.transpiler.emit.calls import text_in_loops
+from calque.transpiler.emit.spelling import dtype_name, template
 from calque.transpiler.types import ArrayType, type_of_constant
 
 # What the vector functions of ``runtime/vecmath`` compute.
@@ -73,6 +74,7 @@ _BY_NAME = {
     "np.logical_xor": "bool({0}) != bool({1})",
     "np.logical_not": "not {0}",
     "not": "not {0}",
+    "and": "{0} and {1}",
     "np.clip": "minimum(maximum({0}, {1}), {2})",
     "np.deg2rad": "np.deg2rad({0})",
     "np.radians": "np.deg2rad({0})",
@@ -86,6 +88,8 @@ _BY_NAME = {
     "np.conj": "np.conj({0})",
 }
 _OF_BOOLEANS = {"np.logical_and": "{0} and {1}", "np.logical_or": "{0} or {1}"}
+_ALIKE = ("np.round", "round", "np.isclose", "np.nan_to_num", "np.sinc")
+_PARTS = ("np.real", "np.imag", "np.conj", "complex of parts")  # of complex numbers
 _TRUE_NUMBERS = ("special.", "math.")
 _PLAIN_KINDS = ("size",)
 _ARRAY_PARTS = {"np.empty", "np.zeros", "np.ones", "np.empty_like", "np.zeros_like", "np.full"}
@@ -121,6 +125,8 @@ def spelled(s: Apply) -> str | None:
         return str(s.primitive.spelling)
     if name in _BY_NAME:
         return _OF_BOOLEANS.get(name, _BY_NAME[name]) if kinds == {"b"} else _BY_NAME[name]
+    if name in _ALIKE:
+        return _alike(s)
     real = kinds <= set("fiub") and s.out.type.dtype.kind == "f"
     if name in _POWERS[:2] and real and not s.out.type.weak:
         return "powf({0}, {1})" if s.out.type.dtype == np.float32 else "pow({0}, {1})"
@@ -132,6 +138,17 @@ def spelled(s: Apply) -> str | None:
             return f"{scalar}{'f' if s.out.type.dtype == np.float32 else ''}({arguments})"
         return f"{numpy_name(scalar)}({{0}})" if name.startswith("np.") else None
     return _SPELLINGS.get(scalar)
+
+
+def _alike(s: Apply) -> str | None:
+    """A function that Numba has for numbers as NumPy has it."""
+    if any(plain_type(a).dtype != np.float64 for a in s.args if _has_type(a)):
+        return None
+    if s.primitive.name == "round":
+        return None if s.params else "int(np.rint({0}))"
+    if s.params.get("posinf") is not None or s.params.get("neginf") is not None:
+        return None
+    return template(s.primitive, s.args, s.params)
 
 
 def _shifts_inside(s: Apply) -> bool:
@@ -194,23 +211,24 @@ def _odd_booleans(s: Apply) -> bool:
     return s.primitive.name in ("np.add", "np.multiply", "np.maximum", "np.minimum", "np.power")
 
 
-def can_compile(s: Statement) -> bool:
-    """Whether Numba takes a statement, with all that is in it."""
+def can_compile(s: Statement, looping: bool = False) -> bool:
+    """Whether Numba takes a statement, with all that is in it; ``looping``: within a loop."""
     match s:
         case Apply():
-            return _can_compile_apply(s)
+            return _can_compile_apply(s) or (looping and text_in_loops(s) is not None)
         case Effect():
             text = s.template.strip()
             return text.startswith(("raise ", "assert ")) and "{" not in text.replace("{{", "")
         case If():
             bare = core.UNDEFINED not in (*s.then.results, *s.orelse.results)
-            return bare and all(can_compile(t) for b in core.blocks_of(s) for t in b.statements)
+            inner = (t for b in core.blocks_of(s) for t in b.statements)
+            return bare and all(can_compile(t, looping) for t in inner)
         case For() | While():
             if any(i is core.UNDEFINED for i in s.inits):
                 return False
             if isinstance(s, For) and isinstance(s.step, Var):
                 return False
-            return all(can_compile(t) for b in core.blocks_of(s) for t in b.statements)
+            return all(can_compile(t, True) for b in core.blocks_of(s) for t in b.statements)
 
 
 def _can_compile_apply(s: Apply) -> bool:
@@ -230,7 +248,7 @@ def _can_compile_apply(s: Apply) -> bool:
     if s.outs[0].type.ndim:
         return False
     numbers = ("np.where", "astype", "float", "int", "bool", "checked_index", "np.searchsorted")
-    return kind == "elementwise" or name in numbers
+    return kind == "elementwise" or name in (*numbers, *_PARTS)
 
 
 def _plain_index(s: Apply) -> bool:
@@ -238,10 +256,10 @@ def _plain_index(s: Apply) -> bool:
     first = 1 if s.primitive.name == "getitem" else 2
     if any(isinstance(a, Var) and a.type.ndim for a in s.args[first:]):
         return False
-    if any(i is None or i is Ellipsis for i in s.params["index"]):
-        return False
     if s.primitive.name == "getitem":
         return True
+    if None in s.params["index"] or Ellipsis in s.params["index"]:
+        return False
     return _stores_slice(s) or (
         all(not isinstance(i, slice) for i in s.params["index"])
         and len(s.params["index"]) == s.out.type.ndim
@@ -282,7 +300,7 @@ _PYTHON_TYPES: dict[str, Any] = {"b": np.dtype(bool), "i": int, "f": float, "c":
 
 def operand_casts(s: Apply, text: str) -> list[np.dtype | None]:
     """For each operand, the dtype to which the kernel must bring it; None where Numba does so."""
-    if "bool(" in text or text == "not {0}":
+    if "bool(" in text or text == "not {0}" or text.endswith(".imag)"):
         return [None] * len(s.args)
     own = [plain_type(a).dtype for a in s.args]
     loop = loop_dtypes(s)

@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import Any
 
 from calque.transpiler import core
-from calque.transpiler.core import Apply, For, Function, If, Statement, Var, While
+from calque.transpiler.core import Apply, Block, For, Function, If, Statement, Var, While
 
 _NEW = ("np.empty", "np.full")
 _VIEWS = ("flat", "np.transpose", "np.reshape", "getitem")
@@ -60,6 +60,26 @@ def allocate_first(function: Function) -> None:
         late = late.union(s.outs) if first is not None else set()
         made.append(s)
     function.body.statements[:] = made
+
+
+def constants_first(function: Function) -> None:
+    """Move known arrays out of all loops: their statements would make them again each round."""
+    made: list[Statement] = []
+
+    def visit(block: Block) -> None:
+        for s in block.statements:
+            for inner in core.blocks_of(s):
+                known = [t for t in inner.statements if _is_constant(t)]
+                inner.statements[:] = [t for t in inner.statements if not _is_constant(t)]
+                made.extend(known)
+                visit(inner)
+
+    visit(function.body)
+    function.body.statements[:0] = made
+
+
+def _is_constant(s: Statement) -> bool:
+    return isinstance(s, Apply) and s.primitive.name == "constant"
 
 
 def _ends(s: Apply) -> bool:

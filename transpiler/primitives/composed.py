@@ -6,6 +6,8 @@ or LAPACK does better stays whole: products of matrices are loops only within lo
 
 from __future__ import annotations
 
+import math
+import string
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -169,6 +171,64 @@ def _matrix_product(a: Array, b: Array, ranks: tuple[int, int]) -> Any:
     if made is not None and made.primitive.name == "np.transpose" and b.dims[1] != 1:
         return apply(sum_, a[:, None, :] * b.T[None], axis=(2,), keepdims=False)
     return apply(sum_, a[:, :, None] * b[None], axis=(1,), keepdims=False)
+
+
+@composed("np.einsum")
+def _einsum(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
+    """Within loops, a sum of products of small arrays."""
+    inputs, _, output = params["subscripts"].replace(" ", "").partition("->")
+    terms = inputs.split(",")
+    letters = "".join(dict.fromkeys(output + inputs.replace(",", "")))
+    plain = "->" in params["subscripts"] and letters.isalpha()
+    if not looping or not plain or any(len(set(t)) < len(t) for t in (*terms, output)):
+        return None
+    if any(type_of(x).dtype.kind not in "fc" for x in args):
+        return None
+    dims = {d: n for t, x in zip(terms, args, strict=True) for d, n in zip(t, type_of(x).dims)}
+    if len(letters) > 1 and not current().dims.are_small(tuple(dims.values())):
+        return None
+    spread = [_spread(x, t, letters) for x, t in zip(args, terms, strict=True)]
+    product = math.prod(spread[1:], start=spread[0])
+    summed = tuple(range(len(output), len(letters)))
+    if not summed:
+        return product if len(args) > 1 else None
+    return apply(PRIMITIVES["np.sum"], product, axis=summed, keepdims=False)
+
+
+def _spread(x: Any, term: str, letters: str) -> Any:
+    """An array with an axis for each letter, in order; of size 1 where it has none."""
+    order = tuple(sorted(range(len(term)), key=lambda k: letters.index(term[k])))
+    turned = x if order == tuple(range(len(term))) else np.transpose(x, order)
+    return turned[tuple(slice(None) if d in term else None for d in letters)]
+
+
+@composed("np.tensordot")
+def _tensordot(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
+    a, b = args
+    left, right = params["axes"]
+    first = string.ascii_lowercase[: type_of(a).ndim]
+    other = list(string.ascii_uppercase[: type_of(b).ndim])
+    for i, j in zip(left, right, strict=True):
+        other[j] = first[i]
+    output = "".join(d for d in (*first, *other) if (d in first) != (d in other))
+    return _einsum(args, {"subscripts": f"{first},{''.join(other)}->{output}"}, looping)
+
+
+@composed("np.reshape")
+def _reshape(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
+    """Within loops, of numbers, and where axes of size 1 come or go."""
+    x = args[0]
+    before, after = type_of(x).dims, PRIMITIVES["np.reshape"].infer(*args, **params).dims
+    if not looping:
+        return None
+    if not before:
+        return apply(PRIMITIVES["np.full"], x, *after, dtype=type_of(x).dtype)
+    same = current().dims.same
+    kept, wanted = ([d for d in dims if d != 1] for dims in (before, after))
+    if len(kept) != len(wanted) or not all(map(same, kept, wanted)) or len(before) == len(after):
+        return None
+    squeezed = x[tuple(0 if d == 1 else slice(None) for d in before)]
+    return squeezed[tuple(None if d == 1 else slice(None) for d in after)]
 
 
 def _is_vector(x: Array) -> bool:

@@ -98,6 +98,21 @@ def _squeeze(read: Read, args: Sequence[Any], params: dict[str, Any], index: Seq
     return read(args[0], [0 if a in params["axis"] else next(rest) for a in range(rank)])
 
 
+@element_of("np.real")
+def _real(read: Read, args: Sequence[Any], params: dict[str, Any], index: Sequence[Any]) -> Any:
+    return apply(PRIMITIVES["np.real"], read(args[0], index))
+
+
+@element_of("np.imag")
+def _imag(read: Read, args: Sequence[Any], params: dict[str, Any], index: Sequence[Any]) -> Any:
+    return apply(PRIMITIVES["np.imag"], read(args[0], index))
+
+
+@element_of("np.conj")
+def _conj(read: Read, args: Sequence[Any], params: dict[str, Any], index: Sequence[Any]) -> Any:
+    return apply(PRIMITIVES["np.conj"], read(args[0], index))
+
+
 @element_of("np.outer")
 def _outer(read: Read, args: Sequence[Any], params: dict[str, Any], index: Sequence[Any]) -> Any:
     a, b = args

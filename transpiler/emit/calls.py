@@ -1,0 +1,66 @@
+"""NumPy's functions of whole arrays that Numba has, called within the loops of a kernel.
+
+Outside of loops such a call is NumPy's own, which is no slower. Within one, a call that Python has
+to make would keep the whole loop out of the kernel.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from calque.transpiler.core import Apply, Var
+from calque.transpiler.emit.spelling import template
+
+_REAL = (np.float64, np.int64)
+# the text of NumPy source -> that of kernels, for vectors of 64 bits
+_SAFE = {
+    "np.sort({0})": "np.sort({0})",
+    "np.argsort({0}, kind='stable')": "np.argsort({0}, kind='mergesort')",
+    "np.argsort({0}, kind='quicksort')": "np.argsort({0}, kind='mergesort')",
+    "np.argsort({0})": "np.argsort({0}, kind='mergesort')",
+    "np.cumsum({0})": "np.cumsum({0})",
+    "np.cumprod({0})": "np.cumprod({0})",
+    "np.roll({0}, {1})": "np.roll({0}, {1})",
+    "np.roll({0}, {1}, axis=0)": "np.roll({0}, {1})",
+    "np.repeat({0}, {1}, axis=0)": "np.repeat({0}, {1})",
+    "np.kron({0}, {1})": "np.kron({0}, {1})",
+    "np.sum({0})": "np.sum({0})",
+    "np.prod({0})": "np.prod({0})",
+    "np.linspace({0}, {1}, {2})": "np.linspace({0}, {1}, {2})",
+}
+_RAISING = {
+    text: text
+    for text in (
+        "np.argmax({0})",
+        "np.argmin({0})",
+        "np.max({0})",
+        "np.min({0})",
+        "np.median({0})",
+        "np.interp({0}, {1}, {2})",
+        "np.digitize({0}, {1})",
+        "np.convolve({0}, {1})",
+        "np.cross({0}, {1})",
+    )
+}
+
+
+def text_in_loops(s: Apply) -> str | None:
+    """How a kernel's loop calls NumPy for a statement; None where Numba has nothing like it."""
+    if s.primitive.name not in _NAMES:
+        return None
+    arrays = [a for a in s.args if isinstance(a, Var) and a.type.ndim]
+    values = [*(a for a in s.args if isinstance(a, Var)), *s.outs]
+    if any(v.type.dtype not in _REAL or v.type.ndim > 1 for v in values):
+        return None
+    if not arrays and s.primitive.name != "np.linspace":
+        return None
+    text = template(s.primitive, s.args, s.params)
+    return _SAFE.get(text) or _RAISING.get(text)
+
+
+def may_raise(s: Apply) -> bool:
+    """Whether such a call refuses some arrays, as empty ones: no thread can raise."""
+    return text_in_loops(s) in _RAISING
+
+
+_NAMES = {text.partition("(")[0] for text in (*_SAFE, *_RAISING)}
