@@ -30,6 +30,7 @@ from calque.transpiler.passes.checks import add_checks
 from calque.transpiler.passes.contract import contract
 from calque.transpiler.passes.distribute import distribute
 from calque.transpiler.passes.factors import take_factors_out
+from calque.transpiler.passes.first_rounds import set_before_first_rounds
 from calque.transpiler.passes.gather import gather
 from calque.transpiler.passes.indices import check_indices
 from calque.transpiler.passes.interchange import interchange
@@ -95,6 +96,7 @@ def to_kernels(
     with np.errstate(all="ignore"):
         take_factors_out(traced.function, traced.builder)
         constants_first(traced.function)
+        set_before_first_rounds(traced.function, traced.builder)
         watched(
             "schedule",
             traced.function,

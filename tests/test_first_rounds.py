@@ -1,0 +1,98 @@
+"""Numbers that only a loop's rounds set: compiled where each round sets them, Python's errors kept."""
+
+import numpy as np
+import pytest
+
+import calque
+from calque.transpiler.errors import UndefinedVariable
+
+
+def counted(a, n):
+    x = a * 0.5
+    for it in range(100):
+        error = abs(0.5 * (x + a / x) - x)
+        x = 0.5 * (x + a / x)
+        if error < 1e-3:
+            break
+    return x * (1.0 + error) + it * a
+
+
+def as_many(a, n):
+    x = a * 0.5
+    for _ in range(n):
+        error = abs(0.5 * (x + a / x) - x)
+        x = 0.5 * (x + a / x)
+    return x * error
+
+
+def endless(a, n):
+    x, k = a * 0.5, 0
+    while True:
+        step = 0.5 * (a / x - x)
+        x, k = x + step, k + 1
+        if abs(step) < 1e-3 or k > n:
+            break
+    return x * (1.0 + step)
+
+
+def within(a, n):
+    total = 0.0
+    for i in range(4):
+        x = a + i
+        for _ in range(20):
+            step = 0.5 * (a / x - x)
+            x = x + step
+            if abs(step) < 1e-2:
+                break
+        total += x * step
+    return total
+
+
+def backwards(a, n):
+    for i in range(n, 0, -1):
+        last = a * i
+    return last * a
+
+
+PROGRAMS = [counted, as_many, endless, within, backwards]
+
+
+@pytest.mark.parametrize("function", PROGRAMS)
+def test_values_and_slopes(function):
+    compiled, slope = calque.jit(function), calque.jit(calque.grad(function))
+    for n in (1, 2, 5):
+        assert np.isclose(compiled(2.3, n), function(2.3, n), rtol=1e-13)
+        at = [function(2.3 + k * 1e-4, n) for k in (-2, -1, 1, 2)]
+        wanted = (at[0] - 8 * at[1] + 8 * at[2] - at[3]) / 12e-4
+        assert np.isclose(slope(2.3, n), wanted, rtol=1e-8)
+    values = np.array([1.5, 2.3, 7.0])
+    found = calque.jit(calque.vmap(function, in_axes=(0, None)))(values, 5)
+    np.testing.assert_allclose(found, [function(v, 5) for v in values], rtol=1e-13)
+
+
+@pytest.mark.parametrize("function", PROGRAMS)
+def test_no_loop_is_left_to_python(function):
+    text = calque.source(calque.jit(function), 2.3, 5, stage="kernels")
+    launcher = text[text.index(f"def {function.__name__}_jit") :]
+    assert "for " not in launcher and "while " not in launcher, launcher
+
+
+@pytest.mark.parametrize("function", [as_many, backwards])
+def test_a_loop_without_rounds_sets_nothing(function):
+    compiled = calque.jit(function)
+    assert np.isclose(compiled(2.3, 3), function(2.3, 3))
+    with pytest.raises(UnboundLocalError):
+        function(2.3, 0)
+    with pytest.raises(UnboundLocalError):
+        compiled(2.3, 0)
+
+
+def test_what_some_rounds_set_is_refused():
+    def found(v, limit):
+        for i in range(v.size):
+            if v[i] > limit:
+                place = i
+        return v * place
+
+    with pytest.raises(UndefinedVariable, match="place has no value on every path"):
+        calque.jit(found)(np.arange(5.0), 2.5)

@@ -1,0 +1,124 @@
+"""Numbers that a loop sets in each round, and that have no value before it, get one.
+
+Before, with no value for ``error`` at the start::
+
+    while i < 100 and not stopped:
+        error = abs(x - y)
+        ...
+
+After: ``error`` is 0 before the loop, which Numba needs to know what it is. Where the loop may have
+no round, it stands in a branch for those cases in which it has one: else reading ``error`` after it
+is Python's UnboundLocalError, as it was.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from calque.transpiler import core
+from calque.transpiler.builder import Builder, atom, wrap
+from calque.transpiler.core import (
+    UNDEFINED,
+    Apply,
+    Atom,
+    Block,
+    For,
+    Function,
+    If,
+    Statement,
+    Var,
+    While,
+)
+from calque.transpiler.primitives.base import PRIMITIVES, apply
+from calque.transpiler.primitives.calls import inline
+
+_KNOWN: dict[str, Callable[..., Any]] = {
+    **{f"np.{name}": getattr(operator, short) for name, short in (
+        *(("less", "lt"), ("less_equal", "le"), ("greater", "gt"), ("greater_equal", "ge")),
+        *(("equal", "eq"), ("not_equal", "ne")),
+    )},
+    "not": operator.not_,
+    "and": lambda a, b: a and b,
+}  # fmt: skip
+
+
+def set_before_first_rounds(function: Function, builder: Builder) -> None:
+    """Give all loops' numbers a value at the start, in place."""
+    with builder.active():
+        _within(function.body, builder, function.phases, frozenset([UNDEFINED]))
+
+
+def _within(
+    block: Block, builder: Builder, phases: dict[int, str], unset: frozenset[Any]
+) -> None:
+    """``unset``: what has no value, or none yet in the first round of a loop around."""
+    made: list[Statement] = []
+    for s in block.statements:
+        inside = unset
+        if isinstance(s, (For, While)):
+            inside |= {p for p, i in zip(s.phis, s.inits, strict=True) if i in unset}
+        for inner in core.blocks_of(s):
+            _within(inner, builder, phases, inside)
+        lines = [s]
+        if isinstance(s, (For, While)) and _sets_all(s, unset):
+            before, certain = s.inits, _has_round(s)
+            if certain or all(i is UNDEFINED for i in before if i in unset):
+                s.inits = tuple(
+                    _zero(phi) if init in unset else init
+                    for phi, init in zip(s.phis, before, strict=True)
+                )
+                lines = [s] if certain else _guarded(s, before, builder)
+        phases.update((id(t), phases[id(s)]) for t in lines if id(s) in phases)
+        made += lines
+    block.statements[:] = made
+
+
+def _sets_all(s: For | While, unset: frozenset[Any]) -> bool:
+    """Whether each round sets the numbers that have no value, and none reads them before."""
+    if isinstance(s, For) and not isinstance(s.step, int):
+        return False
+    missing = {p for p, i in zip(s.phis, s.inits, strict=True) if i in unset}
+    read = set().union(*(core.free_vars(b) for b in core.blocks_of(s)))
+    return bool(missing) and not any(p.type.ndim for p in missing) and missing.isdisjoint(read)
+
+
+def _zero(phi: Var) -> Any:
+    zero = phi.type.dtype.type(0)
+    return zero.item() if phi.type.weak else zero
+
+
+def _has_round(s: For | While) -> bool:
+    """Whether the loop surely has a round."""
+    if isinstance(s, For):
+        known = all(isinstance(a, int) for a in (s.start, s.stop, s.step))
+        return known and len(range(s.start, s.stop, s.step)) > 0
+    values: dict[Any, Any] = dict(zip(s.phis, s.inits, strict=True))
+
+    def value(atom: Atom) -> Any:
+        return values.get(atom) if isinstance(atom, Var) else atom
+
+    for t in s.test.statements:
+        found = _KNOWN.get(t.primitive.name) if isinstance(t, Apply) else None
+        args = [value(a) for a in core.operands(t)]
+        if found is not None and not any(a is None or a is UNDEFINED for a in args):
+            if not any(isinstance(a, Var) for a in args):
+                values[t.outs[0]] = found(*args)
+    return value(s.test.results[0]) is True
+
+
+def _guarded(s: For | While, before: tuple[Atom, ...], builder: Builder) -> list[Statement]:
+    """A branch that is taken if the loop has a round; without one nothing has changed."""
+    with builder.block() as made, builder.at(s.origin):
+        if isinstance(s, For):
+            ahead = PRIMITIVES["np.less" if s.step > 0 else "np.greater"]
+            test = atom(apply(ahead, wrap(s.start), wrap(s.stop)))
+        else:
+            (test,) = inline(builder, s.test, dict(zip(s.phis, before, strict=True)))
+    outs = s.outs
+    s.outs = tuple(Var(o.type, o.name, o.origin) for o in outs)
+    branch = If(outs, test, Block([s], list(s.outs)), Block([], list(before)), s.origin)
+    for out in outs:
+        builder.definitions[out] = branch
+    return [*made.statements, branch]
