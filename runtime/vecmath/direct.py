@@ -13,7 +13,6 @@ import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -33,9 +32,10 @@ Value = Any  # of LLVM; a number that is known; a tuple of such
 
 
 @functools.cache
-def _functions_of(file: str) -> dict[str, ast.FunctionDef]:
-    tree = ast.parse(Path(file).read_text(encoding="utf-8"))
-    return {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+def _text_of(function: Callable[..., Any]) -> ast.FunctionDef:
+    [found] = ast.parse(inspect.getsource(function)).body
+    assert isinstance(found, ast.FunctionDef)
+    return found
 
 
 @dataclass
@@ -52,7 +52,7 @@ class Writer:
 
     def call(self, function: Callable[..., Any], values: list[Value]) -> Value:
         """What a function gives for values, its instructions written where the builder is."""
-        text = _functions_of(inspect.getfile(function))[function.__name__]
+        text = _text_of(function)
         names = dict(zip([a.arg for a in text.args.args], values, strict=True))
         for line in text.body:
             match line:
