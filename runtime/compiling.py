@@ -184,8 +184,9 @@ def _numba_settings() -> list[str]:
 def _helpers() -> str:
     """The functions that kernels call are compiled into them: their text is part of the code."""
     here = Path(__file__).parent
-    own = ("kernel_functions.py", "kernels.py", "numbers.py", "quick.py")
-    files = [*(here / name for name in own), *sorted((here / "vecmath").glob("*.py"))]
+    own = ("kernel_functions.py", "kernels.py", "numbers.py")
+    files = [*(here / name for name in own), *sorted(here.glob("quick*.py"))]
+    files += sorted((here / "vecmath").glob("*.py"))
     digest = hashlib.sha256()
     for file in files:
         digest.update(file.read_bytes() + b"\0")
