@@ -43,11 +43,16 @@ class Groups:
         """The user's names of a group's members; at most one."""
         return {v.name for v in self.program.members(self.members[group]) if v.name is not None}
 
+    def _are_apart(self, first: int, second: int) -> bool:
+        """Whether some member of one group is defined where one of the other lives."""
+        one_way = self._clash[first] & self.members[second]
+        return bool(one_way or self._clash[second] & self.members[first])
+
     def _join(self, a: Atom, b: Atom) -> None:
         if not isinstance(a, Var) or not isinstance(b, Var):
             return
         first, second = sorted((self.of(a), self.of(b)))
-        if first == second or self._clash[first] & self.members[second]:
+        if first == second or self._are_apart(first, second):
             return
         if (self.members[first] | self.members[second]) & self._paths:
             return
@@ -94,7 +99,7 @@ class Groups:
         apart: set[int] = set()
         for k, first in made.items():
             phi = loop.phis[k]
-            if not self._clash[self.of(phi)] & self.members[self.of(first.out)]:
+            if not self._are_apart(self.of(phi), self.of(first.out)):
                 continue
             for j, second in made.items():
                 later = self.program.number[id(first)] < self.program.number[id(second)]

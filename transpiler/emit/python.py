@@ -174,18 +174,18 @@ def emit_module(
     header = "\n".join([title, "", *provenance]).rstrip() if provenance else title
     quoted = header.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
     docstring = f'"""{quoted}\n"""' if provenance else f'"""{quoted}"""'
-    lines, helpers = imports(function, text), ""
-    if compiled and (used := kernel_names(text)):
-        more, helpers = (support or _library)(used)
+    used = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
+    lines, helpers = imports(function, used), ""
+    if compiled and "kernel" in used:
+        more, helpers = (support or _library)(frozenset(used & KERNEL_NAMES))
         lines = sorted_imports([*lines, *more])
     body = f"{helpers}\n\n\n{text}" if helpers else text
     gap = ["", ""] if body.startswith(("def ", "@")) else [""]
     return "\n".join([docstring, *lines, *gap, body])
 
 
-def imports(function: core.Function, text: str) -> list[str]:
-    """The import lines that a function's text needs."""
-    used = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
+def imports(function: core.Function, used: set[str]) -> list[str]:
+    """The import lines for the names that a function's text uses."""
     lines = ["import math"] if "math" in used else []
     if "np" in used:
         lines.append("import numpy as np")
@@ -200,12 +200,6 @@ def _import_line(place: str, used: str) -> str:
     if renamed:
         return f"from {module} import {original} as {used}"
     return f"import {used}" if used == module else f"from {module} import {used}"
-
-
-def kernel_names(text: str) -> frozenset[str]:
-    """What of the kernels' library a text uses; nothing where it has no kernel."""
-    used = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
-    return frozenset(used & KERNEL_NAMES) if "kernel" in used else frozenset()
 
 
 def _library(names: frozenset[str]) -> tuple[list[str], str]:
