@@ -17,6 +17,7 @@ class Groups:
         self.members = [1 << i for i in range(len(program.vars))]
         self._clash = list(live.clash)
         self._paths = program.mask(paths)
+        self._uses = program.uses()
         self._join_all(choices)
 
     def of(self, var: Var) -> int:
@@ -88,11 +89,11 @@ class Groups:
 
     def _permuted(self, loop: For | While) -> set[int]:
         """Values that one tuple assignment should give: ``a, b = b, a + b``."""
-        uses = self.program.uses()
         made: dict[int, Apply] = {}
         for k, (phi, after) in enumerate(zip(loop.phis, loop.body.results, strict=True)):
             s = self.program.definition.get(after) if isinstance(after, Var) else None
-            single = isinstance(after, Var) and uses[after] == 1 and after.name in (None, phi.name)
+            single = isinstance(after, Var) and self._uses[after] == 1
+            single = single and after.name in (None, phi.name)
             if single and isinstance(s, Apply) and not is_store(s) and len(s.outs) == 1:
                 if self.program.block_of[id(s)] is loop.body:
                     made[k] = s

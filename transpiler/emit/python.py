@@ -81,8 +81,10 @@ def emit_function(
     bound: frozenset[Var] = frozenset()
     earlier = bound
 
+    live = Liveness(program)
+
     def written(bound: frozenset[Var]) -> tuple[Statements, list[Any]]:
-        writer = _writer(program, memory, spelled, bound, comments, compiled)
+        writer = _writer(program, live, memory, spelled, bound, comments, compiled)
         return writer, _definition(function, writer, [(var, paths[var][0]) for var in local])
 
     for remaining in reversed(range(_ROUNDS)):
@@ -117,6 +119,7 @@ def _bound_leaves(program: Program, paths: dict[Var, Any]) -> list[Var]:
 
 def _writer(
     program: Program,
+    all_live: Liveness,
     memory: Memory,
     paths: dict[Var, Any],
     bound: frozenset[Var],
@@ -124,7 +127,7 @@ def _writer(
     compiled: bool,
 ) -> Statements:
     choices = {id(s) for s in core.walk(program.body) if is_choice(s, bound)}
-    groups = Groups(program, Liveness(program), choices, set(paths))
+    groups = Groups(program, all_live, choices, set(paths))
     folding = Folding(program, memory, groups, bound, choices)
     live = Liveness(program, folding.reads, folding.skip)
     function = program.function
