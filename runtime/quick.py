@@ -50,6 +50,7 @@ from calque.runtime.collecting import uncollected
 from calque.runtime.kernels import _Lowering
 from calque.runtime.numbers import DIRECT
 from calque.runtime.quick_lowering import References, lowering
+from calque.runtime.quick_passes import PASSES
 from calque.runtime.quick_types import QuickTypes
 from calque.runtime.vecmath import direct
 
@@ -61,6 +62,7 @@ SERIAL_NEEDLESS = {
     *(InlineOverloads, IRLegalization, LiteralPropagationSubPipelinePass, LiteralUnroll),
     *(MakeFunctionToJitFunction, NoPythonSupportedFeatureValidation, RewriteSemanticConstants),
 }
+SERIAL = {**PASSES, NopythonTypeInference: QuickTypes, AnnotateTypes: References}
 
 
 @register_pass(mutates_CFG=False, analysis_only=False)
@@ -226,14 +228,10 @@ def quick(plain: type) -> type:
         def _serial(self, passes: Any) -> Any:
             found = _Passes(passes.pipeline_name)
             for step, told in passes.passes:
-                if step is NopythonTypeInference:
-                    step = QuickTypes
-                elif step is AnnotateTypes:
-                    step = References
-                elif step in (NativeLowering, _Lowering):
-                    step = lowering(step)
-                if step not in SERIAL_NEEDLESS:
-                    found.add_pass(step, told)
+                if step in (NativeLowering, _Lowering):
+                    found.add_pass(lowering(step), told)
+                elif step not in SERIAL_NEEDLESS:
+                    found.add_pass(SERIAL.get(step, step), told)
             return found
 
         def compile_extra(self, func: Any) -> Any:

@@ -14,23 +14,49 @@ from numba.core.errors import (  # type: ignore[attr-defined]
     NumbaWarning,
     WarningsFixer,
 )
-from numba.core.typeinfer import ConstraintNetwork, TypeInferer
+from numba.core.typeinfer import (
+    CallConstraint,
+    ConstraintNetwork,
+    IntrinsicCallConstraint,
+    TypeInferer,
+)
 
 
 class _Network(ConstraintNetwork):
-    """Constraints whose warnings are caught together."""
+    """Constraints; a call is looked at again only when types that it reads have changed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: dict[int, tuple[Any, ...]] = {}  # a call -> the types of its arguments
 
     def propagate(self, typeinfer: Any) -> list[Any]:
         """What Numba's does: but only what fails is run with its place for warnings."""
         again = []
         for constraint in self.constraints:
+            reads = _read_by(constraint, typeinfer)
+            if reads is not None and self.seen.get(id(constraint)) == reads:
+                continue
             try:
                 constraint(typeinfer)
             except Exception:  # Numba's own way finds it again, and says where it stands
                 again.append(constraint)
+            else:
+                if reads is not None:
+                    self.seen[id(constraint)] = reads
         rest = ConstraintNetwork()
         rest.constraints = again
         return rest.propagate(typeinfer)
+
+
+def _read_by(constraint: Any, typeinfer: Any) -> tuple[Any, ...] | None:
+    """The types of a call's arguments; None where some are not known, or it is another thing."""
+    if not isinstance(constraint, CallConstraint) or constraint.kws or constraint.vararg:
+        return None
+    variables = typeinfer.typevars
+    found = [variables[a.name].type for a in constraint.args]
+    if not isinstance(constraint, IntrinsicCallConstraint):  # that has no variable for its function
+        found.append(variables[constraint.func].type)
+    return None if None in found else tuple(found)
 
 
 class _Inferer(TypeInferer):
@@ -40,6 +66,14 @@ class _Inferer(TypeInferer):
         super().__init__(context, func_ir, warnings)
         self.constraints = _Network()
         self.known: dict[Any, Any] = {}
+
+    def resolve_value_type(self, inst: Any, val: Any) -> Any:
+        """The type of an operator, or of a known value."""
+        if inst is not None:
+            return super().resolve_value_type(inst, val)
+        if val not in self.known:
+            self.known[val] = super().resolve_value_type(inst, val)
+        return self.known[val]
 
     def resolve_call(self, fnty: Any, pos_args: Any, kw_args: Any) -> Any:
         """The signature of a call."""
