@@ -94,7 +94,8 @@ def _remembering(plain: type) -> type:
             self.known: dict[Any, Any] = {}
 
         def lower_inst(self, inst: Any) -> None:
-            if not isinstance(inst, ir.Assign) or isinstance(inst.value, ir.Arg):
+            assigns = isinstance(inst, ir.Assign) and not isinstance(inst.value, ir.Arg)
+            if not assigns or self.context.enable_debuginfo:
                 super().lower_inst(inst)
                 return
             # the same without the statement's text, which only debugging prints
