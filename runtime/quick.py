@@ -1,7 +1,7 @@
 """Numba's compiler for the kernels of this process, less what such kernels have no need of.
 
 A kernel is plain loops over numbers: what Numba does for closures, literals, `with` and whole
-arrays finds nothing in it. The code that comes out is the same; a saved module has Numba's own.
+arrays finds nothing in it. The loops that come out are the same; a saved module has Numba's own.
 """
 
 from __future__ import annotations
