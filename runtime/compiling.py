@@ -6,6 +6,7 @@ own cache on disk would trust any file that it finds, and share an index between
 
 from __future__ import annotations
 
+import dis
 import functools
 import hashlib
 import os
@@ -21,6 +22,8 @@ from calque.transpiler.debug import show_text
 
 # environment variables of Numba that change no machine code
 _HARMLESS = ("NUMBA_NUM_THREADS", "NUMBA_THREADING_LAYER", "NUMBA_CACHE", "NUMBA_DEBUG_CACHE")
+
+_REFUSING = {"checked_index", "divide", "quotient", "remainder"}  # what may raise an error
 
 _QUICK_FROM = 0, 65  # of Numba, the oldest tried: quick.py reaches into its compiler
 
@@ -112,15 +115,32 @@ def _loaded(payload: bytes, target: Any) -> Any:
 def attach(namespace: dict[str, Any], module: str, key: str | None) -> tuple[KernelCache, ...]:
     """Give the kernels that a module defines their caches; without a key, in memory only."""
     found = []
-    for name, value in namespace.items():
+    known: dict[Any, Any] = {}
+    for name, value in list(namespace.items()):
         if getattr(value, "__module__", None) == namespace["__name__"]:
-            for dispatcher in getattr(value, "versions", (value,)):
-                if hasattr(dispatcher, "targetoptions"):  # none under NUMBA_DISABLE_JIT
-                    version = "parallel" if "parallel" in dispatcher.targetoptions else "serial"
-                    dispatcher._cache = KernelCache(module, name, version, key)
-                    _quickly(dispatcher)
-                    found.append(dispatcher._cache)
+            versions = getattr(value, "versions", (value,))
+            if not hasattr(versions[0], "targetoptions"):  # none under NUMBA_DISABLE_JIT
+                continue
+            namespace[name] = known.setdefault(_work(versions[0]), value)
+            if namespace[name] is not value:
+                continue  # a kernel that is there already does the same
+            for dispatcher in versions:
+                version = "parallel" if "parallel" in dispatcher.targetoptions else "serial"
+                dispatcher._cache = KernelCache(module, name, version, key)
+                _quickly(dispatcher)
+                found.append(dispatcher._cache)
     return tuple(found)
+
+
+def _work(dispatcher: Any) -> Any:
+    """What a kernel does, whatever its variables are called; itself, if errors tell its lines."""
+    code = dispatcher.py_func.__code__
+    refuses = dis.opmap["RAISE_VARARGS"] in code.co_code[::2] or _REFUSING & {*code.co_names}
+    if refuses or dispatcher.targetoptions["boundscheck"] is not False:
+        return dispatcher
+    constants = tuple([(type(c), repr(c)) for c in code.co_consts])
+    own = code.co_code, constants, code.co_names, code.co_argcount
+    return *own, repr(sorted(dispatcher.targetoptions.items(), key=str))
 
 
 def _quickly(dispatcher: Any) -> None:
@@ -184,8 +204,9 @@ def _numba_settings() -> list[str]:
 def _helpers() -> str:
     """The functions that kernels call are compiled into them: their text is part of the code."""
     here = Path(__file__).parent
-    own = ("kernel_functions.py", "kernels.py", "numbers.py", "quick.py")
-    files = [*(here / name for name in own), *sorted((here / "vecmath").glob("*.py"))]
+    own = ("kernel_functions.py", "kernels.py", "numbers.py")
+    files = [*(here / name for name in own), *sorted(here.glob("quick*.py"))]
+    files += sorted((here / "vecmath").glob("*.py"))
     digest = hashlib.sha256()
     for file in files:
         digest.update(file.read_bytes() + b"\0")

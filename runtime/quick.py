@@ -1,7 +1,7 @@
 """Numba's compiler for the kernels of this process, less what such kernels have no need of.
 
 A kernel is plain loops over numbers: what Numba does for closures, literals, `with` and whole
-arrays finds nothing in it. The code that comes out is the same; a saved module has Numba's own.
+arrays finds nothing in it. The loops that come out are the same; a saved module has Numba's own.
 """
 
 from __future__ import annotations
@@ -15,17 +15,54 @@ from typing import Any
 from llvmlite.binding import create_new_module_pass_manager
 from numba.core import ir
 from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler_machinery import AnalysisPass, FunctionPass, register_pass
+from numba.core.compiler_machinery import (
+    AnalysisPass,
+    FunctionPass,
+    PassManager,
+    register_pass,
+)
 from numba.core.ir_utils import build_definitions, replace_vars_inner, replace_vars_stmt
-from numba.core.typed_passes import AnnotateTypes, NopythonRewrites
-from numba.core.untyped_passes import DeadBranchPrune, IRProcessing, ReconstructSSA, WithLifting
+from numba.core.typed_passes import (
+    AnnotateTypes,
+    DumpParforDiagnostics,
+    InlineOverloads,
+    IRLegalization,
+    NativeLowering,
+    NopythonRewrites,
+    NoPythonSupportedFeatureValidation,
+    NopythonTypeInference,
+)
+from numba.core.untyped_passes import (
+    DeadBranchPrune,
+    FindLiterallyCalls,
+    InlineClosureLikes,
+    InlineInlinables,
+    IRProcessing,
+    LiteralPropagationSubPipelinePass,
+    LiteralUnroll,
+    MakeFunctionToJitFunction,
+    ReconstructSSA,
+    RewriteSemanticConstants,
+    WithLifting,
+)
 
 from calque.runtime.collecting import uncollected
+from calque.runtime.kernels import _Lowering
 from calque.runtime.numbers import DIRECT
+from calque.runtime.quick_lowering import References, lowering
+from calque.runtime.quick_passes import PASSES
+from calque.runtime.quick_types import QuickTypes
 from calque.runtime.vecmath import direct
 
 INLINED = 16  # calls of vector functions; with more, they stay calls
 NEEDLESS = {DeadBranchPrune, NopythonRewrites, WithLifting}
+# of code for one thread; the other has Numba's own way to loops on several
+SERIAL_NEEDLESS = {
+    *(DumpParforDiagnostics, FindLiterallyCalls, InlineClosureLikes, InlineInlinables),
+    *(InlineOverloads, IRLegalization, LiteralPropagationSubPipelinePass, LiteralUnroll),
+    *(MakeFunctionToJitFunction, NoPythonSupportedFeatureValidation, RewriteSemanticConstants),
+}
+SERIAL = {**PASSES, NopythonTypeInference: QuickTypes, AnnotateTypes: References}
 
 
 @register_pass(mutates_CFG=False, analysis_only=False)
@@ -156,6 +193,19 @@ class _OwnLibrary(AnalysisPass):
         return False
 
 
+class _Passes(PassManager):
+    """Numba's passes without its looking at the function between any two of them."""
+
+    def _runPass(self, index: int, step: Any, state: Any) -> None:
+        if self._print_before or self._print_after or self._print_wrap:
+            super()._runPass(index, step, state)
+            return
+        step.analysis = self._analysis
+        step.run_initialization(state)
+        step.run_pass(state)
+        step.run_finalizer(state)
+
+
 @functools.cache
 def quick(plain: type) -> type:
     """A compiler as another one, without what kernels have no need of."""
@@ -170,8 +220,19 @@ def quick(plain: type) -> type:
             before = [k for k, (step, _) in enumerate(passes.passes) if step is ReconstructSSA]
             for k in before:
                 passes.passes.insert(k, (_OneByOne, "names of their own"))
+            if not self.state.flags.auto_parallel.enabled:
+                passes = self._serial(passes)
             passes.finalize()
             return [passes]
+
+        def _serial(self, passes: Any) -> Any:
+            found = _Passes(passes.pipeline_name)
+            for step, told in passes.passes:
+                if step in (NativeLowering, _Lowering):
+                    found.add_pass(lowering(step), told)
+                elif step not in SERIAL_NEEDLESS:
+                    found.add_pass(SERIAL.get(step, step), told)
+            return found
 
         def compile_extra(self, func: Any) -> Any:
             """Numba's result for a function."""

@@ -93,6 +93,92 @@ def test_names_that_are_assigned_again():
         assert np.allclose(compiled(x, y), named_again(x, y), rtol=1e-14)
 
 
+def row_of_its_own(x, y):
+    out = 0.0
+    for i in range(x.shape[0]):
+        row = np.empty(x.shape[1])
+        for j in range(x.shape[1]):
+            row[j] = x[i, j] * y[j]
+        part = x[i]
+        for j in range(part.size):
+            out += row[j] + part[j]
+    return out
+
+
+def gives_an_array(x, y):
+    return x[1] if y[0] > 0.0 else y
+
+
+def gives_a_new_array(x, y):
+    return x[0] + y
+
+
+def chosen(x, y):
+    total = 0.0
+    for row in range(2):
+        total += x[row][y > 0.0].sum()
+    return total
+
+
+def gives_several(x, y):
+    count, some = 0, x.shape
+    for v in y:
+        count += v > 0.0
+    return count, some[0], x[0, 0]
+
+
+def refuses(x, y):
+    if y[0] > 0.0:
+        raise ValueError(f"{x.shape[0]} rows")
+    return 0.0
+
+
+@pytest.mark.parametrize(
+    "function", [row_of_its_own, gives_an_array, gives_a_new_array, chosen, gives_several, refuses]
+)
+def test_memory_that_a_kernel_holds(function):
+    """References are counted only where something is to be let go of."""
+    compiled = numba.njit(pipeline_class=quick(numba.core.compiler.Compiler))(function)
+    x, y = np.arange(12.0).reshape(3, 4), np.array([1.0, -1.0, 2.0, 3.0])
+    for _ in range(3):
+        if function is refuses:
+            with pytest.raises(ValueError, match="3 rows"):
+                compiled(x.copy(), y.copy())
+            continue
+        found = compiled(x.copy(), y.copy())
+        gc.collect()
+        np.testing.assert_allclose(found, function(x, y), rtol=1e-15)
+
+
+def changing_types(n):
+    """Types that a later statement changes, and arms of several."""
+    total, count = 0, 0
+    for i in range(n):
+        if i % 3 == 0:
+            total = total + 0.5
+        elif i % 3 == 1:
+            count = count + total
+            continue
+        total = total * count + i
+    return total, count
+
+
+def test_types_that_change_in_a_loop():
+    compiled = numba.njit(pipeline_class=quick(numba.core.compiler.Compiler))(changing_types)
+    for n in (0, 1, 2, 7):
+        assert compiled(n) == changing_types(n)
+
+
+def test_a_type_error_says_where_it_is():
+    def wrong(x):
+        y = x + 1.0
+        return y + "text"
+
+    compiled = numba.njit(pipeline_class=quick(numba.core.compiler.Compiler))(wrong)
+    with pytest.raises(numba.TypingError, match=r"(?s)test_quick.py.*line \d+.*unicode|text"):
+        compiled(1.0)
+
+
 def long_line(x, y):
     a, b = x, y
     for _ in [0] * 8:

@@ -19,6 +19,7 @@ from __future__ import annotations
 import ast
 import functools
 import importlib
+import re
 import textwrap
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -116,7 +117,7 @@ def _definitions() -> dict[str, _Definition]:
     """All definitions by name, in the order of the files."""
     found: dict[str, _Definition] = {}
     for module in _MODULES:
-        text = (Path(__file__).parent / f"{module}.py").read_text(encoding="utf-8")
+        text = _text(module)
         lines, end, tree = text.splitlines(), 0, ast.parse(text)
         for node in tree.body:
             if isinstance(node, (ast.FunctionDef, ast.Assign)):
@@ -232,8 +233,8 @@ def plain_source_of(names: Iterable[str]) -> str:
 
 
 def __getattr__(name: str) -> Any:
-    if name.startswith("_"):
-        raise AttributeError(name)
+    if name.startswith("_") or name in (*_MODULES, "direct"):
+        raise AttributeError(name)  # a module is imported as any other
     try:
         return load(name)
     except KeyError as error:
@@ -247,7 +248,11 @@ def load(name: str) -> Any:
     'expf'
     """
     for module in _MODULES:
-        found = importlib.import_module(f"{__name__}.{module}")
-        if name in vars(found):
-            return vars(found)[name]
+        if re.search(rf"^(def {name}\(|{name} = )", _text(module), re.MULTILINE):
+            return vars(importlib.import_module(f"{__name__}.{module}"))[name]
     raise KeyError(f"{name} is no function of calque.runtime.vecmath")
+
+
+@functools.cache
+def _text(module: str) -> str:
+    return (Path(__file__).parent / f"{module}.py").read_text(encoding="utf-8")

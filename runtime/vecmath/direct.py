@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,9 +34,17 @@ Value = Any  # of LLVM; a number that is known; a tuple of such
 
 
 @functools.cache
-def _functions_of(file: str) -> dict[str, ast.FunctionDef]:
-    tree = ast.parse(Path(file).read_text(encoding="utf-8"))
-    return {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+def _parts_of(file: str) -> dict[str, str]:
+    """The text of each function, as blank lines set it apart."""
+    parts = Path(file).read_text(encoding="utf-8").split("\n\n\n")
+    return {name: part for part in parts for name in re.findall(r"^def (\w+)", part, re.MULTILINE)}
+
+
+@functools.cache
+def _text_of(function: Callable[..., Any]) -> ast.FunctionDef:
+    name = function.__name__
+    body = ast.parse(_parts_of(inspect.getfile(function))[name]).body
+    return next(n for n in body if isinstance(n, ast.FunctionDef) and n.name == name)
 
 
 @dataclass
@@ -52,7 +61,7 @@ class Writer:
 
     def call(self, function: Callable[..., Any], values: list[Value]) -> Value:
         """What a function gives for values, its instructions written where the builder is."""
-        text = _functions_of(inspect.getfile(function))[function.__name__]
+        text = _text_of(function)
         names = dict(zip([a.arg for a in text.args.args], values, strict=True))
         for line in text.body:
             match line:

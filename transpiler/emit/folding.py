@@ -98,12 +98,14 @@ class Folding:
         self._changes: dict[int, tuple[int, int]] = {}
         self._uses: dict[Var, list[tuple[Block, Statement | None]]] = {}
         self._moved: set[Var] = set()
+        self._places: dict[int, int] = {}  # of statements in their blocks
         self._index(program.body)
         self._block(program.body)
 
     def _index(self, block: Block) -> None:
         """Note where each Var is read (a block's results: no statement), and what is carried."""
-        for s in block.statements:
+        for place, s in enumerate(block.statements):
+            self._places[id(s)] = place
             for atom in core.operands(s):
                 if isinstance(atom, Var):
                     self._uses.setdefault(atom, []).append((block, s))
@@ -223,8 +225,8 @@ class Folding:
             if names & self.groups.whole(self.program.mask(stop.phis)):
                 return False
         while True:
-            start = block.statements.index(made) + 1 if block is home else 0
-            end = len(block.statements) if stop is None else block.statements.index(stop)
+            start = self._places[id(made)] + 1 if block is home else 0
+            end = len(block.statements) if stop is None else self._places[id(stop)]
             for s in block.statements[start:end]:
                 binds, writes = self._change(s)
                 if binds & names or writes & touched:

@@ -17,6 +17,7 @@ class Groups:
         self.members = [1 << i for i in range(len(program.vars))]
         self._clash = list(live.clash)
         self._paths = program.mask(paths)
+        self._uses = program.uses()
         self._join_all(choices)
 
     def of(self, var: Var) -> int:
@@ -43,11 +44,16 @@ class Groups:
         """The user's names of a group's members; at most one."""
         return {v.name for v in self.program.members(self.members[group]) if v.name is not None}
 
+    def _are_apart(self, first: int, second: int) -> bool:
+        """Whether some member of one group is defined where one of the other lives."""
+        one_way = self._clash[first] & self.members[second]
+        return bool(one_way or self._clash[second] & self.members[first])
+
     def _join(self, a: Atom, b: Atom) -> None:
         if not isinstance(a, Var) or not isinstance(b, Var):
             return
         first, second = sorted((self.of(a), self.of(b)))
-        if first == second or self._clash[first] & self.members[second]:
+        if first == second or self._are_apart(first, second):
             return
         if (self.members[first] | self.members[second]) & self._paths:
             return
@@ -83,18 +89,18 @@ class Groups:
 
     def _permuted(self, loop: For | While) -> set[int]:
         """Values that one tuple assignment should give: ``a, b = b, a + b``."""
-        uses = self.program.uses()
         made: dict[int, Apply] = {}
         for k, (phi, after) in enumerate(zip(loop.phis, loop.body.results, strict=True)):
             s = self.program.definition.get(after) if isinstance(after, Var) else None
-            single = isinstance(after, Var) and uses[after] == 1 and after.name in (None, phi.name)
+            single = isinstance(after, Var) and self._uses[after] == 1
+            single = single and after.name in (None, phi.name)
             if single and isinstance(s, Apply) and not is_store(s) and len(s.outs) == 1:
                 if self.program.block_of[id(s)] is loop.body:
                     made[k] = s
         apart: set[int] = set()
         for k, first in made.items():
             phi = loop.phis[k]
-            if not self._clash[self.of(phi)] & self.members[self.of(first.out)]:
+            if not self._are_apart(self.of(phi), self.of(first.out)):
                 continue
             for j, second in made.items():
                 later = self.program.number[id(first)] < self.program.number[id(second)]

@@ -25,8 +25,10 @@ from calque.transpiler.emit.handing_on import NEW, hand_on
 from calque.transpiler.emit.launches import (
     GLOBALS,
     Launch,
+    form,
     is_note,
     names_in,
+    period,
     replace,
     settle_launches,
 )
@@ -53,6 +55,7 @@ from calque.transpiler.emit.spelling import (
 )
 from calque.transpiler.emit.statements import Statements
 
+_REPEATED = 3  # loops that do so as often become launches of one kernel, which is compiled once
 KERNEL_NAMES = VECTOR_FUNCTIONS | KERNEL_FUNCTIONS | {"kernel", "prange", "vrange"}
 
 
@@ -247,19 +250,31 @@ class Launcher(Statements):
         return any(o.type.ndim for o in s.outs)
 
     def _outlined(self, run: Sequence[Statement], depth: int) -> list[Any]:
+        """Launches of a kernel of all statements, or of one for what repeats."""
+        if depth == 1 and period([_sort(s) for s in run], _REPEATED):
+            size = period([self._form([s]) for s in run], _REPEATED)
+            parts = [run[k : k + size] for k in range(0, len(run), size or len(run))]
+            if size and len({self._form(part) for part in parts}) == 1:
+                return [line for part in parts for line in self._launched(part)]
+        return self._launched(run)
+
+    def _form(self, run: Sequence[Statement]) -> str:
+        return form(self._kernel_lines(run), self.notes.said)
+
+    def _kernel_lines(self, run: Sequence[Statement]) -> list[Any]:
         self.expressions.inside = True
         try:
-            lines = self._kernel_block(Block(list(run), []), 1)
+            return self._kernel_block(Block(list(run), []), 1)
         finally:
             self.expressions.inside = False
+
+    def _launched(self, run: Sequence[Statement]) -> list[Any]:
+        lines = self._kernel_lines(run)
         if not any(not is_note(line) for line in lines):
             return []
-        title = f"{self.program.function.name.removesuffix('_jit')}_kernel"
-        title += f"_{len(self.kernels) + 1}" if self.kernels else ""
-        kernel = gast.FunctionDef(title, None, lines, [], None, None, [])
+        kernel = gast.FunctionDef("", None, lines, [], None, None, [])
         kernel.decorator_list = [self._decorator(run)]
-        self.kernels.append(kernel)
-        node = gast.Expr(call(name(title)))
+        node = gast.Expr(call(name("")))
         folded = self.expressions.folding.folded
         outs = [o for t in core.walk(Block(list(run), [])) for o in t.outs if o not in folded]
         types = {self.expressions.names(o): o.type for o in outs}
@@ -315,6 +330,15 @@ class Launcher(Statements):
 
     # what kernels give back
 
+    def _name_kernel(self, launch: Launch, known: dict[str, Any]) -> None:
+        """Launch a kernel that is there already where it is the same in other names."""
+        kernel = known.setdefault(form(launch.kernel, self.notes.said), launch.kernel)
+        if kernel is launch.kernel:
+            title = f"{self.program.function.name.removesuffix('_jit')}_kernel"
+            kernel.name = title + (f"_{len(known)}" if len(known) > 1 else "")
+            self.kernels.append(kernel)
+        launch.node.value.func.id = kernel.name
+
     def _return_values(self, body: list[Any]) -> None:
         """Let each kernel return the numbers, and the arrays of its own, that are read after it."""
         function = self.program.function
@@ -323,6 +347,7 @@ class Launcher(Statements):
         first |= set(self.expressions.aliases)
         first |= {self.expressions.names(p) for p in function.params if p not in paths}
         unset: set[str] = set()
+        known: dict[str, Any] = {}
         for launch in settle_launches(body, first):
             kernel, kept = launch.kernel, launch.kept
             taken = [n for n in launch.reads if n not in GLOBALS]
@@ -330,11 +355,13 @@ class Launcher(Statements):
             aliases = self.expressions.aliases
             launch.node.value.args = [aliases.get(n) or name(n) for n in taken]
             unset |= set(launch.unset)
+            if kept:
+                values = [name(n) for n in kept]
+                returned = values[0] if len(values) == 1 else gast.Tuple(values, gast.Load())
+                kernel.body.append(gast.Return(returned))
+            self._name_kernel(launch, known)
             if not kept:
                 continue
-            values = [name(n) for n in kept]
-            returned = values[0] if len(values) == 1 else gast.Tuple(values, gast.Load())
-            kernel.body.append(gast.Return(returned))
             targets = [target(name(n)) for n in kept]
             place = targets[0] if len(targets) == 1 else gast.Tuple(targets, gast.Store())
             received = self._received(kept, launch.types, place, launch.node.value)
@@ -375,6 +402,12 @@ def _has_small_nests(run: Sequence[Statement]) -> bool:
     """Whether threads would run loops of the user's within a loop, each maybe over few places."""
     inner = (t for s in run if isinstance(s, (For, While)) for t in s.body.statements)
     return any(isinstance(t, For) and not t.scheduled and worth_threads(t, 2) for t in inner)
+
+
+def _sort(s: Statement) -> tuple[str, ...]:
+    """What kind of work a statement is, in short."""
+    inner = core.walk(Block([s], []))
+    return tuple(t.primitive.name if isinstance(t, Apply) else type(t).__name__ for t in inner)
 
 
 def _is_work(s: Statement) -> bool:

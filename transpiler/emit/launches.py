@@ -7,7 +7,7 @@ definite assignment forward.
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -106,6 +106,48 @@ def is_note(line: Any) -> bool:
     """Whether a line is a comment or empty."""
     value = getattr(line, "value", None)
     return isinstance(line, gast.Expr) and isinstance(value, gast.Name) and _is_mark(value.id)
+
+
+def form(tree: Any, said: Callable[[str], Any]) -> str:
+    """A text that two trees share if they differ in names alone; ``said`` gives a comment's text.
+
+    >>> form(gast.parse("x = y + x"), str) == form(gast.parse("a = b + a"), str)
+    True
+    """
+    numbers: dict[str, int] = {}
+    parts: list[str] = []
+
+    def visit(node: Any) -> None:
+        match node:
+            case gast.Name(id=known) if _is_mark(known):
+                parts.append(repr(said(known)))
+            case gast.Name(id=known) if known not in GLOBALS:
+                parts.append(f"name {numbers.setdefault(known, len(numbers))}")
+            case gast.AST():
+                parts.append(type(node).__name__)
+                for name in node._fields:
+                    visit(getattr(node, name, None))
+            case list():
+                parts.append(f"list {len(node)}")
+                for item in node:
+                    visit(item)
+            case _:
+                parts.append(repr(node))
+
+    visit(tree)
+    return "\n".join(parts)
+
+
+def period(items: Sequence[Any], least: int) -> int:
+    """After how many items they repeat, ``least`` times or more in all; 0 where they do not.
+
+    >>> period("abcabcabc", 3), period("abab", 3)
+    (3, 0)
+    """
+    for size in range(1, len(items) // least + 1):
+        if len(items) % size == 0 and all(a == b for a, b in zip(items, items[size:])):
+            return size
+    return 0
 
 
 def settle_launches(body: Sequence[Any], arguments: set[str]) -> list[Launch]:

@@ -37,6 +37,10 @@ class Notes:
         """An empty line."""
         return self._mark("blank", "")
 
+    def said(self, identifier: str) -> tuple[str, str]:
+        """The kind and the text of what a name stands for."""
+        return self._texts[int(identifier.removeprefix("note_").removesuffix("_"))]
+
     def restore(self, source: str) -> str:
         """The text with its comments, and no line longer than ``WIDTH`` where that can be."""
         lines: list[str] = []

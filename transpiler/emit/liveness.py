@@ -4,27 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-import numpy as np
-
 from calque.transpiler import core
 from calque.transpiler.core import Atom, Block, For, If, Statement, Var, While
 from calque.transpiler.emit.program import Program
-
-
-def symmetric(sets: list[int]) -> list[int]:
-    """The closure of a relation, given as a set of positions for each position, under exchange.
-
-    >>> symmetric([0b100, 0b000, 0b010])
-    [4, 4, 3]
-    """
-    count = len(sets)
-    if not count:
-        return []
-    width = (count + 7) // 8
-    packed = np.frombuffer(b"".join(s.to_bytes(width, "little") for s in sets), np.uint8)
-    bits = np.unpackbits(packed.reshape(count, width), axis=1, count=count, bitorder="little")
-    both = np.packbits(bits | bits.T, axis=1, bitorder="little")
-    return [int.from_bytes(row.tobytes(), "little") for row in both]
 
 
 class Liveness:
@@ -45,12 +27,11 @@ class Liveness:
         self.skip = skip
         self.after: dict[int, int] = {}  # statement -> live after it
         self.around: dict[int, int] = {}  # loop -> what lives through it beside its phis
-        self.clash = [0] * len(program.vars)
+        self.clash = [0] * len(program.vars)  # what lives where each is defined
         self._free: dict[int, int] = {}
         entry = self._visit(program.body, 0)
         params = program.mask(program.function.params)
         self._define(program.function.params, entry | params)
-        self.clash = symmetric(self.clash)
 
     def read(self, atoms: Iterable[Atom]) -> int:
         """What printing several atoms reads."""

@@ -65,6 +65,7 @@ class Names:
         self.reserved = {*reserved, "np", "math", *keyword.kwlist}
         self.given: dict[int, str] = {}
         self._holders: dict[str, int] = {}  # name -> members of the groups called so
+        self._clashing: dict[str, int] = {}  # and what lives where these are defined
         self._hints: dict[int, str] = {}
         self._stems: dict[int, str] = {}  # what an invented name is made from
         for var in program.function.params:
@@ -101,15 +102,19 @@ class Names:
     def _free_for(self, name: str, group: int) -> bool:
         if name in self.reserved:
             return False
-        held = self._holders.get(name, 0)
-        return not any(
-            self.live.clash[self.program.index[v]] & held
-            for v in self.program.members(self.groups.members[group])
-        )
+        held, mine = self._holders.get(name, 0), self.groups.members[group]
+        return not (self._clash(group) & held or self._clashing.get(name, 0) & mine)
+
+    def _clash(self, group: int) -> int:
+        found = 0
+        for var in self.program.members(self.groups.members[group]):
+            found |= self.live.clash[self.program.index[var]]
+        return found
 
     def _give(self, group: int, name: str) -> None:
         self.given[group] = name
         self._holders[name] = self._holders.get(name, 0) | self.groups.members[group]
+        self._clashing[name] = self._clashing.get(name, 0) | self._clash(group)
 
     def _choose(self, group: int, wish: str) -> None:
         for candidate in _variants(wish):

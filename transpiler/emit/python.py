@@ -81,8 +81,10 @@ def emit_function(
     bound: frozenset[Var] = frozenset()
     earlier = bound
 
+    live = Liveness(program)
+
     def written(bound: frozenset[Var]) -> tuple[Statements, list[Any]]:
-        writer = _writer(program, memory, spelled, bound, comments, compiled)
+        writer = _writer(program, live, memory, spelled, bound, comments, compiled)
         return writer, _definition(function, writer, [(var, paths[var][0]) for var in local])
 
     for remaining in reversed(range(_ROUNDS)):
@@ -117,6 +119,7 @@ def _bound_leaves(program: Program, paths: dict[Var, Any]) -> list[Var]:
 
 def _writer(
     program: Program,
+    all_live: Liveness,
     memory: Memory,
     paths: dict[Var, Any],
     bound: frozenset[Var],
@@ -124,7 +127,7 @@ def _writer(
     compiled: bool,
 ) -> Statements:
     choices = {id(s) for s in core.walk(program.body) if is_choice(s, bound)}
-    groups = Groups(program, Liveness(program), choices, set(paths))
+    groups = Groups(program, all_live, choices, set(paths))
     folding = Folding(program, memory, groups, bound, choices)
     live = Liveness(program, folding.reads, folding.skip)
     function = program.function
@@ -174,18 +177,18 @@ def emit_module(
     header = "\n".join([title, "", *provenance]).rstrip() if provenance else title
     quoted = header.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
     docstring = f'"""{quoted}\n"""' if provenance else f'"""{quoted}"""'
-    lines, helpers = imports(function, text), ""
-    if compiled and (used := kernel_names(text)):
-        more, helpers = (support or _library)(used)
+    used = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
+    lines, helpers = imports(function, used), ""
+    if compiled and "kernel" in used:
+        more, helpers = (support or _library)(frozenset(used & KERNEL_NAMES))
         lines = sorted_imports([*lines, *more])
     body = f"{helpers}\n\n\n{text}" if helpers else text
     gap = ["", ""] if body.startswith(("def ", "@")) else [""]
     return "\n".join([docstring, *lines, *gap, body])
 
 
-def imports(function: core.Function, text: str) -> list[str]:
-    """The import lines that a function's text needs."""
-    used = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
+def imports(function: core.Function, used: set[str]) -> list[str]:
+    """The import lines for the names that a function's text uses."""
     lines = ["import math"] if "math" in used else []
     if "np" in used:
         lines.append("import numpy as np")
@@ -200,12 +203,6 @@ def _import_line(place: str, used: str) -> str:
     if renamed:
         return f"from {module} import {original} as {used}"
     return f"import {used}" if used == module else f"from {module} import {used}"
-
-
-def kernel_names(text: str) -> frozenset[str]:
-    """What of the kernels' library a text uses; nothing where it has no kernel."""
-    used = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
-    return frozenset(used & KERNEL_NAMES) if "kernel" in used else frozenset()
 
 
 def _library(names: frozenset[str]) -> tuple[list[str], str]:

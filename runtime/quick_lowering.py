@@ -1,0 +1,121 @@
+"""A kernel's instructions, as Numba writes them, less what counts references to memory.
+
+A kernel reads and stores elements of arrays that its caller holds: it makes no array, and keeps
+none. Numba counts how often each is referred to all the same, in more instructions than the
+kernel's own are.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from numba.core import ir, types
+from numba.core.compiler_machinery import AnalysisPass, register_pass
+from numba.core.ir_utils import check_and_legalize_ir
+from numba.core.types.containers import BaseTuple, Pair
+from numba.core.types.iterators import RangeIteratorType, RangeType
+from numba.core.types.misc import SliceType
+
+
+@register_pass(mutates_CFG=False, analysis_only=True)
+class References(AnalysisPass):
+    """Has references counted where a kernel makes something that is to be let go of."""
+
+    _name = "calque_references"
+
+    def __init__(self) -> None:
+        AnalysisPass.__init__(self)
+
+    def run_pass(self, state: Any) -> bool:
+        """Look at all that is assigned, and at what is returned."""
+        blocks = state.func_ir.blocks.values()
+        if _is_plain(state.return_type) and all(_keeps_none(b, state.typemap) for b in blocks):
+            state.targetctx.enable_nrt = False  # a context of this kernel alone
+        else:
+            check_and_legalize_ir(state.func_ir, state.flags)  # says where each reference ends
+        state.type_annotation = ""
+        return False
+
+
+def _keeps_none(block: Any, typemap: dict[str, Any]) -> bool:
+    for s in block.body:
+        if isinstance(s, ir.DynamicRaise):
+            return False  # its message is an object
+        if isinstance(s, ir.Assign):
+            t = typemap[s.target.name]
+            if not _is_plain(t) and not (isinstance(t, types.Array) and _is_held(s.value, typemap)):
+                return False
+    return True
+
+
+def _is_held(value: Any, typemap: dict[str, Any]) -> bool:
+    """Whether another one holds the memory of an array: an argument, or part of one."""
+    if not isinstance(value, ir.Expr):
+        return isinstance(value, (ir.Arg, ir.Var))
+    if value.op == "getitem":
+        return _is_plain(typemap[value.index.name])  # not chosen by an array
+    return value.op in ("static_getitem", "cast", "phi")
+
+
+def _is_plain(t: Any) -> bool:
+    """Whether a type's values hold no memory."""
+    if isinstance(t, BaseTuple):
+        return all(map(_is_plain, t))
+    if isinstance(t, types.IteratorType):
+        return isinstance(t, RangeIteratorType)
+    if isinstance(t, Pair):
+        return _is_plain(t.first_type) and _is_plain(t.second_type)
+    plain = types.Number, types.Boolean, types.Dummy, RangeType, SliceType
+    return isinstance(t, plain)
+
+
+@functools.cache
+def lowering(plain: type) -> type:
+    """A pass that writes instructions as another one, with a memory."""
+
+    class Lowering(plain):
+        _name = "calque_quick_lowering"
+
+        @property
+        def lowering_class(self) -> type:
+            return _remembering(super().lowering_class)
+
+    return register_pass(mutates_CFG=True, analysis_only=False)(Lowering)
+
+
+@functools.cache
+def _remembering(plain: type) -> type:
+    class Remembering(plain):
+        """Looks up once what an operator is for operands of some types."""
+
+        def init(self) -> None:
+            super().init()
+            self.known: dict[Any, Any] = {}
+
+        def lower_inst(self, inst: Any) -> None:
+            assigns = isinstance(inst, ir.Assign) and not isinstance(inst.value, ir.Arg)
+            if not assigns or self.context.enable_debuginfo:
+                super().lower_inst(inst)
+                return
+            # the same without the statement's text, which only debugging prints
+            self.notify_loc(self.loc)
+            value = self.lower_assign(self.typeof(inst.target.name), inst)
+            self.storevar(value, inst.target.name)
+
+        def lower_binop(self, resty: Any, expr: Any, op: Any) -> Any:
+            if expr.static_lhs is not ir.UNDEFINED or expr.static_rhs is not ir.UNDEFINED:
+                return super().lower_binop(resty, expr, op)
+            context, signature = self.context, self.fndesc.calltypes[expr]
+            if (op, signature.args) not in self.known:
+                kind = context.typing_context.resolve_value_type(op)
+                found = kind.get_call_type(context.typing_context, signature.args, {})
+                self.known[op, signature.args] = context.get_function(kind, found)
+            operands = [
+                context.cast(self.builder, self.loadvar(v.name), self.typeof(v.name), t)
+                for v, t in zip((expr.lhs, expr.rhs), signature.args, strict=True)
+            ]
+            value = self.known[op, signature.args](self.builder, operands)
+            return context.cast(self.builder, value, signature.return_type, resty)
+
+    return Remembering
