@@ -54,7 +54,16 @@ def backwards(a, n):
     return last * a
 
 
-PROGRAMS = [counted, as_many, endless, within, backwards]
+def leaves(a, n):
+    total = 0.0
+    for i in range(10 * n):
+        total += a / (i + 1)
+        if total > 4.0:
+            return total * i
+    return -total * a
+
+
+PROGRAMS = [leaves, counted, as_many, endless, within, backwards]
 
 
 @pytest.mark.parametrize("function", PROGRAMS)

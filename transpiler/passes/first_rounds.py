@@ -62,6 +62,11 @@ def _within(
         for inner in core.blocks_of(s):
             _within(inner, builder, phases, inside)
         lines = [s]
+        if isinstance(s, (For, While)):
+            s.inits = tuple(
+                _zero(phi) if i is UNDEFINED and _flagged(s, k, block) else i
+                for k, (phi, i) in enumerate(zip(s.phis, s.inits, strict=True))
+            )
         if isinstance(s, (For, While)) and _sets_all(s, unset):
             before, certain = s.inits, _has_round(s)
             if certain or all(i is UNDEFINED for i in before if i in unset):
@@ -82,6 +87,37 @@ def _sets_all(s: For | While, unset: frozenset[Any]) -> bool:
     missing = {p for p, i in zip(s.phis, s.inits, strict=True) if i in unset}
     read = set().union(*(core.free_vars(b) for b in core.blocks_of(s)))
     return bool(missing) and not any(p.type.ndim for p in missing) and missing.isdisjoint(read)
+
+
+def _flagged(s: For | While, k: int, block: Block) -> bool:
+    """Whether a number is set with a flag, and read only where that holds: ``return`` in a loop."""
+    phi, result, out = s.phis[k], s.body.results[k], s.outs[k]
+    for t in s.body.statements:
+        if not isinstance(t, If) or result not in t.outs or phi.type.ndim:
+            continue
+        j = t.outs.index(result)
+        for flag, done, start, after in zip(s.phis, s.body.results, s.inits, s.outs, strict=True):
+            m = t.outs.index(done) if done in t.outs else -1
+            arms = [(a.results[m], a.results[j]) for a in (t.then, t.orelse)]
+            sets = [a for a in arms if a[0] is True and a[1] is not phi]
+            rests = [a for a in arms if a == (flag, phi)]
+            if m >= 0 and start is False and sets and rests:
+                return _reads(s.body, phi) == 1 and _read_under(after, out, block)
+    return False
+
+
+def _reads(block: Block, var: Var) -> int:
+    """How often a block, and what is in it, reads a number."""
+    inner = [b for s in core.walk(block) for b in core.blocks_of(s)]
+    atoms = [a for s in core.walk(block) for a in core.operands(s)]
+    atoms += [a for b in (block, *inner) for a in b.results]
+    return sum(a is var for a in atoms)
+
+
+def _read_under(flag: Var, out: Var, block: Block) -> bool:
+    """Whether a number is read only in branches for which a flag is true."""
+    under = [s.then for s in core.walk(block) if isinstance(s, If) and s.test is flag]
+    return _reads(block, out) == sum(_reads(then, out) for then in under)
 
 
 def _zero(phi: Var) -> Any:
