@@ -28,6 +28,7 @@ from calque.transpiler.frontend.callables import (
     is_library,
     is_own,
     is_plain_class,
+    made_dataclass,
     plain_known,
 )
 from calque.transpiler.frontend.generators import first_yield
@@ -390,16 +391,15 @@ class Calls(Statements):
             try:
                 source_of(init)
             except SourceNotFound:
+                if hasattr(cls, "__dataclass_fields__"):
+                    return made_dataclass(self, cls, args, kwargs, node)
                 return self.own(cls(*args, **kwargs))
             make: Any = cls.__new__
             instance = self.own(make(cls))
             self.call_value(init, [instance, *args], kwargs, node)
             return instance
-        if (
-            issubclass(cls, BaseException)
-            or known((args, list(kwargs.values())))
-            or is_plain_class(cls)
-        ):
+        known_here = issubclass(cls, BaseException) or known((args, list(kwargs.values())))
+        if known_here or is_plain_class(cls):
             return self.own(cls(*args, **kwargs))
         return self.native(cls, args, kwargs, node)
 
