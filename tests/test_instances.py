@@ -135,3 +135,14 @@ def test_an_element_chosen_by_data_is_not_stored_into_unseen() -> None:
 
     with pytest.raises(AliasUndecided):
         calque.grad(stored)(np.ones(3), np.array([1]))
+
+
+def test_an_element_chosen_by_data_does_not_see_a_later_store_unseen() -> None:
+    def stored(x, k):
+        rows = [x, 2.0 * x]
+        row = rows[k[0]]
+        rows[1][0] = 5.0
+        return np.sum(row)
+
+    with pytest.raises(AliasUndecided):
+        calque.grad(stored)(np.ones(3), np.array([1]))

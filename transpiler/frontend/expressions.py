@@ -295,10 +295,11 @@ class Expressions(Comparisons):
 
     def _chosen_element(self, value: Sequence[Any], index: Array) -> Any:
         """The element at a run-time place of a list whose elements are alike: read of an array."""
-        chosen = FUNCTIONS[np.stack](list(value))[index]
+        stacked = FUNCTIONS[np.stack](list(value))
         for element in value:
             if isinstance(element, Array) and element.ndim:
-                link(chosen, element.root())  # in plain Python they are the same array
+                link(stacked, element.root())  # in plain Python these are the same arrays
+        chosen = stacked[index]
         weak = all(type_of(v).weak for v in value)
         return FUNCTIONS[float if chosen.dtype.kind == "f" else int](chosen) if weak else chosen
 
