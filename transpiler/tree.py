@@ -6,7 +6,6 @@ Namedtuples and dataclasses are nodes without registration; ``register_pytree_no
 from __future__ import annotations
 
 import dataclasses
-import functools
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -239,7 +238,6 @@ def set_contents(value: Any, content: dict[str, Any]) -> None:
         object.__setattr__(value, name, part)
 
 
-@functools.cache
 def _slots(cls: type) -> tuple[str, ...]:
     """The slots of a user's class and of its bases."""
     if cls.__module__.startswith(("calque.", "numpy")) or issubclass(cls, (tuple, list, dict)):
