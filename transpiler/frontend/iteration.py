@@ -234,9 +234,10 @@ class Mapped(Iterable):
 class Taken(list):
     """What ``zip`` and the like took out of known lists: it does not show what they hold later."""
 
-    def __init__(self, items: Any, sources: list[Any]):
+    def __init__(self, items: Any, sources: list[Any], in_step: bool = True):
         super().__init__(items)
         self.sources = sources
+        self.in_step = in_step  # element k comes of their elements k
 
 
 def walked_lists(value: Any) -> tuple[list[Any], list[Any]]:
@@ -253,6 +254,34 @@ def walked_lists(value: Any) -> tuple[list[Any], list[Any]]:
     parts = getattr(value, "parts", None) or [getattr(value, "part", None)]
     nested = [walked_lists(p) for p in parts if p is not None]
     return [v for n in nested for v in n[0]], [v for n in nested for v in n[1]]
+
+
+def _in_step(value: Any) -> list[Any]:
+    """The lists of which round k of a loop over a value has the element k."""
+    if isinstance(value, Taken):
+        return [v for s in value.sources for v in _in_step(s) if value.in_step]
+    return [value] if isinstance(value, list) else []
+
+
+class Walk:
+    """A for statement under way, and the lists that it runs over."""
+
+    def __init__(self, source: Any, iterable: Iterable):
+        taken_from = isinstance(source, Taken)
+        self.live, self.taken = walked_lists(source if taken_from else iterable)
+        self.in_step = _in_step(source) if taken_from else []
+        self.position = -1  # of the round, where it is known
+
+    def misses(self, values: Any, live: bool, place: int | None) -> bool:
+        """Whether Python's loop would see a change, and this one does not.
+
+        ``live``: one that it sees where it reads the list as it goes; ``place``: of one element.
+        """
+        if any(v is values for v in self.taken):
+            passed = place is not None and 0 <= place <= self.position
+            if not (passed and any(v is values for v in self.in_step)):
+                return True
+        return not live and any(v is values for v in self.live)
 
 
 def ending(parts: list[Iterable]) -> list[Iterable]:

@@ -213,7 +213,7 @@ def _reversed(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str
     if isinstance(part, Range) and part.step == 1:
         return Range(part.stop - 1, part.start - 1, -1)
     if not part.runtime():
-        return Taken(reversed(part.items), [args[0]])  # type: ignore[attr-defined]
+        return Taken(reversed(part.items), [args[0]], False)  # type: ignore[attr-defined]
     return Reversed(part)
 
 
