@@ -37,7 +37,11 @@ def current() -> Any:
 
 def atom(value: Any) -> Atom:
     """The Core atom of an Array or of a known scalar."""
-    return value.atom if isinstance(value, Array) else value
+    if isinstance(value, Array):
+        return value.atom
+    if isinstance(value, int) and type(value) not in (int, bool):
+        return int(value)  # of an IntEnum, say
+    return value
 
 
 def type_of(value: Any) -> ArrayType:

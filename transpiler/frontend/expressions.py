@@ -24,6 +24,7 @@ from calque.transpiler.frontend.elements import alike, hold_again
 from calque.transpiler.frontend.heap import RecordedList
 from calque.transpiler.frontend.interpreter import Closure, Guard
 from calque.transpiler.frontend.iteration import Rows, is_runtime_iterable, refuse_endless
+from calque.transpiler.frontend.methods import by_method, method_of
 from calque.transpiler.frontend.text import RuntimeText
 
 BINARY: dict[type, tuple[str, Callable[[Any, Any], Any]]] = {
@@ -126,6 +127,9 @@ class Expressions(Comparisons):
             if kind is gast.Add and all(isinstance(v, (str, RuntimeText)) for v in (left, right)):
                 return RuntimeText([left]).joined(right)
             left, right = self.settled(left, node), self.settled(right, node)
+        own = by_method(self, name, left, right, node)
+        if own is not NotImplemented:
+            return own
         if kind in (gast.Add, gast.Mult):
             self.check_lists(left, right, node)
         if isinstance(left, np.ndarray) or isinstance(right, np.ndarray):
@@ -157,7 +161,8 @@ class Expressions(Comparisons):
         name, function = UNARY[type(node.op)]
         value = self.recorded(value) if isinstance(value, np.ndarray) else value
         if not isinstance(value, Array):
-            return function(value)
+            own = method_of(value, name)
+            return function(value) if own is None else self.call_value(own, [value], {}, node)
         return OPERATORS[name](value)
 
     # attributes, subscripts, functions

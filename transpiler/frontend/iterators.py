@@ -182,6 +182,19 @@ def _starmap(machine: Comprehensions, node: Any, args: list[Any], kwargs: dict[s
     return [machine.call_value(function, machine.known_items(r, node), {}, node) for r in rows]
 
 
+@builtin(itertools.groupby)
+def _grouped(machine: Comprehensions, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """Each group as a list: Python's end where the next one begins."""
+    items, key = machine.known_items(args[0], node), (*args, *kwargs.values(), None)[1]
+    groups: list[tuple[Any, list[Any]]] = []
+    for item in items:
+        now = item if key is None else machine.call_value(key, [item], {}, node)
+        if not groups or not bool(machine.compare(gast.Eq(), groups[-1][0], now, node)):
+            groups.append((now, machine.own(RecordedList())))
+        groups[-1][1].append(item)
+    return groups
+
+
 @builtin(defaultdict)
 def _defaultdict(
     machine: Comprehensions, node: Any, args: list[Any], kwargs: dict[str, Any]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import operator
 import sys
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
@@ -42,6 +43,7 @@ from calque.transpiler.frontend.iteration import (
     as_iterable,
     ending,
 )
+from calque.transpiler.frontend.methods import method_of
 from calque.transpiler.frontend.text import display
 from calque.transpiler.primitives.scalars import larger_integer, smaller_integer
 from calque.transpiler.types import INT
@@ -306,6 +308,11 @@ def _dict(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, An
     return machine.own({**{machine.hashable(k, node): v for k, v in pairs}, **kwargs})
 
 
+@builtin(OrderedDict)
+def _ordered(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    return machine.own(OrderedDict(_dict(machine, node, args, kwargs)))
+
+
 @builtin(set, frozenset)
 def _set(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     items = machine.known_items(args[0], node) if args else []
@@ -410,6 +417,9 @@ def _round(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, A
 @builtin(abs)
 def _abs(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     value = machine.recorded(args[0])
+    own = method_of(value, "abs")
+    if own is not None:
+        return machine.call_value(own, [value], {}, node)
     return OPERATORS["abs"](value) if isinstance(value, Array) else abs(value)
 
 
