@@ -14,7 +14,7 @@ _SWAPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "n
 
 def method_of(value: Any, name: str) -> Any:
     """The user's method of a value's class, with its source; None where there is none."""
-    found = getattr(type(value), f"__{name}__", None)
+    found: Any = getattr(type(value), f"__{name}__", None)
     if not is_interpreted(found):
         return None
     try:
@@ -24,10 +24,14 @@ def method_of(value: Any, name: str) -> Any:
     return found
 
 
+def _is_sequence(value: Any) -> bool:
+    return all(hasattr(type(value), name) for name in ("__len__", "__getitem__"))
+
+
 def by_method(machine: Any, name: str, left: Any, right: Any, node: Any) -> Any:
     """``left op right`` by a method of either, in Python's order; NotImplemented by none."""
-    if isinstance(left, Array) and left.ndim:
-        return NotImplemented
+    if isinstance(left, Array) and (left.ndim or (not left.type.weak and _is_sequence(right))):
+        return NotImplemented  # NumPy makes an array of what is on the right
     tries = [(left, right, name), (right, left, _SWAPPED.get(name, f"r{name}"))]
     if type(right) is not type(left) and issubclass(type(right), type(left)):
         tries.reverse()
