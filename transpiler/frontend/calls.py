@@ -41,7 +41,7 @@ from calque.transpiler.frontend.interpreter import (
     assigned_functions,
     contents,
 )
-from calque.transpiler.frontend.iteration import Generator, Iterable
+from calque.transpiler.frontend.iteration import Generator, Iterable, once
 from calque.transpiler.frontend.rows import gathered
 from calque.transpiler.frontend.source import source_of
 from calque.transpiler.frontend.statements import Statements
@@ -341,6 +341,7 @@ class Calls(Statements):
         spec = closure.node.args
         names = [a.id for a in [*getattr(spec, "posonlyargs", []), *spec.args]]
         keyword_only = [a.id for a in spec.kwonlyargs]
+        args = [once(a, self.own) for a in args]
         values = dict(zip(names, args, strict=False))
         rest = args[len(names) :]
         if rest and spec.vararg is None:

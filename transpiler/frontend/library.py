@@ -33,6 +33,7 @@ from calque.transpiler.frontend.comprehensions import Comprehensions, accumulate
 from calque.transpiler.frontend.heap import RecordedList
 from calque.transpiler.frontend.interpreter import Closure
 from calque.transpiler.frontend.iteration import (
+    Cursor,
     Enumerated,
     Iterable,
     Mapped,
@@ -194,6 +195,10 @@ def _enumerate(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[st
 
 @builtin(zip)
 def _zip(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    cursors = [a for a in args if isinstance(a, Cursor)]
+    if len(set(map(id, cursors))) < len(cursors):  # zip(it, it): they take turns
+        shared = {i: iter(c) for i, c in {id(c): c for c in cursors}.items()}
+        return Taken(zip(*(shared.get(id(a)) or machine.known_items(a, node) for a in args)), [])
     parts = [as_iterable(a) for a in args]
     if not any(p.runtime() for p in parts):
         shortest = min([p.length() for p in ending(parts)] or [0])
@@ -231,7 +236,7 @@ def _map(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any
     call = lambda *values: machine.call_value(function, list(values), {}, node)
     if all(not p.runtime() for p in parts):
         count = min(p.length() for p in ending(parts))
-        return [call(*[p.element(i) for p in parts]) for i in range(count)]
+        return Taken([call(*[p.element(i) for p in parts]) for i in range(count)], sources)
     return Mapped(call, parts)
 
 
@@ -246,7 +251,7 @@ def _filter(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, 
             raise machine.builder.needs_known(keep, "What filter keeps")
         if keep:
             kept.append(item)
-    return machine.own(RecordedList(kept))
+    return Taken(kept, [values])
 
 
 class _RunTime(Exception):

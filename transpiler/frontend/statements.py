@@ -24,6 +24,7 @@ from calque.transpiler.frontend.expressions import BINARY
 from calque.transpiler.frontend.generators import Generators
 from calque.transpiler.frontend.heap import RecordedList
 from calque.transpiler.frontend.interpreter import PYTHON_ERRORS, Completion
+from calque.transpiler.frontend.iteration import once
 from calque.transpiler.frontend.merging import GrowingList
 from calque.transpiler.frontend.methods import in_place
 from calque.transpiler.frontend.text import RuntimeText, display
@@ -242,7 +243,7 @@ class Statements(Generators):
     def assign(self, target: Any, value: Any, node: Any) -> None:
         """Bind a target: a name, a pattern, an element, an attribute."""
         if isinstance(target, gast.Name):
-            self.write_name(target.id, value, target)
+            self.write_name(target.id, once(value, self.own), target)
         elif isinstance(target, (gast.Tuple, gast.List)):
             self._unpack(target, value, node)
         elif isinstance(target, gast.Subscript):
