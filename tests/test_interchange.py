@@ -173,3 +173,25 @@ def test_places_by_other_numbers_than_counters(fn: Any, monkeypatch: Any) -> Non
     calque.jit(fn)(*found)
     for w, f in zip(want, found, strict=True):
         np.testing.assert_allclose(f, w, rtol=1e-12)
+
+
+def centred(data):
+    """In the sweep back of a batch, a loop over rows carries an array that it only reads."""
+    n, m = data.shape
+    mean = np.zeros(m)
+    for j in range(m):
+        for i in range(n):
+            mean[j] += data[i, j]
+        mean[j] /= n
+    for i in range(n):
+        for j in range(m):
+            data[i, j] -= mean[j]
+    return np.sum(data**3)
+
+
+def test_a_loop_that_carries_what_it_only_reads() -> None:
+    data = RNG.normal(size=(2, 4, 3))
+    found = calque.jit(calque.vmap(calque.grad(centred)))(data)
+    away = data - data.mean(axis=1, keepdims=True)
+    slopes = 3 * away**2
+    np.testing.assert_allclose(found, slopes - slopes.mean(axis=1, keepdims=True), rtol=1e-10)

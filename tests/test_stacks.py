@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import calque
+from battery import oracle
 
 X = np.array([0.31, -0.72, 0.63, 0.24, -0.15])
 OTHER = np.array([-0.31, 0.52, 0.43, -0.24, 0.75])
@@ -427,3 +428,30 @@ def test_compiled(fn: Callable[..., Any]) -> None:
         np.testing.assert_allclose(calque.jit(fn)(x), fn(x), rtol=1e-13)
         slopes = [(fn(x + s) - fn(x - s)) / 2e-6 for s in 1e-6 * np.eye(x.size)]
         np.testing.assert_allclose(calque.jit(calque.grad(fn))(x), slopes, rtol=1e-6, atol=1e-7)
+
+
+def pooled(y, w):
+    """Isotonic regression: two stacks that shrink and grow together, and one tells of both."""
+    values, weights = [], []
+    for i in range(len(y)):
+        values.append(y[i])
+        weights.append(w[i])
+        while len(values) > 1 and values[-2] > values[-1]:
+            v2, w2 = values.pop(), weights.pop()
+            v1, w1 = values.pop(), weights.pop()
+            values.append((v1 * w1 + v2 * w2) / (w1 + w2))
+            weights.append(w1 + w2)
+    total = 0.0
+    for v, weight in zip(values, weights):
+        total += weight * v**2
+    return total
+
+
+def test_stacks_that_go_together() -> None:
+    y, w = np.array([0.3, 0.1, 0.7, 0.5, 0.2, 0.9]), np.array([1.0, 2.0, 1.5, 0.5, 1.0, 3.0])
+    value, slopes = calque.value_and_grad(pooled, argnums=(0, 1))(y, w)
+    assert value == pooled(y, w)
+    expected = oracle.gradient(pooled, (y, w))
+    np.testing.assert_allclose(np.concatenate(slopes), expected, rtol=1e-7)
+    compiled = calque.jit(calque.grad(pooled, argnums=(0, 1)))(y, w)
+    np.testing.assert_allclose(np.concatenate(compiled), expected, rtol=1e-7)

@@ -37,7 +37,11 @@ def current() -> Any:
 
 def atom(value: Any) -> Atom:
     """The Core atom of an Array or of a known scalar."""
-    return value.atom if isinstance(value, Array) else value
+    if isinstance(value, Array):
+        return value.atom
+    if isinstance(value, int) and type(value) not in (int, bool):
+        return int(value)  # of an IntEnum, say
+    return value
 
 
 def type_of(value: Any) -> ArrayType:
@@ -246,7 +250,9 @@ class Array:
             return lambda *args, **kwargs: method(self, *args, **kwargs)
         if name.startswith("__"):
             raise AttributeError(name)
-        kind = type(np.ones(1)) if self.ndim else np.float64
+        kind = np.ndarray if self.ndim else self.dtype.type
+        if self.type.weak and hasattr(kind := type(self.dtype.type(0).item()), name):
+            raise current().needs_known(self, f"What {kind.__name__}.{name} is called on")
         if hasattr(kind, name):
             raise UnsupportedFunction(f"ndarray.{name} has no rule.", current().origin)
         raise AttributeError(f"'{kind.__name__}' object has no attribute '{name}'")

@@ -104,6 +104,7 @@ def to_kernels(
         )
     mark_inside(traced.function.body, traced.builder)
     traced.function.phases = _phases(traced.function)
+    drop_unchanged(traced.function)  # a loop that is turned around must make all that it carries
     interchange(traced.function, traced.builder)
     remove_dead_code(traced.function)
     if traced.function.kernel_options.get("boundscheck") is None:

@@ -210,14 +210,40 @@ def is_object(value: Any) -> bool:
 
 def attributes(value: Any) -> Iterator[tuple[str, Any]]:
     """The attributes of an instance, in the order in which they were set, or declared."""
-    slots = [
-        name
-        for cls in reversed(type(value).__mro__)
-        for name in _names(vars(cls).get("__slots__", ()))
-    ]
-    for name in [*slots, *getattr(value, "__dict__", ())]:
+    for name in [*_slots(type(value)), *getattr(value, "__dict__", ())]:
         if not name.startswith("__") and hasattr(value, name):
             yield name, getattr(value, name)
+
+
+def has_attributes(value: Any) -> bool:
+    """Whether a value has attributes that can be set: its class may have ``__slots__`` instead."""
+    return hasattr(value, "__dict__") or bool(_slots(type(value)))
+
+
+def contents(value: Any) -> dict[str, Any]:
+    """The attributes that were set; what is written into it stays there only without slots."""
+    slots = _slots(type(value))
+    if not slots:
+        found: dict[str, Any] = vars(value)
+        return found
+    held = {name: getattr(value, name) for name in slots if hasattr(value, name)}
+    return held | getattr(value, "__dict__", {})
+
+
+def set_contents(value: Any, content: dict[str, Any]) -> None:
+    """Let an instance have these attributes, and no others."""
+    for name in contents(value).keys() - content.keys():
+        object.__delattr__(value, name)
+    for name, part in content.items():
+        object.__setattr__(value, name, part)
+
+
+def _slots(cls: type) -> tuple[str, ...]:
+    """The slots of a user's class and of its bases."""
+    if cls.__module__.startswith(("calque.", "numpy")) or issubclass(cls, (tuple, list, dict)):
+        return ()
+    names = (n for base in reversed(cls.__mro__) for n in _names(vars(base).get("__slots__", ())))
+    return tuple(n for n in names if not n.startswith("__"))
 
 
 def _names(slots: Any) -> tuple[str, ...]:

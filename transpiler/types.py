@@ -161,6 +161,8 @@ def type_of_constant(value: Any) -> ArrayType:
         return _PYTHON_SCALARS[type(value)]
     if isinstance(value, (np.ndarray, np.generic)):
         return ArrayType(value.dtype, value.shape, False)
+    if isinstance(value, int):  # of an IntEnum, say
+        return INT
     raise TypeError(f"no array type for {value!r}")
 
 

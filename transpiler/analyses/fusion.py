@@ -25,6 +25,7 @@ from calque.transpiler.analyses.roots import (
     weight,
     write_place,
 )
+from calque.transpiler.analyses.same_bits import read_with_extremum
 from calque.transpiler.builder import Array, Builder, atom, loop_index, type_of, wrap
 from calque.transpiler.core import Apply, Block, Statement, Var
 from calque.transpiler.errors import CalqueError
@@ -34,7 +35,6 @@ from calque.transpiler.types import DimLike, dim_symbols, substitute_dim, symbol
 
 _HEAVY = 12  # work worth an array rather than doing it twice
 _MOST_ARRAYS = 12  # in one nest: more, and the compiler gives up vectorizing
-
 
 Unit = Statement | Loop
 
@@ -466,8 +466,11 @@ class Fusion:
                     for var, index in root.computed:
                         at = tuple(str(substitute_dim(d, names)) for d in index)
                         places.setdefault(var, set()).add((id(unit), leaf, at))
+        often = {v for v, found_at in places.items() if len(found_at) > 1}
+        exact = read_with_extremum(self.block, self.virtual, often)
+        self.stored |= exact
         costs: dict[Var, int] = {}
-        found = False
+        found = bool(exact)
         for s in self.block.statements:
             if not isinstance(s, Apply) or s.outs[0] not in self.virtual:
                 continue

@@ -31,6 +31,7 @@ from calque.transpiler.analyses.blocks import (
 from calque.transpiler.analyses.buffers import FIRST_CAPACITY
 from calque.transpiler.analyses.nests import Nests
 from calque.transpiler.analyses.rounds import apply_operator, own_counter, wrap_atom
+from calque.transpiler.analyses.same_bits import operations
 from calque.transpiler.analyses.versions import (
     current_versions,
     restorable_versions,
@@ -252,7 +253,13 @@ class Recorder(Nests):
             return False
         if made.primitive.kind == "size" and not self.sizes_known(made.args[0].type):
             return False  # the number is saved, not the array
-        return made.primitive.cheap or not self.sizes_known(value.type)
+        if not self.sizes_known(value.type):
+            return True
+        if value.type.dtype.kind in "biu" and self.builder.machine.compiled:
+            # a test, or an index, must come out as it did: see same_bits
+            if any(operations(a, definitions) > 1 for a in made.args):
+                return False
+        return made.primitive.cheap
 
     def _leaves(
         self, value: Var, order: dict[Var, int], definitions: dict[Var, Statement]

@@ -45,6 +45,7 @@ from calque.transpiler.emit.scalars import (
     wrapper,
 )
 from calque.transpiler.emit.signature import arguments
+from calque.transpiler.emit.single import element_of, is_strong, may_be_array
 from calque.transpiler.emit.spelling import (
     call,
     dtype_name,
@@ -77,7 +78,7 @@ class KernelExpressions(Expressions):
         alias = "_".join(parts)
         while alias in self.names.reserved and alias not in self.aliases:
             alias += "_leaf"
-        self.aliases[alias] = path
+        self.aliases[alias] = element_of(path) if is_strong(atom) else path
         return name(alias)
 
     def _plain(self, s: Apply) -> Any:
@@ -348,12 +349,13 @@ class Launcher(Statements):
         first |= {self.expressions.names(p) for p in function.params if p not in paths}
         unset: set[str] = set()
         known: dict[str, Any] = {}
+        numbers = self._numbers_of_arrays()
         for launch in settle_launches(body, first):
             kernel, kept = launch.kernel, launch.kept
             taken = [n for n in launch.reads if n not in GLOBALS]
             kernel.args = gast.arguments([_parameter(n) for n in taken], [], None, [], [], None, [])
             aliases = self.expressions.aliases
-            launch.node.value.args = [aliases.get(n) or name(n) for n in taken]
+            launch.node.value.args = [aliases.get(n) or numbers.get(n) or name(n) for n in taken]
             unset |= set(launch.unset)
             if kept:
                 values = [name(n) for n in kept]
@@ -369,6 +371,17 @@ class Launcher(Statements):
         types = {self.expressions.names(v): v.type for v in self.program.vars
                  if v not in self.expressions.folding.folded and v not in paths}
         body[:0] = [self._empty(n, types) for n in sorted(unset)]
+
+    def _numbers_of_arrays(self) -> dict[str, Any]:
+        """By name: the number in what may be an array of no axes, no number to Numba."""
+        found = {}
+        for var in self.program.vars:
+            if may_be_array(var, self.program) and var not in self.expressions.folding.folded:
+                made = name(identifier := self.expressions.names(var))
+                if var not in self.program.function.params:
+                    made = fill_expression("np.asarray({0})", [made])
+                found[identifier] = element_of(made)
+        return found
 
     def _empty(self, identifier: str, types: dict[str, Any]) -> Any:
         """A value of the right type for what no path has set yet."""

@@ -43,6 +43,8 @@ _COMPARISONS = {
     "np.greater_equal": "at_least",
     "np.equal": "equal",
     "np.not_equal": "unequal",
+    "is largest": "equal",
+    "is smallest": "equal",
 }
 _AXES = {0: "rows", 1: "columns"}
 _COUNTERS = ("i", "j", "k", "l", "m", "n")

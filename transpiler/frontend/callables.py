@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+import inspect
 from types import FunctionType
 from typing import Any
 
@@ -82,3 +84,28 @@ def is_plain_class(cls: type) -> bool:
         or hasattr(cls, "_fields")
         or (cls.__init__ is object.__init__ and cls.__module__ != "builtins")  # type: ignore[misc]
     )
+
+
+def made_dataclass(
+    machine: Any, cls: Any, args: list[Any], kwargs: dict[str, Any], node: Any
+) -> Any:
+    """What a dataclass's own ``__init__`` does: factories and ``__post_init__`` are user's code."""
+    given = inspect.signature(cls).bind(*args, **kwargs).arguments
+    instance = machine.own(cls.__new__(cls))
+    passed_on = []
+    for name, field in cls.__dataclass_fields__.items():
+        if field.init and name in given:
+            value = given[name]
+        elif field.default is not dataclasses.MISSING:
+            value = field.default
+        elif field.default_factory is not dataclasses.MISSING:
+            value = machine.call_value(field.default_factory, [], {}, node)
+        else:
+            continue
+        if field._field_type is dataclasses._FIELD_INITVAR:  # type: ignore[attr-defined]
+            passed_on.append(value)
+        elif field._field_type is dataclasses._FIELD:  # type: ignore[attr-defined]
+            object.__setattr__(instance, name, value)
+    if hasattr(cls, "__post_init__"):
+        machine.call_value(cls.__post_init__, [instance, *passed_on], {}, node)
+    return instance

@@ -15,6 +15,7 @@ import numpy as np
 from calque.transpiler.builder import FUNCTIONS, Array, function_name, known
 from calque.transpiler.errors import (
     ImpureFunction,
+    NeedsKnownValue,
     SourceNotFound,
     UnsupportedFunction,
     UnsupportedSyntax,
@@ -29,6 +30,7 @@ from calque.transpiler.frontend.callables import (
     is_library,
     is_own,
     is_plain_class,
+    made_dataclass,
     plain_known,
 )
 from calque.transpiler.frontend.generators import first_yield
@@ -40,9 +42,9 @@ from calque.transpiler.frontend.interpreter import (
     assigned_functions,
     contents,
 )
-from calque.transpiler.frontend.iteration import Generator, Iterable
+from calque.transpiler.frontend.iteration import Generator, Iterable, once
 from calque.transpiler.frontend.rows import gathered
-from calque.transpiler.frontend.source import FunctionSource, function_source
+from calque.transpiler.frontend.source import source_of
 from calque.transpiler.frontend.statements import Statements
 from calque.transpiler.frontend.text import RuntimeText
 from calque.transpiler.primitives.logic import outer_product
@@ -75,8 +77,6 @@ CONSUMERS = (sum, any, all, min, max)
 # those that go as far in a generator as they are asked to
 _STEPPING = (enumerate, zip, map, filter, iter, next, reversed)
 
-_sources: dict[Any, FunctionSource] = {}
-
 
 def builtin(*functions: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Let builtins mean the decorated function of (machine, node, args, kwargs)."""
@@ -87,14 +87,6 @@ def builtin(*functions: Any) -> Callable[[Callable[..., Any]], Callable[..., Any
         return handler
 
     return declare
-
-
-def source_of(function: FunctionType) -> FunctionSource:
-    """The function's gast node, found once per code object."""
-    code = function.__code__
-    if code not in _sources:
-        _sources[code] = function_source(function)
-    return _sources[code]
 
 
 class Calls(Statements):
@@ -182,10 +174,9 @@ class Calls(Statements):
             self.lift(a, f"{stem}_argument", functools.partial(given_to, function, i))
             for i, a in enumerate(function.args)
         ]
-        return args, {
-            k: self.lift(v, k, functools.partial(given_to, function, k))
-            for k, v in function.keywords.items()
-        }
+        given = function.keywords.items()
+        lifted = {k: self.lift(v, k, functools.partial(given_to, function, k)) for k, v in given}
+        return args, lifted
 
     def _handler(self, function: Any) -> Callable[..., Any] | None:
         if is_in(function, FUNCTIONS):
@@ -328,7 +319,7 @@ class Calls(Statements):
         for test in reversed(self.tests):
             self.ask_for(test)
         self.fail(
-            UnsupportedSyntax,
+            NeedsKnownValue if self.rounds else UnsupportedSyntax,  # an unrolled loop may end it
             node,
             f"{closure.name} calls itself until a run-time value says otherwise.",
             "write it as a loop",
@@ -350,6 +341,7 @@ class Calls(Statements):
         spec = closure.node.args
         names = [a.id for a in [*getattr(spec, "posonlyargs", []), *spec.args]]
         keyword_only = [a.id for a in spec.kwonlyargs]
+        args = [once(a, self.own) for a in args]
         values = dict(zip(names, args, strict=False))
         rest = args[len(names) :]
         if rest and spec.vararg is None:
@@ -391,16 +383,15 @@ class Calls(Statements):
             try:
                 source_of(init)
             except SourceNotFound:
+                if hasattr(cls, "__dataclass_fields__"):
+                    return made_dataclass(self, cls, args, kwargs, node)
                 return self.own(cls(*args, **kwargs))
             make: Any = cls.__new__
             instance = self.own(make(cls))
             self.call_value(init, [instance, *args], kwargs, node)
             return instance
-        if (
-            issubclass(cls, BaseException)
-            or known((args, list(kwargs.values())))
-            or is_plain_class(cls)
-        ):
+        known_here = issubclass(cls, BaseException) or known((args, list(kwargs.values())))
+        if cls.__module__ != "itertools" and (known_here or is_plain_class(cls)):
             return self.own(cls(*args, **kwargs))
         return self.native(cls, args, kwargs, node)
 
@@ -451,6 +442,8 @@ class Calls(Statements):
         if isinstance(method, FunctionType) and not is_library(method):
             return self.call_value(method, [function, *args], kwargs, node)
         if known(everything):
+            args = [self._as_function(a, node) for a in args]
+            kwargs = {k: self._as_function(v, node) for k, v in kwargs.items()}
             return self._lift_result(function(*args, **kwargs))
         return self.fail(
             UnsupportedFunction,
@@ -458,6 +451,12 @@ class Calls(Statements):
             f"{function_name(function)} has neither a rule nor Python source.",
             "write it in NumPy, or declare a primitive for it",
         )
+
+    def _as_function(self, value: Any, node: Any) -> Any:
+        """A function of the program, as one that Python can call."""
+        if not isinstance(value, Closure):
+            return value
+        return lambda *args, **kwargs: self.call_value(value, list(args), kwargs, node)
 
     def _lift_result(self, result: Any) -> Any:
         if isinstance(result, np.ndarray) and result.dtype.kind in "biufc":

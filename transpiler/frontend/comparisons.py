@@ -12,6 +12,7 @@ import numpy as np
 from calque.transpiler.builder import FUNCTIONS, OPERATORS, Array, known, type_of
 from calque.transpiler.errors import NeedsKnownValue
 from calque.transpiler.frontend.iteration import Generator, Iterable
+from calque.transpiler.frontend.methods import by_method, method_of
 from calque.transpiler.frontend.text import Texts
 from calque.transpiler.primitives.base import PRIMITIVES, Primitive, apply, register
 from calque.transpiler.types import BOOL
@@ -94,6 +95,11 @@ class Comparisons(Texts):
         if isinstance(op, (gast.In, gast.NotIn)):
             return self._contains(left, right, isinstance(op, gast.NotIn), node)
         name, function = COMPARE[type(op)]
+        own = by_method(self, name, left, right, node)
+        if own is NotImplemented and name == "ne" and method_of(left, "eq") is not None:
+            return self.logical_not(self.compare(gast.Eq(), left, right, node), node)
+        if own is not NotImplemented:
+            return own
         if isinstance(left, np.ndarray) or isinstance(right, np.ndarray):
             left, right = self.recorded(left), self.recorded(right)
         if isinstance(left, Array) or isinstance(right, Array):

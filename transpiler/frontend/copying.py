@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from calque.transpiler import tree
 from calque.transpiler.builder import FUNCTIONS, Array
 from calque.transpiler.core import map_tree
 from calque.transpiler.frontend.calls import Calls, builtin
@@ -64,8 +65,8 @@ def _renewed(
     own = getattr(type(value), method, None)
     if isinstance(own, FunctionType):
         return machine.call_value(own, [value, *given], {}, node)
-    if id(value) in machine.owned and hasattr(value, "__dict__"):
+    if id(value) in machine.owned and tree.has_attributes(value):
         new = object.__new__(type(value))
-        vars(new).update({k: part(v) for k, v in vars(value).items()})
+        tree.set_contents(new, {k: part(v) for k, v in tree.contents(value).items()})
         return machine.own(new)
     return machine.native(getattr(copy, method.strip("_")), [value], {}, node)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from calque.transpiler.builder import Array, current
+from calque.transpiler.builder import Array, current, type_of
 
 
 @dataclass(eq=False)
@@ -49,6 +49,15 @@ def holder(value: Any) -> Any:
     arrays = (p.listed for p in parts if isinstance(p, Array) and p.listed is not None)
     found = itertools.chain((held[id(c)][1] for c in _containers(value) if id(c) in held), arrays)
     return next(found, None)
+
+
+def alike(values: Any) -> bool:
+    """Whether all are numbers, or all are arrays, of one dtype and one shape."""
+    if not values or not all(isinstance(v, (Array, int, float)) for v in values):
+        return False
+    resolve = current().dims.resolve
+    types = [type_of(v) for v in values]
+    return len({(t.dtype, t.weak, tuple(map(resolve, t.dims))) for t in types}) == 1
 
 
 def _containers(value: Any) -> Iterator[Any]:

@@ -6,7 +6,7 @@ import inspect
 import operator
 import sys
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from types import FunctionType, ModuleType
 from typing import Any
@@ -14,13 +14,17 @@ from typing import Any
 import gast
 import numpy as np
 
-from calque.transpiler.builder import OPERATORS, Array, known_int, type_of
-from calque.transpiler.errors import UnsupportedSyntax
+from calque.transpiler import tree
+from calque.transpiler.arrays import link
+from calque.transpiler.builder import FUNCTIONS, OPERATORS, Array, known_int, type_of
+from calque.transpiler.core import Apply, Var
+from calque.transpiler.errors import SpecializationNeeded, UnsupportedSyntax
 from calque.transpiler.frontend.comparisons import Comparisons, numeric
-from calque.transpiler.frontend.elements import hold_again
+from calque.transpiler.frontend.elements import alike, hold_again
 from calque.transpiler.frontend.heap import RecordedList
 from calque.transpiler.frontend.interpreter import Closure, Guard
 from calque.transpiler.frontend.iteration import Rows, is_runtime_iterable, refuse_endless
+from calque.transpiler.frontend.methods import by_method, method_of
 from calque.transpiler.frontend.text import RuntimeText
 
 BINARY: dict[type, tuple[str, Callable[[Any, Any], Any]]] = {
@@ -123,6 +127,9 @@ class Expressions(Comparisons):
             if kind is gast.Add and all(isinstance(v, (str, RuntimeText)) for v in (left, right)):
                 return RuntimeText([left]).joined(right)
             left, right = self.settled(left, node), self.settled(right, node)
+        own = by_method(self, name, left, right, node)
+        if own is not NotImplemented:
+            return own
         if kind in (gast.Add, gast.Mult):
             self.check_lists(left, right, node)
         if isinstance(left, np.ndarray) or isinstance(right, np.ndarray):
@@ -154,7 +161,8 @@ class Expressions(Comparisons):
         name, function = UNARY[type(node.op)]
         value = self.recorded(value) if isinstance(value, np.ndarray) else value
         if not isinstance(value, Array):
-            return function(value)
+            own = method_of(value, name)
+            return function(value) if own is None else self.call_value(own, [value], {}, node)
         return OPERATORS[name](value)
 
     # attributes, subscripts, functions
@@ -193,7 +201,7 @@ class Expressions(Comparisons):
         if is_library_object(value):
             return self.checked(found, name, node)
         mine = id(value) in self.owned
-        if mine and name in getattr(value, "__dict__", {}):
+        if mine and tree.has_attributes(value) and name in tree.contents(value):
             return self.checked(found, name, node)
         if callable(found) and not isinstance(found, np.ndarray):
             self._guard_member(type(value) if mine else value, name)
@@ -263,6 +271,8 @@ class Expressions(Comparisons):
             self.store(value, index, self.call_value(value.default_factory, [], {}, node), node)
         if isinstance(index, (Array, slice)) and isinstance(value, (list, tuple)):
             index = self._known_index(index, value, node)
+            if isinstance(index, Array):
+                return self._chosen_element(value, index)
         if not isinstance(value, (list, tuple, dict, str, range)) and not isinstance(value, type):
             method = getattr(type(value), "__getitem__", None)
             if method is not None:
@@ -279,17 +289,38 @@ class Expressions(Comparisons):
             dim = self.builder.dim_of(index) if index.dtype.kind in "iu" else None
             if isinstance(dim, int):
                 return dim
-            if value and all(isinstance(v, (Array, int, float)) for v in value):
-                same = {(type_of(v).dims, type_of(v).dtype) for v in value}
-                if len(same) == 1 and not self._is_loop_index(index):
-                    raise self.builder.needs_known(index, "The index of a list")
-            raise self.builder.needs_known(
+            wanted = self.builder.needs_known(
                 index, "The index of a list", "make the list an array with np.array"
             )
+            if isinstance(wanted, SpecializationNeeded) or not alike(value):
+                raise wanted
+            if not self._is_of_data(index.atom):
+                raise wanted  # an unrolled loop may know it
         return index
 
-    def _is_loop_index(self, index: Array) -> bool:
-        return index.atom in self.builder.dim_values
+    def _chosen_element(self, value: Sequence[Any], index: Array) -> Any:
+        """The element at a run-time place of a list whose elements are alike: read of an array."""
+        stacked = FUNCTIONS[np.stack](list(value))
+        for element in value:
+            if isinstance(element, Array) and element.ndim:
+                link(stacked, element.root())  # in plain Python these are the same arrays
+        chosen = stacked[index]
+        weak = all(type_of(v).weak for v in value)
+        return FUNCTIONS[float if chosen.dtype.kind == "f" else int](chosen) if weak else chosen
+
+    def _is_of_data(self, index: Var) -> bool:
+        """Whether an integer depends on an array's elements: no unrolled loop would know it."""
+        pending: list[Any] = [index]
+        while pending:
+            value = pending.pop()
+            if not isinstance(value, Var):
+                continue
+            made = self.builder.definitions.get(value)
+            if not isinstance(made, Apply) and value.type.ndim:
+                return True
+            if isinstance(made, Apply) and made.primitive.kind != "size":
+                pending += made.args
+        return False
 
     def eval_Slice(self, node: Any) -> Any:
         """``a:b:c`` within a subscript."""

@@ -18,11 +18,11 @@ from calque.transpiler.core import map_tree
 from calque.transpiler.errors import BranchMismatch
 from calque.transpiler.frontend.heap import RecordedList, Snapshot
 from calque.transpiler.frontend.iteration import Range, leaves
-from calque.transpiler.frontend.joining import shape_of, size_at_hand
+from calque.transpiler.frontend.joining import Leaf, shape_of, size_at_hand
 from calque.transpiler.frontend.memory import Growth, Memory, Plan
 from calque.transpiler.frontend.merging import ChangingList, GrowingList, WideningList
 from calque.transpiler.frontend.rows import GrowingRows, gathered, zip_trees
-from calque.transpiler.types import ArrayType
+from calque.transpiler.types import INT, ArrayType
 
 FIRST_CAPACITY = 16
 
@@ -132,6 +132,7 @@ class Growing(Memory):
                 values.rows.cast(growth.sample)
                 if growth.changing:
                     values.rows.let_change()
+                self._carry_count(plan, growth)
                 continue
             fixed = growth.per_round is not None and trip is not None
             head: Any = len(values)
@@ -150,6 +151,13 @@ class Growing(Memory):
                 rows.put(item)
             rows.first = head
             self.owned[id(rows)] = rows
+            self._carry_count(plan, growth)
+
+    def _carry_count(self, plan: Plan, growth: Growth) -> None:
+        """How many elements there are differs from round to round, also where the first pops."""
+        rows = growth.values.rows
+        if growth.changing and not rows.fixed:
+            plan.locations.setdefault((id(rows), "count"), Leaf(INT))
 
     def _name_buffers(self, values: RecordedList, buffers: Any) -> None:
         """The arrays have the name of the list, where it has one."""

@@ -99,9 +99,10 @@ class Snapshot:
             pending += [value.func, *value.args, *value.keywords.values()]
         elif isinstance(value, MethodType):
             pending.append(value.__self__)
-        elif id(value) in self.owned and hasattr(value, "__dict__"):
-            self.contents[id(value)] = (value, dict(vars(value)))
-            pending += vars(value).values()
+        elif id(value) in self.owned and tree.has_attributes(value):
+            held = dict(tree.contents(value))
+            self.contents[id(value)] = (value, held)
+            pending += held.values()
         elif hasattr(value, "calque_children"):
             pending += value.calque_children()
 
@@ -121,14 +122,14 @@ class Snapshot:
             if len(items) == len(value) and all(map(_is, items, value)):
                 return value
             return RecordedList(items)
-        now = value if isinstance(value, dict) else vars(value)
+        now = value if isinstance(value, dict) else tree.contents(value)
         parts = {k: self.frozen(v, active) for k, v in found[1].items()}
         if list(parts) == list(now) and all(map(_is, parts.values(), now.values())):
             return value
         if isinstance(value, dict):
             return parts
         copy = object.__new__(type(value))
-        vars(copy).update(parts)
+        tree.set_contents(copy, parts)
         self.owned[id(copy)] = copy
         return copy
 
@@ -202,9 +203,11 @@ def put_back(value: Any, content: Any) -> None:
     elif isinstance(value, (dict, set)):
         value.clear()
         value.update(content)
+    elif list(tree.contents(value)) == list(content):
+        tree.set_contents(value, content)
     else:
-        vars(value).clear()
-        vars(value).update(content)
+        tree.set_contents(value, {})  # they are kept in the order in which they were set
+        tree.set_contents(value, content)
 
 
 def set_location(container: Any, key: Any, value: Any) -> None:
@@ -216,7 +219,7 @@ def set_location(container: Any, key: Any, value: Any) -> None:
                 target.pop(key, None)
         else:
             target[key] = value
-    elif value is MISSING:
-        vars(target).pop(key, None)
-    else:
-        vars(target)[key] = value
+    elif value is not MISSING:
+        object.__setattr__(target, key, value)
+    elif key in tree.contents(target):
+        object.__delattr__(target, key)

@@ -232,11 +232,41 @@ class Mapped(Iterable):
 
 
 class Taken(list):
-    """What ``zip`` and the like took out of known lists: it does not show what they hold later."""
+    """What ``zip`` and the like took out of known lists: it does not show what they hold later.
 
-    def __init__(self, items: Any, sources: list[Any]):
+    It is consumed where it stands; what has a name is a ``Cursor`` instead (see ``once``).
+    """
+
+    def __init__(self, items: Any, sources: list[Any], in_step: bool = True):
         super().__init__(items)
         self.sources = sources
+        self.in_step = in_step  # element k comes of their elements k
+
+
+class Cursor:
+    """An iterator of known items; where it stands is a value that branches can change."""
+
+    def __init__(self, items: list[Any], sources: list[Any] | None = None):
+        self.items, self.position = items, 0
+        self.sources = sources or []
+        self.walked = False  # by a for statement, which may leave it anywhere
+
+    def __iter__(self) -> Any:
+        rest = self.items[self.position :]
+        self.position = len(self.items)
+        return iter(rest)
+
+
+def once(value: Any, own: Any) -> Any:
+    """What a name is given: Python's ``zip`` and its kin can be consumed once only."""
+    if isinstance(value, Taken):
+        return own(Cursor(list(value), value.sources))
+    if type(value).__module__ == "itertools":
+        return own(Cursor(list(value)))
+    if isinstance(value, (Zipped, Enumerated, Reversed, Mapped)) and not hasattr(value, "spent"):
+        value.spent = False  # type: ignore[union-attr]
+        own(value)
+    return value
 
 
 def walked_lists(value: Any) -> tuple[list[Any], list[Any]]:
@@ -244,6 +274,8 @@ def walked_lists(value: Any) -> tuple[list[Any], list[Any]]:
     if isinstance(value, Taken):
         nested = [walked_lists(s) for s in value.sources]
         return [], [v for live, taken in nested for v in (*live, *taken)]
+    if isinstance(value, Cursor):
+        return [], [v for s in value.sources for part in walked_lists(s) for v in part]
     if isinstance(value, Rows):
         return [value.owner], []
     if isinstance(value, Known):
@@ -253,6 +285,34 @@ def walked_lists(value: Any) -> tuple[list[Any], list[Any]]:
     parts = getattr(value, "parts", None) or [getattr(value, "part", None)]
     nested = [walked_lists(p) for p in parts if p is not None]
     return [v for n in nested for v in n[0]], [v for n in nested for v in n[1]]
+
+
+def _in_step(value: Any) -> list[Any]:
+    """The lists of which round k of a loop over a value has the element k."""
+    if isinstance(value, Taken):
+        return [v for s in value.sources for v in _in_step(s) if value.in_step]
+    return [value] if isinstance(value, list) else []
+
+
+class Walk:
+    """A for statement under way, and the lists that it runs over."""
+
+    def __init__(self, source: Any, iterable: Iterable):
+        taken_from = isinstance(source, (Taken, Cursor))
+        self.live, self.taken = walked_lists(source if taken_from else iterable)
+        self.in_step = _in_step(source) if isinstance(source, Taken) else []
+        self.position = -1  # of the round, where it is known
+
+    def misses(self, values: Any, live: bool, place: int | None) -> bool:
+        """Whether Python's loop would see a change, and this one does not.
+
+        ``live``: one that it sees where it reads the list as it goes; ``place``: of one element.
+        """
+        if any(v is values for v in self.taken):
+            passed = place is not None and 0 <= place <= self.position
+            if not (passed and any(v is values for v in self.in_step)):
+                return True
+        return not live and any(v is values for v in self.live)
 
 
 def ending(parts: list[Iterable]) -> list[Iterable]:
@@ -270,6 +330,14 @@ def as_iterable(value: Any) -> Iterable:
     if isinstance(value, Endless):
         value.walk()
     if isinstance(value, Iterable):
+        if getattr(value, "spent", False):
+            raise UnsupportedSyntax(
+                "An iterator is consumed a second time.",
+                current().origin,
+                "make a list of it first: list(...)",
+            )
+        if hasattr(value, "spent"):
+            value.spent = True
         return value
     if isinstance(value, Generator):
         raise UnsupportedSyntax(

@@ -17,20 +17,7 @@ from calque.transpiler.errors import UnsupportedSyntax
 from calque.transpiler.frontend.calls import BUILTINS, builtin
 from calque.transpiler.frontend.comprehensions import Comprehensions
 from calque.transpiler.frontend.heap import RecordedList
-from calque.transpiler.frontend.iteration import Endless, Iterable
-
-
-class Cursor:
-    """``iter(...)`` of known items; where it stands is a value that branches can change."""
-
-    def __init__(self, items: list[Any]):
-        self.items, self.position = items, 0
-        self.walked = False  # by a for statement, which may leave it anywhere
-
-    def __iter__(self) -> Any:
-        rest = self.items[self.position :]
-        self.position = len(self.items)
-        return iter(rest)
+from calque.transpiler.frontend.iteration import Cursor, Endless, Iterable, Taken
 
 
 @builtin(iter)
@@ -167,19 +154,34 @@ def _islice(machine: Comprehensions, node: Any, args: list[Any], kwargs: dict[st
     source, *bounds = args
     bounds = [b if b is None else known_int(b, "A bound of islice") for b in bounds]
     if not isinstance(source, Endless):
-        return list(itertools.islice(machine.known_items(source, node), *bounds))
+        return Taken(itertools.islice(machine.known_items(source, node), *bounds), [])
     chosen = slice(*bounds)
     source.walk()
     if chosen.stop is None:
         source.length()
-    return [source.at(i) for i in range(chosen.start or 0, chosen.stop, chosen.step or 1)]
+    found = range(chosen.start or 0, chosen.stop, chosen.step or 1)
+    return Taken([source.at(i) for i in found], [])
 
 
 @builtin(itertools.starmap)
 def _starmap(machine: Comprehensions, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     function, rows = args
     rows = machine.known_items(rows, node)
-    return [machine.call_value(function, machine.known_items(r, node), {}, node) for r in rows]
+    found = [machine.call_value(function, machine.known_items(r, node), {}, node) for r in rows]
+    return Taken(found, [])
+
+
+@builtin(itertools.groupby)
+def _grouped(machine: Comprehensions, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """Each group as a list: Python's end where the next one begins."""
+    items, key = machine.known_items(args[0], node), (*args, *kwargs.values(), None)[1]
+    groups: list[tuple[Any, list[Any]]] = []
+    for item in items:
+        now = item if key is None else machine.call_value(key, [item], {}, node)
+        if not groups or not bool(machine.compare(gast.Eq(), groups[-1][0], now, node)):
+            groups.append((now, machine.own(RecordedList())))
+        groups[-1][1].append(item)
+    return Taken(groups, [])
 
 
 @builtin(defaultdict)
@@ -197,7 +199,7 @@ def _accumulated(
 ) -> Any:
     items = machine.known_items(args[0], node)
     function = args[1] if len(args) > 1 else None
-    result = machine.own(RecordedList(items[:1]))
+    result = Taken(items[:1], [])
     for item in items[1:]:
         if function is None:
             now = machine.binary(gast.Add, result[-1], item, node)

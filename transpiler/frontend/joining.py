@@ -88,7 +88,7 @@ def open_structure(
             lambda parts: _own(dict(zip(keys, parts, strict=True)), owned),
             list(value.values()),
         )
-    made = id(value) in owned and hasattr(value, "__dict__") and not isinstance(value, Array)
+    made = id(value) in owned and tree.has_attributes(value) and not isinstance(value, Array)
     if made or tree.is_object(value):
         held, kind = dict(tree.attributes(value)), type(value)
         return (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import operator
 import sys
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
@@ -32,6 +33,7 @@ from calque.transpiler.frontend.comprehensions import Comprehensions, accumulate
 from calque.transpiler.frontend.heap import RecordedList
 from calque.transpiler.frontend.interpreter import Closure
 from calque.transpiler.frontend.iteration import (
+    Cursor,
     Enumerated,
     Iterable,
     Mapped,
@@ -42,6 +44,7 @@ from calque.transpiler.frontend.iteration import (
     as_iterable,
     ending,
 )
+from calque.transpiler.frontend.methods import method_of
 from calque.transpiler.frontend.text import display
 from calque.transpiler.primitives.scalars import larger_integer, smaller_integer
 from calque.transpiler.types import INT
@@ -192,6 +195,10 @@ def _enumerate(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[st
 
 @builtin(zip)
 def _zip(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    cursors = [a for a in args if isinstance(a, Cursor)]
+    if len(set(map(id, cursors))) < len(cursors):  # zip(it, it): they take turns
+        shared = {i: iter(c) for i, c in {id(c): c for c in cursors}.items()}
+        return Taken(zip(*(shared.get(id(a)) or machine.known_items(a, node) for a in args)), [])
     parts = [as_iterable(a) for a in args]
     if not any(p.runtime() for p in parts):
         shortest = min([p.length() for p in ending(parts)] or [0])
@@ -213,7 +220,7 @@ def _reversed(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str
     if isinstance(part, Range) and part.step == 1:
         return Range(part.stop - 1, part.start - 1, -1)
     if not part.runtime():
-        return Taken(reversed(part.items), [args[0]])  # type: ignore[attr-defined]
+        return Taken(reversed(part.items), [args[0]], False)  # type: ignore[attr-defined]
     return Reversed(part)
 
 
@@ -229,7 +236,7 @@ def _map(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any
     call = lambda *values: machine.call_value(function, list(values), {}, node)
     if all(not p.runtime() for p in parts):
         count = min(p.length() for p in ending(parts))
-        return [call(*[p.element(i) for p in parts]) for i in range(count)]
+        return Taken([call(*[p.element(i) for p in parts]) for i in range(count)], sources)
     return Mapped(call, parts)
 
 
@@ -244,7 +251,7 @@ def _filter(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, 
             raise machine.builder.needs_known(keep, "What filter keeps")
         if keep:
             kept.append(item)
-    return machine.own(RecordedList(kept))
+    return Taken(kept, [values])
 
 
 class _RunTime(Exception):
@@ -304,6 +311,11 @@ def _dict(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, An
     source = args[0] if args else {}
     pairs = source.items() if isinstance(source, dict) else machine.known_items(source, node)
     return machine.own({**{machine.hashable(k, node): v for k, v in pairs}, **kwargs})
+
+
+@builtin(OrderedDict)
+def _ordered(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    return machine.own(OrderedDict(_dict(machine, node, args, kwargs)))
 
 
 @builtin(set, frozenset)
@@ -410,6 +422,9 @@ def _round(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, A
 @builtin(abs)
 def _abs(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     value = machine.recorded(args[0])
+    own = method_of(value, "abs")
+    if own is not None:
+        return machine.call_value(own, [value], {}, node)
     return OPERATORS["abs"](value) if isinstance(value, Array) else abs(value)
 
 

@@ -76,7 +76,8 @@ class Lists(Loops):
 
     def replace_element(self, values: Any, index: Any, value: Any, node: Any) -> None:
         """``values[index] = value``."""
-        self.check_not_walked(values, node, "This store", live=True)
+        place = index if isinstance(index, int) and index >= 0 else None
+        self.check_not_walked(values, node, "This store", live=True, place=place)
         self._check_index(values, index, "list assignment index out of range", node)
         rows = getattr(values, "rows", None)
         if rows is None:
@@ -259,13 +260,15 @@ class Lists(Loops):
 
     # lists that a for statement runs over
 
-    def check_not_walked(self, values: Any, node: Any, what: str, live: bool = False) -> None:
+    def check_not_walked(
+        self, values: Any, node: Any, what: str, live: bool = False, place: int | None = None
+    ) -> None:
         """Refuse a change that a for statement around would see in Python.
 
-        ``live``: only if it does not see it here.
+        ``live``: only if it does not see it here; ``place``: of the one element that changes.
         """
         self.check_apart(values, node)
-        if any(v is values and not (live and sees) for v, sees in self.walked):
+        if any(walk.misses(values, live, place) for walk in self.walked):
             self.fail(
                 UnsupportedSyntax,
                 node,

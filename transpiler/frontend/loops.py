@@ -22,9 +22,8 @@ from calque.transpiler.frontend.iteration import (
     Endless,
     Iterable,
     Range,
-    Taken,
+    Walk,
     as_iterable,
-    walked_lists,
 )
 from calque.transpiler.frontend.memory import Carried, Plan
 from calque.transpiler.frontend.merging import GrowingList
@@ -83,17 +82,15 @@ class Loops(Carrying):
     @contextmanager
     def _walking(self, source: Any, iterable: Iterable) -> Iterator[None]:
         """What changes the lists that a loop runs over must be refused, or be seen by it."""
-        live, taken = walked_lists(source if isinstance(source, Taken) else iterable)
-        before = len(self.walked)
-        self.walked.extend([(v, True) for v in live] + [(v, False) for v in taken])
+        self.walked.append(Walk(source, iterable))
         try:
             yield
         finally:
-            del self.walked[before:]
+            self.walked.pop()
 
     @property
-    def walked(self) -> list[tuple[Any, bool]]:
-        """The lists under a for statement; whether it sees what is stored into them by then."""
+    def walked(self) -> list[Walk]:
+        """The for statements around."""
         return self.__dict__.setdefault("_walked", [])
 
     def _sized(self, iterable: Iterable, error: CalqueError) -> Exception:
@@ -127,6 +124,7 @@ class Loops(Carrying):
     ) -> Completion | None:
         names = self.call.frame.locals
         for position in range(first, length):
+            self.walked[-1].position = position
             self.assign(node.target, iterable.element(position), node)
             completion = self._body(node)
             if completion is not None and completion.kind == "break":
@@ -174,6 +172,7 @@ class Loops(Carrying):
         """The remaining rounds; how they end stays in the flags."""
         names = self.call.frame.locals
         for position in range(first, length):
+            self.walked[-1].position = position
             self.assign(node.target, iterable.element(position), node)
             completion = self._body(node)
             if completion is not None and completion.kind == "break":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from calque.transpiler import tree
 from calque.transpiler.builder import Array, link
 from calque.transpiler.core import Var
 from calque.transpiler.frontend.branches import Branches, LoopFlags
@@ -93,7 +94,7 @@ class Slot:
         return (
             target[self.place]
             if isinstance(target, list)
-            else vars(target).get(self.place, MISSING)
+            else tree.contents(target).get(self.place, MISSING)
         )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from calque.transpiler import tree
 from calque.transpiler.builder import Array, link, type_of
 from calque.transpiler.core import Block, Var
 from calque.transpiler.errors import BranchMismatch
@@ -337,7 +338,7 @@ def is_mutable(value: Any) -> bool:
     """A container whose identity matters: a store through one name shows through another."""
     if isinstance(value, (Array, tuple, int, float, complex, str, bytes, type(None))):
         return False
-    return isinstance(value, (list, dict)) or hasattr(value, "__dict__")
+    return isinstance(value, (list, dict)) or tree.has_attributes(value)
 
 
 def _has_leaves(description: Any) -> bool:

@@ -19,6 +19,7 @@ import gast
 from calque.transpiler.errors import Origin, SourceNotFound
 
 _trees: dict[str, tuple[tuple[str, ...], ast.Module, str]] = {}
+_sources: dict[Any, FunctionSource] = {}
 
 
 @dataclass(eq=False)
@@ -91,6 +92,14 @@ def _without_comment(text: str) -> str:
 def _characters(text: str, offset: int) -> int:
     """A byte offset as a character offset."""
     return offset if text.isascii() else len(text.encode()[:offset].decode(errors="ignore"))
+
+
+def source_of(function: FunctionType) -> FunctionSource:
+    """The function's gast node, found once per code object."""
+    code = function.__code__
+    if code not in _sources:
+        _sources[code] = function_source(function)
+    return _sources[code]
 
 
 def function_source(function: FunctionType) -> FunctionSource:

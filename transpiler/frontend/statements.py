@@ -24,7 +24,9 @@ from calque.transpiler.frontend.expressions import BINARY
 from calque.transpiler.frontend.generators import Generators
 from calque.transpiler.frontend.heap import RecordedList
 from calque.transpiler.frontend.interpreter import PYTHON_ERRORS, Completion
+from calque.transpiler.frontend.iteration import once
 from calque.transpiler.frontend.merging import GrowingList
+from calque.transpiler.frontend.methods import in_place
 from calque.transpiler.frontend.text import RuntimeText, display
 from calque.transpiler.primitives.indexing import store_add
 
@@ -241,7 +243,7 @@ class Statements(Generators):
     def assign(self, target: Any, value: Any, node: Any) -> None:
         """Bind a target: a name, a pattern, an element, an attribute."""
         if isinstance(target, gast.Name):
-            self.write_name(target.id, value, target)
+            self.write_name(target.id, once(value, self.own), target)
         elif isinstance(target, (gast.Tuple, gast.List)):
             self._unpack(target, value, node)
         elif isinstance(target, gast.Subscript):
@@ -341,7 +343,8 @@ class Statements(Generators):
             return old
         if isinstance(old, (set, dict, list)):
             self.check_writable(old, node, "This augmented assignment")
-        return self.binary(type(node.op), old, value, node)
+        own = in_place(self, BINARY[type(node.op)][0], old, value, node)
+        return self.binary(type(node.op), old, value, node) if own is NotImplemented else own
 
     def _check_in_place(self, old: Array, new: Any, node: Any) -> None:
         if not np.can_cast(type_of(new).dtype, old.dtype, "same_kind"):

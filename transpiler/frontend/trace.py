@@ -23,10 +23,10 @@ from calque.transpiler.errors import (
     UnsupportedFunction,
     UnsupportedSyntax,
 )
-from calque.transpiler.frontend.calls import source_of
 from calque.transpiler.frontend.interpreter import Capture, Completion, Guard
 from calque.transpiler.frontend.iteration import Generator
 from calque.transpiler.frontend.library import Interpreter
+from calque.transpiler.frontend.source import source_of
 from calque.transpiler.primitives.base import PRIMITIVES, apply, definition
 from calque.transpiler.types import ArrayType, Dim, dim_symbols
 

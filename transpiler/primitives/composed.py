@@ -39,6 +39,32 @@ def _reduced(name: str, x: Any, params: dict[str, Any], keep: bool | None = None
     return apply(PRIMITIVES[name], x, axis=params["axis"], keepdims=keepdims)
 
 
+_SPREAD = frozenset("getitem np.expand_dims np.reshape np.broadcast_to".split())
+
+
+def _extremum_again(function: Any) -> Rule:
+    """Of an array that is computed again, the extremum is too: it may differ in its last bit."""
+    name = f"np.{function.__name__}"
+
+    def rule(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
+        x, y = args
+        made = definition(y)
+        while made is not None and made.primitive.name in _SPREAD:
+            made = definition(wrap(made.args[0]))
+        sizes, first = type_of(y).dims, x.ndim - type_of(y).ndim
+        gone = [a for a in range(x.ndim) if a < first or (sizes[a - first] == 1 and x.dims[a] != 1)]
+        own = made is not None and made.primitive.name == name and made.args[0] is x.atom
+        if not own and gone:
+            y = apply(PRIMITIVES[name], x, axis=tuple(gone), keepdims=True)
+        return np.equal(x, y)
+
+    return rule
+
+
+composed("is largest")(_extremum_again(np.max))
+composed("is smallest")(_extremum_again(np.min))
+
+
 @composed("np.mean")
 def _mean(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
     (x,) = args

@@ -12,6 +12,7 @@ from calque.transpiler.errors import UnsupportedFunction
 from calque.transpiler.primitives.base import (
     Primitive,
     apply,
+    elementwise,
     finish,
     implements,
     linear,
@@ -257,34 +258,53 @@ def count_where(x: Any, axis: Any, keepdims: bool, where: Any) -> Any:
 # extrema
 
 
-def _chosen(y: Any, x: Any, params: dict[str, Any]) -> tuple[Any, Any]:
+def _attains_largest(x: Any, y: Any) -> Any:
+    return x == y
+
+
+def _attains_smallest(x: Any, y: Any) -> Any:
+    return x == y
+
+
+# where the extremum is: to kernels, which round in other ways, these say what ``y`` must be
+ATTAINS = {
+    function: elementwise(
+        attains, None, "{0} == {1}", spelling="{0} == {1}", arity=2, name=f"is {name}"
+    )
+    for function, attains, name in (
+        (np.max, _attains_largest, "largest"),
+        (np.min, _attains_smallest, "smallest"),
+    )
+}
+
+
+def _chosen(primitive: Any, y: Any, x: Any, params: dict[str, Any]) -> tuple[Any, Any]:
     """Where the extremum is, and how often, in a dtype that leaves the array's as it is."""
     axis, keepdims = params["axis"], params["keepdims"]
-    chosen = x == expand(y, x, axis, keepdims)
+    chosen = apply(primitive, x, expand(y, x, axis, keepdims))
     dtype = None if x.dtype == np.float64 else x.dtype
     return chosen, np.sum(chosen, axis=axis, dtype=dtype, keepdims=keepdims)
 
 
-def _extremum_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
-    chosen, count = _chosen(outs[0], args[0], params)
-    total = np.sum(chosen * tangents[0], axis=params["axis"], keepdims=params["keepdims"])
-    return (total / count,)
-
-
-def _extremum_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
-    """The places of the extremum share the cotangent evenly, as in JAX."""
-    chosen, count = _chosen(outs[0], args[0], params)
-    return (chosen * expand(cotangents[0] / count, args[0], params["axis"], params["keepdims"]),)
-
-
 def _extremum(name: str, function: Any, pairwise: Any) -> Primitive:
+    def jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
+        chosen, count = _chosen(ATTAINS[function], outs[0], args[0], params)
+        total = np.sum(chosen * tangents[0], axis=params["axis"], keepdims=params["keepdims"])
+        return (total / count,)
+
+    def vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
+        """The places of the extremum share the cotangent evenly, as in JAX."""
+        chosen, count = _chosen(ATTAINS[function], outs[0], args[0], params)
+        axis, keepdims = params["axis"], params["keepdims"]
+        return (chosen * expand(cotangents[0] / count, args[0], axis, keepdims),)
+
     primitive = opaque(
         f"np.{name}",
         function,
         infer_reduction(function),
         reduction_text(f"np.{name}"),
-        _extremum_jvp,
-        _extremum_vjp,
+        jvp,
+        vjp,
         fresh=True,
         samples=lambda rng: reduction_samples(rng, empty=False),
     )

@@ -1,0 +1,148 @@
+"""Instances of the user's classes: slots, factories and ``__post_init__`` of dataclasses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import InitVar, dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+import calque
+from battery import oracle
+from calque.transpiler.errors import AliasUndecided
+
+
+class Slotted:
+    __slots__ = ("v", "w", "steps")
+
+    def __init__(self, v, w):
+        self.v, self.w, self.steps = v, w, 0
+
+
+@dataclass(slots=True)
+class SlottedData:
+    v: np.ndarray
+    w: float = 2.0
+
+
+@dataclass
+class Model:
+    x: np.ndarray
+    n: int = 3
+    log: list[Any] = field(default_factory=list)
+    space: np.ndarray = field(default_factory=lambda: np.zeros(3))
+    table: dict[str, Any] = field(default_factory=dict)
+    kind: ClassVar[str] = "model"
+    scale: InitVar[float] = 2.0
+    half: float = field(init=False)
+
+    def __post_init__(self, scale):
+        self.x = np.asarray(self.x) * scale
+        if np.sum(self.x) > 0:
+            self.half = 0.5 * np.sum(self.x)
+        else:
+            self.half = 0.0 * self.x[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    w: np.ndarray
+    b: float = 0.0
+
+    def __post_init__(self):
+        object.__setattr__(self, "b", self.b + 1.0)
+
+    def __call__(self, x):
+        return self.w * x + self.b
+
+
+def slots_set_in_an_arm(x):
+    s = Slotted(x, x * 3)
+    if x[0] > 0:
+        s.v = x * 2
+    return np.sum(s.v * s.w)
+
+
+def slots_set_in_a_while(x):
+    s = Slotted(x, 0.0)
+    while np.sum(s.v) < 50:
+        s.v = s.v * 2
+        s.w = s.w + x[0]
+        s.steps += 1
+    return np.sum(s.v * s.w) * s.steps
+
+
+def slots_of_a_dataclass(x):
+    s = SlottedData(x)
+    for i in range(x.size):
+        s.v = s.v * (1.0 + x[i])
+        if s.v[0] > s.v[1]:
+            s.w = s.w + s.v[2]
+    return np.sum(s.v) * s.w
+
+
+def factories(x):
+    a, b = Model(x, scale=3.0), Model(x)
+    a.log.append(a.half)
+    a.space[1] = x[0]
+    a.table["k"] = x[1]
+    b.log.append(2.0)
+    c = replace(b, n=5, scale=1.0)
+    return np.sum(a.log[0] * a.space) + a.table["k"] + len(b.log) + c.n + np.sum(c.x)
+
+
+def frozen_with_slots(x):
+    return np.sum(Layer(x, 2.0)(x)) + np.sum(Layer(x)(x))
+
+
+def list_at_a_place_of_data(x, places=(2, 0, 1)):
+    rows = [x * i for i in range(1, 4)]
+    total = 0.0
+    for k in np.argsort(x):
+        total += np.sum(rows[k] ** 2) * [0.1, 0.5, 2.0][k]
+    return total + (x[0], x[1], x[2])[np.argmax(x)]
+
+
+PROGRAMS = [
+    slots_set_in_an_arm,
+    slots_set_in_a_while,
+    slots_of_a_dataclass,
+    factories,
+    frozen_with_slots,
+    list_at_a_place_of_data,
+]
+
+
+@pytest.mark.parametrize("fn", PROGRAMS, ids=lambda fn: fn.__name__)
+@pytest.mark.parametrize("first", [0.3, -0.4])
+def test_gradient(fn: Callable[..., Any], first: float) -> None:
+    x = np.array([first, 1.5, 0.9])
+    value, gradient = calque.value_and_grad(fn)(x)
+    assert np.isclose(value, fn(x), rtol=1e-13)
+    expected = oracle.gradient(fn, (x,))
+    np.testing.assert_allclose(gradient, expected, rtol=1e-6)
+    np.testing.assert_allclose(calque.jit(calque.grad(fn))(x), expected, rtol=1e-6)
+
+
+def test_an_element_chosen_by_data_is_not_stored_into_unseen() -> None:
+    def stored(x, k):
+        rows = [x, 2.0 * x]
+        row = rows[k[0]]
+        row += 1.0
+        return np.sum(rows[0])
+
+    with pytest.raises(AliasUndecided):
+        calque.grad(stored)(np.ones(3), np.array([1]))
+
+
+def test_an_element_chosen_by_data_does_not_see_a_later_store_unseen() -> None:
+    def stored(x, k):
+        rows = [x, 2.0 * x]
+        row = rows[k[0]]
+        rows[1][0] = 5.0
+        return np.sum(row)
+
+    with pytest.raises(AliasUndecided):
+        calque.grad(stored)(np.ones(3), np.array([1]))

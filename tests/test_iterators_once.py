@@ -1,0 +1,112 @@
+"""What ``zip`` and its kin give can be consumed once: right the second time, or refused."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import calque
+from battery import oracle
+from calque.transpiler.errors import UnsupportedSyntax
+
+
+def pairs_of_one_iterator(x):
+    it = iter([x[0], x[1], x[2], x[0]])
+    return sum(p * q + p for p, q in zip(it, it))
+
+
+def grouper(x):
+    return sum(p * q + p for p, q in zip(*[iter([*x, x[0]])] * 2))
+
+
+def next_of_zip(x):
+    z = zip([1, 2, 3], [x[0], x[1], x[2]])
+    k, v = next(z)
+    return sum(i * u for i, u in z) + k * v * 7
+
+
+def next_of_reversed(x):
+    r = reversed([x[0], x[1], x[2]])
+    return next(r) * 5 + sum(r)
+
+
+def next_of_accumulate(x):
+    totals = itertools.accumulate([x[0], x[1], x[2]])
+    return next(totals) * 2 + sum(totals)
+
+
+def in_place_and_unpacked(x):
+    keys, values = zip(*[("a", x[0]), ("b", x[1])])
+    table = dict(zip(keys, values))
+    largest = max(map(lambda v: v * 2, values))
+    order = sorted(filter(lambda k: k > 0, [3, 1, 0]))
+    a, b = map(np.sin, (x[0], x[1]))
+    cosines = np.array(list(map(np.cos, x)))
+    return table["a"] * largest + order[0] * a + b + cosines.sum() + len(list(zip(x, x)))
+
+
+def given_to_a_function(x):
+    def total(values):
+        return sum(v * v for v in values)
+
+    return total(map(np.sin, [x[0], x[1]])) + total(itertools.chain([x[0]], [x[2]]))
+
+
+RIGHT = [
+    pairs_of_one_iterator,
+    grouper,
+    next_of_zip,
+    next_of_reversed,
+    next_of_accumulate,
+    in_place_and_unpacked,
+    given_to_a_function,
+]
+
+
+@pytest.mark.parametrize("fn", RIGHT, ids=lambda fn: fn.__name__)
+def test_right(fn: Callable[..., Any]) -> None:
+    x = np.array([0.3, 0.5, 0.9])
+    value, gradient = calque.value_and_grad(fn)(x)
+    assert np.isclose(value, fn(x), rtol=1e-13)
+    np.testing.assert_allclose(gradient, oracle.gradient(fn, (x,)), rtol=1e-8)
+
+
+def zip_of_arrays(x):
+    z = zip(x, x[::-1])
+    return sum(a * b for a, b in z) + sum(a for a, b in z)
+
+
+def enumerate_of_an_array(x):
+    e, total = enumerate(x), 0.0
+    for i, v in e:
+        total += i * v
+    for _, v in e:
+        total += 10 * v
+    return total
+
+
+def map_of_a_list(x):
+    m = map(np.sin, [x[0], x[1]])
+    return sum(m) + sum(m)
+
+
+def parameter(x):
+    def total(values):
+        return sum(values) + sum(values)
+
+    return total(filter(lambda v: v is not None, [x[0], x[1]]))
+
+
+@pytest.mark.parametrize("fn", [zip_of_arrays, enumerate_of_an_array, map_of_a_list, parameter])
+def test_right_or_refused(fn: Callable[..., Any]) -> None:
+    """Python finds nothing the second time."""
+    x = np.array([0.3, 0.5, 0.9])
+    try:
+        value = calque.value_and_grad(fn)(x)[0]
+    except UnsupportedSyntax:
+        return
+    assert np.isclose(value, fn(x), rtol=1e-13)

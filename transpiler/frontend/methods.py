@@ -1,0 +1,52 @@
+"""Operators that the user's classes define: their methods are interpreted like other functions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from calque.transpiler.builder import Array
+from calque.transpiler.errors import SourceNotFound
+from calque.transpiler.frontend.callables import is_interpreted
+from calque.transpiler.frontend.source import source_of
+
+_SWAPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
+
+
+def method_of(value: Any, name: str) -> Any:
+    """The user's method of a value's class, with its source; None where there is none."""
+    found: Any = getattr(type(value), f"__{name}__", None)
+    if not is_interpreted(found):
+        return None
+    try:
+        source_of(found)
+    except SourceNotFound:
+        return None  # written by ``dataclass``, say
+    return found
+
+
+def _is_sequence(value: Any) -> bool:
+    return all(hasattr(type(value), name) for name in ("__len__", "__getitem__"))
+
+
+def by_method(machine: Any, name: str, left: Any, right: Any, node: Any) -> Any:
+    """``left op right`` by a method of either, in Python's order; NotImplemented by none."""
+    if isinstance(left, Array) and (left.ndim or (not left.type.weak and _is_sequence(right))):
+        return NotImplemented  # NumPy makes an array of what is on the right
+    tries = [(left, right, name), (right, left, _SWAPPED.get(name, f"r{name}"))]
+    if type(right) is not type(left) and issubclass(type(right), type(left)):
+        tries.reverse()
+    for own, other, called in tries:
+        method = method_of(own, called)
+        if method is not None:
+            result = machine.call_value(method, [own, other], {}, node)
+            if result is not NotImplemented:
+                return result
+    return NotImplemented
+
+
+def in_place(machine: Any, name: str, old: Any, value: Any, node: Any) -> Any:
+    """``old op= value`` by the method for it; NotImplemented where there is none."""
+    method = method_of(old, f"i{name}")
+    if method is None:
+        return NotImplemented
+    return machine.call_value(method, [old, value], {}, node)
