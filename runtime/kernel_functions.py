@@ -101,6 +101,58 @@ def _checked_index(index, size):
     return counted
 
 
+def running_sum(x):
+    """``np.cumsum`` of a vector; the first is its first element, whatever its sign."""
+    return np.cumsum(x)
+
+
+@overload(running_sum)
+def _running_sum(x):
+    def sums(x):
+        found = x.copy()
+        for k in range(1, x.size):
+            found[k] += found[k - 1]
+        return found
+
+    return sums
+
+
+def array_max(x):
+    """The largest number of a vector; NaN if one is NaN."""
+    return np.max(x)
+
+
+@overload(array_max)
+def _array_max(x):
+    def largest(x):
+        if x.size == 0:
+            raise ValueError("zero-size array to reduction operation maximum")
+        found = x[0]
+        for k in range(1, x.size):
+            found = maximum(found, x[k])
+        return found
+
+    return largest
+
+
+def array_min(x):
+    """The smallest number of a vector; NaN if one is NaN."""
+    return np.min(x)
+
+
+@overload(array_min)
+def _array_min(x):
+    def smallest(x):
+        if x.size == 0:
+            raise ValueError("zero-size array to reduction operation minimum")
+        found = x[0]
+        for k in range(1, x.size):
+            found = minimum(found, x[k])
+        return found
+
+    return smallest
+
+
 def searchsorted_left(a, v):
     """How many elements of a sorted array are less than ``v``; NaN is the largest number."""
     return np.searchsorted(a, v)

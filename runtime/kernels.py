@@ -23,6 +23,8 @@ from numba.extending import intrinsic
 from numba.np.ufunc import parallel as numba_threads
 
 from calque.runtime.kernel_functions import (
+    array_max,
+    array_min,
     checked_index,
     divide,
     fmod,
@@ -33,6 +35,7 @@ from calque.runtime.kernel_functions import (
     quotient,
     remainder,
     rshift,
+    running_sum,
     searchsorted_left,
     searchsorted_right,
     sign,
@@ -360,7 +363,7 @@ class _Proven(CompilerBase):
 
 
 __all__ = [
-    "checked_index", "divide", "fmod", "heaviside", "kernel", "lshift", "maximum", "minimum",
-    "quotient", "remainder", "rshift", "searchsorted_left", "searchsorted_right", "sign",
-    "vrange",
+    "array_max", "array_min", "checked_index", "divide", "fmod", "heaviside", "kernel", "lshift",
+    "maximum", "minimum", "quotient", "remainder", "rshift", "running_sum", "searchsorted_left",
+    "searchsorted_right", "sign", "vrange",
 ]

@@ -34,7 +34,7 @@ VECTOR_FUNCTIONS = frozenset([*_IN_BOTH, *(f"{name}f" for name in _IN_BOTH)])
 # What ``runtime/kernel_functions.py`` gives besides: NumPy's functions on numbers.
 KERNEL_FUNCTIONS = frozenset(
     "checked_index divide maximum minimum heaviside sign remainder quotient fmod lshift rshift "
-    "searchsorted_left searchsorted_right".split()
+    "searchsorted_left searchsorted_right running_sum array_max array_min".split()
 )
 _NUMPY_NAMES = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "atan2": "arctan2"}
 _NUMPY_NAMES |= {"asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh"}
