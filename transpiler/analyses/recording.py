@@ -255,7 +255,8 @@ class Recorder(Nests):
             return False  # the number is saved, not the array
         if not self.sizes_known(value.type):
             return True
-        if value.type.dtype.kind in "biu" and self.builder.machine.compiled:
+        machine = self.builder.machine  # there is none where one statement is checked
+        if value.type.dtype.kind in "biu" and machine is not None and machine.compiled:
             # a test, or an index, must come out as it did: see same_bits
             if any(operations(a, definitions) > 1 for a in made.args):
                 return False
