@@ -186,7 +186,8 @@ def _from_start(typingctx, index):
         return signature, code
 
     def same(context, builder, signature, args):
-        context.nrt.incref(builder, signature.return_type, args[0])
+        if context.enable_nrt:  # where references are counted
+            context.nrt.incref(builder, signature.return_type, args[0])
         return args[0]
 
     return index(index), same

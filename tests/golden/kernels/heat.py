@@ -10,9 +10,8 @@ from numba import prange
 
 
 @kernel
-def heat_kernel(u_rows, u_columns, u, total_parts):
+def heat_kernel(u_rows, u_columns, u, out, total_parts):
     for _ in range(10):
-        out = np.empty((u_rows - 2, u_columns - 2))
         for i in prange(u_rows - 2):
             for j in vrange(u_columns - 2):
                 # inner = u[1:-1, 1:-1]
@@ -43,6 +42,7 @@ def heat_kernel(u_rows, u_columns, u, total_parts):
 def heat_jit(u):
     u_rows = u.shape[0]
     u_columns = u.shape[1]
+    out = np.empty((u_rows - 2, u_columns - 2))
     total_parts = np.empty(u_rows)
-    total = np.float64(heat_kernel(u_rows, u_columns, u, total_parts))
+    total = np.float64(heat_kernel(u_rows, u_columns, u, out, total_parts))
     return total
