@@ -23,7 +23,9 @@ from calque.transpiler.debug import show_text
 # environment variables of Numba that change no machine code
 _HARMLESS = ("NUMBA_NUM_THREADS", "NUMBA_THREADING_LAYER", "NUMBA_CACHE", "NUMBA_DEBUG_CACHE")
 
-_REFUSING = {"checked_index", "divide", "quotient", "remainder"}  # what may raise an error
+# what may raise an error
+_REFUSING = {"checked_index", "divide", "quotient", "remainder", "array_max", "array_min"}
+_REFUSING |= {"argmax", "argmin", "interp", "digitize", "convolve", "cross"}
 
 _QUICK_FROM = 0, 65  # of Numba, the oldest tried: quick.py reaches into its compiler
 
@@ -121,7 +123,7 @@ def attach(namespace: dict[str, Any], module: str, key: str | None) -> tuple[Ker
             versions = getattr(value, "versions", (value,))
             if not hasattr(versions[0], "targetoptions"):  # none under NUMBA_DISABLE_JIT
                 continue
-            namespace[name] = known.setdefault(_work(versions[0]), value)
+            namespace[name] = known.setdefault((_work(versions[0]), len(versions)), value)
             if namespace[name] is not value:
                 continue  # a kernel that is there already does the same
             for dispatcher in versions:

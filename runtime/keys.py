@@ -20,7 +20,7 @@ from calque.transpiler.types import (
 
 _SCALARS = {float: FLOAT, int: INT, complex: COMPLEX}
 _ARRAYS = (np.ndarray, np.memmap)
-_ARRAY = np.ndarray
+_ARRAY = np.ndarray  # one name, looked up once a call and argument
 _NUMERIC = "biufc"
 
 

@@ -86,6 +86,10 @@ def test_no_loop_is_left_to_python(function):
     assert "for " not in launcher and "while " not in launcher, launcher
 
 
+def test_the_test_of_an_endless_loop_is_its_flag():
+    assert "while not stopped:" in calque.source(endless, 2.3, 5)
+
+
 @pytest.mark.parametrize("function", [as_many, backwards])
 def test_a_loop_without_rounds_sets_nothing(function):
     compiled = calque.jit(function)

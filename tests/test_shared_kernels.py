@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import calque
+from calque.runtime import compiling
+from calque.transpiler.emit import calls
 
 
 def layers(x, weights, y):
@@ -96,3 +98,8 @@ def test_other_comments_are_other_kernels_with_the_same_code():
     assert len(kernels) == 5
     assert np.allclose(gradient(x, w), calque.grad(thrice)(x, w), rtol=1e-13)
     assert gradient.cache_info().compiled + gradient.cache_info().loaded == 3
+
+
+def test_what_may_raise_keeps_its_own_lines():
+    names = [re.search(r"(\w+)\(", text)[1] for text in calls._RAISING.values()]
+    assert {"argmax", "interp", "array_max"} <= {*names} <= compiling._REFUSING

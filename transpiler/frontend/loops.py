@@ -334,7 +334,8 @@ class Loops(Carrying):
                 stop = self._stopped(flags, node)
                 if not isinstance(stop, Array):
                     return False if stop else test()
-                return self.short_circuit(self.logical_not(stop, node), test, node, is_and=True)
+                running = self.logical_not(stop, node)
+                return running if endless else self.short_circuit(running, test, node, is_and=True)
 
             base, marks = Snapshot(self.roots(), self.owned), self._marks()
             try:

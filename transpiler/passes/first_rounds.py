@@ -34,14 +34,17 @@ from calque.transpiler.core import (
 from calque.transpiler.primitives.base import PRIMITIVES, apply
 from calque.transpiler.primitives.calls import inline
 
+# operations on known numbers that may stand in a loop's test
 _KNOWN: dict[str, Callable[..., Any]] = {
-    **{f"np.{name}": getattr(operator, short) for name, short in (
-        *(("less", "lt"), ("less_equal", "le"), ("greater", "gt"), ("greater_equal", "ge")),
-        *(("equal", "eq"), ("not_equal", "ne")),
-    )},
+    "np.less": operator.lt,
+    "np.less_equal": operator.le,
+    "np.greater": operator.gt,
+    "np.greater_equal": operator.ge,
+    "np.equal": operator.eq,
+    "np.not_equal": operator.ne,
     "not": operator.not_,
     "and": lambda a, b: a and b,
-}  # fmt: skip
+}
 
 
 def set_before_first_rounds(function: Function, builder: Builder) -> None:
@@ -97,12 +100,15 @@ def _flagged(s: For | While, k: int, block: Block) -> bool:
             continue
         j = t.outs.index(result)
         for flag, done, start, after in zip(s.phis, s.body.results, s.inits, s.outs, strict=True):
-            m = t.outs.index(done) if done in t.outs else -1
+            if start is not False or done not in t.outs:
+                continue
+            m = t.outs.index(done)
             arms = [(a.results[m], a.results[j]) for a in (t.then, t.orelse)]
             sets = [a for a in arms if a[0] is True and a[1] is not phi]
             rests = [a for a in arms if a == (flag, phi)]
-            if m >= 0 and start is False and sets and rests:
-                return _reads(s.body, phi) == 1 and _read_under(after, out, block)
+            if sets and rests:
+                once = sum(_reads(b, phi) for b in core.blocks_of(s)) == 1
+                return once and _read_under(after, out, block)
     return False
 
 
