@@ -218,7 +218,7 @@ class Builder(Sizes):
         return self.dims.resolve(self.dim_values[value])
 
     def _note_choices(self, value: Var, name: str) -> None:
-        """That an integer is the larger, or the smaller, of others, or a remainder."""
+        """That an integer is the larger, or the smaller, of others, a quotient or a remainder."""
         made = self.definitions.get(value)
         if not isinstance(made, Apply) or value.type.dtype.kind not in "iu":
             return
@@ -227,6 +227,12 @@ class Builder(Sizes):
                 choices, enough = self.dims.largest, any
             case "min" | "np.minimum":
                 choices, enough = self.dims.smallest, all
+            case "np.floor_divide" if type(made.args[1]) is int and made.args[1] > 0:
+                dividend = self.dim_of(wrap(made.args[0]))
+                self.dims.floors[name] = dividend, made.args[1]
+                if self.dims.nonnegative(dividend, False):
+                    self.dims.natural.add(name)
+                return
             case "np.remainder":
                 divisor = self.dim_of(wrap(made.args[1]))
                 exists = value.type.weak or isinstance(divisor, int)  # NumPy's own by 0 are 0

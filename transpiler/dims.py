@@ -7,9 +7,12 @@ int 1), a loop index, or the value of some integer of the program.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from calque.transpiler.errors import ShapeError
+from calque.transpiler.inequalities import CONSTANT, Affine, solvable
 from calque.transpiler.types import Dim, DimLike, dim_symbols, make_dim, substitute_dim, symbol
 
 SMALL = 8192  # multiplications up to which loops beside others beat a call of BLAS
@@ -24,6 +27,12 @@ def is_small_product(sizes: Sizes, actual: dict[str, int]) -> bool:
     """
     values = [substitute_dim(d, dict(actual)) for d in sizes]
     return math.prod(v for v in values if isinstance(v, int)) <= SMALL
+
+
+def _affine(dim: DimLike) -> Affine:
+    if isinstance(dim, int):
+        return {CONSTANT: dim} if dim else {}
+    return {CONSTANT: dim.const, **dict(dim.terms)}
 
 
 @dataclass(eq=False)
@@ -42,7 +51,9 @@ class Dims:
     ranges: dict[str, tuple[DimLike, DimLike]] = field(default_factory=dict)
     assumptions: dict[DimLike, None] = field(default_factory=dict)  # each is >= 0
     quotients: dict[str, tuple[DimLike, int]] = field(default_factory=dict)  # ceil(length / step)
+    floors: dict[str, tuple[DimLike, int]] = field(default_factory=dict)  # dividend // divisor
     natural: set[str] = field(default_factory=set)  # other symbols known not to be negative
+    facts: list[DimLike] = field(default_factory=list)  # each is >= 0 where it is asked for
     largest: dict[str, list[DimLike]] = field(default_factory=dict)  # of which a symbol is the max
     smallest: dict[str, list[DimLike]] = field(default_factory=dict)  # or the min
     actual: dict[str, int] = field(default_factory=dict)  # of arguments, in the call at hand
@@ -86,11 +97,39 @@ class Dims:
         self.values[name] = rest * -coefficient
         return True
 
+    @contextmanager
+    def given(self, facts: Iterable[DimLike]) -> Iterator[None]:
+        """Inside, these are known not to be negative: what a branch's test says, for instance.
+
+        >>> dims, i = Dims(), symbol("i")
+        >>> with dims.given([i - 1]):
+        ...     dims.nonnegative(i - 1), dims.nonnegative(i - 2)
+        (True, False)
+        """
+        before = self.facts
+        self.facts = [*before, *facts]
+        try:
+            yield
+        finally:
+            self.facts = before
+
     def nonnegative(self, dim: DimLike, assume: bool = True) -> bool:
         """Whether ``dim >= 0`` is known, or may be assumed as only sizes of arguments are in it."""
-        dim = self._lower_bound(self.resolve(dim), 8)
+        exact = self.resolve(dim)
+        dim = self._lower_bound(exact, 8)
         if self._surely_nonnegative(dim, 4):
             return True
+        if self._tells_more(exact) or self._tells_more(dim):
+            if self._follows(exact):
+                return True
+        if assume and isinstance(exact, Dim):
+            gaps = (self.resolve(exact - f) for f in self._facts_on(dim_symbols(exact)))
+            if any(self._holds_now(gap) and self._is_assumed(gap) for gap in gaps):
+                return True
+        return self._is_assumed(dim, assume)
+
+    def _is_assumed(self, dim: DimLike, assume: bool = True) -> bool:
+        """Whether an assumption says so, or may be made."""
         if isinstance(dim, int):
             return False
         if any(self._is_sum_of_naturals(self.resolve(dim - a)) for a in self.assumptions):
@@ -101,6 +140,48 @@ class Dims:
             return False
         self.assumptions.setdefault(dim)
         return True
+
+    def _tells_more(self, dim: DimLike) -> bool:
+        """Whether more is known of its symbols than ranges."""
+        symbols = dim_symbols(dim)
+        return not symbols.isdisjoint(self.floors) or bool(self._facts_on(symbols))
+
+    def _holds_now(self, dim: DimLike) -> bool:
+        """Whether ``dim >= 0`` in the call at hand, as far as its sizes are known."""
+        value = substitute_dim(dim, dict(self.actual))
+        return not isinstance(value, int) or value >= 0
+
+    def _facts_on(self, symbols: Iterable[str]) -> list[DimLike]:
+        """The facts in which one of these symbols is."""
+        known = [self.resolve(f) for f in self.facts]
+        return [f for f in known if not dim_symbols(f).isdisjoint(symbols)]
+
+    def _follows(self, dim: DimLike) -> bool:
+        """Whether ``dim >= 0`` follows from facts, with all that is known of their symbols."""
+        seen: set[str] = set()
+        pending = set(dim_symbols(dim))
+        system: list[DimLike] = [-1 * dim - 1]
+        while pending:
+            system += (known := self._known_of(pending))
+            seen |= pending
+            pending = {s for d in known for s in dim_symbols(d)} - seen
+        return not solvable(map(_affine, system))
+
+    def _known_of(self, symbols: set[str]) -> list[DimLike]:
+        """What is known not to be negative of these symbols; all are set where it is asked."""
+        found = self._facts_on(symbols)
+        found += [symbol(s) for s in symbols & (self.arguments | self.natural)]
+        for name in symbols:
+            low, high = self.ranges.get(name, (symbol(name), symbol(name)))
+            found += [symbol(name) - low, high - symbol(name)]
+            found += [symbol(name) - d for d in self.largest.get(name, ())]
+            found += [d - symbol(name) for d in self.smallest.get(name, ())]
+            dividend, divisor = self.floors.get(name, (symbol(name), 1))
+            rest = dividend - divisor * symbol(name)
+            found += [rest, divisor - 1 - rest]
+        found = [d for d in map(self.resolve, found) if isinstance(d, Dim)]
+        assumed = map(self.resolve, self.assumptions)
+        return found + [d for d in assumed if not dim_symbols(d).isdisjoint(symbols)]
 
     def _surely_nonnegative(
         self, dim: DimLike, depth: int, counters: frozenset[str] = frozenset()

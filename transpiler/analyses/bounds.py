@@ -1,6 +1,7 @@
 """Which reads and stores are known to be inside their array, whatever the arguments' sizes.
 
-An index is affine in loop counters, whose ranges are known. What cannot be proven is checked by the
+An index is affine in loop counters, whose ranges are known, as is what the tests of branches and
+loops say. What cannot be proven is checked by the
 kernel when it runs.
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from calque.transpiler import core
+from calque.transpiler.analyses.branch_facts import statements_given
 from calque.transpiler.analyses.places import INDEXED
 from calque.transpiler.builder import Builder, wrap
 from calque.transpiler.core import Apply, Block, Slot, Var
@@ -19,7 +20,7 @@ from calque.transpiler.primitives.elements import full_template
 def mark_inside(block: Block, builder: Builder) -> None:
     """Note every index that is proven, in place."""
     with builder.active():
-        for s in core.walk(block):
+        for s in statements_given(block, builder):
             if isinstance(s, Apply) and s.primitive.name in INDEXED:
                 s.inside = s.inside or is_inside(s, builder)
 

@@ -425,13 +425,14 @@ class Fusion:
             if var is first.out and (first.scattered or not same_round(first.written, read)):
                 return False
             if first.kind == "store" and var is first.statement.args[0]:
-                if not same_round(first.written, read):
+                if not (same_round(first.written, read) or self._elsewhere(read, first)):
                     return False
         if base is not None:
             for var, read in first.loads:
                 back: dict[str, DimLike] = dict(zip(first.symbols, map(symbol, second.symbols)))
                 if var is base and tuple(substitute_dim(d, back) for d in read) != second.written:
-                    return False
+                    if not self._elsewhere(read, second):
+                        return False
         return True
 
     def _next_in_row(self, first: Root, second: Root, depth: int) -> bool:

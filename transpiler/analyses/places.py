@@ -87,6 +87,8 @@ def differ(left: DimLike | None, right: DimLike | None, builder: Builder) -> boo
 def positive(dim: DimLike, builder: Builder) -> bool:
     """Whether a dimension is known to be at least 1: counters at their bounds, inner ones first."""
     dims = builder.dims
+    if dims.nonnegative(dim - 1, False):
+        return True
     for counter in reversed(dims.ranges):
         dim = dims.resolve(dim)
         coefficient = dict(dim.terms).get(counter) if isinstance(dim, Dim) else None

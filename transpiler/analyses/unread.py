@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from calque.transpiler import core
-from calque.transpiler.analyses.affine import CONSTANT, Affine, affine_of, combined, solvable
+from calque.transpiler.analyses.affine import affine_of
 from calque.transpiler.core import (
     Apply,
     Atom,
@@ -25,6 +25,7 @@ from calque.transpiler.core import (
     Var,
     While,
 )
+from calque.transpiler.inequalities import CONSTANT, Affine, combined, solvable
 from calque.transpiler.primitives.indexing import getitem, update, update_add
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from calque.transpiler import core
 from calque.transpiler.analyses.bounds import in_range
+from calque.transpiler.analyses.branch_facts import blocks_given, facts_after
 from calque.transpiler.analyses.early import early, outside
 from calque.transpiler.analyses.places import INDEXED
 from calque.transpiler.builder import Builder, wrap
@@ -70,8 +71,9 @@ class _Checker:
             loops = [*loops, _Elements(core.defined_vars(body), made)]
             self._block(s.body, loops, known)
             return loops[-1].before
-        for block in core.blocks_of(s):
-            self._block(block, [], known)
+        for block, facts in blocks_given(s, self.builder):
+            with self.builder.dims.given(facts):
+                self._block(block, [], known)
         return []
 
     def _block(self, block: Block, loops: list[_Elements], known: Known) -> None:
@@ -82,6 +84,7 @@ class _Checker:
                 made += self._checks(s, loops, known)
             made += self.statement(s, loops, known)
             made.append(s)
+            self.builder.dims.facts += facts_after(s, self.builder)
         block.statements[:] = made
 
     def _checks(self, s: Apply, loops: list[_Elements], known: Known) -> list[Statement]:

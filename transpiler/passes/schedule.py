@@ -24,6 +24,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from calque.transpiler import core
+from calque.transpiler.analyses.branch_facts import blocks_given, facts_after
 from calque.transpiler.analyses.elements import NoElements, SizesAtHand
 from calque.transpiler.analyses.fusion import Fusion
 from calque.transpiler.analyses.in_place import Owned, owned_in_arm
@@ -71,7 +72,7 @@ class Schedule:
         while True:
             mark = self.at_hand.mark()
             try:
-                with self.builder.block() as new:
+                with self.builder.block() as new, self.builder.dims.given([]):
                     stuck = self._statements(block, new, kept, owned)
             finally:
                 self.at_hand.back(mark)
@@ -167,17 +168,19 @@ class Schedule:
             except NoElements:
                 return False
         else:
-            match s:
-                case For():
-                    self._inside(s.body, [s.index, *s.phis], _carried(s), 1)
-                case While():
-                    self._inside(s.test, s.phis, {}, 1)
-                    self._inside(s.body, s.phis, _carried(s), 1)
-                case If():
-                    for arm in (s.then, s.orelse):
-                        owned = owned_in_arm(s, arm, fusion.block, fusion.owned)
-                        self._inside(arm, [], owned, 0)
+            for inner, facts in blocks_given(s, self.builder):
+                with self.builder.dims.given(facts):
+                    match s:
+                        case For():
+                            self._inside(inner, [s.index, *s.phis], _carried(s), 1)
+                        case While():
+                            owned = _carried(s) if inner is s.body else {}
+                            self._inside(inner, s.phis, owned, 1)
+                        case If():
+                            owned = owned_in_arm(s, inner, fusion.block, fusion.owned)
+                            self._inside(inner, [], owned, 0)
             self.builder.emit(s)
+            self.builder.dims.facts += facts_after(s, self.builder)
         self.at_hand.see(s.outs)
         return True
 
