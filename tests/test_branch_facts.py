@@ -197,6 +197,24 @@ def test_random_programs_stay_inside(seed):
     hold_to_python(Program(seed).text, f"<branches {seed}>")
 
 
+@pytest.mark.parametrize("seed", range(60))
+def test_gradients_of_random_programs(seed):
+    """What a sweep puts back is dropped where no read, under the tests around it, meets it."""
+    text = Program(seed).text.replace("* 0.5 + x[", "* x[").replace("] += k", "] *= x[0] + k")
+    name = f"<products {seed}>"
+    linecache.cache[name] = (len(text), None, text.splitlines(True), "")
+    names: dict = {"np": np}
+    exec(compile(text, name, "exec"), names)
+    x, y = 1.0 + 0.3 * np.random.default_rng(seed).random((2, 5))
+    step = 1e-30j * np.eye(10)
+    try:
+        wanted = [names["f"](x + s[:5], y + s[5:]).imag.sum() / 1e-30 for s in step]
+    except IndexError:
+        return
+    found = calque.grad(lambda x, y: np.sum(names["f"](x, y)), argnums=(0, 1))(x, y)
+    np.testing.assert_allclose(np.concatenate(found), wanted, rtol=1e-10, atol=1e-12)
+
+
 ONE_TOO_FAR = {  # a start, a test and an index, which is once outside, or counted from the end
     "0": [("i < n", "i + 1"), ("i <= n - 1", "i + 1"), ("i > 0", "i - 2"), ("i >= 1", "i - 2")],
     "1": [("i != n - 1", "i + 2"), ("not i > 1", "n - 1 + i"), ("n - i > 0 and i > 1", "i + 1")],
@@ -299,3 +317,35 @@ def test_stores_into_other_columns_share_a_loop(function):
         np.testing.assert_allclose(compiled(u), function(u), rtol=1e-14)
     if function is swept:
         assert "np.empty(" not in compiled.source(u)
+
+
+def test_an_element_of_a_column_that_is_put_back():
+    def columns(y):
+        y = y.copy()
+        for k in range(1, y.shape[1] - 1):
+            y[:, k] = y[:, k] * y[k, k + 1] * y[k - 1, k + 1]
+        return np.sum(y**2)
+
+    y = np.random.default_rng(0).random((4, 4)) + 0.5
+    steps = (1e-6 * np.eye(16)).reshape(16, 4, 4)
+    wanted = [(columns(y + s) - columns(y - s)) / 2e-6 for s in steps]
+    np.testing.assert_allclose(calque.grad(columns)(y).ravel(), wanted, rtol=1e-7)
+
+
+def test_flags_are_made_again_and_columns_not_put_back():
+    x = np.random.default_rng(0).random(9)
+    gradient = calque.jit(calque.grad(lambda x: np.sum(smoothed(x) ** 2)))
+    assert "saved" not in gradient.source(x)  # the test is of the counter alone
+    steps = 1e-6 * np.eye(9)
+    wanted = [(np.sum(smoothed(x + s) ** 2) - np.sum(smoothed(x - s) ** 2)) / 2e-6 for s in steps]
+    np.testing.assert_allclose(gradient(x), wanted, rtol=1e-7)
+
+    u = x.reshape(3, 3)
+    of_columns = calque.jit(calque.grad(lambda u: np.sum(swept(u) ** 2)))
+    text = of_columns.source(u)  # neither keeps what a column was, nor copies a whole adjoint
+    assert not re.search(r" (p|q)\[:, k\]\.copy\(\)| (p|q)_bar\.copy\(\)", text), text
+    wanted = [
+        np.sum(swept(u + s.reshape(3, 3)) ** 2) - np.sum(swept(u - s.reshape(3, 3)) ** 2)
+        for s in steps
+    ]
+    np.testing.assert_allclose(of_columns(u).ravel(), np.array(wanted) / 2e-6, rtol=1e-7)

@@ -6,7 +6,7 @@ is never below its start, and below ``n`` in the rounds of ``while i < n``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 
 from calque.transpiler import core
 from calque.transpiler.builder import Builder, wrap
@@ -21,6 +21,15 @@ _OPPOSITE = {
     "np.greater_equal": "np.less",
     "np.equal": "np.not_equal",
     "np.not_equal": "np.equal",
+}
+# sign * (right - left) + constant is at least 0; of what is unequal, if never on the other side
+SIDES = {
+    "np.less": ((1, -1),),
+    "np.less_equal": ((1, 0),),
+    "np.greater": ((-1, -1),),
+    "np.greater_equal": ((-1, 0),),
+    "np.equal": ((1, 0), (-1, 0)),
+    "np.not_equal": ((1, -1), (-1, -1)),
 }
 _BOTH = ("and", "np.logical_and")
 _EITHER = ("or", "np.logical_or")
@@ -56,23 +65,36 @@ def blocks_given(s: Statement, builder: Builder) -> list[tuple[Block, Facts]]:
 
 def facts_where(test: Atom, holds: bool, builder: Builder) -> Facts:
     """What is known of integers where a test holds, or where it does not."""
-    made = builder.definitions.get(test) if isinstance(test, Var) else None
+    found: Facts = []
+    for name, left, right in comparisons_where(test, holds, builder.definitions):
+        gap = builder.dims.resolve(builder.dim_of(wrap(right)) - builder.dim_of(wrap(left)))
+        for sign, more in SIDES[name]:
+            if name != "np.not_equal" or builder.dims.nonnegative(sign * gap, False):
+                found.append(sign * gap + more)
+    return found
+
+
+def comparisons_where(
+    test: Atom, holds: bool, definitions: Mapping[Var, Statement]
+) -> list[tuple[str, Atom, Atom]]:
+    """The comparisons of integers that are true where a test holds, or where it does not."""
+    made = definitions.get(test) if isinstance(test, Var) else None
     match made:
         case Apply(primitive=primitive, args=args):
             name = primitive.name
             if name in _NOT:
-                return facts_where(args[0], not holds, builder)
+                return comparisons_where(args[0], not holds, definitions)
             if name in (_BOTH if holds else _EITHER):
-                return [f for a in args for f in facts_where(a, holds, builder)]
+                return [c for a in args for c in comparisons_where(a, holds, definitions)]
             if name in _OPPOSITE and all(map(_is_number, args)):
-                return _compared(name if holds else _OPPOSITE[name], args, builder)
+                return [(name if holds else _OPPOSITE[name], *args)]
         case If():
             k = made.outs.index(test)
             then, orelse = made.then.results[k], made.orelse.results[k]
             for result, other, taken in ((then, orelse, True), (orelse, then, False)):
                 if not isinstance(other, Var) and bool(other) is not holds:
-                    which = facts_where(made.test, taken, builder)
-                    return which + facts_where(result, holds, builder)
+                    which = comparisons_where(made.test, taken, definitions)
+                    return which + comparisons_where(result, holds, definitions)
     return []
 
 
@@ -149,27 +171,6 @@ def _steady(s: While, builder: Builder) -> frozenset[str]:
     outside |= {v for v in s.inits if isinstance(v, Var)}
     known = (dim_symbols(resolve(values[v])) for v in outside if v in values)
     return frozenset(builder.dims.arguments).union(*known)
-
-
-def _compared(name: str, args: Sequence[Atom], builder: Builder) -> Facts:
-    """What a comparison of integers says."""
-    left, right = (builder.dim_of(wrap(a)) for a in args)
-    gap = builder.dims.resolve(right - left)
-    match name:
-        case "np.less":
-            return [gap - 1]
-        case "np.less_equal":
-            return [gap]
-        case "np.greater":
-            return [-1 * gap - 1]
-        case "np.greater_equal":
-            return [-1 * gap]
-        case "np.equal":
-            return [gap, -1 * gap]
-    for side in (gap, -1 * gap):  # not equal, and never on one side
-        if builder.dims.nonnegative(side, False):
-            return [side - 1]
-    return []
 
 
 def _is_number(value: Atom) -> bool:

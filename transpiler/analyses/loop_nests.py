@@ -42,6 +42,9 @@ class Nest:
         self.state: dict[Any, Any] = {}  # arrays and sums as they are now
         self.holder: dict[Root, Root] = {}  # stores one after the other share their array
         makers = {r.out: r for r in roots}
+        # stores that have not had their turn: reads before them are of what they will leave alone
+        self.to_store = {r for r in roots if r.kind == "store" and not r.scattered}
+        self.to_store -= {r for r in roots if r.statement.args[0] in makers}
         for r in roots:
             first = makers.get(r.statement.args[0]) if r.kind == "store" else None
             self.holder[r] = r if first is None else self.holder[first]
@@ -100,10 +103,12 @@ class Nest:
         return tuple(self.at_hand(d) for d in t.dims)
 
     def _follow(self) -> None:
-        """Let reads of what the nest writes see it as it is now."""
+        """Let reads of what the nest writes see it as it is now, also those before a store."""
         for root in self.roots:
             if self.holder[root] in self.state:
                 self.reader.versions[root.out] = self.state[self.holder[root]]
+                if root in self.to_store:
+                    self.reader.versions[root.statement.args[0]] = self.state[self.holder[root]]
 
     # loops
 
@@ -231,6 +236,9 @@ class Nest:
             with self.builder.at(root.statement.origin):
                 self._write(root, place, value, safe)
         self.reader.versions = before
+        for root in self.to_store.intersection(roots):
+            self.to_store.remove(root)
+            self.reader.versions.pop(root.statement.args[0], None)
         self._follow()
 
     def _stored_value(self, root: Root, place: list[Any], value: Any) -> Any:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from calque.transpiler import core
 from calque.transpiler.analyses.affine import affine_of
+from calque.transpiler.analyses.branch_facts import SIDES, comparisons_where
 from calque.transpiler.core import (
     Apply,
     Atom,
@@ -31,11 +32,12 @@ from calque.transpiler.primitives.indexing import getitem, update, update_add
 
 @dataclass(frozen=True, eq=False)
 class Place:
-    """Where a statement stands: its number in the text, and the loops around it."""
+    """Where a statement stands: its number in the text, and the loops and tests around it."""
 
     statement: Statement | None
     number: int
     loops: tuple[For | While, ...]
+    tests: tuple[tuple[Atom, bool], ...] = ()
 
 
 @dataclass(eq=False)
@@ -49,10 +51,15 @@ class Reads:
     readers: dict[Var, list[Place]] = field(default_factory=dict)
     inside: set[Hashable] = field(default_factory=set)  # what differs from round to round
 
-    def add(self, block: Block, loops: tuple[For | While, ...] = ()) -> None:
+    def add(
+        self,
+        block: Block,
+        loops: tuple[For | While, ...] = (),
+        tests: tuple[tuple[Atom, bool], ...] = (),
+    ) -> None:
         """Note a block's statements, and those within."""
         for s in block.statements:
-            place = Place(s, len(self.places), loops)
+            place = Place(s, len(self.places), loops, tests)
             self.places.append(place)
             self.home[id(s)] = block
             self.definitions.update(dict.fromkeys(s.outs, s))
@@ -62,7 +69,8 @@ class Reads:
             if around:
                 self.inside.update(core.bound_vars(s))
             for inner in core.blocks_of(s):
-                self.add(inner, around)
+                taken = ((s.test, inner is s.then),) if isinstance(s, If) else ()
+                self.add(inner, around, tests + taken)
             self._flow(s)
             for atom in self._read(s):
                 if isinstance(atom, Var) and atom.type.ndim:
@@ -158,20 +166,21 @@ def _meets(reads: Reads, store: Place, read: Place) -> bool:
     return False
 
 
-def _elements(s: Statement | None) -> Sequence[Atom] | None:
-    """The indices of a statement that reads or stores one element."""
+def _elements(s: Statement | None) -> Sequence[Atom | None] | None:
+    """The indices of a statement that reads or stores; None for a slice along an axis."""
     if not isinstance(s, Apply) or s.primitive not in (getitem, update, update_add):
         return None
     dynamic = s.args[1:] if s.primitive is getitem else s.args[2:]
-    found: list[Atom] = []
+    found: list[Atom | None] = []
     for t in s.params["index"]:
         atom = dynamic[t.position] if isinstance(t, Slot) else t
         scalar = type(atom) is int or (isinstance(atom, Var) and not atom.type.ndim)
-        if not scalar or (isinstance(atom, Var) and atom.type.dtype.kind not in "iu"):
+        number = scalar and not (isinstance(atom, Var) and atom.type.dtype.kind not in "iu")
+        if not number and not isinstance(t, slice):
             return None
-        found.append(atom)
+        found.append(atom if number else None)
     whole = s.args[0].type.ndim if isinstance(s.args[0], Var) else 0
-    return found if len(found) == whole else None
+    return [*found, *[None] * (whole - len(found))]
 
 
 def _expression(reads: Reads, atom: Atom, renamed: dict[Hashable, Hashable]) -> Affine:
@@ -180,7 +189,7 @@ def _expression(reads: Reads, atom: Atom, renamed: dict[Hashable, Hashable]) -> 
 
 
 def _bounds(reads: Reads, place: Place, renamed: dict[Hashable, Hashable]) -> list[Affine]:
-    """What the loops around a statement say of their counters."""
+    """What the loops around a statement say of their counters, and the tests."""
     system = []
     for loop in place.loops:
         if not isinstance(loop, For) or type(loop.step) is not int:
@@ -191,6 +200,16 @@ def _bounds(reads: Reads, place: Place, renamed: dict[Hashable, Hashable]) -> li
         system.append(combined(combined({}, index, up), start, -up))
         last = combined(combined({}, stop, up), index, -up)
         system.append(combined(last, {CONSTANT: 1}, -1))
+    for test, holds in place.tests:
+        for name, left, right in comparisons_where(test, holds, reads.definitions):
+            gap = combined(
+                _expression(reads, right, renamed), _expression(reads, left, renamed), -1
+            )
+            for sign, more in SIDES[name]:
+                side = combined({}, gap, sign)
+                below = combined({CONSTANT: -1}, side, -1)
+                if name != "np.not_equal" or not solvable([*system, below]):
+                    system.append(combined(side, {CONSTANT: more}))
     return system
 
 
@@ -204,8 +223,8 @@ def _later_round(loop: For | While, renamed: dict[Hashable, Hashable]) -> list[A
 
 def _same_element(
     reads: Reads,
-    stored: Sequence[Atom] | None,
-    read: Sequence[Atom] | None,
+    stored: Sequence[Atom | None] | None,
+    read: Sequence[Atom | None] | None,
     system: list[Affine],
     renamed: dict[Hashable, Hashable],
 ) -> list[Affine]:
@@ -214,6 +233,8 @@ def _same_element(
         return []
     found = []
     for one, two in zip(stored, read, strict=True):
+        if one is None or two is None:
+            continue
         left, right = _expression(reads, one, {}), _expression(reads, two, renamed)
         negative = [combined({CONSTANT: -1}, e, -1) for e in (left, right)]
         if any(solvable([*system, n]) for n in negative):

@@ -178,6 +178,8 @@ class Names:
 
 def _describe(s: Apply, operand: str | None, word: Callable[[Atom], str | None]) -> str:
     kind = s.primitive.name
+    if kind in ("and", "or"):
+        return {"and": "both", "or": "either"}[kind]
     if operand is None:
         return kind.split(".")[-1] if kind.startswith("np.") else "value"
     if kind == "np.power" and not isinstance(s.args[1], Var) and s.args[1] == 2:

@@ -75,6 +75,7 @@ _BY_NAME = {
     "np.logical_not": "not {0}",
     "not": "not {0}",
     "and": "{0} and {1}",
+    "or": "{0} or {1}",
     "np.clip": "minimum(maximum({0}, {1}), {2})",
     "np.deg2rad": "np.deg2rad({0})",
     "np.radians": "np.deg2rad({0})",

@@ -9,7 +9,8 @@ from typing import Any, NoReturn
 import gast
 import numpy as np
 
-from calque.transpiler.builder import FUNCTIONS, OPERATORS, Array, known, type_of
+from calque.transpiler.builder import FUNCTIONS, OPERATORS, Array, known, type_of, wrap
+from calque.transpiler.core import Apply, If, Statement
 from calque.transpiler.errors import NeedsKnownValue
 from calque.transpiler.frontend.iteration import Generator, Iterable
 from calque.transpiler.frontend.methods import by_method, method_of
@@ -39,17 +40,20 @@ not_ = register(
     )
 )
 
-and_ = register(
-    Primitive(
-        "and",
-        lambda a, b: a and b,
-        lambda a, b: BOOL,
-        "{0} and {1}",
-        kind="elementwise",
-        nondifferentiable=True,
-        cheap=True,
-        samples=lambda rng: [((True, False), {}), ((False, True), {})],
+and_, or_ = (
+    register(
+        Primitive(
+            name,
+            function,
+            lambda a, b: BOOL,
+            f"{{0}} {name} {{1}}",
+            kind="elementwise",
+            nondifferentiable=True,
+            cheap=True,
+            samples=lambda rng: [((True, False), {}), ((False, True), {})],
+        )
     )
+    for name, function in (("and", lambda a, b: a and b), ("or", lambda a, b: a or b))
 )
 
 
@@ -196,8 +200,26 @@ class Comparisons(Texts):
             return rest() if bool(test) == is_and else value
         is_bool = test.dtype.kind == "b"
         if is_and:
-            return self.choose(test, rest, lambda: False if is_bool else value, node)
-        return self.choose(test, lambda: True if is_bool else value, rest, node)
+            found = self.choose(test, rest, lambda: False if is_bool else value, node)
+        else:
+            found = self.choose(test, lambda: True if is_bool else value, rest, node)
+        return self._one_test(found, is_and)
+
+    def _one_test(self, found: Any, is_and: bool) -> Any:
+        """Two tests as one value: the second may be made in any case where it can do no harm."""
+        statements = self.builder.blocks[-1].statements
+        made = statements[-1] if statements else None
+        if not (isinstance(made, If) and isinstance(found, Array) and made.outs == (found.atom,)):
+            return found
+        arm, other = (made.then, made.orelse) if is_and else (made.orelse, made.then)
+        if other.statements or type(other.results[0]) not in (bool, np.bool_):
+            return found
+        if not all(map(_is_harmless, arm.statements)):
+            return found
+        statements.pop()
+        for s in arm.statements:
+            self.builder.emit(s)
+        return apply(and_ if is_and else or_, wrap(made.test), wrap(arm.results[0]))
 
     def eval_IfExp(self, node: Any) -> Any:
         """``a if test else b``."""
@@ -251,6 +273,17 @@ class Comparisons(Texts):
 def always(value: Any) -> Callable[[], Any]:
     """A function that gives one value."""
     return lambda: value
+
+
+def _is_harmless(s: Statement) -> bool:
+    """Whether a statement compares numbers, or counts: it is defined for all, and quick."""
+    if not isinstance(s, Apply) or s.outs[0].type.ndim:
+        return False
+    if s.primitive.kind == "size":
+        return True
+    counts = s.primitive.name in ("np.add", "np.subtract", "np.negative") and s.outs[0].type.weak
+    kind = s.outs[0].type.dtype.kind
+    return s.primitive.kind == "elementwise" and (kind == "b" or (counts and kind == "i"))
 
 
 def numeric(value: Any) -> bool:

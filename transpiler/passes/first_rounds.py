@@ -44,6 +44,7 @@ _KNOWN: dict[str, Callable[..., Any]] = {
     "np.not_equal": operator.ne,
     "not": operator.not_,
     "and": lambda a, b: a and b,
+    "or": lambda a, b: a or b,
 }
 
 

@@ -115,6 +115,7 @@ _AS_NUMPY: dict[str, Any] = {
     "math.gamma": "special.gamma",
     "not": np.logical_not,
     "and": np.logical_and,
+    "or": np.logical_or,
 }
 
 
