@@ -323,7 +323,7 @@ def test_an_element_of_a_column_that_is_put_back():
     def columns(y):
         y = y.copy()
         for k in range(1, y.shape[1] - 1):
-            y[:, k] = y[:, 0] * y[k, k + 1] * y[k - 1, k + 1]
+            y[:, k] = y[:, 0] * y[k, k + 1] * y[k + 1, k + 1]
         return np.sum(y**2)
 
     y = np.random.default_rng(0).random((4, 4)) + 0.5
