@@ -96,7 +96,38 @@ def halves(x):
     return y
 
 
-PROVEN = [smoothed, strides, downwards, neighbours, inserted, bisected, halves]
+def packed(x):
+    out, k = np.zeros_like(x), 0
+    for i in range(len(x)):
+        if x[i] > 0.5:
+            out[k] = x[i]
+            k += 1
+    return out
+
+
+def from_both_ends(x):
+    out, last = np.zeros(2 * len(x)), 2 * len(x) - 1
+    for i in range(len(x) - 1, -1, -1):
+        out[last] = x[i]
+        last -= 2
+    return out
+
+
+def merged(x):
+    half = len(x) // 2
+    a, b, out = x[:half], x[half:], np.zeros_like(x)
+    i = j = 0
+    while i < len(a) and j < len(b):
+        if a[i] <= b[j]:
+            out[i + j] = a[i]
+            i += 1
+        else:
+            out[i + j] = b[j]
+            j += 1
+    return out
+
+
+PROVEN = [packed, from_both_ends, merged, smoothed, strides, downwards, neighbours, inserted, bisected, halves]
 
 
 @pytest.mark.parametrize("function", PROVEN)

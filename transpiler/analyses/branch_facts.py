@@ -59,7 +59,7 @@ def blocks_given(s: Statement, builder: Builder) -> list[tuple[Block, Facts]]:
                 carried = _carried(s, builder)
             return [(s.test, carried), (s.body, running + carried)]
         case For() if not s.scheduled:
-            return [(s.body, _carried(s, builder))]
+            return [(s.body, _carried(s, builder) + _counted(s, builder))]
     return [(block, []) for block in core.blocks_of(s)]
 
 
@@ -130,6 +130,22 @@ def _carried(s: For | While, builder: Builder) -> Facts:
             if _never_below(result, sign, symbol(name), builder):
                 found.append(sign * (symbol(name) - builder.dim_of(wrap(init))))
     return [builder.dims.resolve(f) for f in found]
+
+
+def _counted(s: For, builder: Builder) -> Facts:
+    """That what rounds raise, or lower, by so much at most has not gone further than that."""
+    if s.step not in (1, -1) or s.index not in builder.dim_values:
+        return []
+    rounds = s.step * (builder.dim_of(wrap(s.index)) - builder.dim_of(wrap(s.start)))
+    found: Facts = []
+    for name, _, init, result, _ in _counters(s, builder):
+        step = builder.dims.resolve(builder.dim_of(wrap(result)) - symbol(name))
+        most = max(abs(step), 1) if isinstance(step, int) else 1
+        for sign in (1, -1):
+            if _never_below(result, -sign, symbol(name) + sign * most, builder):
+                gone = sign * (symbol(name) - builder.dim_of(wrap(init)))
+                found.append(builder.dims.resolve(most * rounds - gone))
+    return found
 
 
 def _never_below(value: Atom, sign: int, bound: DimLike, builder: Builder) -> bool:
