@@ -33,6 +33,7 @@ from calque.transpiler.frontend.callables import (
     made_dataclass,
     plain_known,
 )
+from calque.transpiler.frontend.containers import container_method
 from calque.transpiler.frontend.generators import first_yield
 from calque.transpiler.frontend.heap import Frame, RecordedList
 from calque.transpiler.frontend.interpreter import (
@@ -43,6 +44,7 @@ from calque.transpiler.frontend.interpreter import (
     contents,
 )
 from calque.transpiler.frontend.iteration import Generator, Iterable, once
+from calque.transpiler.frontend.opaque import Watch, is_opaque
 from calque.transpiler.frontend.rows import gathered
 from calque.transpiler.frontend.source import source_of
 from calque.transpiler.frontend.statements import Statements
@@ -160,7 +162,7 @@ class Calls(Statements):
             return self._call_function(function, args, kwargs, node)
         owner = getattr(function, "__self__", None)
         if isinstance(owner, _CONTAINERS):
-            return self._container_method(function, owner, args, kwargs, node)
+            return self._owned(container_method(self, function, owner, args, kwargs, node))
         wrapped = getattr(function, "__wrapped__", None)
         if wrapped is not None and not known((args, list(kwargs.values()))):
             return self.call_value(wrapped, args, kwargs, node)
@@ -395,39 +397,6 @@ class Calls(Statements):
             return self.own(cls(*args, **kwargs))
         return self.native(cls, args, kwargs, node)
 
-    def _container_method(
-        self, function: Any, owner: Any, args: list[Any], kwargs: dict[str, Any], node: Any
-    ) -> Any:
-        name = function.__name__
-        if isinstance(owner, list) and name == "append":
-            if isinstance(owner, RecordedList):
-                self.append(owner, args[0], node)
-            else:
-                self.check_writable(owner, node, "append")
-                owner.append(args[0])
-            return None
-        if isinstance(owner, RecordedList) and name == "extend":
-            self.extend(owner, args[0], node)
-            return None
-        if isinstance(owner, RecordedList) and name == "pop":
-            return self.pop(owner, args[0] if args else -1, node)
-        if getattr(owner, "rows", None) is not None:
-            return self.list_method(name, owner, kwargs, node)
-        mutating = (
-            "extend insert pop remove clear sort reverse update setdefault popitem add discard"
-        )
-        if name in mutating.split():
-            self.check_writable(owner, node, f"`{name}`")
-            if isinstance(owner, list):
-                self.check_not_walked(owner, node, f"`{name}`")
-        if isinstance(owner, dict) and args:
-            args = [self.hashable(args[0], node), *args[1:]]
-        if isinstance(owner, list) and name == "sort":
-            owner[:] = BUILTINS[sorted](self, node, [list(owner)], kwargs)
-            return None
-        result = function(*args, **kwargs)
-        return self._owned(result) if type(result) in (list, dict, set) else result
-
     def native(self, function: Any, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
         """A call on known values, by Python; with run-time values there must be a rule."""
         everything = [*args, *kwargs.values()]
@@ -435,7 +404,7 @@ class Calls(Statements):
             if isinstance(
                 function, (BuiltinFunctionType, MethodWrapperType, FunctionType, type, np.ufunc)
             ):
-                return self._lift_result(function(*args, **kwargs))
+                return self._watched(function, args, kwargs, node)
             if not callable(function) or isinstance(function, ModuleType):
                 self.fail(UnsupportedFunction, node, f"{function!r} is not callable.")
         method = inspect.getattr_static(type(function), "__call__", None)
@@ -444,13 +413,22 @@ class Calls(Statements):
         if known(everything):
             args = [self._as_function(a, node) for a in args]
             kwargs = {k: self._as_function(v, node) for k, v in kwargs.items()}
-            return self._lift_result(function(*args, **kwargs))
+            return self._watched(function, args, kwargs, node)
         return self.fail(
             UnsupportedFunction,
             node,
             f"{function_name(function)} has neither a rule nor Python source.",
             "write it in NumPy, or declare a primitive for it",
         )
+
+    def _watched(
+        self, function: Any, args: list[Any], kwargs: dict[str, Any], node: Any
+    ) -> Any:
+        """A call by Python, which may change only what the program can tell."""
+        watch = Watch(self, [getattr(function, "__self__", None), *args, *kwargs.values()])
+        result = self._lift_result(function(*args, **kwargs))
+        watch.check(node)
+        return self.own(result) if isinstance(function, type) and is_opaque(result) else result
 
     def _as_function(self, value: Any, node: Any) -> Any:
         """A function of the program, as one that Python can call."""

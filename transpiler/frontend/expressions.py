@@ -21,10 +21,11 @@ from calque.transpiler.core import Apply, Var
 from calque.transpiler.errors import SpecializationNeeded, UnsupportedSyntax
 from calque.transpiler.frontend.comparisons import Comparisons, numeric
 from calque.transpiler.frontend.elements import alike, hold_again
-from calque.transpiler.frontend.heap import RecordedList
+from calque.transpiler.frontend.heap import MISSING, RecordedList
 from calque.transpiler.frontend.interpreter import Closure, Guard
 from calque.transpiler.frontend.iteration import Rows, is_runtime_iterable, refuse_endless
 from calque.transpiler.frontend.methods import by_method, method_of
+from calque.transpiler.frontend.presence import check_dict, check_key, lacking
 from calque.transpiler.frontend.text import RuntimeText
 
 BINARY: dict[type, tuple[str, Callable[[Any, Any], Any]]] = {
@@ -140,7 +141,9 @@ class Expressions(Comparisons):
             if _has_rows(left) or _has_rows(right):
                 self._refuse_whole(node)
             result = function(left, right)
-            return self.own(RecordedList(result)) if isinstance(result, list) else result
+            if type(result) is list:
+                return self.own(RecordedList(result))
+            return self.own(result) if isinstance(result, (list, dict, set)) else result
         if not numeric(left) or not numeric(right):
             method = getattr(type(left), f"__{name}__", None)
             if method is None or isinstance(left, (list, tuple, np.generic)):
@@ -267,6 +270,8 @@ class Expressions(Comparisons):
             return rows[index]
         if isinstance(value, Rows):
             return value.element(index)
+        if isinstance(value, dict) and lacking(value) is MISSING:
+            check_key(self, value, self.hashable(index, node), node)
         if isinstance(value, defaultdict) and value.default_factory and index not in value:
             self.store(value, index, self.call_value(value.default_factory, [], {}, node), node)
         if isinstance(index, (Array, slice)) and isinstance(value, (list, tuple)):
@@ -367,6 +372,7 @@ class Expressions(Comparisons):
     def known_items(self, value: Any, node: Any) -> list[Any]:
         """The items of an iterable whose length is known."""
         if isinstance(value, (list, tuple, dict, set, str, range)) and not _has_rows(value):
+            check_dict(value, node)
             return list(value)
         if isinstance(value, Array):
             return list(value)

@@ -34,7 +34,7 @@ class Generators(Lists):
 
     def exec_For(self, node: Any) -> Completion | None:
         """``for target in iterable``, which may be a generator."""
-        source = self.evaluate(node.iter)
+        source = self.iterated(self.evaluate(node.iter), node.iter)
         if not isinstance(source, Generator):
             return self.for_over(node, source)
         self.start(source, node.iter)
@@ -163,7 +163,10 @@ class _Yields(gast.NodeTransformer):
     def body(self) -> list[Any]:
         """The generator's statements."""
         made: list[Any] = []
-        for statement in copy.deepcopy(self.closure.node.body):
+        body = self.closure.node.body
+        if not isinstance(body, list):  # a lambda
+            body = [gast.copy_location(gast.Expr(body), body)]
+        for statement in copy.deepcopy(body):
             found = self.visit(statement)
             made += found if isinstance(found, list) else [found]
         return made

@@ -76,6 +76,7 @@ class Mismatch:
     origin: Origin | None
     test: Any = None  # what decides between the arms
     undefined: bool = False  # it has no value on one path
+    absent: bool = False  # on one path its container has not even the place
 
 
 @dataclass(eq=False)
@@ -168,6 +169,8 @@ class State:
         self.half_bound: dict[tuple[int, Any], Any] = {}  # names that a break, or its else, binds
         self.undecided: dict[int, Any] = {}  # containers that may be one object with another
         self.held: dict[int, tuple[Any, Any]] = {}  # containers within a list kept in arrays
+        self.perhaps: dict[tuple[int, Any], tuple[Any, Any]] = {}  # keys that a path may lack
+        self.disordered: dict[int, Any] = {}  # dicts whose keys' order differs between paths
         self.unrolled: dict[Any, Any] = {}  # loops that must be: what changes such a container
         self.tests: list[Any] = []  # of the run-time branches that are being interpreted
         self.arguments: list[Array] = []  # cells that the caller holds

@@ -12,6 +12,7 @@ from calque.transpiler.builder import FUNCTIONS, Array, current, known_int
 from calque.transpiler.core import map_tree
 from calque.transpiler.errors import NeedsKnownValue, UnsupportedSyntax
 from calque.transpiler.frontend.elements import hold_again
+from calque.transpiler.frontend.presence import check_dict
 
 
 class Iterable:
@@ -243,6 +244,21 @@ class Taken(list):
         self.in_step = in_step  # element k comes of their elements k
 
 
+class Walkable(Iterable):
+    """``iter`` of a list of run-time length: a ``for`` runs over the list itself, once."""
+
+    def __init__(self, values: Any):
+        self.values, self.spent = values, False
+
+    def length(self) -> Any:
+        """As many as there are now."""
+        return as_iterable(self.values).length()
+
+    def element(self, position: Any) -> Any:
+        """The list's own."""
+        return as_iterable(self.values).element(position)
+
+
 class Cursor:
     """An iterator of known items; where it stands is a value that branches can change."""
 
@@ -327,6 +343,9 @@ def is_runtime_iterable(value: Any) -> bool:
 
 def as_iterable(value: Any) -> Iterable:
     """Anything a ``for`` can run over, with length and positions."""
+    if not isinstance(value, Generator):
+        machine = current().machine
+        value = machine.consumed_value(machine.iterated(value, None), None)
     if isinstance(value, Endless):
         value.walk()
     if isinstance(value, Iterable):
@@ -353,6 +372,7 @@ def as_iterable(value: Any) -> Iterable:
     if rows is not None:
         return Rows(rows.stacked(), value)
     refuse_endless(value)
+    check_dict(value)
     return Known(value if isinstance(value, list) else list(value))
 
 

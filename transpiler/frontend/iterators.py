@@ -17,12 +17,18 @@ from calque.transpiler.errors import UnsupportedSyntax
 from calque.transpiler.frontend.calls import BUILTINS, builtin
 from calque.transpiler.frontend.comprehensions import Comprehensions
 from calque.transpiler.frontend.heap import RecordedList
-from calque.transpiler.frontend.iteration import Cursor, Endless, Iterable, Taken
+from calque.transpiler.frontend.iteration import Cursor, Endless, Iterable, Taken, Walkable
 
 
 @builtin(iter)
 def _iter(machine: Comprehensions, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    return machine.own(Cursor(machine.known_items(args[0], node)))
+    (value,) = args
+    found = machine.iterated(value, node)
+    if found is not value or isinstance(value, (Cursor, Endless)):
+        return found
+    if getattr(value, "rows", None) is not None:
+        return machine.own(Walkable(value))
+    return machine.own(Cursor(machine.known_items(value, node)))
 
 
 @builtin(next)
@@ -30,6 +36,13 @@ def _next(machine: Comprehensions, node: Any, args: list[Any], kwargs: dict[str,
     source = args[0]
     if isinstance(source, Endless):
         return source.following()
+    if isinstance(source, Walkable):
+        machine.fail(
+            UnsupportedSyntax,
+            node,
+            "`next` of a list of run-time length.",
+            "count a position, and read the list there",
+        )
     if isinstance(source, list):  # a generator expression, evaluated
         source = Cursor(machine.known_items(source, node))
     if not isinstance(source, Cursor):

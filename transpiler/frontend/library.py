@@ -12,6 +12,7 @@ from typing import Any
 import gast
 import numpy as np
 
+from calque.transpiler import tree
 from calque.transpiler.builder import (
     ATTRIBUTES,
     FUNCTIONS,
@@ -45,6 +46,7 @@ from calque.transpiler.frontend.iteration import (
     ending,
 )
 from calque.transpiler.frontend.methods import method_of
+from calque.transpiler.frontend.presence import check_dict, check_key
 from calque.transpiler.frontend.text import display
 from calque.transpiler.primitives.scalars import larger_integer, smaller_integer
 from calque.transpiler.types import INT
@@ -158,6 +160,7 @@ def _len(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any
     rows = getattr(value, "rows", None)
     if rows is not None:
         return rows.length()
+    check_dict(value, node)
     if not isinstance(value, (list, tuple, dict, set, str, range, np.ndarray)) and hasattr(
         type(value), "__len__"
     ):
@@ -214,6 +217,9 @@ def _zip(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any
 
 @builtin(reversed)
 def _reversed(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    own = method_of(args[0], "reversed")
+    if own is not None:
+        return machine.call_value(own, args, {}, node)
     part = as_iterable(args[0])
     if isinstance(args[0], range):
         return reversed(args[0]) and range(*_reversed_range(args[0]))
@@ -358,19 +364,21 @@ def _type(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, An
 
 @builtin(getattr)
 def _getattr(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    if len(args) == 3 and not _has(args[0], args[1]):
+    if len(args) == 3 and not _has(machine, node, *args[:2]):
         return args[2]
     return machine.attribute(args[0], args[1], node)
 
 
 @builtin(hasattr)
 def _hasattr(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    return _has(*args)
+    return _has(machine, node, *args)
 
 
-def _has(value: Any, name: str) -> bool:
+def _has(machine: Interpreter, node: Any, value: Any, name: str) -> bool:
     if isinstance(value, Array):
         return hasattr(np.ndarray, name) or name in METHODS or name in ATTRIBUTES
+    if id(value) in machine.owned and tree.has_attributes(value):
+        check_key(machine, value, name, node)
     return hasattr(value, name)
 
 

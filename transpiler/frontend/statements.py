@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from functools import partial
 from typing import Any
 
@@ -27,6 +28,7 @@ from calque.transpiler.frontend.interpreter import PYTHON_ERRORS, Completion
 from calque.transpiler.frontend.iteration import once
 from calque.transpiler.frontend.merging import GrowingList
 from calque.transpiler.frontend.methods import in_place
+from calque.transpiler.frontend.opaque import is_opaque
 from calque.transpiler.frontend.text import RuntimeText, display
 from calque.transpiler.primitives.indexing import store_add
 
@@ -222,7 +224,11 @@ class Statements(Generators):
                 self.check_writable(container, target, "This deletion")
                 if isinstance(container, list):
                     self.check_not_walked(container, target, "This deletion")
-                del container[self.hashable(index, target)]
+                if isinstance(container, (list, dict)):
+                    del container[self.hashable(index, target)]
+                else:
+                    method = type(container).__delitem__
+                    self.call_value(method, [container, index], {}, target)
             else:
                 self.fail(UnsupportedSyntax, target, "This cannot be deleted.")
 
@@ -265,6 +271,7 @@ class Statements(Generators):
             if name in ("flat", "T", "real", "imag"):
                 getattr(owner, name)[...] = value
                 return
+            self.fail(UnsupportedSyntax, node, f"The attribute {name} of an array is set.")
         self.check_writable(owner, node, f"Setting .{name}")
         self.name_value(value, name)
         setattr(owner, name, value)
@@ -344,7 +351,25 @@ class Statements(Generators):
         if isinstance(old, (set, dict, list)):
             self.check_writable(old, node, "This augmented assignment")
         own = in_place(self, BINARY[type(node.op)][0], old, value, node)
-        return self.binary(type(node.op), old, value, node) if own is NotImplemented else own
+        if own is not NotImplemented:
+            return own
+        if is_opaque(old):
+            name = BINARY[type(node.op)][0]
+            return self.call_value(getattr(operator, f"i{name}"), [old, value], {}, node)
+        new = self.binary(type(node.op), old, value, node)
+        if isinstance(old, (set, dict, list)) and type(new) is type(old):
+            return self._refilled(old, new, node)
+        return new
+
+    def _refilled(self, old: Any, new: Any, node: Any) -> Any:
+        """A list, a dict or a set that an augmented assignment changes: it stays itself."""
+        if isinstance(old, list):
+            self.check_not_walked(old, node, "This augmented assignment")
+            old[:] = new
+        else:
+            old.clear()
+            old.update(new)
+        return old
 
     def _check_in_place(self, old: Array, new: Any, node: Any) -> None:
         if not np.can_cast(type_of(new).dtype, old.dtype, "same_kind"):
