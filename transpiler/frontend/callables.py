@@ -17,7 +17,7 @@ from calque.transpiler.frontend.interpreter import Closure
 from calque.transpiler.frontend.iteration import Iterable
 
 _LIBRARIES = {"numpy", "scipy", "numba", "jax", "math", "functools", "itertools", "operator"}
-_LIBRARIES |= {"collections", "typing", "enum", "copy", "abc"}
+_LIBRARIES |= {"collections", "typing", "enum", "copy", "abc", "warnings"}
 
 
 def is_in(function: Any, table: Any) -> bool:

@@ -94,6 +94,7 @@ class Activation:
     flags: Any = None  # the innermost loop's hidden names
     flag_stack: list[Any] = field(default_factory=list)
     consume: Callable[[Any], Any] | None = None  # what a generator yields to
+    blocks: int = 0  # of `with` around, that no run-time test may leave
 
 
 class Captured(Array):

@@ -190,11 +190,11 @@ class Loops(Carrying):
 
     def _body(self, node: Any) -> Completion | None:
         call = self.call
-        saved, call.pending = call.pending, []
+        (saved, call.pending), (held, call.blocks) = (call.pending, []), (call.blocks, 0)
         try:
             completion = self.exec_block(node.body)
         finally:
-            call.pending = saved
+            call.pending, call.blocks = saved, held
         if call.flags is not None:
             kind = "normal" if completion is None else completion.kind
             call.flags.note(kind, self.bound_names())
