@@ -84,8 +84,8 @@ def open_structure(
     if isinstance(value, dict):
         keys = list(value)
         return (
-            ("dict", tuple(keys)),
-            lambda parts: _own(dict(zip(keys, parts, strict=True)), owned),
+            (_dict_kind(value), tuple(keys)),
+            lambda parts: _own(core.dict_like(value, dict(zip(keys, parts, strict=True))), owned),
             list(value.values()),
         )
     made = id(value) in owned and tree.has_attributes(value) and not isinstance(value, Array)
@@ -97,6 +97,11 @@ def open_structure(
             list(held.values()),
         )
     return None
+
+
+def _dict_kind(value: dict[Any, Any]) -> Any:
+    """What two dicts must share to be joined."""
+    return type(value), getattr(value, "default_factory", None)
 
 
 def _open_rows(value: Any, owned: dict[int, Any]) -> tuple[Any, Callable[..., Any], list[Any]]:

@@ -297,7 +297,7 @@ def listed(value: Any) -> Any:
     if rows is not None:
         return [listed(v) for v in rows]
     if isinstance(value, dict):
-        return {k: listed(v) for k, v in value.items()}
+        return core.dict_like(value, {k: listed(v) for k, v in value.items()})
     if isinstance(value, (list, tuple)):
         items = [listed(v) for v in value]
         return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
