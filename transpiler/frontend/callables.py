@@ -74,7 +74,12 @@ def is_library(function: FunctionType) -> bool:
 def is_own(function: Any) -> bool:
     """A function of calque itself (a rule, an Array's method): called, never interpreted."""
     parts = (getattr(function, "__module__", None) or "").split(".")
-    return parts[:2] == ["calque", "transpiler"]
+    return parts[:2] == ["calque", "transpiler"] and parts[-1] != "twins"
+
+
+def is_twin(function: FunctionType) -> bool:
+    """A method of a Python twin of what Python keeps in C: interpreted, but not the user's text."""
+    return (function.__module__ or "").endswith("frontend.twins")
 
 
 def is_plain_class(cls: type) -> bool:

@@ -14,6 +14,7 @@ import numpy as np
 
 from calque.transpiler.builder import FUNCTIONS, Array, function_name, known
 from calque.transpiler.errors import (
+    CalqueError,
     ImpureFunction,
     NeedsKnownValue,
     SourceNotFound,
@@ -30,6 +31,7 @@ from calque.transpiler.frontend.callables import (
     is_library,
     is_own,
     is_plain_class,
+    is_twin,
     made_dataclass,
     plain_known,
 )
@@ -77,7 +79,7 @@ BUILTINS: dict[Any, Callable[..., Any]] = {}
 # those that run a generator expression as a loop of their own
 CONSUMERS = (sum, any, all, min, max)
 # those that go as far in a generator as they are asked to
-_STEPPING = (enumerate, zip, map, filter, iter, next, reversed)
+_STEPPING = (enumerate, zip, map, filter, reversed)
 
 
 def builtin(*functions: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -120,7 +122,7 @@ class Calls(Statements):
         if is_generator(node) and not is_interpreted(function):
             return self.consumed(node)
         value = self.evaluate(node)
-        if not isinstance(value, Generator) or is_in(function, (sum, any, all)):
+        if not isinstance(value, Generator) or is_in(function, (sum, any, all, iter, next)):
             return value
         module = getattr(function, "__module__", None)
         if is_in(function, _STEPPING) or (module == "itertools" and is_in(function, BUILTINS)):
@@ -267,7 +269,23 @@ class Calls(Statements):
             },
             function.__name__,
         )
+        if is_twin(function):
+            return self._for_user(closure, args, kwargs, node)
         return self.call_closure(closure, args, kwargs, node)
+
+    def _for_user(
+        self, closure: Closure, args: list[Any], kwargs: dict[str, Any], node: Any
+    ) -> Any:
+        """A call of calque's own Python: what it records, and its errors, stand at the user's."""
+        before, self.on_behalf = self.on_behalf, self.on_behalf or self.origin(node)
+        try:
+            return self.call_closure(closure, args, kwargs, node)
+        except CalqueError as error:
+            if error.origin is None or error.origin.file == closure.source.file:
+                error.origin = self.on_behalf
+            raise
+        finally:
+            self.on_behalf = before
 
     def call_closure(
         self, closure: Closure, args: list[Any], kwargs: dict[str, Any], node: Any

@@ -17,14 +17,22 @@ from calque.transpiler.errors import UnsupportedSyntax
 from calque.transpiler.frontend.calls import BUILTINS, builtin
 from calque.transpiler.frontend.comprehensions import Comprehensions
 from calque.transpiler.frontend.heap import RecordedList
-from calque.transpiler.frontend.iteration import Cursor, Endless, Iterable, Taken, Walkable
+from calque.transpiler.frontend.iteration import (
+    Cursor,
+    Endless,
+    Generator,
+    Iterable,
+    Taken,
+    Walkable,
+)
+from calque.transpiler.frontend.stepping import step
 
 
 @builtin(iter)
 def _iter(machine: Comprehensions, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     (value,) = args
     found = machine.iterated(value, node)
-    if found is not value or isinstance(value, (Cursor, Endless)):
+    if found is not value or isinstance(value, (Cursor, Endless, Generator)):
         return found
     if getattr(value, "rows", None) is not None:
         return machine.own(Walkable(value))
@@ -36,6 +44,8 @@ def _next(machine: Comprehensions, node: Any, args: list[Any], kwargs: dict[str,
     source = args[0]
     if isinstance(source, Endless):
         return source.following()
+    if isinstance(source, Generator):
+        return step(machine, source, node, tuple(args[1:]))
     if isinstance(source, Walkable):
         machine.fail(
             UnsupportedSyntax,

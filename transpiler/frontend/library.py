@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import operator
 import sys
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import Any
 
@@ -27,6 +27,7 @@ from calque.transpiler.frontend import (  # noqa: F401  (fill the table)
     copying,
     gathering,
     iterators,
+    queues,
 )
 from calque.transpiler.frontend.calls import BUILTINS, builtin
 from calque.transpiler.frontend.comparisons import always
@@ -48,6 +49,7 @@ from calque.transpiler.frontend.iteration import (
 from calque.transpiler.frontend.methods import method_of
 from calque.transpiler.frontend.presence import check_dict, check_key
 from calque.transpiler.frontend.text import display
+from calque.transpiler.frontend.twins import Deque
 from calque.transpiler.primitives.scalars import larger_integer, smaller_integer
 from calque.transpiler.types import INT
 
@@ -335,6 +337,8 @@ def _set(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any
 @builtin(isinstance)
 def _isinstance(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     value, kinds = args
+    if isinstance(value, Deque):
+        return issubclass(deque, kinds)
     if not isinstance(value, Array):
         return isinstance(value, kinds)
     kinds = kinds if isinstance(kinds, tuple) else (kinds,)
@@ -359,6 +363,8 @@ def _type(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, An
         for kind in (np.ndarray, float, int, bool, complex, value.dtype.type):
             if _is_instance(value, kind):
                 return kind
+    if isinstance(value, Deque):
+        return deque
     return list if isinstance(value, RecordedList) else type(value)
 
 

@@ -401,8 +401,14 @@ class Loops(Carrying):
     def _probe(self, node: Any) -> Any:
         """The first test, without recording anything."""
         base, marks = Snapshot(self.roots(), self.owned), self._marks()
-        with self.builder.block():
-            value = self.truth(self.evaluate(node.test), node.test)
+        self.rounds += 1  # a generator must not be taken further by a trial
+        try:
+            with self.builder.block():
+                value = self.truth(self.evaluate(node.test), node.test)
+        except NeedsKnownValue:
+            value = None
+        finally:
+            self.rounds -= 1
         if base.differs(Snapshot(self.roots(), self.owned)):
             value = None
         base.restore()

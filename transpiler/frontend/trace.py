@@ -27,6 +27,7 @@ from calque.transpiler.frontend.interpreter import Capture, Completion, Guard
 from calque.transpiler.frontend.iteration import Generator
 from calque.transpiler.frontend.library import Interpreter
 from calque.transpiler.frontend.source import source_of
+from calque.transpiler.frontend.twins import Deque
 from calque.transpiler.primitives.base import PRIMITIVES, apply, definition
 from calque.transpiler.types import ArrayType, Dim, dim_symbols
 
@@ -293,6 +294,8 @@ def listed(value: Any) -> Any:
             value.origin,
             "return a list of the values",
         )
+    if isinstance(value, Deque):
+        raise UnsupportedFunction("A deque leaves the function.", None, "return list(...) of it")
     rows = getattr(value, "rows", None)
     if rows is not None:
         return [listed(v) for v in rows]
@@ -350,5 +353,5 @@ def close_result(result: Any, body: core.Block, machine: Any) -> Any:
     try:
         return map_leaves(leaf, listed(result))
     except CalqueError as error:
-        error.origin = error.origin or machine.builder.origin
+        error.origin = error.origin or machine.builder.origin or machine.return_origin
         raise
