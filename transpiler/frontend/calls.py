@@ -76,6 +76,8 @@ _FILES |= {np.genfromtxt, np.fromfile}
 
 # what the builtins mean; filled by calque.transpiler.frontend.library
 BUILTINS: dict[Any, Callable[..., Any]] = {}
+# and what objects of a class mean where they are called
+OBJECTS: dict[type, Callable[..., Any]] = {}
 # those that run a generator expression as a loop of their own
 CONSUMERS = (sum, any, all, min, max)
 # those that go as far in a generator as they are asked to
@@ -147,6 +149,8 @@ class Calls(Statements):
         self._refuse_impure(function, node)
         if (isinstance(function, type) and function in BUILTINS) or is_in(function, BUILTINS):
             return BUILTINS[function](self, node, args, kwargs)
+        if type(function) in OBJECTS:
+            return OBJECTS[type(function)](self, function, args, kwargs, node)
         handler = self._handler(function)
         if handler is not None:
             args = [self.settled(a, node) if isinstance(a, RuntimeText) else a for a in args]
@@ -160,6 +164,8 @@ class Calls(Statements):
         if isinstance(function, FunctionType) and is_own(function):
             named = {k: gathered(v) for k, v in kwargs.items()}
             return self._owned(function(*map(gathered, args), **named))
+        if isinstance(function, FunctionType) and is_twin(function):
+            return self.call_for_user(function, args, kwargs, node)
         if isinstance(function, FunctionType) and not is_library(function):
             return self._call_function(function, args, kwargs, node)
         owner = getattr(function, "__self__", None)
@@ -269,19 +275,17 @@ class Calls(Statements):
             },
             function.__name__,
         )
-        if is_twin(function):
-            return self._for_user(closure, args, kwargs, node)
         return self.call_closure(closure, args, kwargs, node)
 
-    def _for_user(
-        self, closure: Closure, args: list[Any], kwargs: dict[str, Any], node: Any
+    def call_for_user(
+        self, function: Any, args: list[Any], kwargs: dict[str, Any], node: Any
     ) -> Any:
-        """A call of calque's own Python: what it records, and its errors, stand at the user's."""
+        """A call of a library's own Python: what it records, and its errors, are the user's."""
         before, self.on_behalf = self.on_behalf, self.on_behalf or self.origin(node)
         try:
-            return self.call_closure(closure, args, kwargs, node)
+            return self._call_function(function, args, kwargs, node)
         except CalqueError as error:
-            if error.origin is None or error.origin.file == closure.source.file:
+            if error.origin is None or error.origin.file == function.__code__.co_filename:
                 error.origin = self.on_behalf
             raise
         finally:
@@ -492,5 +496,3 @@ class Calls(Statements):
                     f"{function_name(function)} reads or writes outside the function.",
                     "do it outside, and pass the values in",
                 )
-        if isinstance(function, np.vectorize):
-            self.fail(UnsupportedFunction, node, "np.vectorize is not supported.", "use vmap")

@@ -28,6 +28,7 @@ from calque.transpiler.frontend import (  # noqa: F401  (fill the table)
     gathering,
     iterators,
     queues,
+    substitutes,
 )
 from calque.transpiler.frontend.calls import BUILTINS, builtin
 from calque.transpiler.frontend.comparisons import always

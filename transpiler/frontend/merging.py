@@ -31,6 +31,7 @@ from calque.transpiler.frontend.joining import (
     fresh_leaf,
     instantiate,
     is_number,
+    leaf_type,
     leaf_values,
     widen,
 )
@@ -272,6 +273,8 @@ class Join:
                 return result
         else:
             description = widen(description, other, owned, spread=False)
+        if self.machine.uniform and leaf_type(description) is not None:
+            self._require_uniform(left, right)
         if isinstance(description, Clash):
             self.memo[key] = Mismatch(
                 description.message, self.machine.origin(self.node), self.test
@@ -297,6 +300,16 @@ class Join:
             self.rebuilt.append((result, sources))
         self.memo[key] = result
         return result
+
+    def _require_uniform(self, *values: Any) -> None:
+        kinds = {type_of(v).dtype for v in values if isinstance(v, Array) or is_number(v)}
+        if len(kinds) > 1:
+            raise BranchMismatch(
+                "np.vectorize makes its result of the first element's dtype, and paths here give "
+                f"{' and '.join(sorted(map(str, kinds)))}.",
+                self.machine.origin(self.node),
+                "give one dtype on every path, or say otypes=[float]",
+            )
 
     def _leaf(self, t: ArrayType, made: list[Array]) -> Array:
         array = fresh_leaf(t, self.outs, shown_name(self.name))

@@ -244,14 +244,14 @@ class Statements(Contexts):
             old = self.read_name(target.id, target)
         value = self.evaluate(node.value)
         with self.at(node):
-            new = self._augmented(old, value, node)
+            new = self.augmented(old, value, node)
             if isinstance(target, gast.Attribute):
                 if new is not old:
                     self.set_attribute(owner, target.attr, new, target)
             else:
                 self.write_name(target.id, new, target)
 
-    def _augmented(self, old: Any, value: Any, node: Any) -> Any:
+    def augmented(self, old: Any, value: Any, node: Any) -> Any:
         """``old op= value``: an array is stored into, a list extended, all else computed anew."""
         if isinstance(old, Array) and (old.ndim or old.is_buffer):
             self.check_apart(old, node)
@@ -310,7 +310,7 @@ class Statements(Contexts):
             self._check_in_place(container, new, node)
             OPERATORS["setitem"](container, index, new)
             return
-        new = self._augmented(old, value, node)
+        new = self.augmented(old, value, node)
         if new is not old or not isinstance(new, Array):
             self.store(container, index, new, node)
 

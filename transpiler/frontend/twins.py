@@ -1,8 +1,10 @@
-"""Python twins of containers that Python keeps in C: interpreted where a program makes one."""
+"""Python twins of what Python and NumPy keep in C: interpreted where a program uses it."""
 
 from __future__ import annotations
 
 from typing import Any
+
+import numpy as np
 
 
 class Deque:
@@ -120,3 +122,73 @@ class Deque:
         return isinstance(other, Deque) and self.items == other.items
 
     __hash__ = None  # type: ignore[assignment]
+
+
+class Vectorized:
+    """``np.vectorize``: the function of each element, in a loop."""
+
+    def __init__(self, function: Any, kinds: Any):
+        self.function = function
+        self.kinds = kinds  # the dtypes of the results, where they are said
+
+    def __call__(self, *args: Any) -> Any:
+        arrays = np.broadcast_arrays(*args)
+        shape, count = arrays[0].shape, arrays[0].size
+        flat = [np.ravel(array) for array in arrays]
+        kinds = self.kinds
+        if kinds is None:
+            kinds = kinds_of_first(self.function, [array[0].item() for array in flat])
+        if isinstance(kinds, tuple):
+            outs = [np.empty(count, kind) for kind in kinds]
+            for k in range(count):
+                found = self.function(*[array[k].item() for array in flat])
+                for out, value in zip(outs, found):
+                    out[k] = value
+            return tuple([out.reshape(shape) for out in outs])
+        only = np.empty(count, kinds)
+        for k in range(count):
+            only[k] = self.function(*[array[k].item() for array in flat])
+        return only.reshape(shape)
+
+
+def kinds_of_first(function: Any, args: Any) -> Any:
+    """The dtypes of what a function gives for the first elements (the interpreter knows)."""
+    raise NotImplementedError
+
+
+def accumulated_at(function: Any, array: Any, indices: Any, values: Any) -> None:
+    """``ufunc.at``: one element after the other, so an index that repeats counts each time."""
+    if not np.can_cast(np.result_type(array, values), array.dtype, "same_kind"):
+        raise TypeError(f"cannot cast the result to {array.dtype}")
+    if isinstance(indices, tuple):
+        places = [np.ravel(p) for p in np.broadcast_arrays(*indices)]
+    else:
+        places = [np.ravel(indices)]
+    whole = array[indices]
+    given = np.broadcast_to(values, whole.shape)
+    given = given.reshape((places[0].size,) + array.shape[len(places) :])
+    for k in range(places[0].size):
+        where = tuple([p[k] for p in places])
+        array[where] = function(array[where], given[k])
+
+
+def reduced(function: Any, array: Any, axis: int = 0) -> Any:
+    """``ufunc.reduce`` along one axis, in order."""
+    rows = np.moveaxis(np.asarray(array), axis, 0)
+    total = rows[0]
+    for k in range(1, rows.shape[0]):
+        total = function(total, rows[k])
+    return total
+
+
+def reduced_between(function: Any, array: Any, indices: Any, axis: int = 0) -> Any:
+    """``ufunc.reduceat``."""
+    rows, ends = np.moveaxis(np.asarray(array), axis, 0), list(indices)
+    parts = []
+    for k in range(len(ends)):
+        stop = ends[k + 1] if k + 1 < len(ends) else rows.shape[0]
+        if k + 1 < len(ends) and stop <= ends[k]:
+            parts.append(rows[ends[k]])
+        else:
+            parts.append(function.reduce(rows[ends[k] : stop]))
+    return np.moveaxis(np.stack(parts), 0, axis)
