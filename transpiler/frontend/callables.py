@@ -13,6 +13,7 @@ import numpy as np
 
 from calque.transpiler import tree
 from calque.transpiler.builder import Array
+from calque.transpiler.frontend.heap import rows_of
 from calque.transpiler.frontend.interpreter import Closure
 from calque.transpiler.frontend.iteration import Iterable
 
@@ -46,7 +47,7 @@ def is_generator(node: Any) -> bool:
 def plain_known(value: Any) -> bool:
     """Known, and without arrays: Python can compute with it."""
     if isinstance(value, (tuple, list)):
-        return getattr(value, "rows", None) is None and all(map(plain_known, value))
+        return rows_of(value) is None and all(map(plain_known, value))
     leaves = tree.flatten(value)[0]
     if len(leaves) != 1 or leaves[0] is not value:  # a dict, or another node of a tree
         return all(map(plain_known, leaves))

@@ -11,6 +11,7 @@ import numpy as np
 
 from calque.transpiler.builder import FUNCTIONS, OPERATORS, Array, known, type_of
 from calque.transpiler.errors import NeedsKnownValue
+from calque.transpiler.frontend.heap import rows_of
 from calque.transpiler.frontend.iteration import Generator, Iterable
 from calque.transpiler.frontend.methods import by_method, method_of
 from calque.transpiler.frontend.presence import check_dict, check_key
@@ -135,7 +136,7 @@ class Comparisons(Texts):
 
     def _compare_sequences(self, left: Any, right: Any, equal: bool, node: Any) -> Any:
         """Shapes and the like: elements that are known decide first."""
-        if any(getattr(v, "rows", None) is not None for v in (left, right)):
+        if any(rows_of(v) is not None for v in (left, right)):
             self._refuse_whole(node)
         if len(left) != len(right) or type(left).__name__ != type(right).__name__:
             return not equal
@@ -175,7 +176,7 @@ class Comparisons(Texts):
         container = self.iterated(container, node)
         if isinstance(container, (Generator, Iterable)):
             container = self.listed(container, node)
-        rows = getattr(container, "rows", None)
+        rows = rows_of(container)
         if rows is not None:
             container = rows.stacked()
             if not isinstance(container, Array) or container.ndim != 1:
@@ -238,7 +239,7 @@ class Comparisons(Texts):
                 if own is not None:
                     return self.truth(self.call_value(own, [value], {}, node), node)
             check_dict(value, node)
-            rows = getattr(value, "rows", None)
+            rows = rows_of(value)
             return bool(value) if rows is None else rows.length() != 0
         if value.ndim:
             if all(d == 1 for d in value.dims):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from calque.transpiler.frontend.heap import RecordedList
+from calque.transpiler.frontend.heap import RecordedList, rows_of
 from calque.transpiler.frontend.presence import check_dict, check_key, check_keys
 
 _MUTATING = frozenset(
@@ -30,7 +30,7 @@ def container_method(
         return machine.extend(owner, args[0], node)
     if isinstance(owner, RecordedList) and name == "pop":
         return machine.pop(owner, args[0] if args else -1, node)
-    if getattr(owner, "rows", None) is not None:
+    if rows_of(owner) is not None:
         return machine.list_method(name, owner, kwargs, node)
     if name in _MUTATING:
         machine.check_writable(owner, node, f"`{name}`")

@@ -21,9 +21,14 @@ from calque.transpiler.core import Apply, Var
 from calque.transpiler.errors import SpecializationNeeded, UnsupportedSyntax
 from calque.transpiler.frontend.comparisons import Comparisons, numeric
 from calque.transpiler.frontend.elements import alike, hold_again
-from calque.transpiler.frontend.heap import MISSING, RecordedList
+from calque.transpiler.frontend.heap import MISSING, RecordedList, rows_of
 from calque.transpiler.frontend.interpreter import Closure, Guard
-from calque.transpiler.frontend.iteration import Rows, is_runtime_iterable, refuse_endless
+from calque.transpiler.frontend.iteration import (
+    Rows,
+    as_iterable,
+    is_runtime_iterable,
+    refuse_endless,
+)
 from calque.transpiler.frontend.methods import by_method, method_of
 from calque.transpiler.frontend.presence import check_dict, check_key, lacking
 from calque.transpiler.frontend.text import RuntimeText
@@ -183,7 +188,7 @@ class Expressions(Comparisons):
         value = self.settled(value, node)
         if isinstance(value, super):
             return self._inherited(value, name, node)
-        rows = getattr(value, "rows", None)
+        rows = rows_of(value)
         if rows is not None and hasattr(rows, name):
             return getattr(rows, name)
         for base in type(value).__mro__:
@@ -261,7 +266,7 @@ class Expressions(Comparisons):
                 self.check_apart(value, node)
             return hold_again(value[index], value.listed)
         value, index = self.settled(value, node), self.settled(index, node)
-        rows = getattr(value, "rows", None)
+        rows = rows_of(value)
         if rows is not None and isinstance(index, slice):
             part = RecordedList()
             part.rows = self.own(rows.part(index))
@@ -377,15 +382,17 @@ class Expressions(Comparisons):
         if isinstance(value, Array):
             return list(value)
         if is_runtime_iterable(value):
+            value = as_iterable(value)
             length = value.length()
             if isinstance(length, Array):
                 raise self.builder.needs_known(length, "The number of values")
             return [value.element(i) for i in range(length)]
-        rows = getattr(value, "rows", None)
+        rows = rows_of(value)
         if rows is not None:
             return list(rows)
         with self.at(node):
             refuse_endless(value)
+            check_dict(value, node)
         try:
             return list(value)
         except TypeError:
@@ -401,7 +408,7 @@ def _repeats(value: Any, other: Any) -> Any:
 
 
 def _has_rows(value: Any) -> bool:
-    return getattr(value, "rows", None) is not None
+    return rows_of(value) is not None
 
 
 def is_library_object(value: Any) -> bool:

@@ -19,7 +19,7 @@ from calque.transpiler.frontend.else_arms import ElseArms
 from calque.transpiler.frontend.heap import MISSING, Snapshot
 from calque.transpiler.frontend.interpreter import Completion
 from calque.transpiler.frontend.iteration import (
-    Endless,
+    Cursor,
     Iterable,
     Range,
     Walk,
@@ -44,7 +44,7 @@ class Loops(Carrying):
     def for_over(self, node: Any, source: Any) -> Completion | None:
         """``for target in iterable``, which has positions."""
         iterable = as_iterable(source)
-        if hasattr(source, "walked") and not isinstance(source, Endless):
+        if isinstance(source, Cursor):
             if source.walked:
                 self.fail(UnsupportedSyntax, node.iter, "Two for statements walk one iterator.")
             source.walked = True

@@ -17,11 +17,12 @@ from calque.transpiler import tree
 from calque.transpiler.builder import Array
 from calque.transpiler.errors import ImpureFunction, UnsupportedSyntax
 from calque.transpiler.frontend.heap import Frame
+from calque.transpiler.frontend.presence import VIEWS
 
 _NUMBERS = (bool, int, float, complex, np.generic, np.dtype, np.ufunc)
 _OTHERS = (str, bytes, type(None), type(Ellipsis), type, range, slice, frozenset, property)
 _CALLED = (FunctionType, BuiltinFunctionType, MethodType, ModuleType, functools.partial)
-_KEPT = (list, dict, set, tuple, Array, Frame, np.ndarray)  # a snapshot has what they hold
+_KEPT = (list, dict, set, tuple, Array, Frame, np.ndarray, *VIEWS)  # a snapshot has what they hold
 
 
 def is_opaque(value: Any) -> bool:

@@ -15,6 +15,8 @@ from calque.transpiler.errors import BranchMismatch
 from calque.transpiler.frontend.heap import MISSING, Frame, Snapshot
 from calque.transpiler.frontend.interpreter import Mismatch
 
+VIEWS: tuple[type, ...] = (type({}.keys()), type({}.values()), type({}.items()))
+
 
 def has_keys(container: Any) -> bool:
     """A dict or an instance: what it holds may be there on one path and not on another."""
@@ -82,9 +84,15 @@ def check_keys(machine: Any, container: Any, node: Any) -> None:
 
 
 def check_dict(value: Any, node: Any = None) -> None:
-    """``check_keys`` of a dict; nothing of any other value."""
+    """``check_keys`` of a dict, or of a view of one; nothing of any other value."""
     if isinstance(value, dict):
         check_keys(current().machine, value, node)
+    elif isinstance(value, VIEWS):
+        machine = current().machine
+        noted = {id(v) for _, v in machine.perhaps.values()}
+        for key, held in value.mapping.items():  # type: ignore[attr-defined]
+            if id(held) in noted or (isinstance(held, Mismatch) and held.absent):
+                check_keys(machine, {key: Mismatch("", None, None, True, True)}, node)
 
 
 def reordered(container: Any, first: dict[Any, Any], second: dict[Any, Any]) -> bool:

@@ -12,7 +12,7 @@ import gast
 from calque.transpiler.builder import Array, known_int
 from calque.transpiler.errors import NeedsKnownValue
 from calque.transpiler.frontend.calls import BUILTINS, builtin
-from calque.transpiler.frontend.heap import RecordedList
+from calque.transpiler.frontend.heap import RecordedList, rows_of
 from calque.transpiler.frontend.twins import Deque
 
 
@@ -61,7 +61,7 @@ class _Ranked:
 def _on_heap(function: Callable[..., Any]) -> Callable[..., Any]:
     def call(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         values, *rest = args
-        if getattr(values, "rows", None) is not None:
+        if rows_of(values) is not None:
             raise NeedsKnownValue(
                 "A heap of run-time length.",
                 machine.origin(node),
@@ -98,7 +98,7 @@ def _first(reverse: bool) -> Callable[..., Any]:
         options = {**kwargs, "reverse": reverse} | ({"key": key[0]} if key else {})
         count = max(known_int(count, "How many are taken"), 0)
         ordered = machine.call_value(sorted, [values], options, node)
-        if getattr(ordered, "rows", None) is None:
+        if rows_of(ordered) is None:
             ordered = machine.known_items(ordered[:count], node)
         else:
             ordered = machine.known_items(ordered, node)[:count]

@@ -19,7 +19,7 @@ from calque.transpiler.frontend.branches import escapes
 from calque.transpiler.frontend.comparisons import always
 from calque.transpiler.frontend.contexts import Contexts
 from calque.transpiler.frontend.expressions import BINARY
-from calque.transpiler.frontend.heap import RecordedList
+from calque.transpiler.frontend.heap import RecordedList, rows_of
 from calque.transpiler.frontend.interpreter import Completion
 from calque.transpiler.frontend.iteration import once
 from calque.transpiler.frontend.methods import in_place
@@ -135,7 +135,7 @@ class Statements(Contexts):
                 if isinstance(container, Array):
                     self.fail(UnsupportedSyntax, target, "Elements of an array cannot be deleted.")
                 index = self.evaluate(target.slice)
-                if getattr(container, "rows", None) is not None:
+                if rows_of(container) is not None:
                     self.delete_elements(container, index, target)
                     continue
                 self.check_writable(container, target, "This deletion")
@@ -272,11 +272,15 @@ class Statements(Contexts):
             return own
         if is_opaque(old):
             name = BINARY[type(node.op)][0]
-            return self.call_value(getattr(operator, f"i{name}"), [old, value], {}, node)
+            return self.native(getattr(operator, f"i{name}"), [old, value], {}, node)
         new = self.binary(type(node.op), old, value, node)
         if isinstance(old, (set, dict, list)) and type(new) is type(old):
             return self._refilled(old, new, node)
         return new
+
+    def native(self, function: Any, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
+        """A call on known values, by Python (see calls)."""
+        raise NotImplementedError
 
     def _refilled(self, old: Any, new: Any, node: Any) -> Any:
         """A list, a dict or a set that an augmented assignment changes: it stays itself."""

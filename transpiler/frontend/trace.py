@@ -23,6 +23,7 @@ from calque.transpiler.errors import (
     UnsupportedFunction,
     UnsupportedSyntax,
 )
+from calque.transpiler.frontend.heap import rows_of
 from calque.transpiler.frontend.interpreter import Capture, Completion, Guard
 from calque.transpiler.frontend.iteration import Generator
 from calque.transpiler.frontend.library import Interpreter
@@ -296,7 +297,7 @@ def listed(value: Any) -> Any:
         )
     if isinstance(value, Deque):
         raise UnsupportedFunction("A deque leaves the function.", None, "return list(...) of it")
-    rows = getattr(value, "rows", None)
+    rows = rows_of(value)
     if rows is not None:
         return [listed(v) for v in rows]
     if isinstance(value, dict):
