@@ -80,7 +80,7 @@ def is_own(function: Any) -> bool:
 
 def is_twin(function: FunctionType) -> bool:
     """A method of a Python twin of what Python keeps in C: interpreted, but not the user's text."""
-    return (function.__module__ or "").endswith("frontend.twins")
+    return function.__module__ == "calque.transpiler.frontend.twins"
 
 
 def is_plain_class(cls: type) -> bool:
