@@ -205,7 +205,6 @@ def test_empty_slices_are_nan() -> None:
         ("np.polymul(x[0], x[1])", "np.polymul has neither a rule nor Python source."),
         ("np.polyfit(x[0], x[1], 1, cov=True)", "np.polyfit with full=, cov= or several degrees."),
         ("np.nanquantile(x, 0.5, method='hazen')", "np.nanquantile with weights= or method='hazen'."),
-        ("np.vectorize(signed)(x)", "np.vectorize calls Python for every element."),
     ],
 )
 def test_refusals(call: str, message: str) -> None:

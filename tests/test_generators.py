@@ -286,10 +286,6 @@ def enumerated(x):
     return total
 
 
-def stepped(x):
-    return next(squares(x))
-
-
 def answers():
     got = yield 1.0
     yield got
@@ -304,7 +300,6 @@ REFUSED = {
     consumed_in_a_loop: "is consumed a second time, or in a loop",
     consumed_on_one_path: "is consumed a second time, or in a loop",
     enumerated: "`enumerate` takes a generator step by step",
-    stepped: "`next` takes a generator step by step",
     sent_to: "The value of a `yield` is used",
 }
 

@@ -146,3 +146,56 @@ def test_an_element_chosen_by_data_does_not_see_a_later_store_unseen() -> None:
 
     with pytest.raises(AliasUndecided):
         calque.grad(stored)(np.ones(3), np.array([1]))
+
+
+class Table:
+    """Its attributes have the names of the interpreter's own."""
+
+    def __init__(self, x):
+        self.rows, self.parts, self.walked, self.gen = x, [x[0]], True, None
+
+    def __iter__(self):
+        return iter(self.parts)
+
+    def sum(self):
+        return 100.0
+
+    def total(self):
+        return self.sum() * len(self.parts)
+
+
+def names_of_the_interpreter(x):
+    table = Table(x)
+    table.parts.append(x[1])
+    total = table.sum() * x[0] + table.total() * x[1]
+    for v in table:
+        total = total + v**2
+    return total + np.sum(table.rows) * (2.0 if table.walked else 1.0)
+
+
+def test_attributes_may_have_any_name() -> None:
+    x = np.array([0.3, 1.5, 0.9])
+    value, gradient = calque.value_and_grad(names_of_the_interpreter)(x)
+    assert np.isclose(value, names_of_the_interpreter(x), rtol=1e-13)
+    np.testing.assert_allclose(
+        gradient, oracle.gradient(names_of_the_interpreter, (x,)), rtol=1e-6
+    )
+
+
+def test_the_least_of_objects_compared_at_run_time() -> None:
+    @dataclass
+    class Weighted:
+        w: Any
+
+        def __lt__(self, other):
+            return self.w < other.w
+
+        def __gt__(self, other):
+            return self.w > other.w
+
+    def of_objects(x):
+        things = [Weighted(v * 2.0) for v in (x[0], x[1], x[2])]
+        return min(things).w ** 2 + max(things).w
+
+    x = np.array([0.3, 1.5, 0.9])
+    np.testing.assert_allclose(calque.grad(of_objects)(x), [8 * x[0], 2.0, 0.0], rtol=1e-12)

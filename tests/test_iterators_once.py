@@ -110,3 +110,72 @@ def test_right_or_refused(fn: Callable[..., Any]) -> None:
     except UnsupportedSyntax:
         return
     assert np.isclose(value, fn(x), rtol=1e-13)
+
+
+def map_of_what_changes(x):
+    scale = [2.0]
+    scaled = map(lambda v: v * scale[0], [x[0], x[1]])
+    scale[0] = 5.0
+    total = sum(scaled)
+    for v in map(lambda v: v * scale[0], [x[0], x[1]]):
+        total = total + v
+        scale[0] += 1.0
+    return total
+
+
+def filter_of_what_changes(x):
+    least = [0]
+    chosen = filter(lambda k: k > least[0], [0, 1, 2])
+    least[0] = 1
+    return sum(x[k] for k in chosen)
+
+
+def views_of_a_dict(x):
+    table = {"a": x[0]}
+    keys, values = table.keys(), table.values()
+    table["b"] = x[1]
+    return len(keys) * sum(values) + sum(v for v in values)
+
+
+def steps_of_a_map(x):
+    squares = map(lambda v: v**2, [x[0], x[1], x[2]])
+    return next(squares) * 3.0 + sum(squares)
+
+
+def chain_is_consumed(x):
+    joined = itertools.chain([x[0]], [x[1]])
+    return sum(joined) + 10.0 * sum(joined)
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        map_of_what_changes,
+        filter_of_what_changes,
+        views_of_a_dict,
+        steps_of_a_map,
+    ],
+    ids=lambda fn: fn.__name__,
+)
+def test_what_is_consumed_later_is_as_it_is_then(fn: Callable[..., Any]) -> None:
+    x = np.array([0.5, -1.2, 2.0])
+    value, gradient = calque.value_and_grad(fn)(x)
+    assert np.isclose(value, fn(x), rtol=1e-13)
+    np.testing.assert_allclose(gradient, oracle.gradient(fn, (x,)), rtol=1e-6, atol=1e-9)
+
+
+def test_a_chain_is_no_list() -> None:
+    with pytest.raises(UnsupportedSyntax):
+        calque.grad(chain_is_consumed)(np.ones(2))
+
+
+@pytest.mark.parametrize("make", [iter, enumerate, reversed, lambda v: zip(v, v)])
+def test_a_list_that_changed_since(make: Callable[..., Any]) -> None:
+    def changed(x):
+        values = [x[0], x[1]]
+        iterator = make(values)
+        values[0] = x[2]
+        return len(list(iterator)) * x[0]
+
+    with pytest.raises(UnsupportedSyntax, match="A list has changed since"):
+        calque.grad(changed)(np.ones(3))

@@ -175,3 +175,21 @@ def test_source_is_a_direct_program() -> None:
     text = calque.jacfwd(lambda x: np.tanh(x)).source(X)
     assert "np.diag" in text and "np.eye" not in text and "for " not in text
     assert "for " not in calque.hessian(rosenbrock(np)).source(X)
+
+
+HALVES: list[tuple[str, Any, Any, bool, str]] = [
+    ("jacrev", lambda np: lambda x: np.exp(1j * x), np.ones(2), False, "needs real results"),
+    ("jacfwd", lambda np: lambda x: 2.0 * x, np.ones(2) + 0j, False, "needs real inputs"),
+    ("hessian", lambda np: lambda x: np.abs(x), 1j, False, "needs real inputs"),
+    ("jacrev", lambda np: lambda x: np.abs(x), 1j, True, "needs complex results"),
+    ("jacfwd", lambda np: lambda x: np.abs(x), 1j, True, "needs complex results"),
+]
+
+
+@pytest.mark.parametrize(("name", "made", "x", "holomorphic", "text"), HALVES)
+def test_half_a_complex_jacobian_is_refused_as_in_jax(name, made, x, holomorphic, text) -> None:
+    with pytest.raises(TypeError):
+        getattr(jax, name)(made(jnp), holomorphic=holomorphic)(x)
+    with pytest.raises(TypeError) as caught:
+        getattr(calque, name)(made(np), holomorphic=holomorphic)(x)
+    assert text in str(caught.value)

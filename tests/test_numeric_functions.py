@@ -253,3 +253,13 @@ def test_quantiles_by_their_fraction(call: Any, q: float) -> None:
     tangent = calque.jvp(lambda q: np.sum(call(np, x, q) ** 2), (q,), (1.0,))[1]
     np.testing.assert_allclose(found[0], expected[0], 1e-10, 1e-12)
     np.testing.assert_allclose([found[1], tangent], [expected[1]] * 2, 1e-10, 1e-12)
+
+
+@pytest.mark.filterwarnings("ignore:invalid value encountered")
+@pytest.mark.parametrize("name", ["logaddexp", "logaddexp2"])
+def test_the_slope_of_logaddexp_at_infinity(name: str) -> None:
+    function = getattr(np, name)
+    slope = calque.grad(lambda a, b: function(a, b), argnums=(0, 1))
+    assert slope(np.inf, 2.0) == (1.0, 0.0)
+    assert slope(-np.inf, 2.0) == (0.0, 1.0)
+    assert np.isnan(slope(np.nan, 2.0)[0])

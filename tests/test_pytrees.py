@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib.util
 import pickle
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -324,3 +325,57 @@ def test_what_cannot_be_made_again() -> None:
 
     with pytest.raises(UnsupportedFunction, match="register its class"):
         calque.jvp(lambda x: (x, Unknown()), (2.0,), (1.0,))
+
+
+ORDERED = OrderedDict([("w", np.array([0.5, -1.2, 2.0])), ("a", 2.0)])
+
+
+def scaled_squares(p):
+    return np.sum(p["w"] ** 2) * p["a"]
+
+
+def jax_scaled_squares(p):
+    return jnp.sum(p["w"] ** 2) * p["a"]
+
+
+def test_dicts_keep_their_kind() -> None:
+    for given in (ORDERED, defaultdict(float, ORDERED), defaultdict(lambda: 1.0, ORDERED)):
+        for name in ("grad", "hessian"):
+            found = getattr(calque, name)(scaled_squares)(given)
+            expected = getattr(jax, name)(jax_scaled_squares)(given)
+            assert jax.tree.structure(found) == jax.tree.structure(expected)
+            for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+                np.testing.assert_allclose(a, b, rtol=1e-12)
+
+
+def test_an_ordered_dict_is_mapped_in_its_own_order() -> None:
+    batch = OrderedDict(w=np.ones(3), a=np.array([1.0, 2.0, 3.0]))
+    found = calque.vmap(scaled_squares, in_axes=({"w": None, "a": 0},))(batch)
+    np.testing.assert_allclose(found, 3.0 * batch["a"])
+
+
+def test_an_ordered_dict_meets_its_own_cotangents() -> None:
+    @calque.custom_vjp
+    def ruled(p):
+        return scaled_squares(p)
+
+    def back(p, c):
+        return (OrderedDict(w=2 * p["w"] * p["a"] * c, a=np.sum(p["w"] ** 2) * c),)
+
+    ruled.defvjp(lambda p: (ruled(p), p), back)
+    found, expected = calque.grad(ruled)(ORDERED), jax.grad(jax_scaled_squares)(ORDERED)
+    np.testing.assert_allclose(found["w"], expected["w"], rtol=1e-12)
+    np.testing.assert_allclose(found["a"], expected["a"], rtol=1e-12)
+
+
+def test_an_ordered_dict_is_carried_and_joined() -> None:
+    def moved(p):
+        for _ in range(p["w"].size):
+            p = OrderedDict(w=p["w"] * 1.1, a=p["a"] + 1.0)
+        if p["a"] > 3.0:
+            p = OrderedDict(w=-p["w"], a=p["a"])
+        return p
+
+    found, expected = calque.jit(moved)(ORDERED), moved(ORDERED)
+    assert type(found) is OrderedDict and list(found) == ["w", "a"]
+    np.testing.assert_allclose(found["w"], expected["w"], rtol=1e-13)

@@ -55,7 +55,7 @@ def axes_of_leaves(axes: Any, value: Any, what: str) -> list[int | None]:
             f"vmap: {what} has axes {axes!r}, which is no prefix of its tree: it is "
             f"{_called(value)}"
         )
-    given, have = _children(axes), _children(value)
+    given, have = _children(axes, value), _children(value, value)
     if given is None or have is None or len(given) != len(have):
         raise ValueError(f"vmap: the axes {axes!r} do not fit the tree of {what}")
     return [k for a, v in zip(given, have, strict=True) for k in axes_of_leaves(a, v, what)]
@@ -73,9 +73,10 @@ def _kind(value: Any) -> Any:
     return "list" if isinstance(value, list) else type(value)
 
 
-def _children(value: Any) -> list[Any] | None:
+def _children(value: Any, like: Any) -> list[Any] | None:
+    """The parts of a tree in the order of another's."""
     if isinstance(value, dict):
-        return [value[k] for k in sorted(value, key=str)]
+        return [value[k] for k in tree.keys_of(like)]
     if isinstance(value, (list, tuple)):
         return list(value)
     try:

@@ -17,6 +17,7 @@ and make stores ordinary primitives with ordinary rules.)
 
 from __future__ import annotations
 
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -357,8 +358,23 @@ def map_tree(function: Callable[[Any], Any], tree: Any) -> Any:
     if isinstance(tree, list):
         return [map_tree(function, item) for item in tree]
     if isinstance(tree, dict):
-        return {key: map_tree(function, item) for key, item in tree.items()}
+        return dict_like(tree, {key: map_tree(function, item) for key, item in tree.items()})
     return function(tree)
+
+
+def dict_like(old: dict[Any, Any], items: dict[Any, Any]) -> dict[Any, Any]:
+    """A dict of another's kind, as JAX keeps it: ordered, with a default, or plain.
+
+    >>> dict_like(OrderedDict(b=1), {"b": 2})
+    OrderedDict([('b', 2)])
+    """
+    if type(old) is OrderedDict:
+        return OrderedDict(items)
+    if type(old) is defaultdict:
+        made: Any = defaultdict(None, items)
+        made.default_factory = old.default_factory  # of interpreted code, perhaps: not callable
+        return made
+    return items
 
 
 def show(function: Function) -> str:

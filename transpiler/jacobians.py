@@ -97,6 +97,20 @@ def _varying(
     return wanted, [x for x in leaves if isinstance(x, Array) or is_number(x)]
 
 
+def _require_whole(leaves: Sequence[Any], holomorphic: bool, name: str, what: str) -> None:
+    """A real Jacobian says half of what a function of complex numbers does: JAX refuses it too."""
+    kinds = [type_of(x) for x in leaves if isinstance(x, Array) or is_number(x)]
+    wrong = next((t for t in kinds if (t.dtype.kind == "c") != holomorphic), None)
+    if wrong is None or (holomorphic and wrong.dtype.kind in "biu"):
+        return
+    if holomorphic:
+        text, hint = "needs complex", "leave holomorphic=True out"
+    else:
+        text, hint = "needs real", "pass holomorphic=True, or use jvp or vjp"
+    options = " with holomorphic=True" if holomorphic else ""
+    raise NotDifferentiable(f"{name}{options} {text} {what}, and got {wrong}.", None, hint)
+
+
 def _structured(inner: Inner, argnums: Argnums, rows: Sequence[Sequence[Any]]) -> Any:
     """``rows[k][j]``, of result k by argument leaf j, as a tree of trees of arguments."""
     made = []
@@ -123,8 +137,12 @@ def jacfwd(
 ) -> tuple[Any, Any]:
     """The Jacobian, column by column all at once; and the auxiliary output."""
     wanted, leaves = _varying(machine, function, args, argnums, holomorphic, "jacfwd")
+    if not holomorphic:
+        _require_whole(leaves, False, "jacfwd", "inputs")
     basis, size = _basis(leaves)
     inner = interpret_inner(machine, function, args, kwargs, wanted, has_aux, node)
+    if holomorphic:
+        _require_whole(inner.leaves, True, "jacfwd", "results")
     program = Function("jacfwd", [], inner.block, None)
     dots = [Var(p.type, f"{p.name}_dot" if p.name else None, p.origin) for p in inner.params]
     given = {p: Array(d) if basis else 1.0 for p, d in zip(inner.params, dots, strict=True)}
@@ -205,6 +223,7 @@ def jacrev(
             raise NotDifferentiable(
                 f"jacrev: the function returns a {type(leaf).__name__}.", builder.origin
             )
+    _require_whole(inner.leaves, holomorphic, "jacrev", "results")
     program = Function("jacrev", [], inner.block, None)
     builder.blocks.append(inner.block)
     builder._sizes.append({})

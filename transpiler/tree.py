@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -168,6 +169,15 @@ def flatten(tree: Any) -> tuple[list[Any], Any]:
 def unflatten(structure: Any, leaves: Sequence[Any]) -> Any:
     """The tree of this structure with these leaves."""
     return optree.tree_unflatten(structure, leaves)
+
+
+def keys_of(value: dict[Any, Any]) -> list[Any]:
+    """The keys of a dict in the order of its leaves.
+
+    >>> keys_of({"b": 1, "a": 2}), keys_of(OrderedDict(b=1, a=2))
+    (['a', 'b'], ['b', 'a'])
+    """
+    return list(value) if isinstance(value, OrderedDict) else sorted(value, key=str)
 
 
 def plain(value: Any) -> Any:

@@ -213,7 +213,7 @@ class _Zero:
 def _children(arg: Any, bar: Any) -> list[tuple[Any, Any, Any]] | None:
     """The parts of an argument beside those of its cotangent, in the order of leaves."""
     if isinstance(arg, dict) and isinstance(bar, dict) and set(arg) == set(bar):
-        return [(key, arg[key], bar[key]) for key in sorted(arg)]
+        return [(key, arg[key], bar[key]) for key in tree.keys_of(arg)]
     if isinstance(arg, (tuple, list)) and isinstance(bar, (tuple, list)) and len(arg) == len(bar):
         return [(k, a, b) for k, (a, b) in enumerate(zip(arg, bar, strict=True))]
     return None

@@ -8,6 +8,7 @@ import dataclasses
 import importlib
 import inspect
 import operator
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -110,6 +111,22 @@ def class_of(kind: type, function: Function, paths: Paths) -> gast.AST:
         if type(node) is kind:
             return call(name("type"), path)
     return imported(kind, function)
+
+
+def dict_of(tree: dict[Any, Any], made: gast.AST, function: Function, paths: Paths) -> gast.AST:
+    """An ordered dict, or one with a default, of a display; a plain one is the display."""
+    if type(tree) not in (OrderedDict, defaultdict):
+        return made
+    kind = imported(type(tree), function)
+    if not isinstance(tree, defaultdict):
+        return call(kind, made)
+    factory = tree.default_factory
+    if factory is None or getattr(builtins, getattr(factory, "__name__", ""), None) is factory:
+        return call(kind, name(getattr(factory, "__name__", "None")), made)
+    for node, path in paths():
+        if isinstance(node, defaultdict) and node.default_factory is factory:
+            return call(kind, attribute(path, "default_factory"), made)
+    return call(kind, static(factory, function, paths), made)
 
 
 def static(value: Any, function: Function, paths: Paths) -> gast.AST:

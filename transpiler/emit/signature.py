@@ -10,7 +10,7 @@ from typing import Any
 import gast
 
 from calque.transpiler.core import Function, Parameter, Slot, Var
-from calque.transpiler.emit.instances import class_of, rebuilt, static
+from calque.transpiler.emit.instances import class_of, dict_of, rebuilt, static
 from calque.transpiler.emit.spelling import attribute, call, fill_expression, literal, name
 from calque.transpiler.tree import attributes, is_object
 
@@ -110,7 +110,8 @@ def result_tree(tree: Any, function: Function, value: Callable[[int], gast.AST])
     if isinstance(tree, list):
         return gast.List([inner(i) for i in tree], gast.Load())
     if isinstance(tree, dict):
-        return gast.Dict([literal(k) for k in tree], [inner(v) for v in tree.values()])
+        made = gast.Dict([literal(k) for k in tree], [inner(v) for v in tree.values()])
+        return dict_of(tree, made, function, lambda: parts_of_arguments(function))
     if isinstance(tree, tuple) and not hasattr(tree, "_fields"):
         return gast.Tuple([inner(i) for i in tree], gast.Load())
 

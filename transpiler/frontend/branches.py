@@ -18,7 +18,7 @@ import numpy as np
 from calque.transpiler import core
 from calque.transpiler.builder import FUNCTIONS, Array, atom, link
 from calque.transpiler.core import Var, map_tree
-from calque.transpiler.errors import BranchMismatch
+from calque.transpiler.errors import BranchMismatch, UnsupportedSyntax
 from calque.transpiler.frontend.expressions import Expressions
 from calque.transpiler.frontend.heap import MISSING, Snapshot
 from calque.transpiler.frontend.interpreter import Completion, Mismatch
@@ -174,6 +174,13 @@ class Branches(Expressions):
     ) -> Completion | None:
         """A branch of which an arm may leave: each arm runs on to the boundary."""
         call = self.call
+        if call.blocks:
+            self.fail(
+                UnsupportedSyntax,
+                node,
+                "A run-time test, or a loop, leaves the block of a `with`.",
+                "bind a name in the block, and return or break after it",
+            )
         pending, flags = list(call.pending), self.flags_of_loop()
 
         def to_boundary(arm: Callable[[], Completion | None]) -> Completion:

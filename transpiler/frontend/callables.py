@@ -13,11 +13,12 @@ import numpy as np
 
 from calque.transpiler import tree
 from calque.transpiler.builder import Array
+from calque.transpiler.frontend.heap import rows_of
 from calque.transpiler.frontend.interpreter import Closure
 from calque.transpiler.frontend.iteration import Iterable
 
 _LIBRARIES = {"numpy", "scipy", "numba", "jax", "math", "functools", "itertools", "operator"}
-_LIBRARIES |= {"collections", "typing", "enum", "copy", "abc"}
+_LIBRARIES |= {"collections", "typing", "enum", "copy", "abc", "warnings"}
 
 
 def is_in(function: Any, table: Any) -> bool:
@@ -46,7 +47,7 @@ def is_generator(node: Any) -> bool:
 def plain_known(value: Any) -> bool:
     """Known, and without arrays: Python can compute with it."""
     if isinstance(value, (tuple, list)):
-        return getattr(value, "rows", None) is None and all(map(plain_known, value))
+        return rows_of(value) is None and all(map(plain_known, value))
     leaves = tree.flatten(value)[0]
     if len(leaves) != 1 or leaves[0] is not value:  # a dict, or another node of a tree
         return all(map(plain_known, leaves))
@@ -74,7 +75,12 @@ def is_library(function: FunctionType) -> bool:
 def is_own(function: Any) -> bool:
     """A function of calque itself (a rule, an Array's method): called, never interpreted."""
     parts = (getattr(function, "__module__", None) or "").split(".")
-    return parts[:2] == ["calque", "transpiler"]
+    return parts[:2] == ["calque", "transpiler"] and parts[-1] != "twins"
+
+
+def is_twin(function: FunctionType) -> bool:
+    """A method of a Python twin of what Python keeps in C: interpreted, but not the user's text."""
+    return function.__module__ == "calque.transpiler.frontend.twins"
 
 
 def is_plain_class(cls: type) -> bool:

@@ -14,6 +14,7 @@ import numpy as np
 
 from calque.transpiler.builder import FUNCTIONS, Array, function_name, known
 from calque.transpiler.errors import (
+    CalqueError,
     ImpureFunction,
     NeedsKnownValue,
     SourceNotFound,
@@ -30,9 +31,11 @@ from calque.transpiler.frontend.callables import (
     is_library,
     is_own,
     is_plain_class,
+    is_twin,
     made_dataclass,
     plain_known,
 )
+from calque.transpiler.frontend.containers import container_method
 from calque.transpiler.frontend.generators import first_yield
 from calque.transpiler.frontend.heap import Frame, RecordedList
 from calque.transpiler.frontend.interpreter import (
@@ -43,6 +46,7 @@ from calque.transpiler.frontend.interpreter import (
     contents,
 )
 from calque.transpiler.frontend.iteration import Generator, Iterable, once
+from calque.transpiler.frontend.opaque import Watch, is_opaque
 from calque.transpiler.frontend.rows import gathered
 from calque.transpiler.frontend.source import source_of
 from calque.transpiler.frontend.statements import Statements
@@ -72,10 +76,12 @@ _FILES |= {np.genfromtxt, np.fromfile}
 
 # what the builtins mean; filled by calque.transpiler.frontend.library
 BUILTINS: dict[Any, Callable[..., Any]] = {}
+# and what objects of a class mean where they are called
+OBJECTS: dict[type, Callable[..., Any]] = {}
 # those that run a generator expression as a loop of their own
 CONSUMERS = (sum, any, all, min, max)
 # those that go as far in a generator as they are asked to
-_STEPPING = (enumerate, zip, map, filter, iter, next, reversed)
+_STEPPING = (enumerate, zip, map, filter, reversed)
 
 
 def builtin(*functions: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -118,7 +124,7 @@ class Calls(Statements):
         if is_generator(node) and not is_interpreted(function):
             return self.consumed(node)
         value = self.evaluate(node)
-        if not isinstance(value, Generator) or is_in(function, (sum, any, all)):
+        if not isinstance(value, Generator) or is_in(function, (sum, any, all, iter, next)):
             return value
         module = getattr(function, "__module__", None)
         if is_in(function, _STEPPING) or (module == "itertools" and is_in(function, BUILTINS)):
@@ -143,6 +149,8 @@ class Calls(Statements):
         self._refuse_impure(function, node)
         if (isinstance(function, type) and function in BUILTINS) or is_in(function, BUILTINS):
             return BUILTINS[function](self, node, args, kwargs)
+        if type(function) in OBJECTS:
+            return OBJECTS[type(function)](self, function, args, kwargs, node)
         handler = self._handler(function)
         if handler is not None:
             args = [self.settled(a, node) if isinstance(a, RuntimeText) else a for a in args]
@@ -156,11 +164,13 @@ class Calls(Statements):
         if isinstance(function, FunctionType) and is_own(function):
             named = {k: gathered(v) for k, v in kwargs.items()}
             return self._owned(function(*map(gathered, args), **named))
+        if isinstance(function, FunctionType) and is_twin(function):
+            return self.call_for_user(function, args, kwargs, node)
         if isinstance(function, FunctionType) and not is_library(function):
             return self._call_function(function, args, kwargs, node)
         owner = getattr(function, "__self__", None)
         if isinstance(owner, _CONTAINERS):
-            return self._container_method(function, owner, args, kwargs, node)
+            return self._owned(container_method(self, function, owner, args, kwargs, node))
         wrapped = getattr(function, "__wrapped__", None)
         if wrapped is not None and not known((args, list(kwargs.values()))):
             return self.call_value(wrapped, args, kwargs, node)
@@ -266,6 +276,20 @@ class Calls(Statements):
             function.__name__,
         )
         return self.call_closure(closure, args, kwargs, node)
+
+    def call_for_user(
+        self, function: Any, args: list[Any], kwargs: dict[str, Any], node: Any
+    ) -> Any:
+        """A call of a library's own Python: what it records, and its errors, are the user's."""
+        before, self.on_behalf = self.on_behalf, self.on_behalf or self.origin(node)
+        try:
+            return self._call_function(function, args, kwargs, node)
+        except CalqueError as error:
+            if error.origin is None or error.origin.file == function.__code__.co_filename:
+                error.origin = self.on_behalf
+            raise
+        finally:
+            self.on_behalf = before
 
     def call_closure(
         self, closure: Closure, args: list[Any], kwargs: dict[str, Any], node: Any
@@ -395,39 +419,6 @@ class Calls(Statements):
             return self.own(cls(*args, **kwargs))
         return self.native(cls, args, kwargs, node)
 
-    def _container_method(
-        self, function: Any, owner: Any, args: list[Any], kwargs: dict[str, Any], node: Any
-    ) -> Any:
-        name = function.__name__
-        if isinstance(owner, list) and name == "append":
-            if isinstance(owner, RecordedList):
-                self.append(owner, args[0], node)
-            else:
-                self.check_writable(owner, node, "append")
-                owner.append(args[0])
-            return None
-        if isinstance(owner, RecordedList) and name == "extend":
-            self.extend(owner, args[0], node)
-            return None
-        if isinstance(owner, RecordedList) and name == "pop":
-            return self.pop(owner, args[0] if args else -1, node)
-        if getattr(owner, "rows", None) is not None:
-            return self.list_method(name, owner, kwargs, node)
-        mutating = (
-            "extend insert pop remove clear sort reverse update setdefault popitem add discard"
-        )
-        if name in mutating.split():
-            self.check_writable(owner, node, f"`{name}`")
-            if isinstance(owner, list):
-                self.check_not_walked(owner, node, f"`{name}`")
-        if isinstance(owner, dict) and args:
-            args = [self.hashable(args[0], node), *args[1:]]
-        if isinstance(owner, list) and name == "sort":
-            owner[:] = BUILTINS[sorted](self, node, [list(owner)], kwargs)
-            return None
-        result = function(*args, **kwargs)
-        return self._owned(result) if type(result) in (list, dict, set) else result
-
     def native(self, function: Any, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
         """A call on known values, by Python; with run-time values there must be a rule."""
         everything = [*args, *kwargs.values()]
@@ -435,7 +426,7 @@ class Calls(Statements):
             if isinstance(
                 function, (BuiltinFunctionType, MethodWrapperType, FunctionType, type, np.ufunc)
             ):
-                return self._lift_result(function(*args, **kwargs))
+                return self._watched(function, args, kwargs, node)
             if not callable(function) or isinstance(function, ModuleType):
                 self.fail(UnsupportedFunction, node, f"{function!r} is not callable.")
         method = inspect.getattr_static(type(function), "__call__", None)
@@ -444,13 +435,22 @@ class Calls(Statements):
         if known(everything):
             args = [self._as_function(a, node) for a in args]
             kwargs = {k: self._as_function(v, node) for k, v in kwargs.items()}
-            return self._lift_result(function(*args, **kwargs))
+            return self._watched(function, args, kwargs, node)
         return self.fail(
             UnsupportedFunction,
             node,
             f"{function_name(function)} has neither a rule nor Python source.",
             "write it in NumPy, or declare a primitive for it",
         )
+
+    def _watched(
+        self, function: Any, args: list[Any], kwargs: dict[str, Any], node: Any
+    ) -> Any:
+        """A call by Python, which may change only what the program can tell."""
+        watch = Watch(self, [getattr(function, "__self__", None), *args, *kwargs.values()])
+        result = self._lift_result(function(*args, **kwargs))
+        watch.check(node)
+        return self.own(result) if isinstance(function, type) and is_opaque(result) else result
 
     def _as_function(self, value: Any, node: Any) -> Any:
         """A function of the program, as one that Python can call."""
@@ -496,5 +496,3 @@ class Calls(Statements):
                     f"{function_name(function)} reads or writes outside the function.",
                     "do it outside, and pass the values in",
                 )
-        if isinstance(function, np.vectorize):
-            self.fail(UnsupportedFunction, node, "np.vectorize is not supported.", "use vmap")

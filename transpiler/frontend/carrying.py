@@ -46,6 +46,15 @@ from calque.transpiler.frontend.joining import (
 )
 from calque.transpiler.frontend.memory import Carried, Plan, Slot
 from calque.transpiler.frontend.merging import GrowingList, poison_of
+from calque.transpiler.frontend.presence import (
+    has_keys,
+    held_at,
+    mark_absent,
+    note_unsure,
+    place_lacks,
+    reordered,
+    unsure_key,
+)
 from calque.transpiler.types import ArrayType, DimLike, dim_symbols, substitute_dim
 
 _ROUNDS = 40
@@ -212,7 +221,7 @@ class Carrying(Growing):
             if key not in base.contents:
                 continue
             container = base.contents[key][0]
-            first = base.locations(key).get(place, MISSING)
+            first = held_at(base, key, place)
             initial = base.frozen(first)
             self._note_holder(plan, (key, place), first)
             slot = Slot((key, place), container, description, len(carried.phis), initial, None)
@@ -232,7 +241,10 @@ class Carrying(Growing):
             set_location(
                 slot.container, slot.place, hold_again(slot.value, plan.held.get(slot.key))
             )
+            if has_keys(slot.container) and place_lacks(base, slot.key):
+                note_unsure(self, slot.container, slot.place, slot.now())
             self._note_aliases(plan, slot)
+        mark_absent(plan, base, self.builder.origin)
         for key, origin in plan.poison.items():
             if key in base.contents:
                 base.contents[key][0].poison = origin
@@ -288,6 +300,12 @@ class Carrying(Growing):
                     )
                 continue
             before, now = start.locations(key), after.locations(key)
+            if reordered(container, before, now):
+                raise BranchMismatch(
+                    "The keys of a dict change their order in a run-time loop.",
+                    self.builder.origin,
+                    "store into d[key] without taking the key out first",
+                )
             if (
                 isinstance(container, list)
                 and start.contents[key][1][1] is not after.contents[key][1][1]
@@ -309,9 +327,11 @@ class Carrying(Growing):
         self, plan: Plan, base: Snapshot, key: int, place: Any, before: Any, now: Any
     ) -> bool:
         known = plan.locations.get((key, place))
+        if known is None and (key, place) in plan.absent:
+            plan.constants[key, place] = now
         if before is now and not isinstance(known, Structure):
             return True
-        initial = base.locations(key).get(place, MISSING)
+        initial = held_at(base, key, place)
         old = known if known is not None else self._describe(initial)
         if now is MISSING:
             new: Any = Clash("it is deleted in the loop")
@@ -320,8 +340,12 @@ class Carrying(Growing):
         if known is not None and _same_description(known, new, self.builder.dims):
             return True
         if known is None and isinstance(new, Constant):
-            if initial is MISSING and is_lasting(now):
+            keyed = has_keys(base.contents[key][0])
+            if initial is MISSING and (keyed or is_lasting(now)):
                 plan.constants[key, place] = now
+            if initial is MISSING and keyed and (key, place) not in plan.absent:
+                plan.absent.add((key, place))
+                return False
             return True
         plan.locations[key, place] = new
         return False
@@ -391,6 +415,11 @@ class Carrying(Growing):
                 self._check_keys(slot.container, slot.place, slot.initial)
             self._note_final(slot, value, certain)
             set_location(slot.container, slot.place, hold_again(value, plan.held.get(slot.key)))
+            late = place_lacks(base, slot.key) and not certain
+            if has_keys(slot.container) and (
+                late or unsure_key(self, slot.container, slot.place, slot.next_value)
+            ):
+                note_unsure(self, slot.container, slot.place, slot.now())
             self._note_aliases(plan, replace(slot, value=value))
         for (key, place), constant in plan.constants.items():
             container = base.contents[key][0]
@@ -398,6 +427,10 @@ class Carrying(Growing):
                 set_location(container, place, constant)  # hidden names have tests of their own
             else:
                 self._check_keys(container, place, MISSING)
+                if has_keys(container):
+                    message = "it exists only where the loop runs"
+                    missing = Mismatch(message, self.builder.origin, absent=True)
+                    set_location(container, place, missing)
         for pair in plan.partners | carried.partners:
             ends = [finals[t] if t in finals else self._cell_of(t, carried, base) for t in pair]
             if ends[0] is not None and ends[1] is not None:

@@ -12,8 +12,10 @@ import numpy as np
 from calque.transpiler.builder import FUNCTIONS, OPERATORS, Array, known, type_of, wrap
 from calque.transpiler.core import Apply, If, Statement
 from calque.transpiler.errors import NeedsKnownValue
+from calque.transpiler.frontend.heap import rows_of
 from calque.transpiler.frontend.iteration import Generator, Iterable
 from calque.transpiler.frontend.methods import by_method, method_of
+from calque.transpiler.frontend.presence import check_dict, check_key
 from calque.transpiler.frontend.text import Texts
 from calque.transpiler.primitives.base import PRIMITIVES, Primitive, apply, register
 from calque.transpiler.types import BOOL
@@ -98,6 +100,8 @@ class Comparisons(Texts):
             self.check_lists(left, right, node)
         if isinstance(op, (gast.In, gast.NotIn)):
             return self._contains(left, right, isinstance(op, gast.NotIn), node)
+        check_dict(left, node)
+        check_dict(right, node)
         name, function = COMPARE[type(op)]
         own = by_method(self, name, left, right, node)
         if own is NotImplemented and name == "ne" and method_of(left, "eq") is not None:
@@ -136,7 +140,7 @@ class Comparisons(Texts):
 
     def _compare_sequences(self, left: Any, right: Any, equal: bool, node: Any) -> Any:
         """Shapes and the like: elements that are known decide first."""
-        if any(getattr(v, "rows", None) is not None for v in (left, right)):
+        if any(rows_of(v) is not None for v in (left, right)):
             self._refuse_whole(node)
         if len(left) != len(right) or type(left).__name__ != type(right).__name__:
             return not equal
@@ -157,19 +161,34 @@ class Comparisons(Texts):
         integers = all(type_of(v).dtype.kind in "iu" and not type_of(v).ndim for v in (a, b))
         return integers and self.builder.dim_of(a) == self.builder.dim_of(b)
 
+    def iterated(self, value: Any, node: Any) -> Any:
+        """What the user's own ``__iter__`` gives; any other value as it is."""
+        method = method_of(value, "iter")
+        if method is None:
+            return value
+        found = self.call_value(method, [value], {}, node)
+        if found is value or method_of(found, "next") is not None:
+            return value  # Python runs its ``__next__``
+        return found
+
     def _contains(self, item: Any, container: Any, negate: bool, node: Any) -> Any:
+        found: Any = False
+        own = method_of(container, "contains")
+        if own is not None:
+            found = self.truth(self.call_value(own, [container, item], {}, node), node)
+            return self.logical_not(found, node) if negate else found
+        container = self.iterated(container, node)
         if isinstance(container, (Generator, Iterable)):
             container = self.listed(container, node)
-        rows = getattr(container, "rows", None)
+        rows = rows_of(container)
         if rows is not None:
             container = rows.stacked()
             if not isinstance(container, Array) or container.ndim != 1:
                 self._refuse_whole(node)
         if isinstance(item, Array) or isinstance(container, Array):
             if isinstance(container, Array):
-                found: Any = np.any(container == item)
+                found = np.any(container == item)
             else:
-                found = False
                 for other in container:
                     now = self.compare(gast.Eq(), item, other, node)
                     found = (
@@ -179,6 +198,8 @@ class Comparisons(Texts):
                     )
             found = FUNCTIONS[bool](found)
             return self.logical_not(found, node) if negate else found
+        if isinstance(container, dict):
+            check_key(self, container, item, node)
         return (item not in container) if negate else (item in container)
 
     def eval_BoolOp(self, node: Any) -> Any:
@@ -235,7 +256,12 @@ class Comparisons(Texts):
         if isinstance(value, np.ndarray):
             value = self.recorded(value)
         if not isinstance(value, Array):
-            rows = getattr(value, "rows", None)
+            for name in ("bool", "len"):
+                own = method_of(value, name)
+                if own is not None:
+                    return self.truth(self.call_value(own, [value], {}, node), node)
+            check_dict(value, node)
+            rows = rows_of(value)
             return bool(value) if rows is None else rows.length() != 0
         if value.ndim:
             if all(d == 1 for d in value.dims):
@@ -254,6 +280,10 @@ class Comparisons(Texts):
             if isinstance(dim, int):
                 return bool(dim)
         return value
+
+    def call_value(self, function: Any, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
+        """Call anything (see calls)."""
+        raise NotImplementedError
 
     def choose(
         self, test: Array, then: Callable[[], Any], orelse: Callable[[], Any], node: Any

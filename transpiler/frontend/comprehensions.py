@@ -30,7 +30,9 @@ class Comprehensions(Calls):
 
     def consumed_value(self, value: Any, node: Any) -> Any:
         """What a generator yields, as a list; any other value as it is."""
-        return self.listed(value, node) if isinstance(value, Generator) else value
+        if not isinstance(value, Generator):
+            return value
+        return self.listed(value, value.closure.node if node is None else node)
 
     def listed(self, values: Any, node: Any) -> Any:
         """The elements of any iterable, in a list of its own."""
@@ -44,6 +46,7 @@ class Comprehensions(Calls):
 
     def known_items(self, value: Any, node: Any) -> list[Any]:
         """The items of an iterable whose length is known."""
+        value = self.iterated(value, node)
         return super().known_items(self.consumed_value(value, node), node)
 
     def eval_SetComp(self, node: Any) -> Any:

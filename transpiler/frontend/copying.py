@@ -12,14 +12,14 @@ from calque.transpiler import tree
 from calque.transpiler.builder import FUNCTIONS, Array
 from calque.transpiler.core import map_tree
 from calque.transpiler.frontend.calls import Calls, builtin
-from calque.transpiler.frontend.heap import RecordedList
+from calque.transpiler.frontend.heap import RecordedList, rows_of
 from calque.transpiler.frontend.rows import GrowingRows
 
 
 @builtin(copy.copy)
 def _copy(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     (value,) = args
-    if getattr(value, "rows", None) is not None:
+    if rows_of(value) is not None:
         return machine.list_copy(value)
     return _renewed(machine, value, "__copy__", [], lambda part: part, node)
 
@@ -37,7 +37,7 @@ def _deepcopy(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) 
 
 
 def _deep(machine: Any, value: Any, renewed: Any, node: Any) -> Any:
-    rows = getattr(value, "rows", None)
+    rows = rows_of(value)
     if rows is not None:
         buffers = map_tree(lambda b: FUNCTIONS[np.copy](b[: rows.count]), rows.buffers)
         made: Any = machine.own(RecordedList())

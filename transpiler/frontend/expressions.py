@@ -21,10 +21,16 @@ from calque.transpiler.core import Apply, Var
 from calque.transpiler.errors import SpecializationNeeded, UnsupportedSyntax
 from calque.transpiler.frontend.comparisons import Comparisons, numeric
 from calque.transpiler.frontend.elements import alike, hold_again
-from calque.transpiler.frontend.heap import RecordedList
+from calque.transpiler.frontend.heap import MISSING, RecordedList, rows_of
 from calque.transpiler.frontend.interpreter import Closure, Guard
-from calque.transpiler.frontend.iteration import Rows, is_runtime_iterable, refuse_endless
+from calque.transpiler.frontend.iteration import (
+    Rows,
+    as_iterable,
+    is_runtime_iterable,
+    refuse_endless,
+)
 from calque.transpiler.frontend.methods import by_method, method_of
+from calque.transpiler.frontend.presence import check_dict, check_key, lacking
 from calque.transpiler.frontend.text import RuntimeText
 
 BINARY: dict[type, tuple[str, Callable[[Any, Any], Any]]] = {
@@ -140,7 +146,9 @@ class Expressions(Comparisons):
             if _has_rows(left) or _has_rows(right):
                 self._refuse_whole(node)
             result = function(left, right)
-            return self.own(RecordedList(result)) if isinstance(result, list) else result
+            if type(result) is list:
+                return self.own(RecordedList(result))
+            return self.own(result) if isinstance(result, (list, dict, set)) else result
         if not numeric(left) or not numeric(right):
             method = getattr(type(left), f"__{name}__", None)
             if method is None or isinstance(left, (list, tuple, np.generic)):
@@ -180,7 +188,7 @@ class Expressions(Comparisons):
         value = self.settled(value, node)
         if isinstance(value, super):
             return self._inherited(value, name, node)
-        rows = getattr(value, "rows", None)
+        rows = rows_of(value)
         if rows is not None and hasattr(rows, name):
             return getattr(rows, name)
         for base in type(value).__mro__:
@@ -258,7 +266,7 @@ class Expressions(Comparisons):
                 self.check_apart(value, node)
             return hold_again(value[index], value.listed)
         value, index = self.settled(value, node), self.settled(index, node)
-        rows = getattr(value, "rows", None)
+        rows = rows_of(value)
         if rows is not None and isinstance(index, slice):
             part = RecordedList()
             part.rows = self.own(rows.part(index))
@@ -267,6 +275,8 @@ class Expressions(Comparisons):
             return rows[index]
         if isinstance(value, Rows):
             return value.element(index)
+        if isinstance(value, dict) and lacking(value) is MISSING:
+            check_key(self, value, self.hashable(index, node), node)
         if isinstance(value, defaultdict) and value.default_factory and index not in value:
             self.store(value, index, self.call_value(value.default_factory, [], {}, node), node)
         if isinstance(index, (Array, slice)) and isinstance(value, (list, tuple)):
@@ -367,19 +377,22 @@ class Expressions(Comparisons):
     def known_items(self, value: Any, node: Any) -> list[Any]:
         """The items of an iterable whose length is known."""
         if isinstance(value, (list, tuple, dict, set, str, range)) and not _has_rows(value):
+            check_dict(value, node)
             return list(value)
         if isinstance(value, Array):
             return list(value)
         if is_runtime_iterable(value):
+            value = as_iterable(value)
             length = value.length()
             if isinstance(length, Array):
                 raise self.builder.needs_known(length, "The number of values")
             return [value.element(i) for i in range(length)]
-        rows = getattr(value, "rows", None)
+        rows = rows_of(value)
         if rows is not None:
             return list(rows)
         with self.at(node):
             refuse_endless(value)
+            check_dict(value, node)
         try:
             return list(value)
         except TypeError:
@@ -395,7 +408,7 @@ def _repeats(value: Any, other: Any) -> Any:
 
 
 def _has_rows(value: Any) -> bool:
-    return getattr(value, "rows", None) is not None
+    return rows_of(value) is not None
 
 
 def is_library_object(value: Any) -> bool:

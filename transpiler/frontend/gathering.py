@@ -8,6 +8,7 @@ import numpy as np
 
 from calque.transpiler.builder import FUNCTIONS, Array, current, known_int
 from calque.transpiler.frontend.calls import builtin
+from calque.transpiler.frontend.heap import rows_of
 from calque.transpiler.frontend.rows import gathered
 from calque.transpiler.primitives.compositions import Repeated, block
 
@@ -20,7 +21,7 @@ def _block(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> 
 
 def _nested(item: Any) -> Any:
     """Nested lists, one that grew in a loop as its element and how often it is there."""
-    rows = getattr(item, "rows", None)
+    rows = rows_of(item)
     if rows is not None:
         return Repeated(rows.stacked())
     return [_nested(i) for i in item] if isinstance(item, list) else item

@@ -34,7 +34,7 @@ class Generators(Lists):
 
     def exec_For(self, node: Any) -> Completion | None:
         """``for target in iterable``, which may be a generator."""
-        source = self.evaluate(node.iter)
+        source = self.iterated(self.evaluate(node.iter), node.iter)
         if not isinstance(source, Generator):
             return self.for_over(node, source)
         self.start(source, node.iter)
@@ -78,21 +78,28 @@ class Generators(Lists):
         self, source: Generator, consume: Callable[[Any], Any], leaves: bool
     ) -> Completion | None:
         """Interpret the code of a generator; ``consume`` says whether it is to be left."""
-        closure = source.closure
-        key = (closure.node, leaves)
+        self.calls.append(self.activation(source, consume))
+        try:
+            return self.exec_block(self.body_of(source, leaves))
+        finally:
+            self.calls.pop()
+
+    def body_of(self, source: Generator, leaves: bool) -> list[Any]:
+        """The code of a generator, each ``yield`` a statement."""
+        key = (source.closure.node, leaves)
         if key not in _bodies:
-            _bodies[key] = _Yields(closure, leaves).body()
+            _bodies[key] = _Yields(source.closure, leaves).body()
+        return _bodies[key]
+
+    def activation(self, source: Generator, consume: Callable[[Any], Any] | None) -> Activation:
+        """The call in which a generator's code runs."""
+        closure = source.closure
         nonlocals, written = assigned_functions(closure.node)
-        call = Activation(
+        return Activation(
             *(source.frame, closure.source, closure.globals, closure.cells),
             *(nonlocals, written, closure.node),
             consume=consume,
         )
-        self.calls.append(call)
-        try:
-            return self.exec_block(_bodies[key])
-        finally:
-            self.calls.pop()
 
     def exec_YieldHere(self, node: Any) -> Completion | None:
         """One ``yield``: the consumer's turn."""
@@ -163,7 +170,10 @@ class _Yields(gast.NodeTransformer):
     def body(self) -> list[Any]:
         """The generator's statements."""
         made: list[Any] = []
-        for statement in copy.deepcopy(self.closure.node.body):
+        body = self.closure.node.body
+        if not isinstance(body, list):  # a lambda
+            body = [gast.copy_location(gast.Expr(body), body)]
+        for statement in copy.deepcopy(body):
             found = self.visit(statement)
             made += found if isinstance(found, list) else [found]
         return made

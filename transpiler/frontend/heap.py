@@ -43,6 +43,14 @@ class RecordedList(list):
     rows: Any = None
 
 
+def rows_of(value: Any) -> Any:
+    """The arrays in which a list of the program is kept; None of whatever else.
+
+    A user's class may have an attribute of that name.
+    """
+    return value.rows if isinstance(value, RecordedList) else None
+
+
 tree.register_pytree_node(RecordedList, lambda x: (tuple(x), None), lambda aux, c: list(c))
 
 

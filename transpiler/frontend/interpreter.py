@@ -76,6 +76,7 @@ class Mismatch:
     origin: Origin | None
     test: Any = None  # what decides between the arms
     undefined: bool = False  # it has no value on one path
+    absent: bool = False  # on one path its container has not even the place
 
 
 @dataclass(eq=False)
@@ -93,6 +94,7 @@ class Activation:
     flags: Any = None  # the innermost loop's hidden names
     flag_stack: list[Any] = field(default_factory=list)
     consume: Callable[[Any], Any] | None = None  # what a generator yields to
+    blocks: int = 0  # of `with` around, that no run-time test may leave
 
 
 class Captured(Array):
@@ -168,6 +170,8 @@ class State:
         self.half_bound: dict[tuple[int, Any], Any] = {}  # names that a break, or its else, binds
         self.undecided: dict[int, Any] = {}  # containers that may be one object with another
         self.held: dict[int, tuple[Any, Any]] = {}  # containers within a list kept in arrays
+        self.perhaps: dict[tuple[int, Any], tuple[Any, Any]] = {}  # keys that a path may lack
+        self.disordered: dict[int, Any] = {}  # dicts whose keys' order differs between paths
         self.unrolled: dict[Any, Any] = {}  # loops that must be: what changes such a container
         self.tests: list[Any] = []  # of the run-time branches that are being interpreted
         self.arguments: list[Array] = []  # cells that the caller holds
@@ -177,6 +181,7 @@ class State:
         self.phases: dict[int, str] = {}  # of the last transformation that was put in place
         self.reversing = False  # a reverse sweep is to come
         self.compiled = False  # kernels are to be made
+        self.uniform = 0  # paths must give one dtype: np.vectorize would take the first one's
         self.derivatives = 0  # how many derivative passes are to come
         self.decisions: list[Any] = []  # what reverse sweeps save, and why
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,8 @@ from calque.transpiler.builder import FUNCTIONS, Array, current, known_int
 from calque.transpiler.core import map_tree
 from calque.transpiler.errors import NeedsKnownValue, UnsupportedSyntax
 from calque.transpiler.frontend.elements import hold_again
+from calque.transpiler.frontend.heap import rows_of
+from calque.transpiler.frontend.presence import check_dict
 
 
 class Iterable:
@@ -77,7 +80,7 @@ class Rows(Iterable):
 
     def element(self, position: Any) -> Any:
         """One row, a view."""
-        rows = getattr(self.owner, "rows", None)
+        rows = rows_of(self.owner)
         if rows is not None:
             return rows.read(position)
         return map_tree(lambda array: hold_again(array[position], array.listed), self.arrays)
@@ -230,6 +233,36 @@ class Mapped(Iterable):
         """The function of the elements."""
         return self.function(*[p.element(position) for p in self.parts])
 
+    def runtime(self) -> bool:
+        """If a part is: known ones are taken, and the function called, as they are reached."""
+        return any(p.runtime() for p in self.parts)
+
+
+class Deferred(Iterable):
+    """``filter`` and its kin: what they choose is settled where they are consumed."""
+
+    def __init__(self, make: Callable[[], list[Any]], sources: list[Any]):
+        self.make, self.sources = make, sources
+        self.items: Any = None
+
+    def length(self) -> Any:
+        """How many there are."""
+        if self.items is None:
+            self.items = self.make()
+        return len(self.items)
+
+    def element(self, position: Any) -> Any:
+        """The item."""
+        return self.items[known_int(position, "A position in a list")]
+
+    def runtime(self) -> bool:
+        """Its elements may differ in type."""
+        return False
+
+    def calque_children(self) -> list[Any]:
+        """What a snapshot of the heap must follow."""
+        return [*self.sources, self.items]
+
 
 class Taken(list):
     """What ``zip`` and the like took out of known lists: it does not show what they hold later.
@@ -243,6 +276,21 @@ class Taken(list):
         self.in_step = in_step  # element k comes of their elements k
 
 
+class Walkable(Iterable):
+    """``iter`` of a list of run-time length: a ``for`` runs over the list itself, once."""
+
+    def __init__(self, values: Any):
+        self.values, self.spent = values, False
+
+    def length(self) -> Any:
+        """As many as there are now."""
+        return as_iterable(self.values).length()
+
+    def element(self, position: Any) -> Any:
+        """The list's own."""
+        return as_iterable(self.values).element(position)
+
+
 class Cursor:
     """An iterator of known items; where it stands is a value that branches can change."""
 
@@ -250,11 +298,31 @@ class Cursor:
         self.items, self.position = items, 0
         self.sources = sources or []
         self.walked = False  # by a for statement, which may leave it anywhere
+        self.made_of = [(s, tuple(s)) for s in _lists(self.sources)]
+
+    def check(self) -> None:
+        """Refuse to go on where Python would see what a list holds now."""
+        for values, before in self.made_of:
+            same = len(values) == len(before) and all(map(operator.is_, values, before))
+            if not same:
+                raise UnsupportedSyntax(
+                    "A list has changed since this iterator over it was made.",
+                    current().origin,
+                    "make the iterator where it is consumed",
+                )
 
     def __iter__(self) -> Any:
+        self.check()
         rest = self.items[self.position :]
         self.position = len(self.items)
         return iter(rest)
+
+
+def _lists(sources: list[Any]) -> list[list[Any]]:
+    """The lists that an iterator was made of."""
+    nested = [s.sources for s in sources if isinstance(s, (Taken, Cursor))]
+    plain = [s for s in sources if isinstance(s, list) and not isinstance(s, Taken)]
+    return plain + [v for n in nested for v in _lists(n)]
 
 
 def once(value: Any, own: Any) -> Any:
@@ -263,7 +331,8 @@ def once(value: Any, own: Any) -> Any:
         return own(Cursor(list(value), value.sources))
     if type(value).__module__ == "itertools":
         return own(Cursor(list(value)))
-    if isinstance(value, (Zipped, Enumerated, Reversed, Mapped)) and not hasattr(value, "spent"):
+    lazy = (Zipped, Enumerated, Reversed, Mapped, Deferred)
+    if isinstance(value, lazy) and not hasattr(value, "spent"):
         value.spent = False  # type: ignore[union-attr]
         own(value)
     return value
@@ -271,7 +340,7 @@ def once(value: Any, own: Any) -> Any:
 
 def walked_lists(value: Any) -> tuple[list[Any], list[Any]]:
     """The lists that a loop over a value reads as it goes, and those that it has read before."""
-    if isinstance(value, Taken):
+    if isinstance(value, (Taken, Deferred)):
         nested = [walked_lists(s) for s in value.sources]
         return [], [v for live, taken in nested for v in (*live, *taken)]
     if isinstance(value, Cursor):
@@ -298,7 +367,7 @@ class Walk:
     """A for statement under way, and the lists that it runs over."""
 
     def __init__(self, source: Any, iterable: Iterable):
-        taken_from = isinstance(source, (Taken, Cursor))
+        taken_from = isinstance(source, (Taken, Cursor, Deferred))
         self.live, self.taken = walked_lists(source if taken_from else iterable)
         self.in_step = _in_step(source) if isinstance(source, Taken) else []
         self.position = -1  # of the round, where it is known
@@ -327,8 +396,13 @@ def is_runtime_iterable(value: Any) -> bool:
 
 def as_iterable(value: Any) -> Iterable:
     """Anything a ``for`` can run over, with length and positions."""
+    if not isinstance(value, Generator):
+        machine = current().machine
+        value = machine.consumed_value(machine.iterated(value, None), None)
     if isinstance(value, Endless):
         value.walk()
+    if isinstance(value, Iterable) and hasattr(value, "cursor"):
+        value = Known(list(value.cursor))
     if isinstance(value, Iterable):
         if getattr(value, "spent", False):
             raise UnsupportedSyntax(
@@ -349,10 +423,11 @@ def as_iterable(value: Any) -> Iterable:
         return Rows(value)
     if isinstance(value, range):
         return Range(value.start, value.stop, value.step)
-    rows = getattr(value, "rows", None)
+    rows = rows_of(value)
     if rows is not None:
         return Rows(rows.stacked(), value)
     refuse_endless(value)
+    check_dict(value)
     return Known(value if isinstance(value, list) else list(value))
 
 

@@ -16,13 +16,28 @@ from calque.transpiler.builder import known, known_int
 from calque.transpiler.errors import UnsupportedSyntax
 from calque.transpiler.frontend.calls import BUILTINS, builtin
 from calque.transpiler.frontend.comprehensions import Comprehensions
-from calque.transpiler.frontend.heap import RecordedList
-from calque.transpiler.frontend.iteration import Cursor, Endless, Iterable, Taken
+from calque.transpiler.frontend.heap import RecordedList, rows_of
+from calque.transpiler.frontend.iteration import (
+    Cursor,
+    Deferred,
+    Endless,
+    Generator,
+    Iterable,
+    Taken,
+    Walkable,
+)
+from calque.transpiler.frontend.stepping import step
 
 
 @builtin(iter)
 def _iter(machine: Comprehensions, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    return machine.own(Cursor(machine.known_items(args[0], node)))
+    (value,) = args
+    found = machine.iterated(value, node)
+    if found is not value or isinstance(value, (Cursor, Endless, Generator)):
+        return found
+    if rows_of(value) is not None:
+        return machine.own(Walkable(value))
+    return machine.own(Cursor(machine.known_items(value, node), [value]))
 
 
 @builtin(next)
@@ -30,6 +45,20 @@ def _next(machine: Comprehensions, node: Any, args: list[Any], kwargs: dict[str,
     source = args[0]
     if isinstance(source, Endless):
         return source.following()
+    if isinstance(source, Generator):
+        return step(machine, source, node, tuple(args[1:]))
+    if isinstance(source, Walkable):
+        machine.fail(
+            UnsupportedSyntax,
+            node,
+            "`next` of a list of run-time length.",
+            "count a position, and read the list there",
+        )
+    if isinstance(source, Iterable):
+        if not hasattr(source, "cursor"):
+            made = Cursor(machine.known_items(source, node))
+            source.cursor = machine.own(made)  # type: ignore[attr-defined]
+        source = source.cursor  # type: ignore[attr-defined]
     if isinstance(source, list):  # a generator expression, evaluated
         source = Cursor(machine.known_items(source, node))
     if not isinstance(source, Cursor):
@@ -42,6 +71,7 @@ def _next(machine: Comprehensions, node: Any, args: list[Any], kwargs: dict[str,
             "`next` of an iterator that a for statement walks.",
             "loop over positions: for i in range(len(values))",
         )
+    source.check()
     position = known_int(source.position, "Where an iterator stands")
     if position >= len(source.items):
         if len(args) > 1:
@@ -104,7 +134,7 @@ def _itertool(function: Any) -> Callable[..., Any]:
             a if a is None or isinstance(a, (int, str)) else machine.known_items(a, node)
             for a in args
         ]
-        return list(function(*values, **kwargs))
+        return Taken(function(*values, **kwargs), [a for a in args if isinstance(a, list)], False)
 
     return call
 
@@ -166,9 +196,14 @@ def _islice(machine: Comprehensions, node: Any, args: list[Any], kwargs: dict[st
 @builtin(itertools.starmap)
 def _starmap(machine: Comprehensions, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     function, rows = args
-    rows = machine.known_items(rows, node)
-    found = [machine.call_value(function, machine.known_items(r, node), {}, node) for r in rows]
-    return Taken(found, [])
+
+    def found() -> list[Any]:
+        items = machine.known_items(rows, node)
+        return [
+            machine.call_value(function, machine.known_items(r, node), {}, node) for r in items
+        ]
+
+    return Deferred(found, [function, rows])
 
 
 @builtin(itertools.groupby)

@@ -17,7 +17,7 @@ from calque.transpiler import core, tree
 from calque.transpiler.builder import FUNCTIONS, Array, atom, current, type_of
 from calque.transpiler.core import UNDEFINED, Var
 from calque.transpiler.errors import BranchMismatch
-from calque.transpiler.frontend.heap import MISSING, RecordedList
+from calque.transpiler.frontend.heap import MISSING, RecordedList, rows_of
 from calque.transpiler.types import ArrayType, promote, symbol
 
 
@@ -77,15 +77,15 @@ def open_structure(
         kind = type(value)
         make = (lambda parts: kind(*parts)) if hasattr(value, "_fields") else tuple
         return (kind, len(value)), make, list(value)
-    if isinstance(value, list) and getattr(value, "rows", None) is None:
+    if isinstance(value, list) and rows_of(value) is None:
         return ("list", len(value)), lambda parts: _own(RecordedList(parts), owned), list(value)
     if isinstance(value, list):
         return _open_rows(value, owned)
     if isinstance(value, dict):
         keys = list(value)
         return (
-            ("dict", tuple(keys)),
-            lambda parts: _own(dict(zip(keys, parts, strict=True)), owned),
+            (_dict_kind(value), tuple(keys)),
+            lambda parts: _own(core.dict_like(value, dict(zip(keys, parts, strict=True))), owned),
             list(value.values()),
         )
     made = id(value) in owned and tree.has_attributes(value) and not isinstance(value, Array)
@@ -97,6 +97,11 @@ def open_structure(
             list(held.values()),
         )
     return None
+
+
+def _dict_kind(value: dict[Any, Any]) -> Any:
+    """What two dicts must share to be joined."""
+    return type(value), getattr(value, "default_factory", None)
 
 
 def _open_rows(value: Any, owned: dict[int, Any]) -> tuple[Any, Callable[..., Any], list[Any]]:
@@ -199,7 +204,7 @@ def widen(old: Any, value: Any, owned: dict[int, Any], spread: bool = True) -> A
 
 def _opened_as(description: Structure, value: Any, owned: dict[int, Any]) -> list[Any]:
     """The parts of a value; MISSING where it is no container."""
-    rows = getattr(value, "rows", None)
+    rows = rows_of(value)
     if rows is not None and description.kind[0] == "list":
         return list(rows)
     opened = open_structure(value, owned)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import operator
 import sys
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import Any
 
 import gast
 import numpy as np
 
+from calque.transpiler import tree
 from calque.transpiler.builder import (
     ATTRIBUTES,
     FUNCTIONS,
@@ -26,14 +27,17 @@ from calque.transpiler.frontend import (  # noqa: F401  (fill the table)
     copying,
     gathering,
     iterators,
+    queues,
+    substitutes,
 )
 from calque.transpiler.frontend.calls import BUILTINS, builtin
 from calque.transpiler.frontend.comparisons import always
 from calque.transpiler.frontend.comprehensions import Comprehensions, accumulate, fold
-from calque.transpiler.frontend.heap import RecordedList
+from calque.transpiler.frontend.heap import RecordedList, rows_of
 from calque.transpiler.frontend.interpreter import Closure
 from calque.transpiler.frontend.iteration import (
     Cursor,
+    Deferred,
     Enumerated,
     Iterable,
     Mapped,
@@ -45,7 +49,9 @@ from calque.transpiler.frontend.iteration import (
     ending,
 )
 from calque.transpiler.frontend.methods import method_of
+from calque.transpiler.frontend.presence import check_dict, check_key
 from calque.transpiler.frontend.text import display
+from calque.transpiler.frontend.twins import Deque
 from calque.transpiler.primitives.scalars import larger_integer, smaller_integer
 from calque.transpiler.types import INT
 
@@ -89,6 +95,7 @@ def _quantifier(is_all: bool) -> Callable[..., Any]:
 BUILTINS[any], BUILTINS[all] = _quantifier(False), _quantifier(True)
 
 
+_ORDER = {"gt": gast.Gt(), "lt": gast.Lt()}
 PLAIN = {"max": FUNCTIONS[larger_integer], "min": FUNCTIONS[smaller_integer]}
 
 
@@ -106,7 +113,7 @@ def _extremum(name: str, reduce: Any, compare: str) -> Callable[..., Any]:
             args = [machine.consumed(args[0])]
         items = args
         if len(args) == 1:
-            rows = getattr(args[0], "rows", None)
+            rows = rows_of(args[0])
             if isinstance(args[0], Array) and args[0].ndim == 1 and key is None:
                 return reduce(args[0])
             if rows is not None and key is None and getattr(rows.buffers, "ndim", 0) == 1:
@@ -119,8 +126,13 @@ def _extremum(name: str, reduce: Any, compare: str) -> Callable[..., Any]:
         for item in items[1:]:
             now = item if key is None else machine.call_value(key, [item], {}, node)
             if not isinstance(now, Array) and not isinstance(weight, Array):
-                if getattr(operator, compare)(now, weight):
-                    best, weight = item, now
+                better = machine.truth(machine.compare(_ORDER[compare], now, weight, node), node)
+                if not isinstance(better, Array):
+                    best, weight = (item, now) if better else (best, weight)
+                    continue
+                best, weight = machine.choose(
+                    better, always((item, now)), always((best, weight)), node
+                )
                 continue
             if key is None and _is_int(now) and _is_int(weight):
                 best = weight = PLAIN[name](now, weight)
@@ -148,16 +160,17 @@ def _new(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any
 
 @builtin(len)
 def _len(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    (value,) = args
+    value = machine.settled(args[0], node)
     if isinstance(value, Array):
         if not value.ndim:
             raise TypeError("len() of unsized object")
         return value.shape[0]
     if isinstance(value, Iterable):
         return value.length()
-    rows = getattr(value, "rows", None)
+    rows = rows_of(value)
     if rows is not None:
         return rows.length()
+    check_dict(value, node)
     if not isinstance(value, (list, tuple, dict, set, str, range, np.ndarray)) and hasattr(
         type(value), "__len__"
     ):
@@ -214,6 +227,9 @@ def _zip(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any
 
 @builtin(reversed)
 def _reversed(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    own = method_of(args[0], "reversed")
+    if own is not None:
+        return machine.call_value(own, args, {}, node)
     part = as_iterable(args[0])
     if isinstance(args[0], range):
         return reversed(args[0]) and range(*_reversed_range(args[0]))
@@ -234,24 +250,24 @@ def _map(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any
     function, *sources = args
     parts = [as_iterable(s) for s in sources]
     call = lambda *values: machine.call_value(function, list(values), {}, node)
-    if all(not p.runtime() for p in parts):
-        count = min(p.length() for p in ending(parts))
-        return Taken([call(*[p.element(i) for p in parts]) for i in range(count)], sources)
     return Mapped(call, parts)
 
 
 @builtin(filter)
 def _filter(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     function, values = args
-    kept = []
-    for item in machine.known_items(values, node):
+
+    def kept() -> list[Any]:
+        return [v for v in machine.known_items(values, node) if keeps(v)]
+
+    def keeps(item: Any) -> bool:
         keep = item if function is None else machine.call_value(function, [item], {}, node)
         keep = machine.truth(keep, node)
         if isinstance(keep, Array):
             raise machine.builder.needs_known(keep, "What filter keeps")
-        if keep:
-            kept.append(item)
-    return Taken(kept, [values])
+        return bool(keep)
+
+    return Deferred(kept, [function, values])
 
 
 class _RunTime(Exception):
@@ -279,7 +295,7 @@ def _sorted(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, 
     if isinstance(args[0], Array) and key is None:
         result = np.sort(args[0])
         return result[::-1] if reverse else result
-    if getattr(args[0], "rows", None) is not None:
+    if rows_of(args[0]) is not None:
         return machine.ordered(args[0], kwargs, node)
     items = machine.known_items(args[0], node)
     keys = [i if key is None else machine.call_value(key, [i], {}, node) for i in items]
@@ -295,7 +311,7 @@ def _sorted(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, 
 
 def _sequence(kind: type) -> Callable[..., Any]:
     def make(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        if kind is list and args and getattr(args[0], "rows", None) is not None:
+        if kind is list and args and rows_of(args[0]) is not None:
             return machine.list_copy(args[0])
         items = machine.known_items(args[0], node) if args else []
         return machine.own(RecordedList(items)) if kind is list else kind(items)
@@ -329,6 +345,8 @@ def _set(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any
 @builtin(isinstance)
 def _isinstance(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     value, kinds = args
+    if isinstance(value, Deque):
+        return issubclass(deque, kinds)
     if not isinstance(value, Array):
         return isinstance(value, kinds)
     kinds = kinds if isinstance(kinds, tuple) else (kinds,)
@@ -353,24 +371,28 @@ def _type(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, An
         for kind in (np.ndarray, float, int, bool, complex, value.dtype.type):
             if _is_instance(value, kind):
                 return kind
+    if isinstance(value, Deque):
+        return deque
     return list if isinstance(value, RecordedList) else type(value)
 
 
 @builtin(getattr)
 def _getattr(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    if len(args) == 3 and not _has(args[0], args[1]):
+    if len(args) == 3 and not _has(machine, node, *args[:2]):
         return args[2]
     return machine.attribute(args[0], args[1], node)
 
 
 @builtin(hasattr)
 def _hasattr(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    return _has(*args)
+    return _has(machine, node, *args)
 
 
-def _has(value: Any, name: str) -> bool:
+def _has(machine: Interpreter, node: Any, value: Any, name: str) -> bool:
     if isinstance(value, Array):
         return hasattr(np.ndarray, name) or name in METHODS or name in ATTRIBUTES
+    if id(value) in machine.owned and tree.has_attributes(value):
+        check_key(machine, value, name, node)
     return hasattr(value, name)
 
 

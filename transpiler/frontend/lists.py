@@ -11,7 +11,7 @@ from calque.transpiler.builder import FUNCTIONS, Array, known_int, type_of
 from calque.transpiler.core import map_tree
 from calque.transpiler.errors import BranchMismatch, NeedsKnownValue, UnsupportedSyntax
 from calque.transpiler.frontend.growth import rows_sample
-from calque.transpiler.frontend.heap import RecordedList
+from calque.transpiler.frontend.heap import RecordedList, rows_of
 from calque.transpiler.frontend.interpreter import Completion
 from calque.transpiler.frontend.iteration import Generator, leaves
 from calque.transpiler.frontend.loops import Loops
@@ -67,7 +67,7 @@ class Lists(Loops):
 
     def extend(self, values: Any, items: Any, node: Any) -> None:
         """``values.extend(items)``."""
-        rows = getattr(items, "rows", None) is not None and items is not values
+        rows = rows_of(items) is not None and items is not values
         if rows or isinstance(items, Generator):
             self.each(items, node, lambda item: self.append(values, item, node))
             return
@@ -79,7 +79,7 @@ class Lists(Loops):
         place = index if isinstance(index, int) and index >= 0 else None
         self.check_not_walked(values, node, "This store", live=True, place=place)
         self._check_index(values, index, "list assignment index out of range", node)
-        rows = getattr(values, "rows", None)
+        rows = rows_of(values)
         if rows is None:
             index = self._known_index(index, values, node)
             if isinstance(index, slice):

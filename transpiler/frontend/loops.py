@@ -19,7 +19,7 @@ from calque.transpiler.frontend.else_arms import ElseArms
 from calque.transpiler.frontend.heap import MISSING, Snapshot
 from calque.transpiler.frontend.interpreter import Completion
 from calque.transpiler.frontend.iteration import (
-    Endless,
+    Cursor,
     Iterable,
     Range,
     Walk,
@@ -44,7 +44,7 @@ class Loops(Carrying):
     def for_over(self, node: Any, source: Any) -> Completion | None:
         """``for target in iterable``, which has positions."""
         iterable = as_iterable(source)
-        if hasattr(source, "walked") and not isinstance(source, Endless):
+        if isinstance(source, Cursor):
             if source.walked:
                 self.fail(UnsupportedSyntax, node.iter, "Two for statements walk one iterator.")
             source.walked = True
@@ -190,11 +190,11 @@ class Loops(Carrying):
 
     def _body(self, node: Any) -> Completion | None:
         call = self.call
-        saved, call.pending = call.pending, []
+        (saved, call.pending), (held, call.blocks) = (call.pending, []), (call.blocks, 0)
         try:
             completion = self.exec_block(node.body)
         finally:
-            call.pending = saved
+            call.pending, call.blocks = saved, held
         if call.flags is not None:
             kind = "normal" if completion is None else completion.kind
             call.flags.note(kind, self.bound_names())
@@ -402,8 +402,14 @@ class Loops(Carrying):
     def _probe(self, node: Any) -> Any:
         """The first test, without recording anything."""
         base, marks = Snapshot(self.roots(), self.owned), self._marks()
-        with self.builder.block():
-            value = self.truth(self.evaluate(node.test), node.test)
+        self.rounds += 1  # a generator must not be taken further by a trial
+        try:
+            with self.builder.block():
+                value = self.truth(self.evaluate(node.test), node.test)
+        except NeedsKnownValue:
+            value = None
+        finally:
+            self.rounds -= 1
         if base.differs(Snapshot(self.roots(), self.owned)):
             value = None
         base.restore()

@@ -43,6 +43,9 @@ class Plan:
         default_factory=set
     )  # locations whose container may have another name
     held: dict[Any, Any] = field(default_factory=dict)  # locations of elements: of which list
+    absent: set[tuple[int, Any]] = field(
+        default_factory=set
+    )  # keys that a round adds, with a value that need not be carried
     as_while: bool = False
 
 

@@ -31,8 +31,16 @@ from calque.transpiler.frontend.joining import (
     fresh_leaf,
     instantiate,
     is_number,
+    leaf_type,
     leaf_values,
     widen,
+)
+from calque.transpiler.frontend.presence import (
+    has_keys,
+    lacking,
+    note_unsure,
+    reordered,
+    unsure_key,
 )
 from calque.transpiler.types import ArrayType
 
@@ -141,9 +149,12 @@ class Join:
                     self.machine.origin(self.node),
                     "change it before the branch",
                 )
-            if isinstance(container, RecordedList):
+            if isinstance(container, list):
                 self._check_lengths(container, first, second, one.dead or two.dead)
+            if isinstance(container, RecordedList):
                 writes += self._rows(container, key)
+            if not one.dead and not two.dead and reordered(container, first, second):
+                self.machine.disordered[id(container)] = container
             for place in {**first, **second, **before}:
                 a, b = first.get(place, MISSING), second.get(place, MISSING)
                 if one.dead:
@@ -155,17 +166,27 @@ class Join:
                 self.name = (
                     place if isinstance(place, str) and isinstance(container, Frame) else None
                 )
-                value = self.join(a, b)
+                default = lacking(container)
+                value = self.join(*(default if v is MISSING else v for v in (a, b)))
+                if has_keys(container) and any(self._unsure(container, place, v) for v in (a, b)):
+                    note_unsure(self.machine, container, place, value)
                 writes.append(partial(_write, container, place, value))
         self.name = None
         return writes
+
+    def _unsure(self, container: Any, place: Any, value: Any) -> bool:
+        return unsure_key(self.machine, container, place, value)
 
     def _same_sets(self, key: int) -> bool:
         states = [o.after.contents[key][1] for o in self.outcomes if not o.dead]
         return all(s == states[0] for s in states)
 
-    def _check_lengths(self, values: RecordedList, first: Any, second: Any, dead: bool) -> None:
+    def _check_lengths(self, values: Any, first: Any, second: Any, dead: bool) -> None:
         if len(first) != len(second) and not dead:
+            if not isinstance(values, RecordedList):  # of a class of a library: a UserList's
+                raise BranchMismatch(
+                    "A list has different lengths on two paths.", self.machine.origin(self.node)
+                )
             longer = max((first, second), key=len)
             raise GrowingList(values, longer[len(longer) - 1])
 
@@ -238,7 +259,8 @@ class Join:
             hidden = self.name is not None and self.name.startswith("%")
             if other is MISSING and self.name is None:
                 where = self.machine.origin(self.node)
-                self.memo[key] = Mismatch("it exists on one path only", where, self.test)
+                message = "it exists on one path only"
+                self.memo[key] = Mismatch(message, where, self.test, absent=True)
                 return self.memo[key]
             if other is MISSING and not hidden and is_number(start):
                 description = Leaf(type_of(start))
@@ -251,6 +273,8 @@ class Join:
                 return result
         else:
             description = widen(description, other, owned, spread=False)
+        if self.machine.uniform and leaf_type(description) is not None:
+            self._require_uniform(left, right)
         if isinstance(description, Clash):
             self.memo[key] = Mismatch(
                 description.message, self.machine.origin(self.node), self.test
@@ -276,6 +300,16 @@ class Join:
             self.rebuilt.append((result, sources))
         self.memo[key] = result
         return result
+
+    def _require_uniform(self, *values: Any) -> None:
+        kinds = {type_of(v).dtype for v in values if isinstance(v, Array) or is_number(v)}
+        if len(kinds) > 1:
+            raise BranchMismatch(
+                "np.vectorize makes its result of the first element's dtype, and paths here give "
+                f"{' and '.join(sorted(map(str, kinds)))}.",
+                self.machine.origin(self.node),
+                "give one dtype on every path, or say otypes=[float]",
+            )
 
     def _leaf(self, t: ArrayType, made: list[Array]) -> Array:
         array = fresh_leaf(t, self.outs, shown_name(self.name))

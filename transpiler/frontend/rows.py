@@ -13,6 +13,7 @@ from calque.transpiler.builder import FUNCTIONS, Array, current, known_int, link
 from calque.transpiler.core import map_tree
 from calque.transpiler.errors import NeedsKnownValue
 from calque.transpiler.frontend.elements import Filled, hold, hold_again
+from calque.transpiler.frontend.heap import rows_of
 from calque.transpiler.frontend.iteration import Iterable, first_leaf, leaves, refuse_endless
 from calque.transpiler.primitives.base import apply, operand
 from calque.transpiler.primitives.growing import room
@@ -129,7 +130,7 @@ class GrowingRows(Iterable):
         numbers = itertools.count()
 
         def note(_: Array, leaf: Any) -> None:
-            number, rows = next(numbers), getattr(leaf, "rows", None)
+            number, rows = next(numbers), rows_of(leaf)
             if rows is not None:
                 self.how.lists.add(number)
                 self.how.loops |= rows.how.loops
@@ -247,7 +248,7 @@ class GrowingRows(Iterable):
 
 def gathered(value: Any) -> Any:
     """A list that grew in a loop as one array, as NumPy makes one of it; so within containers."""
-    rows = getattr(value, "rows", None)
+    rows = rows_of(value)
     if rows is not None:
         return _joined(rows.stacked())
     refuse_endless(value)

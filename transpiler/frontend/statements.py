@@ -2,36 +2,33 @@
 
 from __future__ import annotations
 
+import operator
 from functools import partial
 from typing import Any
 
 import gast
 import numpy as np
 
-from calque.transpiler import core
 from calque.transpiler.builder import OPERATORS, Array, type_of
 from calque.transpiler.errors import (
-    CalqueError,
     DtypeError,
-    SpecializationNeeded,
     UndefinedVariable,
-    UnrollingNeeded,
     UnsupportedSyntax,
 )
-from calque.transpiler.frontend.branches import PathEnds, escapes
+from calque.transpiler.frontend.branches import escapes
 from calque.transpiler.frontend.comparisons import always
+from calque.transpiler.frontend.contexts import Contexts
 from calque.transpiler.frontend.expressions import BINARY
-from calque.transpiler.frontend.generators import Generators
-from calque.transpiler.frontend.heap import RecordedList
-from calque.transpiler.frontend.interpreter import PYTHON_ERRORS, Completion
+from calque.transpiler.frontend.heap import RecordedList, rows_of
+from calque.transpiler.frontend.interpreter import Completion
 from calque.transpiler.frontend.iteration import once
-from calque.transpiler.frontend.merging import GrowingList
 from calque.transpiler.frontend.methods import in_place
+from calque.transpiler.frontend.opaque import is_opaque
 from calque.transpiler.frontend.text import RuntimeText, display
 from calque.transpiler.primitives.indexing import store_add
 
 
-class Statements(Generators):
+class Statements(Contexts):
     """One method a kind of statement; each returns how it ended (None: normally)."""
 
     def exec_block(self, statements: list[Any]) -> Completion | None:
@@ -126,84 +123,6 @@ class Statements(Generators):
             value = self.call_value(self.evaluate(decorator), [value], {}, decorator)
         self.write_name(node.name, value, node)
 
-    def exec_With(self, node: Any) -> Completion | None:
-        """``with np.errstate(...)``: warnings are no part of a program; the body is interpreted."""
-        for item in node.items:
-            context = self.evaluate(item.context_expr)
-            if not isinstance(context, np.errstate):
-                self.fail(
-                    UnsupportedSyntax,
-                    item.context_expr,
-                    f"`with {type(context).__name__}` is not supported.",
-                    "only np.errstate can be used here",
-                )
-        return self.exec_block(node.body)
-
-    def exec_Try(self, node: Any) -> Completion | None:
-        """``try`` around what is known now, or around what raises nothing that it would catch."""
-        before = len(self.builder.blocks[-1].statements)
-        try:
-            completion = self.exec_block(node.body)
-        except (SpecializationNeeded, UnrollingNeeded, GrowingList, PathEnds, RecursionError):
-            raise
-        except Exception as error:
-            if isinstance(error, CalqueError) and not isinstance(error, PYTHON_ERRORS):
-                raise
-            if getattr(error, "calque_on_a_path", False):
-                self._refuse_try(node)  # it arises at run time: on one path, or in some round
-            self._check_recorded(node, before)
-            handler = self._handler_of(node, error)
-            if handler is None:
-                raise
-            if handler.name is not None:
-                self.write_name(getattr(handler.name, "id", handler.name), error, handler)
-            completion = self.exec_block(handler.body)
-        else:
-            self._check_recorded(node, before)
-            if completion is None:
-                completion = self.exec_block(node.orelse)
-        last = self._finally(node, len(self.builder.blocks[-1].statements) != before)
-        return completion if last is None else last
-
-    def _finally(self, node: Any, recorded: bool) -> Completion | None:
-        """The last clause; where run-time code before it fails, nobody sees what it leaves."""
-        statements = self.builder.blocks[-1].statements
-        first, held = len(statements), [(cell, cell._value) for cell in self.arguments]
-        completion = self.exec_block(node.finalbody)
-        new = core.walk(core.Block(statements[first:]))
-        seen = any(isinstance(s, core.Effect) for s in new)
-        if recorded and (seen or any(cell._value is not value for cell, value in held)):
-            self._refuse_try(node)
-        return completion
-
-    def _check_recorded(self, node: Any, before: int) -> None:
-        """Code that is left for run time must raise nothing that a handler is for."""
-        new = self.builder.blocks[-1].statements[before:]
-        effects = (s for s in core.walk(core.Block(new)) if isinstance(s, core.Effect))
-        raises = bool(node.handlers) and any("raise " in s.template for s in effects)
-        kinds = [self._caught_by(h) for h in node.handlers]
-        known = all(issubclass(k, KeyError) for kind in kinds for k in kind)
-        if new and (raises or not known or escapes(node.body)):
-            self._refuse_try(node)
-
-    def _caught_by(self, handler: Any) -> tuple[type, ...]:
-        kinds = Exception if handler.type is None else self.evaluate(handler.type)
-        return kinds if isinstance(kinds, tuple) else (kinds,)
-
-    def _refuse_try(self, node: Any) -> None:
-        self.fail(
-            UnsupportedSyntax,
-            node,
-            "`try` is not supported around run-time code.",
-            "test the condition with if",
-        )
-
-    def _handler_of(self, node: Any, error: Exception) -> Any:
-        for handler in node.handlers:
-            if isinstance(error, self._caught_by(handler)):
-                return handler
-        return None
-
     def exec_Delete(self, node: Any) -> None:
         """``del``."""
         for target in node.targets:
@@ -216,13 +135,17 @@ class Statements(Generators):
                 if isinstance(container, Array):
                     self.fail(UnsupportedSyntax, target, "Elements of an array cannot be deleted.")
                 index = self.evaluate(target.slice)
-                if getattr(container, "rows", None) is not None:
+                if rows_of(container) is not None:
                     self.delete_elements(container, index, target)
                     continue
                 self.check_writable(container, target, "This deletion")
                 if isinstance(container, list):
                     self.check_not_walked(container, target, "This deletion")
-                del container[self.hashable(index, target)]
+                if isinstance(container, (list, dict)):
+                    del container[self.hashable(index, target)]
+                else:
+                    method = type(container).__delitem__
+                    self.call_value(method, [container, index], {}, target)
             else:
                 self.fail(UnsupportedSyntax, target, "This cannot be deleted.")
 
@@ -265,6 +188,7 @@ class Statements(Generators):
             if name in ("flat", "T", "real", "imag"):
                 getattr(owner, name)[...] = value
                 return
+            self.fail(UnsupportedSyntax, node, f"The attribute {name} of an array is set.")
         self.check_writable(owner, node, f"Setting .{name}")
         self.name_value(value, name)
         setattr(owner, name, value)
@@ -320,14 +244,14 @@ class Statements(Generators):
             old = self.read_name(target.id, target)
         value = self.evaluate(node.value)
         with self.at(node):
-            new = self._augmented(old, value, node)
+            new = self.augmented(old, value, node)
             if isinstance(target, gast.Attribute):
                 if new is not old:
                     self.set_attribute(owner, target.attr, new, target)
             else:
                 self.write_name(target.id, new, target)
 
-    def _augmented(self, old: Any, value: Any, node: Any) -> Any:
+    def augmented(self, old: Any, value: Any, node: Any) -> Any:
         """``old op= value``: an array is stored into, a list extended, all else computed anew."""
         if isinstance(old, Array) and (old.ndim or old.is_buffer):
             self.check_apart(old, node)
@@ -344,7 +268,29 @@ class Statements(Generators):
         if isinstance(old, (set, dict, list)):
             self.check_writable(old, node, "This augmented assignment")
         own = in_place(self, BINARY[type(node.op)][0], old, value, node)
-        return self.binary(type(node.op), old, value, node) if own is NotImplemented else own
+        if own is not NotImplemented:
+            return own
+        if is_opaque(old):
+            name = BINARY[type(node.op)][0]
+            return self.native(getattr(operator, f"i{name}"), [old, value], {}, node)
+        new = self.binary(type(node.op), old, value, node)
+        if isinstance(old, (set, dict, list)) and type(new) is type(old):
+            return self._refilled(old, new, node)
+        return new
+
+    def native(self, function: Any, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
+        """A call on known values, by Python (see calls)."""
+        raise NotImplementedError
+
+    def _refilled(self, old: Any, new: Any, node: Any) -> Any:
+        """A list, a dict or a set that an augmented assignment changes: it stays itself."""
+        if isinstance(old, list):
+            self.check_not_walked(old, node, "This augmented assignment")
+            old[:] = new
+        else:
+            old.clear()
+            old.update(new)
+        return old
 
     def _check_in_place(self, old: Array, new: Any, node: Any) -> None:
         if not np.can_cast(type_of(new).dtype, old.dtype, "same_kind"):
@@ -368,7 +314,7 @@ class Statements(Generators):
             self._check_in_place(container, new, node)
             OPERATORS["setitem"](container, index, new)
             return
-        new = self._augmented(old, value, node)
+        new = self.augmented(old, value, node)
         if new is not old or not isinstance(new, Array):
             self.store(container, index, new, node)
 
@@ -468,7 +414,6 @@ def _holds(array: Array, value: Any) -> bool:
 
 
 def _any_escapes(cases: list[Any]) -> bool:
-    from calque.transpiler.frontend.branches import escapes
 
     return any(escapes(c.body) for c in cases)
 

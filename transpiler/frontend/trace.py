@@ -23,10 +23,12 @@ from calque.transpiler.errors import (
     UnsupportedFunction,
     UnsupportedSyntax,
 )
+from calque.transpiler.frontend.heap import rows_of
 from calque.transpiler.frontend.interpreter import Capture, Completion, Guard
 from calque.transpiler.frontend.iteration import Generator
 from calque.transpiler.frontend.library import Interpreter
 from calque.transpiler.frontend.source import source_of
+from calque.transpiler.frontend.twins import Deque
 from calque.transpiler.primitives.base import PRIMITIVES, apply, definition
 from calque.transpiler.types import ArrayType, Dim, dim_symbols
 
@@ -293,11 +295,13 @@ def listed(value: Any) -> Any:
             value.origin,
             "return a list of the values",
         )
-    rows = getattr(value, "rows", None)
+    if isinstance(value, Deque):
+        raise UnsupportedFunction("A deque leaves the function.", None, "return list(...) of it")
+    rows = rows_of(value)
     if rows is not None:
         return [listed(v) for v in rows]
     if isinstance(value, dict):
-        return {k: listed(v) for k, v in value.items()}
+        return core.dict_like(value, {k: listed(v) for k, v in value.items()})
     if isinstance(value, (list, tuple)):
         items = [listed(v) for v in value]
         return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
@@ -350,5 +354,5 @@ def close_result(result: Any, body: core.Block, machine: Any) -> Any:
     try:
         return map_leaves(leaf, listed(result))
     except CalqueError as error:
-        error.origin = error.origin or machine.builder.origin
+        error.origin = error.origin or machine.builder.origin or machine.return_origin
         raise

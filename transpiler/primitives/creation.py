@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from calque.transpiler.builder import FUNCTIONS, METHODS, Array, current, known, link, type_of
-from calque.transpiler.errors import ShapeError, UnsupportedFunction
+from calque.transpiler.errors import DtypeError, ShapeError, UnsupportedFunction
 from calque.transpiler.primitives.base import Primitive, apply, implements, operand, register
 from calque.transpiler.primitives.sampling import case, cases, single
 from calque.transpiler.types import ArrayType
@@ -132,9 +132,19 @@ full: Primitive = register(
 )
 
 
+def _of_numbers(dtype: np.dtype) -> np.dtype:
+    """A dtype of numbers; structures, objects and texts are refused. ``float0`` holds nothing."""
+    if dtype.kind in "biufc" or dtype == np.dtype([("float0", "V")]):
+        return dtype
+    raise DtypeError(
+        f"Arrays of dtype {dtype} are not supported.",
+        hint="use one array of numbers for each field" if dtype.fields else None,
+    )
+
+
 def _maker(primitive: Primitive) -> Any:
     def make(shape: Any, dtype: Any = float, order: str = "C", **rest: Any) -> Array:
-        dtype = np.dtype(float if dtype is None else dtype)
+        dtype = _of_numbers(np.dtype(float if dtype is None else dtype))
         result = apply(primitive, *shape_tuple(shape), dtype=dtype)
         result.is_buffer = True
         return _laid_out(result, order)

@@ -24,6 +24,7 @@ from calque.transpiler.primitives.base import (
     Primitive,
     Scatter,
     apply,
+    as_array,
     definition,
     implements,
     operand,
@@ -76,7 +77,7 @@ def _zeroed_there(x_bar: Array, dynamic: Sequence[Any], index: Template) -> Arra
 
 
 def _getitem_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
-    return (apply(getitem, tangents[0], *args[1:], **params),)
+    return (apply(getitem, as_array(tangents[0]), *args[1:], **params),)
 
 
 def _getitem_back(base: Array, new: Array, *dynamic: Any, index: Template) -> Array:

@@ -344,6 +344,5 @@ def _refuse(name: str, hint: str) -> Any:
     return refuse
 
 
-FUNCTIONS[np.vectorize] = _refuse("np.vectorize", "write it with np.where, or use calque.vmap")
 FUNCTIONS[np.frompyfunc] = _refuse("np.frompyfunc", "write it with np.where, or use calque.vmap")
 METHODS["resize"] = _refuse("ndarray.resize", "use np.reshape or np.tile")

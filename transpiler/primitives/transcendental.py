@@ -7,12 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.builder import FUNCTIONS
+from calque.transpiler.builder import FUNCTIONS, known
 from calque.transpiler.primitives.base import elementwise, implements
 
 _LN2, _LN10, _DEGREE = math.log(2.0), math.log(10.0), math.pi / 180.0
 _POSITIVE = [(0.5, 3.0)]
 _INSIDE = [(-0.9, 0.9)]
+
+
+
+def _below(a: Any, y: Any) -> Any:
+    finite = known(a) and not np.any(np.isinf(a))
+    return a - y if finite else np.where(a == np.inf, 0.0, a - y)
+
 
 exp = elementwise(np.exp, lambda x, y: y, "exp")
 elementwise(np.exp2, lambda x, y: _LN2 * y, "exp2")
@@ -21,8 +28,9 @@ log = elementwise(np.log, lambda x, y: 1.0 / x, "log", domain=_POSITIVE)
 elementwise(np.log2, lambda x, y: 1.0 / (_LN2 * x), "log2", domain=_POSITIVE)
 elementwise(np.log10, lambda x, y: 1.0 / (_LN10 * x), "log10", domain=_POSITIVE)
 elementwise(np.log1p, lambda x, y: 1.0 / (1.0 + x), "log1p", domain=[(-0.5, 3.0)])
-elementwise(np.logaddexp, lambda a, b, y: (np.exp(a - y), np.exp(b - y)))
-elementwise(np.logaddexp2, lambda a, b, y: (np.exp2(a - y), np.exp2(b - y)))
+# the slope is 1 where a is infinite, and so is y: their difference is no number
+elementwise(np.logaddexp, lambda a, b, y: (np.exp(_below(a, y)), np.exp(_below(b, y))))
+elementwise(np.logaddexp2, lambda a, b, y: (np.exp2(_below(a, y)), np.exp2(_below(b, y))))
 sqrt = elementwise(np.sqrt, lambda x, y: 0.5 / y, "sqrt", domain=_POSITIVE)
 elementwise(np.cbrt, lambda x, y: 1.0 / (3.0 * y * y), "cbrt", domain=_POSITIVE)
 

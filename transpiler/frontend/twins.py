@@ -1,0 +1,194 @@
+"""Python twins of what Python and NumPy keep in C: interpreted where a program uses it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+class Deque:
+    """``collections.deque``; its items are a list of the program's."""
+
+    def __init__(self, items: Any, maxlen: Any):
+        self.items = items
+        self.maxlen = maxlen
+
+    def append(self, value: Any) -> None:
+        """At the right end; a full one loses what is at the left."""
+        if self.maxlen is not None and len(self.items) >= self.maxlen:
+            if self.maxlen == 0:
+                return
+            del self.items[0]
+        self.items.append(value)
+
+    def appendleft(self, value: Any) -> None:
+        """At the left end; a full one loses what is at the right."""
+        if self.maxlen is not None and len(self.items) >= self.maxlen:
+            if self.maxlen == 0:
+                return
+            self.items.pop()
+        self.items.insert(0, value)
+
+    def extend(self, values: Any) -> None:
+        """One by one."""
+        for value in list(values):
+            self.append(value)
+
+    def extendleft(self, values: Any) -> None:
+        """One by one."""
+        for value in list(values):
+            self.appendleft(value)
+
+    def pop(self) -> Any:
+        """From the right end."""
+        return self.items.pop()
+
+    def popleft(self) -> Any:
+        """From the left end."""
+        return self.items.pop(0)
+
+    def insert(self, index: int, value: Any) -> None:
+        """Before the element at an index."""
+        if self.maxlen is not None and len(self.items) >= self.maxlen:
+            raise IndexError("deque already at its maximum size")
+        self.items.insert(index, value)
+
+    def rotate(self, n: int = 1) -> None:
+        """Move n elements from the right end to the left one."""
+        if self.items:
+            k = -n % len(self.items)
+            self.items[:] = self.items[k:] + self.items[:k]
+
+    def reverse(self) -> None:
+        """In place."""
+        self.items.reverse()
+
+    def clear(self) -> None:
+        """Remove all."""
+        self.items.clear()
+
+    def count(self, value: Any) -> int:
+        """How often a value is there."""
+        return self.items.count(value)
+
+    def index(self, value: Any, *bounds: int) -> int:
+        """The first place of a value."""
+        return self.items.index(value, *bounds)
+
+    def remove(self, value: Any) -> None:
+        """Remove the first of a value."""
+        self.items.remove(value)
+
+    def copy(self) -> Any:
+        """Another with the same elements."""
+        return Deque(list(self.items), self.maxlen)
+
+    __copy__ = copy
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __iter__(self) -> Any:
+        return iter(self.items)
+
+    def __reversed__(self) -> Any:
+        return reversed(self.items)
+
+    def __contains__(self, value: Any) -> bool:
+        return value in self.items
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            raise TypeError("sequence index must be integer, not 'slice'")
+        return self.items[index]
+
+    def __setitem__(self, index: int, value: Any) -> None:
+        self.items[index] = value
+
+    def __delitem__(self, index: int) -> None:
+        del self.items[index]
+
+    def __iadd__(self, values: Any) -> Any:
+        self.extend(values)
+        return self
+
+    def __add__(self, other: Any) -> Any:
+        made = self.copy()
+        made.extend(other)
+        return made
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Deque) and self.items == other.items
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Vectorized:
+    """``np.vectorize``: the function of each element, in a loop."""
+
+    def __init__(self, function: Any, kinds: Any):
+        self.function = function
+        self.kinds = kinds  # the dtypes of the results, where they are said
+
+    def __call__(self, *args: Any) -> Any:
+        arrays = np.broadcast_arrays(*args)
+        shape, count = arrays[0].shape, arrays[0].size
+        flat = [np.ravel(array) for array in arrays]
+        kinds = self.kinds
+        if kinds is None:
+            kinds = kinds_of_first(self.function, [array[0].item() for array in flat])
+        if isinstance(kinds, tuple):
+            outs = [np.empty(count, kind) for kind in kinds]
+            for k in range(count):
+                found = self.function(*[array[k].item() for array in flat])
+                for out, value in zip(outs, found):
+                    out[k] = value
+            return tuple([out.reshape(shape) for out in outs])
+        only = np.empty(count, kinds)
+        for k in range(count):
+            only[k] = self.function(*[array[k].item() for array in flat])
+        return only.reshape(shape)
+
+
+def kinds_of_first(function: Any, args: Any) -> Any:
+    """The dtypes of what a function gives for the first elements (the interpreter knows)."""
+    raise NotImplementedError
+
+
+def accumulated_at(function: Any, array: Any, indices: Any, values: Any) -> None:
+    """``ufunc.at``: one element after the other, so an index that repeats counts each time."""
+    if not np.can_cast(np.result_type(array, values), array.dtype, "same_kind"):
+        raise TypeError(f"cannot cast the result to {array.dtype}")
+    if isinstance(indices, tuple):
+        places = [np.ravel(p) for p in np.broadcast_arrays(*indices)]
+    else:
+        places = [np.ravel(indices)]
+    whole = array[indices]
+    given = np.broadcast_to(values, whole.shape)
+    given = given.reshape((places[0].size,) + array.shape[len(places) :])
+    for k in range(places[0].size):
+        where = tuple([p[k] for p in places])
+        array[where] = function(array[where], given[k])
+
+
+def reduced(function: Any, array: Any, axis: int = 0) -> Any:
+    """``ufunc.reduce`` along one axis, in order."""
+    rows = np.moveaxis(np.asarray(array), axis, 0)
+    total = rows[0]
+    for k in range(1, rows.shape[0]):
+        total = function(total, rows[k])
+    return total
+
+
+def reduced_between(function: Any, array: Any, indices: Any, axis: int = 0) -> Any:
+    """``ufunc.reduceat``."""
+    rows, ends = np.moveaxis(np.asarray(array), axis, 0), list(indices)
+    parts = []
+    for k in range(len(ends)):
+        stop = ends[k + 1] if k + 1 < len(ends) else rows.shape[0]
+        if k + 1 < len(ends) and stop <= ends[k]:
+            parts.append(rows[ends[k]])
+        else:
+            parts.append(function.reduce(rows[ends[k] : stop]))
+    return np.moveaxis(np.stack(parts), 0, axis)
