@@ -174,3 +174,15 @@ def test_break_stays_in_the_kernel():
             for e in 1e-6 * np.eye(9)
         ]
         np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-8)
+
+
+def test_arguments_called_as_functions_of_kernels_are():
+    def f(exp, sign):
+        exp = exp * 1.0
+        for i in range(exp.size):
+            exp[i] += np.exp(exp[i]) * np.sign(sign[i])
+        return exp
+
+    np.testing.assert_allclose(calque.jit(f)(ARGS[0], ARGS[1]), f(ARGS[0], ARGS[1]), rtol=1e-14)
+    text = calque.source(calque.jit(f), ARGS[0], ARGS[1], stage="kernels")
+    assert "exp(exp_new[i]) * sign(sign_given[i])" in text, text
