@@ -40,6 +40,13 @@ from calque.runtime.kernel_functions import (
     searchsorted_right,
     sign,
 )
+from calque.runtime.matrix_functions import (
+    cholesky_factor,
+    determinant,
+    matrix_inverse,
+    sign_and_logdet,
+    solve,
+)
 
 # elements of the largest array from which threads always run, and from which they may
 PARALLEL_FROM, MEASURED_FROM = 1 << 21, 1 << 14
@@ -364,7 +371,8 @@ class _Proven(CompilerBase):
 
 
 __all__ = [
-    "array_max", "array_min", "checked_index", "divide", "fmod", "heaviside", "kernel", "lshift",
-    "maximum", "minimum", "quotient", "remainder", "rshift", "running_sum", "searchsorted_left",
-    "searchsorted_right", "sign", "vrange",
+    "array_max", "array_min", "checked_index", "cholesky_factor", "determinant", "divide", "fmod",
+    "heaviside", "kernel", "lshift", "matrix_inverse", "maximum", "minimum", "quotient",
+    "remainder", "rshift", "running_sum", "searchsorted_left", "searchsorted_right", "sign",
+    "sign_and_logdet", "solve", "vrange",
 ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from calque.transpiler.core import Apply, Var
+from calque.transpiler.core import Apply, Statement, Var
 from calque.transpiler.emit.spelling import template
 
 _REAL = (np.float64, np.int64)
@@ -44,6 +44,8 @@ _RAISING = {
 
 def text_in_loops(s: Apply) -> str | None:
     """How a kernel's loop calls NumPy for a statement; None where Numba has nothing like it."""
+    if s.primitive.in_loops is not None:
+        return s.primitive.in_loops if s.inside else None
     if s.primitive.name not in _NAMES:
         return None
     arrays = [a for a in s.args if isinstance(a, Var) and a.type.ndim]
@@ -56,9 +58,13 @@ def text_in_loops(s: Apply) -> str | None:
     return _SAFE.get(text) or _RAISING.get(text)
 
 
-def may_raise(s: Apply) -> bool:
-    """Whether such a call refuses some arrays, as empty ones: no thread can raise."""
-    return text_in_loops(s) in _RAISING
+def may_raise(s: Statement) -> bool:
+    """Whether a statement refuses some indices or some arrays, as empty ones: no thread can."""
+    if not isinstance(s, Apply):
+        return False
+    return s.primitive.name == "checked_index" or text_in_loops(s) in _MAY_RAISE
 
 
+_FACTORIZING = ("solve({0}, {1})", "matrix_inverse({0})", "cholesky_factor({0})")
+_MAY_RAISE = {*_RAISING.values(), *_FACTORIZING}
 _NAMES = {text.partition("(")[0] for text in (*_SAFE, *_RAISING)}

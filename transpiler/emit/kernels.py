@@ -57,6 +57,7 @@ from calque.transpiler.emit.spelling import (
 from calque.transpiler.emit.statements import Statements
 
 _REPEATED = 3  # loops that do so as often become launches of one kernel, which is compiled once
+_WRITTEN_INSIDE = ("getitem", "np.transpose", "copy")  # arrays that an expression may hold
 KERNEL_NAMES = VECTOR_FUNCTIONS | KERNEL_FUNCTIONS | {"kernel", "prange", "vrange"}
 
 
@@ -214,7 +215,7 @@ class Launcher(Statements):
             if isinstance(made, Apply):
                 if looping and text_in_loops(made) is not None:
                     continue
-                if made.out.type.ndim and made.primitive.name not in ("getitem", "np.transpose"):
+                if made.out.type.ndim and made.primitive.name not in _WRITTEN_INSIDE:
                     return False
                 if not can_compile(made):
                     return False
@@ -291,7 +292,7 @@ class Launcher(Statements):
         statements = [s for s in written if isinstance(s, Apply)]
         proven = all(s.inside for s in statements if s.primitive.name in indexed)
         checked = not proven if checked is None else checked
-        if any(s.primitive.name == "checked_index" or may_raise(s) for s in statements):
+        if any(map(may_raise, statements)):
             parallel = False  # no thread can raise
         if parallel == "auto" and _has_small_nests(run):
             parallel = '"measured"'

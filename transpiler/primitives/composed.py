@@ -199,6 +199,16 @@ def _matrix_product(a: Array, b: Array, ranks: tuple[int, int]) -> Any:
     return apply(sum_, a[:, :, None] * b[None], axis=(1,), keepdims=False)
 
 
+def is_small_factorization(args: Sequence[Any]) -> bool:
+    """Whether loops of its own beat LAPACK for a matrix, and what else it is solved for."""
+    types = [type_of(a) for a in args]
+    if any(t.ndim > 2 or t.dtype.kind not in "fiubc" for t in types):
+        return False
+    rows = types[0].dims[1]
+    widths = [rows, *(t.dims[1] for t in types[1:] if t.ndim == 2)]
+    return all(current().dims.are_small((rows, rows, width)) for width in widths)
+
+
 @composed("np.einsum")
 def _einsum(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
     """Within loops, a sum of products of small arrays."""
