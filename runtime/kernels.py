@@ -24,7 +24,9 @@ from numba.np.ufunc import parallel as numba_threads
 
 from calque.runtime.kernel_functions import (
     array_max,
+    array_median,
     array_min,
+    array_quantile,
     checked_index,
     divide,
     fmod,
@@ -35,6 +37,8 @@ from calque.runtime.kernel_functions import (
     quotient,
     remainder,
     rshift,
+    running_max,
+    running_min,
     running_sum,
     searchsorted_left,
     searchsorted_right,
@@ -371,8 +375,8 @@ class _Proven(CompilerBase):
 
 
 __all__ = [
-    "array_max", "array_min", "checked_index", "cholesky_factor", "determinant", "divide", "fmod",
-    "heaviside", "kernel", "lshift", "matrix_inverse", "maximum", "minimum", "quotient",
-    "remainder", "rshift", "running_sum", "searchsorted_left", "searchsorted_right", "sign",
-    "sign_and_logdet", "solve", "vrange",
+    "array_max", "array_median", "array_min", "array_quantile", "checked_index", "cholesky_factor",
+    "determinant", "divide", "fmod", "heaviside", "kernel", "lshift", "matrix_inverse", "maximum",
+    "minimum", "quotient", "remainder", "rshift", "running_max", "running_min", "running_sum",
+    "searchsorted_left", "searchsorted_right", "sign", "sign_and_logdet", "solve", "vrange",
 ]

@@ -12,6 +12,7 @@ from calque.transpiler.core import Apply, Statement, Var
 from calque.transpiler.emit.spelling import template
 
 _REAL = (np.float64, np.int64)
+_OF_BOOLEANS = ("np.nonzero", "np.flatnonzero")
 # The text of NumPy source -> that of kernels, for vectors of 64 bits. Numba's own median forgets
 # NaN; its sums, and extrema, have another sign of zero.
 _SAFE = {
@@ -20,6 +21,9 @@ _SAFE = {
     "np.argsort({0}, kind='quicksort')": "np.argsort({0}, kind='mergesort')",
     "np.argsort({0})": "np.argsort({0}, kind='mergesort')",
     "np.cumsum({0})": "running_sum({0})",
+    "np.maximum.accumulate({0})": "running_max({0})",
+    "np.minimum.accumulate({0})": "running_min({0})",
+    "np.median({0})": "array_median({0})",
     "np.cumprod({0})": "np.cumprod({0})",
     "np.roll({0}, {1})": "np.roll({0}, {1})",
     "np.roll({0}, {1}, axis=0)": "np.roll({0}, {1})",
@@ -28,6 +32,8 @@ _SAFE = {
     "np.sum({0})": "np.sum({0})",
     "np.prod({0})": "np.prod({0})",
     "np.linspace({0}, {1}, {2})": "np.linspace({0}, {1}, {2})",
+    "np.nonzero({0})[0]": "np.flatnonzero({0})",
+    "np.flatnonzero({0})": "np.flatnonzero({0})",
 }
 _RAISING = {
     text: text
@@ -39,7 +45,12 @@ _RAISING = {
         "np.convolve({0}, {1})",
         "np.cross({0}, {1})",
     )
-} | {"np.max({0})": "array_max({0})", "np.min({0})": "array_min({0})"}
+} | {
+    "np.max({0})": "array_max({0})",
+    "np.min({0})": "array_min({0})",
+    "np.quantile({0}, {1})": "array_quantile({0}, {1})",
+    "np.percentile({0}, {1})": "array_quantile({0}, {1} / 100)",
+}
 
 
 def text_in_loops(s: Apply) -> str | None:
@@ -50,7 +61,8 @@ def text_in_loops(s: Apply) -> str | None:
         return None
     arrays = [a for a in s.args if isinstance(a, Var) and a.type.ndim]
     values = [*(a for a in s.args if isinstance(a, Var)), *s.outs]
-    if any(v.type.dtype not in _REAL or v.type.ndim > 1 for v in values):
+    kinds = (*_REAL, np.bool_) if s.primitive.name in _OF_BOOLEANS else _REAL
+    if any(v.type.dtype not in kinds or v.type.ndim > 1 for v in values):
         return None
     if not arrays and s.primitive.name != "np.linspace":
         return None

@@ -35,7 +35,8 @@ VECTOR_FUNCTIONS = frozenset([*_IN_BOTH, *(f"{name}f" for name in _IN_BOTH)])
 # ``runtime/matrix_functions.py``, on small matrices.
 KERNEL_FUNCTIONS = frozenset(
     "checked_index divide maximum minimum heaviside sign remainder quotient fmod lshift rshift "
-    "searchsorted_left searchsorted_right running_sum array_max array_min "
+    "searchsorted_left searchsorted_right running_sum running_max running_min array_max "
+    "array_min array_median array_quantile "
     "solve matrix_inverse determinant sign_and_logdet cholesky_factor".split()
 )
 _NUMPY_NAMES = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "atan2": "arctan2"}
