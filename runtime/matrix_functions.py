@@ -56,6 +56,30 @@ def _solved(rows):
             rows[k, j] /= rows[k, k]
 
 
+@register_jitable
+def _one(x, k):
+    """One of a stack of matrices."""
+    return x[k]
+
+
+@register_jitable
+def _same(x, k):
+    """What goes with each matrix of a stack."""
+    return x
+
+
+def _of_each(function, kind):
+    """The same function of a stack of matrices; its results are matrices."""
+
+    def of_stack(a):
+        found = np.empty(a.shape, kind)
+        for k in range(a.shape[0]):
+            found[k] = function(a[k])
+        return found
+
+    return of_stack
+
+
 def solve(a, b):
     """The ``x`` with ``a @ x == b``, for a vector or a matrix; LinAlgError if ``a`` is singular."""
     return np.linalg.solve(a, b)
@@ -86,6 +110,17 @@ def _solve(a, b):
         _solved(rows)
         return rows[:, size:].copy()
 
+    left, right = _one if a.ndim == 3 else _same, _one if b.ndim == 3 else _same
+
+    def of_stack(a, b):
+        count = a.shape[0] if a.ndim == 3 else b.shape[0]
+        found = np.empty((count, b.shape[-2], b.shape[-1]), kind)
+        for k in range(count):
+            found[k] = solve(left(a, k), right(b, k))
+        return found
+
+    if a.ndim == 3 or b.ndim == 3:
+        return of_stack
     return of_vector if b.ndim == 1 else of_matrix
 
 
@@ -108,7 +143,7 @@ def _matrix_inverse(a):
         _solved(rows)
         return rows[:, size:].copy()
 
-    return inverse
+    return inverse if a.ndim == 2 else _of_each(matrix_inverse, kind)
 
 
 def determinant(a):
@@ -136,7 +171,13 @@ def _determinant(a):
             return sign * np.exp(logarithm)
         return product
 
-    return found
+    def of_stack(a):
+        numbers = np.empty(a.shape[0], kind)
+        for k in range(a.shape[0]):
+            numbers[k] = determinant(a[k])
+        return numbers
+
+    return found if a.ndim == 2 else of_stack
 
 
 def sign_and_logdet(a):
@@ -161,7 +202,13 @@ def _sign_and_logdet(a):
             logarithm += np.log(abs(rows[k, k]))
         return sign, logarithm
 
-    return found
+    def of_stack(a):
+        signs, logarithms = np.empty(a.shape[0], kind), np.empty(a.shape[0], kind)
+        for k in range(a.shape[0]):
+            signs[k], logarithms[k] = sign_and_logdet(a[k])
+        return signs, logarithms
+
+    return found if a.ndim == 2 else of_stack
 
 
 def cholesky_factor(a):
@@ -190,4 +237,4 @@ def _cholesky_factor(a):
             low[i, i] = np.sqrt(total)
         return low
 
-    return factor
+    return factor if a.ndim == 2 else _of_each(cholesky_factor, kind)

@@ -57,7 +57,7 @@ from calque.transpiler.emit.spelling import (
 from calque.transpiler.emit.statements import Statements
 
 _REPEATED = 3  # loops that do so as often become launches of one kernel, which is compiled once
-_WRITTEN_INSIDE = ("getitem", "np.transpose", "copy")  # arrays that an expression may hold
+_WRITTEN_INSIDE = ("getitem", "np.transpose", "np.reshape", "copy")  # arrays within expressions
 KERNEL_NAMES = VECTOR_FUNCTIONS | KERNEL_FUNCTIONS | {"kernel", "prange", "vrange"}
 
 
@@ -87,6 +87,9 @@ class KernelExpressions(Expressions):
             return super()._plain(s)
         if s.primitive.name == "copy":
             return fill_expression("{0}.copy()", self.operands(s.args))
+        if s.primitive.name == "np.transpose" and s.out.type.ndim > 2:
+            turned = f"np.transpose({{0}}, {s.params['axes']})"
+            return fill_expression(turned, self.operands(s.args))
         if s.primitive.name == "np.searchsorted":
             return fill_expression(
                 f"searchsorted_{s.params['side']}({{0}}, {{1}})", self.operands(s.args)

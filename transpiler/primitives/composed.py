@@ -172,7 +172,23 @@ def _inner_product(args: Sequence[Any], params: dict[str, Any], looping: bool) -
 PRODUCTS = ("np.dot", "np.matmul")
 
 
-@composed(*PRODUCTS)
+@composed("np.matmul")
+def _stacked_product(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
+    """Within loops, of stacks of small matrices too."""
+    a, b = args
+    ranks = type_of(a).ndim, type_of(b).ndim
+    if max(ranks) < 3:
+        return _product(args, params, looping)
+    whole = not looping or ranks[0] < 2 or any(type_of(x).dtype.kind not in "fc" for x in args)
+    if whole or not current().dims.are_small((*a.dims[-2:], b.dims[-1])):
+        return None
+    vector = ranks[1] == 1
+    product = a * b if vector else a[..., None] * b[..., None, :, :]
+    axis = product.ndim - (1 if vector else 2)
+    return apply(PRIMITIVES["np.sum"], product, axis=(axis,), keepdims=False)
+
+
+@composed(PRODUCTS[0])
 def _product(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
     a, b = args
     ranks = type_of(a).ndim, type_of(b).ndim
@@ -200,13 +216,16 @@ def _matrix_product(a: Array, b: Array, ranks: tuple[int, int]) -> Any:
 
 
 def is_small_factorization(args: Sequence[Any]) -> bool:
-    """Whether loops of its own beat LAPACK for a matrix, and what else it is solved for."""
+    """Whether loops of their own beat LAPACK for the rows of a matrix, or of a stack of them."""
     types = [type_of(a) for a in args]
-    if any(t.ndim > 2 or t.dtype.kind not in "fiubc" for t in types):
+    stacks = [t.dims[0] for t in types if t.ndim == 3]
+    if any(t.ndim > 3 or t.dtype.kind not in "fiubc" for t in types):
         return False
-    rows = types[0].dims[1]
-    widths = [rows, *(t.dims[1] for t in types[1:] if t.ndim == 2)]
-    return all(current().dims.are_small((rows, rows, width)) for width in widths)
+    if stacks and types[-1].ndim == 1:
+        return False  # each of a stack solved for one vector
+    if len(stacks) > 1 and not current().dims.same(*stacks):
+        return False
+    return current().dims.are_small((types[0].dims[-1],) * 3)
 
 
 @composed("np.einsum")
