@@ -221,9 +221,8 @@ def is_small_factorization(args: Sequence[Any]) -> bool:
     stacks = [t.dims[0] for t in types if t.ndim == 3]
     if any(t.ndim > 3 or t.dtype.kind not in "fiubc" for t in types):
         return False
-    if stacks and types[-1].ndim == 1:
-        return False  # each of a stack solved for one vector
-    if len(stacks) > 1 and not current().dims.same(*stacks):
+    one_vector = bool(stacks) and types[-1].ndim == 1
+    if one_vector or (len(stacks) > 1 and not current().dims.same(*stacks)):
         return False
     return current().dims.are_small((types[0].dims[-1],) * 3)
 
