@@ -24,8 +24,9 @@ from calque.transpiler.debug import show_text
 _HARMLESS = ("NUMBA_NUM_THREADS", "NUMBA_THREADING_LAYER", "NUMBA_CACHE", "NUMBA_DEBUG_CACHE")
 
 # what may raise an error
-_REFUSING = {"checked_index", "divide", "quotient", "remainder", "array_max", "array_min"}
-_REFUSING |= {"argmax", "argmin", "interp", "digitize", "convolve", "cross"}
+_REFUSING = {"checked_index", "divide", "quotient", "remainder"}
+_REFUSING |= {"solve", "matrix_inverse", "cholesky_factor", "array_max", "array_min"}
+_REFUSING |= {"array_quantile", "argmax", "argmin", "interp", "digitize", "convolve", "cross"}
 
 _QUICK_FROM = 0, 65  # of Numba, the oldest tried: quick.py reaches into its compiler
 
@@ -206,7 +207,7 @@ def _numba_settings() -> list[str]:
 def _helpers() -> str:
     """The functions that kernels call are compiled into them: their text is part of the code."""
     here = Path(__file__).parent
-    own = ("kernel_functions.py", "kernels.py", "numbers.py")
+    own = ("kernel_functions.py", "matrix_functions.py", "kernels.py", "numbers.py")
     files = [*(here / name for name in own), *sorted(here.glob("quick*.py"))]
     files += sorted((here / "vecmath").glob("*.py"))
     digest = hashlib.sha256()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -162,13 +162,16 @@ class Dispatcher:
     def _full_key(self, plan: Plan, leaves: list[Any], sizes: dict[str, int]) -> Any:
         known, symbols = plan.leaves, plan.symbols
         values = tuple([_hashable(known_value(leaves[i])) for i in sorted(known)])
+        if plan.choices and plan.captures:
+            captured = _capture_sizes((c.name, c.read) for c in plan.captures.values())
+            sizes = {**captured, **sizes}
         chosen = tuple([is_small_product(c, sizes) for c in plan.choices])
         return (known, values, tuple([(s, _size(s, sizes, plan)) for s in sorted(symbols)]), chosen)
 
     def _violated(self, program: Program, sizes: dict[str, int]) -> frozenset[str]:
         if not program.conditions:
             return frozenset()
-        full = {**sizes, **_capture_sizes(program)}
+        full = {**sizes, **_capture_sizes(program.captures)}
         if all(condition(full) for condition in program.conditions):
             return frozenset()
         return program.condition_symbols
@@ -205,7 +208,9 @@ class Dispatcher:
             error.message = _readable(error.message)
             raise
         if self.compiled and not plan.uncompiled:
-            traced = pipeline.to_kernels(traced, self.options, sizes)
+            self._note_captures(plan, traced.captures)
+            captured = _capture_sizes((c.name, c.read) for c in traced.captures)
+            traced = pipeline.to_kernels(traced, self.options, {**captured, **sizes})
         program = load(traced, self.name(), known, pinned)
         plan.choices |= traced.choices
         full = self._full_key(plan, leaves, sizes)
@@ -255,9 +260,10 @@ def _size(name: str, sizes: dict[str, int], plan: Plan) -> int | None:
     return int(shape[int(axis)]) if int(axis) < len(shape) else None
 
 
-def _capture_sizes(program: Program) -> dict[str, int]:
+def _capture_sizes(captures: Iterable[tuple[str, Callable[[], Any]]]) -> dict[str, int]:
+    """The present sizes of captured arrays' axes, by their symbols."""
     found = {}
-    for name, read in program.captures:
+    for name, read in captures:
         for axis, size in enumerate(np.shape(read())):
             found[f"{name}.{axis}"] = int(size)
     return found

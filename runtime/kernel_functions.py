@@ -117,6 +117,79 @@ def _running_sum(x):
     return sums
 
 
+def running_max(x):
+    """``np.maximum.accumulate`` of a vector: NaN from the first one on."""
+    return np.maximum.accumulate(x)
+
+
+@overload(running_max)
+def _running_max(x):
+    def largest(x):
+        found = x.copy()
+        for k in range(1, x.size):
+            found[k] = maximum(found[k - 1], found[k])
+        return found
+
+    return largest
+
+
+def running_min(x):
+    """``np.minimum.accumulate`` of a vector: NaN from the first one on."""
+    return np.minimum.accumulate(x)
+
+
+@overload(running_min)
+def _running_min(x):
+    def smallest(x):
+        found = x.copy()
+        for k in range(1, x.size):
+            found[k] = minimum(found[k - 1], found[k])
+        return found
+
+    return smallest
+
+
+def array_median(x):
+    """The median of a vector; NaN if one is NaN, or there is none."""
+    return np.median(x)
+
+
+@overload(array_median)
+def _array_median(x):
+    def middle(x):
+        found = np.sort(x)
+        half = x.size // 2
+        if x.size == 0 or np.isnan(found[-1]):
+            return np.nan
+        return found[half] * 1.0 if x.size % 2 else (found[half - 1] + found[half]) * 0.5
+
+    return middle
+
+
+def array_quantile(x, q):
+    """The number of which a part ``q`` of a vector's are smaller; NaN if one is NaN."""
+    return np.quantile(x, q)
+
+
+@overload(array_quantile)
+def _array_quantile(x, q):
+    def between(x, q):
+        if not 0.0 <= q <= 1.0:
+            raise ValueError("Quantiles must be in the range [0, 1]")
+        if x.size == 0:
+            raise IndexError("index -1 is out of bounds for axis 0 with size 0")
+        found = np.sort(x)
+        if np.isnan(found[-1]):
+            return np.nan
+        place = q * (x.size - 1)
+        below = int(place)
+        above = min(below + 1, x.size - 1)
+        part, step = place - below, found[above] - found[below]
+        return found[below] + step * part if part < 0.5 else found[above] - step * (1.0 - part)
+
+    return between
+
+
 def array_max(x):
     """The largest number of a vector; NaN if one is NaN."""
     return np.max(x)

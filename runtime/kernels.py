@@ -24,7 +24,9 @@ from numba.np.ufunc import parallel as numba_threads
 
 from calque.runtime.kernel_functions import (
     array_max,
+    array_median,
     array_min,
+    array_quantile,
     checked_index,
     divide,
     fmod,
@@ -35,10 +37,19 @@ from calque.runtime.kernel_functions import (
     quotient,
     remainder,
     rshift,
+    running_max,
+    running_min,
     running_sum,
     searchsorted_left,
     searchsorted_right,
     sign,
+)
+from calque.runtime.matrix_functions import (
+    cholesky_factor,
+    determinant,
+    matrix_inverse,
+    sign_and_logdet,
+    solve,
 )
 
 # elements of the largest array from which threads always run, and from which they may
@@ -364,7 +375,8 @@ class _Proven(CompilerBase):
 
 
 __all__ = [
-    "array_max", "array_min", "checked_index", "divide", "fmod", "heaviside", "kernel", "lshift",
-    "maximum", "minimum", "quotient", "remainder", "rshift", "running_sum", "searchsorted_left",
-    "searchsorted_right", "sign", "vrange",
+    "array_max", "array_median", "array_min", "array_quantile", "checked_index", "cholesky_factor",
+    "determinant", "divide", "fmod", "heaviside", "kernel", "lshift", "matrix_inverse", "maximum",
+    "minimum", "quotient", "remainder", "rshift", "running_max", "running_min", "running_sum",
+    "searchsorted_left", "searchsorted_right", "sign", "sign_and_logdet", "solve", "vrange",
 ]

@@ -26,7 +26,7 @@ def _definitions() -> tuple[dict[str, str], tuple[_Definition, ...]]:
     """The imports of what kernels need by the name they give, and its definitions in order."""
     found: list[_Definition] = []
     imports: dict[str, str] = {}
-    for name in ("kernel_functions.py", "kernels.py"):
+    for name in ("kernel_functions.py", "matrix_functions.py", "kernels.py"):
         text = Path(__file__).with_name(name).read_text(encoding="utf-8")
         lines, end = text.splitlines(), 0
         for node in ast.parse(text).body:

@@ -350,7 +350,7 @@ def test_the_helpers_are_read_from_their_files(tmp_path, monkeypatch) -> None:
     inner = compiling._helpers.__wrapped__
     before = inner()
     copy = tmp_path / "compiling.py"
-    names = ("kernel_functions.py", "kernels.py", "numbers.py")
+    names = ("kernel_functions.py", "matrix_functions.py", "kernels.py", "numbers.py")
     own = [ROOT / "runtime" / name for name in names]
     own += (ROOT / "runtime").glob("quick*.py")
     for source in [*own, *(ROOT / "runtime/vecmath").glob("*.py")]:

@@ -40,6 +40,18 @@ s = (np.exp(1j * x[i]) * (2.0 + 1j)).real
 s = np.imag(np.conj(1j * x[i]) * x[i])
 s = A[i].reshape(-1, 1)[3, 0] + A[..., 0][i] + A[i][:, None][2, 0]
 s = np.polyval([1.0, 2.0, 3.0], x[i])
+s = (np.array([[x[i], 1.0], [y[i], 2.0]]) @ A[i, :2]).sum()
+s = np.array([A[i], A[i] * x[i]])[1, 2]
+s = (np.diag(A[i, :3]) @ A[:3, :3] * x[i]).sum()
+s = A[:3, :4].ravel()[i] * x[i] + (A[:3, :4] * x[i]).flatten()[5]
+s = (A[:3, :4] * x[i]).reshape(4, 3)[:, 1].sum()
+s = A[i].reshape(2, 4)[1, 2] * x[i] + A.reshape(-1, 4)[i, 3]
+s = np.vstack([A[i], A[0]])[0, 1] * np.hstack([A[i], A[0]])[3]
+s = np.column_stack([A[i], A[0]])[3, 0] * x[i]
+s = np.maximum.accumulate(A[i])[5] * np.minimum.accumulate(A[i])[4]
+s = np.median(A[i]) * np.median(A[i, :7])
+s = np.quantile(A[i], 0.3) + np.percentile(A[i], 100)
+s = np.quantile(A[i], 0.0) * np.quantile(A[i, :3], 0.75)
 """.strip().split("\n")
 
 STEPS = """
@@ -51,6 +63,7 @@ s = float(x[i] > 0.5 and y[i] < 0.5 or i == 3)
 s = np.digitize(x[i], y) * 1.0
 s = np.argsort(A[i])[0] + np.argmax(A[i]) * 1.0
 s = np.isin(i, [1, 2]) * 1.0
+s = np.nonzero(A[i] > 0.5)[0].sum() + np.flatnonzero(A[i] > 0.2).size * 1.0
 """.strip().split("\n")
 
 
@@ -72,7 +85,7 @@ def looping(line):
 
 def launcher(function, *args):
     text = calque.source(calque.jit(function), *args, stage="kernels")
-    return text[text.index("def f_jit") :]
+    return text[text.index("_jit(") :]
 
 
 @pytest.mark.parametrize("line", [*SMOOTH, *STEPS])
@@ -126,6 +139,12 @@ def test_rows_of_special_numbers():
             out[i, 5] = np.sort(row)[1]
             out[i, 6] = np.interp(row[0], [0.0, 1.0, 2.0], [1.0, -1.0, np.inf])
             out[i, 7] = np.prod(A[i, ::2])
+            out[i, 8] = np.maximum.accumulate(row)[-1]
+            out[i, 9] = np.minimum.accumulate(row)[1]
+            out[i, 10] = np.median(row)
+            out[i, 11] = np.median(A[i])
+            out[i, 12] = np.quantile(row, 0.25)
+            out[i, 13] = np.quantile(A[i], 0.6)
         return out
 
     rows = [
@@ -133,11 +152,11 @@ def test_rows_of_special_numbers():
         *([1.0, np.nan, np.inf, 9.0], [-np.inf, np.inf, 0.5, 9.0], [2.0, 2.0, 3.0, 9.0]),
     ]
     with np.errstate(all="ignore"):
-        wanted = f(np.array(rows), 1, np.zeros((len(rows), 8)))
-    found = calque.jit(f)(np.array(rows), 1, np.zeros((len(rows), 8)))
+        wanted = f(np.array(rows), 1, np.zeros((len(rows), 14)))
+    found = calque.jit(f)(np.array(rows), 1, np.zeros((len(rows), 14)))
     np.testing.assert_array_equal(found, wanted)
     # NumPy's extrema of 0.0 and -0.0 are either, by the place in a vector register
-    np.testing.assert_array_equal(np.signbit(found[:, 2:]), np.signbit(wanted[:, 2:]))
+    np.testing.assert_array_equal(np.signbit(found[:, 2:8]), np.signbit(wanted[:, 2:8]))
 
 
 def test_refused_as_by_numpy():
@@ -152,6 +171,23 @@ def test_refused_as_by_numpy():
         largest(ARGS[2], 5)
     with pytest.raises(ValueError):
         calque.jit(largest)(ARGS[2], 5)
+
+
+def test_quantiles_refused_as_by_numpy():
+    def between(A, q, n):
+        total = 0.0
+        for i in range(A.shape[0]):
+            total += np.quantile(A[i, :n], q) + np.median(A[i])
+        return total
+
+    compiled = calque.jit(between)
+    assert "parallel=False" in calque.source(compiled, ARGS[2], 0.3, 4, stage="kernels")
+    for q in (0.0, 0.3, 1.0):
+        np.testing.assert_allclose(compiled(ARGS[2], q, 4), between(ARGS[2], q, 4), rtol=1e-13)
+    for q, n, error in ((1.5, 4, ValueError), (np.nan, 4, ValueError), (0.5, 0, IndexError)):
+        for function in (between, compiled):
+            with pytest.raises(error):
+                function(ARGS[2], q, n)
 
 
 def first_past(x, limit):
@@ -174,3 +210,15 @@ def test_break_stays_in_the_kernel():
             for e in 1e-6 * np.eye(9)
         ]
         np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-8)
+
+
+def test_arguments_called_as_functions_of_kernels_are():
+    def f(exp, sign):
+        exp = exp * 1.0
+        for i in range(exp.size):
+            exp[i] += np.exp(exp[i]) * np.sign(sign[i])
+        return exp
+
+    np.testing.assert_allclose(calque.jit(f)(ARGS[0], ARGS[1]), f(ARGS[0], ARGS[1]), rtol=1e-14)
+    text = calque.source(calque.jit(f), ARGS[0], ARGS[1], stage="kernels")
+    assert "exp(exp_new[i]) * sign(sign_given[i])" in text, text

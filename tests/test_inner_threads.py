@@ -30,7 +30,7 @@ def eliminate(A, B, steps):
     """Row k is read in all rounds but stored to in none."""
     A = A[:, :, 0] * 1.0
     n = min(A.shape)
-    for k in range(steps):
+    for k in range(n):
         for i in range(k + 1, n):
             factor = A[i, k] / (2.0 + A[k, k] ** 2)
             for j in range(n):
@@ -80,7 +80,7 @@ def own_rows(A, B, steps):
             row = np.zeros(m)
             last = B[i, 0, 0]
             for j in range(m):
-                last = 0.5 * last + A[i, j, s]
+                last = 0.5 * last + A[i, j, 0] * (s + 1.0)
                 row[j] = last
             for j in range(m):
                 A[i, j, 1] = row[m - 1 - j] * np.cos(row[j])
@@ -125,3 +125,23 @@ def test_which_loops_run_on_threads():
     assert inner_threads(relax) == inner_threads(substitute) == inner_threads(summed_row) == 0
     text = calque.source(calque.jit(heat), *ARGS, stage="kernels")
     assert "@kernel(parallel='measured')" in text
+
+
+def test_what_may_raise_shares_its_memory():
+    """No thread can raise: the loop within runs on one, and its rows are one row."""
+
+    def own_rows_checked(A, B, steps):
+        n, m, l = A.shape
+        for s in range(steps):
+            for i in range(n):
+                row = np.zeros(m)
+                for j in range(m):
+                    row[j] = A[i, j, s]
+                for j in range(m):
+                    A[i, j, 1] = row[m - 1 - j] * np.cos(row[j])
+        return np.sum(A * B)
+
+    assert inner_threads(own_rows_checked) == 0
+    text = calque.source(calque.jit(own_rows_checked), *ARGS, stage="kernels")
+    assert "@kernel(parallel=False)" in text
+    assert "row = np.empty(m)" in text[text.index("_jit(") :], text

@@ -94,3 +94,17 @@ def test_one_program_for_the_small_and_one_for_the_large() -> None:
     code = "\n".join(line for line in small.splitlines() if "#" not in line)
     assert "@ " not in code, small
     assert "a @ b" in large.split("def powers_jit")[1], large
+
+
+def test_captured_arrays_are_small_too(monkeypatch: Any) -> None:
+    monkeypatch.setenv("CALQUE_JIT", "0")
+    held = {"a": RNG.normal(size=(4, 4))}
+
+    def fn(b):
+        return powers(held["a"], b)
+
+    compiled = calque.jit(fn)
+    for n in (4, 60, 5):
+        held["a"], b = RNG.normal(size=(n, n)), RNG.normal(size=(n, n))
+        np.testing.assert_allclose(compiled(b), fn(b), rtol=1e-11, atol=1e-11)
+        assert ("a @ b" in compiled.source(b, stage="kernels").split("def fn_jit")[1]) == (n == 60)

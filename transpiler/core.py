@@ -76,7 +76,8 @@ class Apply:
     args: tuple[Atom, ...]
     params: dict[str, Any]
     origin: Origin | None = None
-    inside: bool = False  # an index proven to be in range; a reshape of contiguous memory
+    # an index proven to be in range; a reshape of contiguous memory; matrices that are small
+    inside: bool = False
 
     @property
     def out(self) -> Var:

@@ -15,10 +15,11 @@ import numpy as np
 import calque.transpiler.primitives  # noqa: F401  (fills the tables)
 from calque.transpiler import core
 from calque.transpiler.analyses.bounds import mark_inside
-from calque.transpiler.analyses.independent import mark_parallel
+from calque.transpiler.analyses.independent import keep_off_threads, mark_parallel
 from calque.transpiler.analyses.liveness import remove_dead_code
 from calque.transpiler.core import blocks_of
 from calque.transpiler.debug import watched
+from calque.transpiler.emit.calls import may_raise
 from calque.transpiler.emit.python import Support, emit_function, emit_module
 from calque.transpiler.emit.scalars import can_be_scalar, can_compile
 from calque.transpiler.frontend.trace import Traced, trace
@@ -116,6 +117,7 @@ def to_kernels(
     distribute(traced.function, traced.builder, edges)
     split_bands(traced.function, traced.builder, can_compile)
     mark_parallel(traced.function.body, traced.builder)
+    keep_off_threads(traced.function.body, can_compile, may_raise)
     order_axes(traced.function, traced.builder)
     contract(traced.function, traced.builder, can_compile)
     reuse_memory(traced.function, traced.builder, can_compile)

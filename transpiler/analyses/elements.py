@@ -186,6 +186,7 @@ class Reader:
             raise NoElements(made.primitive.name, made)
         if self.unsafe and made.primitive.name not in KEEPS_PLACE:
             self._require_inside(made, index)
+            self.unsafe = False
         try:
             return rule(self, args, made.params, index)
         except NotImplementedError as error:

@@ -10,6 +10,7 @@ may be carried::
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,6 +45,25 @@ def _mark(block: Block, builder: Builder, within: bool) -> None:
             _mark(s.body, builder, True)
         made.append(s)
     block.statements[:] = made
+
+
+def keep_off_threads(
+    block: Block, compiles: Callable[[Statement], bool], refuses: Callable[[Statement], bool]
+) -> None:
+    """Note that no loop of a kernel runs on threads where something may raise, in place.
+
+    No thread can raise; and what runs on one thread can share its memory from round to round.
+    """
+    for s in block.statements:
+        if isinstance(s, (For, While)) and compiles(s):
+            inner = list(core.walk(Block([s], [])))
+            if any(map(refuses, inner)):
+                for t in inner:
+                    if isinstance(t, For):
+                        t.parallel = False
+        else:
+            for b in core.blocks_of(s):
+                keep_off_threads(b, compiles, refuses)
 
 
 def worth_threads(s: For, depth: int) -> bool:

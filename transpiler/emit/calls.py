@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from calque.transpiler.core import Apply, Var
+from calque.transpiler.core import Apply, Statement, Var
 from calque.transpiler.emit.spelling import template
 
 _REAL = (np.float64, np.int64)
+_OF_BOOLEANS = ("np.nonzero", "np.flatnonzero")
 # The text of NumPy source -> that of kernels, for vectors of 64 bits. Numba's own median forgets
 # NaN; its sums, and extrema, have another sign of zero.
 _SAFE = {
@@ -20,6 +21,9 @@ _SAFE = {
     "np.argsort({0}, kind='quicksort')": "np.argsort({0}, kind='mergesort')",
     "np.argsort({0})": "np.argsort({0}, kind='mergesort')",
     "np.cumsum({0})": "running_sum({0})",
+    "np.maximum.accumulate({0})": "running_max({0})",
+    "np.minimum.accumulate({0})": "running_min({0})",
+    "np.median({0})": "array_median({0})",
     "np.cumprod({0})": "np.cumprod({0})",
     "np.roll({0}, {1})": "np.roll({0}, {1})",
     "np.roll({0}, {1}, axis=0)": "np.roll({0}, {1})",
@@ -28,6 +32,8 @@ _SAFE = {
     "np.sum({0})": "np.sum({0})",
     "np.prod({0})": "np.prod({0})",
     "np.linspace({0}, {1}, {2})": "np.linspace({0}, {1}, {2})",
+    "np.nonzero({0})[0]": "np.flatnonzero({0})",
+    "np.flatnonzero({0})": "np.flatnonzero({0})",
 }
 _RAISING = {
     text: text
@@ -39,16 +45,24 @@ _RAISING = {
         "np.convolve({0}, {1})",
         "np.cross({0}, {1})",
     )
-} | {"np.max({0})": "array_max({0})", "np.min({0})": "array_min({0})"}
+} | {
+    "np.max({0})": "array_max({0})",
+    "np.min({0})": "array_min({0})",
+    "np.quantile({0}, {1})": "array_quantile({0}, {1})",
+    "np.percentile({0}, {1})": "array_quantile({0}, {1} / 100)",
+}
 
 
 def text_in_loops(s: Apply) -> str | None:
     """How a kernel's loop calls NumPy for a statement; None where Numba has nothing like it."""
+    if s.primitive.in_loops is not None:
+        return s.primitive.in_loops if s.inside else None
     if s.primitive.name not in _NAMES:
         return None
     arrays = [a for a in s.args if isinstance(a, Var) and a.type.ndim]
     values = [*(a for a in s.args if isinstance(a, Var)), *s.outs]
-    if any(v.type.dtype not in _REAL or v.type.ndim > 1 for v in values):
+    kinds = (*_REAL, np.bool_) if s.primitive.name in _OF_BOOLEANS else _REAL
+    if any(v.type.dtype not in kinds or v.type.ndim > 1 for v in values):
         return None
     if not arrays and s.primitive.name != "np.linspace":
         return None
@@ -56,9 +70,13 @@ def text_in_loops(s: Apply) -> str | None:
     return _SAFE.get(text) or _RAISING.get(text)
 
 
-def may_raise(s: Apply) -> bool:
-    """Whether such a call refuses some arrays, as empty ones: no thread can raise."""
-    return text_in_loops(s) in _RAISING
+def may_raise(s: Statement) -> bool:
+    """Whether a statement refuses some indices or some arrays, as empty ones: no thread can."""
+    if not isinstance(s, Apply):
+        return False
+    return s.primitive.name == "checked_index" or text_in_loops(s) in _MAY_RAISE
 
 
+_FACTORIZING = ("solve({0}, {1})", "matrix_inverse({0})", "cholesky_factor({0})")
+_MAY_RAISE = {*_RAISING.values(), *_FACTORIZING}
 _NAMES = {text.partition("(")[0] for text in (*_SAFE, *_RAISING)}

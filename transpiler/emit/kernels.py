@@ -57,6 +57,7 @@ from calque.transpiler.emit.spelling import (
 from calque.transpiler.emit.statements import Statements
 
 _REPEATED = 3  # loops that do so as often become launches of one kernel, which is compiled once
+_WRITTEN_INSIDE = ("getitem", "np.transpose", "np.reshape", "copy")  # arrays within expressions
 KERNEL_NAMES = VECTOR_FUNCTIONS | KERNEL_FUNCTIONS | {"kernel", "prange", "vrange"}
 
 
@@ -86,6 +87,9 @@ class KernelExpressions(Expressions):
             return super()._plain(s)
         if s.primitive.name == "copy":
             return fill_expression("{0}.copy()", self.operands(s.args))
+        if s.primitive.name == "np.transpose" and s.out.type.ndim > 2:
+            turned = f"np.transpose({{0}}, {s.params['axes']})"
+            return fill_expression(turned, self.operands(s.args))
         if s.primitive.name == "np.searchsorted":
             return fill_expression(
                 f"searchsorted_{s.params['side']}({{0}}, {{1}})", self.operands(s.args)
@@ -214,7 +218,7 @@ class Launcher(Statements):
             if isinstance(made, Apply):
                 if looping and text_in_loops(made) is not None:
                     continue
-                if made.out.type.ndim and made.primitive.name not in ("getitem", "np.transpose"):
+                if made.out.type.ndim and made.primitive.name not in _WRITTEN_INSIDE:
                     return False
                 if not can_compile(made):
                     return False
@@ -291,7 +295,7 @@ class Launcher(Statements):
         statements = [s for s in written if isinstance(s, Apply)]
         proven = all(s.inside for s in statements if s.primitive.name in indexed)
         checked = not proven if checked is None else checked
-        if any(s.primitive.name == "checked_index" or may_raise(s) for s in statements):
+        if any(map(may_raise, statements)):
             parallel = False  # no thread can raise
         if parallel == "auto" and _has_small_nests(run):
             parallel = '"measured"'

@@ -77,6 +77,8 @@ def emit_function(
     memory = place_copies(program)
     paths = leaf_paths(function)
     local = _bound_leaves(program, paths)
+    if compiled:
+        local += _called_like(function, paths)
     spelled = {var: path for var, path in paths.items() if var not in local}
     bound: frozenset[Var] = frozenset()
     earlier = bound
@@ -115,6 +117,17 @@ def _bound_leaves(program: Program, paths: dict[Var, Any]) -> list[Var]:
     """The leaves of structured arguments that are read often enough to get a name."""
     uses = program.uses()
     return [var for var in program.function.params if var in paths and uses[var] > _FEW_READS]
+
+
+def _called_like(function: core.Function, paths: dict[Var, Any]) -> list[Var]:
+    """The arguments that have the name of a function of kernels: there they get another one."""
+    found = []
+    for parameter in function.signature:
+        if isinstance(parameter.tree, Var) and parameter.name in KERNEL_NAMES:
+            parameter.tree.name = f"{parameter.name}_given"
+            paths[parameter.tree] = (name(parameter.name), parameter.tree.name)
+            found.append(parameter.tree)
+    return found
 
 
 def _writer(

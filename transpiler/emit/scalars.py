@@ -31,10 +31,13 @@ HALF_POWERS = {
 }
 _IN_BOTH = (*_VECTOR, "pow", *HALF_POWERS.values())
 VECTOR_FUNCTIONS = frozenset([*_IN_BOTH, *(f"{name}f" for name in _IN_BOTH)])
-# What ``runtime/kernel_functions.py`` gives besides: NumPy's functions on numbers.
+# What ``runtime/kernel_functions.py`` gives besides, NumPy's functions on numbers, and
+# ``runtime/matrix_functions.py``, on small matrices.
 KERNEL_FUNCTIONS = frozenset(
     "checked_index divide maximum minimum heaviside sign remainder quotient fmod lshift rshift "
-    "searchsorted_left searchsorted_right running_sum array_max array_min".split()
+    "searchsorted_left searchsorted_right running_sum running_max running_min array_max "
+    "array_min array_median array_quantile "
+    "solve matrix_inverse determinant sign_and_logdet cholesky_factor".split()
 )
 _NUMPY_NAMES = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "atan2": "arctan2"}
 _NUMPY_NAMES |= {"asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh"}

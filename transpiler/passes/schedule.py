@@ -37,7 +37,7 @@ from calque.transpiler.builder import Array, Builder, atom, wrap
 from calque.transpiler.core import Apply, Block, For, Function, If, Statement, Var, While
 from calque.transpiler.errors import CalqueError, SpecializationNeeded
 from calque.transpiler.primitives.base import PRIMITIVES
-from calque.transpiler.primitives.composed import COMPOSED, PRODUCTS
+from calque.transpiler.primitives.composed import COMPOSED, PRODUCTS, is_small_factorization
 
 Allowed = Callable[[Apply], bool]
 
@@ -125,6 +125,8 @@ class Schedule:
         read.update(a for a in block.results if isinstance(a, Var))
         while pending:
             s = pending.pop()
+            if self.depth and isinstance(s, Apply) and s.primitive.in_loops is not None:
+                s.inside = is_small_factorization([wrap(a) for a in s.args])
             rule = COMPOSED.get(s.primitive.name) if isinstance(s, Apply) else None
             if not self.depth and isinstance(s, Apply) and s.primitive.name in PRODUCTS:
                 if read[s.args[0]] > 1:

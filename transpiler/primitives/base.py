@@ -62,6 +62,7 @@ class Primitive:
     linear_in: tuple[int, ...] = ()
     nondifferentiable: bool = False  # the derivative is zero wherever there is one
     scalar: str | None = None  # the name in loops and in CUDA
+    in_loops: str | None = None  # the text in loops of kernels, for small matrices
     simplify: Callable[..., Any] | None = None  # simplify(builder, args, params) -> Array or None
     view_back: Callable[..., Any] | None = None  # the base's next value, given the view's
     view_sometimes: bool = False  # a view only of contiguous memory

@@ -77,7 +77,7 @@ def _array(args: Args, batched: Flags, params: Params) -> Any:
 # shapes
 
 
-@batches(shapes.reshape)
+@batches(shapes.reshape, shapes.reshape_in_loops)
 def _reshape(args: Args, batched: Flags, params: Params) -> Any:
     x, *sizes = args
     holes = [k for k, size in enumerate(sizes) if isinstance(size, int) and size == -1]

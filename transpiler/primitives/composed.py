@@ -172,7 +172,23 @@ def _inner_product(args: Sequence[Any], params: dict[str, Any], looping: bool) -
 PRODUCTS = ("np.dot", "np.matmul")
 
 
-@composed(*PRODUCTS)
+@composed("np.matmul")
+def _stacked_product(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
+    """Within loops, of stacks of small matrices too."""
+    a, b = args
+    ranks = type_of(a).ndim, type_of(b).ndim
+    if max(ranks) < 3:
+        return _product(args, params, looping)
+    whole = not looping or ranks[0] < 2 or any(type_of(x).dtype.kind not in "fc" for x in args)
+    if whole or not current().dims.are_small((*a.dims[-2:], b.dims[-1])):
+        return None
+    vector = ranks[1] == 1
+    product = a * b if vector else a[..., None] * b[..., None, :, :]
+    axis = product.ndim - (1 if vector else 2)
+    return apply(PRIMITIVES["np.sum"], product, axis=(axis,), keepdims=False)
+
+
+@composed(PRODUCTS[0])
 def _product(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
     a, b = args
     ranks = type_of(a).ndim, type_of(b).ndim
@@ -197,6 +213,18 @@ def _matrix_product(a: Array, b: Array, ranks: tuple[int, int]) -> Any:
     if made is not None and made.primitive.name == "np.transpose" and b.dims[1] != 1:
         return apply(sum_, a[:, None, :] * b.T[None], axis=(2,), keepdims=False)
     return apply(sum_, a[:, :, None] * b[None], axis=(1,), keepdims=False)
+
+
+def is_small_factorization(args: Sequence[Any]) -> bool:
+    """Whether loops of their own beat LAPACK for the rows of a matrix, or of a stack of them."""
+    types = [type_of(a) for a in args]
+    stacks = [t.dims[0] for t in types if t.ndim == 3]
+    if any(t.ndim > 3 or t.dtype.kind not in "fiubc" for t in types):
+        return False
+    one_vector = bool(stacks) and types[-1].ndim == 1
+    if one_vector or (len(stacks) > 1 and not current().dims.same(*stacks)):
+        return False
+    return current().dims.are_small((types[0].dims[-1],) * 3)
 
 
 @composed("np.einsum")
@@ -242,19 +270,24 @@ def _tensordot(args: Sequence[Any], params: dict[str, Any], looping: bool) -> An
 
 @composed("np.reshape")
 def _reshape(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
-    """Within loops, of numbers, and where axes of size 1 come or go."""
+    """Within loops; simpler for numbers, and where axes of size 1 come or go."""
     x = args[0]
-    before, after = type_of(x).dims, PRIMITIVES["np.reshape"].infer(*args, **params).dims
     if not looping:
         return None
+    before, after = type_of(x).dims, PRIMITIVES["np.reshape"].infer(*args, **params).dims
     if not before:
         return apply(PRIMITIVES["np.full"], x, *after, dtype=type_of(x).dtype)
     same = current().dims.same
     kept, wanted = ([d for d in dims if d != 1] for dims in (before, after))
     if len(kept) != len(wanted) or not all(map(same, kept, wanted)) or len(before) == len(after):
-        return None
+        return apply(PRIMITIVES["reshape in loops"], *args)
     squeezed = x[tuple(0 if d == 1 else slice(None) for d in before)]
     return squeezed[tuple(None if d == 1 else slice(None) for d in after)]
+
+
+@composed("flatten", "flat")
+def _flattened(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
+    return _reshape((args[0], -1), params, looping)
 
 
 def _is_vector(x: Array) -> bool:
@@ -405,17 +438,20 @@ def _concatenate(args: Sequence[Any], params: dict[str, Any], looping: bool) -> 
     return Array(out.atom)
 
 
-def _side_by_side(axis: int) -> Rule:
+def _side_by_side(axis: int, of_vectors: str) -> Rule:
     def rule(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
-        if any(type_of(a).ndim < 2 for a in args):
-            return None
-        return _concatenate(args, {"axis": axis}, looping)
+        ranks = {type_of(a).ndim for a in args}
+        if ranks == {1}:
+            own = {"axis": axis if of_vectors == "np.stack" else 0}
+            return COMPOSED[of_vectors](args, own, looping)
+        return _concatenate(args, {"axis": axis}, looping) if min(ranks) > 1 else None
 
     return rule
 
 
-composed("np.hstack")(_side_by_side(1))
-composed("np.vstack")(_side_by_side(0))
+composed("np.hstack")(_side_by_side(1, "np.concatenate"))
+composed("np.vstack")(_side_by_side(0, "np.stack"))
+composed("np.column_stack")(_side_by_side(1, "np.stack"))
 
 
 @composed("np.stack")
@@ -432,12 +468,11 @@ def _stack(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
 
 @composed("np.array")
 def _array(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
-    ranks = {type_of(a).ndim for a in args}
-    if not looping or len(params["shape"]) != 1 or ranks != {0}:
+    if not looping:
         return None
-    out = apply(PRIMITIVES["np.empty"], *params["shape"], dtype=params["dtype"])
-    for k, part in enumerate(args):
-        out[k] = part
+    out = _empty_like_result("np.array", args, params)
+    for place, part in zip(np.ndindex(*params["shape"]), args, strict=True):
+        out[place] = part
     return Array(out.atom)
 
 
@@ -453,6 +488,8 @@ def _empty_like_result(name: str, args: Sequence[Any], params: dict[str, Any]) -
 
 def _size(name: str, args: Sequence[Any], params: dict[str, Any], axis: int) -> Any:
     """A size of the result, from the parts'."""
+    if name == "np.array":
+        return args[0].shape[axis - len(params["shape"])]
     if name == "np.stack":
         return args[0].shape[axis - (axis > params["axis"])]
     if axis != params["axis"]:

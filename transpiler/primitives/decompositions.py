@@ -69,6 +69,7 @@ cholesky = opaque(
     np.linalg.cholesky,
     lambda a: ArrayType(linalg_dtype(a.type), a.dims),
     "np.linalg.cholesky({0})",
+    in_loops="cholesky_factor({0})",
     jvp=_cholesky_jvp,
     vjp=_cholesky_vjp,
     fresh=True,

@@ -86,6 +86,20 @@ def _transpose(
     return read(args[0], [index[p] for p in place])
 
 
+@element_of("reshape in loops")
+def _reshape(read: Read, args: Sequence[Any], params: dict[str, Any], index: Sequence[Any]) -> Any:
+    x, before = args[0], type_of(args[0]).dims
+    place: Any = 0
+    for i, dim in zip(index, PRIMITIVES["np.reshape"].infer(*args).dims, strict=True):
+        place = i if _is_known(place, 0) else place * read.size(dim) + i
+    found = []
+    for dim in reversed(before[1:]):
+        size = read.size(dim)
+        found.append(place % size)
+        place = place // size
+    return read(x, [place, *reversed(found)])
+
+
 @element_of("np.expand_dims")
 def _expand(read: Read, args: Sequence[Any], params: dict[str, Any], index: Sequence[Any]) -> Any:
     return read(args[0], [i for a, i in enumerate(index) if a not in params["axis"]])
@@ -182,7 +196,10 @@ def _diag(read: Read, args: Sequence[Any], params: dict[str, Any], index: Sequen
     x, k = args[0], params["k"]
     if type_of(x).ndim == 2:
         return _diagonal(read, args, {"offset": k, "axes": (0, 1)}, index)
-    raise NotImplementedError("a read outside the vector")
+    if k:
+        raise NotImplementedError("a read outside the vector")
+    i, j = index
+    return FUNCTIONS[np.where](i == j, read(x, [i]), type_of(x).dtype.type(0))
 
 
 @element_of("np.searchsorted")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -223,6 +224,12 @@ def _reshape_text(args: Any, params: dict[str, Any]) -> str:
 def reshape(y_bar: Any, x: Any, *sizes: Any) -> Any:
     """Back to the argument's shape."""
     return _reshaped(y_bar, x.shape)
+
+
+# elements of a loop, each computed from its place: no memory has to be in order
+reshape_in_loops = register(
+    replace(reshape, name="reshape in loops", view_back=None, view_sometimes=False)
+)
 
 
 def _reshaped(y_bar: Any, shape: Sequence[Any]) -> Any:
