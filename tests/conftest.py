@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import atexit
+import gc
 import os
 import shutil
 import tempfile
+from typing import Any
 
+import pytest
 from hypothesis import settings
 
 # The same examples on every run, and no deadline: two test processes share two cores.
@@ -20,3 +23,21 @@ os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 if "CALQUE_CACHE" not in os.environ:
     os.environ["CALQUE_CACHE"] = tempfile.mkdtemp(prefix="calque-tests-")
     atexit.register(shutil.rmtree, os.environ["CALQUE_CACHE"], ignore_errors=True)
+
+
+def pytest_collection_finish() -> None:
+    """What is there before the first test stays: the search for cycles need not go through it."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: Any, log: Any) -> Any:
+    """Each process takes a half, and then of what the other has left: a file's tests share what
+    one of them has compiled. ``-n 2`` would deal them out one by one.
+    """
+    if config.getvalue("dist") != "load":
+        return None
+    from xdist.scheduler import WorkStealingScheduling
+
+    return WorkStealingScheduling(config, log)

@@ -91,13 +91,13 @@ def weighted(xp: Any, f: Any) -> Any:
 @pytest.mark.parametrize("name", EVERY)
 def test_value(name: str) -> None:
     x = examples(name)
-    close(calque.vmap(ours(name), axis_name="i")(x), jax.vmap(theirs(name), axis_name="i")(x))
+    close(calque.vmap(ours(name), axis_name="i")(x), jax.jit(jax.vmap(theirs(name), axis_name="i"))(x))
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_gradient_of_one_example(name: str) -> None:
     x = examples(name)
-    expected = jax.vmap(jax.grad(weighted(jnp, theirs(name))), axis_name="i")(x)
+    expected = jax.jit(jax.vmap(jax.grad(weighted(jnp, theirs(name))), axis_name="i"))(x)
     close(calque.vmap(calque.grad(weighted(np, ours(name))), axis_name="i")(x), expected, 1e-11)
 
 
@@ -106,7 +106,7 @@ def test_gradient_around_the_batch(name: str) -> None:
     x = examples(name)
     mine = calque.vmap(weighted(np, ours(name)), axis_name="i")
     other = jax.vmap(weighted(jnp, theirs(name)), axis_name="i")
-    expected = jax.grad(lambda x: jnp.sum(other(x)))(x)
+    expected = jax.jit(jax.grad(lambda x: jnp.sum(other(x))))(x)
     close(calque.grad(lambda x: np.sum(mine(x)))(x), expected, 1e-11)
 
 
@@ -123,7 +123,7 @@ def test_forward(name: str) -> None:
     x = examples(name)
     dot = np.random.default_rng(4).normal(size=x.shape)
     f, g = ours(name), theirs(name)
-    expected = jax.vmap(lambda x, t: jax.jvp(g, (x,), (t,)), axis_name="i")(x, dot)
+    expected = jax.jit(jax.vmap(lambda x, t: jax.jvp(g, (x,), (t,)), axis_name="i"))(x, dot)
     within = calque.vmap(lambda x, t: calque.jvp(f, (x,), (t,)), axis_name="i")(x, dot)
     around = calque.jvp(calque.vmap(f, axis_name="i"), (x,), (dot,))
     for found in (within, around):
@@ -135,7 +135,7 @@ def test_forward(name: str) -> None:
 def test_second_order(name: str) -> None:
     x = examples(name)
     mine, other = weighted(np, ours(name)), weighted(jnp, theirs(name))
-    expected = jax.vmap(jax.hessian(other), axis_name="i")(x)
+    expected = jax.jit(jax.vmap(jax.hessian(other), axis_name="i"))(x)
     close(calque.vmap(calque.hessian(mine), axis_name="i")(x), expected, 1e-10)
 
 
@@ -164,7 +164,7 @@ def test_dtypes() -> None:
         x = np.array([1, 0, 1, 1]).astype(dtype)
         for mine, other in ((calque.psum, lax.psum), (calque.pmax, lax.pmax), (calque.all_gather, lax.all_gather)):
             found = calque.vmap(lambda x: mine(x, "i"), axis_name="i")(x)
-            expected = np.asarray(jax.vmap(lambda x: other(x, "i"), axis_name="i")(x))
+            expected = np.asarray(jax.jit(jax.vmap(lambda x: other(x, "i"), axis_name="i"))(x))
             np.testing.assert_array_equal(found, expected)
             # NumPy's int is 64 bits wide: a sum of booleans is one
             assert found.dtype == expected.dtype or dtype is np.bool_
@@ -195,13 +195,13 @@ def test_nested(name: str) -> None:
     def both(module: Any, inner: Any) -> Any:
         return module.vmap(module.vmap(inner, axis_name="j"), axis_name="i")
 
-    close(both(calque, lambda x: f(np, calque, x))(x), both(jax, lambda x: f(jnp, lax, x))(x))
+    close(both(calque, lambda x: f(np, calque, x))(x), jax.jit(both(jax, lambda x: f(jnp, lax, x)))(x))
     mine, other = (
         lambda x: np.sum(np.sin(f(np, calque, x))),
         lambda x: jnp.sum(jnp.sin(f(jnp, lax, x))),
     )
     many, theirs = both(calque, mine), both(jax, other)
-    expected = jax.grad(lambda x: jnp.sum(theirs(x)))(x)
+    expected = jax.jit(jax.grad(lambda x: jnp.sum(theirs(x))))(x)
     close(both(calque, calque.grad(mine))(x), expected, 1e-11)
     close(calque.grad(lambda x: np.sum(many(x)))(x), expected, 1e-11)
     middle = calque.vmap(calque.grad(lambda x: np.sum(calque.vmap(mine, axis_name="j")(x))), axis_name="i")
@@ -280,8 +280,8 @@ def chosen(x):
 def test_in_loops(mine: Any, other: Any) -> None:
     x = RNG.normal(size=5)
     many = calque.vmap(mine, axis_name="i")
-    close(many(x), jax.vmap(other, axis_name="i")(x))
-    expected = jax.vmap(jax.grad(other), axis_name="i")(x)
+    close(many(x), jax.jit(jax.vmap(other, axis_name="i"))(x))
+    expected = jax.jit(jax.vmap(jax.grad(other), axis_name="i"))(x)
     close(calque.vmap(calque.grad(mine), axis_name="i")(x), expected, 1e-11)
     close(calque.grad(lambda x: np.sum(many(x)))(x), expected, 1e-11)
 
@@ -393,7 +393,7 @@ def test_within_calls_with_rules(f: Any) -> None:
     def plain(x):
         return jnp.sin(jax.vmap(lambda x: x / lax.psum(x * x, "i"), axis_name="i")(x))
 
-    expected = jax.grad(lambda x: jnp.sum(plain(x)))(x)
+    expected = jax.jit(jax.grad(lambda x: jnp.sum(plain(x))))(x)
     close(calque.grad(lambda x: np.sum(np.sin(many(x))))(x), expected)
     close(calque.vmap(calque.grad(lambda x: np.sin(f(x))), axis_name="i")(x), expected)
     for g in (f, calque.grad(f)):
@@ -402,7 +402,7 @@ def test_within_calls_with_rules(f: Any) -> None:
     outer = calque.vmap(calque.vmap(f, axis_name="j"), axis_name="i")
     rows = np.stack([x, x + 1.0])
     close(outer(rows), rows / np.sum(rows * rows, 0))
-    close(calque.grad(lambda r: np.sum(outer(r)))(rows), jax.grad(lambda r: jnp.sum(r / jnp.sum(r * r, 0)))(rows))
+    close(calque.grad(lambda r: np.sum(outer(r)))(rows), jax.jit(jax.grad(lambda r: jnp.sum(r / jnp.sum(r * r, 0))))(rows))
 
 
 # names

@@ -165,11 +165,19 @@ def test_derivatives_are_those_of_jax(name: str) -> None:
     numbers = tuple(range(len(args)))
     dots = tuple(RNG.normal(size=np.shape(a))[()] for a in args)
     dots = tuple(float(d) if np.ndim(d) == 0 else d for d in dots)
-    same(f(*args), twin(*args))
-    same(calque.jvp(f, args, dots), jax.jvp(twin, args, dots))
-    same(calque.grad(f, numbers)(*args), jax.grad(twin, numbers)(*args))
-    same(calque.vjp(f, *args)[1](2.0), jax.vjp(twin, *args)[1](2.0))
-    same(calque.hessian(f, numbers)(*args), jax.hessian(twin, numbers)(*args), 1e-8)
+
+    @jax.jit  # operation by operation, JAX compiles each of them
+    def expected(args, dots):
+        value, pull = jax.vjp(twin, *args)
+        slopes, curvature = jax.grad(twin, numbers)(*args), jax.hessian(twin, numbers)(*args)
+        return value, jax.jvp(twin, args, dots), slopes, pull(2.0), curvature
+
+    value, moved, slopes, pulled, curvature = expected(args, dots)
+    same(f(*args), value)
+    same(calque.jvp(f, args, dots), moved)
+    same(calque.grad(f, numbers)(*args), slopes)
+    same(calque.vjp(f, *args)[1](2.0), pulled)
+    same(calque.hessian(f, numbers)(*args), curvature, 1e-8)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -280,7 +288,7 @@ def test_an_iterative_tangent_solve() -> None:
         )
         return np.sum(solved**2)
 
-    expected = jax.grad(lambda w, b: jax_layer(w, 0.0 * U, X, b), (0, 1))(W, B)
+    expected = jax.jit(jax.grad(lambda w, b: jax_layer(w, 0.0 * U, X, b), (0, 1)))(W, B)
     for how in (steps_of(300), steps_of(0)):
         found = calque.jvp(lambda w, b, h=how: f(w, b, h), (W, B), (W, B))[1]
         same(found, np.sum(expected[0] * W) + np.sum(expected[1] * B))

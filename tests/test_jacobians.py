@@ -66,12 +66,12 @@ def same(found: Any, expected: Any) -> None:
 ])
 def test_against_jax(name: str, make: Any, args: Any, argnums: Any) -> None:
     found = getattr(calque, name)(make(np), argnums)(*args)
-    same(found, getattr(jax, name)(make(jnp), argnums)(*args))
+    same(found, jax.jit(getattr(jax, name)(make(jnp), argnums))(*args))
 
 
 @pytest.mark.parametrize("make", [rosenbrock, lambda np: lambda x: np.sum(np.sin(x) * x[0])])
 def test_hessian_and_hvp(make: Any) -> None:
-    expected = jax.hessian(make(jnp))(X)
+    expected = jax.jit(jax.hessian(make(jnp)))(X)
     same(calque.hessian(make(np))(X), expected)
     v = np.array([0.3, -1.0, 2.0])
     same(calque.hvp(make(np), (X,), (v,)), expected @ v)
@@ -81,7 +81,7 @@ def test_hessian_of_trees() -> None:
     def loss(np):
         return lambda p: np.sum(np.tanh(p["w"] @ np.array([1.0, 2.0, 3.0]) + p["b"]) ** 2)
 
-    same(calque.hessian(loss(np))(TREE), jax.hessian(loss(jnp))(TREE))
+    same(calque.hessian(loss(np))(TREE), jax.jit(jax.hessian(loss(jnp)))(TREE))
 
 
 @pytest.mark.parametrize("name", ["jacfwd", "jacrev"])
@@ -99,9 +99,9 @@ def test_aux_and_composition() -> None:
     found, aux = calque.jacrev(lambda x: (x * x, x[0]), has_aux=True)(X)
     same(found, np.diag(2 * X))
     many = calque.vmap(calque.jacfwd(quartet(np)))(np.stack([X, 2 * X]))
-    same(many, jax.vmap(jax.jacfwd(quartet(jnp)))(np.stack([X, 2 * X])))
+    same(many, jax.jit(jax.vmap(jax.jacfwd(quartet(jnp))))(np.stack([X, 2 * X])))
     many = calque.vmap(calque.hessian(rosenbrock(np)))(np.stack([X, 2 * X]))
-    same(many, jax.vmap(jax.hessian(rosenbrock(jnp)))(np.stack([X, 2 * X])))
+    same(many, jax.jit(jax.vmap(jax.hessian(rosenbrock(jnp))))(np.stack([X, 2 * X])))
 
 
 W = np.arange(12.0).reshape(4, 3) / 5 - 1.0
@@ -127,7 +127,7 @@ DENSE = [
 def test_elementwise_is_a_diagonal(name: str, make: Any) -> None:
     """No product of the identity with a vector, which would cost n times as much."""
     jacobian = getattr(calque, name)(make(np))
-    same(jacobian(X), getattr(jax, name)(make(jnp))(X))
+    same(jacobian(X), jax.jit(getattr(jax, name)(make(jnp)))(X))
     text = jacobian.source(X)
     assert "np.diag(" in text and "np.eye" not in text or "np.eye(x.shape[0]) * 3.0" in text or "np.eye(x_rows) * 3.0" in text
     for size in (0, 1):
@@ -138,13 +138,13 @@ def test_elementwise_is_a_diagonal(name: str, make: Any) -> None:
 @pytest.mark.parametrize("make", DENSE)
 def test_products_with_unit_vectors_are_not_taken(name: str, make: Any) -> None:
     jacobian = getattr(calque, name)(make(np))
-    same(jacobian(X), getattr(jax, name)(make(jnp))(X))
+    same(jacobian(X), jax.jit(getattr(jax, name)(make(jnp)))(X))
     assert "@ np.eye" not in jacobian.source(X) and "np.eye(x.shape[0]) @" not in jacobian.source(X)
 
 
 def test_hessian_of_a_separable_function_is_a_diagonal() -> None:
     hessian = calque.hessian(lambda x: np.sum(np.sin(x) * x))
-    same(hessian(X), jax.hessian(lambda x: jnp.sum(jnp.sin(x) * x))(X))
+    same(hessian(X), jax.jit(jax.hessian(lambda x: jnp.sum(jnp.sin(x) * x)))(X))
     assert "np.diag(" in hessian.source(X)
 
 

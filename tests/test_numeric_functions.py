@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -239,16 +240,21 @@ def test_arrays_are_the_only_leaves_of_traces() -> None:
     assert all(not isinstance(r, Array) for r in program.body.results)
 
 
+@functools.cache  # JAX compiles once for all fractions
+def jax_gradient_of_quantiles(call: Any) -> Any:
+    jax = pytest.importorskip("jax")
+    jax.config.update("jax_enable_x64", True)
+    return jax.jit(jax.grad(lambda x, q: jax.numpy.sum(call(jax.numpy, x, q) ** 2), argnums=(0, 1)))
+
+
 @pytest.mark.parametrize("call", [
     lambda np, x, q: np.quantile(x, q), lambda np, x, q: np.percentile(x, 100.0 * q, axis=1),
     lambda np, x, q: np.quantile(x, q, axis=(0, 1), keepdims=True), lambda np, x, q: np.quantile(x, q, method="lower"),
 ])
 @pytest.mark.parametrize("q", [0.0, 0.3, 0.77, 1.0])
 def test_quantiles_by_their_fraction(call: Any, q: float) -> None:
-    jax = pytest.importorskip("jax")
-    jax.config.update("jax_enable_x64", True)
     x = np.random.default_rng(5).normal(size=(3, 4))
-    expected = jax.grad(lambda x, q: jax.numpy.sum(call(jax.numpy, x, q) ** 2), argnums=(0, 1))(x, q)
+    expected = jax_gradient_of_quantiles(call)(x, q)
     found = calque.grad(lambda x, q: np.sum(call(np, x, q) ** 2), argnums=(0, 1))(x, q)
     tangent = calque.jvp(lambda q: np.sum(call(np, x, q) ** 2), (q,), (1.0,))[1]
     np.testing.assert_allclose(found[0], expected[0], 1e-10, 1e-12)

@@ -172,7 +172,7 @@ def test_gradients_have_the_class_of_the_argument(name: str) -> None:
     f, twin, arg, jax_arg = LOSSES[name]
     found = calque.grad(f)(arg)
     assert type(found) is type(arg)
-    same(found, jax.grad(twin)(jax_arg))
+    same(found, jax.jit(jax.grad(twin))(jax_arg))
     tangent = calque.tree_map(lambda x: np.ones_like(x) if np.ndim(x) else 1.0, arg)
     jax_tangent = jax.tree.map(lambda x: jnp.ones_like(x), jax_arg)
     same(calque.jvp(f, (arg,), (tangent,)), jax.jvp(twin, (jax_arg,), (jax_tangent,)))
@@ -215,8 +215,8 @@ def test_results_are_made_again() -> None:
         assert type(calque.jvp(f, (arg,), (arg,))[1]) is type(f(arg))
     same(calque.jacrev(bounds)(X), Interval(*[np.eye(3)[k] * c for k, c in ((1, 1.0), (2, 4.0))]))
     made = calque.jacfwd(lambda p: step(p, 0.1))(PARTICLE)
-    same(made, jax.jacfwd(lambda p: Particle(p.position + 0.1 * p.velocity,
-                          p.velocity - 0.1 * jnp.sin(p.position), 2))(PARTICLE))  # fmt: skip
+    same(made, jax.jit(jax.jacfwd(lambda p: Particle(p.position + 0.1 * p.velocity,
+                          p.velocity - 0.1 * jnp.sin(p.position), 2)))(PARTICLE))  # fmt: skip
     assert type(made) is Particle and type(made.position) is Particle
     assert calque.jvp(fitted, (X,), (X,))[1].name == "fitted"
 

@@ -229,7 +229,7 @@ def test_axes_against_jax() -> None:
     ]:
         in_axes = tuple(in_axes) if isinstance(in_axes, list) else in_axes
         out_axes = tuple(out_axes) if isinstance(out_axes, list) else out_axes
-        expected = jax.vmap(twin, in_axes, out_axes)(x, y)
+        expected = jax.jit(jax.vmap(twin, in_axes, out_axes))(x, y)
         same(calque.vmap(product, in_axes, out_axes)(x, y), [np.asarray(e) for e in expected])
 
 

@@ -208,6 +208,9 @@ class EqualDims:
 
 def blocks_of(statement: Statement) -> tuple[Block, ...]:
     """The blocks a statement holds."""
+    kind = type(statement)
+    if kind is Apply or kind is Effect:  # most: every pass asks this of every statement
+        return ()
     match statement:
         case If(then=then, orelse=orelse):
             return then, orelse
@@ -218,21 +221,23 @@ def blocks_of(statement: Statement) -> tuple[Block, ...]:
     return ()
 
 
-def operands(statement: Statement) -> Iterator[Atom]:
+def operands(statement: Statement) -> tuple[Atom, ...]:
     """The atoms a statement reads itself, outside its blocks."""
     match statement:
         case Apply(args=args) | Effect(args=args):
-            yield from args
+            return args
         case If(test=test):
-            yield test
+            return (test,)
         case For(start=start, stop=stop, step=step, inits=inits):
-            yield from (start, stop, step, *inits)
+            return (start, stop, step, *inits)
         case While(inits=inits):
-            yield from inits
+            return inits
 
 
 def bound_vars(statement: Statement) -> tuple[Var, ...]:
     """The Vars a statement binds inside its blocks."""
+    if type(statement) is Apply:
+        return ()
     match statement:
         case For(index=index, phis=phis):
             return index, *phis
@@ -245,8 +250,9 @@ def walk(block: Block) -> Iterator[Statement]:
     """Every statement, outer before inner, in order."""
     for statement in block.statements:
         yield statement
-        for inner in blocks_of(statement):
-            yield from walk(inner)
+        if type(statement) is not Apply:
+            for inner in blocks_of(statement):
+                yield from walk(inner)
 
 
 def defined_vars(block: Block) -> set[Var]:

@@ -50,30 +50,58 @@ def parsed(text: str) -> gast.AST:
     return gast.parse(_SLOT.sub(r"place_\1_", text)).body[0]
 
 
-def copied(tree: Any, replace: Callable[[gast.Name], gast.AST]) -> Any:
-    """A copy of a tree with its names replaced."""
+Maker = Callable[[Sequence[gast.AST]], Any]
+
+
+def _maker(tree: Any) -> Maker:
+    """What makes copies of a template's tree, with other trees in its slots."""
     if isinstance(tree, gast.Name):
-        return replace(tree)
+        return _name_maker(tree)
     if isinstance(tree, list):
-        return [copied(item, replace) for item in tree]
+        items = [_maker(item) for item in tree]
+        return lambda trees: [make(trees) for make in items]
     if not isinstance(tree, gast.AST) or not tree._fields:
-        return tree
-    return type(tree)(*[copied(getattr(tree, field, None), replace) for field in tree._fields])
+        return lambda trees: tree
+    kind: Any = type(tree)
+    parts = {field: getattr(tree, field, None) for field in tree._fields}
+    nodes = [(f, _maker(p)) for f, p in parts.items() if isinstance(p, list) or _has_fields(p)]
+    plain = {f: p for f, p in parts.items() if f not in dict(nodes)}
+
+    def make(trees: Sequence[gast.AST]) -> gast.AST:
+        made = kind.__new__(kind)  # its __init__ sets field by field
+        fields = made.__dict__
+        fields.update(plain)
+        for field, part in nodes:
+            fields[field] = part(trees)
+        return made
+
+    return make
+
+
+def _has_fields(tree: Any) -> bool:
+    return isinstance(tree, gast.AST) and bool(tree._fields)
+
+
+def _name_maker(found: gast.Name) -> Maker:
+    place = _PLACE.match(found.id)
+    if place:
+        k = int(place.group(1))
+        if isinstance(found.ctx, gast.Store):
+            return lambda trees: target(trees[k])
+        return lambda trees: trees[k]
+    if found.id in ("nan", "inf"):
+        return lambda trees: attribute(name("np"), found.id)
+    return lambda trees: gast.Name(found.id, found.ctx, None, None)
+
+
+@lru_cache(maxsize=4096)
+def _filler(text: str) -> Maker:
+    return _maker(parsed(text))
 
 
 def fill(text: str, trees: Sequence[gast.AST]) -> Any:
     """The statement of a template, with trees in its slots."""
-
-    def replace(found: gast.Name) -> gast.AST:
-        place = _PLACE.match(found.id)
-        if place:
-            tree = trees[int(place.group(1))]
-            return target(tree) if isinstance(found.ctx, gast.Store) else tree
-        if found.id in ("nan", "inf"):
-            return attribute(name("np"), found.id)
-        return gast.Name(found.id, found.ctx, None, None)
-
-    return copied(parsed(text), replace)
+    return _filler(text)(trees)
 
 
 def fill_expression(text: str, trees: Sequence[gast.AST]) -> Any:

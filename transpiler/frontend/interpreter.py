@@ -7,8 +7,7 @@ this one holds what they share: frames, names, where we are in the user's source
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from types import FunctionType, ModuleType
@@ -118,6 +117,7 @@ _CONVERTED = {
     np.exceptions.AxisError: AxisOutOfRange,
 }
 PYTHON_ERRORS = (ShapeError, DtypeError, IndexOutOfRange)  # those that plain Python would raise too
+_PLACED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 _RULES = tuple(f"calque.transpiler.{name}" for name in ("primitives", "builder", "types", "dims"))
 
 
@@ -150,6 +150,31 @@ class Guard:
 
     read: Callable[[], Any]
     value: Any
+
+
+class At:
+    """A place in the user's code, while what stands there is interpreted.
+
+    A class, not a generator: every expression is interpreted within one.
+    """
+
+    __slots__ = ("before", "builder", "origin")
+
+    def __init__(self, builder: Builder, origin: Origin | None):
+        self.builder, self.origin = builder, origin
+
+    def __enter__(self) -> None:
+        self.before, self.builder.origin = self.builder.origin, self.origin
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        now, self.builder.origin = self.builder.origin, self.before
+        if error is None:
+            return
+        if isinstance(error, CalqueError):
+            if error.origin is None:
+                error.origin = now
+        elif isinstance(error, _PLACED) and not hasattr(error, "calque_placed"):
+            place(error, now)
 
 
 class State:
@@ -204,20 +229,9 @@ class State:
         """Raise an error that shows ``node``."""
         raise kind(message, self.origin(node), hint)
 
-    @contextmanager
-    def at(self, node: Any) -> Iterator[None]:
+    def at(self, node: Any) -> At:
         """Statements recorded inside come from ``node``; errors without a place get it."""
-        with self.builder.at(self.on_behalf or self.origin(node)):
-            try:
-                yield
-            except CalqueError as error:
-                if error.origin is None:
-                    error.origin = self.builder.origin
-                raise
-            except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-                if not hasattr(error, "calque_placed"):
-                    place(error, self.builder.origin)
-                raise
+        return At(self.builder, self.on_behalf or self.origin(node))
 
     # ownership
 

@@ -20,6 +20,7 @@ from calque.transpiler.errors import Origin, SourceNotFound
 
 _trees: dict[str, tuple[tuple[str, ...], ast.Module, str]] = {}
 _sources: dict[Any, FunctionSource] = {}
+_MANY = 4096
 
 
 @dataclass(eq=False)
@@ -30,11 +31,23 @@ class FunctionSource:
     file: str
     lines: tuple[str, ...]
     name: str
-    _origins: dict[int, Origin] = field(default_factory=dict)
+    _origins: dict[Any, Origin] = field(default_factory=dict)  # by place: loops come by again
 
     def origin(self, node: Any, statement: tuple[str, int] = ("", 0)) -> Origin:
         """Where ``node`` stands; ``statement`` is the text and line that group generated code."""
         line = getattr(node, "lineno", 1)
+        place = (
+            *(line, getattr(node, "col_offset", 0), getattr(node, "end_lineno", None)),
+            *(getattr(node, "end_col_offset", None), statement),
+        )
+        known = self._origins.get(place)
+        if known is None:
+            if len(self._origins) >= _MANY:
+                self._origins.clear()
+            known = self._origins[place] = self._origin(node, line, statement)
+        return known
+
+    def _origin(self, node: Any, line: int, statement: tuple[str, int]) -> Origin:
         text = self.lines[line - 1].rstrip("\n") if line <= len(self.lines) else ""
         if (getattr(node, "end_lineno", line) or line) != line:
             return self._first_line(node, line, text, statement)
