@@ -39,7 +39,7 @@ def test_the_counter_of_a_loop_is_not_given_back(monkeypatch: Any) -> None:
         for i in range(x.size):
             y[i] = x[i] * 2.0
         for i in range(3):
-            a = np.linalg.solve(a, a * i + np.eye(3))
+            a = np.linalg.pinv(a * i + np.eye(3))
             for j in range(x.size):
                 y[j] = y[j] + a[0, 0] * i
         return y
