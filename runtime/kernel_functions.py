@@ -83,9 +83,10 @@ def _minimum(a, b):
 
 def checked_index(index, size):
     """An index counted from the start; IndexError where an axis of this size has no such place."""
-    if not -size <= index < size:
+    place = int(index)  # of a narrow dtype the sum may be out of range
+    if not -size <= place < size:
         raise IndexError("index is out of bounds")
-    return index + size if index < 0 else index
+    return place + size if place < 0 else place
 
 
 @overload(checked_index)

@@ -9,6 +9,7 @@ from numba import prange
 
 import calque
 from calque.runtime import kernels
+from calque.runtime.kernel_functions import checked_index
 
 
 @kernels.kernel
@@ -220,3 +221,10 @@ def test_negative_places_are_counted_from_the_end() -> None:
         assert np.isclose(slope, (up - down) / 2e-6, rtol=1e-6)
     with pytest.raises(IndexError):
         calque.jit(gradient)(A, B, p + 6)
+
+
+def test_narrow_indices_are_counted_from_the_end_uncompiled() -> None:
+    """The size that is added to one is no number of its dtype."""
+    assert checked_index(np.int8(-128), 300) == 172
+    with pytest.raises(IndexError):
+        checked_index(np.int8(-128), 127)

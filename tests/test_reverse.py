@@ -229,3 +229,24 @@ def test_rows_that_shrink_in_a_loop_that_breaks(pivot):
         step[i, j] = 1e-6
         up, down = map(rows_until_a_pivot_is_small, (A + step, A - step))
         np.testing.assert_allclose(found[i, j], (up - down) / 2e-6, rtol=1e-5, atol=1e-7)
+
+
+def turned_by_a_test(x, k):
+    if k > 2:
+        return x * 2
+    return -x
+
+
+def turned_by_rounds(x, k):
+    for i in range(k):
+        x = x * 3 if i > 2 else -x
+    return x
+
+
+@pytest.mark.parametrize("function", [turned_by_a_test, turned_by_rounds])
+@pytest.mark.parametrize("x", [1.5, np.float32(1.5), np.ones(2), np.ones(2, np.float32)])
+def test_a_gradient_has_the_dtype_where_arms_give_whole_numbers(function, x):
+    for k in (0, 1, 5):
+        gradient = calque.grad(lambda x, k: np.sum(function(x, k)))(x, k)
+        assert np.asarray(gradient).dtype == np.asarray(x).dtype
+        np.testing.assert_array_equal(gradient, function(np.ones_like(x), k))

@@ -55,3 +55,57 @@ def test_tails_are_read_where_they_are():
     args = RNG.normal(size=(4, 4)), RNG.normal(size=4)
     text = calque.source(calque.jit(back_substituted), *args, stage="kernels")
     assert "[i + 1:]" not in text and "[i, i + 1:]" not in text, text
+
+
+def element(x, k):
+    doubled = 2.0 * x[k]
+    return doubled + 1.0
+
+
+def third_in_an_arm(x, k):
+    y = x.copy()
+    y[0] = element(x, 2) if k > 2 else element(x, 0)
+    if k > 3:
+        y[3] += x[0]
+        y[0] = 7.0
+    return y
+
+
+def third_in_rounds(x, k):
+    y = x.copy()
+    for i in range(k):
+        if i == 4:
+            break
+        if i > 1:
+            y[0] += x[2]
+        y[0] *= 2.0
+    i = 2
+    while i < k:
+        y[0] += element(x, 3) / (i - 1)
+        i += 1
+    return y
+
+
+def divided_in_an_arm(x, k):
+    n = len(x)
+    return x * (3 // (n - 2)) if k > 3 else x + 5 % n
+
+
+@pytest.mark.parametrize("function", [third_in_an_arm, third_in_rounds, divided_in_an_arm])
+def test_what_cannot_be_there_is_an_error_where_it_is_reached(function):
+    """Sizes say that an index is outside, but whether it is read is known at run time."""
+    compiled = calque.jit(function)
+    gradient = calque.grad(lambda x, k: np.sum(function(x, k)))
+    for n, k in [(1, 0), (2, 0), (2, 2), (2, 3), (2, 5), (1, 5), (4, 5)]:
+        x = np.arange(1.0, 1.0 + n)
+        try:
+            expected = function(x, k)
+        except (IndexError, ZeroDivisionError) as error:
+            for made in (compiled, gradient):
+                with pytest.raises(type(error)):
+                    made(x, k)
+        else:
+            np.testing.assert_allclose(compiled(x, k), expected)
+            steps = 1e-6 * np.eye(n)
+            wanted = [(function(x + s, k).sum() - function(x - s, k).sum()) / 2e-6 for s in steps]
+            np.testing.assert_allclose(gradient(x, k), wanted, rtol=1e-6)

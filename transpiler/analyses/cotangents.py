@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from calque.transpiler.builder import FUNCTIONS, Array, current, type_of
+from calque.transpiler.core import Var
 from calque.transpiler.types import ArrayType, DimLike
 
 
@@ -105,6 +106,18 @@ def materialize(cotangent: Any, wanted: ArrayType, like: Any) -> Array:
 def or_zero(value: Any) -> Any:
     """A missing adjoint as the number zero."""
     return 0.0 if value is None else value
+
+
+def carried_number(value: Any, t: ArrayType) -> Any:
+    """What an arm or a round gives as an adjoint: a number has the dtype, as a result has it.
+
+    >>> [carried_number(2, ArrayType(np.dtype(char), ())) for char in "fd"]
+    [np.float32(2.0), 2.0]
+    """
+    if isinstance(value, (Array, Var)) or t.dtype.kind not in "fc":
+        return value
+    typed = t.dtype.type(value)  # the product of whole numbers is one, too
+    return typed.item() if t.weak or t.dtype.char in "dD" else typed
 
 
 def is_zero(value: Any) -> bool:

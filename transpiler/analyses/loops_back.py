@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from calque.transpiler import core
-from calque.transpiler.analyses.cotangents import is_zero, or_zero
+from calque.transpiler.analyses.cotangents import carried_number, is_zero, or_zero
 from calque.transpiler.analyses.liveness import prune
 from calque.transpiler.analyses.rounds import own_counter, reversed_range
 from calque.transpiler.analyses.versions import current_versions, restorable_versions
@@ -81,6 +81,7 @@ class LoopAttempt:
     def _carry(self, init: Any, like: Var, name: str | None) -> None:
         t = like.type if not (like.type.weak and isinstance(init, Array)) else init.type
         self.phis.append(Var(t, name, self.s.origin))
+        init = carried_number(init, t)
         self.inits.append(init.atom if isinstance(init, Array) else init)
 
     def _let_size_change(self, k: int) -> None:
@@ -126,10 +127,10 @@ class LoopAttempt:
         for k in self.carried:
             value = local.get(s.phis[k])
             value = sweep.zeros(s.phis[k]) if value is None or is_zero(value) else value
-            value = sweep.whole(s.phis[k], value)
+            value = carried_number(sweep.whole(s.phis[k], value), s.phis[k].type)
             self.block.results.append(value.atom if isinstance(value, Array) else value)
         for var in self.outer:
-            value = sweep.whole(var, local[var])
+            value = carried_number(sweep.whole(var, local[var]), var.type)
             self.block.results.append(value.atom if isinstance(value, Array) else value)
         for k in self.restore:
             back = sweep.restored.get(s.phis[k])

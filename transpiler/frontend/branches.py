@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 import gast
 import numpy as np
@@ -18,7 +18,7 @@ import numpy as np
 from calque.transpiler import core
 from calque.transpiler.builder import FUNCTIONS, Array, atom, link
 from calque.transpiler.core import Var, map_tree
-from calque.transpiler.errors import BranchMismatch, UnsupportedSyntax
+from calque.transpiler.errors import BranchMismatch, IndexOutOfRange, UnsupportedSyntax
 from calque.transpiler.frontend.expressions import Expressions
 from calque.transpiler.frontend.heap import MISSING, Snapshot
 from calque.transpiler.frontend.interpreter import Completion, Mismatch
@@ -109,6 +109,11 @@ class Branches(Expressions):
         """How many loops there are around each of the arms that are being interpreted."""
         return self.__dict__.setdefault("_arm_rounds", [])
 
+    @property
+    def ends(self) -> list[int]:
+        """How many loops there are around each arm, or body of a loop: where a path may end."""
+        return self.__dict__.setdefault("_ends", [])
+
     def path_raises(self, error: Exception, node: Any) -> None:
         """Whoever comes here at run time gets this error; nothing follows on this path."""
         if not self.arm_rounds or self.arm_rounds[-1] != self.rounds:
@@ -117,9 +122,21 @@ class Branches(Expressions):
             self.builder.effect(f"raise {type(error).__name__}({str(error)!r})", [])
         raise PathEnds
 
+    def raise_if_reached(self, error: Exception) -> NoReturn:
+        """What plain Python raises at a statement too: at run time, if not all calls come there."""
+        if not self.tests and not self.rounds:
+            raise error
+        if getattr(error, "calque_on_a_path", False) or self.ends[-1:] != [self.rounds]:
+            raise error  # what is around is neither an arm nor the body of a loop
+        if isinstance(error, IndexOutOfRange):
+            error = IndexError(error.message)
+        self.builder.effect(f"raise {type(error).__name__}({str(error)!r})", [])
+        raise PathEnds  # to the arm, or to the body of the loop, that is interpreted
+
     def _arm(self, arm: Callable[[], Any], base: Snapshot) -> Outcome:
         call, pending = self.call, list(self.call.pending)
         self.arm_rounds.append(self.rounds)
+        self.ends.append(self.rounds)
         try:
             with self.builder.block() as block:
                 try:
@@ -131,6 +148,7 @@ class Branches(Expressions):
             return Outcome(block, value, Snapshot([*self.roots(), value], self.owned), dead)
         finally:
             self.arm_rounds.pop()
+            self.ends.pop()
             base.restore()
 
     def _emit_if(

@@ -12,7 +12,7 @@ from calque.transpiler import core
 from calque.transpiler.builder import OPERATORS, Array, atom, loop_index
 from calque.transpiler.core import Block, Var
 from calque.transpiler.errors import BranchMismatch, CalqueError, NeedsKnownValue, UnsupportedSyntax
-from calque.transpiler.frontend.branches import LoopFlags, escapes
+from calque.transpiler.frontend.branches import LoopFlags, PathEnds, escapes
 from calque.transpiler.frontend.carrying import Carrying
 from calque.transpiler.frontend.comparisons import and_
 from calque.transpiler.frontend.else_arms import ElseArms
@@ -191,9 +191,13 @@ class Loops(Carrying):
     def _body(self, node: Any) -> Completion | None:
         call = self.call
         (saved, call.pending), (held, call.blocks) = (call.pending, []), (call.blocks, 0)
+        self.ends.append(self.rounds)
         try:
             completion = self.exec_block(node.body)
+        except PathEnds:
+            completion = Completion("raise")
         finally:
+            self.ends.pop()
             call.pending, call.blocks = saved, held
         if call.flags is not None:
             kind = "normal" if completion is None else completion.kind

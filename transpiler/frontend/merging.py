@@ -118,8 +118,10 @@ class Join:
         if isinstance(one.value, Completion) or isinstance(two.value, Completion):
             live = two if one.dead else one
             if one.dead or two.dead:
-                if not isinstance(live.value, Completion):
-                    return live.value
+                if live.value is None:
+                    return None
+                if not isinstance(live.value, Completion):  # of a conditional expression
+                    return self.join(*self._pair(live, live.value))
                 return Completion(live.value.kind, self.join(*self._pair(live, live.value.value)))
             if one.value is None or two.value is None:
                 return one.value or two.value

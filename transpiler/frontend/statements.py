@@ -12,6 +12,7 @@ import numpy as np
 from calque.transpiler.builder import OPERATORS, Array, type_of
 from calque.transpiler.errors import (
     DtypeError,
+    IndexOutOfRange,
     UndefinedVariable,
     UnsupportedSyntax,
 )
@@ -56,8 +57,10 @@ class Statements(Contexts):
             method = getattr(self, f"exec_{type(node).__name__}", None)
             if method is None:
                 return self._refuse(node)
-            completion = method(node)
-        return completion
+            try:
+                return method(node)
+            except (IndexOutOfRange, ZeroDivisionError) as error:
+                return self.raise_if_reached(error)
 
     def _refuse(self, node: Any) -> Any:
         reasons = {

@@ -23,6 +23,7 @@ import numpy as np
 from calque.transpiler import core
 from calque.transpiler.analyses.activity import varied
 from calque.transpiler.analyses.cotangents import (
+    carried_number,
     is_zero,
     match_dtype,
     materialize,
@@ -325,6 +326,7 @@ class Sweep:
             value = or_zero(value)
             if not rank_zero:
                 value = self.zeros(var) if is_zero(value) else self.whole(var, value)
+            value = carried_number(value, t)
             block.results.append(value.atom if isinstance(value, Array) else value)
             self.builder.blocks.pop()
             self.builder._sizes.pop()
