@@ -282,3 +282,18 @@ def after_a_clause_that_may_go_on(x):
 def test_a_name_that_some_path_does_not_bind(fn: Callable[..., Any]) -> None:
     with pytest.raises(errors.UndefinedVariable, match="has no value on every path to here"):
         calque.grad(fn)(X)
+
+
+def test_a_loop_that_breaks_and_never_runs() -> None:
+    def within(x):
+        n, total = len(x), 1.0
+        for i in range(n, n):
+            if x[0] > 0.5:
+                break
+            total += x[i]
+        else:
+            total += 2.0
+        return total * x[0]
+
+    for n in (1, 2, 4):
+        np.testing.assert_array_equal(calque.grad(within)(np.ones(n)), 3.0 * np.eye(n)[0])

@@ -284,6 +284,8 @@ class Loops(Carrying):
         names = self.call.frame.locals
         counter = self.fresh_name(getattr(node.target, "id", "k") + "_")
         length = iterable.length()
+        if type(length) is int and length == 0:  # range(n, n)
+            return self._unrolled(node, iterable, 0, 0, flags)
         names[counter] = 0
 
         def test() -> Any:
