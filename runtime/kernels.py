@@ -56,6 +56,7 @@ from calque.runtime.matrix_functions import (
 PARALLEL_FROM, MEASURED_FROM = 1 << 21, 1 << 14
 # seconds: of a call that threads could shorten, and of all calls so far that compiling is worth
 WORTH_THREADS, WORTH_COMPILING = 5e-4, 2e-2
+RECHECK = 100  # calls on threads, after which one thread is timed again
 PROCESS = os.getpid()  # threads do not outlive a fork: in the child, OpenMP ends the program
 FLAGS = {"contract", "reassoc"}
 CHOICES = {"maximum", "minimum", "max", "min"}
@@ -130,13 +131,14 @@ class Pace:
 
     On one, until that has taken long enough to be worth the other's compiling; then on several as
     long as these take less time. Where they do not, they are tried again, more and more seldom.
+    Where they do, one thread is: what it took when other programs ran says nothing of later.
     """
 
     def __init__(self):
         self.serial = self.threads = 0.0  # seconds, of late
         self.spent, self.calls = 0.0, 0
         self.wait, self.patience = 2, 16  # calls until the next try
-        self.on_threads = False
+        self.on_threads, self.stay = False, RECHECK
 
     def run(self, serial, threads, args):
         """The kernel's result."""
@@ -153,7 +155,7 @@ class Pace:
         self.calls += 1
         if self.calls == 1:
             return  # it may have been compiled
-        self.serial = seconds if self.calls == 2 else 0.8 * self.serial + 0.2 * seconds
+        self.serial = 0.8 * self.serial + 0.2 * seconds if self.serial else seconds
         self.spent += seconds
         self.wait -= 1
         worth = self.serial > WORTH_THREADS and self.spent > WORTH_COMPILING
@@ -165,8 +167,11 @@ class Pace:
             self.threads = 0.0  # it may have been compiled
             return
         self.threads = 0.5 * (self.threads + seconds) if self.threads else seconds
-        if self.threads < 0.9 * self.serial:
+        self.stay -= 1
+        if self.threads < 0.9 * self.serial and self.stay > 0:
             self.patience = 16
+        elif self.threads < 0.9 * self.serial:
+            self.on_threads, self.serial, self.wait, self.stay = False, 0.0, 2, RECHECK
         else:
             self.on_threads = False
             self.wait, self.patience = self.patience, min(2 * self.patience, 4096)

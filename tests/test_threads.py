@@ -62,6 +62,17 @@ def test_threads_run_where_they_are_quicker(machine: Any) -> None:
     assert busy.call(pace, 5000)[-1] == "threads"
 
 
+def test_what_one_thread_takes_is_found_out_again(machine: Any) -> None:
+    busy, pace = machine(30e-3, 20e-3), kernels.Pace()  # while another program runs
+    assert busy.call(pace, 60)[-1] == "threads"
+    busy.seconds["serial"] = 5e-3
+    later = busy.call(pace, 1000)
+    assert later[-1] == "serial" and later.count("threads") < 150
+    busy.seconds |= {"serial": 30e-3, "threads": 15e-3}
+    again = busy.call(pace, 5000)
+    assert again[-1] == "threads" and again[-1000:].count("serial") < 50
+
+
 def test_little_work_is_never_tried(machine: Any) -> None:
     quick = machine(1e-4, 1e-5)
     assert set(quick.call(kernels.Pace(), 3000)) == {"serial"}
