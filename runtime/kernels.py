@@ -168,13 +168,13 @@ class Pace:
             return
         self.threads = 0.5 * (self.threads + seconds) if self.threads else seconds
         self.stay -= 1
-        if self.threads < 0.9 * self.serial and self.stay > 0:
-            self.patience = 16
-        elif self.threads < 0.9 * self.serial:
-            self.on_threads, self.serial, self.wait, self.stay = False, 0.0, 2, RECHECK
-        else:
+        if self.threads >= 0.9 * self.serial:
             self.on_threads = False
             self.wait, self.patience = self.patience, min(2 * self.patience, 4096)
+        elif self.stay <= 0:
+            self.on_threads, self.serial, self.wait, self.stay = False, 0.0, 2, RECHECK
+        else:
+            self.patience = 16
 
 
 def uncompiled(function):

@@ -10,6 +10,7 @@ import numpy as np
 from calque.transpiler import core
 from calque.transpiler.builder import Array, Builder, atom
 from calque.transpiler.core import Slot, Var
+from calque.transpiler.listing import verify
 from calque.transpiler.primitives.base import PRIMITIVES
 from calque.transpiler.types import BOOL, INT, ArrayType
 
@@ -41,7 +42,7 @@ class Maker:
         result = tuple(Slot(k) for k in range(len(block.results)))
         signature = [core.Parameter(p.name, p) for p in params]
         made = core.Function("f", params, block, result, signature)
-        core.verify(made)
+        verify(made)
         return made
 
     def pick(self, env: Env, kind: str) -> Any:

@@ -13,9 +13,11 @@ from branch_programs import Program
 
 import calque
 from calque.runtime.kernel_functions import checked_index
+from calque.transpiler.builder import Builder, wrap
+from calque.transpiler.core import Var
 from calque.transpiler.dims import Dims
 from calque.transpiler.errors import IndexOutOfRange
-from calque.transpiler.types import substitute_dim, symbol
+from calque.transpiler.types import INT, substitute_dim, symbol
 
 
 def smoothed(x):
@@ -199,13 +201,13 @@ def outcome(function, n, kind):
         return "IndexError"
 
 
-def python_of(function, *args):
+def python_of(function, *args, name="f_jit"):
     """The kernels of a function as Python, to be run on arrays that are strict."""
     names = {"np": np, "prange": range, "vrange": range, "checked_index": checked_index}
     names["kernel"] = lambda f=None, **_: f if f is not None else lambda g: g
     text = calque.source(calque.jit(function), *args, stage="kernels")
     exec(re.sub(r"(\w+)\[-(\d)\]", r"\1[\1.size - \2]", text), names)  # written so, as allowed
-    return names["f_jit"]
+    return names[name]
 
 
 def hold_to_python(text, name):
@@ -307,6 +309,59 @@ def test_what_follows_from_facts_is_true():
             values = [substitute_dim(d, point) for d in (*facts, i - low, high - i, dim)]
             assert min(values[:-1]) < 0 or values[-1] >= 0, (facts, dim, point)
     assert claims > 40
+
+
+def read_in_each_round(x, y):
+    m, s, k = len(y), 0.0, 0
+    for i in range(m, len(x)):
+        s += x[m] * k
+        k += 1
+    return s
+
+
+def stored_in_each_round(x, y):
+    m, s, k = len(y), 0.0, 0
+    for i in range(m, len(x)):
+        s = s + x[i]
+        if y[0] > 2.0:
+            k += 1
+        x[m] += s * k
+    return x
+
+
+@pytest.mark.parametrize("function", [read_in_each_round, stored_in_each_round])
+@pytest.mark.parametrize("sizes", [(6, 3), (3, 6), (4, 4)])
+def test_no_access_before_a_loop_that_has_no_rounds(function, sizes):
+    """A counter says of a round that there is one; so does the proof that x[m] is inside."""
+    x, y = (np.arange(1.0, n + 1) for n in sizes)
+    generated = python_of(function, x, y, name=f"{function.__name__}_jit")
+    expected = function(x.copy(), y)
+    found = np.asarray(generated(x.view(Strict), y.view(Strict)))
+    np.testing.assert_allclose(found, expected, rtol=1e-13)
+
+
+def test_facts_of_a_branch_do_not_outlive_it():
+    """What a symbol is made of is noted once, and for all places."""
+    dims, k, q = Dims(), symbol("k"), symbol("q")
+    with dims.given([k]):
+        assert dims.nonnegative(k) and not dims.always_nonnegative(k)
+        dims.floors["q"] = k, 2
+        assert dims.nonnegative(q)
+    assert not dims.nonnegative(q)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [lambda k: k // 2, lambda k: np.maximum(k, -9), lambda k: np.minimum(k, 9), lambda k: 9 % k],
+)
+def test_an_integer_first_asked_for_under_a_test(made):
+    builder = Builder()
+    with builder.active(), builder.block():
+        k = wrap(Var(INT, "k"))
+        q = made(k)
+        with builder.dims.given([builder.dim_of(k) - 1]):
+            builder.dim_of(q)
+        assert not builder.dims.nonnegative(builder.dim_of(q), assume=False)
 
 
 def swept(u):

@@ -22,6 +22,7 @@ from calque.transpiler.emit.layout import at_most, to_text, wrapped
 from calque.transpiler.emit.python import emit_function, emit_module
 from calque.transpiler.emit.spelling import fill, literal, name, without_quotes
 from calque.transpiler.errors import Origin
+from calque.transpiler.listing import verify
 from calque.transpiler.primitives.base import PRIMITIVES
 from calque.transpiler.types import BOOL, INT, ArrayType, symbol
 
@@ -51,7 +52,7 @@ def program(body: Callable[..., Any], *params: Var, **options: Any) -> core.Func
     tree = tuple(Slot(k) for k in range(len(results))) if isinstance(result, tuple) else Slot(0)
     signature = [Parameter(p.name, p) for p in params]
     made = core.Function("f", list(params), block, tree, signature, **options)
-    core.verify(made)
+    verify(made)
     return made
 
 

@@ -15,6 +15,7 @@ from emit_random import Maker, arguments
 import calque.transpiler.primitives  # noqa: F401
 from calque.transpiler import core
 from calque.transpiler.emit.python import emit_function
+from calque.transpiler.listing import show
 
 
 def outcome(run: Any) -> tuple[Any, str]:
@@ -34,7 +35,7 @@ def compare(function: core.Function, seed: int) -> str:
     given = copy.deepcopy(args)
     want, said = outcome(lambda: copy.deepcopy(evaluate(function, args)))
     have, shown = outcome(lambda: scope["f"](*given))
-    context = f"{core.show(function)}\n{text}"
+    context = f"{show(function)}\n{text}"
     for before, now in zip(args, given, strict=True):
         assert np.array_equal(before, now), f"an argument was modified\n{context}"
     for w, h in zip(want, have, strict=True):

@@ -10,8 +10,9 @@ import numpy as np
 from calque.transpiler import builder as build
 from calque.transpiler import primitives  # noqa: F401  (fills the tables)
 from calque.transpiler.builder import Array, Builder
-from calque.transpiler.core import Apply, Block, Function, If, Slot, Var, map_tree, verify
+from calque.transpiler.core import Apply, Block, Function, If, Slot, Var, map_tree
 from calque.transpiler.errors import SpecializationNeeded
+from calque.transpiler.listing import verify
 from calque.transpiler.primitives.special import register_scipy
 from calque.transpiler.types import ArrayType, symbol, type_of_constant
 

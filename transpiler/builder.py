@@ -230,19 +230,19 @@ class Builder(Sizes):
             case "np.floor_divide" if type(made.args[1]) is int and made.args[1] > 0:
                 dividend = self.dim_of(wrap(made.args[0]))
                 self.dims.floors[name] = dividend, made.args[1]
-                if self.dims.nonnegative(dividend, False):
+                if self.dims.always_nonnegative(dividend):
                     self.dims.natural.add(name)
                 return
             case "np.remainder":
                 divisor = self.dim_of(wrap(made.args[1]))
                 exists = value.type.weak or isinstance(divisor, int)  # NumPy's own by 0 are 0
-                if exists and self.dims.nonnegative(divisor - (not value.type.weak), False):
+                if exists and self.dims.always_nonnegative(divisor - (not value.type.weak)):
                     self.dims.ranges[name] = (0, divisor - 1)
                 return
             case _:
                 return
         choices[name] = found = [self.dim_of(wrap(a)) for a in made.args]
-        if enough(self.dims.nonnegative(d, False) for d in found):
+        if enough(map(self.dims.always_nonnegative, found)):
             self.dims.natural.add(name)
 
     def know_dim(self, array: Array, dim: DimLike) -> Array:

@@ -10,7 +10,8 @@ import sys
 from collections.abc import Callable
 from typing import TypeVar
 
-from calque.transpiler import core
+from calque.transpiler.core import Function
+from calque.transpiler.listing import show
 
 Result = TypeVar("Result")
 
@@ -21,14 +22,14 @@ def level() -> int:
     return int(text) if text.isdigit() else 0
 
 
-def watched(name: str, function: core.Function, run: Callable[[], Result]) -> Result:
+def watched(name: str, function: Function, run: Callable[[], Result]) -> Result:
     """Run a pass over a function, and show what it did where the environment asks for it."""
     only = os.environ.get("CALQUE_PRINT_AFTER") == name
     if level() < 2 and not only:
         return run()
-    before = core.show(function)
+    before = show(function)
     result = run()
-    after = core.show(function)
+    after = show(function)
     if only:
         print(f"# after {name}\n{after}", file=sys.stderr)
     elif before != after:

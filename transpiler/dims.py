@@ -113,6 +113,14 @@ class Dims:
         finally:
             self.facts = before
 
+    def always_nonnegative(self, dim: DimLike) -> bool:
+        """Whether ``dim >= 0`` is known wherever its symbols are, not only where facts hold."""
+        before, self.facts = self.facts, []
+        try:
+            return self.nonnegative(dim, assume=False)
+        finally:
+            self.facts = before
+
     def nonnegative(self, dim: DimLike, assume: bool = True) -> bool:
         """Whether ``dim >= 0`` is known, or may be assumed as only sizes of arguments are in it."""
         exact = self.resolve(dim)

@@ -23,6 +23,7 @@ from calque.transpiler.emit.calls import may_raise
 from calque.transpiler.emit.python import Support, emit_function, emit_module
 from calque.transpiler.emit.scalars import can_be_scalar, can_compile
 from calque.transpiler.frontend.trace import Traced, trace
+from calque.transpiler.listing import show, verify
 from calque.transpiler.passes.accesses import fewer_accesses
 from calque.transpiler.passes.allocate import allocate_first, constants_first
 from calque.transpiler.passes.axis_order import order_axes
@@ -77,11 +78,11 @@ def to_core(
         traced.with_calls = replace(traced.function, body=body)
     inline_calls(traced.function, traced.builder)
     remove_dead_code(traced.function)
-    core.verify(traced.function)
+    verify(traced.function)
     traced.function.phases = _phases(traced.function)
     if checked:
         add_checks(traced.function, traced.builder)
-        core.verify(traced.function)
+        verify(traced.function)
     return traced
 
 
@@ -122,7 +123,7 @@ def to_kernels(
     contract(traced.function, traced.builder, can_compile)
     reuse_memory(traced.function, traced.builder, can_compile)
     allocate_first(traced.function)
-    core.verify(traced.function)
+    verify(traced.function)
     traced.function.phases = _phases(traced.function)
     traced.assumptions = [d for d in traced.builder.dims.assumptions if isinstance(d, Dim)]
     traced.choices = dict(traced.builder.dims.choices)
@@ -179,4 +180,4 @@ def module_text(
 def core_text(traced: Traced, name: str) -> str:
     """The Core program, for reading."""
     traced.function.name = name
-    return core.show(traced.function)
+    return show(traced.function)

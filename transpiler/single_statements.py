@@ -15,6 +15,7 @@ from calque.transpiler.analyses.liveness import remove_dead_code
 from calque.transpiler.builder import Array, Builder
 from calque.transpiler.core import Block, Effect, Function, Parameter, Slot, Statement, Var
 from calque.transpiler.emit.python import emit_module
+from calque.transpiler.listing import verify
 from calque.transpiler.passes.forward import forward
 from calque.transpiler.passes.reverse import reverse
 from calque.transpiler.primitives.calls import inline_calls
@@ -64,7 +65,7 @@ class SingleStatement:
             for k, atom in enumerate(function.body.results)
         )
         function.signature = [Parameter(f"value_{k}", p) for k, p in enumerate(function.params)]
-        core.verify(function)
+        verify(function)
         return emit_module(function, title="")
 
     def _function(self) -> tuple[Builder, Function]:
@@ -131,5 +132,5 @@ def observed(
     helpers = {OBSERVER: f"def {OBSERVER}(number, read):\n    raise NotImplementedError\n"}
     program = replace(function, body=body, helpers=helpers, name="observed")
     inline_calls(program, builder)
-    core.verify(program)
+    verify(program)
     return emit_module(program, title=""), top, every

@@ -1,8 +1,7 @@
 """Which reads and stores are known to be inside their array, whatever the arguments' sizes.
 
 An index is affine in loop counters, whose ranges are known, as is what the tests of branches and
-loops say. What cannot be proven is checked by the
-kernel when it runs.
+loops say. What cannot be proven is checked by the kernel when it runs.
 """
 
 from __future__ import annotations
@@ -10,10 +9,10 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from calque.transpiler.analyses.branch_facts import statements_given
+from calque.transpiler.analyses.branch_facts import facts_of_rounds, statements_given
 from calque.transpiler.analyses.places import INDEXED
 from calque.transpiler.builder import Builder, wrap
-from calque.transpiler.core import Apply, Block, Slot, Var
+from calque.transpiler.core import Apply, Block, For, Slot, Var
 from calque.transpiler.primitives.elements import full_template
 
 
@@ -35,6 +34,11 @@ def is_inside(s: Apply, builder: Builder) -> bool:
         return True
     builder.dims.assumptions = known
     return False
+
+
+def is_inside_without_rounds(s: Apply, loop: For, builder: Builder) -> bool:
+    """Whether an access in a loop, proven to be inside there, is so where it has no rounds too."""
+    return not facts_of_rounds(loop, builder) or _all_inside(s, builder, False)
 
 
 def _all_inside(s: Apply, builder: Builder, assume: bool) -> bool:

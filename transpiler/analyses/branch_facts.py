@@ -59,7 +59,7 @@ def blocks_given(s: Statement, builder: Builder) -> list[tuple[Block, Facts]]:
                 carried = _carried(s, builder)
             return [(s.test, carried), (s.body, running + carried)]
         case For() if not s.scheduled:
-            return [(s.body, _carried(s, builder) + _counted(s, builder))]
+            return [(s.body, _carried(s, builder) + facts_of_rounds(s, builder))]
     return [(block, []) for block in core.blocks_of(s)]
 
 
@@ -132,8 +132,11 @@ def _carried(s: For | While, builder: Builder) -> Facts:
     return [builder.dims.resolve(f) for f in found]
 
 
-def _counted(s: For, builder: Builder) -> Facts:
-    """That what rounds raise, or lower, by so much at most has not gone further than that."""
+def facts_of_rounds(s: For, builder: Builder) -> Facts:
+    """That what rounds raise, or lower, by so much at most has not gone further than that.
+
+    The index is in them: with its range they say that there is a round, also of what is set before.
+    """
     if s.step not in (1, -1) or s.index not in builder.dim_values:
         return []
     rounds = s.step * (builder.dim_of(wrap(s.index)) - builder.dim_of(wrap(s.start)))

@@ -13,8 +13,9 @@ from typing import Any
 from calque.transpiler import core
 from calque.transpiler.analyses.elements import NoElements, Reader, SizesAtHand
 from calque.transpiler.analyses.in_place import InPlace, Owned
+from calque.transpiler.analyses.in_step import elsewhere, in_step, same_element
 from calque.transpiler.analyses.part_stores import through_view
-from calque.transpiler.analyses.places import STORES, differ, positive
+from calque.transpiler.analyses.places import STORES
 from calque.transpiler.analyses.roots import (
     NAMES,
     Loop,
@@ -124,7 +125,7 @@ class Fusion:
             if root.kind != "store" or all(
                 v is not base
                 or (read == root.written and not root.scattered)
-                or self._elsewhere(read, root)
+                or elsewhere(read, root, self.builder)
                 for v, read in root.loads
             ):
                 continue
@@ -134,20 +135,6 @@ class Fusion:
             else:
                 self.kept.add(id(root.statement))
         return found
-
-    def _elsewhere(self, read: Sequence[DimLike], root: Root) -> bool:
-        """Whether no round of a store writes what any round reads there: another row, say."""
-        dims, values = self.builder.dims, self.builder.dim_values
-        steady = set(dims.arguments).union(
-            *(dim_symbols(dims.resolve(values[v])) for v in root.scalars if v in values)
-        )
-        return any(
-            steady.issuperset({*dim_symbols(a), *dim_symbols(b)})
-            and positive(a + 1, self.builder)
-            and positive(b + 1, self.builder)
-            and differ(a, b, self.builder)
-            for a, b in zip(read, root.written, strict=True)
-        )
 
     def _kind(self, s: Statement) -> str:
         if not isinstance(s, Apply) or len(s.outs) != 1 or id(s) in self.kept:
@@ -384,7 +371,8 @@ class Fusion:
                 return 0  # what could have threads would have none, and no memory is saved
         depth, now = 0, unit
         while now.dim == root.space[depth]:
-            if not all(self._in_step(r, root, depth) for r in now.roots()):
+            alone = {r.out for r in now.roots() if self.uses[r.out] == 1}
+            if not all(in_step(r, root, depth, alone, self.builder) for r in now.roots()):
                 break
             depth += 1
             last = now.children[-1]
@@ -393,59 +381,8 @@ class Fusion:
             now = last
         if depth == len(root.space):
             leaf = [c for c in now.children if isinstance(c, Root)]
-            depth -= not all(self._same_element(r, root) for r in leaf)
+            depth -= not all(same_element(r, root) for r in leaf)
         return depth
-
-    def _same_element(self, first: Root, second: Root) -> bool:
-        """Whether ``second`` reads of ``first`` only the element that the round writes."""
-        names: dict[str, DimLike] = dict(zip(second.symbols, map(symbol, first.symbols)))
-        reads = [read for var, read in second.loads if var is first.out]
-        places = [tuple(substitute_dim(d, names) for d in read) for read in reads]
-        return all(place == tuple(first.written) for place in places)
-
-    def _in_step(self, first: Root, second: Root, depth: int) -> bool:
-        """Whether ``second`` reads of ``first`` only what the same round of a loop wrote."""
-        names: dict[str, DimLike] = dict(zip(second.symbols, map(symbol, first.symbols)))
-        mine = first.symbols[depth]
-
-        def same_round(place: Sequence[DimLike], read: Sequence[DimLike]) -> bool:
-            spots = [k for k, d in enumerate(place) if mine in dim_symbols(d)]
-            return bool(spots) and all(
-                place[k] == substitute_dim(read[k], names) for k in spots
-            )
-
-        if first.out in second.scalars:
-            return False
-        base = second.statement.args[0] if second.kind == "store" else None
-        if base is first.out:
-            return self._next_in_row(first, second, depth)
-        if not mine:
-            return depth not in first.reduced or all(v is not first.out for v, _ in second.loads)
-        for var, read in second.loads:
-            if var is first.out and (first.scattered or not same_round(first.written, read)):
-                return False
-            if first.kind == "store" and var is first.statement.args[0]:
-                if not (same_round(first.written, read) or self._elsewhere(read, first)):
-                    return False
-        if base is not None:
-            for var, read in first.loads:
-                back: dict[str, DimLike] = dict(zip(first.symbols, map(symbol, second.symbols)))
-                if var is base and tuple(substitute_dim(d, back) for d in read) != second.written:
-                    if not self._elsewhere(read, second):
-                        return False
-        return True
-
-    def _next_in_row(self, first: Root, second: Root, depth: int) -> bool:
-        """Whether a store can follow the one before it within each round of an outer loop."""
-        inner = min(len(first.space), len(second.space)) - 1
-        if depth >= inner or not first.symbols[depth] or self.uses[first.out] != 1:
-            return False
-        names: dict[str, DimLike] = dict(zip(second.symbols, map(symbol, first.symbols)))
-        mine = first.symbols[depth]
-        spots = [k for k, d in enumerate(first.written) if mine in dim_symbols(d)]
-        return bool(spots) and all(
-            first.written[k] == substitute_dim(second.written[k], names) for k in spots
-        )
 
     def _join(self, unit: Loop, root: Root, depth: int) -> None:
         now = unit

@@ -26,6 +26,7 @@ from typing import Any, TypeGuard
 import numpy as np
 
 from calque.transpiler import core
+from calque.transpiler.analyses.bounds import is_inside_without_rounds
 from calque.transpiler.analyses.liveness import remove_dead_code
 from calque.transpiler.analyses.places import Place, apart, is_element, place_of, same_place
 from calque.transpiler.analyses.scatters import without
@@ -295,7 +296,7 @@ class _Numbers:
                 continue
             if any(dim_symbols(d) & self.counter for d in place if d is not None):
                 continue
-            if any(a in self.inside for a in s.args[2:] if isinstance(a, Var)):
+            if not self._can_be_before(s, s.args[2:]):
                 continue
             known = [t for t, p in places if same_place(p, place)]
             if not all(t in known or apart(p, place, self.builder) for t, p in places):
@@ -303,6 +304,12 @@ class _Numbers:
             if all(_is_double(t.args[1]) for t in known if t.primitive.name != "getitem"):
                 found.append((s, place))
         return [s for s, _ in found]
+
+    def _can_be_before(self, s: Apply, index: Iterable[Atom]) -> bool:
+        """Whether the place is known before the loop, and inside also if no round is to come."""
+        if any(a in self.inside for a in index if isinstance(a, Var)):
+            return False
+        return is_inside_without_rounds(s, self.loop, self.builder)
 
     def _reads_before(self) -> None:
         """Move reads that give the same in every round before the loop."""
@@ -313,7 +320,7 @@ class _Numbers:
             assert isinstance(s, Apply)
             if s.primitive.name != "getitem" or not is_element(s, self.builder):
                 continue
-            if any(a in self.inside for a in s.args[1:] if isinstance(a, Var)):
+            if not self._can_be_before(s, s.args[1:]):
                 continue
             k = of_phi.get(id(s))
             if k is None and s.args[0] in self.inside:
