@@ -77,7 +77,7 @@ class Apply:
     params: dict[str, Any]
     origin: Origin | None = None
     # an index proven to be in range; a reshape of contiguous memory; matrices that are small
-    inside: bool = False
+    proven: bool = False
 
     @property
     def out(self) -> Var:
@@ -328,7 +328,7 @@ def clone(block: Block, mapping: dict[Var, Atom]) -> Block:
         match s:
             case Apply():
                 args = tuple(map(sub, s.args))
-                return Apply(fresh(s.outs), s.primitive, args, s.params, s.origin, s.inside)
+                return Apply(fresh(s.outs), s.primitive, args, s.params, s.origin, s.proven)
             case Effect():
                 return Effect(s.template, tuple(map(sub, s.args)), s.origin)
             case If():

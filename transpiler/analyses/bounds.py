@@ -21,7 +21,7 @@ def mark_inside(block: Block, builder: Builder) -> None:
     with builder.active():
         for s in statements_given(block, builder):
             if isinstance(s, Apply) and s.primitive.name in INDEXED:
-                s.inside = s.inside or is_inside(s, builder)
+                s.proven = s.proven or is_inside(s, builder)
 
 
 def is_inside(s: Apply, builder: Builder) -> bool:

@@ -266,7 +266,7 @@ class Buffers:
             now = apply(room, Array(phi), position) if growing else Array(phi)
             template, dynamic = self.place_of(position, value.type, forth=True)
             result = apply(update, now, Array(value), *dynamic, index=template)
-        block.statements[-1].inside = True  # type: ignore[union-attr]
+        block.statements[-1].proven = True  # type: ignore[union-attr]
         result.atom.name = phi.name
         return block.statements, result.atom
 
@@ -322,7 +322,7 @@ class Buffers:
             read = apply(getitem, Array(buffer.out), *dynamic, index=template)
         made = new.statements[-1]
         assert isinstance(made, Apply)
-        made.inside = True
+        made.proven = True
         made.outs[0].type = value.type
         made.outs[0].name = value.name
         block.statements[where:where] = new.statements

@@ -206,7 +206,7 @@ def load(base: Array, index: Sequence[Any], inside: bool = True) -> Any:
     found = apply(PRIMITIVES["getitem"], base, *dynamic, index=template)
     made = current().definitions.get(found.atom)
     if isinstance(made, Apply):
-        made.inside = inside
+        made.proven = inside
     return found
 
 
@@ -216,7 +216,7 @@ def stored(base: Any, value: Any, index: Sequence[Any], inside: bool = True) -> 
     new = apply(PRIMITIVES["update"], base, value, *dynamic, index=template)
     made = current().definitions.get(new.atom)
     if isinstance(made, Apply):
-        made.inside = inside
+        made.proven = inside
     new.atom.name = new.atom.name or base.atom.name
     return Array(new.atom)
 

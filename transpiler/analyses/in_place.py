@@ -85,7 +85,7 @@ class InPlace:
     def _store(self, s: Apply, array: Var) -> None:
         (out,) = s.outs
         value = Var(out.type, None, s.origin)
-        made = Apply((value,), s.primitive, s.args, s.params, s.origin, s.inside)
+        made = Apply((value,), s.primitive, s.args, s.params, s.origin, s.proven)
         params: dict[str, Any] = {"index": (Ellipsis,)}
         store = Apply((out,), PRIMITIVES["update"], (array, value), params, s.origin)
         at = self.block.statements.index(s)

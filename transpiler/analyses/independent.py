@@ -156,7 +156,7 @@ class Carried:
         held = [a for a in s.args if isinstance(a, Var) and a in self.chain]
         if not held or s.primitive.kind == "size":
             return True
-        if s.primitive.name not in INDEXED or held != [s.args[0]] or not s.inside:
+        if s.primitive.name not in INDEXED or held != [s.args[0]] or not s.proven:
             return False
         owner = self.chain[s.args[0]]
         place = place_of(s, self.builder)

@@ -376,6 +376,6 @@ class Nest:
         self._for(leaf, [], (0, total), leaf.dim, list(self.roots))
         for root in self.roots:
             made = apply(PRIMITIVES["np.reshape"], self.state[root], *sizes)
-            builder.blocks[-1].statements[-1].inside = True  # type: ignore[union-attr]
+            builder.blocks[-1].statements[-1].proven = True  # type: ignore[union-attr]
             self._name(root.statement.outs[0], made)
 

@@ -56,7 +56,7 @@ def steady_symbols(loop: For, builder: Builder) -> frozenset[str]:
 
 def is_element(s: Apply, builder: Builder) -> bool:
     """Whether a read or store is of one element at a known place, proven to be inside."""
-    if s.primitive.name not in INDEXED or not s.inside or not isinstance(s.args[0], Var):
+    if s.primitive.name not in INDEXED or not s.proven or not isinstance(s.args[0], Var):
         return False
     if s.primitive.name != "getitem" and isinstance(s.args[1], Var) and s.args[1].type.ndim:
         return False

@@ -56,7 +56,7 @@ _RAISING = {
 def text_in_loops(s: Apply) -> str | None:
     """How a kernel's loop calls NumPy for a statement; None where Numba has nothing like it."""
     if s.primitive.in_loops is not None:
-        return s.primitive.in_loops if s.inside else None
+        return s.primitive.in_loops if s.proven else None
     if s.primitive.name not in _NAMES:
         return None
     arrays = [a for a in s.args if isinstance(a, Var) and a.type.ndim]

@@ -293,7 +293,7 @@ class Launcher(Statements):
         indexed = ("getitem", "update", "update_add")
         written = [*core.walk(Block(list(run), [])), *self._folded_into(run)]
         statements = [s for s in written if isinstance(s, Apply)]
-        proven = all(s.inside for s in statements if s.primitive.name in indexed)
+        proven = all(s.proven for s in statements if s.primitive.name in indexed)
         checked = not proven if checked is None else checked
         if any(map(may_raise, statements)):
             parallel = False  # no thread can raise

@@ -244,7 +244,7 @@ def _can_compile_apply(s: Apply) -> bool:
     if name in _ARRAY_PARTS:
         return True
     if name == "np.reshape":
-        return s.inside  # of memory that is known to be contiguous
+        return s.proven  # of memory that is known to be contiguous
     if name in ("copy", "room", "widened"):
         return True
     if name in ("getitem", "update", "update_add"):

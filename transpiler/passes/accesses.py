@@ -341,7 +341,7 @@ class _Numbers:
         value = apply(PRIMITIVES["getitem"], wrap(base), *map(wrap, index), **s.params)
         made = _definition(value.atom)
         assert made is not None
-        made.inside = True
+        made.proven = True
         return value
 
     def _carry(self, k: int, example: Apply, start: Any) -> Var:

@@ -218,7 +218,7 @@ class Bands:
                 mapping[s.out] = folded
                 continue
             outs = tuple(map(_like, s.outs))
-            new = Apply(outs, s.primitive, tuple(args), s.params, s.origin, s.inside)
+            new = Apply(outs, s.primitive, tuple(args), s.params, s.origin, s.proven)
             mapping.update(zip(s.outs, outs, strict=True))
             values.update((o, values[b]) for b, o in zip(s.outs, outs) if b in values)
             self.builder.definitions.update(dict.fromkeys(outs, new))
@@ -299,7 +299,7 @@ def _is_pure(s: Apply) -> bool:
     if len(s.outs) != 1 or s.out.type.ndim or s.primitive.fresh:
         return False
     if s.primitive.name == "getitem":
-        return s.inside and not any(a.type.ndim for a in _vars(s.args[1:]))
+        return s.proven and not any(a.type.ndim for a in _vars(s.args[1:]))
     return s.primitive.kind == "elementwise" or s.primitive.name == "np.where"
 
 

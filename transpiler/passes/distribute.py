@@ -290,7 +290,7 @@ class Loop:
             args = tuple(mapping.get(a, a) if isinstance(a, Var) else a for a in s.args)
             args = args if k is None else (current[k], *args[1:])
             outs = tuple(Var(o.type, o.name, o.origin) for o in s.outs)
-            copy = Apply(outs, s.primitive, args, s.params, s.origin, s.inside)
+            copy = Apply(outs, s.primitive, args, s.params, s.origin, s.proven)
             for out, new in zip(s.outs, outs, strict=True):
                 mapping[out] = new
                 builder.definitions[new] = copy

@@ -460,7 +460,7 @@ class _Places:
         out = Var(s.out.type, s.out.name, s.origin)
         params = {"index": template}
         self.builder.emit(
-            Apply((out,), s.primitive, (array, *places), params, s.origin, s.inside)
+            Apply((out,), s.primitive, (array, *places), params, s.origin, s.proven)
         )
         return out
 

@@ -80,7 +80,7 @@ class _Checker:
         known = dict(known)
         made: list[Statement] = []
         for s in block.statements:
-            if isinstance(s, Apply) and s.primitive.name in INDEXED and not s.inside:
+            if isinstance(s, Apply) and s.primitive.name in INDEXED and not s.proven:
                 made += self._checks(s, loops, known)
             made += self.statement(s, loops, known)
             made.append(s)
@@ -110,7 +110,7 @@ class _Checker:
                 items[at] = Slot(len(dynamic))
                 dynamic.append(checked)
         s.params = {**s.params, "index": tuple(items)}
-        s.args, s.inside = (*s.args[:first], *dynamic), True
+        s.args, s.proven = (*s.args[:first], *dynamic), True
         return made
 
     def _checked(

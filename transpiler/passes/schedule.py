@@ -126,7 +126,7 @@ class Schedule:
         while pending:
             s = pending.pop()
             if self.depth and isinstance(s, Apply) and s.primitive.in_loops is not None:
-                s.inside = is_small_factorization([wrap(a) for a in s.args])
+                s.proven = is_small_factorization([wrap(a) for a in s.args])
             rule = COMPOSED.get(s.primitive.name) if isinstance(s, Apply) else None
             if not self.depth and isinstance(s, Apply) and s.primitive.name in PRODUCTS:
                 if read[s.args[0]] > 1:
