@@ -17,9 +17,11 @@ def loss_of_value_and_grad(parameters, *, inputs, targets):
     likelihood = p * targets + (1.0 - p) * targets_shifted
 
     # reverse
-    # return loss(parameters["W"], parameters["b"])
+    # return -np.sum(np.log(likelihood))
     likelihood_bar = -1.0 / likelihood
+    # likelihood = p * targets + (1.0 - p) * (1.0 - targets)
     p_bar = -(likelihood_bar * targets_shifted) + likelihood_bar * targets
+    # p = sigmoid(inputs @ w + b)
     z_bar = p_bar * (p / z_shifted) * exp_z
     b_bar = np.sum(z_bar)
     w_bar = inputs.T @ z_bar

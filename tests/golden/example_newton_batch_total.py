@@ -37,14 +37,15 @@ def total_grad(mean, eccentricity):
         rounds = rounds + 1
 
     # reverse
-    # return np.sum(calque.vmap(kepler)(mean, eccentricity))
+    # while np.abs(e - eccentricity * np.sin(e) - mean) > 1e-12:
     e_bar = np.full(mean.shape[0], 1.0)
     mean_bar = np.zeros_like(e)
     for i in range(rounds - 1, -1, -1):
-        # return np.sum(calque.vmap(kepler)(mean, eccentricity))
+        # while np.abs(e - eccentricity * np.sin(e) - mean) > 1e-12:
         live = live_saved[i]
         e_bar_new = np.where(live, e_bar, 0.0)
         e_bar = np.where(live, 0.0, e_bar)
+        # e -= (e - eccentricity * np.sin(e) - mean) / (1.0 - eccentricity * np.cos(e))
         rows = np.where(live, np.arange(mean.shape[0]), values_saved[i])
         e = e_saved[i]
         e_lanes = e[rows]
@@ -59,8 +60,9 @@ def total_grad(mean, eccentricity):
         e_lanes_bar = e_lanes_bar + -e_bar_new / eccentricity_lanes_shifted
         e_bar_new_term = e_bar_new / eccentricity_lanes_shifted * eccentricity_lanes
         e_lanes_bar = e_lanes_bar + e_bar_new_term * np.cos(e_lanes)
+        # while np.abs(e - eccentricity * np.sin(e) - mean) > 1e-12:
         np.add.at(e_bar, rows, e_lanes_bar)
         np.add.at(mean_bar, rows, mean_lanes_bar)
-    # return np.sum(calque.vmap(kepler)(mean, eccentricity))
+    # while np.abs(e - eccentricity * np.sin(e) - mean) > 1e-12:
     mean_bar += e_bar
     return mean_bar

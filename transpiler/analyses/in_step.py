@@ -28,11 +28,11 @@ def in_step(
     if not first.symbols[depth]:
         return depth not in first.reduced or all(v is not first.out for v, _ in second.loads)
     for var, read in second.loads:
-        in_round = _same_round(first, depth, read, second)
-        if var is first.out and (first.scattered or not in_round):
-            return False
-        if first.kind == "store" and var is first.statement.args[0]:
-            if not (in_round or elsewhere(read, first, builder)):
+        if var is first.out:
+            if first.scattered or not _same_round(first, depth, read, second):
+                return False
+        elif first.kind == "store" and var is first.statement.args[0]:
+            if not (_same_round(first, depth, read, second) or elsewhere(read, first, builder)):
                 return False
     back = _renamed(first, second)
     return base is None or all(

@@ -64,6 +64,16 @@ def _pure(block: Block, bound: frozenset[Var]) -> bool:
     return True
 
 
+def _leads_into(program: Program, s: Statement, use: Statement | None) -> bool:
+    """Whether a named value is no more than a part of its only use."""
+    return continues(program, s, use) or (
+        isinstance(use, Apply)
+        and is_store(use)
+        and use.args[1] is s.outs[0]
+        and use.args[0].name == s.outs[0].name
+    )
+
+
 def continues(program: Program, s: Statement, use: Statement | None) -> bool:
     """Whether the one use of a reverse phase's value adds to it for the same user statement."""
     if not isinstance(s, Apply) or not isinstance(use, Apply) or is_store(s) or is_store(use):
@@ -167,7 +177,7 @@ class Folding:
         if not uses or not (len(uses) == 1 or size):
             return
         moved = out.name is None or out in self._moved
-        if not moved and not (len(uses) == 1 and continues(self.program, s, uses[0][1])):
+        if not moved and not (len(uses) == 1 and _leads_into(self.program, s, uses[0][1])):
             return
         if size and len(uses) > 1 and not self._is_short(s):
             return

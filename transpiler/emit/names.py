@@ -12,7 +12,7 @@ from calque.transpiler import core
 from calque.transpiler.core import Apply, Atom, For, Slot, Var
 from calque.transpiler.emit.groups import Groups
 from calque.transpiler.emit.liveness import Liveness
-from calque.transpiler.emit.program import Program
+from calque.transpiler.emit.program import Program, is_store
 
 _LONGEST = 28
 _BINARY = {
@@ -73,6 +73,7 @@ class Names:
         for var in program.function.params:
             if var not in paths and var.name is not None:
                 self._give(groups.of(var), var.name)
+        self._stores, self._loaded = _accesses(program)
         order = list(self._bound(program.body, skip, 0))
         for group in order:
             if group not in self.given and groups.names(group):
@@ -119,12 +120,22 @@ class Names:
         self._clashing[name] = self._clashing.get(name, 0) | self._clash(group)
 
     def _choose(self, group: int, wish: str) -> None:
-        for candidate in _variants(wish):
+        for candidate in _variants(wish, *self._places(group, wish), "_new"):
             taken = candidate != wish and candidate in self._holders
             if not taken and self._free_for(candidate, group):
                 self._give(group, candidate)
                 return
         raise AssertionError(f"no name is free for {wish}")
+
+    def _places(self, group: int, wish: str) -> Iterator[str]:
+        """``_ij`` where elements of the name are stored at [i, j], and not read there before."""
+        for var in self.program.members(self.groups.members[group]):
+            for store in self._stores.get(var, ()):
+                array, word = store.args[0], _index_word(store, self.word)
+                block = self.program.block_of[id(store)]
+                read = self._loaded.get((id(block), array.name), ())
+                if array.name == wish and word not in (_index_word(s, self.word) for s in read):
+                    yield f"_{word}"
 
     def _invent(self, group: int) -> None:
         first = next(iter(self.program.members(self.groups.members[group])))
@@ -210,12 +221,28 @@ def _describe(s: Apply, operand: str | None, word: Callable[[Atom], str | None])
     return f"{stem}_{operand}" if stem.isidentifier() else f"{operand}_value"
 
 
+def _accesses(
+    program: Program,
+) -> tuple[dict[Var, list[Apply]], dict[tuple[int, str | None], list[Apply]]]:
+    """The stores of each value, and the reads of arrays by block and name."""
+    stores: dict[Var, list[Apply]] = {}
+    reads: dict[tuple[int, str | None], list[Apply]] = {}
+    for s in core.walk(program.body):
+        if not isinstance(s, Apply) or not s.args or not isinstance(s.args[0], Var):
+            continue
+        if is_store(s) and "index" in s.params and isinstance(s.args[1], Var):
+            stores.setdefault(s.args[1], []).append(s)
+        elif s.primitive.name == "getitem":
+            reads.setdefault((id(program.block_of[id(s)]), s.args[0].name), []).append(s)
+    return stores, reads
+
+
 def _index_word(s: Apply, word: Callable[[Atom], str | None]) -> str:
     parts = []
     for item in s.params["index"]:
         found: Any = None
         if isinstance(item, Slot):
-            found = word(s.args[1 + item.position])
+            found = word(s.args[1 + is_store(s) + item.position])
         elif isinstance(item, int):
             found = {0: "first", -1: "last", 1: "second", 2: "third"}.get(item)
         if not found:
@@ -226,9 +253,9 @@ def _index_word(s: Apply, word: Callable[[Atom], str | None]) -> str:
     return ("" if all(len(p) == 1 for p in parts) else "_").join(parts)
 
 
-def _variants(wish: str, first: str = "_new") -> Iterator[str]:
+def _variants(wish: str, *first: str) -> Iterator[str]:
     yield wish
-    yield f"{wish}{first}"
+    yield from (f"{wish}{ending}" for ending in first)
     for letter in _LETTERS:
         yield f"{wish}_{letter}"
     for length in itertools.count(2):

@@ -103,6 +103,8 @@ class Statements:
             return []
         if not isinstance(s, (Apply, Effect)) and not origin.note:
             return []
+        if isinstance(s, Apply) and s.primitive.name == "np.empty":
+            return []  # memory, which may serve several statements
         key = (origin.statement_line or (origin.file, origin.line), origin.statement)
         if origin.note:
             said = self._noted == origin.note

@@ -7,6 +7,7 @@ this one holds what they share: frames, names, where we are in the user's source
 from __future__ import annotations
 
 import builtins
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -94,6 +95,13 @@ class Activation:
     flag_stack: list[Any] = field(default_factory=list)
     consume: Callable[[Any], Any] | None = None  # what a generator yields to
     blocks: int = 0  # of `with` around, that no run-time test may leave
+
+    @functools.cached_property
+    def is_quoted(self) -> bool:
+        """Whether generated code quotes its statements; of a one-line function, the call."""
+        body = getattr(self.node, "body", None)
+        docstring = isinstance(body, list) and gast.get_docstring(self.node) is not None
+        return isinstance(body, list) and len(body) - docstring > 1
 
 
 class Captured(Array):

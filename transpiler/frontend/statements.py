@@ -50,8 +50,7 @@ class Statements(Contexts):
 
     def execute(self, node: Any) -> Completion | None:
         """One statement."""
-        outermost = len(self.calls) == 1
-        if outermost:
+        if len(self.calls) == 1 or self.call.is_quoted:
             self.statement = (self.call.source.text(node), node.lineno)
         with self.at(node):
             method = getattr(self, f"exec_{type(node).__name__}", None)

@@ -61,8 +61,7 @@ def cross_entropy_grad_kernel(logits, out, out_new, out_b, out_c, targets, logit
             # log_norm = np.log(np.sum(np.exp(shifted), axis=1, keepdims=True))
             shifted_bar += log_norm_bar_over_out_b * out_new[i, j]
             # shifted = logits - np.max(logits, axis=1, keepdims=True)
-            logits_bar_new = shifted_bar + (logits[i, j] == out_i_first) * total_over_out_c
-            logits_bar[i, j] = logits_bar_new
+            logits_bar[i, j] = shifted_bar + (logits[i, j] == out_i_first) * total_over_out_c
 
 
 def cross_entropy_grad_jit(logits, targets):

@@ -19,8 +19,7 @@ def jacobi_grad_kernel(a, a_new, b, a_bar):
     for i in prange(a.shape[0]):
         # return np.sum(a * a)
         a_new_i = a_new[i]
-        a_bar_new = a_new_i + a_new_i
-        a_bar[i] = a_bar_new
+        a_bar[i] = a_new_i + a_new_i
     # for _ in range(steps):
     b_bar = np.zeros_like(b)
     for _ in range(19, -1, -1):

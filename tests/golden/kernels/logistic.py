@@ -27,9 +27,9 @@ def loss_grad_kernel(inputs, inputs_dot_w, b, targets, z_bar):
         # likelihood = p * targets + (1.0 - p) * (1.0 - targets)
         p_bar = -(likelihood_bar * targets_shifted) + likelihood_bar * targets_i
         # p = sigmoid(inputs @ w + b)
-        z_bar_new = p_bar * (p / z_shifted) * exp_z
-        z_bar[i] = z_bar_new
-        b_bar += z_bar_new
+        z_bar_i = p_bar * (p / z_shifted) * exp_z
+        z_bar[i] = z_bar_i
+        b_bar += z_bar_i
     return b_bar
 
 

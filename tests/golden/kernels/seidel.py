@@ -21,8 +21,7 @@ def seidel_grad_kernel(u, u_new):
     u_bar = np.empty(u_flat.size)
     for i in prange(u_flat.size):
         # return np.sum(u**3)
-        u_bar_new = 3.0 * (u_flat[i] * u_flat[i])
-        u_bar[i] = u_bar_new
+        u_bar[i] = 3.0 * (u_flat[i] * u_flat[i])
     # return np.sum(u**3)
     u_bar = u_bar.reshape(u.shape[0], u.shape[1])
     for _ in range(3, -1, -1):
