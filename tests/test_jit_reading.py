@@ -336,3 +336,45 @@ def test_the_options_of_the_outermost_jit_count() -> None:
     inner = calque.jit(calque.grad(lambda x: np.sum(np.exp(x))), parallel=False)
     assert "@kernel(parallel=False)" in calque.vmap(inner).source(np.ones((2, 3)))
     assert "@kernel(parallel=True)" in calque.jit(inner, parallel=True).source(np.ones(3))
+
+
+# names, and what comments quote
+
+
+def spread(u):
+    """Of the neighbours above and below."""
+    out = np.zeros_like(u)
+    for i in range(1, u.shape[0] - 1):
+        out[i] = u[i + 1] * np.sin(u[i + 1]) + u[i - 1] ** 2
+    return out
+
+
+def halved(u):
+    return 0.5 * u
+
+
+def energy_of(u):
+    v = spread(u)
+    w = halved(v)
+    return np.sum(w * w)
+
+
+def test_a_function_of_several_statements_is_quoted_by_them() -> None:
+    """And one that is a single expression by its call, as if its text stood there."""
+    text = calque.grad(energy_of).source(np.ones(5))
+    assert "# out[i] = u[i + 1] * np.sin(u[i + 1]) + u[i - 1] ** 2" in text
+    assert "# w = halved(v)" in text
+    assert "# v = spread(u)" not in text and "# return 0.5 * u" not in text
+    assert "u_ip1 = u[i + 1]" in text
+
+
+def test_elements_are_called_after_their_place() -> None:
+    def both(x):
+        y = 2.0 * np.exp(x)
+        z = y + np.tanh(x) * x
+        return y, z, np.cumsum(x * y)
+
+    text = calque.jit(both).source(np.ones(5))
+    assert "y_i = 2.0 * exp(x_i)" in text and "y[i] = y_i" in text
+    assert "z[i] = y_i + tanh(x_i) * x_i" in text
+    assert "x_times_y[i] = x_i * y_i" in text

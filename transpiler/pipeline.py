@@ -22,6 +22,7 @@ from calque.transpiler.debug import watched
 from calque.transpiler.emit.calls import may_raise
 from calque.transpiler.emit.python import Support, emit_function, emit_module
 from calque.transpiler.emit.scalars import can_be_scalar, can_compile
+from calque.transpiler.emit.signature import name_parameters
 from calque.transpiler.frontend.trace import Traced, trace
 from calque.transpiler.listing import show, verify
 from calque.transpiler.passes.accesses import fewer_accesses
@@ -95,6 +96,7 @@ def to_kernels(
     """
     traced.builder.dims.actual = dict(sizes or {})
     traced.function.kernel_options = dict(options or {})
+    name_parameters(traced.function)
     with np.errstate(all="ignore"):
         take_factors_out(traced.function, traced.builder)
         constants_first(traced.function)

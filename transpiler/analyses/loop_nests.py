@@ -17,10 +17,11 @@ from calque.transpiler.analyses.roots import (
     write_place,
 )
 from calque.transpiler.builder import FUNCTIONS, Array, atom, loop_index, wrap
-from calque.transpiler.core import Apply, Block, For, If, Var
+from calque.transpiler.core import Apply, Atom, Block, For, If, Var
 from calque.transpiler.primitives.base import PRIMITIVES, apply
 from calque.transpiler.primitives.elements import REDUCTIONS
 from calque.transpiler.types import ArrayType
+from calque.transpiler.words import described, first_word
 
 NOTHING = "raise ValueError('zero-size array to reduction operation {} which has no identity')"
 SUMS = {"np.sum": "total", "np.prod": "product", "np.max": "largest", "np.min": "smallest"}
@@ -35,9 +36,10 @@ class Nest:
         at_hand: SizesAtHand,
         roots: Sequence[Root],
         renamed: dict[Var, Any],
+        results: Sequence[Atom],
     ):
         self.builder, self.virtual, self.roots = at_hand.builder, virtual, roots
-        self.at_hand, self.renamed = at_hand, renamed
+        self.at_hand, self.renamed, self.results = at_hand, renamed, results
         self.reader = Reader(at_hand.builder, virtual, at_hand)
         self.state: dict[Any, Any] = {}  # arrays and sums as they are now
         self.holder: dict[Root, Root] = {}  # stores one after the other share their array
@@ -96,8 +98,21 @@ class Nest:
             array = apply(PRIMITIVES["np.full"], value, *self._sizes(t), dtype=t.dtype)
         else:
             array = apply(PRIMITIVES["np.empty"], *self._sizes(t), dtype=t.dtype)
-        array.atom.name = s.outs[0].name or "out"
+        array.atom.name = self._array_name(s)
         return array
+
+    def _array_name(self, s: Apply) -> str:
+        """The user's name, else what the array is made of; ``out`` for what the block gives."""
+        if s.out in self.results or first_word(s, self._word) is None:
+            return s.out.name or "out"
+        return s.out.name or described(s, self._word, self.builder.definitions)
+
+    def _word(self, value: Atom) -> str | None:
+        """What to call an operand inside a longer name: by what it is made of, if need be."""
+        made = self.builder.definitions.get(value) if isinstance(value, Var) else None
+        if made is None or value.name:
+            return getattr(value, "name", None)
+        return first_word(made, self._word) if isinstance(made, Apply) else None
 
     def _sizes(self, t: ArrayType) -> tuple[Any, ...]:
         return tuple(self.at_hand(d) for d in t.dims)
@@ -369,7 +384,7 @@ class Nest:
             builder.dims.unify(array.dims[0], builder.dim_of(total))
         for root in self.roots:
             array = apply(PRIMITIVES["np.empty"], total, dtype=root.out.type.dtype)
-            array.atom.name = root.out.name or "out"
+            array.atom.name = self._array_name(root.statement)
             self.state[root] = flat[root.out] = array
         reader.flat = flat
         leaf = Loop(builder.dim_of(total), list(self.roots))

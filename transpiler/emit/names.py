@@ -6,47 +6,14 @@ import builtins
 import itertools
 import keyword
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
 
 from calque.transpiler import core
-from calque.transpiler.core import Apply, Atom, For, Slot, Var
+from calque.transpiler.core import Apply, Atom, For, Var
 from calque.transpiler.emit.groups import Groups
 from calque.transpiler.emit.liveness import Liveness
 from calque.transpiler.emit.program import Program, is_store
+from calque.transpiler.words import described, first_word, index_word
 
-_LONGEST = 28
-_BINARY = {
-    "np.add": "plus",
-    "np.subtract": "minus",
-    "np.multiply": "times",
-    "np.divide": "over",
-    "np.matmul": "dot",
-    "np.power": "power",
-}
-_SUFFIXED = {
-    "checked_index": "checked",
-    "np.transpose": "transposed",
-    "np.reshape": "reshaped",
-    "np.broadcast_to": "spread",
-    "copy": "copy",
-    "np.size": "size",
-    "astype": "cast",
-    "np.where": "chosen",
-    "update": "new",
-    "update_add": "new",
-    "add_at": "new",
-}
-_COMPARISONS = {
-    "np.less": "below",
-    "np.less_equal": "at_most",
-    "np.greater": "above",
-    "np.greater_equal": "at_least",
-    "np.equal": "equal",
-    "np.not_equal": "unequal",
-    "is largest": "equal",
-    "is smallest": "equal",
-}
-_AXES = {0: "rows", 1: "columns"}
 _COUNTERS = ("i", "j", "k", "l", "m", "n")
 _LETTERS = "bcdefghijklmnopqrstuvwxyz"
 
@@ -120,22 +87,33 @@ class Names:
         self._clashing[name] = self._clashing.get(name, 0) | self._clash(group)
 
     def _choose(self, group: int, wish: str) -> None:
-        for candidate in _variants(wish, *self._places(group, wish), "_new"):
-            taken = candidate != wish and candidate in self._holders
+        elements = [f"{wish}_{word}" for word in self._places(group, wish)]
+        for candidate in _variants(wish, *elements, f"{wish}_new"):
+            taken = candidate not in (wish, *elements) and candidate in self._holders
             if not taken and self._free_for(candidate, group):
                 self._give(group, candidate)
                 return
         raise AssertionError(f"no name is free for {wish}")
 
-    def _places(self, group: int, wish: str) -> Iterator[str]:
-        """``_ij`` where elements of the name are stored at [i, j], and not read there before."""
-        for var in self.program.members(self.groups.members[group]):
-            for store in self._stores.get(var, ()):
-                array, word = store.args[0], _index_word(store, self.word)
-                block = self.program.block_of[id(store)]
-                read = self._loaded.get((id(block), array.name), ())
-                if array.name == wish and word not in (_index_word(s, self.word) for s in read):
-                    yield f"_{word}"
+    def _places(self, group: int, wish: str) -> list[str]:
+        """``ij`` for an element of [i, j], if none of that name is read there before."""
+        var, *others = self.program.members(self.groups.members[group])
+        made = self.program.definition.get(var)
+        if others or not isinstance(made, Apply) or var.type.ndim:
+            return []
+        block = self.program.block_of[id(made)]
+        read = {"", *map(self._index_word, self._loaded.get((id(block), wish), ()))}
+        words = [self._index_word(s) for s in self._stores.get(var, ()) if s.out.name == wish]
+        return [w for w in (*words, self._counters(block)) if w not in read]
+
+    def _counters(self, block: core.Block) -> str:
+        """The indices of the loops over elements that a block is in."""
+        owner = self.program.home[id(block)][1]
+        if owner is None:
+            return ""
+        around = self._counters(self.program.block_of[id(owner)])
+        counted = isinstance(owner, For) and owner.scheduled and owner.index.name
+        return around + (counted or "")
 
     def _invent(self, group: int) -> None:
         first = next(iter(self.program.members(self.groups.members[group])))
@@ -144,7 +122,8 @@ class Names:
         if wish in dir(builtins) or not wish.isidentifier() or keyword.iskeyword(wish):
             wish = f"{wish}_value" if wish.isidentifier() else "value"
         letters = _COUNTERS[_COUNTERS.index(wish) :] if group in self._hints else ()
-        for candidate in itertools.chain(letters, _variants(wish, "_next")):
+        elements = [f"{wish}_{word}" for word in self._places(group, wish)]
+        for candidate in itertools.chain(letters, _variants(wish, *elements, f"{wish}_next")):
             if candidate not in self._users and self._free_for(candidate, group):
                 self._give(group, candidate)
                 return
@@ -163,14 +142,10 @@ class Names:
         if var.name:
             return var.name
         made = self.program.definition.get(var)
-        return self._operand_word(made) if isinstance(made, Apply) else None
+        return first_word(made, self.word) if isinstance(made, Apply) else None
 
-    def _operand_word(self, s: Apply) -> str | None:
-        for atom in s.args:
-            found = self.word(atom)
-            if found:
-                return found
-        return None
+    def _index_word(self, s: Apply) -> str:
+        return index_word(s, self.word, self.program.definition)
 
     def describe(self, var: Var) -> str:
         """A name from the operation that makes a value."""
@@ -182,43 +157,7 @@ class Names:
             inner = self.program.definition.get(made.args[0])
             if isinstance(inner, Apply) and inner.primitive.name == "getitem":
                 source = inner
-        operand = self._operand_word(made)
-        name = _describe(source, operand, self.word)
-        return name if len(name) <= _LONGEST else f"{operand}_term"
-
-
-def _describe(s: Apply, operand: str | None, word: Callable[[Atom], str | None]) -> str:
-    kind = s.primitive.name
-    if kind in ("and", "or"):
-        return {"and": "both", "or": "either"}[kind]
-    if operand is None:
-        return kind.split(".")[-1] if kind.startswith("np.") else "value"
-    if kind == "np.power" and not isinstance(s.args[1], Var) and s.args[1] == 2:
-        return f"{operand}_squared"
-    if kind in _BINARY:
-        left, right = word(s.args[0]), word(s.args[1])
-        if s.args[0] is s.args[1] and kind == "np.multiply":
-            return f"{operand}_squared"
-        if left and right and left != right:
-            return f"{left}_{_BINARY[kind]}_{right}"
-        if kind == "np.divide" and not left:
-            return f"inverse_{operand}"
-        return f"{operand}_{'shifted' if kind in ('np.add', 'np.subtract') else 'scaled'}"
-    if kind in _COMPARISONS:
-        right = word(s.args[1])
-        return f"{operand}_{_COMPARISONS[kind]}" + (
-            f"_{right}" if right and right != operand else ""
-        )
-    if kind in _SUFFIXED:
-        return f"{operand}_{_SUFFIXED[kind]}"
-    if kind == "size of axis":
-        return f"{operand}_{_AXES.get(s.params['axis'], 'length')}"
-    if kind == "getitem":
-        return f"{operand}_{_index_word(s, word)}"
-    if kind == "np.negative":
-        return f"minus_{operand}"
-    stem = kind.split(".")[-1]
-    return f"{stem}_{operand}" if stem.isidentifier() else f"{operand}_value"
+        return described(source, self.word, self.program.definition)
 
 
 def _accesses(
@@ -237,25 +176,8 @@ def _accesses(
     return stores, reads
 
 
-def _index_word(s: Apply, word: Callable[[Atom], str | None]) -> str:
-    parts = []
-    for item in s.params["index"]:
-        found: Any = None
-        if isinstance(item, Slot):
-            found = word(s.args[1 + is_store(s) + item.position])
-        elif isinstance(item, int):
-            found = {0: "first", -1: "last", 1: "second", 2: "third"}.get(item)
-        if not found:
-            return "part"
-        parts.append(found)
-    if not parts:
-        return "part"
-    return ("" if all(len(p) == 1 for p in parts) else "_").join(parts)
-
-
 def _variants(wish: str, *first: str) -> Iterator[str]:
-    yield wish
-    yield from (f"{wish}{ending}" for ending in first)
+    yield from (wish, *first)
     for letter in _LETTERS:
         yield f"{wish}_{letter}"
     for length in itertools.count(2):

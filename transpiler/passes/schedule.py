@@ -206,7 +206,8 @@ class Schedule:
     def _nest(self, unit: Loop, fusion: Fusion) -> None:
         roots = unit.roots()
         with self.builder.at(roots[0].statement.origin):
-            Nest(fusion.virtual, self.at_hand, roots, self.renamed).write(unit)
+            results = fusion.block.results
+            Nest(fusion.virtual, self.at_hand, roots, self.renamed, results).write(unit)
         for root in roots:
             self.at_hand.see(root.statement.outs)
 

@@ -10,7 +10,7 @@ from numba import prange
 
 
 @kernel
-def heat_kernel(u_rows, u_columns, u, out, total_parts):
+def heat_kernel(u_rows, u_columns, u, inner_plus_change, total_parts):
     for _ in range(10):
         for i in prange(u_rows - 2):
             for j in vrange(u_columns - 2):
@@ -19,11 +19,11 @@ def heat_kernel(u_rows, u_columns, u, out, total_parts):
                 # change = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:] - 4.0 * inner
                 change = u[i, j + 1] + u[i + 2, j + 1] + u[i + 1, j] + u[i + 1, j + 2] - 4.0 * inner
                 # u[1:-1, 1:-1] = inner + 0.1 * change
-                out[i, j] = inner + 0.1 * change
+                inner_plus_change[i, j] = inner + 0.1 * change
         for i in prange(u_rows - 2):
             for j in vrange(u_columns - 2):
                 # u[1:-1, 1:-1] = inner + 0.1 * change
-                u[i + 1, j + 1] = out[i, j]
+                u[i + 1, j + 1] = inner_plus_change[i, j]
     for i in prange(u_rows):
         total = 0.0
         for j in range(u_columns):
@@ -42,7 +42,7 @@ def heat_kernel(u_rows, u_columns, u, out, total_parts):
 def heat_jit(u):
     u_rows = u.shape[0]
     u_columns = u.shape[1]
-    out = np.empty((u_rows - 2, u_columns - 2))
+    inner_plus_change = np.empty((u_rows - 2, u_columns - 2))
     total_parts = np.empty(u_rows)
-    total = np.float64(heat_kernel(u_rows, u_columns, u, out, total_parts))
+    total = np.float64(heat_kernel(u_rows, u_columns, u, inner_plus_change, total_parts))
     return total

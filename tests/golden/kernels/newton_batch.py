@@ -14,14 +14,14 @@ def kepler_vmap_kernel(mean, eccentricity, e):
     for start in range(0, mean.shape[0], 256):
         mean_chunk = mean[start:start + 256]
         eccentricity_chunk = eccentricity[start:start + 256]
-        out = np.empty(mean_chunk.shape[0], dtype=np.bool_)
+        mean_chunk_above = np.empty(mean_chunk.shape[0], dtype=np.bool_)
         for i in vrange(mean_chunk.shape[0]):
             # e -= (e - eccentricity * np.sin(e) - mean) / (1.0 - eccentricity * np.cos(e))
             mean_chunk_i = mean_chunk[i]
             mean_chunk_term = mean_chunk_i - eccentricity_chunk[i] * sin(mean_chunk_i)
-            out[i] = abs(mean_chunk_term - mean_chunk_i) > 1e-12
+            mean_chunk_above[i] = abs(mean_chunk_term - mean_chunk_i) > 1e-12
         e_new = mean_chunk.copy()
-        live = out
+        live = mean_chunk_above
         while True:
             found = False
             for i in range(mean_chunk.shape[0]):
