@@ -56,7 +56,7 @@ from calque.runtime.matrix_functions import (
 PARALLEL_FROM, MEASURED_FROM = 1 << 21, 1 << 14
 # seconds: of a call that threads could shorten, and of all calls so far that compiling is worth
 WORTH_THREADS, WORTH_COMPILING = 5e-4, 2e-2
-RECHECK = 100  # calls on threads, after which one thread is timed again
+SOON, LATER = 8, 128  # calls on threads after which one thread is timed again: the first, the last
 PROCESS = os.getpid()  # threads do not outlive a fork: in the child, OpenMP ends the program
 FLAGS = {"contract", "reassoc"}
 CHOICES = {"maximum", "minimum", "max", "min"}
@@ -131,14 +131,15 @@ class Pace:
 
     On one, until that has taken long enough to be worth the other's compiling; then on several as
     long as these take less time. Where they do not, they are tried again, more and more seldom.
-    Where they do, one thread is: what it took when other programs ran says nothing of later.
+    Where they do, one thread is, also more and more seldom: what it took when other programs ran
+    says nothing of later.
     """
 
     def __init__(self):
         self.serial = self.threads = 0.0  # seconds, of late
         self.spent, self.calls = 0.0, 0
         self.wait, self.patience = 2, 16  # calls until the next try
-        self.on_threads, self.stay = False, RECHECK
+        self.on_threads, self.stay, self.trust = False, SOON, SOON
 
     def run(self, serial, threads, args):
         """The kernel's result."""
@@ -155,7 +156,8 @@ class Pace:
         self.calls += 1
         if self.calls == 1:
             return  # it may have been compiled
-        self.serial = 0.8 * self.serial + 0.2 * seconds if self.serial else seconds
+        usual = min(seconds, 2.0 * self.serial)  # a pause of the machine is no work of the kernel
+        self.serial = 0.8 * self.serial + 0.2 * usual if self.serial else seconds
         self.spent += seconds
         self.wait -= 1
         worth = self.serial > WORTH_THREADS and self.spent > WORTH_COMPILING
@@ -171,8 +173,10 @@ class Pace:
         if self.threads >= 0.9 * self.serial:
             self.on_threads = False
             self.wait, self.patience = self.patience, min(2 * self.patience, 4096)
+            self.stay = self.trust = SOON
         elif self.stay <= 0:
-            self.on_threads, self.serial, self.wait, self.stay = False, 0.0, 2, RECHECK
+            self.on_threads, self.serial, self.wait = False, 0.0, 2
+            self.stay = self.trust = min(2 * self.trust, LATER)
         else:
             self.patience = 16
 

@@ -67,10 +67,20 @@ def test_what_one_thread_takes_is_found_out_again(machine: Any) -> None:
     assert busy.call(pace, 60)[-1] == "threads"
     busy.seconds["serial"] = 5e-3
     later = busy.call(pace, 1000)
-    assert later[-1] == "serial" and later.count("threads") < 150
+    assert later[-1] == "serial" and later.count("threads") < 20
     busy.seconds |= {"serial": 30e-3, "threads": 15e-3}
     again = busy.call(pace, 5000)
     assert again[-1] == "threads" and again[-1000:].count("serial") < 50
+
+
+def test_a_pause_of_the_machine_leads_to_no_threads(machine: Any) -> None:
+    for before in range(4, 40):
+        steady, pace = machine(5e-3, 25e-3), kernels.Pace()
+        steady.call(pace, before)
+        steady.seconds["serial"] = 200e-3
+        steady.call(pace, 1)
+        steady.seconds["serial"] = 5e-3
+        assert steady.call(pace, 100).count("threads") <= 6
 
 
 def test_little_work_is_never_tried(machine: Any) -> None:
