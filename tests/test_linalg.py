@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from array_tracing import dot_product_test, run, same_as_numpy, sampled
 
+import calque
 from calque.transpiler import primitives as P
 from calque.transpiler.errors import SpecializationNeeded, UnsupportedFunction
 
@@ -101,3 +102,18 @@ def test_norm_at_kinks_is_jax(ord, x):
     if ord == np.inf and not x.any():
         expected = 2.0 * expected  # JAX's maximum starts at 0, and shares the gradient with it
     np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda a: np.sum(np.linalg.cholesky(a) ** 3),
+        lambda a: np.linalg.eigvalsh(a)[0],
+        lambda a: np.sum(np.linalg.eigh(a)[1][:, 0] ** 3),
+    ],
+)
+def test_gradients_by_symmetric_matrices_are_symmetric(function):
+    """Which entry is read is NumPy's affair: JAX gives half of the slope to each of a pair."""
+    slope = calque.grad(function)(S)
+    assert np.abs(np.tril(slope, -1)).max() > 1e-6
+    np.testing.assert_allclose(slope, slope.T, rtol=1e-12)

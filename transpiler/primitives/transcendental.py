@@ -15,7 +15,6 @@ _POSITIVE = [(0.5, 3.0)]
 _INSIDE = [(-0.9, 0.9)]
 
 
-
 def _below(a: Any, y: Any) -> Any:
     finite = known(a) and not np.any(np.isinf(a))
     return a - y if finite else np.where(a == np.inf, 0.0, a - y)
