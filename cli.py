@@ -33,7 +33,7 @@ from calque.runtime.checking import examine
 from calque.runtime.comparing import is_float
 from calque.runtime.reading import module_source
 from calque.runtime.spec import annotated_args, parse_args, sample_args
-from calque.transpiler import tree
+from calque.transpiler import debug, tree
 from calque.transpiler.errors import CalqueError, SpecError
 
 TRANSFORMATIONS = (
@@ -63,6 +63,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     except CalqueError as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        return 1
+    except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError) as error:
+        notes = getattr(error, "__notes__", [])  # the user's line, where it is their program's
+        if debug.level() or not (notes or isinstance(error, (TypeError, ValueError))):
+            raise
+        print("\n".join([f"{type(error).__name__}: {error}", *notes]), file=sys.stderr)
         return 1
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

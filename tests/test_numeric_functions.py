@@ -261,6 +261,14 @@ def test_quantiles_by_their_fraction(call: Any, q: float) -> None:
     np.testing.assert_allclose([found[1], tangent], [expected[1]] * 2, 1e-10, 1e-12)
 
 
+@pytest.mark.parametrize("rest", [(), (1.0, 2.0), (1.0, 2.0, 3.0, 4.0)])
+def test_a_ufunc_with_other_arguments_than_it_takes(rest: tuple[float, ...]) -> None:
+    with pytest.raises(TypeError):
+        np.add(1.0, *rest)
+    with pytest.raises(TypeError):
+        calque.grad(lambda x: np.add(x, *rest))(1.0)
+
+
 @pytest.mark.filterwarnings("ignore:invalid value encountered")
 @pytest.mark.parametrize("name", ["logaddexp", "logaddexp2"])
 def test_the_slope_of_logaddexp_at_infinity(name: str) -> None:

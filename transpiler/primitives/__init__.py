@@ -1,5 +1,8 @@
 """What calque knows of NumPy: one declaration a primitive, one file a family."""
 
+from types import FunctionType
+
+from calque.transpiler.builder import FUNCTIONS
 from calque.transpiler.primitives import (
     axes,
     complexes,
@@ -41,6 +44,10 @@ from calque.transpiler.primitives import (  # isort: skip
     batched_products,
     collectives,
 )
+
+for _function, _handler in FUNCTIONS.items():  # Python says whom an unknown argument was given to
+    if isinstance(_handler, FunctionType) and hasattr(_function, "__name__"):
+        _handler.__qualname__ = _function.__name__
 
 __all__ = [
     "axes",

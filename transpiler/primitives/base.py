@@ -320,10 +320,9 @@ def ufunc_handler(primitive: Primitive, count: int) -> Callable[..., Any]:
     """What a call of the ufunc means: broadcasting operands, ``out``, ``where`` and ``dtype``."""
 
     def call(*args: Any, out: Any = None, where: Any = True, dtype: Any = None, **rest: Any) -> Any:
-        for option in rest:
-            if option not in ("casting", "order", "subok"):
-                raise TypeError(f"{primitive.name} got an unexpected keyword argument '{option}'")
-        if len(args) > count and out is None:
+        for option in rest.keys() - {"casting", "order", "subok"}:
+            raise TypeError(f"{primitive.name} got an unexpected keyword argument '{option}'")
+        if len(args) == count + 1 and out is None:
             args, out = args[:count], args[count]
         if len(args) != count:
             raise TypeError(f"{primitive.name} takes {count} arguments, {len(args)} were given")
@@ -370,6 +369,8 @@ def finish(result: Any, out: Any, where: Any = True) -> Any:
                 "give out=, or use np.where",
             )
         return result
+    if isinstance(out, (bool, int, float, complex)):
+        raise TypeError("return arrays must be of ArrayType")
     if where is not True:
         result = FUNCTIONS[np.where](where, result, out)
     OPERATORS["setitem"](out, Ellipsis, result)
