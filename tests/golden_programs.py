@@ -81,3 +81,15 @@ def decay(x: "f8[n]", rate: float):
         s = s * rate + x[i] * s * s
         s = s + x[i]
     return s
+
+
+def cell(params, h, x):
+    z = np.concatenate([h, x]) @ params["W"] + params["b"]
+    return np.tanh(z)
+
+
+def recurrent(params: "{'W': f8[7, 4], 'b': f8[4]}", xs: "f8[n, 3]"):
+    h = np.zeros(4)
+    for x in xs:
+        h = cell(params, h, x)
+    return np.sum(h * h)

@@ -37,6 +37,7 @@ CASES: dict[str, tuple[str, ...]] = {
     "cross_entropy_grad": (PROGRAMS, "cross_entropy", "grad(f)"),
     "mlp_grad": (PROGRAMS, "mlp", "grad(f)"),
     "mlp_jvp": (PROGRAMS, "mlp", "jvp(f)"),
+    "recurrent_grad": (PROGRAMS, "recurrent", "grad(f)"),
     "growing_grad": (PROGRAMS, "growing", "grad(f)"),
     "decay_value_and_grad": (PROGRAMS, "decay", "value_and_grad(f)"),
     "example_abs_value": ("examples/abs_value.py", "absolute", "grad(f)"),

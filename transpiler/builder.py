@@ -28,11 +28,12 @@ from calque.transpiler.arrays import (
     type_of,
     wrap,
 )
-from calque.transpiler.core import Apply, Block, EqualDims, Var
+from calque.transpiler.core import Apply, Atom, Block, EqualDims, Var
 from calque.transpiler.dims import Dims
 from calque.transpiler.errors import IndexOutOfRange, Origin, ShapeError
 from calque.transpiler.sizes import Sizes
 from calque.transpiler.types import INT, ArrayType, DimLike, dim_symbols
+from calque.transpiler.words import described, first_word
 
 __all__ = [
     "ATTRIBUTES",
@@ -65,6 +66,7 @@ class Builder(Sizes):
         self.dim_values: dict[Var, DimLike] = {}
         self.contiguous: set[Var] = set()
         self.leaf_of_param: dict[Var, int] = {}
+        self.words: dict[Any, str] = {}  # for leaves of arguments that have no name
         self.equal_dims: list[EqualDims] = []
         self.imports: dict[str, str] = {}
         self.quiet = False  # arithmetic is defined everywhere: no warning, and no slope
@@ -204,6 +206,29 @@ class Builder(Sizes):
     def effect(self, template: str, args: Sequence[Any]) -> None:
         """Record a print, an assert or a raise."""
         self.emit(core.Effect(template, tuple(map(atom, args)), self.origin))
+
+    # words
+
+    def word(self, value: Atom) -> str | None:
+        """What to call a value in a longer name: by what it is made of, if it has no name."""
+        if not isinstance(value, Var):
+            return None
+        made = self.definitions.get(value)
+        of_operand = first_word(made, self.word) if isinstance(made, Apply) else None
+        return value.name or self.words.get(value) or of_operand
+
+    def name_of_adjoint(self, primal: Var) -> str | None:
+        """``x_bar`` for what has a name."""
+        word = primal.name or self.words.get(primal)
+        return f"{word}_bar" if word else None
+
+    def described(self, value: Var) -> str | None:
+        """A name for a value: the user's, or what it is the result of."""
+        made = self.definitions.get(value)
+        known = value.name or self.words.get(value)
+        if known or not isinstance(made, Apply) or first_word(made, self.word) is None:
+            return known
+        return described(made, self.word, self.definitions)
 
     # dimensions
 

@@ -24,6 +24,7 @@ from calque.transpiler.frontend.trace import listed
 from calque.transpiler.passes.forward import forward
 from calque.transpiler.passes.reverse import reverse
 from calque.transpiler.primitives.base import apply
+from calque.transpiler.primitives.calls import same_facts
 from calque.transpiler.primitives.creation import zeros
 from calque.transpiler.types import ArrayType
 
@@ -103,8 +104,8 @@ def _interpret_inner(
             fresh.append(leaf)
             continue
         var = Var(type_of(leaf), None, machine.builder.origin)
-        if isinstance(leaf, Array) and leaf.atom in machine.builder.contiguous:
-            machine.builder.contiguous.add(var)
+        if isinstance(leaf, Array):
+            same_facts(machine.builder, leaf.atom, var)
         params.append(var)
         fresh.append(Array(var))
     inner_args = [copies(a) for a in args]

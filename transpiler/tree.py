@@ -278,3 +278,38 @@ def map_object(function: Callable[[Any], Any], value: Any) -> Any:
     for name, part in attributes(value):
         object.__setattr__(new, name, function(part) if name in data else part)
     return new
+
+
+class Field(str):
+    """An attribute's name, as the key of a part."""
+
+
+def children(tree: Any) -> list[tuple[Any, Any]]:
+    """The parts of a pytree node, each with its key: an index, a dict's key or a field."""
+    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
+        return [(Field(f), getattr(tree, f)) for f in tree._fields]
+    if isinstance(tree, (tuple, list)):
+        return list(enumerate(tree))
+    if isinstance(tree, dict):
+        return list(tree.items())
+    if is_object(tree):
+        return [(Field(n), part) for n, part in attributes(tree)]
+    return []
+
+
+def word_of(key: Any, outer: str) -> str:
+    """A word for a part of a pytree: its key if that is a name, else what the whole is called."""
+    return str(key) if isinstance(key, str) and key.isidentifier() else outer
+
+
+def words_of_leaves(tree: Any, word: str) -> Iterator[tuple[Any, str]]:
+    """The leaves of a pytree, each with the last name on the way to it.
+
+    >>> list(words_of_leaves({"W": 1, "layers": [2, 3]}, "params"))
+    [(1, 'W'), (2, 'layers'), (3, 'layers')]
+    """
+    parts = children(tree)
+    if not parts:
+        yield tree, word
+    for key, part in parts:
+        yield from words_of_leaves(part, word_of(key, word))

@@ -10,7 +10,7 @@ import numpy as np
 def total_grad(mean, eccentricity):
     # forward
     live = np.abs(mean - eccentricity * np.sin(mean) - mean) > 1e-12
-    values_saved = np.empty(16, dtype=np.int64)
+    argmax_live_saved = np.empty(16, dtype=np.int64)
     live_saved = np.empty((16, mean.shape[0]), dtype=np.bool_)
     e_saved = np.empty((16, mean.shape[0]))
     e = mean
@@ -23,9 +23,11 @@ def total_grad(mean, eccentricity):
             live_saved = np.concatenate((live_saved, np.empty_like(live_saved)))
         live_saved[rounds] = live
         argmax_live = np.argmax(live)
-        if rounds == values_saved.shape[0]:
-            values_saved = np.concatenate((values_saved, np.empty_like(values_saved)))
-        values_saved[rounds] = argmax_live
+        if rounds == argmax_live_saved.shape[0]:
+            argmax_live_saved = np.concatenate(
+                (argmax_live_saved, np.empty_like(argmax_live_saved))
+            )
+        argmax_live_saved[rounds] = argmax_live
         rows = np.where(live, np.arange(mean.shape[0]), argmax_live)
         eccentricity_lanes = eccentricity[rows]
         mean_lanes = mean[rows]
@@ -46,7 +48,7 @@ def total_grad(mean, eccentricity):
         e_bar_new = np.where(live, e_bar, 0.0)
         e_bar = np.where(live, 0.0, e_bar)
         # e -= (e - eccentricity * np.sin(e) - mean) / (1.0 - eccentricity * np.cos(e))
-        rows = np.where(live, np.arange(mean.shape[0]), values_saved[i])
+        rows = np.where(live, np.arange(mean.shape[0]), argmax_live_saved[i])
         e = e_saved[i]
         e_lanes = e[rows]
         eccentricity_lanes = eccentricity[rows]

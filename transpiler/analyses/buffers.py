@@ -135,7 +135,7 @@ class Buffers:
             return f"{made.args[0].name or 'values'}_saved"
         if value.name is None and isinstance(made, Apply) and made.primitive.kind == "size":
             return f"{made.args[0].name or 'array'}_size_saved"
-        return f"{value.name or 'values'}_saved"
+        return f"{self.builder.described(value) or 'values'}_saved"
 
     def sizes_known(self, t: ArrayType) -> bool:
         """Whether values of this type can be saved in an array allocated before the loop."""

@@ -21,7 +21,6 @@ from calque.transpiler.core import Apply, Atom, Block, For, If, Var
 from calque.transpiler.primitives.base import PRIMITIVES, apply
 from calque.transpiler.primitives.elements import REDUCTIONS
 from calque.transpiler.types import ArrayType
-from calque.transpiler.words import described, first_word
 
 NOTHING = "raise ValueError('zero-size array to reduction operation {} which has no identity')"
 SUMS = {"np.sum": "total", "np.prod": "product", "np.max": "largest", "np.min": "smallest"}
@@ -103,16 +102,7 @@ class Nest:
 
     def _array_name(self, s: Apply) -> str:
         """The user's name, else what the array is made of; ``out`` for what the block gives."""
-        if s.out in self.results or first_word(s, self._word) is None:
-            return s.out.name or "out"
-        return s.out.name or described(s, self._word, self.builder.definitions)
-
-    def _word(self, value: Atom) -> str | None:
-        """What to call an operand inside a longer name: by what it is made of, if need be."""
-        made = self.builder.definitions.get(value) if isinstance(value, Var) else None
-        if made is None or value.name:
-            return getattr(value, "name", None)
-        return first_word(made, self._word) if isinstance(made, Apply) else None
+        return s.out.name or (s.out not in self.results and self.builder.described(s.out)) or "out"
 
     def _sizes(self, t: ArrayType) -> tuple[Any, ...]:
         return tuple(self.at_hand(d) for d in t.dims)

@@ -57,7 +57,7 @@ class LoopAttempt:
                 if seed is None or is_zero(seed)
                 else sweep.whole(s.outs[k], seed)
             )
-            self._carry(init, s.phis[k], f"{s.phis[k].name}_bar" if s.phis[k].name else None)
+            self._carry(init, s.phis[k], builder.name_of_adjoint(s.phis[k]))
             self._let_size_change(k)
         for var in self.outer:
             self._carry(
@@ -65,7 +65,7 @@ class LoopAttempt:
                 if var.type.ndim
                 else or_zero(self.adjoints.get(var)),
                 var,
-                f"{var.name}_bar" if var.name else None,
+                builder.name_of_adjoint(var),
             )
         for k in self.restore:
             now = sweep.restored.get(s.outs[k], Array(s.outs[k]))
@@ -116,6 +116,7 @@ class LoopAttempt:
         for var, bar in zip(self.outer, bars[n : n + len(self.outer)], strict=True):
             local[var] = bar
         self.outer_before = {v: local[v].atom for v in self.outer}
+        sweep.summed.update(self.outer)
         for k, bar in zip(self.carried, bars, strict=False):
             sweep.accumulate(local, s.body.results[k], Array(bar.atom))
         for k, bar in zip(self.restore, bars[n + len(self.outer) :], strict=True):

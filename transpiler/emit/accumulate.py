@@ -11,12 +11,14 @@ from collections.abc import Sequence
 
 from calque.transpiler import core
 from calque.transpiler.core import Apply, Var
+from calque.transpiler.dims import Dims
 from calque.transpiler.emit.folding import continues
 from calque.transpiler.emit.liveness import Liveness
 from calque.transpiler.emit.memory import Memory, settle
 from calque.transpiler.emit.program import Program
 from calque.transpiler.emit.views import write_backs
 from calque.transpiler.primitives.base import PRIMITIVES
+from calque.transpiler.types import ArrayType
 
 _SIGNS = {"np.add": "+=", "np.subtract": "-=", "np.multiply": "*=", "np.divide": "/="}
 
@@ -51,7 +53,9 @@ def _cost(program: Program) -> float:
 
 
 def _candidates(program: Program) -> list[Apply]:
-    uses = program.uses()
+    uses, dims = program.uses(), Dims()
+    for equal in program.function.equal_dims:
+        dims.unify(equal.left, equal.right)
     found = []
     for s in core.walk(program.body):
         if not isinstance(s, Apply) or s.primitive.name not in _SIGNS or not s.out.type.ndim:
@@ -59,7 +63,9 @@ def _candidates(program: Program) -> list[Apply]:
         old = s.args[0]
         if not isinstance(old, Var) or old.name is None or old.name != s.out.name:
             continue
-        if old.type != s.out.type or uses[old] != 1 or old in program.function.params:
+        if uses[old] != 1 or old in program.function.params:
+            continue
+        if not _same_type(old.type, s.out.type, dims):
             continue
         made = program.definition.get(old)
         if made is not None and continues(program, made, s):
@@ -69,6 +75,11 @@ def _candidates(program: Program) -> list[Apply]:
         if asked or program.phases.get(id(s)) == "reverse":
             found.append(s)
     return found
+
+
+def _same_type(one: ArrayType, other: ArrayType, dims: Dims) -> bool:
+    same = one.dtype == other.dtype and one.ndim == other.ndim
+    return same and all(map(dims.same, one.dims, other.dims))
 
 
 def _convert(program: Program, s: Apply) -> None:

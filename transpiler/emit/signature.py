@@ -12,28 +12,11 @@ import gast
 from calque.transpiler.core import Function, Parameter, Slot, Var
 from calque.transpiler.emit.instances import class_of, dict_of, rebuilt, static
 from calque.transpiler.emit.spelling import attribute, call, fill_expression, literal, name
-from calque.transpiler.tree import attributes, is_object
-
-
-def _children(tree: Any) -> list[tuple[Any, Any]]:
-    """The parts of a pytree node, each with its key: an index, a dict's key or a field."""
-    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
-        return [(_Field(f), getattr(tree, f)) for f in tree._fields]
-    if isinstance(tree, (tuple, list)):
-        return list(enumerate(tree))
-    if isinstance(tree, dict):
-        return list(tree.items())
-    if is_object(tree):
-        return [(_Field(n), part) for n, part in attributes(tree)]
-    return []
-
-
-class _Field(str):
-    """An attribute's name, as the key of a part."""
+from calque.transpiler.tree import Field, children, is_object, word_of
 
 
 def _step(tree: gast.AST, key: Any) -> gast.AST:
-    if isinstance(key, _Field):
+    if isinstance(key, Field):
         return attribute(tree, str(key))
     return gast.Subscript(tree, literal(key), gast.Load())
 
@@ -41,9 +24,8 @@ def _step(tree: gast.AST, key: Any) -> gast.AST:
 def _walk(tree: Any, path: gast.AST, word: str) -> Iterator[tuple[Any, gast.AST, str]]:
     """Every node of a pytree with its access path and a word for it."""
     yield tree, path, word
-    for key, part in _children(tree):
-        text = str(key) if isinstance(key, str) and str(key).isidentifier() else word
-        yield from _walk(part, _step(path, key), text)
+    for key, part in children(tree):
+        yield from _walk(part, _step(path, key), word_of(key, word))
 
 
 def leaf_paths(function: Function) -> dict[Var, tuple[gast.AST, str]]:
@@ -122,7 +104,7 @@ def result_tree(tree: Any, function: Function, value: Callable[[int], gast.AST])
         return rebuilt(tree, function, inner, paths)
     if hasattr(tree, "_fields"):
         made = call(class_of(type(tree), function, paths))
-        made.keywords = [gast.keyword(str(key), inner(part)) for key, part in _children(tree)]
+        made.keywords = [gast.keyword(str(key), inner(part)) for key, part in children(tree)]
         return made
     return static(tree, function, paths)
 

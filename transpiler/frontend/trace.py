@@ -105,6 +105,9 @@ def _attempt(
         _require_reachable(params, signature)
         for var in params:
             var.name = None
+        for parameter in signature:
+            found = tree.words_of_leaves(parameter.tree, parameter.name)
+            builder.words.update((leaf, word) for leaf, word in found if isinstance(leaf, Var))
         result = _interpret(machine, function, args, kwargs)
         template = close_result(result, body, machine)
         if compiled:

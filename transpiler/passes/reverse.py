@@ -108,6 +108,7 @@ class Sweep:
         self.restored: dict[Var, Array] = {}  # primal versions put back by this sweep
         self.restoring: set[Var] = set()  # primal versions that must be put back
         self.restores: dict[Var, Var] = {}  # the stores that put back, and what they undo
+        self.summed: set[Var] = set()  # values from outside of a loop: each round adds to theirs
 
     # adjoints
 
@@ -126,8 +127,9 @@ class Sweep:
         self._name(primal, adjoints[primal])
 
     def _name(self, primal: Var, adjoint: Any) -> None:
-        if isinstance(adjoint, Array) and adjoint.atom.name is None and primal.name is not None:
-            adjoint.atom.name = f"{primal.name}_bar"
+        if isinstance(adjoint, Array) and adjoint.atom.name is None:
+            if primal.name is not None or primal in self.summed:
+                adjoint.atom.name = self.builder.name_of_adjoint(primal)
 
     def whole(self, primal: Var, adjoint: Any) -> Array:
         """An adjoint with all its primal's dimensions."""
@@ -319,7 +321,7 @@ class Sweep:
 
     def _arm_out(self, var: Var, arms: list[tuple[Block, Any]], rank_zero: bool) -> Var:
         t = var.type.with_dims(()) if rank_zero else var.type
-        out = Var(t, f"{var.name}_bar" if var.name else None, self.builder.origin)
+        out = Var(t, self.builder.name_of_adjoint(var), self.builder.origin)
         for block, value in arms:
             self.builder.blocks.append(block)
             self.builder._sizes.append({})
