@@ -378,3 +378,17 @@ def test_elements_are_called_after_their_place() -> None:
     assert "y_i = 2.0 * exp(x_i)" in text and "y[i] = y_i" in text
     assert "z[i] = y_i + tanh(x_i) * x_i" in text
     assert "x_times_y[i] = x_i * y_i" in text
+
+
+def test_counters_of_loops_within_loops() -> None:
+    def distances(points):
+        far = np.zeros(points.shape[0])
+        for i in range(points.shape[0]):
+            for j in range(i):
+                d = points[i] - points[j]
+                far[i] = np.maximum(far[i], d @ d)
+        return far
+
+    text = calque.jit(distances).source(np.ones((5, 2)))
+    assert "for k in range(points.shape[1]):" in text
+    assert "d = points[i, k] - points[j, k]" in text

@@ -36,6 +36,7 @@ class Names:
         self._holders: dict[str, int] = {}  # name -> members of the groups called so
         self._clashing: dict[str, int] = {}  # and what lives where these are defined
         self._hints: dict[int, str] = {}
+        self._along: set[int] = set()  # the counters of loops over elements
         self._stems: dict[int, str] = {}  # what an invented name is made from
         for var in program.function.params:
             if var not in paths and var.name is not None:
@@ -63,6 +64,8 @@ class Names:
             for var in core.bound_vars(s):
                 if isinstance(s, For) and var is s.index and var.name is None:
                     self._hints[self.groups.of(var)] = _COUNTERS[min(depth, 5)]
+                elif isinstance(s, For) and var is s.index and s.scheduled:
+                    self._along.add(self.groups.of(var))
                 yield self.groups.of(var)
             for inner in core.blocks_of(s):
                 yield from self._bound(inner, skip, depth + isinstance(s, For))
@@ -87,9 +90,11 @@ class Names:
         self._clashing[name] = self._clashing.get(name, 0) | self._clash(group)
 
     def _choose(self, group: int, wish: str) -> None:
-        elements = [f"{wish}_{word}" for word in self._places(group, wish)]
-        for candidate in _variants(wish, *elements, f"{wish}_new"):
-            taken = candidate not in (wish, *elements) and candidate in self._holders
+        others = [f"{wish}_{word}" for word in self._places(group, wish)]
+        if group in self._along and wish in _COUNTERS:
+            others = [*_COUNTERS[_COUNTERS.index(wish) + 1 :]]
+        for candidate in _variants(wish, *others, f"{wish}_new"):
+            taken = candidate not in (wish, *others) and candidate in self._holders
             if not taken and self._free_for(candidate, group):
                 self._give(group, candidate)
                 return
@@ -112,8 +117,8 @@ class Names:
         if owner is None:
             return ""
         around = self._counters(self.program.block_of[id(owner)])
-        counted = isinstance(owner, For) and owner.scheduled and owner.index.name
-        return around + (counted or "")
+        counter = self.word(owner.index) if isinstance(owner, For) and owner.scheduled else None
+        return around + (counter or "")
 
     def _invent(self, group: int) -> None:
         first = next(iter(self.program.members(self.groups.members[group])))
