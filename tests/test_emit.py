@@ -472,3 +472,19 @@ def test_lengths_of_lines_are_bounded() -> None:
                 assert bound >= length, to_text(node)
                 bounds.append(bound < 1.5 * length)
     assert sum(bounds) > 0.5 * len(bounds) > 100
+
+
+def test_digits_of_float32_constants() -> None:
+    """As many as float32 needs where it stays float32, all of them where it becomes a double."""
+    third = np.float32(1.0) / np.float32(3.0)
+
+    def scaled(x: Any, y: Any) -> Any:
+        return x * third, y * third, third + np.ones(2, np.float32)
+
+    x, y = np.ones(3, np.float32), np.ones(3)
+    for made in (calque.jit(scaled), calque.vmap(scaled)):
+        for found, expected in zip(made(x, y), scaled(x, y), strict=True):
+            assert np.asarray(found).dtype == expected.dtype
+            np.testing.assert_array_equal(np.ravel(found)[:2], expected[:2])
+    text = calque.source(calque.vmap(scaled), x, y)
+    assert "0.33333334" in text and repr(float(third)) in text

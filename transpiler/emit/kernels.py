@@ -52,6 +52,7 @@ from calque.transpiler.emit.spelling import (
     fill_expression,
     name,
     plain,
+    shortest,
     target,
 )
 from calque.transpiler.emit.statements import Statements
@@ -128,7 +129,7 @@ class KernelExpressions(Expressions):
         """A known number in an operation."""
         if dtype is None and isinstance(value, np.generic):
             dtype = value.dtype
-            value = value.item()
+            value = shortest(value)
         others = [a.type for a in s.args if isinstance(a, Var)]
         if dtype in (np.float64, np.complex128, np.int64):
             return plain(dtype.type(value).item())

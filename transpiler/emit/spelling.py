@@ -180,9 +180,22 @@ def literal(value: Any, others: Sequence[Atom] = ()) -> gast.AST:
         return plain(value)
     number = value.item()
     types = [o.type if isinstance(o, Var) else type_of_constant(o) for o in others]
-    if _same_promotion(ArrayType(value.dtype), type_of_constant(number), types):
-        return plain(number)
-    return call(attribute(name("np"), dtype_name(value.dtype)), plain(number))
+    own = ArrayType(value.dtype)
+    if _same_promotion(own, type_of_constant(number), types):
+        kept = promote([own, *types])[0] == value.dtype
+        return plain(shortest(value) if kept else number)
+    return call(attribute(name("np"), dtype_name(value.dtype)), plain(shortest(value)))
+
+
+def shortest(value: np.generic) -> Any:
+    """A NumPy scalar as a Python number, with no more digits than its own dtype needs.
+
+    >>> shortest(np.float32(0.1)), shortest(np.int8(3))
+    (0.1, 3)
+    """
+    exact = value.item()
+    short = float(str(value)) if value.dtype.kind == "f" else exact
+    return short if value.dtype.type(short) == value else exact
 
 
 def _same_promotion(strong: ArrayType, weak: ArrayType, others: Sequence[ArrayType]) -> bool:
