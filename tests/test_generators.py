@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -230,11 +231,48 @@ def given_to_a_function(x):
     return total_of(squares(x)) * total_of(v * 3 for v in x)
 
 
+def enumerated(x):
+    total = 0.0
+    for i, v in enumerate(positive(x), 2):
+        total += v * i
+    for i, v in enumerate(halves(x[0])):
+        total += v / (i + 1)
+    return total + sum(i * v for i, v in enumerate(squares(x), start=1))
+
+
+def zipped(x):
+    total = 0.0
+    for i, v, w in zip(range(4), positive(x), np.array([1.0, 2.0, 3.0])):
+        total += v * w * i
+    for v, w in zip(squares(x), [3.0, 2.0, 1.0]):
+        total += v * w
+    for v, (i, w) in zip(x[:3], enumerate(halves(x[0] * 2))):
+        total += v * w * i
+        if total > 9.0:
+            break
+    return total + sum(v for (v,) in zip(squares(x)))
+
+
+def mapped_and_filtered(x):
+    total = sum(map(lambda v: np.sin(v), squares(x)))
+    for v in filter(lambda v: v > 0.1, squares(x)):
+        total += v
+    return total * max(itertools.chain(positive(x), x, squares(x)))
+
+
+def taken_of_an_endless_one(x):
+    total = sum(itertools.islice(fibonacci(x[0], x[1]), 7))
+    for v in itertools.islice(halves(x[0]), 1, None, 2):
+        total += v * v
+    return total + sum(itertools.takewhile(lambda v: v < 2.0, fibonacci(0.1, x[0])))
+
+
 PROGRAMS = [
     *(of_rows, of_known_rounds, into_sum_and_max, into_all_and_any, into_lists, into_an_array),
     *(kept_expression, left_by_break, left_by_break_of_a_branch, left_by_return, endless),
     *(nested_loops, delegated, ended_by_return, recursive, of_a_closure, interleaved),
     *(yields_what_it_changes, expression_over_what_changes, given_to_a_function),
+    *(enumerated, zipped, mapped_and_filtered, taken_of_an_endless_one),
 ]
 
 
@@ -279,11 +317,8 @@ def consumed_on_one_path(x):
     return total + sum(terms)
 
 
-def enumerated(x):
-    total = 0.0
-    for i, v in enumerate(squares(x)):
-        total += v * i
-    return total
+def zip_of_two(x):
+    return sum(a * b for a, b in zip(squares(x), squares(x)))
 
 
 def answers():
@@ -295,11 +330,21 @@ def sent_to(x):
     return sum(answers()) * x[0]
 
 
+def list_at_a_place_of_the_data(x):
+    return sum(a * b for a, b in zip([1.0, 2.0, 3.0], positive(x)))
+
+
+def test_an_error_within_a_zip_is_at_its_line() -> None:
+    with pytest.raises(errors.CalqueError, match=r"zip\(\[1.0, 2.0, 3.0\], positive") as caught:
+        calque.grad(list_at_a_place_of_the_data)(X)
+    assert caught.value.origin.file == __file__
+
+
 REFUSED = {
     consumed_twice: "is consumed a second time, or in a loop",
     consumed_in_a_loop: "is consumed a second time, or in a loop",
     consumed_on_one_path: "is consumed a second time, or in a loop",
-    enumerated: "`enumerate` takes a generator step by step",
+    zip_of_two: "`zip` takes a generator step by step",
     sent_to: "The value of a `yield` is used",
 }
 

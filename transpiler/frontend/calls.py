@@ -50,6 +50,7 @@ from calque.transpiler.frontend.opaque import Watch, is_opaque
 from calque.transpiler.frontend.rows import gathered
 from calque.transpiler.frontend.source import source_of
 from calque.transpiler.frontend.statements import Statements
+from calque.transpiler.frontend.stepwise import stepwise, takes_steps
 from calque.transpiler.frontend.text import RuntimeText
 from calque.transpiler.primitives.logic import outer_product
 
@@ -80,8 +81,6 @@ BUILTINS: dict[Any, Callable[..., Any]] = {}
 OBJECTS: dict[type, Callable[..., Any]] = {}
 # those that run a generator expression as a loop of their own
 CONSUMERS = (sum, any, all, min, max)
-# those that go as far in a generator as they are asked to
-_STEPPING = (enumerate, zip, map, filter, reversed)
 
 
 def builtin(*functions: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -126,14 +125,8 @@ class Calls(Statements):
         value = self.evaluate(node)
         if not isinstance(value, Generator) or is_in(function, (sum, any, all, iter, next)):
             return value
-        module = getattr(function, "__module__", None)
-        if is_in(function, _STEPPING) or (module == "itertools" and is_in(function, BUILTINS)):
-            self.fail(
-                UnsupportedSyntax,
-                node,
-                f"`{function.__name__}` takes a generator step by step.",
-                "consume it by a for alone, or make a list of it first: list(...)",
-            )
+        if takes_steps(function):
+            return value
         eager = is_in(function, BUILTINS) or self._handler(function) is not None
         return self.consumed_value(value, node) if eager else value
 
@@ -147,6 +140,8 @@ class Calls(Statements):
             given, named = self._lifted_partial(function)
             return self.call_value(function.func, [*given, *args], {**named, **kwargs}, node)
         self._refuse_impure(function, node)
+        if any(isinstance(a, Generator) for a in args) and takes_steps(function):
+            return stepwise(self, function, args, kwargs, node)
         if (isinstance(function, type) and function in BUILTINS) or is_in(function, BUILTINS):
             return BUILTINS[function](self, node, args, kwargs)
         if type(function) in OBJECTS:

@@ -13,7 +13,8 @@ from typing import Any
 import gast
 
 from calque.transpiler.builder import Array
-from calque.transpiler.errors import UnsupportedSyntax
+from calque.transpiler.errors import CalqueError, UnsupportedSyntax
+from calque.transpiler.frontend import twins
 from calque.transpiler.frontend.branches import LoopFlags
 from calque.transpiler.frontend.heap import Frame
 from calque.transpiler.frontend.interpreter import (
@@ -81,6 +82,11 @@ class Generators(Lists):
         self.calls.append(self.activation(source, consume))
         try:
             return self.exec_block(self.body_of(source, leaves))
+        except CalqueError as error:
+            if error.origin is not None and error.origin.file == twins.__file__:
+                if source.closure.source.file == twins.__file__:
+                    error.origin = source.origin
+            raise
         finally:
             self.calls.pop()
 

@@ -16,7 +16,7 @@ from calque.transpiler.frontend import twins
 from calque.transpiler.frontend.calls import BUILTINS, OBJECTS, builtin
 from calque.transpiler.frontend.expressions import BINARY
 from calque.transpiler.frontend.heap import Snapshot
-from calque.transpiler.frontend.iteration import Cursor, Taken
+from calque.transpiler.frontend.iteration import Cursor, Known, Taken
 
 # NumPy's own Python, which reads as a user's would
 _SERIES = {
@@ -106,6 +106,17 @@ def _call_vectorize(
 
 
 OBJECTS[np.vectorize] = _call_vectorize
+
+
+@builtin(twins.elements_at)
+def _elements_at(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    others, place = args
+    return tuple(
+        machine.subscript(part.items, place, node)  # a list by a run-time position
+        if isinstance(part, Known) and isinstance(place, Array)
+        else part.element(place)
+        for part in others.parts
+    )
 
 
 @builtin(twins.kinds_of_first)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -192,3 +193,65 @@ def reduced_between(function: Any, array: Any, indices: Any, axis: int = 0) -> A
         else:
             parts.append(function.reduce(rows[ends[k] : stop]))
     return np.moveaxis(np.stack(parts), 0, axis)
+
+
+# of a generator: one ``for`` each, so that generated code quotes the user's
+
+
+def enumerated(values: Any, count: Any = 0) -> Iterator[Any]:
+    """``enumerate``."""
+    for value in values:
+        yield count, value
+        count = count + 1
+
+
+def mapped(function: Any, values: Any) -> Iterator[Any]:
+    """``map`` of one iterable."""
+    for value in values:
+        yield function(value)
+
+
+def filtered(function: Any, values: Any) -> Iterator[Any]:
+    """``filter``."""
+    for value in values:
+        if value if function is None else function(value):
+            yield value
+
+
+def zipped(values: Any, others: Any, at: int, room: Any, place: Any = 0) -> Iterator[Any]:
+    """``zip``, the generator being number ``at``; ``room`` is the length of the others."""
+    for value in values:
+        if room is not None and place >= room:
+            return
+        beside = elements_at(others, place)
+        yield (*beside[:at], value, *beside[at:])
+        place = place + 1
+
+
+def elements_at(others: Any, place: Any) -> Any:
+    """What each of several iterables has at a place (the interpreter knows)."""
+    raise NotImplementedError
+
+
+def sliced(values: Any, start: Any, stop: Any, step: Any, place: Any = 0) -> Iterator[Any]:
+    """``itertools.islice``, where ``stop`` is more than 0."""
+    for value in values:
+        if place >= start and (place - start) % step == 0:
+            yield value
+        place = place + 1
+        if stop is not None and place >= stop:
+            return
+
+
+def while_true(function: Any, values: Any) -> Iterator[Any]:
+    """``itertools.takewhile``."""
+    for value in values:
+        if not function(value):
+            return
+        yield value
+
+
+def chained(*parts: Any) -> Iterator[Any]:
+    """``itertools.chain``."""
+    for part in parts:
+        yield from part
