@@ -392,3 +392,22 @@ def test_counters_of_loops_within_loops() -> None:
     text = calque.jit(distances).source(np.ones((5, 2)))
     assert "for k in range(points.shape[1]):" in text
     assert "d = points[i, k] - points[j, k]" in text
+
+
+def test_variables_that_are_called_as_what_kernels_call(capsys, monkeypatch) -> None:
+    """They get another name there: what Numba cannot compile would run as NumPy source."""
+
+    def shadows(exp, len, parts):
+        max = exp * 2.0
+        abs = np.sum(max) + len
+        for i in range(exp.shape[0]):
+            abs = abs + max[i] * np.exp(exp[i]) + parts["min"][i]
+        return abs
+
+    monkeypatch.setenv("CALQUE_DEBUG", "1")
+    x = np.array([1.0, 2.0, 3.0])
+    args = (x, 2.0, {"min": x + 1.0})
+    np.testing.assert_allclose(calque.jit(shadows)(*args), shadows(*args), rtol=1e-13)
+    gradient = calque.jit(calque.grad(shadows))(*args)
+    np.testing.assert_allclose(gradient, 2.0 + 2.0 * np.exp(x) * (1.0 + x), rtol=1e-13)
+    assert "runs as NumPy source" not in capsys.readouterr().err

@@ -59,7 +59,8 @@ from calque.transpiler.emit.statements import Statements
 
 _REPEATED = 3  # loops that do so as often become launches of one kernel, which is compiled once
 _WRITTEN_INSIDE = ("getitem", "np.transpose", "np.reshape", "copy")  # arrays within expressions
-KERNEL_NAMES = VECTOR_FUNCTIONS | KERNEL_FUNCTIONS | {"kernel", "prange", "vrange"}
+HELPERS = VECTOR_FUNCTIONS | KERNEL_FUNCTIONS | {"kernel", "prange", "vrange"}
+KERNEL_NAMES = HELPERS | GLOBALS  # no variable of a kernel is called so
 
 
 class KernelExpressions(Expressions):

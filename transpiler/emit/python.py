@@ -22,6 +22,7 @@ from calque.transpiler.emit.folding import Folding, is_choice
 from calque.transpiler.emit.groups import Groups
 from calque.transpiler.emit.instances import import_name, reserved_names
 from calque.transpiler.emit.kernels import (
+    HELPERS,
     KERNEL_FUNCTIONS,
     KERNEL_NAMES,
     KernelExpressions,
@@ -193,7 +194,7 @@ def emit_module(
     used = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
     lines, helpers = imports(function, used), ""
     if compiled and "kernel" in used:
-        more, helpers = (support or _library)(frozenset(used & KERNEL_NAMES))
+        more, helpers = (support or _library)(frozenset(used & HELPERS))
         lines = sorted_imports([*lines, *more])
     body = f"{helpers}\n\n\n{text}" if helpers else text
     gap = ["", ""] if body.startswith(("def ", "@")) else [""]
