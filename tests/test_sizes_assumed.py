@@ -174,3 +174,21 @@ def test_sizes_that_only_the_running_program_knows(function, ones):
         steps = 1e-6 * np.eye(6)
         wanted = [(function(x + s, y) - function(x - s, y)) / 2e-6 for s in steps]
         np.testing.assert_allclose(gradient(x, y), wanted, rtol=1e-6, atol=1e-8)
+
+
+def every_other(x, y):
+    return np.sum((x[::2] + x[1::2]) * y) + np.sum(x[::2])
+
+
+def test_sizes_in_steps_are_compared_at_each_call():
+    compiled = calque.jit(every_other)
+    assert "kernel" in compiled.source(np.ones(6), np.ones(3))
+    for n, m in [(6, 3), (7, 3), (3, 2), (3, 1), (2, 1), (8, 4), (8, 3), (5, 3), (1, 1), (0, 0)]:
+        x, y = RNG.normal(size=n), RNG.normal(size=m)
+        try:
+            expected = every_other(x, y)
+        except ValueError:
+            with pytest.raises(ValueError):
+                compiled(x, y)
+        else:
+            np.testing.assert_allclose(compiled(x, y), expected, rtol=1e-13)

@@ -100,6 +100,29 @@ class Dims:
         self.values[name] = rest * -coefficient
         return True
 
+    def beyond_arguments(self, dim: DimLike) -> set[str]:
+        """The symbols of what arguments' sizes do not tell, by affine terms or in steps."""
+        return {
+            s
+            for s in dim_symbols(dim) - self.arguments
+            if s not in self.quotients or self.beyond_arguments(self.quotients[s][0])
+        }
+
+    def arguments_in(self, dim: DimLike) -> frozenset[str]:
+        """The arguments' sizes that a dimension is made of."""
+        inner = (self.quotients[s][0] for s in dim_symbols(dim) & self.quotients.keys())
+        return frozenset(dim_symbols(dim) & self.arguments).union(*map(self.arguments_in, inner))
+
+    def of_arguments(self, dim: DimLike, sizes: dict[str, int]) -> DimLike:
+        """A dimension for these sizes of arguments."""
+        values: dict[str, DimLike] = dict(sizes)
+        for name in dim_symbols(dim) & self.quotients.keys():
+            length, step = self.quotients[name]
+            known = self.of_arguments(length, sizes)
+            if isinstance(known, int):
+                values[name] = max(-(-known // step), 0)
+        return substitute_dim(dim, values)
+
     def join(self, left: DimLike, right: DimLike) -> DimLike:
         """A size that is one or the other."""
         if self.same(left, right):

@@ -30,7 +30,7 @@ class Sizes:
         its own, where it is reached, and one of them may be 1.
         """
         left, right = self.dims.resolve(left), self.dims.resolve(right)
-        unknown = dim_symbols(left - right) - self.dims.arguments
+        unknown = self.dims.beyond_arguments(left - right)
         if len(unknown) > 1 or not unknown <= self.dims.solvable:
             self.doubts += 1
         elif self.dims.unify(left, right):
@@ -52,7 +52,7 @@ class Sizes:
     def _common(self, left: DimLike, right: DimLike) -> DimLike:
         """The size of an axis of two operands; at run time it is the other one if one is 1."""
         self.unify(left, right)
-        known = [d for d in (left, right) if dim_symbols(d) <= self.dims.arguments]
+        known = [d for d in (left, right) if not self.dims.beyond_arguments(d)]
         if known or self.dims.same(left, right):
             return known[0] if known else left
         return self.dims.unknown("broadcast", left, right)
