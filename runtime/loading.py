@@ -23,10 +23,11 @@ from calque.runtime.keys import leaf_key
 from calque.transpiler import core, pipeline
 from calque.transpiler.core import Apply, Block, For, If, Var, While
 from calque.transpiler.debug import show_text
+from calque.transpiler.dims import Dims
 from calque.transpiler.errors import AliasUndecided, Origin
 from calque.transpiler.frontend.callables import code_of, default_of
 from calque.transpiler.frontend.trace import Traced
-from calque.transpiler.types import Dim, substitute_dim
+from calque.transpiler.types import Dim
 
 _count = itertools.count(1)
 _lock = threading.RLock()
@@ -269,20 +270,20 @@ def _conditions(
     traced: Traced,
 ) -> tuple[tuple[Callable[[dict[str, int]], bool], ...], frozenset[str]]:
     """What was assumed of sizes, as functions of them."""
-    found = [_condition(d, False) for d in traced.assumptions]
+    dims = traced.builder.dims
+    found = [_condition(d, False, dims) for d in traced.assumptions]
     symbols = {s for d in traced.assumptions for s in d.symbols()}
-    arguments = traced.builder.dims.arguments
     for equal in traced.function.equal_dims:
         difference = equal.left - equal.right
-        if isinstance(difference, Dim) and difference.symbols() <= arguments:
-            found.append(_condition(difference, True))
-            symbols |= difference.symbols()
+        if isinstance(difference, Dim) and not dims.beyond_arguments(difference):
+            found.append(_condition(difference, True, dims))
+            symbols |= dims.arguments_in(difference)
     return tuple(found), frozenset(symbols)
 
 
-def _condition(dim: Dim, zero: bool) -> Callable[[dict[str, int]], bool]:
+def _condition(dim: Dim, zero: bool, dims: Dims) -> Callable[[dict[str, int]], bool]:
     def holds(sizes: dict[str, int]) -> bool:
-        value = substitute_dim(dim, {s: sizes[s] for s in dim.symbols() if s in sizes})
+        value = dims.of_arguments(dim, sizes)
         if isinstance(value, Dim):
             return True
         return value == 0 if zero else value >= 0

@@ -329,7 +329,17 @@ def stored_in_each_round(x, y):
     return x
 
 
-@pytest.mark.parametrize("function", [read_in_each_round, stored_in_each_round])
+def banded(x, y):
+    n, m = len(x), len(y)
+    k, columns, H = 0, m + 1, np.zeros((n, n))
+    for i in range(m, n):
+        for j in range(columns):
+            H[i, j] += np.where(i == j, 1.0, 0.0) * k + x[j] * x[j] * x[j] * x[j] * x[m] / (x[j] + y[0])
+        k += 1
+    return H
+
+
+@pytest.mark.parametrize("function", [read_in_each_round, stored_in_each_round, banded])
 @pytest.mark.parametrize("sizes", [(6, 3), (3, 6), (4, 4)])
 def test_no_access_before_a_loop_that_has_no_rounds(function, sizes):
     """A counter says of a round that there is one; so does the proof that x[m] is inside."""

@@ -109,3 +109,86 @@ def test_what_cannot_be_there_is_an_error_where_it_is_reached(function):
             steps = 1e-6 * np.eye(n)
             wanted = [(function(x + s, k).sum() - function(x - s, k).sum()) / 2e-6 for s in steps]
             np.testing.assert_allclose(gradient(x, k), wanted, rtol=1e-6)
+
+
+def counted(x):
+    k = 0
+    for i in range(len(x)):
+        if x[i] > 0.5:
+            k += 1
+    return k
+
+
+def as_long_in_a_branch(x, y):
+    """The sizes are to be equal only where the branch is taken."""
+    k, s = counted(x), 0.0
+    if y[0] > 0.5:
+        s = np.sum(x[:k] * y)
+    return s + np.sum(x[:k] * 2.0)
+
+
+def as_long_in_each_round(x, y):
+    k, s = counted(x), 0.0
+    for i in range(k):
+        s += np.sum((x[:k] + y) * x[i])
+    return s + np.sum(x[:k] + y[:k])
+
+
+def grown_in_rounds(x, y):
+    k, s = counted(x), 0.0
+    a = x[:k] * 1.0
+    b = x[:k] + 1.0
+    for i in range(3):
+        s += np.sum(a * x[:k])
+        a = b + 0.0
+        b = y * 1.0
+    return s
+
+
+def stored_as_long(x, y):
+    k = counted(x)
+    z = np.zeros(len(x))
+    z[:k] = y
+    z[k:] += x[: len(x) - k] * y[:1]
+    return np.sum(z * x)
+
+
+@pytest.mark.parametrize(
+    "function", [as_long_in_a_branch, as_long_in_each_round, grown_in_rounds, stored_as_long]
+)
+@pytest.mark.parametrize("ones", [0, 1, 3, 4])
+def test_sizes_that_only_the_running_program_knows(function, ones):
+    """NumPy raises where they differ, and spreads what has one element."""
+    compiled, gradient = calque.jit(function), calque.jit(calque.grad(function))
+    x = np.where(np.arange(6) < ones, 0.7, 0.1) + 0.01 * np.arange(6)
+    for y in (np.ones(3), 0.3 * np.ones(3), np.ones(4), 0.2 * np.ones(8), np.ones(1)):
+        try:
+            expected = function(x, y)
+        except ValueError:
+            with pytest.raises(ValueError):
+                compiled(x, y)
+            continue
+        np.testing.assert_allclose(compiled(x, y), expected, rtol=1e-13)
+        if ones == 1 or function is grown_in_rounds:
+            continue  # the sweep raises: it sums nothing up here, nor saves what changes its size
+        steps = 1e-6 * np.eye(6)
+        wanted = [(function(x + s, y) - function(x - s, y)) / 2e-6 for s in steps]
+        np.testing.assert_allclose(gradient(x, y), wanted, rtol=1e-6, atol=1e-8)
+
+
+def every_other(x, y):
+    return np.sum((x[::2] + x[1::2]) * y) + np.sum(x[::2])
+
+
+def test_sizes_in_steps_are_compared_at_each_call():
+    compiled = calque.jit(every_other)
+    assert "kernel" in compiled.source(np.ones(6), np.ones(3))
+    for n, m in [(6, 3), (7, 3), (3, 2), (3, 1), (2, 1), (8, 4), (8, 3), (5, 3), (1, 1), (0, 0)]:
+        x, y = RNG.normal(size=n), RNG.normal(size=m)
+        try:
+            expected = every_other(x, y)
+        except ValueError:
+            with pytest.raises(ValueError):
+                compiled(x, y)
+        else:
+            np.testing.assert_allclose(compiled(x, y), expected, rtol=1e-13)

@@ -68,6 +68,7 @@ class Builder(Sizes):
         self.leaf_of_param: dict[Var, int] = {}
         self.words: dict[Any, str] = {}  # for leaves of arguments that have no name
         self.equal_dims: list[EqualDims] = []
+        self.doubts = 0
         self.imports: dict[str, str] = {}
         self.quiet = False  # arithmetic is defined everywhere: no warning, and no slope
         self.axes: dict[Any, Any] = {}  # the named axes in scope: name -> NamedAxis

@@ -57,6 +57,9 @@ class Dims:
     largest: dict[str, list[DimLike]] = field(default_factory=dict)  # of which a symbol is the max
     smallest: dict[str, list[DimLike]] = field(default_factory=dict)  # or the min
     actual: dict[str, int] = field(default_factory=dict)  # of arguments, in the call at hand
+    joined: set[str] = field(default_factory=set)  # of which a size is one of several
+    solvable: set[str] = field(default_factory=set)  # of these, what is asked of one is a condition
+    unsolvable: set[str] = field(default_factory=set)
     choices: dict[Sizes, bool] = field(default_factory=dict)  # made by actual sizes
     _slices: dict[tuple, DimLike] = field(default_factory=dict)
     _count: int = 0
@@ -96,6 +99,55 @@ class Dims:
         rest = difference - coefficient * symbol(name)
         self.values[name] = rest * -coefficient
         return True
+
+    def beyond_arguments(self, dim: DimLike) -> set[str]:
+        """The symbols of what arguments' sizes do not tell, by affine terms or in steps."""
+        return {
+            s
+            for s in dim_symbols(dim) - self.arguments
+            if s not in self.quotients or self.beyond_arguments(self.quotients[s][0])
+        }
+
+    def arguments_in(self, dim: DimLike) -> frozenset[str]:
+        """The arguments' sizes that a dimension is made of."""
+        inner = (self.quotients[s][0] for s in dim_symbols(dim) & self.quotients.keys())
+        return frozenset(dim_symbols(dim) & self.arguments).union(*map(self.arguments_in, inner))
+
+    def of_arguments(self, dim: DimLike, sizes: dict[str, int]) -> DimLike:
+        """A dimension for these sizes of arguments."""
+        values: dict[str, DimLike] = dict(sizes)
+        for name in dim_symbols(dim) & self.quotients.keys():
+            length, step = self.quotients[name]
+            known = self.of_arguments(length, sizes)
+            if isinstance(known, int):
+                values[name] = max(-(-known // step), 0)
+        return substitute_dim(dim, values)
+
+    def join(self, left: DimLike, right: DimLike) -> DimLike:
+        """A size that is one or the other."""
+        if self.same(left, right):
+            return left
+        made = self.fresh()
+        self.joined |= dim_symbols(made)
+        return made
+
+    def is_joined(self, dim: DimLike) -> bool:
+        """Whether any size may be meant."""
+        return any(dim == symbol(s) for s in dim_symbols(dim) & self.joined)
+
+    @contextmanager
+    def solving(self, carried: Iterable[DimLike], first: Iterable[DimLike]) -> Iterator[None]:
+        """Inside, joined sizes that a loop carries may be found from what its body asks for.
+
+        Each round's end must be held to what was found. Sizes of what it starts from are given.
+        """
+        before = self.solvable
+        own = {s for d in carried for s in dim_symbols(d)} & self.joined - self.unsolvable
+        self.solvable = before | own.difference(*(dim_symbols(self.resolve(d)) for d in first))
+        try:
+            yield
+        finally:
+            self.solvable = before
 
     @contextmanager
     def given(self, facts: Iterable[DimLike]) -> Iterator[None]:
@@ -264,7 +316,7 @@ class Dims:
                 inside = self.nonnegative(size - 1 - first) and self.nonnegative(first - last)
                 if inside and self.nonnegative(last + 1):
                     return self._steps(first - last, -step)
-            return self._unknown(size, start, stop, step)
+            return self.unknown(size, start, stop, step)
         first = 0 if start is None else self._position(size, start)
         last = size if stop is None else self._position(size, stop)
         if isinstance(size, int) and isinstance(first, int) and isinstance(last, int):
@@ -273,7 +325,7 @@ class Dims:
             fits = self.nonnegative(first) and self.nonnegative(size - last)
             if fits and self.nonnegative(last - first):
                 return self._steps(last - first, step)
-        return self._unknown(size, start, stop, step)
+        return self.unknown(size, start, stop, step)
 
     def _position(self, size: DimLike, bound: DimLike) -> DimLike | None:
         """A slice bound as a position from the left, None where its sign is unknown."""
@@ -295,11 +347,12 @@ class Dims:
             return -(-length // step)
         if all(c % step == 0 for _, c in length.terms):
             return make_dim(-(-length.const // step), {s: c // step for s, c in length.terms})
-        quotient = self._unknown(length, None, None, step)
+        quotient = self.unknown(length, None, None, step)
         self.quotients[next(iter(dim_symbols(quotient)))] = (length, step)
         return quotient
 
-    def _unknown(self, *key: object) -> DimLike:
+    def unknown(self, *key: object) -> DimLike:
+        """A symbol for a size of which nothing is known but what it is made of."""
         key = tuple(self.resolve(k) if isinstance(k, Dim) else k for k in key)
         if key not in self._slices:
             self._slices[key] = self.fresh()

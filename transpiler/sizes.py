@@ -21,11 +21,19 @@ class Sizes:
     dim_values: dict[Var, DimLike]
     leaf_of_param: dict[Var, int]
     equal_dims: list[EqualDims]
+    doubts: int  # how often sizes were to be equal that only the running program knows
 
     def unify(self, left: DimLike, right: DimLike, origin: Origin | None = None) -> None:
-        """Take two dimensions to be equal, and remember to check it."""
+        """Take two dimensions to be equal, and remember to check it.
+
+        Of those known only when the program runs nothing is taken: each operation on them checks
+        its own, where it is reached, and one of them may be 1.
+        """
         left, right = self.dims.resolve(left), self.dims.resolve(right)
-        if self.dims.unify(left, right):
+        unknown = self.dims.beyond_arguments(left - right)
+        if len(unknown) > 1 or not unknown <= self.dims.solvable:
+            self.doubts += 1
+        elif self.dims.unify(left, right):
             self.equal_dims.append(EqualDims(left, right, None, self.origin))
 
     def broadcast(self, shapes: Sequence[Sequence[DimLike]]) -> tuple[DimLike, ...]:
@@ -38,8 +46,16 @@ class Sizes:
                 if result[axis] == 1:
                     result[axis] = dim
                 elif dim != 1:
-                    self.unify(result[axis], dim)
+                    result[axis] = self._common(result[axis], dim)
         return tuple(self.dims.resolve(d) for d in result)
+
+    def _common(self, left: DimLike, right: DimLike) -> DimLike:
+        """The size of an axis of two operands; at run time it is the other one if one is 1."""
+        self.unify(left, right)
+        known = [d for d in (left, right) if not self.dims.beyond_arguments(d)]
+        if known or self.dims.same(left, right):
+            return known[0] if known else left
+        return self.dims.unknown("broadcast", left, right)
 
     # values that must be known
 

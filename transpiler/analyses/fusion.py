@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from calque.transpiler import core
+from calque.transpiler.analyses.agreement import agree
 from calque.transpiler.analyses.elements import NoElements, Reader, SizesAtHand
 from calque.transpiler.analyses.in_place import InPlace, Owned
 from calque.transpiler.analyses.in_step import elsewhere, in_step, same_element
@@ -138,6 +139,8 @@ class Fusion:
 
     def _kind(self, s: Statement) -> str:
         if not isinstance(s, Apply) or len(s.outs) != 1 or id(s) in self.kept:
+            return ""
+        if not agree(s, self.builder):
             return ""
         name, primitive = s.primitive.name, s.primitive
         if name in REDUCTIONS:

@@ -8,6 +8,7 @@ changes any more.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -41,6 +42,8 @@ from calque.transpiler.frontend.joining import (
     is_lasting,
     join_types,
     leaf_values,
+    same_description,
+    same_type,
     shape_of,
     widen,
 )
@@ -118,7 +121,7 @@ class Carrying(Growing):
                 start = Snapshot(self.roots(), self.owned)
                 self._link_first(plan, carried, start, flags)
                 try:
-                    with on_a_path(), self.builder.block() as block:
+                    with on_a_path(), self._solving(carried), self.builder.block() as block:
                         completion, extra = attempt(plan, carried, block)
                         self._reset_counts(plan)
                         self._record_exit(completion, flags)
@@ -157,9 +160,7 @@ class Carrying(Growing):
         after = Snapshot(self.roots(), self.owned)
         stable = self._compare(plan, base, start, after)
         stable &= self._compare_memory(plan, carried, start, after)
-        if stable:
-            self._next_values(carried, block)
-        return stable
+        return stable and self._next_values(carried, block)
 
     def _outs(self, carried: Carried, block: Block) -> list[Var]:
         """What the loop ends with; sizes that change from round to round are new ones after it."""
@@ -265,9 +266,12 @@ class Carrying(Growing):
         """Sizes that an earlier attempt took to be equal: its own notes, and checks, are gone."""
         if not isinstance(initial, Array) or initial.ndim != t.ndim:
             return
+        before = self.builder.doubts
         for own, dim in zip(initial.dims, t.dims, strict=True):
             if isinstance(dim, int) or dim.symbols() <= self.builder.dims.arguments:
                 self.builder.unify(own, dim)
+        if self.builder.doubts > before:
+            raise BranchMismatch("A size that this loop carries is not known.", self.builder.origin)
 
     def _phi(self, t: ArrayType, slot: Slot, carried: Carried) -> Array:
         array = fresh_leaf(t, carried.phis, shown_name(slot.place))
@@ -337,7 +341,7 @@ class Carrying(Growing):
             new: Any = Clash("it is deleted in the loop")
         else:
             new = widen(old, now, self.owned)
-        if known is not None and _same_description(known, new, self.builder.dims):
+        if known is not None and same_description(known, new, self.builder.dims):
             return True
         if known is None and isinstance(new, Constant):
             keyed = has_keys(base.contents[key][0])
@@ -362,31 +366,44 @@ class Carrying(Growing):
         new = join_types(old, now[0].type, spread=False)
         assert new is not None
         new = ArrayType(old.dtype, new.dims, old.weak)
-        if key in plan.cells and _same_type(plan.cells[key], new, self.builder.dims):
+        if key in plan.cells and same_type(plan.cells[key], new, self.builder.dims):
             return True
         plan.cells[key] = new
         return False
 
-    def _next_values(self, carried: Carried, block: Block) -> None:
-        """The body's results: the next value of every phi."""
+    def _next_values(self, carried: Carried, block: Block) -> bool:
+        """The body's results: the next value of every phi; False where its size may be another."""
         for slot in carried.slots:
             slot.next_value = slot.now()
             for offset, leaf in enumerate(self._leaves(slot, slot.now())):
                 block.results.append(coerce(leaf, carried.phis[slot.first + offset].type))
         for cell, phi in carried.cells:
             block.results.append(coerce(Array(cell._value), phi.type))
-        for phi, *ends in zip(carried.phis, carried.inits, block.results, strict=True):
-            for end in ends:
-                self._hold(end, phi.type)
+        ends = [*zip(carried.phis, carried.inits), *zip(carried.phis, block.results)]
+        solved, held = None, True
+        while solved != len(self.builder.dims.values):
+            solved = len(self.builder.dims.values)
+            held &= not [phi for phi, end in ends if not self._holds(end, phi.type)]
+        return held
 
-    def _hold(self, end: Any, t: ArrayType) -> None:
+    def _holds(self, end: Any, t: ArrayType) -> bool:
         """Sizes that may change from round to round, but that the body takes to be others."""
         if not isinstance(end, Var) or end.type.ndim != t.ndim:
-            return
+            return True
+        before = self.builder.doubts
         for own, dim in zip(end.type.dims, t.dims, strict=True):
             known = self.builder.dims.resolve(dim)
             if known != dim:
                 self.builder.unify(own, known)
+            if self.builder.doubts > before:
+                self.builder.dims.unsolvable |= dim_symbols(dim)
+                return False
+        return True
+
+    def _solving(self, carried: Carried) -> AbstractContextManager[None]:
+        """What the body asks of a carried array's size may become a condition."""
+        first = [d for a in carried.inits if isinstance(a, Var) for d in a.type.dims]
+        return self.builder.dims.solving([d for p in carried.phis for d in p.type.dims], first)
 
     def _publish(
         self,
@@ -466,29 +483,3 @@ class Carrying(Growing):
         unsure = isinstance(last, Array) and last._value in self.unsure
         if unsure or (slot.initial is MISSING and not certain):
             self.unsure[value._value] = self.unsure.get(last._value) if unsure else None
-
-
-def _same_description(left: Any, right: Any, dims: Any) -> bool:
-    if type(left) is not type(right):
-        return False
-    match left:
-        case Constant():
-            return left.value is right.value or bool(left.value == right.value)
-        case Clash():
-            return True
-    if hasattr(left, "parts"):
-        return left.kind == right.kind and all(
-            _same_description(a, b, dims) for a, b in zip(left.parts, right.parts, strict=True)
-        )
-    return _same_type(left.type, right.type, dims)
-
-
-def _same_type(left: ArrayType, right: ArrayType, dims: Any) -> bool:
-    if left.dtype != right.dtype or left.weak != right.weak or left.ndim != right.ndim:
-        return False
-    return all(dims.same(a, b) or _unknown(a) for a, b in zip(left.dims, right.dims, strict=True))
-
-
-def _unknown(dim: Any) -> bool:
-    """A symbol made by a join: it stands for any size."""
-    return not isinstance(dim, int) and len(dim.terms) == 1 and dim.terms[0][0].startswith("_")

@@ -147,10 +147,7 @@ def join_types(left: ArrayType, right: ArrayType, spread: bool) -> ArrayType | N
             return None
         return ArrayType(dtype, left.dims or right.dims)
     dims = current().dims
-    joined = tuple(
-        dims.resolve(a) if dims.same(a, b) else dims.fresh()
-        for a, b in zip(left.dims, right.dims, strict=True)
-    )
+    joined = tuple(map(dims.join, left.dims, right.dims))
     return ArrayType(dtype, joined, weak and not joined)
 
 
@@ -406,3 +403,25 @@ def fresh_leaf(t: ArrayType, made: list[Var], name: str | None = None) -> Array:
     var = Var(t, name, current().origin)
     made.append(var)
     return Array(var)
+
+
+def same_description(left: Any, right: Any, dims: Any) -> bool:
+    if type(left) is not type(right):
+        return False
+    match left:
+        case Constant():
+            return left.value is right.value or bool(left.value == right.value)
+        case Clash():
+            return True
+    if hasattr(left, "parts"):
+        return left.kind == right.kind and all(
+            same_description(a, b, dims) for a, b in zip(left.parts, right.parts, strict=True)
+        )
+    return same_type(left.type, right.type, dims)
+
+
+def same_type(left: ArrayType, right: ArrayType, dims: Any) -> bool:
+    if left.dtype != right.dtype or left.weak != right.weak or left.ndim != right.ndim:
+        return False
+    pairs = zip(left.dims, right.dims, strict=True)
+    return all(dims.same(a, b) or dims.is_joined(a) for a, b in pairs)

@@ -236,11 +236,7 @@ class Join:
         if left.dims == right.dims:
             return left
         dims = self.machine.builder.dims
-        joined = [
-            a if dims.same(a, b) else dims.fresh()
-            for a, b in zip(left.dims, right.dims, strict=True)
-        ]
-        return left.with_dims(joined)
+        return left.with_dims(tuple(map(dims.join, left.dims, right.dims)))
 
     def join(self, left: Any, right: Any) -> Any:
         """One value for both paths; a Mismatch where there is none."""

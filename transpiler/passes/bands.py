@@ -27,6 +27,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from calque.transpiler import core
+from calque.transpiler.analyses.bounds import is_inside_without_rounds
 from calque.transpiler.analyses.elements import load, stored
 from calque.transpiler.analyses.places import place_of
 from calque.transpiler.analyses.roots import weight
@@ -231,7 +232,7 @@ class Bands:
         """The values that are the same in every round of the loop, and are worth keeping."""
         steady: dict[Var, Apply] = {}
         for s in [*self.loop.body.statements, *away.statements]:
-            if isinstance(s, Apply) and _is_pure(s):
+            if isinstance(s, Apply) and _is_pure(s) and self._inside_before(s):
                 known = (a in steady or a is counter or a not in self.inside for a in _vars(s.args))
                 mine = (a in steady or a is counter for a in _vars(s.args))
                 if all(known) and (any(mine) or s in self.loop.body.statements):
@@ -247,6 +248,12 @@ class Bands:
                 kept.append(value)
                 self.saved += saved
         return kept
+
+    def _inside_before(self, s: Apply) -> bool:
+        """Whether what a value reads is inside its array also if no round is to come."""
+        if s.primitive.name != "getitem":
+            return True
+        return is_inside_without_rounds(s, self.loop, self.builder)
 
     def _chain(self, value: Var) -> list[Apply]:
         """What computes a value, in order."""

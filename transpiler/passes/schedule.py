@@ -24,6 +24,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from calque.transpiler import core
+from calque.transpiler.analyses.agreement import agree
 from calque.transpiler.analyses.branch_facts import blocks_given, facts_after
 from calque.transpiler.analyses.elements import NoElements, SizesAtHand
 from calque.transpiler.analyses.fusion import Fusion
@@ -131,7 +132,7 @@ class Schedule:
             if not self.depth and isinstance(s, Apply) and s.primitive.name in PRODUCTS:
                 if read[s.args[0]] > 1:
                     rule = None  # the matrix is needed in memory
-            if rule is None or id(s) in kept or id(s) in self.composed or not self.allowed(s):  # type: ignore[arg-type]
+            if rule is None or id(s) in kept or id(s) in self.composed or not self._allows(s):  # type: ignore[arg-type]
                 made.append(s)
                 continue
             assert isinstance(s, Apply)
@@ -153,6 +154,9 @@ class Schedule:
             self.composed.update(id(p) for p in own if p.primitive is s.primitive)
             pending += parts.statements[::-1]
         block.statements[:] = made
+
+    def _allows(self, s: Apply) -> bool:
+        return self.allowed(s) and agree(s, self.builder)
 
     def _visible(self, block: Block) -> SizesAtHand:
         """The sizes of all that the block defines, for planning."""

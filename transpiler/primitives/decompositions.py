@@ -97,7 +97,7 @@ def smaller_dim(rows: DimLike, columns: DimLike) -> DimLike:
     difference = current().dims.resolve(rows - columns)
     if isinstance(difference, int):
         return columns if difference >= 0 else rows
-    return current().dims._unknown("min", rows, columns)
+    return current().dims.unknown("min", rows, columns)
 
 
 def _infer_qr(a: Any) -> tuple[ArrayType, ArrayType]:

@@ -301,7 +301,7 @@ def _infer_triangle_indices(name: str) -> Callable[..., Any]:
         if isinstance(rows, int) and isinstance(columns, int):
             count: DimLike = getattr(np, name)(rows, k, columns)[0].size
         else:
-            count = current().dims._unknown(name, k, rows, columns)
+            count = current().dims.unknown(name, k, rows, columns)
         return (ArrayType(np.dtype(np.intp), (count,)),) * 2
 
     return infer

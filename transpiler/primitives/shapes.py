@@ -110,7 +110,7 @@ def _product(dims: Sequence[DimLike]) -> DimLike | None:
 def product_dim(dims: Sequence[DimLike]) -> DimLike:
     """The product of dimensions; where it is not affine, a symbol that these dimensions share."""
     found = _product(dims)
-    return current().dims._unknown("product", *dims) if found is None else found
+    return current().dims.unknown("product", *dims) if found is None else found
 
 
 def add_sizes(a: Any, b: Any) -> Any:
