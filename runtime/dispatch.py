@@ -33,6 +33,7 @@ from calque.transpiler.debug import show_text
 from calque.transpiler.dims import Sizes, is_small_product
 from calque.transpiler.errors import CalqueError, NeedsKnownValue, SpecializationNeeded
 from calque.transpiler.frontend.interpreter import Capture
+from calque.transpiler.passes.comparing import DIFFER
 from calque.transpiler.pipeline import Arguments
 
 _MAX_ROUNDS = 64
@@ -50,6 +51,7 @@ class Plan:
     choices: dict[Sizes, bool] = field(default_factory=dict)  # sizes that decided on a program
     programs: dict[Any, Program] = field(default_factory=dict)
     uncompiled: bool = False  # Numba could not take it
+    comparing: bool = True  # sizes that only a run knows, in loops (transpiler.passes.comparing)
     why: str = ""  # the next program is needed, where the call does not tell
 
 
@@ -93,23 +95,26 @@ class Dispatcher:
     def _first_call(
         self, program: Program, leaves: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        """Compile, and run; what Numba cannot take runs as NumPy source."""
+        """Compile, and run; what Numba cannot take runs as NumPy source.
+
+        So does, in a loop, what needs sizes to be equal that only a run knows, once they are not.
+        """
         kept = [(leaves[i], leaves[i].copy()) for i in program.stored]
         try:
             result = program.call(*args, **kwargs, **program.hidden())
         except Exception as error:
-            if not type(error).__module__.startswith("numba"):
+            differ = program.traced.compares and str(error).endswith(DIFFER)
+            if not differ and not type(error).__module__.startswith("numba"):
                 raise
-            show_text(f"# {self.name()} runs as NumPy source: {error}")
+            if not differ:
+                show_text(f"# {self.name()} runs as NumPy source: {error}")
             for array, before in kept:
                 np.copyto(array, before)
             for plan in self.plans.values():
                 if program in plan.programs.values():
-                    plan.uncompiled = True
-                    plan.why = "Numba cannot compile it: it runs as NumPy source"
-                    plan.programs.clear()
+                    _replan(plan, differ)
             return self.call(args, kwargs)
-        program.tried = True
+        program.tried = not program.traced.compares
         return result
 
     def clear(self) -> None:
@@ -210,7 +215,8 @@ class Dispatcher:
         if self.compiled and not plan.uncompiled:
             self._note_captures(plan, traced.captures)
             captured = _capture_sizes((c.name, c.read) for c in traced.captures)
-            traced = pipeline.to_kernels(traced, self.options, {**captured, **sizes})
+            known_sizes = {**captured, **sizes}
+            traced = pipeline.to_kernels(traced, self.options, known_sizes, plan.comparing)
         program = load(traced, self.name(), known, pinned)
         plan.choices |= traced.choices
         full = self._full_key(plan, leaves, sizes)
@@ -222,6 +228,15 @@ class Dispatcher:
         reason = self.account.note(description, program.kernels, plan.why)
         plan.why = ""
         show_text(f"# {self.name()} generated: {reason}")
+
+
+def _replan(plan: Plan, differ: bool) -> None:
+    """Make other programs from now on: without comparisons, or without kernels."""
+    if differ:
+        plan.comparing, plan.why = False, "sizes differ in a loop: NumPy compares and spreads them"
+    else:
+        plan.uncompiled, plan.why = True, "Numba cannot compile it: it runs as NumPy source"
+    plan.programs.clear()
 
 
 def _is_contiguous(leaf: Any) -> bool:

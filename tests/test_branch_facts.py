@@ -360,6 +360,21 @@ def test_facts_of_a_branch_do_not_outlive_it():
     assert not dims.nonnegative(q)
 
 
+def test_what_holds_after_a_refusal():
+    def checked(x, k):
+        if k < 0 or k >= len(x):
+            raise ValueError("k is outside")
+        total = 0.0
+        for i in range(3):
+            total += x[k] * i
+        return total
+
+    text = calque.jit(checked).source(np.ones(4), 2)
+    assert "raise ValueError" in text and "checked_index" not in text
+    with pytest.raises(ValueError, match="k is outside"):
+        calque.jit(checked)(np.ones(4), 4)
+
+
 @pytest.mark.parametrize(
     "made",
     [lambda k: k // 2, lambda k: np.maximum(k, -9), lambda k: np.minimum(k, 9), lambda k: 9 % k],

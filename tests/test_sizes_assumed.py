@@ -192,3 +192,45 @@ def test_sizes_in_steps_are_compared_at_each_call():
                 compiled(x, y)
         else:
             np.testing.assert_allclose(compiled(x, y), expected, rtol=1e-13)
+
+
+def sparse_product(starts, columns, values, x):
+    y = np.zeros(starts.size - 1)
+    for i in range(starts.size - 1):
+        cols = columns[starts[i] : starts[i + 1]]
+        y[i] = values[starts[i] : starts[i + 1]] @ x[cols]
+    return y
+
+
+def test_a_loop_over_slices_that_the_data_bound_is_one_kernel():
+    """The sizes are compared in each round; where they differ, NumPy says so."""
+    starts, columns = np.array([0, 2, 2, 5]), np.array([0, 2, 0, 1, 2])
+    values, x = np.arange(1.0, 6.0), np.array([0.5, -1.0, 2.0])
+    compiled = calque.jit(sparse_product)
+    text = compiled.source(starts, columns, values, x)
+    assert "for i in range(starts.size - 1):" in text.split("def sparse_product_jit")[0]
+    assert "sizes do not fit together" in text and "checked_index(j" not in text
+    np.testing.assert_allclose(
+        compiled(starts, columns, values, x), sparse_product(starts, columns, values, x)
+    )
+    slope = calque.jit(calque.grad(lambda v: np.sum(sparse_product(starts, columns, v, x))))(values)
+    np.testing.assert_allclose(slope, x[columns])
+    with pytest.raises(ValueError, match="matmul"):
+        compiled(starts, columns, values[:4], x)
+    np.testing.assert_allclose(
+        compiled(starts, columns, values, x), sparse_product(starts, columns, values, x)
+    )
+
+
+def filled_to(x, y):
+    """NumPy spreads what happens to have one element."""
+    for i in range(x.size):
+        y[: 3 - i] += x[: i + 1][x[: i + 1] > 0.4]
+    return y
+
+
+def test_arguments_are_as_before_when_a_comparison_fails():
+    x = np.array([0.5, 0.1, 0.2])
+    y, expected = np.ones(3), np.ones(3)
+    np.testing.assert_allclose(calque.jit(filled_to)(x, y), filled_to(x, expected))
+    np.testing.assert_allclose(y, expected)

@@ -68,7 +68,8 @@ class Builder(Sizes):
         self.leaf_of_param: dict[Var, int] = {}
         self.words: dict[Any, str] = {}  # for leaves of arguments that have no name
         self.equal_dims: list[EqualDims] = []
-        self.doubts = 0
+        self.doubted: list[tuple[DimLike, DimLike]] = []
+        self.compared: set[frozenset[DimLike]] = set()
         self.imports: dict[str, str] = {}
         self.quiet = False  # arithmetic is defined everywhere: no warning, and no slope
         self.axes: dict[Any, Any] = {}  # the named axes in scope: name -> NamedAxis
@@ -207,6 +208,13 @@ class Builder(Sizes):
     def effect(self, template: str, args: Sequence[Any]) -> None:
         """Record a print, an assert or a raise."""
         self.emit(core.Effect(template, tuple(map(atom, args)), self.origin))
+
+    def value_key(self, value: Atom, depth: int = 6) -> Any:
+        """What two values share that are the same operations on the same operands."""
+        made = self.definitions.get(value) if depth and isinstance(value, Var) else None
+        if not isinstance(made, Apply) or made.primitive.kind != "elementwise" or made.params:
+            return value
+        return made.primitive.name, *(self.value_key(a, depth - 1) for a in made.args)
 
     # words
 

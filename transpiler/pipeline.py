@@ -30,6 +30,7 @@ from calque.transpiler.passes.allocate import allocate_first, constants_first
 from calque.transpiler.passes.axis_order import order_axes
 from calque.transpiler.passes.bands import split_bands
 from calque.transpiler.passes.checks import add_checks
+from calque.transpiler.passes.comparing import compare_sizes
 from calque.transpiler.passes.contract import contract
 from calque.transpiler.passes.distribute import distribute
 from calque.transpiler.passes.factors import take_factors_out
@@ -88,11 +89,15 @@ def to_core(
 
 
 def to_kernels(
-    traced: Traced, options: dict[str, Any] | None = None, sizes: dict[str, int] | None = None
+    traced: Traced,
+    options: dict[str, Any] | None = None,
+    sizes: dict[str, int] | None = None,
+    comparing: bool = True,
 ) -> Traced:
     """Write the arrays' statements as loops over scalars, for kernels with these options.
 
-    ``sizes`` are those of the arguments' axes in the call at hand, by their symbols.
+    ``sizes`` are those of the arguments' axes in the call at hand, by their symbols. Without
+    ``comparing``, NumPy does in loops, too, what depends on sizes that only a run knows.
     """
     traced.builder.dims.actual = dict(sizes or {})
     traced.function.kernel_options = dict(options or {})
@@ -101,6 +106,7 @@ def to_kernels(
         take_factors_out(traced.function, traced.builder)
         constants_first(traced.function)
         set_before_first_rounds(traced.function, traced.builder)
+        traced.compares = comparing and compare_sizes(traced.function, traced.builder)
         watched(
             "schedule",
             traced.function,

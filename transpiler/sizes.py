@@ -21,7 +21,8 @@ class Sizes:
     dim_values: dict[Var, DimLike]
     leaf_of_param: dict[Var, int]
     equal_dims: list[EqualDims]
-    doubts: int  # how often sizes were to be equal that only the running program knows
+    doubted: list[tuple[DimLike, DimLike]]  # to be equal, and known when the program runs only
+    compared: set[frozenset[DimLike]]  # of these, what the program has compared by now
 
     def unify(self, left: DimLike, right: DimLike, origin: Origin | None = None) -> None:
         """Take two dimensions to be equal, and remember to check it.
@@ -31,8 +32,10 @@ class Sizes:
         """
         left, right = self.dims.resolve(left), self.dims.resolve(right)
         unknown = self.dims.beyond_arguments(left - right)
+        if frozenset((left, right)) in self.compared:
+            return
         if len(unknown) > 1 or not unknown <= self.dims.solvable:
-            self.doubts += 1
+            self.doubted.append((left, right))
         elif self.dims.unify(left, right):
             self.equal_dims.append(EqualDims(left, right, None, self.origin))
 
@@ -52,6 +55,8 @@ class Sizes:
     def _common(self, left: DimLike, right: DimLike) -> DimLike:
         """The size of an axis of two operands; at run time it is the other one if one is 1."""
         self.unify(left, right)
+        if frozenset((left, right)) in self.compared:
+            return left
         known = [d for d in (left, right) if not self.dims.beyond_arguments(d)]
         if known or self.dims.same(left, right):
             return known[0] if known else left

@@ -10,11 +10,16 @@ from __future__ import annotations
 from calque.transpiler.builder import Builder, wrap
 from calque.transpiler.core import Apply, Var
 from calque.transpiler.errors import CalqueError
-from calque.transpiler.types import dim_symbols
+from calque.transpiler.types import DimLike, dim_symbols
 
 
 def agree(s: Apply, builder: Builder) -> bool:
-    """Whether all sizes that an operation takes to be equal are known to be.
+    """Whether all sizes that an operation takes to be equal are known to be."""
+    return doubts(s, builder) == []
+
+
+def doubts(s: Apply, builder: Builder) -> list[tuple[DimLike, DimLike]] | None:
+    """The sizes that an operation takes to be equal, and that may not be; None if it has no type.
 
     What it takes to be equal is told by what it asks for when its result's type is inferred.
     """
@@ -23,10 +28,10 @@ def agree(s: Apply, builder: Builder) -> bool:
     sizes = [d for a in arrays for d in a.type.dims]
     if all(dim_symbols(dims.resolve(d)) <= dims.arguments for d in sizes):
         if s.primitive.kind == "elementwise":
-            return True
-    before = builder.doubts
+            return []
+    before = len(builder.doubted)
     try:
         s.primitive.infer(*map(wrap, s.args), **s.params)
     except CalqueError:
-        return False
-    return builder.doubts == before
+        return None
+    return builder.doubted[before:]

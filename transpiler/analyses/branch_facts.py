@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from calque.transpiler import core
 from calque.transpiler.builder import Builder, wrap
-from calque.transpiler.core import Apply, Atom, Block, For, If, Statement, Var, While
+from calque.transpiler.core import Apply, Atom, Block, Effect, For, If, Statement, Var, While
 from calque.transpiler.types import Dim, DimLike, dim_symbols, substitute_dim, symbol
 
 Facts = list[DimLike]  # each is at least 0
@@ -98,8 +98,18 @@ def comparisons_where(
     return []
 
 
+def refuses(s: Statement) -> bool:
+    """Whether a statement does nothing but raise where its test holds."""
+    if not isinstance(s, If) or s.outs or s.orelse.statements:
+        return False
+    raised = [isinstance(t, Effect) and t.template.startswith("raise") for t in s.then.statements]
+    return any(raised) and all(raised)
+
+
 def facts_after(s: Statement, builder: Builder) -> Facts:
-    """What is known of the integers that a ``while`` loop leaves behind."""
+    """What is known where ``if k > n: raise`` did not, and of what a ``while`` leaves behind."""
+    if isinstance(s, If) and refuses(s):
+        return facts_where(s.test, False, builder)
     if not isinstance(s, While):
         return []
     rounds, ends = (facts_where(s.test.results[0], holds, builder) for holds in (True, False))

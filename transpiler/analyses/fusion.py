@@ -12,6 +12,7 @@ from typing import Any
 
 from calque.transpiler import core
 from calque.transpiler.analyses.agreement import agree
+from calque.transpiler.analyses.branch_facts import refuses
 from calque.transpiler.analyses.elements import NoElements, Reader, SizesAtHand
 from calque.transpiler.analyses.in_place import InPlace, Owned
 from calque.transpiler.analyses.in_step import elsewhere, in_step, same_element
@@ -266,12 +267,15 @@ class Fusion:
         self.before: dict[int, set[int]] = {}
         self.seen: set[int] = set()
         readers: dict[Var, list[Unit]] = {}
+        guards: set[int] = set()  # what comes after them may read outside of arrays without them
         for s in self.block.statements:
             if isinstance(s, Apply) and s.outs[0] in self.virtual:
                 continue
             root = self.roots.get(id(s))
             reads = self._reads(s, root)
-            needs = {id(maker[v]) for v in reads if v in maker}
+            needs = {id(maker[v]) for v in reads if v in maker} | guards
+            if refuses(s):
+                guards.add(id(s))
             if root is not None and root.kind == "store":
                 base = s.args[0]  # type: ignore[union-attr]
                 needs |= {id(u) for u in readers.get(base, ()) if u is not maker.get(base)}

@@ -266,11 +266,11 @@ class Carrying(Growing):
         """Sizes that an earlier attempt took to be equal: its own notes, and checks, are gone."""
         if not isinstance(initial, Array) or initial.ndim != t.ndim:
             return
-        before = self.builder.doubts
+        before = len(self.builder.doubted)
         for own, dim in zip(initial.dims, t.dims, strict=True):
             if isinstance(dim, int) or dim.symbols() <= self.builder.dims.arguments:
                 self.builder.unify(own, dim)
-        if self.builder.doubts > before:
+        if len(self.builder.doubted) > before:
             raise BranchMismatch("A size that this loop carries is not known.", self.builder.origin)
 
     def _phi(self, t: ArrayType, slot: Slot, carried: Carried) -> Array:
@@ -390,12 +390,12 @@ class Carrying(Growing):
         """Sizes that may change from round to round, but that the body takes to be others."""
         if not isinstance(end, Var) or end.type.ndim != t.ndim:
             return True
-        before = self.builder.doubts
+        before = len(self.builder.doubted)
         for own, dim in zip(end.type.dims, t.dims, strict=True):
             known = self.builder.dims.resolve(dim)
             if known != dim:
                 self.builder.unify(own, known)
-            if self.builder.doubts > before:
+            if len(self.builder.doubted) > before:
                 self.builder.dims.unsolvable |= dim_symbols(dim)
                 return False
         return True

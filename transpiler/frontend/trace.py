@@ -44,6 +44,7 @@ class Traced:
     assumptions: list[Dim] = field(default_factory=list)  # each must be >= 0
     sources: dict[str, tuple[str, ...]] = field(default_factory=dict)
     compiled: bool = False  # scheduled for kernels
+    compares: bool = False  # and refuses what NumPy may spread: see passes.comparing
     choices: dict[Sizes, bool] = field(default_factory=dict)  # made by the sizes of the call
     with_calls: core.Function | None = None  # before calls that have rules were inlined
 

@@ -146,7 +146,7 @@ def count_dim(mask: Any) -> DimLike:
     made = definition(mask)
     if made is not None and made.primitive.name == "constant":
         return int(np.count_nonzero(made.params["value"]))
-    return current().dims.unknown("mask", atom(mask))
+    return current().dims.unknown("mask", current().value_key(atom(mask)))
 
 
 def _check_known_index(index: int, dim: DimLike) -> None:
