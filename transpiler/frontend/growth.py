@@ -175,6 +175,7 @@ class Growing(Memory):
         else:
             zip_trees(_take_version, growth.rows.buffers, buffers)
             growth.rows.count, growth.rows.fixed, growth.rows.filled = 0, fixed, None
+            growth.rows.since = self.builder.dims.count
         if growth.changing:
             growth.rows.facts.changing = True
             growth.rows.facts.own += leaves(growth.rows.buffers)

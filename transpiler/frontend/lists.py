@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import repeat
 from typing import Any
 
 import numpy as np
 
 from calque.transpiler.builder import FUNCTIONS, Array, known_int, type_of
 from calque.transpiler.core import map_tree
+from calque.transpiler.dims import age
 from calque.transpiler.errors import BranchMismatch, NeedsKnownValue, UnsupportedSyntax
 from calque.transpiler.frontend.growth import rows_sample
 from calque.transpiler.frontend.heap import RecordedList, rows_of
@@ -17,6 +19,7 @@ from calque.transpiler.frontend.iteration import Generator, leaves
 from calque.transpiler.frontend.loops import Loops
 from calque.transpiler.frontend.merging import ChangingList, GrowingList, WideningList
 from calque.transpiler.frontend.rows import GrowingRows, gathered, zip_trees
+from calque.transpiler.types import DimLike, dim_symbols
 
 
 class Lists(Loops):
@@ -241,9 +244,7 @@ class Lists(Loops):
         def compare(buffer: Array, leaf: Any) -> None:
             t = type_of(leaf)
             shape = buffer.type.dims[1:]
-            if t.ndim != len(shape) or any(
-                a == 1 and b != 1 for a, b in zip(t.dims, shape, strict=True)
-            ):
+            if t.ndim != len(shape) or any(map(self._differ, t.dims, shape, repeat(rows.since))):
                 self.fail(
                     BranchMismatch,
                     node,
@@ -257,6 +258,13 @@ class Lists(Loops):
             if self._met_in_loop(values):
                 raise WideningList(values, item)
             rows.cast(self._wider(rows_sample(rows), self._sample(item)))
+
+    def _differ(self, own: DimLike, place: DimLike, since: int) -> bool:
+        """Whether an element is longer or shorter than its place, or may be in some round."""
+        own, place = self.builder.dims.resolve(own), self.builder.dims.resolve(place)
+        if own == place or (own == 1) != (place == 1):
+            return own != place
+        return any(age(name) > since for name in dim_symbols(own))
 
     # lists that a for statement runs over
 

@@ -42,6 +42,7 @@ class GrowingRows(Iterable):
         self.before: Any = 0  # the count before a round
         self.filled: Any = None  # where the loop ended that the fixed capacity was for
         self.facts = Facts()
+        self.since = current().dims.count  # the last symbol from before the arrays
 
     @property
     def may_change(self) -> bool:
