@@ -122,6 +122,10 @@ class ShapeError(CalqueError, ValueError):
     """Shapes that do not fit together, or an axis out of range."""
 
 
+class UnequalRounds(BranchMismatch, ShapeError):
+    """An array that a loop changes has another size after a round than the loop needs."""
+
+
 class AxisOutOfRange(ShapeError, IndexError):
     """An axis that an array does not have; NumPy's AxisError is both kinds of error too."""
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from calque.transpiler.builder import FUNCTIONS, Array, link
 from calque.transpiler.core import Block, Var
-from calque.transpiler.errors import BranchMismatch
+from calque.transpiler.errors import BranchMismatch, ShapeError, UnequalRounds
 from calque.transpiler.frontend.branches import LoopFlags, on_a_path
 from calque.transpiler.frontend.elements import hold_again
 from calque.transpiler.frontend.growth import Growing, appended
@@ -393,8 +393,14 @@ class Carrying(Growing):
         before = len(self.builder.doubted)
         for own, dim in zip(end.type.dims, t.dims, strict=True):
             known = self.builder.dims.resolve(dim)
-            if known != dim:
+            if known == dim:
+                continue
+            try:
                 self.builder.unify(own, known)
+            except ShapeError as error:
+                why = f"An array has another size after a round of a loop: {error.message}."
+                hint = "give it a fixed size, and count how much of it is used"
+                raise UnequalRounds(why, self.builder.origin, hint) from None
             if len(self.builder.doubted) > before:
                 self.builder.dims.unsolvable |= dim_symbols(dim)
                 return False
