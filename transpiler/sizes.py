@@ -78,7 +78,7 @@ class Sizes:
                 possible = var.type.ndim == 0 and var.type.dtype.kind in "iub"
                 leaves.add(self.leaf_of_param[var])
             elif var in self.dim_values and self._only_arguments(self.dim_values[var]):
-                symbols |= dim_symbols(self.dims.resolve(self.dim_values[var]))
+                symbols |= dim_symbols(self._of_arguments(self.dim_values[var]))
             elif isinstance(statement := self.definitions.get(var), Apply):
                 if statement.primitive.kind == "size":
                     possible = self._explain_sizes(statement.args[0], pending, symbols)
@@ -118,6 +118,9 @@ class Sizes:
         if all(explained):
             return True
         made = self.definitions.get(array)
+        if isinstance(made, Apply) and made.primitive.kind == "elementwise":
+            arrays = (a for a in made.args if isinstance(a, Var) and a.type.ndim)
+            return all(self._explain_sizes(a, pending, symbols) for a in arrays)
         if not isinstance(made, Apply) or made.primitive.view_back is None:
             return False
         base, *rest = made.args
@@ -128,7 +131,7 @@ class Sizes:
 
     def _explain(self, dim: DimLike, pending: list[Any], symbols: set[str]) -> bool:
         """Add a dimension's symbols to ``symbols``, the integers behind others to ``pending``."""
-        for name in dim_symbols(self.dims.resolve(dim)):
+        for name in dim_symbols(self._of_arguments(dim)):
             if name in self.dims.arguments:
                 symbols.add(name)
                 continue
@@ -140,7 +143,11 @@ class Sizes:
         return True
 
     def _only_arguments(self, dim: DimLike) -> bool:
-        return dim_symbols(self.dims.resolve(dim)) <= self.dims.arguments
+        return dim_symbols(self._of_arguments(dim)) <= self.dims.arguments
+
+    def _of_arguments(self, dim: DimLike) -> DimLike:
+        """A dimension of arguments' sizes as it is, others with every known equality put in."""
+        return dim if dim_symbols(dim) <= self.dims.arguments else self.dims.resolve(dim)
 
 
 def _is_size(statement: Any) -> bool:
