@@ -29,6 +29,15 @@ def is_small_product(sizes: Sizes, actual: dict[str, int]) -> bool:
     return math.prod(v for v in values if isinstance(v, int)) <= SMALL
 
 
+def age(name: str) -> int:
+    """The number of an internal symbol, and 0 of an argument's.
+
+    >>> age("_12"), age("x_0")
+    (12, 0)
+    """
+    return int(name[1:]) if name[1:].isdecimal() and name[0] == "_" else 0
+
+
 def _affine(dim: DimLike) -> Affine:
     if isinstance(dim, int):
         return {CONSTANT: dim} if dim else {}
@@ -62,12 +71,12 @@ class Dims:
     unsolvable: set[str] = field(default_factory=set)
     choices: dict[Sizes, bool] = field(default_factory=dict)  # made by actual sizes
     _slices: dict[tuple, DimLike] = field(default_factory=dict)
-    _count: int = 0
+    count: int = 0  # of internal symbols
 
     def fresh(self) -> Dim:
         """A new symbol of which nothing is known."""
-        self._count += 1
-        return symbol(f"_{self._count}")
+        self.count += 1
+        return symbol(f"_{self.count}")
 
     def resolve(self, dim: DimLike) -> DimLike:
         """``dim`` with every known equality put in."""

@@ -1,0 +1,115 @@
+"""Sizes that only a run knows, and that an operation needs to be equal: NumPy's outcome, always."""
+
+import numpy as np
+import pytest
+
+import calque
+
+X = np.arange(1.0, 101.0)
+
+
+def stored(x, k):
+    out = np.zeros(4)
+    out[:] = x[:k]
+    return out
+
+
+def multiplied(x, k):
+    return np.sum(x[:k] * x[k:])
+
+
+def masked(x, k):
+    return np.sum(x[x > k] * x[:3])
+
+
+def in_rounds(x, k):
+    total = 0.0
+    for _ in range(2):
+        total = total + x[:k] @ x[2:6]
+        k = k - 1
+    return total
+
+
+def fused_with_what_stands_before(x, k):
+    warm = np.exp(-x[:4])
+    return np.sum(warm) + np.sum(warm * x[:k])
+
+
+def halves(x, k):
+    even, odd = x[0::2], x[1::2]
+    return (even - odd) * k
+
+
+def list_of_halves(x, k):
+    found = []
+    n = len(x)
+    for _ in range(k):
+        found.append(x[: n // 2] * 2.0)
+        n //= 2
+    return found[0], found[-1]
+
+
+def only_in_an_arm(x, k):
+    part = x[:k]
+    total = 0.0
+    if k == 4:
+        total = np.sum(part * np.arange(4.0))
+    return total + part.shape[0] * 100 + np.sum(part)
+
+
+CASES = [
+    (stored, 8, 4),
+    (stored, 3, 3),
+    (stored, 8, 1),
+    (multiplied, 6, 3),
+    (multiplied, 6, 2),
+    (masked, 5, 2.0),
+    (masked, 8, 2.0),
+    (in_rounds, 8, 4),
+    (fused_with_what_stands_before, 8, 4),
+    (fused_with_what_stands_before, 8, 3),
+    (halves, 6, 2.0),
+    (halves, 7, 2.0),
+    (list_of_halves, 8, 1),
+    (list_of_halves, 8, 2),
+    (only_in_an_arm, 8, 4),
+    (only_in_an_arm, 8, 3),
+]
+
+@pytest.mark.parametrize(("function", "n", "k"), CASES)
+def test_as_numpy_or_refused_as_by_it(function, n, k):
+    compiled = calque.jit(function)
+    try:
+        expected = function(X[:n], k)
+    except ValueError:
+        with pytest.raises(ValueError):
+            compiled(X[:n], k)
+        return
+    found = compiled(X[:n], k)
+    pairs = zip(found, expected, strict=True) if isinstance(expected, tuple) else [(found, expected)]
+    for left, right in pairs:
+        np.testing.assert_allclose(left, right, rtol=1e-12)
+
+
+def size_of_what_an_arm_adds(x, k):
+    made = np.zeros(k)
+    if x[0] > 50:
+        made = made + np.ones(4)
+    return np.sum(made) + 2 * k + np.sum(x)
+
+
+def added_in_rounds(x, k):
+    part, total = x[:k], 0.0
+    for _ in range(k - 3):
+        total = total + np.sum(part * np.arange(4.0))
+    return total + part.shape[0] * 100 + np.sum(x)
+
+
+@pytest.mark.parametrize("function", [only_in_an_arm, size_of_what_an_arm_adds, added_in_rounds])
+@pytest.mark.parametrize("k", [4, 3])
+def test_what_only_an_arm_takes_to_be_equal(function, k):
+    expected = function(X[:8], k)
+    np.testing.assert_allclose(calque.jit(function)(X[:8], k), expected)
+    if function is not size_of_what_an_arm_adds:  # sums of what examples share run for all of them
+        found = calque.vmap(function, in_axes=(0, None))(X[:8].reshape(1, 8), k)
+        np.testing.assert_allclose(found, [expected])
