@@ -286,6 +286,23 @@ def test_after_a_loop(start, going, move, index):
     hold_to_python("\n".join(lines) + "\n", f"<{going} {index}>")
 
 
+@pytest.mark.parametrize(
+    "start, going, move, index",
+    [
+        *(("0", "j < n - 2 and x[j] < 0.5", "j += 1", "k - 2"), ("i", "j < n - 1", "j += 2", "k - 1")),
+        *(("n - 1", "j > 2 and x[j] < 0.5", "j -= 1", "k + 1"), ("2", "j < i", "j += 1", "k - 2")),
+    ],
+)
+def test_what_an_inner_loop_starts_from_counts(start, going, move, index):
+    """It only raises the number, or only lowers it, but from elsewhere."""
+    lines = [
+        *("def f(x, y):", "    n = len(x)", "    k = 2", "    for i in range(n):"),
+        *(f"        y[{index}] += x[i] + k", f"        j = {start}", f"        while {going}:"),
+        *(f"            {move}", "        k = j", "    return y"),
+    ]
+    hold_to_python("\n".join(lines) + "\n", f"<{start} {going} {index}>")
+
+
 def test_what_follows_from_facts_is_true():
     """Whatever is said not to be negative is so, in all points where the facts hold."""
     choose, names, claims = random.Random(1), ("n", "i", "q"), 0

@@ -70,6 +70,7 @@ class Builder(Sizes):
         self.equal_dims: list[EqualDims] = []
         self.doubted: list[tuple[DimLike, DimLike]] = []
         self.compared: set[frozenset[DimLike]] = set()
+        self._reads: dict[Any, DimLike] = {}
         self.imports: dict[str, str] = {}
         self.quiet = False  # arithmetic is defined everywhere: no warning, and no slope
         self.axes: dict[Any, Any] = {}  # the named axes in scope: name -> NamedAxis
@@ -247,9 +248,24 @@ class Builder(Sizes):
         if not isinstance(value, Var):
             return int(value)
         if value not in self.dim_values:
-            self.dim_values[value] = made = self.dims.fresh()
-            self._note_choices(value, made.terms[0][0])
+            read = self._read_of(value)
+            if read in self._reads:
+                self.dim_values[value] = self._reads[read]
+            else:
+                self.dim_values[value] = made = self.dims.fresh()
+                self._note_choices(value, made.terms[0][0])
+                if read is not None:
+                    self._reads[read] = made
         return self.dims.resolve(self.dim_values[value])
+
+    def _read_of(self, value: Var) -> tuple[Any, ...] | None:
+        """What a number is an element of, and where: another read there gives the same."""
+        made = self.definitions.get(value)
+        if not isinstance(made, Apply) or made.primitive.name != "getitem":
+            return None
+        if not all(isinstance(a, (Var, int)) for a in made.args):
+            return None
+        return (*made.args, repr(made.params))
 
     def _note_choices(self, value: Var, name: str) -> None:
         """That an integer is the larger, or the smaller, of others, a quotient or a remainder."""
