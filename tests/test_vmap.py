@@ -404,3 +404,19 @@ def test_joined_axes_of_any_number_of_examples(f: Any) -> None:
         slopes = calque.vmap(calque.grad(lambda v: np.sum(f(v) ** 2)))(x)
         alone = [calque.grad(lambda v: np.sum(f(v) ** 2))(v) for v in x]
         np.testing.assert_allclose(slopes, np.array(alone).reshape(x.shape), 1e-12, 1e-12)
+
+
+def trained_in_parts(w, X):
+    for _ in range(2):
+        for i in range(0, len(X), 3):
+            part = X[i : i + 3]
+            error = part @ w
+            w = w - 0.1 * part.T @ error
+    return w
+
+
+def test_names_of_a_round_need_no_place_before_the_loops() -> None:
+    """Of what size ``error`` is, only the round knows; no other round reads it."""
+    rng = np.random.default_rng(0)
+    w, X = rng.normal(size=(3, 2)), rng.normal(size=(8, 2))
+    same(calque.vmap(trained_in_parts, (0, None))(w, X), np.array([trained_in_parts(v, X) for v in w]))

@@ -120,7 +120,7 @@ class Lanes(Arms):
             self.value(i)
             if p not in self.found
             else self.vacant(p)  # its examples may be given values one by one
-            if i is UNDEFINED and p in used
+            if i is UNDEFINED and p in used and not self._handed_on(p, s.body)
             else self.full(i, p.type)
             for p, i in pairs
         ]
@@ -150,6 +150,19 @@ class Lanes(Arms):
         for out, new in zip(s.outs, outs, strict=True):
             if new is not out:
                 self.values[out] = Array(new)
+
+    def _handed_on(self, value: Var, block: Block) -> bool:
+        """Whether a value is read as what loops start from alone, which do not read it either."""
+        for s in block.statements:
+            within = any(value in core.free_vars(b) for b in core.blocks_of(s))
+            if not within and value not in core.operands(s):
+                continue
+            if within or not isinstance(s, For | While) or own_pace(s, self.found):
+                return False
+            phis = (p for p, i in zip(s.phis, s.inits, strict=True) if i is value)
+            if not all(self._handed_on(p, b) for p in phis for b in core.blocks_of(s)):
+                return False
+        return True
 
     def own_paced(self, s: For | While) -> None:
         """Each example goes round its own number of times."""
