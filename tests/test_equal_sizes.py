@@ -113,3 +113,18 @@ def test_what_only_an_arm_takes_to_be_equal(function, k):
     if function is not size_of_what_an_arm_adds:  # sums of what examples share run for all of them
         found = calque.vmap(function, in_axes=(0, None))(X[:8].reshape(1, 8), k)
         np.testing.assert_allclose(found, [expected])
+
+
+@pytest.mark.parametrize("k", [3, 1])
+def test_the_slope_by_what_one_element_is_spread_over(k):
+    def spread_over(y):
+        return np.sum(X[:k] * y) + np.sum(y * y)
+
+    def by_number(y, k):
+        return np.sum(X[:k] * y) + np.sum(y * y)
+
+    y = np.arange(1.0, 4.0)
+    wanted = np.broadcast_to(X[:k], 3) + 2.0 * y
+    for gradient in (calque.grad(by_number), calque.jit(calque.grad(by_number))):
+        np.testing.assert_allclose(gradient(y, k), wanted)
+    np.testing.assert_allclose(calque.grad(spread_over)(y), wanted)

@@ -69,6 +69,7 @@ class Builder(Sizes):
         self.words: dict[Any, str] = {}  # for leaves of arguments that have no name
         self.equal_dims: list[EqualDims] = []
         self.doubted: list[tuple[DimLike, DimLike]] = []
+        self.spread: set[frozenset[DimLike]] = set()
         self.compared: set[frozenset[DimLike]] = set()
         self._reads: dict[Any, DimLike] = {}
         self.imports: dict[str, str] = {}

@@ -22,6 +22,7 @@ class Sizes:
     leaf_of_param: dict[Var, int]
     equal_dims: list[EqualDims]
     doubted: list[tuple[DimLike, DimLike]]  # to be equal, and known when the program runs only
+    spread: set[frozenset[DimLike]]  # of these, where one is spread if it turns out to be 1
     compared: set[frozenset[DimLike]]  # of these, what the program has compared by now
 
     def unify(self, left: DimLike, right: DimLike, origin: Origin | None = None) -> None:
@@ -57,6 +58,8 @@ class Sizes:
         self.unify(left, right)
         if frozenset((left, right)) in self.compared:
             return left
+        if not self.dims.same(left, right):
+            self.spread.add(frozenset((left, right)))
         known = [d for d in (left, right) if not self.dims.beyond_arguments(d)]
         if known or self.dims.same(left, right):
             return known[0] if known else left

@@ -93,7 +93,9 @@ def materialize(cotangent: Any, wanted: ArrayType, like: Any) -> Array:
         and have.ndim
         and all(resolve(h) != 1 or resolve(w) == 1 for h, w in pairs)
     ):
-        return cotangent  # a size of which less is known
+        pairs = zip(have.dims, wanted.dims, strict=True)
+        if current().spread.isdisjoint(frozenset(map(resolve, pair)) for pair in pairs):
+            return cotangent  # a size of which less is known
     if not wanted.dims:
         return cotangent
     if have.ndim == 0:
