@@ -297,7 +297,8 @@ def test_what_an_inner_loop_starts_from_counts(start, going, move, index):
     """It only raises the number, or only lowers it, but from elsewhere."""
     lines = [
         *("def f(x, y):", "    n = len(x)", "    k = 2", "    for i in range(n):"),
-        *(f"        y[{index}] += x[i] + k", f"        j = {start}", f"        while {going}:"),
+        *("        if 0 <= k + 3 and k < n:", f"            y[{index}] += x[i] + k"),
+        *(f"        j = {start}", f"        while {going}:"),
         *(f"            {move}", "        k = j", "    return y"),
     ]
     hold_to_python("\n".join(lines) + "\n", f"<{start} {going} {index}>")
