@@ -150,3 +150,18 @@ def test_refused(fn: Callable[..., Any]) -> None:
     if fn is first_decides:
         assert isinstance(caught.value, BranchMismatch)
         assert caught.value.origin.file == __file__
+
+
+EACH = [lambda a: a * 2.0, lambda a: a // 2 + a**2, lambda a: a if a > 1 else -a, float, np.sin]
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i4"])
+def test_the_first_result_says_the_dtype_as_in_numpy(dtype: str) -> None:
+    """It is that of the function on NumPy's number; the elements are Python's numbers."""
+
+    def each(x):
+        return [np.vectorize(function)(x) for function in EACH]
+
+    x = np.array([3, 2, 1], dtype)
+    for found, wanted in zip(calque.vmap(each)(x[None]), each(x), strict=True):
+        np.testing.assert_allclose(found[0], wanted, rtol=1e-7, strict=True)

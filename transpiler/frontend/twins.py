@@ -138,7 +138,7 @@ class Vectorized:
         flat = [np.ravel(array) for array in arrays]
         kinds = self.kinds
         if kinds is None:
-            kinds = kinds_of_first(self.function, [array[0].item() for array in flat])
+            kinds = kinds_of_first(self.function, [array[0] for array in flat])
         if isinstance(kinds, tuple):
             outs = [np.empty(count, kind) for kind in kinds]
             for k in range(count):
