@@ -372,3 +372,10 @@ def test_svd_with_all_columns() -> None:
     for form in (calque.grad, lambda f: lambda a: calque.jvp(f, (a,), (a,))):
         with pytest.raises(errors.NotDifferentiable, match="line"):
             form(lambda a: np.linalg.svd(a)[0][0, 0])(A)
+
+
+def test_an_array_is_the_default_of_a_lambda() -> None:
+    """It was called ``lambda`` in the code, which is no name."""
+    weighted = lambda y, w=X: np.sum(w) * y  # noqa: E731
+    equal(calque.jit(weighted)(X), weighted(X))
+    assert calque.grad(weighted)(2.0) == np.sum(X)

@@ -11,6 +11,7 @@ import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from keyword import iskeyword
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -327,7 +328,7 @@ class State:
     def _capture_name(self, name: str) -> str:
         name = "".join(c if c.isalnum() else "_" for c in name).strip("_") or "captured"
         taken = {c.name for c in self.captures.values()}
-        while name in taken:
+        while name in taken or iskeyword(name):  # of a lambda
             name += "_captured"
         return name
 
