@@ -128,3 +128,16 @@ def test_the_slope_by_what_one_element_is_spread_over(k):
     for gradient in (calque.grad(by_number), calque.jit(calque.grad(by_number))):
         np.testing.assert_allclose(gradient(y, k), wanted)
     np.testing.assert_allclose(calque.grad(spread_over)(y), wanted)
+
+
+def widened(x, w):
+    for _ in range(2):
+        half = (x * w).reshape(1, 2, w.size // 2)
+        x = x + half.reshape(1, w.size) * np.sum(x)
+    return x
+
+
+def test_what_a_loop_widens_is_not_read_beyond_its_end(monkeypatch):
+    monkeypatch.setenv("CALQUE_JIT", "0")  # so that such a read is an IndexError
+    x, w = np.full((1, 1), 0.5), X[:4]
+    np.testing.assert_allclose(calque.jit(widened)(x, w), widened(x, w))
