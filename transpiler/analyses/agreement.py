@@ -31,7 +31,8 @@ def doubts(s: Apply, builder: Builder) -> list[tuple[DimLike, DimLike]] | None:
             return []
     before = len(builder.doubted)
     try:
-        s.primitive.infer(*map(wrap, s.args), **s.params)
+        with builder.block():  # some ask for sizes
+            s.primitive.infer(*map(wrap, s.args), **s.params)
     except CalqueError:
         return None
     return builder.doubted[before:]
