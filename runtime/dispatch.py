@@ -95,27 +95,53 @@ class Dispatcher:
     def _first_call(
         self, program: Program, leaves: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        """Compile, and run; what Numba cannot take runs as NumPy source.
-
-        So does, in a loop, what needs sizes to be equal that only a run knows, once they are not.
-        """
+        """Compile, and run; what Numba cannot take runs as NumPy source."""
         kept = [(leaves[i], leaves[i].copy()) for i in program.stored]
         try:
             result = program.call(*args, **kwargs, **program.hidden())
         except Exception as error:
-            differ = program.traced.compares and str(error).endswith(DIFFER)
-            if not differ and not type(error).__module__.startswith("numba"):
+            if not type(error).__module__.startswith("numba"):
                 raise
-            if not differ:
-                show_text(f"# {self.name()} runs as NumPy source: {error}")
+            show_text(f"# {self.name()} runs as NumPy source: {error}")
             for array, before in kept:
                 np.copyto(array, before)
-            for plan in self.plans.values():
-                if program in plan.programs.values():
-                    _replan(plan, differ)
+            self._replan(program, False)
             return self.call(args, kwargs)
-        program.tried = not program.traced.compares
+        program.tried = True
         return result
+
+    def _comparing(self, program: Program) -> Callable[..., Any]:
+        """The call of a program that compares sizes: once they differ, NumPy has those loops."""
+        compare, hidden = program.call, {name for name, _ in program.captures}
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            leaves = tree.flatten((args, kwargs))[0] if program.stored else ()
+            kept = [(leaves[i], leaves[i].copy()) for i in program.stored]
+            try:
+                return compare(*args, **kwargs)
+            except ValueError as error:
+                if not str(error).endswith(DIFFER):
+                    raise
+            for array, before in kept:
+                np.copyto(array, before)
+            self._replan(program, True)
+            return self.call(args, {k: v for k, v in kwargs.items() if k not in hidden})
+
+        return call
+
+    def _replan(self, program: Program, differ: bool) -> None:
+        """Make other programs from now on: without comparisons, or without kernels."""
+        for plan in self.plans.values():
+            if program not in plan.programs.values():
+                continue
+            if differ:
+                plan.comparing = False
+                plan.why = "sizes differ in a loop: NumPy compares and spreads them"
+            else:
+                plan.uncompiled = True
+                plan.why = "Numba cannot compile it: it runs as NumPy source"
+            plan.programs.clear()
+        self.ready.clear()
 
     def clear(self) -> None:
         """Forget all programs; what is on disk stays."""
@@ -218,6 +244,8 @@ class Dispatcher:
             known_sizes = {**captured, **sizes}
             traced = pipeline.to_kernels(traced, self.options, known_sizes, plan.comparing)
         program = load(traced, self.name(), known, pinned)
+        if traced.compares:
+            program.call = self._comparing(program)
         plan.choices |= traced.choices
         full = self._full_key(plan, leaves, sizes)
         if any(key[:-1] == full[:-1] for key in plan.programs):
@@ -228,15 +256,6 @@ class Dispatcher:
         reason = self.account.note(description, program.kernels, plan.why)
         plan.why = ""
         show_text(f"# {self.name()} generated: {reason}")
-
-
-def _replan(plan: Plan, differ: bool) -> None:
-    """Make other programs from now on: without comparisons, or without kernels."""
-    if differ:
-        plan.comparing, plan.why = False, "sizes differ in a loop: NumPy compares and spreads them"
-    else:
-        plan.uncompiled, plan.why = True, "Numba cannot compile it: it runs as NumPy source"
-    plan.programs.clear()
 
 
 def _is_contiguous(leaf: Any) -> bool:
