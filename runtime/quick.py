@@ -7,8 +7,6 @@ arrays finds nothing in it. The loops that come out are the same; a saved module
 from __future__ import annotations
 
 import functools
-from collections import Counter
-from copy import copy
 from types import FunctionType
 from typing import Any
 
@@ -21,7 +19,7 @@ from numba.core.compiler_machinery import (
     PassManager,
     register_pass,
 )
-from numba.core.ir_utils import build_definitions, replace_vars_inner, replace_vars_stmt
+from numba.core.ir_utils import build_definitions
 from numba.core.typed_passes import (
     AnnotateTypes,
     DumpParforDiagnostics,
@@ -50,6 +48,7 @@ from calque.runtime.collecting import uncollected
 from calque.runtime.kernels import _Lowering
 from calque.runtime.numbers import DIRECT
 from calque.runtime.quick_lowering import References, lowering
+from calque.runtime.quick_names import Single
 from calque.runtime.quick_passes import PASSES
 from calque.runtime.quick_types import QuickTypes
 from calque.runtime.vecmath import direct
@@ -93,65 +92,6 @@ class _Written(FunctionPass):
         state.targetctx.refresh()
         state.func_ir._definitions = build_definitions(state.func_ir.blocks)
         return True
-
-
-@register_pass(mutates_CFG=False, analysis_only=False)
-class _OneByOne(FunctionPass):
-    """Gives each assignment of a name its own, where all is in one block.
-
-    ``ReconstructSSA`` goes through the whole function for each name that has several.
-    """
-
-    _name = "calque_one_by_one"
-
-    def __init__(self) -> None:
-        FunctionPass.__init__(self)
-
-    def run_pass(self, state: Any) -> bool:
-        """Rename."""
-        places: dict[str, Any] = {}  # a name -> its block, None where it is in several
-        counts: Counter[str] = Counter()
-        for block in state.func_ir.blocks.values():
-            for s in block.body:
-                written = s.target if isinstance(s, ir.Assign) else None
-                for v in [*_read(s), *([written] if written else [])]:
-                    # what is read first comes from another round of a loop
-                    start = block if v is written else None
-                    if places.setdefault(v.name, start) is not block:
-                        places[v.name] = None
-                if written:
-                    counts[written.name] += 1
-        wanted = {n for n, k in counts.items() if k > 1 and places[n] is not None}
-        for block in {id(b): b for n in wanted if (b := places[n])}.values():
-            self._rename(block, wanted)
-        state.func_ir._definitions = build_definitions(state.func_ir.blocks)
-        return bool(wanted)
-
-    def _rename(self, block: Any, wanted: set[str]) -> None:
-        now: dict[str, Any] = {}  # a name -> its last assignment's
-        for k, s in enumerate(block.body):
-            reads = [v.name for v in _read(s)]
-            changed = {n: now[n] for n in reads if n in now and now[n].name != n}
-            if isinstance(s, ir.Assign):
-                value, to = s.value, s.target
-                if changed:
-                    value = replace_vars_inner(copy(value), changed)
-                if to.name in wanted:
-                    to = block.scope.redefine(to.name, s.loc) if to.name in now else to
-                    now[s.target.name] = to
-                block.body[k] = ir.Assign(value, to, s.loc)
-            elif changed:
-                block.body[k] = copy(s)
-                replace_vars_stmt(block.body[k], changed)
-
-
-def _read(s: Any) -> list[Any]:
-    """The variables that a statement reads."""
-    if not isinstance(s, ir.Assign):
-        return s.list_vars()
-    if isinstance(s.value, ir.Var):
-        return [s.value]
-    return s.value.list_vars() if isinstance(s.value, ir.Inst) else []
 
 
 class _Library(JITCodeLibrary):
@@ -217,9 +157,7 @@ def quick(plain: type) -> type:
             passes.passes = [p for p in passes.passes if p[0] not in NEEDLESS]
             passes.add_pass_after(_Written, IRProcessing)
             passes.add_pass_after(_OwnLibrary, AnnotateTypes)
-            before = [k for k, (step, _) in enumerate(passes.passes) if step is ReconstructSSA]
-            for k in before:
-                passes.passes.insert(k, (_OneByOne, "names of their own"))
+            passes.passes = [(Single if p is ReconstructSSA else p, t) for p, t in passes.passes]
             if not self.state.flags.auto_parallel.enabled:
                 passes = self._serial(passes)
             passes.finalize()

@@ -11,6 +11,7 @@ import functools
 from typing import Any
 
 from numba.core import ir, types
+from numba.core.cgutils import alloca_once
 from numba.core.compiler_machinery import AnalysisPass, register_pass
 from numba.core.ir_utils import check_and_legalize_ir
 from numba.core.types.containers import BaseTuple, Pair
@@ -102,6 +103,12 @@ def _remembering(plain: type) -> type:
             self.notify_loc(self.loc)
             value = self.lower_assign(self.typeof(inst.target.name), inst)
             self.storevar(value, inst.target.name)
+
+        def alloca_lltype(self, name: str, lltype: Any, datamodel: Any = None) -> Any:
+            """Space for a variable, of a size that is asked of LLVM for debugging only."""
+            if self.context.enable_debuginfo:
+                return super().alloca_lltype(name, lltype, datamodel)
+            return alloca_once(self.builder, lltype, name=name)
 
         def lower_binop(self, resty: Any, expr: Any, op: Any) -> Any:
             if expr.static_lhs is not ir.UNDEFINED or expr.static_rhs is not ir.UNDEFINED:

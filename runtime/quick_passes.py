@@ -12,13 +12,11 @@ from numba.core import interpreter
 from numba.core.compiler_machinery import FunctionPass, register_pass
 from numba.core.ir_utils import build_definitions
 from numba.core.rewrites import rewrite_registry
-from numba.core.ssa import reconstruct_ssa
 from numba.core.transforms import canonicalize_cfg
 from numba.core.typed_passes import PreLowerStripPhis
 from numba.core.untyped_passes import (
     GenericRewrites,
     IRProcessing,
-    ReconstructSSA,
     TranslateByteCode,
 )
 
@@ -84,22 +82,6 @@ class _Rewritten(FunctionPass):
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
-class _Single(FunctionPass):
-    """Gives each assignment a name of its own."""
-
-    _name = "calque_single"
-
-    def __init__(self) -> None:
-        FunctionPass.__init__(self)
-
-    def run_pass(self, state: Any) -> bool:
-        """Rename."""
-        state.func_ir = reconstruct_ssa(state.func_ir)
-        state.func_ir._definitions = build_definitions(state.func_ir.blocks)
-        return True
-
-
-@register_pass(mutates_CFG=True, analysis_only=False)
 class _NoPhis(PreLowerStripPhis):
     """Assigns in each block what the next one takes for a name's value."""
 
@@ -116,6 +98,5 @@ PASSES = {
     TranslateByteCode: _Translated,
     IRProcessing: _Processed,
     GenericRewrites: _Rewritten,
-    ReconstructSSA: _Single,
     PreLowerStripPhis: _NoPhis,
 }

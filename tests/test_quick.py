@@ -93,6 +93,48 @@ def test_names_that_are_assigned_again():
         assert np.allclose(compiled(x, y), named_again(x, y), rtol=1e-14)
 
 
+def random_function(seed):
+    """A function of loops and arms that assign and read the same few names."""
+    rng = np.random.default_rng(seed)
+    lines = ["def f(a, b):", "    c = a - b", "    d = 0.5 * b"]
+
+    def value():
+        x, y = rng.choice(list("abcd"), 2)
+        return rng.choice([f"0.5 * {x} + {y}", f"{x} - 0.25 * {y}", f"abs({x}) * 0.5 - 1.0", x])
+
+    def block(depth, indent):
+        for k in range(rng.integers(1, 4)):
+            kind = rng.integers(0, 5) if depth < 3 else 0
+            inner = indent + "    "
+            if kind == 4:
+                lines.append(f"{indent}for i{depth}{k} in range({rng.integers(0, 4)}):")
+                block(depth + 1, inner)
+                if rng.random() < 0.5:
+                    lines.extend([f"{inner}if {value()} > 1.0:", f"{inner}    break"])
+            elif kind == 3:
+                lines.append(f"{indent}if {value()} > {value()}:")
+                block(depth + 1, inner)
+                if rng.random() < 0.7:
+                    lines.append(f"{indent}else:")
+                    block(depth + 1, inner)
+            else:
+                lines.append(f"{indent}{rng.choice(list('abcd'))} = {value()}")
+
+    for _ in range(3):
+        block(0, "    ")
+    namespace = {}
+    exec("\n".join([*lines, "    return a, b, c, d"]), namespace)
+    return namespace["f"]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_names_in_random_functions(seed):
+    plain = random_function(seed)
+    compiled = numba.njit(pipeline_class=quick(numba.core.compiler.Compiler))(plain)
+    for x, y in [(0.5, 1.0), (-2.0, 0.1), (3.0, -4.0), (0.0, 0.0), (7.5, 7.5)]:
+        np.testing.assert_allclose(compiled(x, y), plain(x, y), rtol=1e-13)
+
+
 def row_of_its_own(x, y):
     out = 0.0
     for i in range(x.shape[0]):
