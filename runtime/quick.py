@@ -51,6 +51,7 @@ from calque.runtime.quick_lowering import References, lowering
 from calque.runtime.quick_names import Single
 from calque.runtime.quick_passes import PASSES
 from calque.runtime.quick_types import QuickTypes
+from calque.runtime.quick_views import views_at_once
 from calque.runtime.vecmath import direct
 
 INLINED = 16  # calls of vector functions; with more, they stay calls
@@ -77,6 +78,7 @@ class _Written(FunctionPass):
         """Change the globals that are such functions: Python loads one for each call."""
         found = []
         for block in state.func_ir.blocks.values():
+            views_at_once(state.func_ir, block)
             for s in block.find_insts(ir.Assign):
                 if not isinstance(s.value, ir.Global):
                     continue

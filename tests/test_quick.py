@@ -250,3 +250,76 @@ def test_collection_is_left_as_it_was():
         assert not gc.isenabled()
         raise KeyError
     assert gc.isenabled()
+
+
+def turned(x):
+    return np.transpose(x, (1, 2, 0))
+
+
+def in_other_sizes(x):
+    return x.reshape(x.shape[1], x.shape[0], x.shape[2])
+
+
+def in_fixed_sizes(x):
+    return x[1].reshape(6, 2)
+
+
+def flattened(x):
+    return x.reshape(-1)
+
+
+def stores_rows(x):
+    out = np.zeros((3, x.shape[1], x.shape[2]))
+    out[1] = x[0]
+    out[2, 1:] = x[1, 0]
+    out[:, :, 0] = 2.0
+    return out
+
+
+X = np.arange(24.0).reshape(2, 3, 4)
+VIEWS = [turned, in_other_sizes, in_fixed_sizes, flattened, stores_rows]
+
+
+@pytest.mark.parametrize("function", VIEWS, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("x", [X, X.astype(np.float32), X[:, :, ::-1], X[::-1]])
+def test_views_are_numpys(function, x):
+    if function in (in_other_sizes, flattened) and not x.flags.c_contiguous:
+        return  # no view is there: calque has a kernel reshape what is known to be contiguous
+    x = np.array(x, order="C") if function is in_fixed_sizes else x
+    compiled = numba.njit(pipeline_class=quick(numba.core.compiler.Compiler))(function)
+    found, wanted = compiled(x), function(x)
+    assert found.dtype == wanted.dtype and found.strides == wanted.strides
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_what_does_not_fit_is_refused():
+    def into_seven(x):
+        return x.reshape(7, 2)
+
+    def gaps(x):
+        return x.reshape(12, 1)
+
+    def row(x, y):
+        x[0] = y
+        return x
+
+    def compiled(function):
+        return numba.njit(pipeline_class=quick(numba.core.compiler.Compiler))(function)
+
+    for x in (np.zeros(12), np.zeros((3, 4)), np.zeros((0, 2))):
+        with pytest.raises(ValueError, match="cannot reshape"):
+            compiled(into_seven)(x)
+    with pytest.raises(ValueError, match="not contiguous"):
+        compiled(gaps)(np.zeros((6, 4))[:, ::2])
+    with pytest.raises(ValueError, match="could not broadcast"):
+        compiled(row)(np.zeros((2, 3)), np.zeros(4))
+    np.testing.assert_array_equal(compiled(row)(np.zeros((2, 3)), np.ones(1)), [[1] * 3, [0] * 3])
+
+
+def test_an_array_outlives_what_it_is_a_view_of():
+    def made(n):
+        return np.transpose(np.full((n, 2, 3), 7.0).reshape(2, n, 3), (2, 0, 1))
+
+    compiled = numba.njit(pipeline_class=quick(numba.core.compiler.Compiler))(made)
+    kept = [compiled(n) for n in range(1, 200)]
+    assert all((view == 7.0).all() and view.shape == (3, 2, n + 1) for n, view in enumerate(kept))
