@@ -13,6 +13,7 @@ from typing import Any
 from llvmlite.binding import create_new_module_pass_manager
 from numba.core import ir
 from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler_lock import global_compiler_lock
 from numba.core.compiler_machinery import (
     AnalysisPass,
     FunctionPass,
@@ -51,7 +52,7 @@ from calque.runtime.quick_lowering import References, lowering
 from calque.runtime.quick_names import Single
 from calque.runtime.quick_passes import PASSES
 from calque.runtime.quick_types import QuickTypes
-from calque.runtime.quick_views import views_at_once
+from calque.runtime.quick_views import short_refusals, views_at_once
 from calque.runtime.vecmath import direct
 
 INLINED = 16  # calls of vector functions; with more, they stay calls
@@ -176,7 +177,7 @@ def quick(plain: type) -> type:
 
         def compile_extra(self, func: Any) -> Any:
             """Numba's result for a function."""
-            with uncollected():
+            with global_compiler_lock, uncollected(), short_refusals():
                 return super().compile_extra(func)
 
     return Quick

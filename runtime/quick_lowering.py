@@ -18,8 +18,6 @@ from numba.core.types.containers import BaseTuple, Pair
 from numba.core.types.iterators import RangeIteratorType, RangeType
 from numba.core.types.misc import SliceType
 
-from calque.runtime.quick_views import short_refusals
-
 
 @register_pass(mutates_CFG=False, analysis_only=True)
 class References(AnalysisPass):
@@ -111,10 +109,6 @@ def _remembering(plain: type) -> type:
             if self.context.enable_debuginfo:
                 return super().alloca_lltype(name, lltype, datamodel)
             return alloca_once(self.builder, lltype, name=name)
-
-        def lower_setitem(self, target: Any, value: Any, index: Any, signature: Any) -> Any:
-            with short_refusals():
-                return super().lower_setitem(target, value, index, signature)
 
         def lower_binop(self, resty: Any, expr: Any, op: Any) -> Any:
             if expr.static_lhs is not ir.UNDEFINED or expr.static_rhs is not ir.UNDEFINED:
