@@ -496,3 +496,19 @@ def test_rounds_that_do_not_fit_together(transformed, shape):
     """The second product has no vector of the right size; compiled, it read beyond the first."""
     with pytest.raises(errors.ShapeError):
         transformed(handed_on)(np.ones(shape), np.ones(shape[2]))
+
+
+def unbiased(x):
+    return np.sum((x - np.mean(x)) ** 2) / (x.size - 1)
+
+
+@pytest.mark.parametrize("jitted", [False, True])
+def test_slopes_of_quotients_by_a_known_zero(jitted):
+    """NumPy gives NaN and infinities, as JAX does; writing the rule for it raised an error."""
+    gradient = calque.grad(unbiased)
+    with np.errstate(all="ignore"):
+        assert np.isnan((calque.jit(gradient) if jitted else gradient)(np.ones(1))).all()
+        gradient = calque.grad(lambda x: np.sum(x / 0.0))
+        assert ((calque.jit(gradient) if jitted else gradient)(np.ones(3)) == np.inf).all()
+        gradient = calque.grad(lambda x: np.sum(x / -0.0))
+        assert ((calque.jit(gradient) if jitted else gradient)(np.ones(3)) == -np.inf).all()

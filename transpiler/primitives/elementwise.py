@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -60,6 +61,13 @@ def _double_negative(builder: Any, args: Any, params: Any) -> Any:
     return None
 
 
+def _inverse(b: Any) -> Any:
+    """1 / b, of a known zero as NumPy has it: a variance of one example divides by n - 1."""
+    if not isinstance(b, (bool, int, float, complex)) or b:
+        return 1.0 / b
+    return math.copysign(math.inf, b) if isinstance(b, float) else math.inf
+
+
 negative: Any = None
 multiply: Any = None
 divide: Any = None
@@ -72,7 +80,7 @@ multiply = elementwise(
 )
 divide = elementwise(
     np.divide,
-    lambda a, b, y: (1.0 / b, -(y / b)),
+    lambda a, b, y: (_inverse(b), -(y / b)),
     "{0} / {1}",
     spelling="{0} / {1}",
     domain=_QUOTIENT,
