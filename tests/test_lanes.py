@@ -162,3 +162,63 @@ def test_sizes_that_differ_are_refused() -> None:
     np.testing.assert_array_equal(calque.vmap(ragged)(np.array([1, 2])), [1.0, 2.0])
     with pytest.raises(UnsupportedFunction, match="would differ from one example to the next"):
         calque.vmap(np.ones)(np.array([1, 2]))
+
+
+def grows(x):
+    """The test reads what the round has appended."""
+    xs = [x[0]]
+    while xs[-1] < 10.0:
+        xs.append(xs[-1] * 1.5 + 1.0)
+    return sum(xs)
+
+
+def stores_ahead(x):
+    y, k = np.zeros(30), 0
+    y[0] = x[0]
+    while y[k] < 10.0:
+        y[k + 1] = 1.5 * y[k] + x[1] ** 2 + 1.0
+        k += 1
+    return y[k] * x[2] + k
+
+
+def replaced(x):
+    y, z, k = x.copy(), 2.0 * x, 0
+    while np.abs(y[k % 3]) > 0.31 and k < 12:
+        z = 0.6 * z
+        y = z
+        k += 1
+    return np.sum(y * x) + k
+
+
+def swapped(x):
+    a, b, k = x.copy(), 3.0 + x, 0
+    while a[0] + k < 4.0:
+        b[0] += 0.25
+        a, b = b, a
+        k += 1
+    return a[0] * b[1] + k
+
+
+def found_in_rounds(x):
+    """A loop that is left in the middle, by what it has just stored."""
+    y, total = x.copy(), 0.0
+    for i in range(y.shape[0] - 1):
+        y[i + 1] += 0.5 * y[i]
+        if y[i + 1] > 1.0:
+            break
+        total += y[i + 1] ** 2
+    return total + y[1]
+
+
+@pytest.mark.parametrize("function", [grows, stores_ahead, replaced, swapped, found_in_rounds])
+@pytest.mark.parametrize("jitted", [False, True])
+def test_tests_of_loops_read_what_the_round_has_stored(function, jitted):
+    x = np.array([[0.3, -1.2, 0.9], [0.9, -3.6, 2.7], [-0.1, 1.6, 0.5], [20.0, 0.8, 0.9]])
+    way = np.cos(np.arange(12.0)).reshape(4, 3)
+    wanted = np.array([function(row) for row in x])
+    slopes = [(function(r + 1e-6 * w) - function(r - 1e-6 * w)) / 2e-6 for r, w in zip(x, way)]
+    values, gradients = calque.vmap(function), calque.vmap(calque.grad(function))
+    if jitted:
+        values, gradients = calque.jit(values), calque.jit(gradients)
+    np.testing.assert_allclose(values(x), wanted, rtol=1e-13)
+    np.testing.assert_allclose(np.sum(gradients(x) * way, axis=1), slopes, rtol=1e-6, atol=1e-8)

@@ -188,8 +188,11 @@ class Lanes(Arms):
             test.results = [atom_of(found)]
         with builder.block() as block:
             after = i + step
-        body = Block([*s.body.statements, *block.statements], [*s.body.results, atom_of(after)])
-        core.substitute(body, {s.index: counter})
+        # a copy: where this way proves impossible, each example runs the loop that was there
+        mapping: dict[Var, Atom] = {s.index: counter}
+        body = core.clone(s.body, mapping)
+        self._copy_facts(mapping)
+        body = Block([*body.statements, *block.statements], [*body.results, atom_of(after)])
         self.found.update(mapped(test, self.found) | mapped(body, self.found))
         return While((*s.outs, last), (*s.phis, counter), (*s.inits, s.start), test, body, s.origin)
 
@@ -302,7 +305,7 @@ class Lanes(Arms):
             return after, None
         tested = core.free_vars(test)
         after_round = [(p, a) for p, a in zip(phis, body.results, strict=True) if p in tested]
-        inner.values.update(self._next(inner, after_round, carried))
+        self._go_on(inner, after_round, carried)
         inner.statements(test.statements)
         return after, stored_rows(live, lanes, inner.value(test.results[0]))
 
@@ -325,7 +328,7 @@ class Lanes(Arms):
             after.append(inner.over(live, atom, carried[phi], phi))
         if test is None:
             return after, None
-        inner.values.update(self._next(inner, list(zip(phis, body.results)), carried))
+        self._go_on(inner, list(zip(phis, body.results)), carried)
         inner.statements(test.statements)
         return after, live & inner.value(test.results[0])
 
@@ -353,8 +356,15 @@ class Lanes(Arms):
         inner.statements(test.statements)
         return after, live & inner.value(test.results[0])
 
-    def _next(
+    def _go_on(
         self, inner: Lanes, pairs: Sequence[tuple[Var, Atom]], carried: dict[Var, Any]
-    ) -> dict[Var, Any]:
-        """The carried values of the next round, on the same lanes."""
-        return {p: inner.full(a, p.type) for p, a in pairs if p in carried}
+    ) -> None:
+        """The carried values are those of the next round, on the same lanes."""
+        pairs = [(p, a) for p, a in pairs if p in carried and a is not p]
+        stored = {p: inner.rows[a] for p, a in pairs if isinstance(a, Var) and a in inner.rows}
+        values = {p: inner.full(a, p.type) for p, a in pairs if p not in stored}
+        for phi, _ in pairs:
+            inner.rows.pop(phi, None)
+            inner.values.pop(phi, None)
+        inner.rows.update(stored)
+        inner.values.update(values)
