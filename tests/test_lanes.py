@@ -222,3 +222,58 @@ def test_tests_of_loops_read_what_the_round_has_stored(function, jitted):
         values, gradients = calque.jit(values), calque.jit(gradients)
     np.testing.assert_allclose(values(x), wanted, rtol=1e-13)
     np.testing.assert_allclose(np.sum(gradients(x) * way, axis=1), slopes, rtol=1e-6, atol=1e-8)
+
+
+def two_lists(x):
+    """Each arm leaves as it was what the other one changes."""
+    above, below = [], []
+    for i in range(3):
+        if x[i] > 0.0:
+            above.append(x[i])
+        else:
+            below.append(2.0 * x[i])
+    total = 0.0
+    for v in above:
+        total += v
+    for v in below:
+        total += v * v
+    return total + len(above) * x[0]
+
+
+def many_on_one_side(x):
+    """One list grows beyond its first room while the other one stays."""
+    above, below = [x[0]], [x[1]]
+    for i in range(40):
+        if x[0] + 0.1 * i > 0.3:
+            above.append(x[1] * i)
+        else:
+            below.append(x[2] * i)
+    return sum(above) * below[-1] + above[-1] ** 2
+
+
+def arms_that_swap(x):
+    a, b = x.copy(), 2.0 * x
+    for i in range(3):
+        if x[i] > 0.5:
+            for k in range(int(x[i] * 2.0)):
+                a[k % 3] += x[i]
+        elif x[i] > 0.0:
+            a, b = b, a
+        else:
+            while b[i] < 1.0:
+                b[i] += 0.7
+    return a @ x + b[0] ** 2
+
+
+@pytest.mark.parametrize("function", [two_lists, many_on_one_side, arms_that_swap])
+@pytest.mark.parametrize("jitted", [False, True])
+def test_what_an_arm_leaves_as_it_was(function, jitted):
+    x = np.array([[0.31, -1.2, 0.9], [0.9, -3.6, 2.7], [-0.13, 1.6, 0.45], [-4.0, 0.8, -0.9]])
+    way = np.cos(np.arange(12.0)).reshape(4, 3)
+    wanted = np.array([function(row) for row in x])
+    slopes = [(function(r + 1e-6 * w) - function(r - 1e-6 * w)) / 2e-6 for r, w in zip(x, way)]
+    values, gradients = calque.vmap(function), calque.vmap(calque.grad(function))
+    if jitted:
+        values, gradients = calque.jit(values), calque.jit(gradients)
+    np.testing.assert_allclose(values(x), wanted, rtol=1e-13)
+    np.testing.assert_allclose(np.sum(gradients(x) * way, axis=1), slopes, rtol=1e-6, atol=1e-7)

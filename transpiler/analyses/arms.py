@@ -53,20 +53,25 @@ class Arms(Values):
         """
         test = self.value(s.test)
         now: list[Any] = [None] * len(s.outs)
+        held = [_left_as_it_was(s, k) for k in range(len(s.outs))]
         arms = [(s.then, test), (s.orelse, np.logical_not(test))]
         arms.sort(key=lambda a: bool(a[0].statements))  # what is at hand first
         for arm, mask in arms:
             if not arm.statements:
+                held = arm.results
                 now = [
                     None if a is UNDEFINED else self.full(a, o.type)
-                    for a, o in zip(arm.results, s.outs)
+                    for a, o in zip(held, s.outs, strict=True)
                 ]
                 continue
-            start = [self.vacant(o) if n is None else n for n, o in zip(now, s.outs, strict=True)]
+            start = [
+                n if n is not None else self.vacant(o) if h is UNDEFINED else self.full(h, o.type)
+                for n, o, h in zip(now, s.outs, held, strict=True)
+            ]
             with self.builder.block() as block:
                 other_arm = s.orelse if arm is s.then else s.then
                 whole = set() if other_arm.statements else in_place(s, arm)
-                after = self.arm_results(arm, mask, start, s.outs, whole)
+                after = self.arm_results(arm, mask, start, s.outs, whole, held)
                 block.results = list(map(atom_of, after))
             outs = tuple(self.fresh(o) for o in s.outs)
             other = Block([], list(map(atom_of, start)))
@@ -76,9 +81,18 @@ class Arms(Values):
             self.note(out, value)
 
     def arm_results(
-        self, arm: Block, mask: Any, start: Sequence[Any], outs: Sequence[Var], whole: set[Var]
+        self,
+        arm: Block,
+        mask: Any,
+        start: Sequence[Any],
+        outs: Sequence[Var],
+        whole: set[Var],
+        held: Sequence[Atom],
     ) -> list[Any]:
-        """What was there before, with what the examples of the mask find in an arm."""
+        """What was there before, with what the examples of the mask find in an arm.
+
+        That is ``held`` for these examples: what the arm leaves as it was is there.
+        """
         triples = list(zip(arm.results, start, outs, strict=True))
         loops = any(isinstance(s, For | While) for s in core.walk(arm))
         if self.steady and (self.looping or loops):
@@ -89,8 +103,8 @@ class Arms(Values):
         inner = self.on(lanes, [arm], mask, whole=whole)
         inner.statements(arm.statements)
         after = []
-        for atom, before, out in triples:
-            if atom is UNDEFINED:
+        for (atom, before, out), there in zip(triples, held, strict=True):
+            if atom is UNDEFINED or atom is there:
                 after.append(before)
             elif isinstance(atom, Var) and atom in inner.rows:
                 after.append(inner.rows[atom].base)
@@ -113,7 +127,7 @@ class Arms(Values):
                 inner.statements(arm.statements)
                 block.results = [
                     atom_of(inner.full(a, o.type) if o in self.found else inner.value(a))
-                    for a, o in zip(arm.results, s.outs, strict=True)
+                    for a, o in zip(held, s.outs, strict=True)
                 ]
             arms.append(block)
         outs = tuple(self.fresh(o) if o in self.found else o for o in s.outs)
@@ -193,6 +207,15 @@ class Arms(Values):
         if isinstance(value, Array) and value.dtype != base.dtype:
             value = FUNCTIONS["cast"](value, base.dtype)
         return stored_rows(self.as_wide(base, value), lanes, value)
+
+
+def _left_as_it_was(s: If, k: int) -> Atom:
+    """What one of the arms leaves as it was, of a branch's results; else UNDEFINED."""
+    for arm in (s.then, s.orelse):
+        atom = arm.results[k]
+        if atom is not UNDEFINED and _is_outside(atom, arm):
+            return atom
+    return UNDEFINED
 
 
 def lanes_of(mask: Any) -> Any:
