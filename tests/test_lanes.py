@@ -277,3 +277,26 @@ def test_what_an_arm_leaves_as_it_was(function, jitted):
         values, gradients = calque.jit(values), calque.jit(gradients)
     np.testing.assert_allclose(values(x), wanted, rtol=1e-13)
     np.testing.assert_allclose(np.sum(gradients(x) * way, axis=1), slopes, rtol=1e-6, atol=1e-7)
+
+
+def longer_each_round(x):
+    y = x[:1]
+    while y.shape[0] < 5 and y[-1] < 3.0:
+        y = np.concatenate([y, y[-1:] * 1.5 + 0.3])
+    return y
+
+
+def summed(x):
+    return np.sum(longer_each_round(x) ** 2)
+
+
+def test_arrays_of_another_size_in_each_round():
+    """They have no common shape: each example runs the loop, and what comes out has to be summed."""
+    x = np.array([[0.31, -1.2], [0.9, -3.6], [-0.13, 1.6], [4.0, 0.8]])
+    wanted = [summed(row) for row in x]
+    np.testing.assert_allclose(calque.vmap(summed)(x), wanted, rtol=1e-13)
+    np.testing.assert_allclose(calque.jit(calque.vmap(summed))(x), wanted, rtol=1e-13)
+    slopes = [(summed(row + [1e-6, 0]) - summed(row - [1e-6, 0])) / 2e-6 for row in x]
+    np.testing.assert_allclose(calque.vmap(calque.grad(summed))(x)[:, 0], slopes, rtol=1e-7)
+    with pytest.raises(UnsupportedFunction, match="of another size"):
+        calque.vmap(longer_each_round)(x)

@@ -127,7 +127,7 @@ class Arms(Values):
                 inner.statements(arm.statements)
                 block.results = [
                     atom_of(inner.full(a, o.type) if o in self.found else inner.value(a))
-                    for a, o in zip(held, s.outs, strict=True)
+                    for a, o in zip(arm.results, s.outs, strict=True)
                 ]
             arms.append(block)
         outs = tuple(self.fresh(o) if o in self.found else o for o in s.outs)

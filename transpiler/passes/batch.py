@@ -166,6 +166,13 @@ class Lanes(Arms):
 
     def own_paced(self, s: For | While) -> None:
         """Each example goes round its own number of times."""
+        for phi, init, after in zip(s.phis, s.inits, s.body.results, strict=True):
+            if phi not in self.found or not isinstance(init, Var):
+                continue
+            if phi.type.dims != init.type.dims and self.grown_axis(after) is None:
+                raise Unstackable(
+                    "vmap of a loop of which each round makes an array of another size.", s.origin
+                )
         if isinstance(s, While):
             self.while_alive(s)
         elif not self.is_batched(s.start) and type(s.step) is int and not self.nested:
