@@ -10,6 +10,7 @@ import re
 import numpy as np
 import pytest
 from branch_programs import Program
+from sampling import sampled
 
 import calque
 from calque.runtime.kernel_functions import checked_index
@@ -225,7 +226,7 @@ def hold_to_python(text, name):
             assert outcome(generated, n, Strict) == expected
 
 
-@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.parametrize("seed", sampled(range(150), 2))
 def test_random_programs_stay_inside(seed):
     hold_to_python(Program(seed).text, f"<branches {seed}>")
 

@@ -48,9 +48,9 @@ def chosen() -> list[tuple[Composition, str]]:
         return [(c, name) for c in every for name in names]
     pairs = [(c, name) for c in of_length(1) for name in names]
     cheap = [c for c in of_length(2) if order(c) <= 3]
-    pairs += [(c, names[(7 * k + 11 * j) % len(names)]) for k, c in enumerate(cheap) for j in range(9)]
+    pairs += [(c, names[(7 * k + 11 * j) % len(names)]) for k, c in enumerate(cheap) for j in range(4)]
     third = [c for c in of_length(3) if order(c) <= 3]
-    pairs += [(third[(53 * k) % len(third)], names[k % len(names)]) for k in range(3 * len(names))]
+    pairs += [(third[(53 * k) % len(third)], names[k % len(names)]) for k in range(2 * len(names))]
     return list(dict.fromkeys(pairs))
 
 
@@ -113,7 +113,7 @@ def jax_pairs() -> list[tuple[Composition, str]]:
     names = sorted(JAX)
     ones = [((o,), name) for o in expected.OPERATORS for name in names]
     pairs = [(c, n) for c in itertools.product(expected.OPERATORS, repeat=2) for n in names]
-    return sampled(ones, 9) + sampled(pairs, 291)
+    return sampled(ones, 23) + sampled(pairs, 593)
 
 
 def test_the_oracle_agrees_with_jax() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sampling import sampled
 
 import calque
 from calque.runtime.transformed import Transformed
@@ -123,7 +124,7 @@ def turned(fn: Transformed, args: Any) -> bool:
 def test_random_columns(monkeypatch: Any) -> None:
     monkeypatch.setenv("CALQUE_JIT", "0")
     count = 0
-    for seed in range(160):
+    for seed in sampled(range(160), 2):
         text = columns(seed)
         name = f"<columns {seed}>"
         linecache.cache[name] = (len(text), None, text.splitlines(True), name)
@@ -137,7 +138,7 @@ def test_random_columns(monkeypatch: Any) -> None:
         for w, f in zip(want, found, strict=True):
             np.testing.assert_allclose(f, w, rtol=1e-10, atol=1e-10, err_msg=text)
         count += turned(fn, args)
-    assert count >= 10, "too few programs with columns that may be rows"
+    assert count >= 5, "too few programs with columns that may be rows"
 
 
 def clipped_rows(A, B):

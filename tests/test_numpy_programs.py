@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from numpy_programs import PROGRAMS, loss_of
+from sampling import sampled
 
 import calque
 import measuring
@@ -32,7 +33,7 @@ def same(found, expected) -> None:
     assert not measuring.difference(found, expected)
 
 
-@EACH
+@pytest.mark.parametrize("program", sampled(PROGRAMS, 2), ids=lambda program: program.name)
 def test_the_peers_agree(program: Program) -> None:
     args = program.inputs(program.small)
     expected = program.numpy(*measuring.copied(args))

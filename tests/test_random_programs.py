@@ -97,7 +97,7 @@ def test_text_is_deterministic() -> None:
     assert len({random_programs.text(seed) for seed in range(BATCH * BATCHES)}) == BATCH * BATCHES
 
 
-@pytest.mark.parametrize("batch", sampled(range(BATCHES), 10))
+@pytest.mark.parametrize("batch", sampled(range(BATCHES), 20))
 def test_random_programs(batch: int, tmp_path: Path) -> None:
     failures, compared = [], 0
     for seed in range(batch * BATCH, (batch + 1) * BATCH):
