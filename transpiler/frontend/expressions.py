@@ -163,9 +163,9 @@ class Expressions(Comparisons):
 
     def eval_UnaryOp(self, node: Any) -> Any:
         """``-a``, ``+a``, ``~a``, ``not a``."""
-        value = self.evaluate(node.operand)
         if isinstance(node.op, gast.Not):
-            return self.logical_not(value, node)
+            return self.logical_not(self.condition(node.operand), node)
+        value = self.evaluate(node.operand)
         name, function = UNARY[type(node.op)]
         value = self.recorded(value) if isinstance(value, np.ndarray) else value
         if not isinstance(value, Array):
