@@ -245,3 +245,27 @@ def test_what_only_lists_can_do_is_refused(fn: Callable[..., Any]) -> None:
 @pytest.mark.usefixtures("stepped")
 def test_a_key_is_asked() -> None:
     agrees(greatest_by_key, 4)
+
+
+def joined(x, y):
+    """Lists of run-time length as one: what is stored into it is in neither of them."""
+    low, high = [v * v for v in x if v <= 1.0], [2.0 * v for v in x if v > 1.0]
+    both = high + low + [v for v in y]
+    both[0] = 3.0
+    return np.sum(np.sin(np.array(both)) * np.arange(len(both))) + np.sum(np.array(high + [1.0]))
+
+
+def windowed(x):
+    """A window of NumPy's own Python, as long as an argument."""
+    return np.sum(x * np.hanning(len(x)) + np.kaiser(x.shape[0], 3.0) * x * x)
+
+
+def test_sums_of_lists_and_functions_of_sizes() -> None:
+    x, y = np.linspace(-2.0, 4.0, 40), np.linspace(0.0, 1.0, 3)
+    for fn, given in ((joined, (x, y)), (windowed, (x,)), (windowed, (x[:7],))):
+        assert np.isclose(calque.jit(fn)(*given), fn(*given), rtol=1e-12)
+        value, gradient = calque.value_and_grad(fn)(*given)
+        ends = [[given[0] + s * e for s in (1e-6, -1e-6)] for e in np.eye(len(given[0]))]
+        slope = [(fn(a, *given[1:]) - fn(b, *given[1:])) / 2e-6 for a, b in ends]
+        assert np.isclose(value, fn(*given), rtol=1e-12)
+        np.testing.assert_allclose(gradient, slope, rtol=1e-6, atol=1e-7)

@@ -120,7 +120,21 @@ def steps_of_an_expression(x):
     return next(squares) * 2.0 + next(iter(squares))
 
 
+def falling_queue(x):
+    """Of ``queue and ...`` a test asks the truth alone: one side is a deque, the other a number."""
+    queue, total = deque(), 0.0
+    for k in range(len(x)):
+        while queue and x[queue[-1]] <= x[k]:
+            queue.pop()
+        queue.append(k)
+        if not (not queue or x[queue[0]] < 0.0) and queue:
+            total += x[queue[0]] * x[k]
+        total *= 0.5 if queue and len(queue) > 1 else 2.0
+    return total
+
+
 PROGRAMS = [
+    falling_queue,
     moving_window,
     full_window_in_a_loop,
     both_ends,
@@ -144,7 +158,7 @@ def test_gradient(fn: Callable[..., Any]) -> None:
 
 def test_compiled_and_batched() -> None:
     x = np.array([[0.5, -1.2, 2.0, 0.3], [1.5, 0.2, -0.4, 0.9]])
-    for fn in (moving_window, full_window_in_a_loop):
+    for fn in (moving_window, full_window_in_a_loop, falling_queue):
         np.testing.assert_allclose(calque.jit(fn)(x[0]), fn(x[0]), rtol=1e-13)
         np.testing.assert_allclose(calque.vmap(fn)(x), [fn(row) for row in x], rtol=1e-13)
 

@@ -213,3 +213,26 @@ def test_sizes_that_change_from_round_to_round() -> None:
     assert calque.jit(growing_rows)(x) == growing_rows(x)
     with pytest.raises(errors.CalqueError, match="growing_rows"):
         calque.grad(growing_rows)(x)
+
+
+def stored_in_rounds(x, A):
+    """Of one example, a memory in each round whose size is that of another one moved before it."""
+    n = len(x)
+    k, z = n // 2, x * 2.0
+    for i in range(n):
+        while k < n:
+            x = np.where(x > A[0, i], x, z)
+            z[n - 1 - k] -= z[i] * A[i, i]
+            k += 1
+    z[:-1] += 0.5 * z[1:]
+    return np.sum(x) + np.sum(z * z)
+
+
+def test_a_size_of_memory_that_was_moved_before() -> None:
+    x, A = RNG.random((2, 3)), RNG.random((2, 3, 3))
+    found = calque.jit(calque.vmap(calque.grad(stored_in_rounds)))(x, A)
+    for row, a, got in zip(x, A, found, strict=True):
+        ends = [
+            stored_in_rounds(row + e, a) - stored_in_rounds(row - e, a) for e in np.eye(3) * 1e-6
+        ]
+        np.testing.assert_allclose(got, np.array(ends) / 2e-6, rtol=1e-6)

@@ -92,3 +92,38 @@ def test_a_recursion_on_sizes_of_sums():
     found = calque.grad(lambda a, b: np.sum(strassen(a, b)), argnums=(0, 1))(a, b)
     np.testing.assert_allclose(found[0], np.tile(b.sum(axis=1), (4, 1)), rtol=1e-10)
     np.testing.assert_allclose(found[1], np.tile(a.sum(axis=0)[:, None], (1, 4)), rtol=1e-10)
+
+
+def peeled(a):
+    """The elements in a spiral: what is left is turned in each round."""
+    out, m = [], a
+    while m.size:
+        out.append(m[0] * m[0])
+        m = m[1:].T[::-1]
+    return np.concatenate(out)
+
+
+def powers(a, x):
+    """The size that the first element has is one that only the rest of the round asks for."""
+    out = []
+    for _ in range(6):
+        out.append(x)
+        x = a @ x
+    return np.array(out)
+
+
+def test_elements_of_what_is_turned_in_each_round():
+    a = np.random.default_rng(0).normal(size=(3, 4))
+    np.testing.assert_allclose(calque.jit(peeled)(a), peeled(a), rtol=1e-12)
+    np.testing.assert_allclose(calque.vmap(peeled)(a[None])[0], peeled(a), rtol=1e-12)
+    found = calque.grad(lambda a: np.sum(peeled(a) * np.arange(12.0)))(a)
+    order = peeled(np.arange(12.0).reshape(3, 4)) ** 0.5  # which element stands at which place
+    wanted = np.empty(12)
+    wanted[order.round().astype(int)] = np.arange(12.0)
+    np.testing.assert_allclose(found, 2 * a * wanted.reshape(3, 4), rtol=1e-12)
+
+
+def test_elements_of_a_size_that_the_body_settles():
+    a, x = np.random.default_rng(1).normal(size=(3, 3)), np.arange(3.0)
+    assert "for" in calque.source(powers, a, x)
+    np.testing.assert_allclose(calque.vmap(powers)(a[None], x[None])[0], powers(a, x), rtol=1e-12)

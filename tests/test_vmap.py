@@ -420,3 +420,23 @@ def test_names_of_a_round_need_no_place_before_the_loops() -> None:
     rng = np.random.default_rng(0)
     w, X = rng.normal(size=(3, 2)), rng.normal(size=(8, 2))
     same(calque.vmap(trained_in_parts, (0, None))(w, X), np.array([trained_in_parts(v, X) for v in w]))
+
+
+def never_read(x, A):
+    """Where no example comes, NumPy would still look at the place that is the same for all."""
+    k, t = len(x) - 1, 0.0
+    if x[0] > 0.5:
+        k = 1
+    while k > 0:
+        for j in range(len(x), len(x) + 2):
+            if k >= len(x) or j > 0:
+                continue
+            t = t + A[2 - j, k // 2]
+        k = k // 2
+    return t
+
+
+def test_an_index_of_all_examples_where_none_comes() -> None:
+    x, A = np.array([[0.2] * 9, [0.7] * 9]), np.ones((2, 5, 4))
+    np.testing.assert_array_equal(calque.vmap(never_read)(x, A), [0.0, 0.0])
+    np.testing.assert_array_equal(calque.jit(calque.vmap(never_read))(x, A), [0.0, 0.0])

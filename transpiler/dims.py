@@ -144,6 +144,11 @@ class Dims:
         """Whether any size may be meant."""
         return any(dim == symbol(s) for s in dim_symbols(dim) & self.joined)
 
+    def changing(self, carried: Iterable[DimLike], first: Iterable[DimLike]) -> set[str]:
+        """What a loop may change of the sizes that it carries; those it starts from are given."""
+        own = {s for d in carried for s in dim_symbols(d)} & self.joined
+        return own.difference(*(dim_symbols(self.resolve(d)) for d in first))
+
     @contextmanager
     def solving(self, carried: Iterable[DimLike], first: Iterable[DimLike]) -> Iterator[None]:
         """Inside, joined sizes that a loop carries may be found from what its body asks for.
@@ -151,8 +156,7 @@ class Dims:
         Each round's end must be held to what was found. Sizes of what it starts from are given.
         """
         before = self.solvable
-        own = {s for d in carried for s in dim_symbols(d)} & self.joined - self.unsolvable
-        self.solvable = before | own.difference(*(dim_symbols(self.resolve(d)) for d in first))
+        self.solvable = before | self.changing(carried, first) - self.unsolvable
         try:
             yield
         finally:

@@ -242,11 +242,18 @@ def _may_fail_on_none(s: core.Statement, found: Collection[Var]) -> bool:
             if not any(a in found for a in args if isinstance(a, Var)):
                 return primitive.kind != "creation" and not total_statement(s)
             if primitive.name in ("getitem", "update", "update_add", "add_at"):
-                return not _in_range(s) and not any(a in found for a in _indices(s))
+                return not _in_range(s) and not _by_lanes(s, found)
             return primitive.kind not in ("elementwise", "size", "linear", "bilinear", "store")
         case For() | While():
             return not own_pace(s, set(found))
     return False
+
+
+def _by_lanes(s: Apply, found: Collection[Var]) -> bool:
+    """Whether each place of an index is a lane's own: NumPy checks others where no lane is, too."""
+    given = s.args[1 if s.primitive.name == "getitem" else 2 :]
+    fixed = any(isinstance(part, int) for part in s.params.get("index", ()))
+    return bool(given) and not fixed and all(a in found for a in given)
 
 
 def _indices(s: Apply) -> list[Var]:

@@ -167,7 +167,7 @@ class Branches(Expressions):
 
     def exec_If(self, node: Any) -> Completion | None:
         """An if statement."""
-        test = self.truth(self.evaluate(node.test), node.test)
+        test = self.condition(node.test)
         if not isinstance(test, Array):
             return self.exec_block(node.body if test else node.orelse)
         with self.at(node):

@@ -18,6 +18,7 @@ from calque.transpiler.errors import (
     ImpureFunction,
     NeedsKnownValue,
     SourceNotFound,
+    SpecializationNeeded,
     UnsupportedFunction,
     UnsupportedSyntax,
 )
@@ -431,6 +432,10 @@ class Calls(Statements):
             args = [self._as_function(a, node) for a in args]
             kwargs = {k: self._as_function(v, node) for k, v in kwargs.items()}
             return self._watched(function, args, kwargs, node)
+        given = [a for a in everything if isinstance(a, Array)]
+        wanted = [self.builder.needs_known(a, "An argument of this function") for a in given]
+        if wanted and all(isinstance(w, SpecializationNeeded) for w in wanted):
+            raise wanted[0]  # sizes and integers: Python can call it once they are known
         return self.fail(
             UnsupportedFunction,
             node,

@@ -82,14 +82,16 @@ class Carrying(Growing):
             len(self.builder.equal_dims),
             self.builder._sizes[-1],  # of this block: who goes back may be within another
             dict(self.builder._sizes[-1]),
+            len(self.element_sizes),
         )
 
     def _back_to(self, marks: tuple[Any, ...]) -> None:
-        block, count, values, assumptions, equal, sizes, known = marks
+        block, count, values, assumptions, equal, sizes, known, elements = marks
         del block.statements[count:]
         self.builder.dims.values = dict(values)
         self.builder.dims.assumptions = dict(assumptions)
         del self.builder.equal_dims[equal:]
+        del self.element_sizes[elements:]
         sizes.clear()
         sizes.update(known)
 
@@ -160,7 +162,10 @@ class Carrying(Growing):
         after = Snapshot(self.roots(), self.owned)
         stable = self._compare(plan, base, start, after)
         stable &= self._compare_memory(plan, carried, start, after)
-        return stable and self._next_values(carried, block)
+        if not stable or not self._next_values(carried, block):
+            return False
+        self._check_elements(self.builder.dims.changing(*carried.sizes))
+        return True
 
     def _outs(self, carried: Carried, block: Block) -> list[Var]:
         """What the loop ends with; sizes that change from round to round are new ones after it."""
@@ -408,8 +413,7 @@ class Carrying(Growing):
 
     def _solving(self, carried: Carried) -> AbstractContextManager[None]:
         """What the body asks of a carried array's size may become a condition."""
-        first = [d for a in carried.inits if isinstance(a, Var) for d in a.type.dims]
-        return self.builder.dims.solving([d for p in carried.phis for d in p.type.dims], first)
+        return self.builder.dims.solving(*carried.sizes)
 
     def _publish(
         self,

@@ -204,10 +204,22 @@ class Comparisons(Texts):
 
     def eval_BoolOp(self, node: Any) -> Any:
         """``a and b``, ``a or b``: the right side is evaluated only where Python would."""
+        return self._operands(node, self.evaluate)
+
+    def condition(self, node: Any) -> Any:
+        """The truth of an expression of which nothing else is asked.
+
+        What ``a and b`` is made of may be a list on one path and a number on another.
+        """
+        if isinstance(node, gast.BoolOp):
+            return self.truth(self._operands(node, self.condition), node)
+        return self.truth(self.evaluate(node), node)
+
+    def _operands(self, node: Any, evaluate: Callable[[Any], Any]) -> Any:
         is_and = isinstance(node.op, gast.And)
 
         def rest(position: int) -> Any:
-            value = self.evaluate(node.values[position])
+            value = evaluate(node.values[position])
             if position + 1 == len(node.values):
                 return value
             return self.short_circuit(value, lambda: rest(position + 1), node, is_and)
@@ -244,7 +256,7 @@ class Comparisons(Texts):
 
     def eval_IfExp(self, node: Any) -> Any:
         """``a if test else b``."""
-        test = self.truth(self.evaluate(node.test), node.test)
+        test = self.condition(node.test)
         if not isinstance(test, Array):
             return self.evaluate(node.body if test else node.orelse)
         return self.choose(

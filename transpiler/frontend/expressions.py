@@ -32,6 +32,7 @@ from calque.transpiler.frontend.iteration import (
 from calque.transpiler.frontend.methods import by_method, method_of
 from calque.transpiler.frontend.presence import check_dict, check_key, lacking
 from calque.transpiler.frontend.text import RuntimeText
+from calque.transpiler.frontend.twins import joined_lists
 
 BINARY: dict[type, tuple[str, Callable[[Any, Any], Any]]] = {
     gast.Add: ("add", operator.add),
@@ -144,7 +145,9 @@ class Expressions(Comparisons):
             left, right = _repeats(left, right), _repeats(right, left)
         if not isinstance(left, Array) and not isinstance(right, Array):
             if _has_rows(left) or _has_rows(right):
-                self._refuse_whole(node)
+                if kind is not gast.Add or not all(isinstance(v, list) for v in (left, right)):
+                    self._refuse_whole(node)
+                return self.call_value(joined_lists, [left, right], {}, node)
             result = function(left, right)
             if type(result) is list:
                 return self.own(RecordedList(result))
@@ -163,9 +166,9 @@ class Expressions(Comparisons):
 
     def eval_UnaryOp(self, node: Any) -> Any:
         """``-a``, ``+a``, ``~a``, ``not a``."""
-        value = self.evaluate(node.operand)
         if isinstance(node.op, gast.Not):
-            return self.logical_not(value, node)
+            return self.logical_not(self.condition(node.operand), node)
+        value = self.evaluate(node.operand)
         name, function = UNARY[type(node.op)]
         value = self.recorded(value) if isinstance(value, np.ndarray) else value
         if not isinstance(value, Array):

@@ -22,7 +22,7 @@ from calque.transpiler.frontend.joining import Leaf, shape_of, size_at_hand
 from calque.transpiler.frontend.memory import Growth, Memory, Plan
 from calque.transpiler.frontend.merging import ChangingList, GrowingList, WideningList
 from calque.transpiler.frontend.rows import GrowingRows, gathered, zip_trees
-from calque.transpiler.types import INT, ArrayType
+from calque.transpiler.types import INT, ArrayType, DimLike, dim_symbols
 
 FIRST_CAPACITY = 16
 
@@ -34,6 +34,19 @@ class Growing(Memory):
     def loop_bases(self) -> list[Snapshot]:
         """What there was before each of the run-time loops that are being interpreted."""
         return self.__dict__.setdefault("_loop_bases", [])
+
+    @property
+    def element_sizes(self) -> list[tuple[DimLike, DimLike, Any]]:
+        """What elements of lists are taken to fit: a size, that of its place, and where."""
+        return self.__dict__.setdefault("_element_sizes", [])
+
+    def _check_elements(self, changing: set[str]) -> None:
+        """A size that a loop changes is not a place's, unless its body turned out to ask for it."""
+        resolve = self.builder.dims.resolve
+        for own, place, origin in self.element_sizes:
+            own = resolve(own)
+            if not changing.isdisjoint(dim_symbols(own)) and own != resolve(place):
+                raise BranchMismatch(*differing_elements(origin))
 
     def _list_changed(
         self, plan: Plan, values: Any, before: dict[int, Any], now: dict[int, Any]
@@ -201,6 +214,12 @@ class Growing(Memory):
             rows = growth.values.rows
             if growth.per_round is not None and rows.fixed:
                 rows.count = rows.before
+
+
+def differing_elements(origin: Any) -> tuple[str, Any, str]:
+    """Why a list is refused that would have to be an array of rows of several lengths."""
+    message = "The elements of a list that grows in a run-time loop differ in shape."
+    return message, origin, "use one list for each kind of element"
 
 
 def rows_sample(rows: Any) -> Any:

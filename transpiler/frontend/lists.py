@@ -12,7 +12,7 @@ from calque.transpiler.builder import FUNCTIONS, Array, known_int, type_of
 from calque.transpiler.core import map_tree
 from calque.transpiler.dims import age
 from calque.transpiler.errors import BranchMismatch, NeedsKnownValue, UnsupportedSyntax
-from calque.transpiler.frontend.growth import rows_sample
+from calque.transpiler.frontend.growth import differing_elements, rows_sample
 from calque.transpiler.frontend.heap import RecordedList, rows_of
 from calque.transpiler.frontend.interpreter import Completion
 from calque.transpiler.frontend.iteration import Generator, leaves
@@ -239,18 +239,14 @@ class Lists(Loops):
 
     def _let_hold(self, values: Any, item: Any, node: Any) -> None:
         """The list's arrays must be able to hold an element: its dtype, and its shape."""
-        rows, wide = values.rows, []
+        rows, wide, origin = values.rows, [], self.origin(node)
 
         def compare(buffer: Array, leaf: Any) -> None:
             t = type_of(leaf)
             shape = buffer.type.dims[1:]
             if t.ndim != len(shape) or any(map(self._differ, t.dims, shape, repeat(rows.since))):
-                self.fail(
-                    BranchMismatch,
-                    node,
-                    "The elements of a list that grows in a run-time loop differ in shape.",
-                    "use one list for each kind of element",
-                )
+                raise BranchMismatch(*differing_elements(origin))
+            self.element_sizes.extend(zip(t.dims, shape, repeat(origin)))
             wide.append(np.promote_types(buffer.dtype, t.dtype) != buffer.dtype)
 
         zip_trees(compare, rows.buffers, gathered(item))

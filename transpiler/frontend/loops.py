@@ -334,7 +334,7 @@ class Loops(Carrying):
             endless = isinstance(node.test, gast.Constant) and bool(node.test.value)
 
             def test() -> Any:
-                return self.truth(self.evaluate(node.test), node.test)
+                return self.condition(node.test)
 
             def run_test() -> Any:
                 stop = self._stopped(flags, node)
@@ -384,7 +384,7 @@ class Loops(Carrying):
     def _unroll_while(self, node: Any, flags: LoopFlags, error: Exception) -> bool:
         """Rounds with a known test, run now; False where the test is not known."""
         for _ in range(_UNROLL_LIMIT):
-            test = self.truth(self.evaluate(node.test), node.test)
+            test = self.condition(node.test)
             if isinstance(test, Array):
                 wanted = self.builder.needs_known(test, "How often a while loop runs")
                 if isinstance(error, GrowingList) or isinstance(wanted, NeedsKnownValue):
@@ -411,7 +411,7 @@ class Loops(Carrying):
         self.rounds += 1  # a generator must not be taken further by a trial
         try:
             with self.builder.block():
-                value = self.truth(self.evaluate(node.test), node.test)
+                value = self.condition(node.test)
         except NeedsKnownValue:
             value = None
         finally:

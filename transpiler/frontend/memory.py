@@ -21,7 +21,7 @@ from calque.transpiler.frontend.joining import (
 )
 from calque.transpiler.frontend.merging import is_mutable, poison_of
 from calque.transpiler.frontend.rows import GrowingRows
-from calque.transpiler.types import ArrayType
+from calque.transpiler.types import ArrayType, DimLike
 
 
 @dataclass(eq=False)
@@ -69,6 +69,12 @@ class Carried:
     slots: list[Slot] = field(default_factory=list)
     cells: list[tuple[Array, Var]] = field(default_factory=list)
     partners: set[tuple[Any, Any]] = field(default_factory=set)  # those of the first round
+
+    @property
+    def sizes(self) -> tuple[list[DimLike], list[DimLike]]:
+        """Those of the phis, and those of what the first round starts from."""
+        first = [d for a in self.inits if isinstance(a, Var) for d in a.type.dims]
+        return [d for p in self.phis for d in p.type.dims], first
 
 
 @dataclass(eq=False)

@@ -324,7 +324,7 @@ class Statements(Contexts):
 
     def exec_Assert(self, node: Any) -> None:
         """``assert``: checked now if known, else kept in the generated source."""
-        test = self.truth(self.evaluate(node.test), node.test)
+        test = self.condition(node.test)
         message = None if node.msg is None else node.msg
         if not isinstance(test, Array):
             if not test:
@@ -380,7 +380,7 @@ class Statements(Contexts):
             for name, value in bindings.items():
                 self.write_name(name, value, case.pattern)
             if case.guard is not None:
-                guard = self.truth(self.evaluate(case.guard), case.guard)
+                guard = self.condition(case.guard)
                 test = (
                     guard if test is True else self.short_circuit(test, always(guard), node, True)
                 )

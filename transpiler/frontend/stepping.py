@@ -92,7 +92,7 @@ class Stepper:
         )
 
     def _test(self, node: Any) -> bool:
-        test = self._here(lambda: self.machine.truth(self.machine.evaluate(node.test), node.test))
+        test = self._here(lambda: self.machine.condition(node.test))
         if isinstance(test, Array):
             raise self.machine.builder.needs_known(test, "A test around a yield that next() meets")
         return bool(test)

@@ -195,6 +195,14 @@ def reduced_between(function: Any, array: Any, indices: Any, axis: int = 0) -> A
     return np.moveaxis(np.stack(parts), 0, axis)
 
 
+def joined_lists(left: Any, right: Any) -> Any:
+    """``left + right`` of lists, one of which has run-time length."""
+    made = []
+    made.extend(left)
+    made.extend(right)
+    return made
+
+
 # of a generator: one ``for`` each, so that generated code quotes the user's
 
 

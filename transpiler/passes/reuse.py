@@ -89,7 +89,9 @@ class _Mover:
         if not all(self._is_size(d) for d in new.out.type.dims):
             return
         with self.builder.block() as before, self.builder.at(new.origin):
-            definition = {o: t for t in block.statements for o in t.outs}
+            phis = getattr(s, "phis", ())
+            inside.update(phis)  # also those of arrays that were moved before this one
+            definition = {o: t for t in block.statements for o in t.outs} | dict.fromkeys(phis, s)
             known = [early(a, inside, definition) for a in sizes]
             if None in known:
                 return
