@@ -120,21 +120,12 @@ def a_slice_replaced(x):
     return sum(out)
 
 
-def inserted(x):
-    out = []
-    for i in range(x.shape[0]):
-        out.append(x[i])
-    out.insert(0, x[1])
-    return out[0]
-
-
 REFUSED = {
     appends_to_what_it_walks: "`append` changes the list that a for statement runs over",
     pops_from_what_it_walks: "`pop` changes the list that a for statement runs over",
     stores_into_what_is_enumerated: "This store changes the list that a for statement runs over",
     stores_into_what_is_zipped: "This store changes the list that a for statement runs over",
     a_slice_replaced: "A slice of a list that grows in a loop is replaced",
-    inserted: "`insert` of a list that grows in a loop",
 }
 
 

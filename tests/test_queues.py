@@ -163,12 +163,6 @@ def test_compiled_and_batched() -> None:
         np.testing.assert_allclose(calque.vmap(fn)(x), [fn(row) for row in x], rtol=1e-13)
 
 
-def run_time_keys(x):
-    heap = [x[0], x[1]]
-    heapq.heapify(heap)
-    return heap[0] * 2.0
-
-
 def grown_in_an_arm(x):
     queue = deque([1.0])
     if x[0] < 0:
@@ -203,7 +197,6 @@ def test_of_data_before_a_yield(x):
 
 
 REFUSED = [
-    run_time_keys,
     grown_in_an_arm,
     returned_queue,
     step_in_an_arm,

@@ -384,7 +384,7 @@ def test_a_sequence_is_repeated(fn, args):
 def test_a_repetition_that_depends_on_data_is_refused():
     def fn(x):
         count = int(np.sum(x > 0.55))
-        return np.sum(np.array([1.0] * count)) * x[0]
+        return np.sum(np.array((1.0,) * count)) * x[0]
 
     with pytest.raises(errors.NeedsKnownValue, match="How often a sequence is repeated"):
         calque.grad(fn)(X)

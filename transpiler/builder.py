@@ -260,13 +260,15 @@ class Builder(Sizes):
         return self.dims.resolve(self.dim_values[value])
 
     def _read_of(self, value: Var) -> tuple[Any, ...] | None:
-        """What a number is an element of, and where: another read there gives the same."""
+        """What a number is an element of, and where, or is computed of: again, it is the same."""
         made = self.definitions.get(value)
-        if not isinstance(made, Apply) or made.primitive.name != "getitem":
+        if not isinstance(made, Apply):
+            return None
+        if made.primitive.name != "getitem" and made.primitive.kind != "elementwise":
             return None
         if not all(isinstance(a, (Var, int)) for a in made.args):
             return None
-        return (*made.args, repr(made.params))
+        return (made.primitive.name, *made.args, repr(made.params))
 
     def _note_choices(self, value: Var, name: str) -> None:
         """That an integer is the larger, or the smaller, of others, a quotient or a remainder."""

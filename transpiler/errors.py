@@ -93,6 +93,8 @@ class AliasUndecided(CalqueError):
 class NeedsKnownValue(CalqueError):
     """A value that must be known before the code is generated depends on run-time data."""
 
+    of_list = False  # it is the place of an element: an array of them would do
+
 
 class UndefinedVariable(CalqueError, NameError):
     """A name is read that no path, or not every path, to here has assigned."""

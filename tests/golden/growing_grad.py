@@ -9,18 +9,14 @@ import numpy as np
 
 def growing_grad(x, n):
     # forward
-    path = np.empty(np.maximum(n, 0))
     x_saved = np.empty(np.maximum(n, 0))
     for _ in range(n):
         x_saved[_] = x
         x = x * (1.0 - x)
-        path[_] = x
-    maximum_n = np.maximum(n, 0)
 
     # reverse
-    # return np.sum(np.array(path))
-    path_bar = np.zeros_like(path)
-    path_bar[:maximum_n] += np.full(path[:maximum_n].shape[0], 1.0)
+    # for _ in range(n):
+    path_bar = np.full(np.maximum(n, 0), 1.0)
     x_bar = 0.0
     for _ in range(n - 1, -1, -1):
         # path.append(x)

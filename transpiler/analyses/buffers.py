@@ -19,6 +19,7 @@ from calque.transpiler.core import (
     Block,
     For,
     Function,
+    If,
     Slot,
     Statement,
     Var,
@@ -51,6 +52,7 @@ class Buffer:
     position: Any = None
     boxed: bool = False  # several loops, an index for each
     top: Var | None = None  # of a flat buffer: where the next round of the loop around starts
+    arms: list[tuple[If, int]] = field(default_factory=list)  # around the loop, the innermost first
 
 
 @dataclass(eq=False)

@@ -9,7 +9,7 @@ from calque.transpiler.analyses.blocks import insert_before
 from calque.transpiler.analyses.buffers import FIRST_CAPACITY, Buffer, Buffers
 from calque.transpiler.analyses.rounds import wrap_atom
 from calque.transpiler.builder import Array, atom
-from calque.transpiler.core import Apply, Atom, Block, For, Slot, Var, While
+from calque.transpiler.core import Apply, Atom, Block, For, If, Slot, Var, While
 from calque.transpiler.errors import CalqueError
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.creation import space
@@ -65,9 +65,49 @@ class Nests(Buffers):
         loop = buffer.loop
         loop.inits = (*loop.inits[:k], phi, *loop.inits[k + 1 :])
         retype(loop, k, phi.type)
+        given = loop.outs[k]
+        for branch, which in buffer.arms:
+            arm, other = _own_first(branch, which)
+            position = arm.results.index(given)
+            other.results[position] = phi
+            given = branch.outs[position]
+            given.type = phi.type
         buffer.store.outs[0].type = phi.type
         s.phis, s.inits, s.outs = (*s.phis, phi), (*s.inits, first), (*s.outs, out)
         s.body.results.append(buffer.out)
+
+    def lift(self, buffer: Buffer, s: If, which: int, block: Block) -> bool:
+        """Let a branch give the buffer of a loop in one of its arms; the other does not fill it."""
+        inner, home = buffer.allocation[-1].outs[0], self.home_of(s)
+        arm, other = _own_first(s, which)
+        if buffer.boxed or buffer.home is not arm:
+            return False
+        if core.free_vars(Block(buffer.allocation)).keys() & core.defined_vars(arm):
+            return False  # how large it is, only the arm knows
+        removed = set(map(id, buffer.allocation))
+        arm.statements = [t for t in arm.statements if id(t) not in removed]
+        insert_before(home, s, buffer.allocation)
+        t = buffer.out.type.with_dims((self.builder.dims.fresh(), *buffer.out.type.dims[1:]))
+        out = Var(t, buffer.out.name, s.origin)
+        arm.results.append(buffer.out)
+        other.results.append(inner)
+        s.outs = (*s.outs, out)
+        core.substitute(block, {buffer.out: out})
+        del self.buffers[buffer.out]
+        buffer.home, buffer.out = home, out
+        buffer.arms.append((s, which))
+        self.buffers[out] = buffer
+        return True
+
+    def _through_arms(self, buffer: Buffer, after: Var, top: Var) -> Var:
+        """What ``top`` is next, behind the branches around the loop; other arms add none."""
+        for s, which in buffer.arms:
+            arm, other = _own_first(s, which)
+            out = Var(INT, top.name, s.origin)
+            arm.results.append(after)
+            other.results.append(top)
+            s.outs, after = (*s.outs, out), out
+        return after
 
     def flatten(self, buffer: Buffer, s: For | While, block: Block) -> None:
         """Make a buffer of an inner loop one long buffer that grows, when its rounds are no box.
@@ -89,7 +129,9 @@ class Nests(Buffers):
             after = self._first_flat(buffer, s, top)
         else:
             after = self._flat_again(buffer, top)
+        after = self._through_arms(buffer, after, top)
         self._take_over(buffer, s, phi, out, first.atom)
+        buffer.arms.clear()
         s.phis, s.inits, s.outs = (*s.phis, top), (*s.inits, 0), (*s.outs, top_out)
         s.body.results.append(after)
         core.substitute(block, {buffer.out: out})
@@ -127,8 +169,9 @@ class Nests(Buffers):
             _read_at(read, shifted.atom)
         with self.forward_of(s), self.builder.block() as places:
             after = Array(top) + self.rounds_of(loop)
-        at = next(i for i, t in enumerate(s.body.statements) if t is loop)
-        s.body.statements[at + 1 : at + 1] = places.statements
+        body = self.home_of(loop)
+        at = next(i for i, t in enumerate(body.statements) if t is loop)
+        body.statements[at + 1 : at + 1] = places.statements
         return after.atom
 
     def round_of(self, loop: For | While, index: Array | None) -> Any:
@@ -155,6 +198,11 @@ class Nests(Buffers):
         loop.inits = (*loop.inits[:k], top, *loop.inits[k + 1 :])
         assert buffer.top is not None
         return buffer.top
+
+
+def _own_first(s: If, which: int) -> tuple[Block, Block]:
+    """An arm, and the other one."""
+    return (s.then, s.orelse) if which == 0 else (s.orelse, s.then)
 
 
 def retype(loop: For | While, k: int, t: ArrayType) -> None:

@@ -364,7 +364,9 @@ class Recorder(Nests):
                 value = max(pending, key=lambda v: order[v])
                 made = definitions.get(value)
                 if isinstance(made, (If, For, While)) and not self.sizes_known(value.type):
-                    self._run_again(value, made, block)
+                    buffer = self.buffers.get(value)
+                    if buffer is None or not self.lift(buffer, s, which, block):
+                        self._run_again(value, made, block)
                     continue
                 cheap = value not in saved and self._is_cheap(value, definitions)
                 if cheap and self._in_time(

@@ -13,10 +13,8 @@ from calque.transpiler import core
 from calque.transpiler.core import Apply, Var
 from calque.transpiler.dims import Dims
 from calque.transpiler.emit.folding import continues
-from calque.transpiler.emit.liveness import Liveness
 from calque.transpiler.emit.memory import Memory, settle
 from calque.transpiler.emit.program import Program
-from calque.transpiler.emit.views import write_backs
 from calque.transpiler.primitives.base import PRIMITIVES
 from calque.transpiler.types import ArrayType
 
@@ -48,7 +46,7 @@ def _convert_most(program: Program, chosen: Sequence[Apply], before: float) -> N
 
 def _cost(program: Program) -> float:
     program.renumber()
-    memory: Memory = settle(program, Liveness(program), write_backs(program))
+    memory: Memory = settle(program)
     return memory.cost(memory.copies)
 
 

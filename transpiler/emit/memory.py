@@ -19,7 +19,7 @@ from calque.transpiler import core
 from calque.transpiler.core import Apply, Atom, Block, For, If, Statement, Var, While
 from calque.transpiler.emit.liveness import Liveness
 from calque.transpiler.emit.program import Program, indices, is_store
-from calque.transpiler.emit.views import READ_ONLY, WriteBack, surely_view, viewed
+from calque.transpiler.emit.views import READ_ONLY, WriteBack, surely_view, viewed, write_backs
 from calque.transpiler.errors import CoreError
 
 
@@ -356,8 +356,10 @@ class Memory:
         return sum(self.weight(site, statements) for site in copies)
 
 
-def settle(program: Program, live: Liveness, backs: dict[int, WriteBack]) -> Memory:
+def settle(program: Program) -> Memory:
     """The memory of a program with as few copies as we can."""
+    live = Liveness(program)
+    backs = write_backs(program, live)
     statements = list(core.walk(program.body))
     start = {Site("copy", n) for n, s in enumerate(statements) if _is_copy(s)}
     start |= {Site("base", program.number[id(b.take)]) for b in backs.values()}

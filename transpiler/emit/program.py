@@ -104,27 +104,6 @@ class Program:
                 found |= self.defined(inner)
         return found
 
-    def readers(self, var: Var) -> list[Statement | None]:
-        """The statements that read a Var; None, or the owner, for a block's results."""
-        found: list[Statement | None] = []
-
-        def visit(block: Block, owner: Statement | None) -> None:
-            for s in block.statements:
-                found.extend(s for atom in core.operands(s) if atom is var)
-                for inner in core.blocks_of(s):
-                    visit(inner, s)
-            found.extend(None for atom in block.results if atom is var)
-
-        visit(self.body, None)
-        return found
-
-    def ancestor_in(self, statement: Statement, block: Any) -> Statement | None:
-        """The statement of ``block`` that is, or holds, ``statement``."""
-        now: Statement | None = statement
-        while now is not None and self.block_of[id(now)] is not block:
-            now = self.home[id(self.block_of[id(now)])][1]
-        return now
-
     def uses(self) -> dict[Var, int]:
         """How often each Var is read."""
         count: dict[Var, int] = dict.fromkeys(self.vars, 0)

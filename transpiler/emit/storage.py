@@ -8,7 +8,6 @@ from calque.transpiler.emit.accumulate import accumulate_in_place
 from calque.transpiler.emit.liveness import Liveness
 from calque.transpiler.emit.memory import Memory, Site, settle, sites_of
 from calque.transpiler.emit.program import Program, is_store
-from calque.transpiler.emit.views import write_backs
 from calque.transpiler.errors import AliasUndecided
 from calque.transpiler.primitives.base import PRIMITIVES
 
@@ -76,7 +75,7 @@ def _store_final(program: Program, param: Var, value: Var, result: int) -> Apply
     results[:] = [out if r is value else r for r in results]
     statements.insert(place, store)
     program.renumber()
-    memory = settle(program, Liveness(program), write_backs(program))
+    memory = settle(program)
     if memory.copied("store", store):
         _move_results(program, memory, store)
     return store
@@ -96,7 +95,7 @@ def _move_results(program: Program, memory: Memory, store: Apply) -> None:
 def _settle(program: Program) -> Memory:
     """Write copies until no store asks for another one."""
     while True:
-        memory = settle(program, Liveness(program), write_backs(program))
+        memory = settle(program)
         removed = _remove_copies(program, memory)
         wanted = [(site, s) for site, s in sites_of(memory) if site.kind != "copy"]
         if not removed and not wanted:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from calque.transpiler import core
 from calque.transpiler.core import Apply, Statement, Var
+from calque.transpiler.emit.liveness import Liveness
 from calque.transpiler.emit.program import Program, is_basic, is_store
 
 # Neither views nor declared fresh: results in memory of their own.
@@ -61,19 +63,21 @@ class WriteBack:
     final: Apply
 
 
-def write_backs(program: Program) -> dict[int, WriteBack]:
-    """Every write-back whose base nobody reads meanwhile, by its final store."""
+def write_backs(program: Program, live: Liveness) -> dict[int, WriteBack]:
+    """Every write-back whose base nobody reads meanwhile, or after, by its final store."""
     uses = program.uses()
     found: dict[int, WriteBack] = {}
     for s in program.definition.values():
         if isinstance(s, Apply) and s.primitive.name == "update" and is_basic(s):
-            candidate = _write_back(program, s, uses)
+            candidate = _write_back(program, live, s, uses)
             if candidate is not None:
                 found[id(s)] = candidate
     return found
 
 
-def _write_back(program: Program, final: Apply, uses: dict[Var, int]) -> WriteBack | None:
+def _write_back(
+    program: Program, live: Liveness, final: Apply, uses: dict[Var, int]
+) -> WriteBack | None:
     base, last, *dynamic = final.args
     if not isinstance(base, Var) or not isinstance(last, Var) or uses[last] != 1:
         return None
@@ -88,16 +92,21 @@ def _write_back(program: Program, final: Apply, uses: dict[Var, int]) -> WriteBa
     same = made.args == (base, *dynamic) and made.params["index"] == final.params["index"]
     if not same or not made.out.type.ndim or program.block_of[id(made)] is not block:
         return None
-    if _read_after(program, base, block, first, final):
+    if live.after[id(final)] & program.bit(base) or _read_between(
+        program, live, base, first, final
+    ):
         return None
     return WriteBack(base, made.out, last, made, final)
 
 
-def _read_after(program: Program, base: Var, block: object, first: Apply, final: Apply) -> bool:
-    """Whether ``base`` is read elsewhere than before the first store and by the last."""
-    readers = [s for s in program.readers(base) if s is not final]
-    for reader in readers:
-        inside = program.ancestor_in(reader, block) if reader is not None else None
-        if inside is None or program.number[id(inside)] > program.number[id(first)]:
-            return True
+def _read_between(program: Program, live: Liveness, base: Var, first: Apply, final: Apply) -> bool:
+    """Whether ``base`` is read after the first store, and before the last."""
+    number = program.number
+    for s in program.block_of[id(final)].statements:
+        if number[id(first)] < number[id(s)] < number[id(final)]:
+            reads = program.mask(core.operands(s))
+            for inner in core.blocks_of(s):
+                reads |= live.free(inner)
+            if reads & program.bit(base):
+                return True
     return False

@@ -20,7 +20,7 @@ from calque.transpiler.builder import FUNCTIONS, Array, atom, link
 from calque.transpiler.core import Var, map_tree
 from calque.transpiler.errors import BranchMismatch, IndexOutOfRange, UnsupportedSyntax
 from calque.transpiler.frontend.expressions import Expressions
-from calque.transpiler.frontend.heap import MISSING, Snapshot
+from calque.transpiler.frontend.heap import MISSING, Snapshot, rows_of
 from calque.transpiler.frontend.interpreter import Completion, Mismatch
 from calque.transpiler.frontend.merging import GrowingList, Join, Outcome
 
@@ -142,6 +142,7 @@ class Branches(Expressions):
                 try:
                     with on_a_path():
                         value = arm()
+                    self._lists_again(base)
                 except PathEnds:
                     call.pending, value = pending, Completion("raise")
             dead = isinstance(value, Completion) and value.kind == "raise"
@@ -150,6 +151,13 @@ class Branches(Expressions):
             self.arm_rounds.pop()
             self.ends.pop()
             base.restore()
+
+    def _lists_again(self, base: Snapshot) -> None:
+        """Lists of known length that a loop in this arm keeps in arrays are lists again."""
+        for values, content in base.contents.values():
+            rows = rows_of(values)
+            if rows is not None and rows.full and content[1] is None:
+                values[:], values.rows = list(rows), None
 
     def _emit_if(
         self, test: Array, outcomes: list[Outcome], outs: list[Var], results: list[Any], node: Any

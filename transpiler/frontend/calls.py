@@ -43,13 +43,12 @@ from calque.transpiler.frontend.interpreter import (
     Activation,
     Closure,
     Guard,
-    assigned_functions,
     contents,
 )
 from calque.transpiler.frontend.iteration import Generator, Iterable, once
 from calque.transpiler.frontend.opaque import Watch, is_opaque
 from calque.transpiler.frontend.rows import gathered
-from calque.transpiler.frontend.source import source_of
+from calque.transpiler.frontend.source import assigned_functions, source_of
 from calque.transpiler.frontend.statements import Statements
 from calque.transpiler.frontend.stepwise import stepwise, takes_steps
 from calque.transpiler.frontend.text import RuntimeText

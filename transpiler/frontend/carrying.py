@@ -473,7 +473,7 @@ class Carrying(Growing):
         for growth in plan.growing.values():
             rows = growth.values.rows
             rows.filled = (self.rounds - 1, len(self.tests))
-            if growth.per_round is not None and trip is not None:
+            if growth.per_round is not None and rows.fixed:
                 rows.count = appended(trip, growth, rows.first)
 
     def _check_keys(self, container: Any, key: Any, initial: Any) -> None:

@@ -29,6 +29,8 @@ COMPARE: dict[type, tuple[str, Callable[[Any, Any], Any]]] = {
     gast.NotEq: ("ne", operator.ne),
 }
 
+_STRICT: dict[type, type] = {gast.LtE: gast.Lt, gast.GtE: gast.Gt}
+
 not_ = register(
     Primitive(
         "not",
@@ -115,12 +117,11 @@ class Comparisons(Texts):
                 return isinstance(op, gast.NotEq)
             decided = self._known_comparison(function, left, right)
             return OPERATORS[name](left, right) if decided is None else decided
-        if (
-            isinstance(left, (list, tuple))
-            and isinstance(right, (list, tuple))
-            and name in ("eq", "ne")
-        ):
-            return self._compare_sequences(left, right, name == "eq", node)
+        if isinstance(left, (list, tuple)) and isinstance(right, (list, tuple)):
+            if name in ("eq", "ne"):
+                return self._compare_sequences(left, right, name == "eq", node)
+            if isinstance(left, list) == isinstance(right, list):
+                return self._compare_order(op, left, right, node)
         return function(left, right)
 
     def _known_comparison(self, function: Any, left: Any, right: Any) -> bool | None:
@@ -153,6 +154,29 @@ class Comparisons(Texts):
                 now = self.compare(gast.Eq(), a, b, node)
                 result = now if result is True else apply(PRIMITIVES["np.bitwise_and"], result, now)
         return result if equal else self.logical_not(result, node)
+
+    def _compare_order(self, op: Any, left: Any, right: Any, node: Any) -> Any:
+        """``<`` and the like of two tuples, or two lists: the first pair that differs decides."""
+        if any(rows_of(v) is not None for v in (left, right)):
+            self._refuse_whole(node)
+
+        def rest(position: int) -> Any:
+            if position == min(len(left), len(right)):
+                return COMPARE[type(op)][1](len(left), len(right))
+            a, b = left[position], right[position]
+            if known(a) and known(b):
+                return rest(position + 1) if a == b else COMPARE[type(op)][1](a, b)
+            if position + 1 == len(left) == len(right):
+                return self.truth(self.compare(op, a, b, node), node)
+            now = self.compare(_STRICT.get(type(op), type(op))(), a, b, node)
+
+            def equal() -> Any:
+                same = self.compare(gast.Eq(), a, b, node)
+                return self.short_circuit(same, lambda: rest(position + 1), node, is_and=True)
+
+            return self.short_circuit(now, equal, node, is_and=False)
+
+        return rest(0)
 
     def _refuse_whole(self, node: Any) -> NoReturn:
         raise NeedsKnownValue("A list that grows in a loop is used as a whole.", self.origin(node))
@@ -247,6 +271,9 @@ class Comparisons(Texts):
         arm, other = (made.then, made.orelse) if is_and else (made.orelse, made.then)
         if other.statements or type(other.results[0]) not in (bool, np.bool_):
             return found
+        if not arm.statements and arm.results[0] is is_and:
+            statements.pop()
+            return wrap(made.test)
         if not all(map(_is_harmless, arm.statements)):
             return found
         statements.pop()

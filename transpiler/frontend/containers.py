@@ -31,7 +31,7 @@ def container_method(
     if isinstance(owner, RecordedList) and name == "pop":
         return machine.pop(owner, args[0] if args else -1, node)
     if rows_of(owner) is not None:
-        return machine.list_method(name, owner, kwargs, node)
+        return machine.list_method(name, owner, args, kwargs, node)
     if name in _MUTATING:
         machine.check_writable(owner, node, f"`{name}`")
         if isinstance(owner, list):

@@ -18,7 +18,7 @@ from calque.transpiler import tree
 from calque.transpiler.arrays import link
 from calque.transpiler.builder import FUNCTIONS, OPERATORS, Array, known_int, type_of
 from calque.transpiler.core import Apply, Var
-from calque.transpiler.errors import SpecializationNeeded, UnsupportedSyntax
+from calque.transpiler.errors import NeedsKnownValue, SpecializationNeeded, UnsupportedSyntax
 from calque.transpiler.frontend.comparisons import Comparisons, numeric
 from calque.transpiler.frontend.elements import alike, hold_again
 from calque.transpiler.frontend.heap import MISSING, RecordedList, rows_of
@@ -142,6 +142,10 @@ class Expressions(Comparisons):
         if isinstance(left, np.ndarray) or isinstance(right, np.ndarray):
             left, right = self.recorded(left), self.recorded(right)
         if kind is gast.Mult:
+            for values, count in ((left, right), (right, left)):
+                made = self.repeated(values, count)
+                if made is not None:
+                    return made
             left, right = _repeats(left, right), _repeats(right, left)
         if not isinstance(left, Array) and not isinstance(right, Array):
             if _has_rows(left) or _has_rows(right):
@@ -158,6 +162,10 @@ class Expressions(Comparisons):
                 return OPERATORS[name](left, right)
             return function(left, right)
         return OPERATORS[name](left, right)
+
+    def repeated(self, values: Any, count: Any) -> Any:
+        """``values * count`` as a list of run-time length; None where it is none (see lists)."""
+        raise NotImplementedError
 
     def eval_BinOp(self, node: Any) -> Any:
         """``a op b``."""
@@ -191,9 +199,6 @@ class Expressions(Comparisons):
         value = self.settled(value, node)
         if isinstance(value, super):
             return self._inherited(value, name, node)
-        rows = rows_of(value)
-        if rows is not None and hasattr(rows, name):
-            return getattr(rows, name)
         for base in type(value).__mro__:
             member = vars(base).get(name)
             if (
@@ -307,7 +312,9 @@ class Expressions(Comparisons):
             )
             if isinstance(wanted, SpecializationNeeded) or not alike(value):
                 raise wanted
-            if not self._is_of_data(index.atom):
+            if not self.indexing and not self._is_of_data(index.atom):
+                if isinstance(wanted, NeedsKnownValue):
+                    wanted.of_list = True
                 raise wanted  # an unrolled loop may know it
         return index
 
@@ -404,10 +411,15 @@ class Expressions(Comparisons):
 
 def _repeats(value: Any, other: Any) -> Any:
     """A run-time integer that says how often a sequence is repeated must be known."""
-    repeated = isinstance(other, (list, tuple, str)) and isinstance(value, Array)
-    if not repeated or value.ndim or value.is_buffer or value.dtype.kind not in "iu":
+    if not isinstance(other, (list, tuple, str)) or not is_count(value):
         return value
     return known_int(value, "How often a sequence is repeated")
+
+
+def is_count(value: Any) -> bool:
+    """Whether a value is a run-time integer."""
+    scalar = isinstance(value, Array) and not value.ndim and not value.is_buffer
+    return scalar and value.dtype.kind in "iu"
 
 
 def _has_rows(value: Any) -> bool:

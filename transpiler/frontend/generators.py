@@ -17,14 +17,10 @@ from calque.transpiler.errors import CalqueError, UnsupportedSyntax
 from calque.transpiler.frontend import twins
 from calque.transpiler.frontend.branches import LoopFlags
 from calque.transpiler.frontend.heap import Frame
-from calque.transpiler.frontend.interpreter import (
-    Activation,
-    Closure,
-    Completion,
-    assigned_functions,
-)
+from calque.transpiler.frontend.interpreter import Activation, Closure, Completion
 from calque.transpiler.frontend.iteration import Generator
 from calque.transpiler.frontend.lists import Lists
+from calque.transpiler.frontend.source import assigned_functions
 
 _SCOPES = (gast.FunctionDef, gast.AsyncFunctionDef, gast.Lambda, gast.ClassDef)
 _bodies: dict[tuple[Any, bool], list[Any]] = {}

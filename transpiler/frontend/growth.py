@@ -7,6 +7,8 @@ before the loop; where the number of elements depends on values, the array doubl
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -20,8 +22,13 @@ from calque.transpiler.frontend.heap import RecordedList, Snapshot
 from calque.transpiler.frontend.iteration import Range, leaves
 from calque.transpiler.frontend.joining import Leaf, shape_of, size_at_hand
 from calque.transpiler.frontend.memory import Growth, Memory, Plan
-from calque.transpiler.frontend.merging import ChangingList, GrowingList, WideningList
-from calque.transpiler.frontend.rows import GrowingRows, gathered, zip_trees
+from calque.transpiler.frontend.merging import (
+    ChangingList,
+    GrowingList,
+    IndexedList,
+    WideningList,
+)
+from calque.transpiler.frontend.rows import GrowingRows, kept, zip_trees
 from calque.transpiler.types import INT, ArrayType, DimLike, dim_symbols
 
 FIRST_CAPACITY = 16
@@ -47,6 +54,17 @@ class Growing(Memory):
             own = resolve(own)
             if not changing.isdisjoint(dim_symbols(own)) and own != resolve(place):
                 raise BranchMismatch(*differing_elements(origin))
+
+    @contextmanager
+    def _indexing(self, error: Exception) -> Iterator[None]:
+        """Try again where a list was read at a run-time place: an array of its elements will do."""
+        if self.indexing or not getattr(error, "of_list", False):
+            raise error
+        self.indexing = True
+        try:
+            yield
+        finally:
+            self.indexing = False
 
     def _list_changed(
         self, plan: Plan, values: Any, before: dict[int, Any], now: dict[int, Any]
@@ -93,9 +111,14 @@ class Growing(Memory):
         if old is not None or rows is not None:
             held = old.sample if rows is None and old is not None else rows_sample(rows)
             sample = self._wider(held, sample)
-        changing = isinstance(growth, ChangingList)
+        indexed = isinstance(growth, IndexedList)
+        changing = indexed or isinstance(growth, ChangingList)
         if old is None:
-            plan.growing[key] = Growth(growth.values, None, sample, changing=changing)
+            per_round = 0 if indexed else None
+            plan.growing[key] = Growth(growth.values, per_round, sample, changing=changing)
+            for places in (plan.locations, plan.constants):  # its elements are no names now
+                for place in [p for p in places if p[0] == key]:
+                    del places[place]
             return
         widening = isinstance(growth, WideningList)
         new = replace(
@@ -128,7 +151,7 @@ class Growing(Memory):
 
     def _sample(self, element: Any) -> Any:
         try:
-            return map_tree(type_of, gathered(element))
+            return map_tree(type_of, kept(element))
         except TypeError:
             raise BranchMismatch(
                 "A list that grows in a run-time loop must hold numbers or arrays.",
@@ -147,10 +170,9 @@ class Growing(Memory):
                     values.rows.let_change()
                 self._carry_count(plan, growth)
                 continue
-            fixed = growth.per_round is not None and trip is not None
+            fixed = growth.per_round is not None and (trip is not None or growth.per_round == 0)
             head: Any = len(values)
             if fixed:
-                assert trip is not None and growth.per_round is not None
                 capacity = appended(trip, growth, head)
             else:
                 capacity = max(FIRST_CAPACITY, 2 * head)
@@ -189,6 +211,7 @@ class Growing(Memory):
             zip_trees(_take_version, growth.rows.buffers, buffers)
             growth.rows.count, growth.rows.fixed, growth.rows.filled = 0, fixed, None
             growth.rows.since = self.builder.dims.count
+        growth.rows.full = growth.per_round == 0
         if growth.changing:
             growth.rows.facts.changing = True
             growth.rows.facts.own += leaves(growth.rows.buffers)
@@ -202,7 +225,7 @@ class Growing(Memory):
         """At the start of a round: how long each list is by then."""
         for growth in plan.growing.values():
             rows = growth.values.rows
-            if growth.per_round is not None and rows.fixed:
+            if growth.per_round is not None and rows.fixed and not rows.full:
                 rows.before = rows.count
                 step = size_at_hand(growth.per_round)
                 offset = round_number * step if step != 1 else round_number
@@ -212,7 +235,7 @@ class Growing(Memory):
         """A fixed list's length is a formula of the round, not a carried value."""
         for growth in plan.growing.values():
             rows = growth.values.rows
-            if growth.per_round is not None and rows.fixed:
+            if growth.per_round is not None and rows.fixed and not rows.full:
                 rows.count = rows.before
 
 
@@ -227,9 +250,11 @@ def rows_sample(rows: Any) -> Any:
     return map_tree(lambda b: ArrayType(b.dtype, b.type.dims[1:]), rows.buffers)
 
 
-def appended(trip: Range, growth: Growth, head: Any) -> Any:
+def appended(trip: Range | None, growth: Growth, head: Any) -> Any:
     """How long a list is after a loop that appends equally often in every round."""
     step = size_at_hand(growth.per_round)
+    if trip is None or (isinstance(step, int) and step == 0):
+        return head
     count = trip.length() if isinstance(step, int) and step == 1 else trip.length() * step
     return count if isinstance(head, int) and head == 0 else head + count
 

@@ -19,7 +19,7 @@ import gast
 import numpy as np
 
 from calque.transpiler.builder import Array, Builder, current
-from calque.transpiler.core import Var
+from calque.transpiler.core import Var, map_tree
 from calque.transpiler.errors import (
     AliasUndecided,
     AxisOutOfRange,
@@ -35,7 +35,7 @@ from calque.transpiler.errors import (
     UnrollingNeeded,
     UnsupportedSyntax,
 )
-from calque.transpiler.frontend.heap import MISSING, Frame, RecordedList, shown_name
+from calque.transpiler.frontend.heap import MISSING, Frame, RecordedList, rows_of, shown_name
 from calque.transpiler.frontend.source import FunctionSource
 from calque.transpiler.types import ArrayType, DimLike, symbol
 
@@ -207,6 +207,10 @@ class State:
         self.perhaps: dict[tuple[int, Any], tuple[Any, Any]] = {}  # keys that a path may lack
         self.disordered: dict[int, Any] = {}  # dicts whose keys' order differs between paths
         self.unrolled: dict[Any, Any] = {}  # loops that must be: what changes such a container
+        self.indexing = False  # known lists may be read at run-time places
+        self.stacking = False  # lists within a list kept in arrays are arrays too
+        self.lists_stay = False  # an attempt with arrays for lists of run-time length has failed
+        self.arrays_for_lists = False  # whether there is one that could be of known length
         self.tests: list[Any] = []  # of the run-time branches that are being interpreted
         self.arguments: list[Array] = []  # cells that the caller holds
         self.return_origin: Origin | None = None  # where the last call gave its result
@@ -448,7 +452,9 @@ class State:
         """Give a fresh run-time value the user's name for it."""
         if self.on_behalf is not None:
             return  # a rule's names are not those of the function to which it is applied
-        if isinstance(value, Array) and value.poison is None and value._base is None:
+        if rows_of(value) is not None:
+            map_tree(lambda buffer: self.name_value(buffer, name), value.rows.buffers)
+        elif isinstance(value, Array) and value.poison is None and value._base is None:
             var = value._value
             if var.name is None and not name.startswith("%"):
                 var.name = name
@@ -481,24 +487,6 @@ def _letter(index: int) -> str:
         index, rest = divmod(index - 1, 26)
         text = chr(97 + rest) + text
     return text
-
-
-def assigned_functions(node: Any) -> tuple[set[str], set[str]]:
-    """The names a function declares nonlocal, and global."""
-    nonlocals: set[str] = set()
-    written: set[str] = set()
-    pending = list(node.body) if isinstance(node.body, list) else []
-    while pending:
-        item = pending.pop()
-        if isinstance(item, (gast.FunctionDef, gast.Lambda, gast.ClassDef)):
-            continue
-        if isinstance(item, gast.Nonlocal):
-            nonlocals.update(item.names)
-        elif isinstance(item, gast.Global):
-            written.update(item.names)
-        pending += [n for n in gast.iter_child_nodes(item) if isinstance(n, gast.stmt)]
-        pending += getattr(item, "handlers", [])
-    return nonlocals, written
 
 
 def is_user_function(function: Any) -> bool:

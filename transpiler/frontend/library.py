@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import operator
 import sys
 from collections import OrderedDict, deque
@@ -22,11 +21,12 @@ from calque.transpiler.builder import (
     known,
     known_int,
 )
-from calque.transpiler.errors import ImpureFunction, NeedsKnownValue, UnsupportedSyntax
+from calque.transpiler.errors import ImpureFunction, UnsupportedSyntax
 from calque.transpiler.frontend import (  # noqa: F401  (fill the table)
     copying,
     gathering,
     iterators,
+    orders,
     queues,
     substitutes,
 )
@@ -268,45 +268,6 @@ def _filter(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, 
         return bool(keep)
 
     return Deferred(kept, [function, values])
-
-
-class _RunTime(Exception):
-    """An order that hangs on a run-time value."""
-
-
-class _Unordered:
-    """A run-time value among the keys of ``sorted``: keys that differ before it need not ask it."""
-
-    def _refuse(self, other: Any) -> bool:
-        raise _RunTime
-
-    __eq__ = __lt__ = __gt__ = _refuse
-
-
-def _comparable(key: Any) -> Any:
-    if isinstance(key, (tuple, list)):
-        return type(key)(map(_comparable, key))
-    return key if known(key) else _Unordered()
-
-
-@builtin(sorted)
-def _sorted(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    key, reverse = kwargs.get("key"), bool(kwargs.get("reverse", False))
-    if isinstance(args[0], Array) and key is None:
-        result = np.sort(args[0])
-        return result[::-1] if reverse else result
-    if rows_of(args[0]) is not None:
-        return machine.ordered(args[0], kwargs, node)
-    items = machine.known_items(args[0], node)
-    keys = [i if key is None else machine.call_value(key, [i], {}, node) for i in items]
-    with contextlib.suppress(_RunTime):
-        order = sorted(range(len(items)), key=lambda i: _comparable(keys[i]), reverse=reverse)
-        return machine.own(RecordedList(items[i] for i in order))
-    if key is None and all(isinstance(i, Array) or np.isscalar(i) for i in items):
-        ordered = np.sort(FUNCTIONS[np.array](items))
-        ordered = ordered[::-1] if reverse else ordered
-        return machine.own(RecordedList(ordered[i] for i in range(len(items))))
-    raise NeedsKnownValue("The order of sorted depends on run-time values.", machine.origin(node))
 
 
 def _sequence(kind: type) -> Callable[..., Any]:

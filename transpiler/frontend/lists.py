@@ -4,22 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import repeat
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from calque.transpiler.builder import FUNCTIONS, Array, known_int, type_of
 from calque.transpiler.core import map_tree
 from calque.transpiler.dims import age
-from calque.transpiler.errors import BranchMismatch, NeedsKnownValue, UnsupportedSyntax
+from calque.transpiler.errors import (
+    BranchMismatch,
+    NeedsKnownValue,
+    SpecializationNeeded,
+    UnsupportedSyntax,
+)
+from calque.transpiler.frontend import twins
+from calque.transpiler.frontend.comparisons import always
+from calque.transpiler.frontend.elements import alike
+from calque.transpiler.frontend.expressions import is_count
 from calque.transpiler.frontend.growth import differing_elements, rows_sample
 from calque.transpiler.frontend.heap import RecordedList, rows_of
 from calque.transpiler.frontend.interpreter import Completion
 from calque.transpiler.frontend.iteration import Generator, leaves
 from calque.transpiler.frontend.loops import Loops
-from calque.transpiler.frontend.merging import ChangingList, GrowingList, WideningList
-from calque.transpiler.frontend.rows import GrowingRows, gathered, zip_trees
+from calque.transpiler.frontend.merging import (
+    ChangingList,
+    GrowingList,
+    IndexedList,
+    WideningList,
+)
+from calque.transpiler.frontend.rows import GrowingRows, gathered, kept, zip_trees
 from calque.transpiler.types import DimLike, dim_symbols
+
+_METHODS = {
+    "insert": twins.inserted,
+    "index": twins.place_of,
+    "remove": twins.removed,
+    "count": twins.counted,
+}
 
 
 class Lists(Loops):
@@ -36,9 +57,24 @@ class Lists(Loops):
             self._check_index(value, index, message, node)
             if value.rows is not None:
                 start = self._from_start(value.rows, index, message, node)
-                if start is not index:
+                if start is not None:
                     return value.rows.read(start, checked=True)
         return super().subscript(value, index, node)
+
+    def _known_index(self, index: Any, value: Any, node: Any) -> Any:
+        """An index of a known list; one that turns out to grow in the loops around is an array."""
+        try:
+            return super()._known_index(index, value, node)
+        except (NeedsKnownValue, SpecializationNeeded):
+            if isinstance(value, RecordedList) and value and self._has_grown(value):
+                raise GrowingList(value, value[len(value) - 1]) from None
+            raise
+
+    def _has_grown(self, values: Any) -> bool:
+        lengths = {
+            len(b.contents[id(values)][1][0]) for b in self.loop_bases if id(values) in b.contents
+        }
+        return bool(lengths - {len(values)})
 
     def _check_index(self, values: Any, index: Any, message: str, node: Any) -> None:
         """An element that is missing in the first round may be there in a later one."""
@@ -58,6 +94,8 @@ class Lists(Loops):
             list.append(values, item)
             return
         self._let_hold(values, item, node)
+        if rows.full and rows.filled is None:
+            raise GrowingList(values, item)
         if rows.fixed and rows.filled is not None:  # full, and now it grows again
             if rows.filled != (self.rounds, len(self.tests)):
                 if self.rounds:
@@ -87,7 +125,10 @@ class Lists(Loops):
             index = self._known_index(index, values, node)
             if isinstance(index, slice):
                 self.check_not_walked(values, node, "This store")
-            values[index] = value
+            if isinstance(index, Array):
+                self._replace_somewhere(values, index, value, node)
+            else:
+                values[index] = value
             return
         if isinstance(index, slice):
             self.fail(
@@ -102,22 +143,41 @@ class Lists(Loops):
         if any(b.ndim > 1 for b in leaves(rows.buffers)):
             self._let_change(values)
         start = self._from_start(rows, index, "list assignment index out of range", node)
-        rows.replace(start, value, checked=start is not index)
+        rows.replace(index if start is None else start, value, checked=start is not None)
 
-    def _from_start(self, rows: GrowingRows, index: Any, message: str, node: Any) -> Any:
-        """An index from the end as one from the start: a reverse sweep touches one element."""
-        if not (isinstance(index, int) and index < 0 and self.reversing and self.rounds):
-            return index
-        if not isinstance(rows.count, Array) or rows.longer_than(-index - 1):
-            return index
+    def _replace_somewhere(self, values: Any, index: Array, value: Any, node: Any) -> None:
+        """``values[index] = value`` of a known list: an array in a loop, or each if it is meant."""
+        if any(id(values) in base.contents for base in self.loop_bases):
+            raise IndexedList(values, value)
+        refuse = self._refusing("list assignment index out of range")
+        count, place = len(values), cast(Any, index)
+        outside = self.short_circuit(place < -count, lambda: place >= count, node, is_and=False)
+        self.fork(outside, refuse, lambda: None, node)
+        for k, old in enumerate(values):
+            meant = (place == k) | (place == k - count)
+            values[k] = self.choose(meant, always(value), always(old), node)
 
+    def _refusing(self, message: str) -> Callable[[], Completion]:
         def refuse() -> Completion:
             self.builder.effect(f"raise IndexError({message!r})", [])
             return Completion("raise")
 
-        count: Any = rows.count
-        self.fork(count < -index, refuse, lambda: None, node)
-        return rows.count - (-index)
+        return refuse
+
+    def _from_start(self, rows: GrowingRows, index: Any, message: str, node: Any) -> Any:
+        """A checked index from the start: a reverse sweep touches one element; None: as it is."""
+        if not (isinstance(rows.count, Array) and self.reversing and self.rounds):
+            return None
+        place, count, refuse = cast(Any, index), cast(Any, rows.count), self._refusing(message)
+        if isinstance(index, Array) and not index.ndim and not rows.holds(index):
+            outside = self.short_circuit(place < -count, lambda: place >= count, node, is_and=False)
+            self.fork(outside, refuse, lambda: None, node)
+            return FUNCTIONS[np.where](place < 0, place + count, place)
+        if isinstance(index, int) and not rows.longer_than(max(-index - 1, index)):
+            shortest = max(-index, index + 1)
+            self.fork(count < shortest, refuse, lambda: None, node)
+            return count - (-index) if index < 0 else index
+        return None
 
     def pop(self, values: Any, index: Any, node: Any) -> Any:
         """``values.pop(index)``."""
@@ -135,7 +195,7 @@ class Lists(Loops):
                 "leave them where they are, and count: v = values[head]; head += 1",
             )
         start = self._from_start(values.rows, index, "pop from empty list", node)
-        if start is not index:
+        if start is not None:
             return values.rows.take_last(values.rows.read(start, checked=True))
         return values.rows.take(index)
 
@@ -160,14 +220,16 @@ class Lists(Loops):
         """``values.sort()`` of a list of run-time length."""
         self.check_not_walked(values, node, "`sort`", live=True)
         order = self._order(values, options, node)
+        if any(b.ndim > 1 for b in leaves(values.rows.buffers)):
+            self._let_change(values)
         values.rows.arrange(order)
 
     def ordered(self, values: Any, options: dict[str, Any], node: Any) -> Any:
         """``sorted(values)`` of a list of run-time length."""
         order = self._order(values, options, node)
-        rows = values.rows
-        buffer = FUNCTIONS[np.copy](order(rows.stacked()))
-        return self._list_of(GrowingRows(buffer, rows.count, False, rows.how))
+        made = values.rows.part(slice(None))
+        made.arrange(order)
+        return self._list_of(made)
 
     def reverse(self, values: Any, node: Any) -> None:
         """``values.reverse()``."""
@@ -180,7 +242,29 @@ class Lists(Loops):
         """``list(values)`` of a list of run-time length."""
         return self._list_of(values.rows.part(slice(None)))
 
-    def list_method(self, name: str, values: Any, kwargs: dict[str, Any], node: Any) -> Any:
+    def repeated(self, values: Any, count: Any) -> Any:
+        """``[0.0] * n``: an array, if ``n`` is a run-time integer and the elements are numbers."""
+        if type(values) not in (list, RecordedList) or rows_of(values) is not None:
+            return None
+        if not is_count(count) or not alike(values) or self.lists_stay:
+            return None
+        dim = self.builder.dim_of(count)
+        if isinstance(self.builder.dims.resolve(dim), int) or type_of(values[0]).ndim:
+            return None
+        if not self.builder.dims.nonnegative(dim):
+            count = FUNCTIONS[np.maximum](count, 0)
+        self.arrays_for_lists = True
+        if len(values) > 1:
+            buffer = FUNCTIONS[np.tile](FUNCTIONS[np.array](list(values)), count)
+        elif type(values[0]) is float and str(values[0]) == "0.0":
+            buffer = FUNCTIONS[np.zeros](count)
+        else:
+            buffer = FUNCTIONS[np.full](count, values[0])
+        return self._list_of(GrowingRows(buffer, buffer.shape[0], False))
+
+    def list_method(
+        self, name: str, values: Any, args: list[Any], kwargs: dict[str, Any], node: Any
+    ) -> Any:
         """A method of a list of run-time length."""
         match name:
             case "clear":
@@ -191,12 +275,13 @@ class Lists(Loops):
                 return self.reverse(values, node)
             case "copy":
                 return self.list_copy(values)
-        hint = "make the list an array with np.array" if name in ("index", "count") else None
+        if name in _METHODS and not kwargs:
+            return self.call_value(_METHODS[name], [values, *args], {}, node)
         return self.fail(
             UnsupportedSyntax,
             node,
             f"`{name}` of a list that grows in a loop.",
-            hint or "append, pop, and store into its elements; or use an array and a counter",
+            "append, pop, and store into its elements; or use an array and a counter",
         )
 
     def _list_of(self, rows: GrowingRows) -> Any:
@@ -205,22 +290,40 @@ class Lists(Loops):
         return self.own(made)
 
     def _order(self, values: Any, options: dict[str, Any], node: Any) -> Callable[[Any], Any]:
-        buffers, reverse = values.rows.buffers, options.get("reverse", False)
-        if options.get("key") is not None or isinstance(reverse, Array):
+        """What puts an array of the elements, or of a part of each, in the order of the list."""
+        key, reverse = options.get("key"), options.get("reverse", False)
+        if isinstance(reverse, Array):
+            raise self.builder.needs_known(reverse, "Whether an order is reversed")
+        buffers = values.rows.buffers
+        if key is None and isinstance(buffers, Array) and buffers.ndim == 1:
+            if not reverse:
+                return lambda array: np.sort(array)
+            return lambda array: FUNCTIONS[np.copy](np.sort(array)[::-1])
+        keys = values
+        if key is not None:
+            keys = self.own(RecordedList())
+            self.holding.append(keys)
+            try:
+                each = lambda item: self.append(keys, self.call_value(key, [item], {}, node), node)
+                self.each(values, node, each)
+            finally:
+                self.holding.pop()
+        stacked = keys.rows.stacked() if keys.rows is not None else gathered(list(keys))
+        order = self.order_of(leaves(stacked), bool(reverse), node)
+        return lambda array: FUNCTIONS[np.copy](array[order])
+
+    def order_of(self, columns: list[Any], reverse: bool, node: Any) -> Any:
+        """The order of tuples: by the first column, then by the second; equal ones stay."""
+        if not columns or any(c.ndim != 1 or c.dtype.kind == "c" for c in columns):
             raise NeedsKnownValue(
-                "The order of a list that grew in a loop follows a key.",
+                "What a list is sorted by is neither a real number nor a tuple of them.",
                 self.origin(node),
-                "make arrays of the keys and the values, and use np.argsort",
-            )
-        if not isinstance(buffers, Array) or buffers.ndim != 1 or buffers.dtype.kind == "c":
-            raise NeedsKnownValue(
-                "The elements of a list that is sorted are no real numbers.",
-                self.origin(node),
-                "make an array of the keys, and use np.argsort",
+                "sort by a key that is one: key=lambda item: ...",
             )
         if not reverse:
-            return lambda array: np.sort(array)
-        return lambda array: FUNCTIONS[np.copy](np.sort(array)[::-1])
+            return FUNCTIONS[np.lexsort](columns[::-1])
+        last = columns[0].shape[0] - 1
+        return last - FUNCTIONS[np.lexsort]([c[::-1] for c in reversed(columns)])[::-1]
 
     # what a list must be ready for
 
@@ -249,7 +352,7 @@ class Lists(Loops):
             self.element_sizes.extend(zip(t.dims, shape, repeat(origin)))
             wide.append(np.promote_types(buffer.dtype, t.dtype) != buffer.dtype)
 
-        zip_trees(compare, rows.buffers, gathered(item))
+        zip_trees(compare, rows.buffers, kept(item))
         if any(wide):
             if self._met_in_loop(values):
                 raise WideningList(values, item)

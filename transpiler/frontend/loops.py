@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import gast
@@ -18,13 +18,7 @@ from calque.transpiler.frontend.comparisons import and_
 from calque.transpiler.frontend.else_arms import ElseArms
 from calque.transpiler.frontend.heap import MISSING, Snapshot
 from calque.transpiler.frontend.interpreter import Completion
-from calque.transpiler.frontend.iteration import (
-    Cursor,
-    Iterable,
-    Range,
-    Walk,
-    as_iterable,
-)
+from calque.transpiler.frontend.iteration import Cursor, Iterable, Range, Walk, as_iterable
 from calque.transpiler.frontend.memory import Carried, Plan
 from calque.transpiler.frontend.merging import GrowingList
 from calque.transpiler.primitives.base import apply
@@ -49,9 +43,7 @@ class Loops(Carrying):
                 self.fail(UnsupportedSyntax, node.iter, "Two for statements walk one iterator.")
             source.walked = True
         with self._loop(node) as flags, self.at(node), self._walking(source, iterable):
-            length = (
-                iterable.length() if not isinstance(iterable, Range) else _known_length(iterable)
-            )
+            length = _known_length(iterable) if isinstance(iterable, Range) else iterable.length()
             known_length = isinstance(length, int)
             if not iterable.runtime():
                 return self._unrolled(node, iterable, 0, self._items(iterable, length), flags)
@@ -59,13 +51,22 @@ class Loops(Carrying):
                 return self._unrolled(node, iterable, 0, length, flags)
             base = Snapshot([*self.roots(), iterable], self.owned)
             marks, stack = self._marks(), list(self.call.flag_stack)
+
+            def back() -> None:
+                base.restore()
+                self.call.flags, self.call.flag_stack[:] = flags, stack
+                self._back_to(marks)
+
             try:
                 self._check_unrolled(node)
                 return self._for(node, iterable, flags)
             except _WORTH_UNROLLING as error:
-                base.restore()
-                self.call.flags, self.call.flag_stack[:] = flags, stack
-                self._back_to(marks)
+                back()
+                if not known_length or length > _UNROLL_ON_ERRORS:
+                    with suppress(CalqueError), self._indexing(error):
+                        flags.forget()
+                        return self._for(node, iterable, flags)
+                    back()
                 if not known_length:
                     if isinstance(error, (NeedsKnownValue, BranchMismatch)):
                         raise self._sized(iterable, error) from None
@@ -326,7 +327,7 @@ class Loops(Carrying):
 
     def exec_While(self, node: Any) -> Completion | None:
         """``while test``."""
-        with self._loop(node) as flags, self.at(node):
+        with _LoopScope(self, node) as flags, self.at(node):
             names = self.call.frame.locals
             first = self._probe(node)
             if first is False:
@@ -344,19 +345,26 @@ class Loops(Carrying):
                 return running if endless else self.short_circuit(running, test, node, is_and=True)
 
             base, marks = Snapshot(self.roots(), self.owned), self._marks()
+            certain = endless or first is True
+
+            def attempt() -> None:
+                self._while_loop(node, run_test, lambda: self._body(node), flags, [], certain)
+
             try:
                 self._check_unrolled(node)
-                certain = endless or first is True
-                self._while_loop(node, run_test, lambda: self._body(node), flags, [], certain)
+                attempt()
             except (NeedsKnownValue, BranchMismatch, GrowingList) as error:
                 base.restore()
                 self._back_to(marks)
                 try:
                     unrolled = self._unroll_while(node, flags, error)
                 except _WORTH_UNROLLING:
-                    raise error from None
+                    unrolled = False
                 if not unrolled:
-                    raise
+                    base.restore()
+                    self._back_to(marks)
+                    with self._indexing(error):
+                        attempt()
             except _TestStores:
                 base.restore()
                 self._back_to(marks)

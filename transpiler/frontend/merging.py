@@ -58,6 +58,10 @@ class ChangingList(GrowingList):
     """Elements of a list are taken out or replaced: the loop around must know from its start."""
 
 
+class IndexedList(GrowingList):
+    """An element at a run-time place is replaced: the list has its length, and is an array."""
+
+
 class WideningList(GrowingList):
     """An element has a wider dtype than those before it."""
 

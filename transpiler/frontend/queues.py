@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 from collections import deque
 from collections.abc import Callable
@@ -10,9 +11,10 @@ from typing import Any
 import gast
 
 from calque.transpiler.builder import Array, known_int
-from calque.transpiler.errors import NeedsKnownValue
+from calque.transpiler.frontend import twins
 from calque.transpiler.frontend.calls import BUILTINS, builtin
 from calque.transpiler.frontend.heap import RecordedList, rows_of
+from calque.transpiler.frontend.orders import RunTimeOrder
 from calque.transpiler.frontend.twins import Deque
 
 
@@ -50,32 +52,25 @@ class _Ranked:
             return True
         test = self.machine.truth(self.machine.compare(op, left, right, self.node), self.node)
         if isinstance(test, Array):
-            raise NeedsKnownValue(
-                "The order of a heap depends on run-time values.",
-                self.machine.origin(self.node),
-                "use np.argmin over an array of keys, or np.argsort",
-            )
+            raise RunTimeOrder
         return test
 
 
 def _on_heap(function: Callable[..., Any]) -> Callable[..., Any]:
+    twin = getattr(twins, function.__name__)
+
     def call(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         values, *rest = args
-        if rows_of(values) is not None:
-            raise NeedsKnownValue(
-                "A heap of run-time length.",
-                machine.origin(node),
-                "use np.sort, or np.argmin over an array of keys",
-            )
         machine.check_writable(values, node, f"`{function.__name__}`")
         machine.check_not_walked(values, node, f"`{function.__name__}`")
-        heap, *given = [
-            [_Ranked(v, machine, node) for v in values],
-            *(_Ranked(v, machine, node) for v in rest),
-        ]
-        result = function(heap, *given)
-        values[:] = [ranked.item for ranked in heap]
-        return result.item if isinstance(result, _Ranked) else result
+        if rows_of(values) is None:
+            heap = [_Ranked(v, machine, node) for v in values]
+            given = [_Ranked(v, machine, node) for v in rest]
+            with contextlib.suppress(RunTimeOrder), machine.builder.block():
+                result = function(heap, *given)
+                values[:] = [ranked.item for ranked in heap]
+                return result.item if isinstance(result, _Ranked) else result
+        return machine.call_value(twin, args, {}, node)
 
     return call
 

@@ -12,7 +12,7 @@ import numpy as np
 from calque.transpiler.builder import FUNCTIONS, Array, current, known_int, link
 from calque.transpiler.core import map_tree
 from calque.transpiler.errors import NeedsKnownValue
-from calque.transpiler.frontend.elements import Filled, hold, hold_again
+from calque.transpiler.frontend.elements import Filled, alike, hold, hold_again
 from calque.transpiler.frontend.heap import rows_of
 from calque.transpiler.frontend.iteration import Iterable, first_leaf, leaves, refuse_endless
 from calque.transpiler.primitives.base import apply, operand
@@ -40,6 +40,7 @@ class GrowingRows(Iterable):
         self.how = filled or Filled()
         self.first: Any = 0  # the length before the loop
         self.before: Any = 0  # the count before a round
+        self.full = False  # there is no place for another
         self.filled: Any = None  # where the loop ended that the fixed capacity was for
         self.facts = Facts()
         self.since = current().dims.count  # the last symbol from before the arrays
@@ -111,7 +112,7 @@ class GrowingRows(Iterable):
             _hold(buffer, leaf)
 
         self._note_lists(value)
-        zip_trees(store, self.buffers, gathered(hold(value, self)))
+        zip_trees(store, self.buffers, kept(hold(value, self)))
         self.count = self.count + 1
 
     def replace(self, index: Any, value: Any, checked: bool = False) -> None:
@@ -120,11 +121,11 @@ class GrowingRows(Iterable):
 
         def store(buffer: Array, leaf: Any) -> None:
             with _alone(buffer):
-                (buffer if inside else buffer[: self.count])[index] = operand(leaf)
+                (buffer if inside else self._used(buffer))[index] = operand(leaf)
             _hold(buffer, leaf)
 
         self._note_lists(value)
-        zip_trees(store, self.buffers, gathered(hold(value, self)))
+        zip_trees(store, self.buffers, kept(hold(value, self)))
 
     def _note_lists(self, value: Any) -> None:
         """Lists kept in arrays are put into arrays: what is read there stands for a list."""
@@ -132,8 +133,9 @@ class GrowingRows(Iterable):
 
         def note(_: Array, leaf: Any) -> None:
             number, rows = next(numbers), rows_of(leaf)
-            if rows is not None:
+            if isinstance(leaf, list):
                 self.how.lists.add(number)
+            if rows is not None:
                 self.how.loops |= rows.how.loops
 
         zip_trees(note, self.buffers, value)
@@ -173,13 +175,12 @@ class GrowingRows(Iterable):
 
     def stacked(self) -> Any:
         """The elements as arrays with one more axis in front (a tree of them)."""
+        return map_tree(self._used, self.buffers)
 
-        def used(buffer: Array) -> Any:
-            if current().dim_of(self.count) == buffer.dims[0]:
-                return buffer
-            return buffer[: self.count]
-
-        return map_tree(used, self.buffers)
+    def _used(self, buffer: Array) -> Any:
+        if current().dim_of(self.count) == buffer.dims[0]:
+            return buffer
+        return buffer[: self.count]
 
     def __getitem__(self, index: Any) -> Any:
         return self.read(index)
@@ -191,7 +192,7 @@ class GrowingRows(Iterable):
         numbers = itertools.count()
 
         def read(buffer: Array) -> Array:
-            item = (buffer if inside else buffer[: self.count])[index]
+            item = (buffer if inside else self._used(buffer))[index]
             if next(numbers) in self.how.lists:
                 hold_again(item, self)
             if not self.facts.changing or not item.ndim:
@@ -207,7 +208,7 @@ class GrowingRows(Iterable):
         """An index, and whether it is certain to be that of an element, from the start."""
         if isinstance(index, int) and index < 0 and self.longer_than(-index - 1):
             return self.count + index, True
-        return index, self._holds(index)  # if not, NumPy counts, or refuses, as the list does
+        return index, self.holds(index)  # if not, NumPy counts, or refuses, as the list does
 
     def longer_than(self, length: int) -> bool:
         """Whether the list is: if it never shrinks, what it held before the loop counts."""
@@ -216,7 +217,7 @@ class GrowingRows(Iterable):
         dims = current().dims
         return dims.nonnegative(current().dim_of(self.count) - (length + 1), assume=False)
 
-    def _holds(self, index: Any) -> bool:
+    def holds(self, index: Any) -> bool:
         """Whether an index is known to be that of an element, counted from the start."""
         if isinstance(index, int):
             return index >= 0 and self.longer_than(index)
@@ -259,6 +260,28 @@ def gathered(value: Any) -> Any:
             value if all(a is b for a, b in zip(items, value, strict=True)) else type(value)(items)
         )
     return value
+
+
+def kept(value: Any) -> Any:
+    """An element as a list that grows in a loop keeps it: what it is made of, or arrays of that.
+
+    A list within it is an array if the program is found to store into such lists.
+    """
+    value = gathered(value)
+    return _stacked_lists(value) if current().machine.stacking else value
+
+
+def _stacked_lists(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: _stacked_lists(v) for k, v in value.items()}
+    if not isinstance(value, (list, tuple)):
+        return value
+    items = [_stacked_lists(v) for v in value]
+    if isinstance(value, list):
+        if not alike(items):
+            return items
+        return FUNCTIONS[np.stack if np.ndim(items[0]) else np.array](items)
+    return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
 
 
 def _joined(arrays: Any) -> Any:

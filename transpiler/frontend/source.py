@@ -182,3 +182,21 @@ def _find(tree: ast.Module, function: FunctionType) -> Any:
 
     fitting = [node for node in candidates if holds(node)]
     return max(fitting, key=lambda n: (n.lineno, n.col_offset)) if fitting else None
+
+
+def assigned_functions(node: Any) -> tuple[set[str], set[str]]:
+    """The names a function declares nonlocal, and global."""
+    nonlocals: set[str] = set()
+    written: set[str] = set()
+    pending = list(node.body) if isinstance(node.body, list) else []
+    while pending:
+        item = pending.pop()
+        if isinstance(item, (gast.FunctionDef, gast.Lambda, gast.ClassDef)):
+            continue
+        if isinstance(item, gast.Nonlocal):
+            nonlocals.update(item.names)
+        elif isinstance(item, gast.Global):
+            written.update(item.names)
+        pending += [n for n in gast.iter_child_nodes(item) if isinstance(n, gast.stmt)]
+        pending += getattr(item, "handlers", [])
+    return nonlocals, written

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import FunctionType
 from typing import Any
 
@@ -64,37 +64,59 @@ def trace(
     arguments from leaves; ``contiguous`` are the leaves known to be C-contiguous,
     ``compiled`` says that kernels are to be made of it.
     """
-    unrolled: dict[Any, Any] = {}
+    way = Way()
     while True:
+        machine = Interpreter(Builder(_symbols(leaf_types), pinned))
+        machine.compiled, machine.unrolled = compiled, way.unrolled
+        machine.stacking, machine.lists_stay = way.stacking, way.lists_stay
         try:
-            return _attempt(
-                function, leaf_types, leaf_values, unflatten, pinned, contiguous, compiled, unrolled
-            )
-        except UnrollingNeeded as needed:
-            if needed.loops <= unrolled.keys():
-                raise BranchMismatch(
-                    "This needs a list or a dict itself that a list kept in arrays holds.",
-                    needed.origin,
-                    "put copies into the list, or make the list an array with np.array",
-                ) from None
-            unrolled.update(dict.fromkeys(needed.loops, needed.origin))
+            return _attempt(machine, function, leaf_types, leaf_values, unflatten, contiguous)
+        except (UnrollingNeeded, CalqueError, TypeError, ValueError, LookupError) as error:
+            way = way.after(error, machine.arrays_for_lists)
+
+
+@dataclass(frozen=True)
+class Way:
+    """How lists are interpreted whose length only the run knows, or that lie within others."""
+
+    stacking: bool = False  # lists within a list kept in arrays are arrays too
+    lists_stay: bool = False  # what could be of known length is to be
+    unrolled: dict[Any, Any] = field(default_factory=dict)  # loops, with what asked for it
+    instead: UnrollingNeeded | None = None  # what to do where stacking fails
+
+    def after(self, error: Exception, arrays_for_lists: bool) -> Way:
+        """What is tried next; raises the error where there is nothing."""
+        if isinstance(error, UnrollingNeeded) and not self.stacking and not self.unrolled:
+            return replace(self, stacking=True, instead=error)
+        if arrays_for_lists:
+            return Way(lists_stay=True)
+        needed = self.instead if self.stacking else error
+        if not isinstance(needed, UnrollingNeeded):
+            raise error
+        if needed.loops <= self.unrolled.keys():
+            raise BranchMismatch(
+                "This needs a list or a dict itself that a list kept in arrays holds.",
+                needed.origin,
+                "put copies into the list, or make the list an array with np.array",
+            ) from None
+        more = dict.fromkeys(needed.loops, needed.origin)
+        return replace(self, stacking=False, unrolled=self.unrolled | more)
+
+
+def _symbols(leaf_types: Sequence[ArrayType | None]) -> list[str]:
+    return sorted({s for t in leaf_types if t is not None for d in t.dims for s in dim_symbols(d)})
 
 
 def _attempt(
+    machine: Any,
     function: Any,
     leaf_types: Sequence[ArrayType | None],
     leaf_values: Sequence[Any],
     unflatten: Callable[[list[Any]], tuple[tuple[Any, ...], dict[str, Any]]],
-    pinned: dict[str, int] | None,
     contiguous: frozenset[int],
-    compiled: bool,
-    unrolled: dict[Any, Any],
 ) -> Traced:
-    """One interpretation, in which the loops at these places are unrolled."""
-    symbols = {s for t in leaf_types if t is not None for d in t.dims for s in dim_symbols(d)}
-    builder = Builder(sorted(symbols), pinned)
-    machine = Interpreter(builder)
-    machine.compiled, machine.unrolled = compiled, unrolled
+    """One interpretation."""
+    builder, compiled = machine.builder, machine.compiled
     leaves = _recorded(builder, leaf_types, leaf_values, contiguous)
     cells = [leaf for leaf in leaves if isinstance(leaf, Array)]
     params = list(builder.leaf_of_param)

@@ -203,6 +203,104 @@ def joined_lists(left: Any, right: Any) -> Any:
     return made
 
 
+# of a list that the run orders: CPython's own steps, so that equal elements lie as they do there
+
+
+def heappush(heap: Any, item: Any) -> None:
+    """``heapq.heappush``."""
+    heap.append(item)
+    to_the_root(heap, 0, len(heap) - 1)
+
+
+def heappop(heap: Any) -> Any:
+    """``heapq.heappop``."""
+    last = heap.pop()
+    if len(heap) == 0:
+        return last
+    first = heap[0]
+    heap[0] = last
+    to_a_leaf(heap, 0)
+    return first
+
+
+def heapreplace(heap: Any, item: Any) -> Any:
+    """``heapq.heapreplace``."""
+    first = heap[0]
+    heap[0] = item
+    to_a_leaf(heap, 0)
+    return first
+
+
+def heappushpop(heap: Any, item: Any) -> Any:
+    """``heapq.heappushpop``."""
+    if len(heap) > 0 and heap[0] < item:
+        return heapreplace(heap, item)
+    return item
+
+
+def heapify(heap: Any) -> None:
+    """``heapq.heapify``."""
+    for place in range(len(heap) // 2 - 1, -1, -1):
+        to_a_leaf(heap, place)
+
+
+def to_the_root(heap: Any, start: Any, place: Any) -> None:
+    """Move the element at a place up, as far as those above are larger."""
+    item = heap[place]
+    while place > start and item < heap[(place - 1) >> 1]:
+        heap[place] = heap[(place - 1) >> 1]
+        place = (place - 1) >> 1
+    heap[place] = item
+
+
+def to_a_leaf(heap: Any, place: Any) -> None:
+    """Move the element at a place down to a leaf, the smaller ones below up, and it up again."""
+    start, item, child = place, heap[place], 2 * place + 1
+    while child < len(heap):
+        if child + 1 < len(heap) and not heap[child] < heap[child + 1]:
+            child = child + 1
+        heap[place] = heap[child]
+        place = child
+        child = 2 * place + 1
+    heap[place] = item
+    to_the_root(heap, start, place)
+
+
+def inserted(values: Any, index: Any, value: Any) -> None:
+    """``values.insert(index, value)``."""
+    values.append(value)
+    place = len(values) - 1
+    index = max(index + place, 0) if index < 0 else index
+    while place > index:
+        values[place] = values[place - 1]
+        place = place - 1
+    values[place] = value
+
+
+def place_of(values: Any, value: Any) -> Any:
+    """``values.index(value)``."""
+    place = 0
+    while place < len(values) and values[place] != value:
+        place = place + 1
+    if place == len(values):
+        raise ValueError("list.index(x): x not in list")
+    return place
+
+
+def removed(values: Any, value: Any) -> None:
+    """``values.remove(value)``."""
+    values.pop(place_of(values, value))
+
+
+def counted(values: Any, value: Any) -> Any:
+    """``values.count(value)``."""
+    found = 0
+    for other in values:
+        if other == value:
+            found = found + 1
+    return found
+
+
 # of a generator: one ``for`` each, so that generated code quotes the user's
 
 

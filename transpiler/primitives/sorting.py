@@ -95,6 +95,20 @@ def np_argsort(
     return _sorted(argsort, a, axis, kind, stable)
 
 
+@implements(np.lexsort)
+def np_lexsort(keys: Any, axis: Any = -1) -> Any:
+    """``np.lexsort``: a stable order by each key in turn."""
+    keys = [FUNCTIONS[np.asarray](operand(k)) for k in keys]
+    if not keys:
+        raise TypeError("need sequence of keys with len > 0 in lexsort")
+    found = np_argsort(keys[0], axis, stable=True)
+    for key in keys[1:]:
+        axis = normalize_axis(axis, key.ndim)
+        again = np_argsort(take_sorted(key, found, axis), axis, stable=True)
+        found = take_sorted(found, again, axis)
+    return found
+
+
 @implements(method="sort")
 def sort_in_place(x: Any, axis: int = -1, kind: Any = None, order: Any = None) -> None:
     """``x.sort()`` stores into x."""
