@@ -8,7 +8,7 @@ import calque
 from calque.transpiler import primitives as P
 from calque.transpiler.errors import SpecializationNeeded, UnsupportedFunction
 
-CALLS = sampled([P.linalg, P.decompositions, P.norms])
+CALLS = sampled([P.linalg, P.decompositions, P.eigenvalues, P.norms])
 # these read one triangle, and have the derivative for symmetric matrices
 SYMMETRIC = ("np.linalg.cholesky", "np.linalg.eigh", "np.linalg.eigvalsh")
 
@@ -27,7 +27,7 @@ def test_sampled(call, symbolic):
 
 
 @pytest.mark.parametrize(
-    "name", ["np.linalg.qr", "np.linalg.svd", "np.linalg.eigh", "np.linalg.lstsq"]
+    "name", ["np.linalg.qr", "np.linalg.svd", "np.linalg.eigh", "np.linalg.eig", "np.linalg.lstsq"]
 )
 @pytest.mark.parametrize("which", [0, 1])
 def test_one_cotangent_alone(name, which):
@@ -117,3 +117,36 @@ def test_gradients_by_symmetric_matrices_are_symmetric(function):
     slope = calque.grad(function)(S)
     assert np.abs(np.tril(slope, -1)).max() > 1e-6
     np.testing.assert_allclose(slope, slope.T, rtol=1e-12)
+
+
+def spectral_radius(a, xp=np):
+    return xp.max(xp.abs(xp.linalg.eigvals(a)))
+
+
+def of_the_vectors(a):
+    w, v = np.linalg.eig(a)
+    squares = v * v  # LAPACK leaves the sign open
+    return np.sum(np.real(squares * (1.0 + 0.5j)) * w.real) + np.sum(squares.imag**3) + np.sum(abs(w))
+
+
+def test_eigenvalues_of_any_matrix_are_those_of_jax() -> None:
+    jax = pytest.importorskip("jax")
+    rng = np.random.default_rng(3)
+    for a in (rng.standard_normal((4, 4)), rng.standard_normal((3, 3)) * (1.0 + 2.0j) + 1.0j):
+        expected = jax.grad(lambda a: spectral_radius(a, jax.numpy))(a)
+        np.testing.assert_allclose(calque.grad(spectral_radius)(a), expected, rtol=1e-11, atol=1e-12)
+    assert calque.jit(np.linalg.eigvals)(np.eye(2)).dtype == np.complex128
+
+
+def test_eigenvectors_as_lapack_scales_them() -> None:
+    rng, h = np.random.default_rng(4), 1e-6
+    many = rng.standard_normal((3, 4, 4))
+    steps = h * np.eye(16).reshape(16, 4, 4)
+    slopes = [
+        [(of_the_vectors(a + s) - of_the_vectors(a - s)) / (2 * h) for s in steps] for a in many
+    ]
+    found = calque.vmap(calque.grad(of_the_vectors))(many)
+    np.testing.assert_allclose(found.reshape(3, 16), slopes, rtol=1e-5, atol=1e-6)
+    way = rng.standard_normal((4, 4))
+    tangent = calque.jvp(of_the_vectors, (many[0],), (way,))[1]
+    np.testing.assert_allclose(tangent, np.sum(found[0] * way), rtol=1e-9)

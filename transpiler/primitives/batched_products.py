@@ -233,6 +233,7 @@ def _ravel_multi_index(args: Args, batched: Flags, params: Params) -> Any:
 for _name in (
     *("np.linalg.inv", "np.linalg.det", "np.linalg.slogdet", "np.linalg.pinv"),
     *("np.linalg.cholesky", "np.linalg.qr", "np.linalg.eigh", "np.linalg.eigvalsh"),
+    *("np.linalg.eig", "np.linalg.eigvals"),
     *("np.linalg.svd", "np.linalg.svd of all columns", "np.linalg.svdvals"),
     "np.linalg.matrix_rank",
 ):
