@@ -89,14 +89,14 @@ def launcher(function, *args):
     return text[text.index("_jit(") :]
 
 
-@pytest.mark.parametrize("line", [*SMOOTH, *STEPS])
+@pytest.mark.parametrize("line", [*sampled(SMOOTH, 2, 1), *sampled(STEPS, 2)])
 def test_values(line):
     function = looping(line)
     np.testing.assert_allclose(calque.jit(function)(*ARGS), function(*ARGS), rtol=1e-12)
     assert "for " not in launcher(function, *ARGS)
 
 
-@pytest.mark.parametrize("line", sampled(SMOOTH, 2))
+@pytest.mark.parametrize("line", sampled(SMOOTH, 4))
 def test_gradients(line):
     function = looping(line)
     ways = [np.cos(np.arange(a.size)).reshape(a.shape) for a in ARGS]

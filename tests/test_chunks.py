@@ -95,7 +95,7 @@ def test_against_a_loop(f: Any) -> None:
         same(calque.grad(lambda x: np.sum(many(x, w)))(x), rows)
 
 
-@pytest.mark.parametrize("program", sampled(PROGRAMS, 2), ids=lambda p: p.id)
+@pytest.mark.parametrize("program", sampled(PROGRAMS, 4), ids=lambda p: p.id)
 def test_battery(program: Program) -> None:
     args, axes, singles = batched_arguments(program, 3)
     try:
@@ -112,7 +112,7 @@ def test_battery(program: Program) -> None:
 UNSAVED = {"knapsack_table", "boolean_masks"}
 
 
-@pytest.mark.parametrize("program", sampled(PROGRAMS, 6, 2), ids=lambda p: p.id)
+@pytest.mark.parametrize("program", sampled(PROGRAMS, 11, 2), ids=lambda p: p.id)
 def test_battery_gradient_of_the_sum(program: Program) -> None:
     fn = program.scalar()
     args, axes, _ = batched_arguments(program, 3)

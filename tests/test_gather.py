@@ -235,7 +235,7 @@ def stencil(seed: int) -> tuple[str, int]:
 
 @pytest.mark.parametrize("part", sampled(range(4), 4))
 def test_random_stencils(part: int, sums: list[int]) -> None:
-    for seed in range(10 * part, 10 * part + 10):
+    for seed in sampled(range(10 * part, 10 * part + 10), 2, 1):
         text, rank = stencil(seed)
         name = f"<stencil {seed}>"
         linecache.cache[name] = (len(text), None, text.splitlines(True), name)
@@ -247,7 +247,7 @@ def test_random_stencils(part: int, sums: list[int]) -> None:
             args = [rng.normal(size=(n,) * rank) for _ in range(program.__code__.co_argcount)]
             with np.errstate(all="ignore"):
                 same_gradient(program, args, f"{n}\n{text}")
-    assert len(sums) >= 6, "too few stencils that are gathered"
+    assert len(sums) >= 3, "too few stencils that are gathered"
 
 
 def penalty(x, c):

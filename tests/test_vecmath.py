@@ -86,7 +86,7 @@ def call(name: str, *args: np.ndarray, **options: bool | str) -> np.ndarray:
 @in_both
 def test_four_units_in_the_last_place(name: str, dtype: type) -> None:
     rng = np.random.default_rng(1)
-    count = 600 if name in ("erfcx", *TWO_ARGUMENTS) else 1500
+    count = 400 if name in ("erfcx", *TWO_ARGUMENTS) else 800
     args = pairs(name, count, dtype, rng) if name in TWO_ARGUMENTS else (points(name, count, dtype, rng),)
     got = call(name, *args)
     errors = ulps(name, got, *args)
