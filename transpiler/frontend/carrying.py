@@ -21,6 +21,7 @@ from calque.transpiler.core import Block, Var
 from calque.transpiler.errors import BranchMismatch, ShapeError, UnequalRounds
 from calque.transpiler.frontend.branches import LoopFlags, on_a_path
 from calque.transpiler.frontend.elements import hold_again
+from calque.transpiler.frontend.exchanges import undo_exchanges
 from calque.transpiler.frontend.growth import Growing, appended
 from calque.transpiler.frontend.heap import (
     MISSING,
@@ -159,6 +160,7 @@ class Carrying(Growing):
         self, plan: Plan, carried: Carried, base: Snapshot, start: Snapshot, block: Block
     ) -> bool:
         """Whether the plan covers what the body changed: then the next values are its results."""
+        undo_exchanges(self, base)
         after = Snapshot(self.roots(), self.owned)
         stable = self._compare(plan, base, start, after)
         stable &= self._compare_memory(plan, carried, start, after)

@@ -166,6 +166,10 @@ class Growing(Memory):
             if values.rows is not None:
                 values.rows.fixed &= growth.per_round is not None
                 values.rows.cast(growth.sample)
+                if growth.widened is None:
+                    growth.widened = values.rows.buffers
+                zip_trees(_take_version, growth.widened, values.rows.buffers)
+                values.rows.buffers = growth.widened
                 if growth.changing:
                     values.rows.let_change()
                 self._carry_count(plan, growth)

@@ -58,6 +58,7 @@ class Growth:
     sample: Any
     rows: GrowingRows | None = None
     changing: bool = False  # elements are taken out, or arrays replaced
+    widened: Any = None  # the arrays of one that was there before, as every attempt has them
 
 
 @dataclass(eq=False)

@@ -1,0 +1,91 @@
+"""Lists that a loop's round exchanges between names: their contents change places instead.
+
+``prev, cur = cur, prev`` of lists gives each name another list in every round, so a loop could not
+say which list a name stands for. Where nobody else holds these lists, that makes no difference.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from calque.transpiler.builder import Array, current
+from calque.transpiler.frontend.heap import Frame, RecordedList, Snapshot
+from calque.transpiler.frontend.iteration import leaves
+
+
+def undo_exchanges(machine: Any, base: Snapshot) -> None:
+    """Names that have exchanged their lists since ``base`` get their own again, newly filled."""
+    moved = _moved(base)
+    own, now = [old for _, _, old, _ in moved], [new for _, _, _, new in moved]
+    if not moved or Counter(map(id, own)) != Counter(map(id, now)):
+        return
+    if not _held_once(machine, own) or not all(map(_alike, own, now)):
+        return
+    contents = [_content(new) for new in now]
+    for (frame, name, old, _), content in zip(moved, contents, strict=True):
+        frame.locals[name] = old
+        _fill(old, content)
+
+
+def _moved(base: Snapshot) -> list[tuple[Frame, str, RecordedList, RecordedList]]:
+    """The names that stand for another list than before."""
+    found = []
+    for frame, names in base.contents.values():
+        if isinstance(frame, Frame):
+            for name, old in names.items():
+                new = frame.locals.get(name)
+                if isinstance(old, RecordedList) and isinstance(new, RecordedList):
+                    if new is not old:
+                        found.append((frame, name, old, new))
+    return found
+
+
+def _held_once(machine: Any, lists: list[RecordedList]) -> bool:
+    """Whether one place holds each of the lists, and no more."""
+    held: Counter[int] = Counter()
+    for value, content in Snapshot(machine.roots(), machine.owned).contents.values():
+        if isinstance(value, list):
+            held.update(map(id, content[0]))
+        elif isinstance(value, Frame) or isinstance(content, dict):
+            held.update(map(id, content.values()))
+    inside = {id(part) for v in _parts(machine) for part in v}
+    return all(held[id(v)] == 1 and id(v) not in inside for v in lists)
+
+
+def _parts(machine: Any) -> list[tuple[Any, ...]]:
+    """Tuples that a name holds: a list within one is held there, too."""
+    frames = [c.frame for c in machine.calls]
+    return [v for f in frames for v in f.locals.values() if isinstance(v, tuple)]
+
+
+def _alike(left: RecordedList, right: RecordedList) -> bool:
+    """Whether the one list's place can hold what is in the other."""
+    if left.rows is None or right.rows is None:
+        return left.rows is right.rows and len(left) == len(right)
+    kinds = [
+        [(b.dtype, tuple(map(current().dims.resolve, b.dims))) for b in leaves(v.rows.buffers)]
+        for v in (left, right)
+    ]
+    flags = [(v.rows.fixed, v.rows.full, v.rows.filled) for v in (left, right)]
+    return kinds[0] == kinds[1] and flags[0] == flags[1]
+
+
+def _content(values: RecordedList) -> Any:
+    """What a list holds, apart from its identity."""
+    if values.rows is None:
+        return list(values)
+    return [b.state() for b in leaves(values.rows.buffers)], values.rows.count, values.rows.first
+
+
+def _fill(values: RecordedList, content: Any) -> None:
+    if values.rows is None:
+        values[:] = content
+        return
+    states, count, first = content
+    cells: list[Array] = list(leaves(values.rows.buffers))
+    for cell, state in zip(cells, states, strict=True):
+        cell.restore(state)
+    dim_of = current().dim_of
+    if dim_of(count) != dim_of(values.rows.count):
+        values.rows.count, values.rows.first = count, first
