@@ -104,6 +104,10 @@ class Branches(Expressions):
 
     rounds = 0  # how many loops of the generated program are being interpreted
 
+    def loops_around(self) -> bool:
+        """Whether a loop of the generated program is being interpreted."""
+        return self.rounds > 0
+
     @property
     def arm_rounds(self) -> list[int]:
         """How many loops there are around each of the arms that are being interpreted."""

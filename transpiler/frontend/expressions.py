@@ -299,6 +299,10 @@ class Expressions(Comparisons):
         self.checked(result, "this element", node)
         return self.own(RecordedList(result)) if type(result) is list else result
 
+    def loops_around(self) -> bool:
+        """Whether a loop of the generated program is being interpreted (see branches)."""
+        raise NotImplementedError
+
     def _known_index(self, index: Any, value: Any, node: Any) -> Any:
         if isinstance(index, slice):
             parts = [index.start, index.stop, index.step]
@@ -312,7 +316,8 @@ class Expressions(Comparisons):
             )
             if isinstance(wanted, SpecializationNeeded) or not alike(value):
                 raise wanted
-            if not self.indexing and not self._is_of_data(index.atom):
+            unrolled = self.loops_around() and not self.indexing
+            if unrolled and not self._is_of_data(index.atom):
                 if isinstance(wanted, NeedsKnownValue):
                     wanted.of_list = True
                 raise wanted  # an unrolled loop may know it
