@@ -10,8 +10,10 @@ from collections import Counter
 from typing import Any
 
 from calque.transpiler.builder import Array, current
+from calque.transpiler.core import map_tree
 from calque.transpiler.frontend.heap import Frame, RecordedList, Snapshot
 from calque.transpiler.frontend.iteration import leaves
+from calque.transpiler.frontend.merging import GrowingList
 
 
 def undo_exchanges(machine: Any, base: Snapshot) -> None:
@@ -22,6 +24,9 @@ def undo_exchanges(machine: Any, base: Snapshot) -> None:
         return
     if not _held_once(machine, own) or not all(map(_alike, own, now)):
         return
+    if len({v.rows.fixed for v in own if v.rows is not None}) > 1:
+        for values in own:
+            _free(values)
     contents = [_content(new) for new in now]
     for (frame, name, old, _), content in zip(moved, contents, strict=True):
         frame.locals[name] = old
@@ -63,12 +68,19 @@ def _alike(left: RecordedList, right: RecordedList) -> bool:
     """Whether the one list's place can hold what is in the other."""
     if left.rows is None or right.rows is None:
         return left.rows is right.rows and len(left) == len(right)
+    resolve = current().dims.resolve
     kinds = [
-        [(b.dtype, tuple(map(current().dims.resolve, b.dims))) for b in leaves(v.rows.buffers)]
+        [(b.dtype, tuple(map(resolve, b.dims))) for b in leaves(v.rows.buffers)]
         for v in (left, right)
     ]
-    flags = [(v.rows.fixed, v.rows.full, v.rows.filled) for v in (left, right)]
-    return kinds[0] == kinds[1] and flags[0] == flags[1]
+    return kinds[0] == kinds[1] and left.rows.full == right.rows.full
+
+
+def _free(values: RecordedList) -> None:
+    """Lists that change places have room for the same: none is as long as one loop makes it."""
+    rows = values.rows
+    if rows is not None and rows.fixed and not rows.full:
+        raise GrowingList(values, map_tree(lambda b: b[0], rows.buffers))
 
 
 def _content(values: RecordedList) -> Any:

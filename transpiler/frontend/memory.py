@@ -59,6 +59,7 @@ class Growth:
     rows: GrowingRows | None = None
     changing: bool = False  # elements are taken out, or arrays replaced
     widened: Any = None  # the arrays of one that was there before, as every attempt has them
+    after: Any = 0  # how long the list must be at the end of a round, if each appends equally often
 
 
 @dataclass(eq=False)
