@@ -130,6 +130,18 @@ def sets_joined(x):
     return total
 
 
+def from_the_end_and_grown(x):
+    found = [0.5, 1.0, 1.5]
+    total = 0.0
+    for v in x:
+        total += found[-1 - int(v)] * v
+        found[-1 - int(v)] = v
+    last = found[-1]
+    for v in x:
+        found.append(v * last)
+    return total + sum(v * k for k, v in enumerate(found)) + found[-2]
+
+
 # lists as long as an argument
 
 
@@ -322,6 +334,7 @@ PROGRAMS = [
     outside_of_loops,
     a_permutation,
     sets_joined,
+    from_the_end_and_grown,
     a_recurrence,
     a_table,
     two_states,

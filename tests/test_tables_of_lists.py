@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import calque
+from calque.transpiler import errors
 
 X = np.array([0.31, 1.62, 0.73, 2.24, 1.15])
 
@@ -294,7 +295,80 @@ def tabs(x):
     return g[0][1] + h[2][2]
 
 
+def a_row_held_twice(x):
+    t = [[0.0] * 2 for _ in range(len(x))]
+    t.append(t[0])
+    for i in range(len(x)):
+        t[i][0] = x[i]
+    t[len(x)][1] = 7.0 * x[0]
+    return t[0][1] + t[len(x)][0] * 2 + t[0][0]
+
+
+def slices_replaced(x):
+    a, b = [0.0] * len(x), [0.0, 1.0, 2.0]
+    a[:] = [v * 2 for v in x]
+    a[0:1] = [x[0] ** 2]
+    b[1:2] = [v * 2 for v in x]
+    return sum(v * k for k, v in enumerate(b)) + sum(a)
+
+
+def tails_of_runs(x):
+    """The first round appends, and later ones may not (a longest increasing subsequence)."""
+    tails = []
+    for v in x:
+        lo, hi = 0, len(tails)
+        while lo < hi:
+            mid = (lo + hi) // 2
+            if tails[mid] < v:
+                lo = mid + 1
+            else:
+                hi = mid
+        if lo == len(tails):
+            tails.append(v)
+        else:
+            tails[lo] = v
+    return sum(tails) + len(tails) * x[0]
+
+
+def merged_by_widths(x):
+    n = len(x)
+    a, b, width = [v for v in x], [0.0] * n, 1
+    while width < n:
+        i = 0
+        while i < n:
+            mid, end = min(i + width, n), min(i + 2 * width, n)
+            left, right = i, mid
+            for k in range(i, end):
+                if left < mid and (right >= end or a[left] <= a[right]):
+                    b[k] = a[left]
+                    left += 1
+                else:
+                    b[k] = a[right]
+                    right += 1
+            i += 2 * width
+        a, b = b, a
+        width *= 2
+    return sum(i * v for i, v in enumerate(a))
+
+
+def searched(x):
+    a = sorted(x)
+    lo, hi = 0, len(a)
+    while lo < hi:
+        mid = (lo + hi) // 2
+        if a[mid] < 1.0:
+            lo = mid + 1
+        else:
+            hi = mid
+    return a[lo] * 2 if lo < len(a) else a[-1]
+
+
 PROGRAMS = [
+    a_row_held_twice,
+    slices_replaced,
+    tails_of_runs,
+    merged_by_widths,
+    searched,
     row_alias,
     row_swap,
     copies,
@@ -347,3 +421,17 @@ def test_one_program_for_all_lengths(fn: Callable[..., Any]) -> None:
     for n in (5, 4, 6):
         fast(np.linspace(0.3, 2.5, n))
     assert fast.cache_info().programs == 1
+
+
+def a_row_of_numbers_held_twice(x):
+    t = [np.zeros(2) for _ in range(len(x))]
+    t.append(t[0])
+    for i in range(len(x)):
+        t[i][0] = x[i]
+    return t[len(x)][0]
+
+
+def test_an_array_that_a_list_holds_twice() -> None:
+    assert a_row_of_numbers_held_twice(X) == X[0]
+    with pytest.raises(errors.AliasUndecided):
+        calque.grad(a_row_of_numbers_held_twice)(X)

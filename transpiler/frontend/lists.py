@@ -125,6 +125,7 @@ class Lists(Loops):
             index = self._known_index(index, values, node)
             if isinstance(index, slice):
                 self.check_not_walked(values, node, "This store")
+                value = self.known_items(value, node)
             if isinstance(index, Array):
                 self._replace_somewhere(values, index, value, node)
             else:
@@ -166,7 +167,7 @@ class Lists(Loops):
 
     def _from_start(self, rows: GrowingRows, index: Any, message: str, node: Any) -> Any:
         """A checked index from the start: a reverse sweep touches one element; None: as it is."""
-        if not (isinstance(rows.count, Array) and self.reversing and self.rounds):
+        if not (self.reversing and self.rounds):
             return None
         place, count, refuse = cast(Any, index), cast(Any, rows.count), self._refusing(message)
         if isinstance(index, Array) and not index.ndim and not rows.holds(index):

@@ -25,6 +25,7 @@ class Facts:
     def __init__(self) -> None:
         self.changing = False  # elements are replaced or taken out
         self.own: list[Array] = []  # arrays of elements to which no name has a view
+        self.twice: list[Array] = []  # stale once what the list holds twice is stored into
 
 
 class GrowingRows(Iterable):
@@ -95,9 +96,14 @@ class GrowingRows(Iterable):
 
     def calque_children(self) -> list[Any]:
         """The arrays; the count is a location of its own."""
-        found: list[Any] = []
+        found: list[Any] = [*self.facts.twice]
         map_tree(found.append, self.buffers)
         return found
+
+    def _check_twice(self) -> None:
+        """Refuse to read what a store has changed in one of two places that are one in Python."""
+        for copy in self.facts.twice:
+            _ = copy.atom
 
     def length(self) -> Any:
         """How many were appended."""
@@ -107,6 +113,9 @@ class GrowingRows(Iterable):
         """Store one element at the end."""
 
         def store(buffer: Array, leaf: Any) -> None:
+            if isinstance(leaf, Array) and leaf.ndim and leaf.root() is buffer.root():
+                self.facts.twice.append(Array(buffer.atom))
+                link(buffer.root(), self.facts.twice[-1])
             with _alone(buffer):
                 buffer[self.count] = operand(leaf)
             _hold(buffer, leaf)
@@ -121,7 +130,7 @@ class GrowingRows(Iterable):
 
         def store(buffer: Array, leaf: Any) -> None:
             with _alone(buffer):
-                (buffer if inside else self._used(buffer))[index] = operand(leaf)
+                (buffer if inside else self._counted(buffer))[index] = operand(leaf)
             _hold(buffer, leaf)
 
         self._note_lists(value)
@@ -175,7 +184,12 @@ class GrowingRows(Iterable):
 
     def stacked(self) -> Any:
         """The elements as arrays with one more axis in front (a tree of them)."""
+        self._check_twice()
         return map_tree(self._used, self.buffers)
+
+    def _counted(self, buffer: Array) -> Any:
+        """Where an index may count from the end; an adjoint stays as long as the list will be."""
+        return buffer[: self.count] if current().machine.reversing else self._used(buffer)
 
     def _used(self, buffer: Array) -> Any:
         if current().dim_of(self.count) == buffer.dims[0]:
@@ -187,12 +201,12 @@ class GrowingRows(Iterable):
 
     def read(self, index: Any, checked: bool = False) -> Any:
         """The element at an index; ``checked``: it is one of an element, from the start."""
+        self._check_twice()
         index, inside = (index, True) if checked else self._place(index)
-
         numbers = itertools.count()
 
         def read(buffer: Array) -> Array:
-            item = (buffer if inside else self._used(buffer))[index]
+            item = (buffer if inside else self._counted(buffer))[index]
             if next(numbers) in self.how.lists:
                 hold_again(item, self)
             if not self.facts.changing or not item.ndim:
@@ -229,6 +243,7 @@ class GrowingRows(Iterable):
 
     def part(self, piece: slice) -> GrowingRows:
         """A slice, as a list of its own: what is appended to either is not in the other."""
+        self._check_twice()
 
         def copied(buffer: Array) -> Array:
             new = FUNCTIONS[np.copy](buffer[: self.count][piece])
