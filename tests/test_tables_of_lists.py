@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -295,6 +297,38 @@ def tabs(x):
     return g[0][1] + h[2][2]
 
 
+def until_they_agree(x):
+    n = len(x)
+    prev, cur, k = [0.0] * n, [0.0] * n, 0
+    while k < 30:
+        for j in range(n):
+            cur[j] = 0.5 * prev[j - 1] + x[j]
+        if max([abs(cur[j] - prev[j]) for j in range(n)]) < 1e-3:
+            break
+        prev, cur = cur, prev
+        k += 1
+    return cur[1] * 2 + prev[2] + k
+
+
+def exchanged_in_an_arm(x):
+    n = len(x)
+    a, b = [1.0] * n, [0.0] * n
+    for i in range(n):
+        if x[i] > 1.0:
+            a, b = b, a
+        a[i] += x[i]
+    return sum(v * k for k, v in enumerate(a)) + b[1] * 10
+
+
+def a_method_kept(x):
+    a, b = [x[0], x[1]], [x[2], x[3]]
+    push = a.append
+    for i in range(3):
+        a, b = b, a
+        push(x[i])
+    return sum(a) * 2 + sum(b)
+
+
 def a_row_held_twice(x):
     t = [[0.0] * 2 for _ in range(len(x))]
     t.append(t[0])
@@ -364,6 +398,9 @@ def searched(x):
 
 
 PROGRAMS = [
+    until_they_agree,
+    exchanged_in_an_arm,
+    a_method_kept,
     a_row_held_twice,
     slices_replaced,
     tails_of_runs,
@@ -421,6 +458,34 @@ def test_one_program_for_all_lengths(fn: Callable[..., Any]) -> None:
     for n in (5, 4, 6):
         fast(np.linspace(0.3, 2.5, n))
     assert fast.cache_info().programs == 1
+
+
+def walked_while_exchanged(x):
+    a, b, total = [v * 2 for v in x], [0.0] * len(x), 0.0
+    for _ in range(2):
+        for v in a:
+            total = total * 0.5 + v
+            a, b = b, a
+            a[0] += 1.0
+    return total
+
+
+def held_by_a_partial(x):
+    a, b = [0.0] * len(x), [0.0] * len(x)
+    first = functools.partial(operator.getitem, a)
+    for i in range(len(x)):
+        a, b = b, a
+        a[0] += x[i]
+    return first(0) + a[0]
+
+
+@pytest.mark.parametrize("fn", [walked_while_exchanged, held_by_a_partial])
+def test_lists_that_others_hold_do_not_change_places(fn: Callable[..., Any]) -> None:
+    try:
+        found = calque.jit(fn)(X)
+    except errors.CalqueError:
+        return
+    np.testing.assert_allclose(found, fn(X), rtol=1e-13)
 
 
 def a_row_of_numbers_held_twice(x):

@@ -19,6 +19,7 @@ from calque.transpiler import core
 from calque.transpiler.builder import FUNCTIONS, Array, atom, link
 from calque.transpiler.core import Var, map_tree
 from calque.transpiler.errors import BranchMismatch, IndexOutOfRange, UnsupportedSyntax
+from calque.transpiler.frontend.exchanges import undo_exchanges
 from calque.transpiler.frontend.expressions import Expressions
 from calque.transpiler.frontend.heap import MISSING, Snapshot, rows_of
 from calque.transpiler.frontend.interpreter import Completion, Mismatch
@@ -147,6 +148,7 @@ class Branches(Expressions):
                     with on_a_path():
                         value = arm()
                     self._lists_again(base)
+                    undo_exchanges(self, base)
                 except PathEnds:
                     call.pending, value = pending, Completion("raise")
             dead = isinstance(value, Completion) and value.kind == "raise"

@@ -6,7 +6,9 @@ say which list a name stands for. Where nobody else holds these lists, that make
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from calque.transpiler.builder import Array, current
@@ -47,21 +49,31 @@ def _moved(base: Snapshot) -> list[tuple[Frame, str, RecordedList, RecordedList]
 
 
 def _held_once(machine: Any, lists: list[RecordedList]) -> bool:
-    """Whether one place holds each of the lists, and no more."""
+    """Whether one name holds each of the lists, and nothing else."""
     held: Counter[int] = Counter()
     for value, content in Snapshot(machine.roots(), machine.owned).contents.values():
         if isinstance(value, list):
-            held.update(map(id, content[0]))
-        elif isinstance(value, Frame) or isinstance(content, dict):
-            held.update(map(id, content.values()))
-    inside = {id(part) for v in _parts(machine) for part in v}
-    return all(held[id(v)] == 1 and id(v) not in inside for v in lists)
+            held.update(map(id, _parts(content[0])))
+        elif isinstance(content, dict):
+            held.update(map(id, _parts(list(content.values()))))
+    walked = {id(v) for walk in machine.walked for v in (*walk.live, *walk.taken)}
+    return all(held[id(v)] == 1 and id(v) not in walked for v in lists)
 
 
-def _parts(machine: Any) -> list[tuple[Any, ...]]:
-    """Tuples that a name holds: a list within one is held there, too."""
-    frames = [c.frame for c in machine.calls]
-    return [v for f in frames for v in f.locals.values() if isinstance(v, tuple)]
+def _parts(values: Iterable[Any]) -> Iterator[Any]:
+    """Values, and what tuples, partials, bound methods and iterators among them hold."""
+    for value in values:
+        yield value
+        if isinstance(value, tuple):
+            yield from _parts(value)
+        elif isinstance(value, functools.partial):
+            yield from _parts([*value.args, *value.keywords.values()])
+        elif isinstance(value, Array):
+            continue
+        elif hasattr(value, "calque_children"):
+            yield from _parts(value.calque_children())
+        elif hasattr(value, "__self__"):
+            yield value.__self__
 
 
 def _alike(left: RecordedList, right: RecordedList) -> bool:
