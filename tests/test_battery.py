@@ -103,7 +103,7 @@ def test_arguments_unchanged(program: Program) -> None:
             assert left == before
 
 
-@pytest.mark.parametrize("program", sampled(ACCEPTED, 2), ids=lambda program: program.id)
+@pytest.mark.parametrize("program", sampled(ACCEPTED, 3, 2), ids=lambda program: program.id)
 def test_forward_mode(program: Program) -> None:
     """jvp against differences; jvp against vjp by the dot product, which needs no step."""
     fn = of_moving(program, program.scalar())
@@ -125,7 +125,7 @@ def test_forward_mode(program: Program) -> None:
     assert abs(float(tangent) - float(np.sum(terms))) <= 1e-10 * max(size, abs(float(tangent)))
 
 
-@pytest.mark.parametrize("program", sampled(ACCEPTED, 5, 1), ids=lambda program: program.id)
+@pytest.mark.parametrize("program", sampled(ACCEPTED, 6), ids=lambda program: program.id)
 def test_second_order(program: Program) -> None:
     """Forward over reverse against differences of the gradient."""
     if not program.second:

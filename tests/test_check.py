@@ -181,7 +181,7 @@ def test_captured_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
         calque.check(lambda x: fn(x), WEIGHTS)
 
 
-@pytest.mark.parametrize("seed", sampled([k for k in range(100, 115) if k not in REFUSED], 2))
+@pytest.mark.parametrize("seed", sampled([k for k in range(100, 115) if k not in REFUSED], 3))
 def test_statements_of_right_programs_are_right(seed: int, tmp_path: Path) -> None:
     """No statement of a random program is accused."""
     fn = imported(seed, tmp_path)

@@ -67,7 +67,7 @@ def scalar(tree: Any) -> Any:
 
 
 @pytest.mark.parametrize("f", FUNCTIONS, ids=lambda f: f.__name__)
-@pytest.mark.parametrize("chunk", [1, 3, 7, 10])
+@pytest.mark.parametrize("chunk", [1, 3, 10])
 def test_as_without(f: Any, chunk: int) -> None:
     rng = np.random.default_rng(0)
     w = rng.normal(size=5)
@@ -95,7 +95,7 @@ def test_against_a_loop(f: Any) -> None:
         same(calque.grad(lambda x: np.sum(many(x, w)))(x), rows)
 
 
-@pytest.mark.parametrize("program", sampled(PROGRAMS, 4), ids=lambda p: p.id)
+@pytest.mark.parametrize("program", sampled(PROGRAMS, 6, 3), ids=lambda p: p.id)
 def test_battery(program: Program) -> None:
     args, axes, singles = batched_arguments(program, 3)
     try:
@@ -109,10 +109,10 @@ def test_battery(program: Program) -> None:
 
 
 # values of sizes known only at run time, saved in loops within the loop over chunks: refused
-UNSAVED = {"knapsack_table", "boolean_masks"}
+UNSAVED = {"history_in_a_while", "boolean_masks"}
 
 
-@pytest.mark.parametrize("program", sampled(PROGRAMS, 11, 2), ids=lambda p: p.id)
+@pytest.mark.parametrize("program", sampled(PROGRAMS, 12, 6), ids=lambda p: p.id)
 def test_battery_gradient_of_the_sum(program: Program) -> None:
     fn = program.scalar()
     args, axes, _ = batched_arguments(program, 3)

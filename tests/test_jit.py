@@ -136,9 +136,9 @@ def made(text: str, folder: Path) -> Any:
 
 
 @pytest.mark.usefixtures("stepped")
-@pytest.mark.parametrize("program", sampled(ACCEPTED, 2, 1), ids=lambda program: program.id)
+@pytest.mark.parametrize("program", sampled(ACCEPTED, 4, 2), ids=lambda program: program.id)
 def test_battery(program: Program) -> None:
-    """Value and gradient of every program of the battery."""
+    """Value and gradient of programs of each part of the battery."""
     fn = program.scalar()
     value = calque.jit(fn)(*program.fresh())
     np.testing.assert_allclose(value, fn(*program.fresh()), rtol=1e-12)
@@ -154,7 +154,7 @@ def check_gradient(want: Any, got: Any) -> None:
         np.testing.assert_allclose(g, w, rtol=1e-9, atol=1e-11 * np.max(np.abs(w), initial=1.0))
 
 
-@pytest.mark.parametrize("program", sampled(ACCEPTED, 23, 3), ids=lambda program: program.id)
+@pytest.mark.parametrize("program", sampled(ACCEPTED[3::17], 2), ids=lambda program: program.id)
 def test_battery_compiled(program: Program) -> None:
     whole = calque.value_and_grad(program.scalar(), argnums=program.diff)
     check_gradient(whole(*program.fresh()), calque.jit(whole)(*program.fresh()))
@@ -163,7 +163,7 @@ def test_battery_compiled(program: Program) -> None:
 # 55: a size read in a loop whose schedule was tried twice; 188: a swap of rows whose indices are
 # equal without a word; 380: a number of one loop in what another stores; the others: a mixture
 @pytest.mark.usefixtures("stepped")
-@pytest.mark.parametrize("seed", [4, 21, 55, 71, 102, 188, 380])
+@pytest.mark.parametrize("seed", [4, 55, 71, 188, 380])
 def test_random_programs(seed: int, tmp_path: Path) -> None:
     fn = made(random_programs.text(seed), tmp_path).f
     rng = np.random.default_rng([seed, 17])
@@ -239,7 +239,7 @@ def test_dtypes_of_two_operands(left: str, right: str, tmp_path: Path) -> None:
 QUIRKS = {"?": ["a ** 3"]}  # the dtype that NumPy gives these depends on the exponent's value
 
 
-@pytest.mark.parametrize("dtype", sampled(["i1", "?", "f4", "u8", "c8", "f8"], 2))
+@pytest.mark.parametrize("dtype", ["?", "i1", "u8", "f4", "c8"])
 def test_dtypes_beside_numbers(dtype: str, tmp_path: Path) -> None:
     names = {"a": numbers(dtype)}
     texts = [t for t in with_values(UNARY, names) if t not in QUIRKS.get(dtype, ())]

@@ -64,7 +64,7 @@ def test_random_nests(seed, monkeypatch):
             )
 
 
-@pytest.mark.parametrize("seed", sampled(range(150), 25))
+@pytest.mark.parametrize("seed", range(150)[::30])
 def test_random_nests_compiled(seed):
     program, text = made(seed)
     plain = calque.grad(program, argnums=(0, 1, 2))

@@ -59,12 +59,12 @@ def check(seed: int, sizes: tuple[int, ...]) -> None:
             np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-8 * scale, err_msg=text)
 
 
-@pytest.mark.parametrize("seed", sampled(range(200), 8))
+@pytest.mark.parametrize("seed", sampled(range(200), 13))
 def test_stepped(seed: int, monkeypatch: Any) -> None:
     monkeypatch.setenv("CALQUE_JIT", "0")
     check(seed, (2, 5, 11))
 
 
-@pytest.mark.parametrize("seed", sampled(range(1000, 1040), 8))
+@pytest.mark.parametrize("seed", sampled(range(1000, 1040), 16))
 def test_compiled(seed: int) -> None:
     check(seed, (5, 21))

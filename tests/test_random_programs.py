@@ -17,8 +17,8 @@ import calque
 from battery import oracle
 from calque.transpiler import errors
 
-BATCH = 25
-BATCHES = 20
+BATCH = 10
+BATCHES = 50
 DIRECTIONS = 4
 
 # Right, or refused with a line. These are refused, for a reason that the README's limits name; a
@@ -97,7 +97,7 @@ def test_text_is_deterministic() -> None:
     assert len({random_programs.text(seed) for seed in range(BATCH * BATCHES)}) == BATCH * BATCHES
 
 
-@pytest.mark.parametrize("batch", sampled(range(BATCHES), 20))
+@pytest.mark.parametrize("batch", sampled(range(BATCHES), 50))
 def test_random_programs(batch: int, tmp_path: Path) -> None:
     failures, compared = [], 0
     for seed in range(batch * BATCH, (batch + 1) * BATCH):

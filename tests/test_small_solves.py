@@ -109,7 +109,7 @@ def gradient_by_jax(*args: Any) -> Any:
             loss += jnp.log(jnp.linalg.det(S)) + v @ jnp.linalg.solve(S, v)
         return 0.5 * loss
 
-    return jax.grad(same, argnums=(2, 3))(*args)
+    return jax.jit(jax.grad(same, argnums=(2, 3)))(*args)
 
 
 def test_kalman_filter() -> None:

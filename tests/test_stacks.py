@@ -398,19 +398,21 @@ ONE_BY_ONE = [two_stacks]
 @pytest.mark.usefixtures("stepped")
 @pytest.mark.parametrize("fn", PROGRAMS)
 def test_as_plain_python(fn: Callable[..., Any]) -> None:
+    both, compiled = calque.value_and_grad(fn), calque.jit(fn)
+    slope = calque.jit(calque.grad(fn))
     for x in (X, OTHER):
-        value, gradient = calque.value_and_grad(fn)(x)
+        value, gradient = both(x)
         np.testing.assert_allclose(value, fn(x.copy()), rtol=1e-13)
         slopes = [(fn(x + s) - fn(x - s)) / 2e-6 for s in 1e-6 * np.eye(x.size)]
         np.testing.assert_allclose(gradient, slopes, rtol=1e-6, atol=1e-7)
-        np.testing.assert_allclose(calque.jit(fn)(x), value, rtol=1e-13)
-        np.testing.assert_allclose(calque.jit(calque.grad(fn))(x), gradient, rtol=1e-12)
+        np.testing.assert_allclose(compiled(x), value, rtol=1e-13)
+        np.testing.assert_allclose(slope(x), gradient, rtol=1e-12)
         tangent = calque.jvp(fn, (x,), (OTHER,))[1]
         np.testing.assert_allclose(tangent, gradient @ OTHER, rtol=1e-12)
     if fn in ONE_BY_ONE:
         return
-    both = np.stack([X, OTHER])
-    np.testing.assert_allclose(calque.vmap(fn)(both), [fn(X), fn(OTHER)], rtol=1e-13)
+    rows = np.stack([X, OTHER])
+    np.testing.assert_allclose(calque.vmap(fn)(rows), [fn(X), fn(OTHER)], rtol=1e-13)
 
 
 COMPILED = [
@@ -424,10 +426,11 @@ COMPILED = [
 
 @pytest.mark.parametrize("fn", COMPILED)
 def test_compiled(fn: Callable[..., Any]) -> None:
+    value, gradient = calque.jit(fn), calque.jit(calque.grad(fn))
     for x in (X, OTHER):
-        np.testing.assert_allclose(calque.jit(fn)(x), fn(x), rtol=1e-13)
+        np.testing.assert_allclose(value(x), fn(x), rtol=1e-13)
         slopes = [(fn(x + s) - fn(x - s)) / 2e-6 for s in 1e-6 * np.eye(x.size)]
-        np.testing.assert_allclose(calque.jit(calque.grad(fn))(x), slopes, rtol=1e-6, atol=1e-7)
+        np.testing.assert_allclose(gradient(x), slopes, rtol=1e-6, atol=1e-7)
 
 
 def pooled(y, w):
