@@ -125,12 +125,12 @@ class Carrying(Growing):
                 try:
                     with on_a_path(), self._solving(carried), self.builder.block() as block:
                         completion, extra = attempt(plan, carried, block)
-                        self._reset_counts(plan)
                         self._record_exit(completion, flags)
                         if trip is not None and not self._runs_through(names, flags):
                             outer.restore()
                             self._back_to(marks)
                             return False
+                        self._reset_counts(plan)
                         stable = self._settles(plan, carried, base, start, block)
                 except GrowingList as growth:
                     self._note_growth(plan, growth, base)
@@ -441,6 +441,8 @@ class Carrying(Growing):
             if not certain:
                 self._check_keys(slot.container, slot.place, slot.initial)
             self._note_final(slot, value, certain)
+            if made:
+                self._count_after(slot, carried.phis[slot.first], made[0]._value, trip)
             set_location(slot.container, slot.place, hold_again(value, plan.held.get(slot.key)))
             late = place_lacks(base, slot.key) and not certain
             if has_keys(slot.container) and (

@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 
 from calque.transpiler.builder import FUNCTIONS, Array, type_of
-from calque.transpiler.core import map_tree
+from calque.transpiler.core import Var, map_tree
 from calque.transpiler.errors import BranchMismatch
 from calque.transpiler.frontend.heap import RecordedList, Snapshot
 from calque.transpiler.frontend.iteration import Range, leaves
 from calque.transpiler.frontend.joining import Leaf, shape_of, size_at_hand
-from calque.transpiler.frontend.memory import Growth, Memory, Plan
+from calque.transpiler.frontend.memory import Growth, Memory, Plan, Slot
 from calque.transpiler.frontend.merging import (
     ChangingList,
     GrowingList,
@@ -230,13 +230,31 @@ class Growing(Memory):
                 step = size_at_hand(growth.per_round)
                 offset = round_number * step if step != 1 else round_number
                 rows.count = offset + rows.first if rows.first else offset
+                growth.after = self.builder.dim_of(rows.count) + growth.per_round
 
     def _reset_counts(self, plan: Plan) -> None:
-        """A fixed list's length is a formula of the round, not a carried value."""
+        """A fixed list's length is a formula of the round, not a carried value.
+
+        What the first round appends, a later one may not: `if len(out) < 2`.
+        """
         for growth in plan.growing.values():
             rows = growth.values.rows
             if growth.per_round is not None and rows.fixed and not rows.full:
+                if not self.builder.dims.same(self.builder.dim_of(rows.count), growth.after):
+                    raise GrowingList(growth.values, map_tree(lambda b: b[0], rows.buffers))
                 rows.count = rows.before
+
+    def _count_after(self, slot: Slot, phi: Var, out: Var, trip: Range | None) -> None:
+        """How long a list is after a loop all of whose rounds append equally often."""
+        if trip is None or slot.place != "count" or not isinstance(slot.container, GrowingRows):
+            return
+        dim_of, dims = self.builder.dim_of, self.builder.dims
+        step = dims.resolve(dim_of(slot.next_value) - dim_of(Array(phi)))
+        rounds = dim_of(trip.length())
+        if isinstance(step, int):
+            self.builder.dim_values[out] = dim_of(slot.initial) + rounds * step
+        elif isinstance(rounds, int) and step.symbols() <= dims.arguments:
+            self.builder.dim_values[out] = dim_of(slot.initial) + step * rounds
 
 
 def differing_elements(origin: Any) -> tuple[str, Any, str]:

@@ -58,6 +58,7 @@ class Growth:
     sample: Any
     rows: GrowingRows | None = None
     changing: bool = False  # elements are taken out, or arrays replaced
+    after: Any = 0  # how long the list must be at the end of a round, if each appends equally often
 
 
 @dataclass(eq=False)

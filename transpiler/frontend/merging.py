@@ -42,6 +42,7 @@ from calque.transpiler.frontend.presence import (
     reordered,
     unsure_key,
 )
+from calque.transpiler.frontend.rows import GrowingRows
 from calque.transpiler.types import ArrayType
 
 
@@ -174,11 +175,20 @@ class Join:
                 )
                 default = lacking(container)
                 value = self.join(*(default if v is MISSING else v for v in (a, b)))
+                if place == "count" and isinstance(container, GrowingRows):
+                    self._note_count(value, a, b)
                 if has_keys(container) and any(self._unsure(container, place, v) for v in (a, b)):
                     note_unsure(self.machine, container, place, value)
                 writes.append(partial(_write, container, place, value))
         self.name = None
         return writes
+
+    def _note_count(self, value: Any, left: Any, right: Any) -> None:
+        """A list that is equally long on both paths has that length after them."""
+        if isinstance(value, Array) and left is not DEAD and right is not DEAD:
+            dim_of, dims = self.machine.builder.dim_of, self.machine.builder.dims
+            if dims.same(dim_of(left), dim_of(right)):
+                self.machine.builder.dim_values[value._value] = dim_of(left)
 
     def _unsure(self, container: Any, place: Any, value: Any) -> bool:
         return unsure_key(self.machine, container, place, value)
