@@ -125,6 +125,7 @@ class Lists(Loops):
             index = self._known_index(index, values, node)
             if isinstance(index, slice):
                 self.check_not_walked(values, node, "This store")
+                value = self.known_items(value, node)
             if isinstance(index, Array):
                 self._replace_somewhere(values, index, value, node)
             else:
