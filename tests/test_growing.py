@@ -215,13 +215,6 @@ def joined_lists(y, n):
     return out[1:] + out[:1]
 
 
-def equal_lists(y, n):
-    out = []
-    for i in range(n):
-        out.append(y[0])
-    return out == [1.0, 1.0, 1.0]
-
-
 def tuple_in_list(y, n):
     out = []
     for i in range(n):
@@ -236,7 +229,7 @@ def greatest_by_key(y, n):
     return max(out, key=lambda v: -v)
 
 
-@pytest.mark.parametrize("fn", [joined_lists, equal_lists, tuple_in_list])
+@pytest.mark.parametrize("fn", [joined_lists, tuple_in_list])
 def test_what_only_lists_can_do_is_refused(fn: Callable[..., Any]) -> None:
     with pytest.raises(errors.NeedsKnownValue):
         calque.jit(fn)(Y.copy(), 3)

@@ -176,9 +176,8 @@ class Array:
 
     def _poison_partners(self) -> None:
         origin = current().origin
-        for partner in self.partners:
-            if partner is not self:
-                partner.poison = origin or Origin("?", 0, 0, 0, 0, "", "?")
+        for partner in self.partners:  # itself too, where its elements may be one another
+            partner.poison = origin or Origin("?", 0, 0, 0, 0, "", "?")
 
     def state(self) -> tuple[Any, ...]:
         """What a snapshot of the interpreter keeps of a cell."""
@@ -309,6 +308,12 @@ def link(left: Array, right: Array) -> None:
             left.partners.append(right)
         if not any(p is left for p in right.partners):
             right.partners.append(left)
+
+
+def note_twice(buffer: Array) -> None:
+    """Note that two elements of a list kept in an array may, or may not, be one."""
+    if not any(p is buffer for p in buffer.partners):
+        buffer.partners.append(buffer)
 
 
 def _wrap(value: Any) -> Any:

@@ -25,6 +25,7 @@ from calque.transpiler.arrays import (
     known_int,
     link,
     local,
+    note_twice,
     type_of,
     wrap,
 )
@@ -49,6 +50,7 @@ __all__ = [
     "known_int",
     "link",
     "loop_index",
+    "note_twice",
     "type_of",
     "wrap",
 ]

@@ -16,7 +16,7 @@ from typing import Any
 import gast
 import numpy as np
 
-from calque.transpiler.builder import FUNCTIONS, Array, link
+from calque.transpiler.builder import FUNCTIONS, Array
 from calque.transpiler.core import Block, Var
 from calque.transpiler.errors import BranchMismatch, ShapeError, UnequalRounds
 from calque.transpiler.frontend.branches import LoopFlags, on_a_path
@@ -48,7 +48,7 @@ from calque.transpiler.frontend.joining import (
     shape_of,
     widen,
 )
-from calque.transpiler.frontend.memory import Carried, Plan, Slot
+from calque.transpiler.frontend.memory import Carried, Plan, Slot, link_cells
 from calque.transpiler.frontend.merging import GrowingList, poison_of
 from calque.transpiler.frontend.presence import (
     has_keys,
@@ -464,8 +464,7 @@ class Carrying(Growing):
                     set_location(container, place, missing)
         for pair in plan.partners | carried.partners:
             ends = [finals[t] if t in finals else self._cell_of(t, carried, base) for t in pair]
-            if ends[0] is not None and ends[1] is not None:
-                link(ends[0], ends[1])
+            link_cells(*ends)
         for key, origin in plan.poison.items():
             if key in base.contents:
                 base.contents[key][0].poison = origin

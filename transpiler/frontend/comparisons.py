@@ -12,6 +12,7 @@ import numpy as np
 from calque.transpiler.builder import FUNCTIONS, OPERATORS, Array, known, type_of, wrap
 from calque.transpiler.core import Apply, If, Statement
 from calque.transpiler.errors import NeedsKnownValue
+from calque.transpiler.frontend import twins
 from calque.transpiler.frontend.heap import rows_of
 from calque.transpiler.frontend.iteration import Generator, Iterable
 from calque.transpiler.frontend.methods import by_method, method_of
@@ -141,11 +142,15 @@ class Comparisons(Texts):
 
     def _compare_sequences(self, left: Any, right: Any, equal: bool, node: Any) -> Any:
         """Shapes and the like: elements that are known decide first."""
+        result: Any
         if any(rows_of(v) is not None for v in (left, right)):
-            self._refuse_whole(node)
+            if not isinstance(left, list) or not isinstance(right, list):
+                return not equal
+            result = self.truth(self.call_value(twins.same_lists, [left, right], {}, node), node)
+            return result if equal else self.logical_not(result, node)
         if len(left) != len(right) or type(left).__name__ != type(right).__name__:
             return not equal
-        result: Any = True
+        result = True
         for a, b in zip(left, right, strict=True):
             if known(a) and known(b):
                 if a != b:
@@ -158,7 +163,10 @@ class Comparisons(Texts):
     def _compare_order(self, op: Any, left: Any, right: Any, node: Any) -> Any:
         """``<`` and the like of two tuples, or two lists: the first pair that differs decides."""
         if any(rows_of(v) is not None for v in (left, right)):
-            self._refuse_whole(node)
+            by = COMPARE[type(op)][1]
+            return self.truth(
+                self.call_value(twins.ordered_lists, [by, left, right], {}, node), node
+            )
 
         def rest(position: int) -> Any:
             if position == min(len(left), len(right)):
@@ -209,7 +217,8 @@ class Comparisons(Texts):
             container = rows.stacked()
             if not isinstance(container, Array) or container.ndim != 1:
                 self._refuse_whole(node)
-        if isinstance(item, Array) or isinstance(container, Array):
+        items = container if isinstance(container, (list, tuple)) else ()
+        if any(isinstance(v, Array) for v in (item, container, *items)):
             if isinstance(container, Array):
                 found = np.any(container == item)
             else:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from calque.transpiler.builder import Array
 from calque.transpiler.frontend.heap import RecordedList, rows_of
 from calque.transpiler.frontend.presence import check_dict, check_key, check_keys
+from calque.transpiler.frontend.twins import counted, place_in
 
 _MUTATING = frozenset(
     "extend insert pop remove clear sort reverse update setdefault popitem add discard move_to_end "
     "difference_update intersection_update symmetric_difference_update subtract".split()
 )
+_ASKING = {"index": place_in, "count": counted}
 _MAKING = frozenset("copy fromkeys union difference intersection symmetric_difference".split())
 _OF_A_KEY = frozenset(("get", "pop", "setdefault", "move_to_end"))
 _OF_NO_KEY = frozenset(("clear", "update"))
@@ -39,6 +42,9 @@ def container_method(
     if isinstance(owner, list) and name == "sort":
         owner[:] = machine.call_value(sorted, [list(owner)], kwargs, node)
         return None
+    if name in _ASKING and isinstance(owner, (list, tuple)) and len(args) == 1:
+        if any(isinstance(v, Array) for v in (*owner, *args)):
+            return machine.call_value(_ASKING[name], [owner, *args], {}, node)
     if isinstance(owner, dict):
         args = _of_dict(machine, name, owner, args, node)
     result = function(*args, **kwargs)

@@ -26,7 +26,7 @@ def hold(value: Any, rows: Any) -> Any:
     """Note that the containers within a value are elements of a list kept in arrays."""
     if rows is not None:
         held = current().machine.held
-        for container in _containers(value):
+        for container in containers(value):
             held[id(container)] = (container, rows)
     return value
 
@@ -47,7 +47,7 @@ def holder(value: Any) -> Any:
     held = current().machine.held
     parts = list(value) if isinstance(value, (list, tuple)) else []
     arrays = (p.listed for p in parts if isinstance(p, Array) and p.listed is not None)
-    found = itertools.chain((held[id(c)][1] for c in _containers(value) if id(c) in held), arrays)
+    found = itertools.chain((held[id(c)][1] for c in containers(value) if id(c) in held), arrays)
     return next(found, None)
 
 
@@ -60,9 +60,10 @@ def alike(values: Any) -> bool:
     return len({(t.dtype, t.weak, tuple(map(resolve, t.dims))) for t in types}) == 1
 
 
-def _containers(value: Any) -> Iterator[Any]:
+def containers(value: Any) -> Iterator[Any]:
+    """The lists and dicts in a value, itself and those within tuples too."""
     if isinstance(value, (list, dict)):
         yield value
     if isinstance(value, (list, tuple, dict)):
         for item in value.values() if isinstance(value, dict) else value:
-            yield from _containers(item)
+            yield from containers(item)

@@ -20,7 +20,7 @@ from calque.transpiler.builder import FUNCTIONS, OPERATORS, Array, known_int, ty
 from calque.transpiler.core import Apply, Var
 from calque.transpiler.errors import NeedsKnownValue, SpecializationNeeded, UnsupportedSyntax
 from calque.transpiler.frontend.comparisons import Comparisons, numeric
-from calque.transpiler.frontend.elements import alike, hold_again
+from calque.transpiler.frontend.elements import alike, hold, hold_again, holder
 from calque.transpiler.frontend.heap import MISSING, RecordedList, rows_of
 from calque.transpiler.frontend.interpreter import Closure, Guard
 from calque.transpiler.frontend.iteration import (
@@ -297,7 +297,9 @@ class Expressions(Comparisons):
                 return self.call_value(method, [value, index], {}, node)
         result = value[self.hashable(index, node) if isinstance(value, dict) else index]
         self.checked(result, "this element", node)
-        return self.own(RecordedList(result)) if type(result) is list else result
+        if type(result) is not list:
+            return result
+        return hold(self.own(RecordedList(result)), holder(result))
 
     def loops_around(self) -> bool:
         """Whether a loop of the generated program is being interpreted (see branches)."""

@@ -47,8 +47,8 @@ class Loops(Carrying):
             known_length = isinstance(length, int)
             if not iterable.runtime():
                 return self._unrolled(node, iterable, 0, self._items(iterable, length), flags)
-            if known_length and length <= 1:
-                return self._unrolled(node, iterable, 0, length, flags)
+            if known_length and length == 0:
+                return self._unrolled(node, iterable, 0, 0, flags)
             base = Snapshot([*self.roots(), iterable], self.owned)
             marks, stack = self._marks(), list(self.call.flag_stack)
 
@@ -57,6 +57,12 @@ class Loops(Carrying):
                 self.call.flags, self.call.flag_stack[:] = flags, stack
                 self._back_to(marks)
 
+            if known_length and length == 1:
+                try:
+                    return self._unrolled(node, iterable, 0, 1, flags)
+                except (NeedsKnownValue, BranchMismatch, GrowingList):
+                    back()  # a list that grows on one path does so in a loop only
+                    flags.forget()
             try:
                 self._check_unrolled(node)
                 return self._for(node, iterable, flags)

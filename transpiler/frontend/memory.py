@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from calque.transpiler import tree
-from calque.transpiler.builder import Array, link
+from calque.transpiler.builder import Array, link, note_twice
 from calque.transpiler.core import Var
 from calque.transpiler.frontend.branches import Branches, LoopFlags
 from calque.transpiler.frontend.elements import holder
@@ -109,6 +109,14 @@ class Slot:
         )
 
 
+def link_cells(left: Array | None, right: Array | None) -> None:
+    """Note that two cells, if both are there, may be one memory; or elements of one cell."""
+    if left is not None and left is right:
+        note_twice(left)
+    elif left is not None and right is not None:
+        link(left, right)
+
+
 class Memory(Branches):
     """Cells and containers of a loop that may, or may not, be the same."""
 
@@ -126,8 +134,7 @@ class Memory(Branches):
             if any(kind == "phi" and key[1] == flags.value for kind, key, _ in pair):
                 continue
             cells = [self._cell_of(token, carried, start) for token in pair]
-            if cells[0] is not None and cells[1] is not None:
-                link(cells[0], cells[1])
+            link_cells(*cells)
 
     def _cell_of(self, token: Any, carried: Carried, moment: Snapshot) -> Any:
         kind, key, offset = token

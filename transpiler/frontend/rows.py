@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.builder import FUNCTIONS, Array, current, known_int, link
-from calque.transpiler.core import map_tree
-from calque.transpiler.errors import NeedsKnownValue
-from calque.transpiler.frontend.elements import Filled, alike, hold, hold_again
-from calque.transpiler.frontend.heap import rows_of
+from calque.transpiler.builder import FUNCTIONS, Array, current, known_int, link, note_twice
+from calque.transpiler.core import Var, map_tree
+from calque.transpiler.errors import NeedsKnownValue, UnrollingNeeded
+from calque.transpiler.frontend.elements import Filled, alike, containers, hold, hold_again
+from calque.transpiler.frontend.heap import Snapshot, partners_of, rows_of
 from calque.transpiler.frontend.iteration import Iterable, first_leaf, leaves, refuse_endless
 from calque.transpiler.primitives.base import apply, operand
 from calque.transpiler.primitives.growing import room
@@ -25,7 +25,6 @@ class Facts:
     def __init__(self) -> None:
         self.changing = False  # elements are replaced or taken out
         self.own: list[Array] = []  # arrays of elements to which no name has a view
-        self.twice: list[Array] = []  # stale once what the list holds twice is stored into
 
 
 class GrowingRows(Iterable):
@@ -60,7 +59,7 @@ class GrowingRows(Iterable):
             if buffer.ndim == 1 or any(buffer is own for own in self.facts.own):
                 return buffer
             new = FUNCTIONS[np.copy](buffer)
-            link(new, buffer.root())
+            _hold_alike(new, buffer)
             self.facts.own.append(new)
             return new
 
@@ -76,7 +75,7 @@ class GrowingRows(Iterable):
                 return buffer
             new = FUNCTIONS["cast"](buffer, dtype)
             if new.ndim > 1:
-                link(new, buffer.root())
+                _hold_alike(new, buffer)
             self.facts.own.append(new)
             return new
 
@@ -96,14 +95,9 @@ class GrowingRows(Iterable):
 
     def calque_children(self) -> list[Any]:
         """The arrays; the count is a location of its own."""
-        found: list[Any] = [*self.facts.twice]
+        found: list[Any] = []
         map_tree(found.append, self.buffers)
         return found
-
-    def _check_twice(self) -> None:
-        """Refuse to read what a store has changed in one of two places that are one in Python."""
-        for copy in self.facts.twice:
-            _ = copy.atom
 
     def length(self) -> Any:
         """How many were appended."""
@@ -113,9 +107,6 @@ class GrowingRows(Iterable):
         """Store one element at the end."""
 
         def store(buffer: Array, leaf: Any) -> None:
-            if isinstance(leaf, Array) and leaf.ndim and leaf.root() is buffer.root():
-                self.facts.twice.append(Array(buffer.atom))
-                link(buffer.root(), self.facts.twice[-1])
             with _alone(buffer):
                 buffer[self.count] = operand(leaf)
             _hold(buffer, leaf)
@@ -138,6 +129,7 @@ class GrowingRows(Iterable):
 
     def _note_lists(self, value: Any) -> None:
         """Lists kept in arrays are put into arrays: what is read there stands for a list."""
+        self._refuse_named(value)
         numbers = itertools.count()
 
         def note(_: Array, leaf: Any) -> None:
@@ -148,6 +140,16 @@ class GrowingRows(Iterable):
                 self.how.loops |= rows.how.loops
 
         zip_trees(note, self.buffers, value)
+
+    def _refuse_named(self, value: Any) -> None:
+        """What is stored into an array of a list's elements does not show in a list with a name."""
+        machine = current().machine
+        lists = [c for c in containers(value) if isinstance(c, list) and rows_of(c) is None]
+        if not machine.stacking or not lists:
+            return
+        named = Snapshot(machine.roots(), machine.owned).contents
+        if any(id(c) in named for c in lists):
+            raise UnrollingNeeded(frozenset(self.how.loops), current().origin)
 
     def take_last(self, item: Any) -> Any:
         """The last element, which has been read, and which the list has no more."""
@@ -184,7 +186,6 @@ class GrowingRows(Iterable):
 
     def stacked(self) -> Any:
         """The elements as arrays with one more axis in front (a tree of them)."""
-        self._check_twice()
         return map_tree(self._used, self.buffers)
 
     def _counted(self, buffer: Array) -> Any:
@@ -201,7 +202,6 @@ class GrowingRows(Iterable):
 
     def read(self, index: Any, checked: bool = False) -> Any:
         """The element at an index; ``checked``: it is one of an element, from the start."""
-        self._check_twice()
         index, inside = (index, True) if checked else self._place(index)
         numbers = itertools.count()
 
@@ -243,12 +243,11 @@ class GrowingRows(Iterable):
 
     def part(self, piece: slice) -> GrowingRows:
         """A slice, as a list of its own: what is appended to either is not in the other."""
-        self._check_twice()
 
         def copied(buffer: Array) -> Array:
             new = FUNCTIONS[np.copy](buffer[: self.count][piece])
             if new.ndim > 1:  # the elements are arrays, which both lists hold
-                link(new, buffer.root())
+                _hold_alike(new, buffer)
             return new
 
         buffers = map_tree(copied, self.buffers)
@@ -313,8 +312,32 @@ def _joined(arrays: Any) -> Any:
 
 def _hold(buffer: Array, leaf: Any) -> None:
     """Python's list holds an array itself, not a copy."""
-    if isinstance(leaf, Array) and (leaf.ndim or leaf.is_buffer):
-        link(buffer, leaf.root())
+    if not isinstance(leaf, Array) or not (leaf.ndim or leaf.is_buffer):
+        return
+    if _may_have(buffer, leaf):
+        note_twice(buffer)
+    link(buffer, leaf.root())
+
+
+def _hold_alike(new: Array, buffer: Array) -> None:
+    """Both hold the same elements."""
+    link(new, buffer.root())
+    if any(p is buffer for p in buffer.partners):
+        note_twice(new)
+
+
+def _may_have(buffer: Array, leaf: Array) -> bool:
+    """Whether a list may hold an element already that is the same memory."""
+    root, bases = leaf.root(), current().machine.loop_bases
+    known = any(p is buffer for p in root.partners)
+    if not bases or id(buffer) not in bases[-1].contents or id(root) not in bases[-1].contents:
+        return root is buffer or known
+    older, cell = bases[-1].contents, leaf
+    while id(cell) not in older and cell.how is not None:
+        cell, _, rest, params = cell.how
+        if any(isinstance(a, Var) for a in (*rest, *params.values())):  # as a rule, each round's
+            return root is buffer or any(p is buffer for p in partners_of(root, bases[-1]))
+    return True  # each round puts the same into it
 
 
 @contextlib.contextmanager

@@ -277,14 +277,46 @@ def inserted(values: Any, index: Any, value: Any) -> None:
     values[place] = value
 
 
-def place_of(values: Any, value: Any) -> Any:
+def place_of(values: Any, value: Any, start: Any = 0, stop: Any = None) -> Any:
     """``values.index(value)``."""
-    place = 0
-    while place < len(values) and values[place] != value:
+    place = max(start + len(values), 0) if start < 0 else start
+    end = len(values) if stop is None else min(stop, len(values))
+    if stop is not None and stop < 0:
+        end = stop + len(values)
+    while place < end and values[place] != value:
         place = place + 1
-    if place == len(values):
+    if place >= end:
         raise ValueError("list.index(x): x not in list")
     return place
+
+
+def place_in(values: Any, value: Any) -> Any:
+    """``values.index(value)`` of a list of known length."""
+    for place, other in enumerate(values):
+        if other == value:
+            return place
+    raise ValueError("list.index(x): x not in list")
+
+
+def first_difference(left: Any, right: Any) -> Any:
+    """Where two lists have different elements, or one ends."""
+    place = 0
+    while place < min(len(left), len(right)) and left[place] == right[place]:
+        place = place + 1
+    return place
+
+
+def same_lists(left: Any, right: Any) -> Any:
+    """``left == right``."""
+    return len(left) == len(right) and first_difference(left, right) == len(left)
+
+
+def ordered_lists(function: Any, left: Any, right: Any) -> Any:
+    """``left < right`` and the like: the first elements that differ decide."""
+    place = first_difference(left, right)
+    if place == min(len(left), len(right)):
+        return function(len(left), len(right))
+    return function(left[place], right[place])
 
 
 def removed(values: Any, value: Any) -> None:
