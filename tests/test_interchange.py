@@ -52,6 +52,17 @@ def shifted(A):
     return np.sum(A * A)
 
 
+def taken_in_turns(A):
+    """Two rows that grow by each other: in the sweep back, each sum needs the other's last round."""
+    x, v = A[0], A[1]
+    for r in range(2):
+        for _ in range(5):
+            x = x + 0.3 * v
+            v = v - 0.3 * np.sin(x)
+        x = x + np.sum(v)
+    return np.sum((x * v) ** 2)
+
+
 def gathered(A):
     """Sums over columns meet in one row, which is read before."""
     n = A.shape[0]
@@ -69,7 +80,9 @@ def lines_of_loops(source: str) -> list[str]:
     return [line.strip() for line in source.splitlines() if line.strip().startswith("for ")]
 
 
-@pytest.mark.parametrize("fn", [gram_schmidt, rank_one, shifted, gathered], ids=lambda fn: fn.__name__)
+@pytest.mark.parametrize(
+    "fn", [gram_schmidt, rank_one, shifted, gathered, taken_in_turns], ids=lambda fn: fn.__name__
+)
 def test_programs(fn: Any, monkeypatch: Any) -> None:
     monkeypatch.setenv("CALQUE_JIT", "0")
     A, way = RNG.normal(size=(5, 5)), RNG.normal(size=(5, 5))

@@ -39,6 +39,7 @@ from calque.transpiler.passes.gather import gather
 from calque.transpiler.passes.indices import check_indices
 from calque.transpiler.passes.interchange import interchange
 from calque.transpiler.passes.meetings import split_meetings
+from calque.transpiler.passes.outward import move_outward
 from calque.transpiler.passes.reuse import reuse_memory
 from calque.transpiler.passes.schedule import schedule
 from calque.transpiler.passes.unchanged import drop_unchanged
@@ -115,6 +116,7 @@ def to_kernels(
     mark_inside(traced.function.body, traced.builder)
     traced.function.phases = _phases(traced.function)
     drop_unchanged(traced.function)  # a loop that is turned around must make all that it carries
+    move_outward(traced.function, traced.builder, may_raise)
     interchange(traced.function, traced.builder)
     remove_dead_code(traced.function)
     if traced.function.kernel_options.get("boundscheck") is None:

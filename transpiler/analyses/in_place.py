@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from calque.transpiler import core
-from calque.transpiler.analyses.places import STORES
-from calque.transpiler.analyses.roots import Loop, Root, in_order_of_memory, leaves
+from calque.transpiler.analyses.places import INDEXED, STORES
+from calque.transpiler.analyses.roots import Loop, Root, leaves
 from calque.transpiler.builder import Builder
 from calque.transpiler.core import Apply, Atom, Block, For, If, Statement, Var, While
 from calque.transpiler.primitives.base import PRIMITIVES
@@ -34,13 +34,15 @@ class InPlace:
         self.renewed = renewed
         self.leaf: dict[Root, tuple[int, tuple[int, ...]]] = {}
         self.kept: set[Var] = {a for a in block.results if isinstance(a, Var)}
-        self.flat: set[int] = set()
+        self.read: dict[Var, int] = {}  # by statements that are no loop over elements: the last
         for number, unit in enumerate(units):
             if isinstance(unit, Loop):
                 for path, roots in leaves(unit, ()):
                     self.leaf.update((root, (number, path)) for root in roots)
-                if in_order_of_memory(unit.roots(), virtual, builder):
-                    self.flat.add(number)
+            elif isinstance(unit, If):
+                for inner in core.blocks_of(unit):
+                    self.read.update(dict.fromkeys(core.free_vars(inner), number))
+                    self.kept.update(_handed_on(inner))
             elif not (isinstance(unit, Apply) and unit.primitive.kind == "size"):
                 self.kept.update(a for a in core.operands(unit) if isinstance(a, Var))
                 for inner in core.blocks_of(unit):
@@ -50,7 +52,7 @@ class InPlace:
         """Write results as stores, each into an array of its own; False where there is none."""
         taken: set[Var] = set()
         for root in self.leaf:
-            if root.kind != "map" or self.leaf[root][0] in self.flat:
+            if root.kind != "map":
                 continue
             for var in dict.fromkeys(v for v, _ in root.loads):
                 if var not in taken and self._free(var, root):
@@ -68,6 +70,8 @@ class InPlace:
         if [resolve(d) for d in var.type.dims] != [resolve(d) for d in out.type.dims]:
             return False
         if var not in self.owned or out not in versions(self.owned[var], self.block):
+            return False
+        if self.read.get(var, -1) >= self.leaf[root][0]:
             return False
         return all(self._read_before(var, root, other) for other in self.leaf)
 
@@ -92,6 +96,21 @@ class InPlace:
         self.block.statements[at : at + 1] = [made, store]  # s stays as it is, for another try
         self.builder.definitions.update({value: made, out: store})
         self.renewed.update({id(made): id(s), id(store): id(s)})
+
+
+def _handed_on(block: Block) -> Iterator[Var]:
+    """What may be in the memory of something that outlives a block: results, loops, and views."""
+    yield from (a for a in block.results if isinstance(a, Var))
+    for s in core.walk(block):
+        match s:
+            case Apply() if s.primitive.name in INDEXED and not s.outs[0].type.ndim:
+                pass
+            case Apply() if s.primitive.kind in ("elementwise", "size", "reduction"):
+                pass
+            case _:
+                yield from (a for a in core.operands(s) if isinstance(a, Var))
+        for inner in core.blocks_of(s):
+            yield from (a for a in inner.results if isinstance(a, Var))
 
 
 def versions(target: Atom, block: Block) -> Iterator[Var]:

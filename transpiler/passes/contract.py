@@ -18,18 +18,15 @@ Accesses by Collective Loop Transformations, ICS 1991.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from calque.transpiler import core
 from calque.transpiler.analyses.independent import Carried
 from calque.transpiler.analyses.places import INDEXED
-from calque.transpiler.builder import Builder, atom, wrap
-from calque.transpiler.core import Apply, Atom, Block, For, Function, Slot, Statement, Var, While
-from calque.transpiler.primitives.base import PRIMITIVES
+from calque.transpiler.analyses.rows_alone import LIKE, NEW, row_of, without_axis
+from calque.transpiler.builder import Builder
+from calque.transpiler.core import Apply, Block, For, Function, Slot, Statement, Var, While
 
-# what makes arrays, and the first of its arguments that is a size
-_NEW = {"np.empty": 0, "np.zeros": 0, "np.ones": 0, "np.full": 1}
-_LIKE = {"np.empty_like": "np.empty", "np.zeros_like": "np.zeros", "np.ones_like": "np.ones"}
 _LEAST = 16  # elements of a row that is worth being made anew for each round of a parallel loop
 
 
@@ -40,7 +37,7 @@ def contract(
 
     def visit(block: Block, compiled: bool) -> None:
         for s in list(block.statements):
-            if isinstance(s, Apply) and s.primitive.name in (*_NEW, *_LIKE):
+            if isinstance(s, Apply) and s.primitive.name in (*NEW, *LIKE):
                 loop = _only_loop(s.out, block)
                 if loop is not None and (compiled or compiles(loop)):
                     _shrink(s, loop, block, builder)
@@ -83,9 +80,9 @@ def _shrink(new: Apply, loop: For, block: Block, builder: Builder) -> None:
     known = [size for size in rest if isinstance(size, int)]
     if loop.parallel and len(known) == len(rest) and math.prod(known) < _LEAST:
         return
-    made = _row(new, axis, builder)
+    made = row_of(new, axis, builder)
     for s in accesses:
-        _without(s, axis)
+        without_axis(s, axis)
     for version in {*carried.chain, new.out}:
         version.type = version.type.with_dims(rest)
     _leave_out(loop, place)
@@ -93,25 +90,6 @@ def _shrink(new: Apply, loop: For, block: Block, builder: Builder) -> None:
     core.substitute(loop.body, {phi: new.out})
     first = next(k for k, s in enumerate(loop.body.statements) if _touches(s, new.out))
     loop.body.statements[first:first] = made
-
-
-def _row(new: Apply, axis: int, builder: Builder) -> list[Statement]:
-    """What makes an array without one of its axes."""
-    name, dims = new.primitive.name, new.out.type.dims
-    kept = [k for k in range(len(dims)) if k != axis]
-    no_value: tuple[Atom, ...] = ()
-    with builder.block() as made, builder.at(new.origin):
-        if name in _LIKE:
-            like = wrap(new.args[0])
-            sizes = [atom(builder.size_of(dims[k], like, k)) for k in kept]
-            primitive, before = PRIMITIVES[_LIKE[name]], no_value
-        else:
-            first = _NEW[name]
-            primitive, before = new.primitive, new.args[:first]
-            sizes = [new.args[first + k] for k in kept]
-        dtype = {"dtype": new.out.type.dtype}
-        builder.emit(Apply(new.outs, primitive, (*before, *sizes), dtype, new.origin))
-    return made.statements
 
 
 def _accesses(body: Block, carried: Carried) -> list[Apply] | None:
@@ -141,18 +119,6 @@ def _axis(loop: For, phi: Var, carried: Carried, builder: Builder) -> int | None
         if places and all(p[axis] == counter for p in places):
             return axis
     return None
-
-
-def _without(s: Apply, axis: int) -> None:
-    """The same access of an array that lacks one axis."""
-    items: Sequence[Slot | int] = s.params["index"]
-    first = 1 if s.primitive.name == "getitem" else 2
-    kept = [item for k, item in enumerate(items) if k != axis]
-    dynamic = [s.args[first + item.position] for item in kept if isinstance(item, Slot)]
-    slots = iter(range(len(dynamic)))
-    index = tuple(Slot(next(slots)) if isinstance(item, Slot) else item for item in kept)
-    s.args = (*s.args[:first], *dynamic)
-    s.params = {**s.params, "index": index}
 
 
 def _leave_out(loop: For, place: int) -> None:

@@ -215,7 +215,11 @@ class _Columns:
         return True
 
     def _is_sum(self, a: Access, b: Access, inner: For) -> bool:
-        """Whether what is stored at a place that stays is what was there, and something more."""
+        """Whether what is stored at a place that stays is what was there, and something more.
+
+        Nothing else may read it: the rounds' order is not kept.
+        """
+        summed = set()  # reads of what was there
         for access in (a, b):
             s = inner.body.statements[access.position]
             assert isinstance(s, Apply)
@@ -224,9 +228,17 @@ class _Columns:
                 if not isinstance(value, Apply) or value.primitive.name != "np.add":
                     return False
                 read = [self.builder.definitions.get(v) for v in value.args]
-                if not any(isinstance(r, Apply) and self._reads_there(r, s) for r in read):
+                there = [r for r in read if isinstance(r, Apply) and self._reads_there(r, s)]
+                if not there or self._uses(value, inner) > 1 or self._uses(there[0], inner) > 1:
                     return False
-        return True
+                summed.add(there[0])
+        reads = [inner.body.statements[x.position] for x in (a, b) if not x.writes]
+        return all(r in summed for r in reads)
+
+    def _uses(self, s: Apply, inner: For) -> int:
+        """How often a round of a loop reads what a statement makes."""
+        read = [a for t in core.walk(inner.body) for a in core.operands(t)]
+        return read.count(s.out) + inner.body.results.count(s.out)
 
     def _reads_there(self, read: Apply, store: Apply) -> bool:
         if read.primitive.name != "getitem" or read.args[0] is not store.args[0]:
