@@ -13,6 +13,7 @@ from sampling import sampled
 
 import calque
 from calque.transpiler.errors import CalqueError
+from calque.transpiler.passes import outward
 
 pytest.importorskip("numba")
 
@@ -228,6 +229,63 @@ def test_compiled(fn: Callable[..., Any], parallel: bool) -> None:
     np.testing.assert_allclose(found, fn(*args), rtol=1e-13, atol=1e-13)
 
 
+# divisions of Python's numbers, which raise ZeroDivisionError, also where there are no elements
+
+
+def divided(x, n, rounds):
+    for _ in range(rounds):
+        x = x + 10 // n
+    return x
+
+
+def divided_in_arms(x, n, rounds):
+    for k in range(rounds):
+        if k == 0:
+            x = x * (1.0 / n)
+        else:
+            x = x + 1.0 / n
+    return x
+
+
+def divided_late(x, n, rounds):
+    for k in range(rounds):
+        if k == 2:
+            x = x * (1.0 / n)
+        else:
+            x = x + 1.0
+    return x
+
+
+@pytest.mark.parametrize("fn", [divided, divided_in_arms, divided_late], ids=lambda f: f.__name__)
+def test_divisions_by_zero(fn: Callable[..., Any], monkeypatch: Any) -> None:
+    monkeypatch.setenv("CALQUE_JIT", "0")
+    kind = int if fn is divided else float
+    for size in (0, 3):
+        for n in (0, 4):
+            for rounds in (0, 2, 3):
+                x = RNG.normal(size=size)
+                try:
+                    expected = fn(x, kind(n), rounds)
+                except ZeroDivisionError:
+                    with pytest.raises(ZeroDivisionError):
+                        calque.jit(fn)(x, kind(n), rounds)
+                else:
+                    np.testing.assert_allclose(calque.jit(fn)(x, kind(n), rounds), expected)
+
+
+def test_a_division_by_zero_on_threads() -> None:
+    def scaled(x, dt):
+        y = np.empty_like(x)
+        for i in range(x.shape[0]):
+            y[i] = x[i] * (1.0 / dt) if x[i] > 0 else x[i]
+        return y
+
+    fn = calque.jit(scaled, parallel=True)
+    np.testing.assert_array_equal(fn(np.ones(5), 0.5), np.full(5, 2.0))
+    with pytest.raises(ZeroDivisionError):
+        fn(np.ones(5), 0.0)
+
+
 # random programs: arrays of two axes and of one, which rounds change in all kinds of ways
 
 VALUES = [
@@ -286,6 +344,7 @@ def random_program(seed: int) -> tuple[Callable[..., Any], str]:
 @pytest.mark.parametrize("seed", sampled(range(300), 15))
 def test_random_programs(seed: int, monkeypatch: Any) -> None:
     monkeypatch.setenv("CALQUE_JIT", "0")
+    monkeypatch.setattr(outward, "PART", 2 if seed % 2 else 1024)
     program, text = random_program(seed)
     a, b, v = RNG.normal(size=(5, 3)), RNG.normal(size=(5, 3)), RNG.normal(size=5)
     with np.errstate(all="ignore"):

@@ -21,7 +21,7 @@ from calque.transpiler.core import blocks_of
 from calque.transpiler.debug import watched
 from calque.transpiler.emit.calls import may_raise
 from calque.transpiler.emit.python import Support, emit_function, emit_module
-from calque.transpiler.emit.scalars import can_be_scalar, can_compile
+from calque.transpiler.emit.scalars import can_be_scalar, can_compile, may_divide_by_zero
 from calque.transpiler.emit.signature import name_parameters
 from calque.transpiler.frontend.trace import Traced, trace
 from calque.transpiler.listing import show, verify
@@ -116,7 +116,7 @@ def to_kernels(
     mark_inside(traced.function.body, traced.builder)
     traced.function.phases = _phases(traced.function)
     drop_unchanged(traced.function)  # a loop that is turned around must make all that it carries
-    move_outward(traced.function, traced.builder, may_raise)
+    move_outward(traced.function, traced.builder, may_raise, may_divide_by_zero)
     interchange(traced.function, traced.builder)
     remove_dead_code(traced.function)
     if traced.function.kernel_options.get("boundscheck") is None:
@@ -128,7 +128,7 @@ def to_kernels(
     distribute(traced.function, traced.builder, edges)
     split_bands(traced.function, traced.builder, can_compile)
     mark_parallel(traced.function.body, traced.builder)
-    keep_off_threads(traced.function.body, can_compile, may_raise)
+    keep_off_threads(traced.function.body, can_compile, may_raise, may_divide_by_zero)
     order_axes(traced.function, traced.builder)
     contract(traced.function, traced.builder, can_compile)
     reuse_memory(traced.function, traced.builder, can_compile)

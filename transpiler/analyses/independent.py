@@ -48,11 +48,15 @@ def _mark(block: Block, builder: Builder, within: bool) -> None:
 
 
 def keep_off_threads(
-    block: Block, compiles: Callable[[Statement], bool], refuses: Callable[[Statement], bool]
+    block: Block,
+    compiles: Callable[[Statement], bool],
+    refuses: Callable[[Statement], bool],
+    divides: Callable[[Statement], bool],
 ) -> None:
     """Note that no loop of a kernel runs on threads where something may raise, in place.
 
     No thread can raise; and what runs on one thread can share its memory from round to round.
+    ``divides``: whether a statement raises ZeroDivisionError, for numbers that are seldom zero.
     """
     for s in block.statements:
         if isinstance(s, (For, While)) and compiles(s):
@@ -61,9 +65,12 @@ def keep_off_threads(
                 for t in inner:
                     if isinstance(t, For):
                         t.parallel = False
+            for t in inner:
+                if isinstance(t, For) and t.parallel and any(map(divides, core.walk(t.body))):
+                    t.parallel = False
         else:
             for b in core.blocks_of(s):
-                keep_off_threads(b, compiles, refuses)
+                keep_off_threads(b, compiles, refuses, divides)
 
 
 def worth_threads(s: For, depth: int) -> bool:

@@ -104,7 +104,7 @@ _COMPARISONS = (*_ORDER, "np.equal", "np.not_equal", "is largest", "is smallest"
 _POWERS = ("np.power", "np.float_power", "math.pow")
 _COMPLEX_FUNCTIONS = ("abs", "sqrt", "sin", "cos", "tan", "isnan", "isfinite", "isinf")
 _SHIFTS = ("np.left_shift", "np.right_shift")
-_DIVISIONS = {"np.divide": "divide", "np.floor_divide": "quotient", "np.remainder": "remainder"}
+DIVISIONS = {"np.divide": "divide", "np.floor_divide": "quotient", "np.remainder": "remainder"}
 
 
 def numpy_name(scalar: str) -> str:
@@ -121,7 +121,7 @@ def spelled(s: Apply) -> str | None:
     if scalar == "abs" and "c" in kinds:
         of = "hypotf" if s.out.type.dtype == np.float32 else "hypot"
         return f"{of}({{0}}.real, {{0}}.imag)"
-    if name in _DIVISIONS and (function := _division(s, "c" in kinds)):
+    if name in DIVISIONS and (function := _division(s, "c" in kinds)):
         return function
     if name == "np.reciprocal":
         return _RECIPROCALS.get(s.out.type.dtype.char)
@@ -169,8 +169,15 @@ def _division(s: Apply, is_complex: bool) -> str | None:
     divisor = s.args[1]
     by_zero = isinstance(divisor, Var) or not divisor
     if (is_complex and s.primitive.name == "np.divide") or (s.out.type.weak and by_zero):
-        return f"{_DIVISIONS[s.primitive.name]}({{0}}, {{1}})"
+        return f"{DIVISIONS[s.primitive.name]}({{0}}, {{1}})"
     return None
+
+
+def may_divide_by_zero(s: Statement) -> bool:
+    """Whether a statement divides Python's numbers, by what may be zero: ZeroDivisionError."""
+    if not isinstance(s, Apply) or s.primitive.name not in DIVISIONS or not s.out.type.weak:
+        return False
+    return not s.out.type.ndim and (isinstance(s.args[1], Var) or not s.args[1])
 
 
 def plain_type(atom: Atom) -> ArrayType:
@@ -311,7 +318,7 @@ def operand_casts(s: Apply, text: str) -> list[np.dtype | None]:
     name = s.primitive.name
     is_complex = s.out.type.dtype.kind == "c"
     plain = "(" not in text and "**" not in text and name not in _POWERS
-    operator = name == "np.where" or plain or (name in _DIVISIONS and not is_complex)
+    operator = name == "np.where" or plain or (name in DIVISIONS and not is_complex)
     first = 1 if name == "np.where" else 0
     made: list[np.dtype | None] = []
     for k, (have, want) in enumerate(zip(own, loop)):

@@ -32,10 +32,11 @@ parallel loops outward) and 5.8 (strips of vectors).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from calque.transpiler import core
+from calque.transpiler.analyses.anticipated import Done, done_before
 from calque.transpiler.analyses.independent import is_independent
 from calque.transpiler.analyses.places import INDEXED, STORES, place_of
 from calque.transpiler.analyses.rows_alone import RowsAlone
@@ -51,22 +52,34 @@ Refuses = Callable[[Statement], bool]
 Lane = Callable[[For, Var, dict[Var, Atom]], list[Statement]]  # writes a loop over elements
 
 
-def move_outward(function: Function, builder: Builder, refuses: Refuses) -> None:
-    """Turn such loops of a function around, in place; ``refuses``: if a statement may raise."""
+def move_outward(
+    function: Function, builder: Builder, refuses: Refuses, divides: Refuses
+) -> None:
+    """Turn such loops of a function around, in place.
+
+    ``refuses``: whether a statement may raise; ``divides``: whether ZeroDivisionError, which rounds
+    raise without elements, too.
+    """
     with builder.active():
-        _within(function.body, builder, function.phases, refuses)
+        _within(function.body, builder, function.phases, (refuses, divides), [])
 
 
-def _within(block: Block, builder: Builder, phases: dict[int, str], refuses: Refuses) -> None:
+def _within(
+    block: Block,
+    builder: Builder,
+    phases: dict[int, str],
+    raising: tuple[Refuses, Refuses],
+    known: list[Done],
+) -> None:
     made: list[Statement] = []
     for place, s in enumerate(block.statements):
         turned = None
         if isinstance(s, For) and not s.scheduled:
             later = Block(block.statements[place + 1 :], block.results)
-            turned = _Rounds(s, builder, refuses, core.free_vars(later)).turned()
+            turned = _Rounds(s, builder, *raising, core.free_vars(later), known).turned()
         if turned is None:
             for inner in core.blocks_of(s):
-                _within(inner, builder, phases, refuses)
+                _within(inner, builder, phases, raising, list(known))
             turned = [s]
         elif id(s) in phases:
             phases.update((id(t), phases[id(s)]) for t in core.walk(Block(turned)))
@@ -81,7 +94,9 @@ class _Rounds:
     loop: For
     builder: Builder
     refuses: Refuses
+    divides: Refuses
     later: dict[Var, None]  # what is read after the loop
+    known: list[Done]  # divisions that loops before this one did
     lanes: list[For] = field(default_factory=list)
     bounds: tuple[Atom, Atom] = (0, 0)  # of the loops over elements
 
@@ -96,6 +111,22 @@ class _Rounds:
             return None
         if not _each_version_once(loop.body, set()):
             return None
+        before = done_before(loop, self.builder, self.divides, self.known)
+        divides = any(map(self.divides, self._of_rounds(loop.body)))
+        turned = None if divides else self._around_all(arrays)
+        return [*before, *(turned or [loop])] if before or turned else None
+
+    def _of_rounds(self, block: Block) -> Iterator[Statement]:
+        """The statements of the rounds themselves, not of the loops over elements."""
+        for s in block.statements:
+            yield s
+            if s not in self.lanes:
+                for inner in core.blocks_of(s):
+                    yield from self._of_rounds(inner)
+
+    def _around_all(self, arrays: Sequence[int]) -> list[Statement] | None:
+        """The loop over elements with the rounds in it."""
+        loop = self.loop
         with self.builder.block() as made, self.builder.at(loop.origin):
             if not self._find_bounds():
                 return None
@@ -110,7 +141,7 @@ class _Rounds:
             self.builder.emit(rows)
         if self._nested():
             rounds = next(s for s in rows.body.statements if isinstance(s, For))
-            inner = _Rounds(rounds, self.builder, self.refuses, {})
+            inner = _Rounds(rounds, self.builder, self.refuses, self.divides, {}, [])
             rows.body.statements[:] = inner.alone() or [rounds]
         return made.statements
 
