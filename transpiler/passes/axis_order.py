@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from calque.transpiler import core
-from calque.transpiler.analyses.places import INDEXED, place_of, template_of
+from calque.transpiler.analyses.places import INDEXED, STORES, place_of, template_of
 from calque.transpiler.builder import Builder, wrap
 from calque.transpiler.core import Apply, Atom, Block, For, Function, If, Slot, Var, While
 from calque.transpiler.types import DimLike, dim_symbols
@@ -31,7 +31,7 @@ def order_axes(function: Function, builder: Builder) -> None:
     """Put the axes of such arrays in order, in place."""
     for s in function.body.statements:
         if isinstance(s, Apply) and s.primitive.name in _NEW and s.out.type.ndim > 1:
-            _Kept(s, builder).put_in_order(function.body)
+            _Kept(s, builder).put_in_order(function)
 
 
 @dataclass(eq=False)
@@ -42,11 +42,15 @@ class _Kept:
     builder: Builder
     versions: set[Var] = field(default_factory=set)
     accesses: list[tuple[Apply, tuple[For | While, ...]]] = field(default_factory=list)
+    makers: list[Apply] = field(default_factory=list)  # of all arrays that loops and branches join
 
-    def put_in_order(self, body: Block) -> None:
+    def put_in_order(self, function: Function) -> None:
         """Permute the axes, if every use is of one element and all agree on the last axis."""
+        body = function.body
         self.versions = _versions(self.new.out, body)
-        if not self.versions.isdisjoint(_vars(body.results)) or not self._visit(body, ()):
+        if not self.versions.isdisjoint([*function.params, *_vars(body.results)]):
+            return
+        if not self._visit(body, ()):
             return
         order = self._order()
         if order is None or order[-1] == len(order) - 1:
@@ -56,24 +60,35 @@ class _Kept:
         for version in self.versions:
             dims = version.type.dims
             version.type = version.type.with_dims([dims[k] for k in order])
-        first = _NEW[self.new.primitive.name]
-        sizes = self.new.args[first:]
-        self.new.args = (*self.new.args[:first], *(sizes[k] for k in order))
+        for made in self.makers:
+            first = _NEW[made.primitive.name]
+            sizes = made.args[first:]
+            made.args = (*made.args[:first], *(sizes[k] for k in order))
 
     def _visit(self, block: Block, around: tuple[For | While, ...]) -> bool:
         """Collect the accesses; False where an array is used as a whole."""
         for s in block.statements:
-            if isinstance(s, Apply) and s is not self.new:
+            if isinstance(s, Apply) and self._makes(s):
+                if s.primitive.name not in _NEW:
+                    return False
+                self.makers.append(s)
+            elif isinstance(s, Apply):
                 touched = [a for a in _vars(s.args) if a in self.versions]
                 if touched and not self._is_access(s, touched):
                     return False
                 if touched:
                     self.accesses.append((s, around))
-            elif not isinstance(s, Apply):
+            else:
                 inner = (*around, s) if isinstance(s, (For, While)) else around
                 if not all(self._visit(b, inner) for b in core.blocks_of(s)):
                     return False
         return True
+
+    def _makes(self, s: Apply) -> bool:
+        """Whether a statement makes one of the arrays, other than by storing into one."""
+        if self.versions.isdisjoint(s.outs):
+            return False
+        return s.primitive.name not in STORES or s.args[0] not in self.versions
 
     def _is_access(self, s: Apply, touched: Sequence[Var]) -> bool:
         items = s.params.get("index", ())
