@@ -347,14 +347,23 @@ def test_random_programs(seed: int, monkeypatch: Any) -> None:
     monkeypatch.setenv("CALQUE_JIT", "0")
     monkeypatch.setattr(outward, "PART", 2 if seed % 2 else 1024)
     program, text = random_program(seed)
-    a, b, v = RNG.normal(size=(5, 3)), RNG.normal(size=(5, 3)), RNG.normal(size=5)
+    rng = np.random.default_rng(seed)
+    a, b, v, *away = (rng.normal(size=shape) for shape in [(5, 3), (5, 3), 5] * 2)
     with np.errstate(all="ignore"):
         expected = program(a, b, v)
-        try:
-            found = calque.jit(program)(a, b, v)
-        except CalqueError:
-            return  # a store through what a branch chose is refused
-        np.testing.assert_allclose(found, expected, rtol=1e-10, err_msg=text)
         slopes = calque.grad(program, argnums=(0, 1, 2))
-        for found, plain in zip(calque.jit(slopes)(a, b, v), slopes(a, b, v), strict=True):
+        try:
+            found, jitted = calque.jit(program)(a, b, v), calque.jit(slopes)(a, b, v)
+        except CalqueError:
+            return  # stores through what a branch chose, and sizes that a sweep back cannot know
+        np.testing.assert_allclose(found, expected, rtol=1e-10, err_msg=text)
+        for found, plain in zip(jitted, slopes(a, b, v), strict=True):
             np.testing.assert_allclose(found, plain, rtol=1e-8, atol=1e-10, err_msg=text)
+        ahead, behind = (
+            program(*(x + h * w for x, w in zip((a, b, v), away, strict=True)))
+            for h in (1e-6, -1e-6)
+        )
+        slope = sum(np.sum(g * w) for g, w in zip(jitted, away, strict=True))
+        size = sum(np.sum(np.abs(g * w)) for g, w in zip(jitted, away, strict=True))
+        noise = 1e-8 * max(1.0, abs(expected))
+        np.testing.assert_allclose(slope, (ahead - behind) / 2e-6, atol=1e-5 * size + noise)

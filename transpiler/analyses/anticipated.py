@@ -89,7 +89,7 @@ def _vars(s: Apply) -> list[Var]:
 
 
 def _key(s: Apply) -> Hashable:
-    args = tuple(a if isinstance(a, Var) else (type(a), a) for a in s.args)
+    args = tuple(a if isinstance(a, Var) else (type(a), repr(a)) for a in s.args)  # -0.0 is not 0.0
     return s.primitive.name, args, s.out.type.dtype
 
 

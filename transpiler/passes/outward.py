@@ -103,9 +103,8 @@ class _Rounds:
     def turned(self) -> list[Statement] | None:
         """The statements instead of the loop; None where it stays."""
         loop = self.loop
-        arrays = [k for k, phi in enumerate(loop.phis) if phi.type.ndim]
         numbers = [out for out in loop.outs if not out.type.ndim]
-        if not arrays or any(out in self.later for out in numbers):
+        if len(numbers) == len(loop.outs) or any(out in self.later for out in numbers):
             return None
         if not self._collect(loop.body) or not self.lanes or not self._alike():
             return None
@@ -113,7 +112,7 @@ class _Rounds:
             return None
         before = done_before(loop, self.builder, self.divides, self.known)
         divides = any(map(self.divides, self._of_rounds(loop.body)))
-        turned = None if divides else self._around_all(arrays)
+        turned = None if divides else self._around_all()
         return [*before, *(turned or [loop])] if before or turned else None
 
     def _of_rounds(self, block: Block) -> Iterator[Statement]:
@@ -124,19 +123,14 @@ class _Rounds:
                 for inner in core.blocks_of(s):
                     yield from self._of_rounds(inner)
 
-    def _around_all(self, arrays: Sequence[int]) -> list[Statement] | None:
+    def _around_all(self) -> list[Statement] | None:
         """The loop over elements with the rounds in it."""
-        loop = self.loop
-        with self.builder.block() as made, self.builder.at(loop.origin):
-            if not self._find_bounds():
+        with self.builder.block() as made, self.builder.at(self.loop.origin):
+            rows = self._rows()
+            if rows is not None and not self._across() and not self._nested():
+                rows = self._parts()
+            if rows is None:
                 return None
-            rows = self._rows(arrays)
-            if rows is None or not is_independent(rows, self.builder):
-                return None
-            if not self._across() and not self._nested():
-                rows = self._parts(arrays)
-                if rows is None:
-                    return None
             rows.parallel = rows.scheduled = True
             self.builder.emit(rows)
         if self._nested():
@@ -147,16 +141,13 @@ class _Rounds:
 
     def alone(self) -> list[Statement] | None:
         """The statements instead of a row's rounds; None where its elements stay in vectors."""
-        loop = self.loop
-        if not self._collect(loop.body) or not self.lanes or not self._alike():
+        if not self._collect(self.loop.body) or not self.lanes or not self._alike():
             return None
         if self._nested() or not self._across():
             return None
-        with self.builder.block() as made, self.builder.at(loop.origin):
-            if not self._find_bounds():
-                return None
-            rows = self._rows([k for k, phi in enumerate(loop.phis) if phi.type.ndim])
-            if rows is None or not is_independent(rows, self.builder):
+        with self.builder.block() as made, self.builder.at(self.loop.origin):
+            rows = self._rows()
+            if rows is None:
                 return None
             rows.scheduled = True
             self.builder.emit(rows)
@@ -246,17 +237,20 @@ class _Rounds:
 
     # the new loops
 
-    def _rows(self, arrays: Sequence[int]) -> For | None:
-        """The loop over rows around the rounds; None where a round's own arrays have more rows."""
+    def _rows(self) -> For | None:
+        """The loop over rows around the rounds; None where a row needs what others have."""
+        if not self._find_bounds():
+            return None
         first = self.lanes[0]
         counter = Var(first.index.type, first.index.name, first.index.origin)
         self.builder.dim_values[counter] = self.builder.dim_values[first.index]
-        made = self._around(arrays, counter, self.bounds, self._row_of)
+        made = self._around(counter, self.bounds, self._row_of)
         (rounds,) = (s for s in made.body.statements if isinstance(s, For))
         own = RowsAlone(self.builder, counter, {*rounds.phis})
-        return made if own.leave_out(rounds.body) else None
+        alone = own.leave_out(rounds.body) and is_independent(made, self.builder)
+        return made if alone else None
 
-    def _parts(self, arrays: Sequence[int]) -> For | None:
+    def _parts(self) -> For | None:
         """The loop over parts of the elements around the rounds."""
         if any(o.type.ndim for s in core.walk(self.loop.body) if isinstance(s, Apply)
                for o in s.outs if s.primitive.name not in INDEXED or s.primitive.name == "getitem"):
@@ -273,19 +267,14 @@ class _Rounds:
         for end, word in zip(ends, ("first", "last"), strict=True):
             if isinstance(end, Var):
                 end.name = word
-        made = self._around(arrays, part.atom, (0, atom(count)), self._strip_of(ends))
+        made = self._around(part.atom, (0, atom(count)), self._strip_of(ends))
         made.body.statements[:0] = bounds.statements
         return made
 
-    def _around(
-        self,
-        arrays: Sequence[int],
-        counter: Var,
-        bounds: tuple[Atom, Atom],
-        lane: Lane,
-    ) -> For:
+    def _around(self, counter: Var, bounds: tuple[Atom, Atom], lane: Lane) -> For:
         """A loop with all rounds in it."""
         loop = self.loop
+        arrays = [k for k, phi in enumerate(loop.phis) if phi.type.ndim]
         phis = tuple(_like(loop.phis[k]) for k in arrays)
         carried: dict[int, Atom] = dict(zip(arrays, phis, strict=True))
         mapping: dict[Var, Atom] = {}
@@ -365,17 +354,15 @@ class _Rounds:
     def _know(self, new: dict[Var, Atom], mapping: dict[Var, Atom]) -> None:
         """Note what integers are, in the counter of the loop around where that was a loop's own."""
         values = self.builder.dim_values
-        renamed = {}
+        renamed: dict[str, DimLike] = {}
         for s in self.lanes:
             around = mapping.get(s.index)
             if isinstance(around, Var) and around in values:
-                (own,), (other,) = dim_symbols(values[s.index]), dim_symbols(values[around])
-                renamed[own] = values[around] if own != other else None
-        known = {own: dim for own, dim in renamed.items() if dim is not None}
+                (own,) = dim_symbols(values[s.index])
+                renamed[own] = values[around]
         for var, made in new.items():
             if isinstance(made, Var) and var in values and made not in values:
-                resolved = self.builder.dims.resolve(values[var])
-                values[made] = substitute_dim(resolved, known)
+                values[made] = substitute_dim(self.builder.dims.resolve(values[var]), renamed)
 
 
 def _like(var: Var) -> Var:
