@@ -107,7 +107,7 @@ def module_source(
     name = transformed.generated_name()
     origin = provenance(_as_transformed(fn), program, args, stage)
     called = support.embedded if alone else None
-    text = pipeline.module_text(program.traced, name, title(transformed), origin, called)
+    text = pipeline.module_text(program.traced, name, title(transformed), origin, called, True)
     lost = [n for n, module in program.traced.function.imports.items() if module == "__main__"]
     if lost:
         raise UnsupportedFunction(

@@ -171,10 +171,12 @@ def module_text(
     title: str,
     provenance: Sequence[str],
     support: Support | None = None,
+    asking: bool = False,
 ) -> str:
     """A whole module, with a docstring that says where it comes from.
 
-    ``support`` writes out what kernels call, which else is imported.
+    ``support`` writes out what kernels call, which else is imported. A module ``asking`` refuses
+    arguments of other sizes than its kernels are written for: nobody else will.
     """
     traced.function.name = name
     return emit_module(
@@ -184,6 +186,7 @@ def module_text(
         phases=traced.function.phases,
         compiled=traced.compiled,
         support=support,
+        asking=traced.builder.dims if asking and traced.compiled else None,
     )
 
 

@@ -17,6 +17,7 @@ import gast
 
 from calque.transpiler import core
 from calque.transpiler.core import Var
+from calque.transpiler.dims import Dims
 from calque.transpiler.emit.expressions import Expressions
 from calque.transpiler.emit.folding import Folding, is_choice
 from calque.transpiler.emit.groups import Groups
@@ -41,6 +42,7 @@ from calque.transpiler.emit.signature import (
     name_parameters,
     result_tree,
 )
+from calque.transpiler.emit.sizes_asked import size_checks
 from calque.transpiler.emit.spelling import constant, name, target
 from calque.transpiler.emit.statements import Statements
 from calque.transpiler.emit.storage import place_copies
@@ -64,10 +66,12 @@ def emit_function(
     comments: bool = True,
     phases: dict[int, str] | None = None,
     compiled: bool = False,
+    asking: Dims | None = None,
 ) -> str:
     """The ``def`` of a function; ``phases`` maps ``id(statement)`` to "forward" or "reverse".
 
-    ``compiled``: kernels for its loops come first, and the function launches them.
+    ``compiled``: kernels for its loops come first, and the function launches them; ``asking``, what
+    was taken for granted of its arguments' sizes before.
     """
     name_parameters(function)
     program = prepare(function, phases or {})
@@ -88,7 +92,8 @@ def emit_function(
 
     def written(bound: frozenset[Var]) -> tuple[Statements, list[Any]]:
         writer = _writer(program, live, memory, spelled, bound, comments, compiled)
-        return writer, _definition(function, writer, [(var, paths[var][0]) for var in local])
+        bindings = [(var, paths[var][0]) for var in local]
+        return writer, _definition(function, writer, bindings, asking)
 
     for remaining in reversed(range(_ROUNDS)):
         writer, trees = written(bound)
@@ -161,9 +166,13 @@ def _builtins_used() -> list[str]:
 
 
 def _definition(
-    function: core.Function, writer: Statements, local: list[tuple[Var, Any]]
+    function: core.Function,
+    writer: Statements,
+    local: list[tuple[Var, Any]],
+    asking: Dims | None,
 ) -> list[Any]:
-    top = [
+    top = size_checks(function, asking) if asking is not None else []
+    top += [
         gast.Assign([target(name(writer.expressions.names(var)))], path, None)
         for var, path in local
     ]
@@ -181,12 +190,15 @@ def emit_module(
     phases: dict[int, str] | None = None,
     compiled: bool = False,
     support: Support | None = None,
+    asking: Dims | None = None,
 ) -> str:
     """A file: docstring, imports, helpers, and the function; ``compiled``, its kernels too.
 
     ``support`` gives the import lines and the text of what kernels call; else it is imported.
     """
-    text = emit_function(function, comments=comments, phases=phases, compiled=compiled)
+    text = emit_function(
+        function, comments=comments, phases=phases, compiled=compiled, asking=asking
+    )
     text = "\n\n".join([*function.helpers.values(), text])
     header = "\n".join([title, "", *provenance]).rstrip() if provenance else title
     quoted = header.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')

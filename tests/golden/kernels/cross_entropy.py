@@ -68,6 +68,12 @@ def cross_entropy_grad_kernel(
 
 
 def cross_entropy_grad_jit(logits, targets):
+    if targets.shape[0] != logits.shape[0]:
+        raise ValueError('cross_entropy_grad_jit needs targets.shape[0] == logits.shape[0]')
+    if targets.shape[1] != logits.shape[1]:
+        raise ValueError('cross_entropy_grad_jit needs targets.shape[1] == logits.shape[1]')
+    if logits.shape[1] < 1:
+        raise ValueError('cross_entropy_grad_jit needs logits.shape[1] >= 1')
     # forward
     max_logits = np.empty((logits.shape[0], 1))
     exp_shifted = np.empty((logits.shape[0], logits.shape[1]))

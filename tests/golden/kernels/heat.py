@@ -40,6 +40,10 @@ def heat_kernel(u_rows, u_columns, u, inner_plus_change, total_parts):
 
 
 def heat_jit(u):
+    if u.shape[0] < 2:
+        raise ValueError('heat_jit needs u.shape[0] >= 2')
+    if u.shape[1] < 2:
+        raise ValueError('heat_jit needs u.shape[1] >= 2')
     u_rows = u.shape[0]
     u_columns = u.shape[1]
     inner_plus_change = np.empty((u_rows - 2, u_columns - 2))

@@ -52,6 +52,10 @@ def jacobi_grad_kernel(a, a_new, b, a_bar):
 
 
 def jacobi_grad_jit(a, b):
+    if b.shape[0] != a.shape[0]:
+        raise ValueError('jacobi_grad_jit needs b.shape[0] == a.shape[0]')
+    if a.shape[0] < 4:
+        raise ValueError('jacobi_grad_jit needs a.shape[0] >= 4')
     # forward
     a_bar = np.empty(a.shape[0])
     b = b.copy()  # the argument is kept as it is

@@ -34,6 +34,12 @@ def loss_grad_kernel(inputs, inputs_dot_w, b, targets, z_bar):
 
 
 def loss_grad_jit(w, b, *, inputs, targets):
+    if w.shape[0] != 3:
+        raise ValueError('loss_grad_jit needs w.shape[0] == 3')
+    if inputs.shape[1] != 3:
+        raise ValueError('loss_grad_jit needs inputs.shape[1] == 3')
+    if inputs.shape[0] != targets.shape[0]:
+        raise ValueError('loss_grad_jit needs inputs.shape[0] == targets.shape[0]')
     # forward
     inputs_dot_w = inputs @ w
     # reverse
