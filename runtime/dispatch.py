@@ -29,8 +29,9 @@ from calque.runtime.keys import (
 from calque.runtime.loading import Program, Ready, load
 from calque.runtime.spec import Spec
 from calque.transpiler import pipeline, tree
+from calque.transpiler.analyses.few_rounds import few_and_often
 from calque.transpiler.debug import show_text
-from calque.transpiler.dims import Sizes, is_small_product
+from calque.transpiler.dims import InnerSizes, Sizes, is_small_product
 from calque.transpiler.errors import CalqueError, NeedsKnownValue, SpecializationNeeded
 from calque.transpiler.frontend.interpreter import Capture
 from calque.transpiler.passes.comparing import DIFFER
@@ -49,6 +50,8 @@ class Plan:
     symbols: frozenset[str] = frozenset()
     captures: dict[str, Capture] = field(default_factory=dict)  # where known sizes are read
     choices: dict[Sizes, bool] = field(default_factory=dict)  # sizes that decided on a program
+    inner: InnerSizes = field(default_factory=dict)  # what loops of these programs go over
+    few: dict[str, int] = field(default_factory=dict)  # sizes written into a program of their own
     programs: dict[Any, Program] = field(default_factory=dict)
     uncompiled: bool = False  # Numba could not take it
     comparing: bool = True  # sizes that only a run knows, in loops (transpiler.passes.comparing)
@@ -186,7 +189,7 @@ class Dispatcher:
                 with _lock:
                     self._note_captures(plan, program.traced.captures)
                     plan.symbols |= violated
-            else:
+            elif not self._has_few(plan, sizes):
                 return program, leaves
         raise RuntimeError("the signature does not settle")
 
@@ -197,7 +200,24 @@ class Dispatcher:
             captured = _capture_sizes((c.name, c.read) for c in plan.captures.values())
             sizes = {**captured, **sizes}
         chosen = tuple([is_small_product(c, sizes) for c in plan.choices])
-        return (known, values, tuple([(s, _size(s, sizes, plan)) for s in sorted(symbols)]), chosen)
+        written = self._writes_few(plan, sizes)
+        pinned = tuple([(s, _size(s, sizes, plan)) for s in sorted(symbols)])
+        return (known, values, pinned, written, chosen)
+
+    def _writes_few(self, plan: Plan, sizes: dict[str, int]) -> bool:
+        """Whether a call has the small sizes that were written into one of the programs."""
+        return bool(plan.few) and all(_size(s, sizes, plan) == n for s, n in plan.few.items())
+
+    def _has_few(self, plan: Plan, sizes: dict[str, int]) -> bool:
+        """Whether this call is the first that is worth a program with its small sizes in it.
+
+        There is one such program for a plan: calls with other small sizes share the general one.
+        """
+        if plan.few or not plan.inner:
+            return False
+        captured = _capture_sizes((c.name, c.read) for c in plan.captures.values())
+        plan.few = few_and_often(plan.inner, {**captured, **sizes})
+        return bool(plan.few)
 
     def _violated(self, program: Program, sizes: dict[str, int]) -> frozenset[str]:
         if not program.conditions:
@@ -217,6 +237,7 @@ class Dispatcher:
             return
         known, symbols = plan.leaves, plan.symbols
         pinned = {s: size for s in symbols if (size := _size(s, sizes, plan)) is not None}
+        pinned |= plan.few if self._writes_few(plan, sizes) else {}
         types = [None if i in known else leaf_type(x, i, pinned) for i, x in enumerate(leaves)]
         values = [known_value(x) if i in known else x for i, x in enumerate(leaves)]
         arguments = Arguments(
@@ -243,6 +264,9 @@ class Dispatcher:
             captured = _capture_sizes((c.name, c.read) for c in traced.captures)
             known_sizes = {**captured, **sizes}
             traced = pipeline.to_kernels(traced, self.options, known_sizes, plan.comparing)
+            plan.inner = plan.inner or traced.inner
+            if self._has_few(plan, sizes):
+                return
         program = load(traced, self.name(), known, pinned)
         if traced.compares:
             program.call = self._comparing(program)

@@ -7,7 +7,7 @@ int 1), a loop index, or the value of some integer of the program.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -17,6 +17,8 @@ from calque.transpiler.types import Dim, DimLike, dim_symbols, make_dim, substit
 
 SMALL = 8192  # multiplications up to which loops beside others beat a call of BLAS
 Sizes = tuple[DimLike, ...]
+# by symbol, of loops whose rounds it tells: these, after the rounds of the loops around
+InnerSizes = Mapping[str, frozenset[Sizes]]
 
 
 def is_small_product(sizes: Sizes, actual: dict[str, int]) -> bool:
@@ -302,12 +304,22 @@ class Dims:
                 return self._lower_bound(self.resolve(rest + coefficient * bound), depth - 1)
         return dim
 
+    def upper_bound(self, dim: DimLike) -> DimLike:
+        """``dim`` with counters of loops at the end of their range where it is largest.
+
+        >>> dims, i, n = Dims({"n"}), symbol("i"), symbol("n")
+        >>> dims.ranges["i"] = (0, n - 1)
+        >>> dims.upper_bound(n - i) == n, dims.upper_bound(i + 1) == n
+        (True, True)
+        """
+        return -1 * self._lower_bound(-1 * self.resolve(dim), 8)
+
     def are_small(self, sizes: Sizes) -> bool:
         """Whether the product of sizes is at most ``SMALL`` in the call at hand, as far as known.
 
         The program depends on it: calls for which it is otherwise get one of their own.
         """
-        bounds = tuple(-1 * self._lower_bound(-1 * self.resolve(d), 8) for d in sizes)
+        bounds = tuple(map(self.upper_bound, sizes))
         if not all(dim_symbols(d) <= self.actual.keys() for d in bounds):
             return False
         outcome = is_small_product(bounds, self.actual)

@@ -15,6 +15,7 @@ import numpy as np
 import calque.transpiler.primitives  # noqa: F401  (fills the tables)
 from calque.transpiler import core
 from calque.transpiler.analyses.bounds import mark_inside
+from calque.transpiler.analyses.few_rounds import inner_sizes
 from calque.transpiler.analyses.independent import keep_off_threads, mark_parallel
 from calque.transpiler.analyses.liveness import remove_dead_code
 from calque.transpiler.core import blocks_of
@@ -137,6 +138,7 @@ def to_kernels(
     traced.function.phases = _phases(traced.function)
     traced.assumptions = [d for d in traced.builder.dims.assumptions if isinstance(d, Dim)]
     traced.choices = dict(traced.builder.dims.choices)
+    traced.inner = inner_sizes(traced.function, traced.builder)
     traced.compiled = True
     return traced
 

@@ -13,7 +13,7 @@ import numpy as np
 from calque.transpiler import core, tree
 from calque.transpiler.builder import Array, Builder, wrap
 from calque.transpiler.core import Parameter, Slot, Var
-from calque.transpiler.dims import Sizes
+from calque.transpiler.dims import InnerSizes, Sizes
 from calque.transpiler.errors import (
     AliasUndecided,
     BranchMismatch,
@@ -46,6 +46,7 @@ class Traced:
     compiled: bool = False  # scheduled for kernels
     compares: bool = False  # and refuses what NumPy may spread: see passes.comparing
     choices: dict[Sizes, bool] = field(default_factory=dict)  # made by the sizes of the call
+    inner: InnerSizes = field(default_factory=dict)  # that loops within loops go over
     with_calls: core.Function | None = None  # before calls that have rules were inlined
 
 
