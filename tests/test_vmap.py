@@ -443,3 +443,20 @@ def test_an_index_of_all_examples_where_none_comes() -> None:
     x, A = np.array([[0.2] * 9, [0.7] * 9]), np.ones((2, 5, 4))
     np.testing.assert_array_equal(calque.vmap(never_read)(x, A), [0.0, 0.0])
     np.testing.assert_array_equal(calque.jit(calque.vmap(never_read))(x, A), [0.0, 0.0])
+
+
+def test_a_loop_ends_before_its_test_reads_outside() -> None:
+    """That the body has read ``x[i]`` says nothing of the ``i`` that the next test is of."""
+
+    def climbed(x):
+        i, top = 0, 0.5
+        while i < x.shape[0] and (top < 0.9 or x[i] < top):
+            if x[i] > 0.9:
+                top = x[i] * 1.5
+            i += 1
+        return top * i
+
+    batch = np.random.default_rng(5).uniform(0.0, 1.2, size=(9, 12))
+    expected = [climbed(x) for x in batch]
+    np.testing.assert_allclose(calque.vmap(climbed)(batch), expected)
+    np.testing.assert_allclose(calque.jit(calque.vmap(climbed))(batch), expected)

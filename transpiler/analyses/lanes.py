@@ -128,6 +128,10 @@ class Values:
             value.atom.name = f"{out.name}_lanes" if self.nested else out.name
         self.values[out] = Array(value.atom)
 
+    def forget_elements(self, changed: Sequence[Var]) -> None:
+        """That ``x[i]`` was read says nothing of the next ``i``."""
+        self.read = {e for e in self.read if not any(arg in changed for arg in e[0])}
+
     def statements(self, statements: Sequence[core.Statement]) -> None:
         """Emit each for all examples."""
         raise NotImplementedError

@@ -22,7 +22,8 @@ from calque.transpiler.errors import BranchMismatch, IndexOutOfRange, Unsupporte
 from calque.transpiler.frontend.exchanges import undo_exchanges
 from calque.transpiler.frontend.expressions import Expressions
 from calque.transpiler.frontend.heap import MISSING, Snapshot, rows_of
-from calque.transpiler.frontend.interpreter import Completion, Mismatch
+from calque.transpiler.frontend.interpreter import Completion
+from calque.transpiler.frontend.maybe import Maybe, Mismatch
 from calque.transpiler.frontend.merging import GrowingList, Join, Outcome
 
 
@@ -85,7 +86,10 @@ class Branches(Expressions):
         base = Snapshot(self.roots(), self.owned)
         self.tests.append(test)
         try:
-            outcomes = [self._arm(arm, base) for arm in (then, orelse)]
+            outcomes = [
+                self._arm(arm, base, (atom(test), holds))
+                for arm, holds in ((then, True), (orelse, False))
+            ]
         finally:
             self.tests.pop()
         if all(o.dead for o in outcomes):
@@ -127,6 +131,17 @@ class Branches(Expressions):
             self.builder.effect(f"raise {type(error).__name__}({str(error)!r})", [])
         raise PathEnds
 
+    def required(self, value: Maybe, name: str, node: Any) -> Any:
+        """What may be None, where Python raises if it is; so does the generated code."""
+        error = TypeError(f"{name} is None")
+        self.fork(value.there, lambda: None, lambda: self.path_raises(error, node), node)
+        self.facts.append((value.there.atom, True))  # for what follows
+        return value.value
+
+    def decided(self, value: Any, *more: tuple[Any, bool]) -> Any:
+        """What may be None, where the tests around tell; ``more`` is known of tests besides."""
+        return self.flags.decided(value, [*self.facts, *more], self.builder.definitions)
+
     def raise_if_reached(self, error: Exception) -> NoReturn:
         """What plain Python raises at a statement too: at run time, if not all calls come there."""
         if not self.tests and not self.rounds:
@@ -138,8 +153,10 @@ class Branches(Expressions):
         self.builder.effect(f"raise {type(error).__name__}({str(error)!r})", [])
         raise PathEnds  # to the arm, or to the body of the loop, that is interpreted
 
-    def _arm(self, arm: Callable[[], Any], base: Snapshot) -> Outcome:
+    def _arm(self, arm: Callable[[], Any], base: Snapshot, fact: tuple[Any, bool]) -> Outcome:
         call, pending = self.call, list(self.call.pending)
+        known = len(self.facts)
+        self.facts.append(fact)
         self.arm_rounds.append(self.rounds)
         self.ends.append(self.rounds)
         try:
@@ -154,6 +171,7 @@ class Branches(Expressions):
             dead = isinstance(value, Completion) and value.kind == "raise"
             return Outcome(block, value, Snapshot([*self.roots(), value], self.owned), dead)
         finally:
+            del self.facts[known:]
             self.arm_rounds.pop()
             self.ends.pop()
             base.restore()

@@ -20,9 +20,10 @@ from calque.transpiler.builder import FUNCTIONS, Array
 from calque.transpiler.core import Block, Var
 from calque.transpiler.errors import BranchMismatch, ShapeError, UnequalRounds
 from calque.transpiler.frontend.branches import LoopFlags, on_a_path
+from calque.transpiler.frontend.changes import Changes
 from calque.transpiler.frontend.elements import hold_again
 from calque.transpiler.frontend.exchanges import undo_exchanges
-from calque.transpiler.frontend.growth import Growing, appended
+from calque.transpiler.frontend.growth import appended
 from calque.transpiler.frontend.heap import (
     MISSING,
     Frame,
@@ -30,24 +31,16 @@ from calque.transpiler.frontend.heap import (
     set_location,
     shown_name,
 )
-from calque.transpiler.frontend.interpreter import Completion, Mismatch
+from calque.transpiler.frontend.interpreter import Completion
 from calque.transpiler.frontend.iteration import Range
 from calque.transpiler.frontend.joining import (
-    Clash,
-    Constant,
-    Structure,
-    abstract,
     coerce,
     fresh_leaf,
     instantiate,
-    is_lasting,
-    join_types,
     leaf_values,
-    same_description,
-    same_type,
     shape_of,
-    widen,
 )
+from calque.transpiler.frontend.maybe import Maybe, Mismatch, is_maybe
 from calque.transpiler.frontend.memory import Carried, Plan, Slot, link_cells
 from calque.transpiler.frontend.merging import GrowingList, poison_of
 from calque.transpiler.frontend.presence import (
@@ -56,7 +49,6 @@ from calque.transpiler.frontend.presence import (
     mark_absent,
     note_unsure,
     place_lacks,
-    reordered,
     unsure_key,
 )
 from calque.transpiler.types import ArrayType, DimLike, dim_symbols, substitute_dim
@@ -64,7 +56,7 @@ from calque.transpiler.types import ArrayType, DimLike, dim_symbols, substitute_
 _ROUNDS = 40
 
 
-class Carrying(Growing):
+class Carrying(Changes):
     """The fixpoint that every loop of the generated program needs."""
 
     def place_of(self, node: Any) -> Any:
@@ -84,15 +76,17 @@ class Carrying(Growing):
             self.builder._sizes[-1],  # of this block: who goes back may be within another
             dict(self.builder._sizes[-1]),
             len(self.element_sizes),
+            len(self.facts),
         )
 
     def _back_to(self, marks: tuple[Any, ...]) -> None:
-        block, count, values, assumptions, equal, sizes, known, elements = marks
+        block, count, values, assumptions, equal, sizes, known, elements, facts = marks
         del block.statements[count:]
         self.builder.dims.values = dict(values)
         self.builder.dims.assumptions = dict(assumptions)
         del self.builder.equal_dims[equal:]
         del self.element_sizes[elements:]
+        del self.facts[facts:]
         sizes.clear()
         sizes.update(known)
 
@@ -164,6 +158,7 @@ class Carrying(Growing):
         after = Snapshot(self.roots(), self.owned)
         stable = self._compare(plan, base, start, after)
         stable &= self._compare_memory(plan, carried, start, after)
+        stable = stable and self._stay_together(plan, carried)
         if not stable or not self._next_values(carried, block):
             return False
         self._check_elements(self.builder.dims.changing(*carried.sizes))
@@ -200,7 +195,8 @@ class Carrying(Growing):
         for slot in carried.slots:
             values = getattr(slot.container, "locals", None)
             bound = slot.place == flags.value or (id(values), slot.place) in self.half_bound
-            if slot.initial is not MISSING or not bound:
+            optional = slot.initial is None and is_maybe(slot.description)
+            if not optional and (slot.initial is not MISSING or not bound):
                 continue
             for number in range(slot.first, slot.first + len(slot.arrays)):
                 t = carried.phis[number].type
@@ -252,6 +248,9 @@ class Carrying(Growing):
             if has_keys(slot.container) and place_lacks(base, slot.key):
                 note_unsure(self, slot.container, slot.place, slot.now())
             self._note_aliases(plan, slot)
+        if plan.together:
+            for group in self.flags.starting_alike(carried.slots, [s.value for s in carried.slots]):
+                self.flags.unite(group)
         mark_absent(plan, base, self.builder.origin)
         for key, origin in plan.poison.items():
             if key in base.contents:
@@ -268,6 +267,14 @@ class Carrying(Growing):
             cell._value = start._value
             carried.cells.append((cell, start._value))
         return carried
+
+    def _stay_together(self, plan: Plan, carried: Carried) -> bool:
+        """Whether what was taken to be None at one time is so after a round, too."""
+        groups = self.flags.starting_alike(carried.slots, [s.now() for s in carried.slots])
+        if plan.together and any(len({*map(self.flags.of, g)}) > 1 for g in groups):
+            plan.together = False
+            return False
+        return True
 
     def _agree(self, initial: Any, t: ArrayType) -> None:
         """Sizes that an earlier attempt took to be equal: its own notes, and checks, are gone."""
@@ -289,94 +296,6 @@ class Carrying(Growing):
         elif isinstance(slot.initial, Array) and slot.initial._value in self.unsure:
             self.unsure[array._value] = self.unsure[slot.initial._value]
         return array
-
-    # what a round changed
-
-    def _compare(self, plan: Plan, base: Snapshot, start: Snapshot, after: Snapshot) -> bool:
-        """Extend the plan by what the body changed; whether it covered that already."""
-        stable = True
-        plan.constants.clear()
-        for key, (container, _) in start.contents.items():
-            if key not in base.contents or key not in after.contents:
-                continue
-            if isinstance(container, Array):
-                stable &= self._compare_cell(plan, key, start, after)
-                continue
-            if isinstance(container, set):
-                if start.contents[key][1] != after.contents[key][1]:
-                    raise BranchMismatch(
-                        "A set changes in a run-time loop.",
-                        self.builder.origin,
-                        "use an array of flags",
-                    )
-                continue
-            before, now = start.locations(key), after.locations(key)
-            if reordered(container, before, now):
-                raise BranchMismatch(
-                    "The keys of a dict change their order in a run-time loop.",
-                    self.builder.origin,
-                    "store into d[key] without taking the key out first",
-                )
-            if (
-                isinstance(container, list)
-                and start.contents[key][1][1] is not after.contents[key][1][1]
-            ):
-                stable = False
-                self._grew_within(plan, container)
-                continue
-            if isinstance(container, list) and len(before) != len(now):
-                stable = False
-                self._list_changed(plan, container, before, now)
-                continue
-            for place in {**before, **now}:
-                stable &= self._compare_location(
-                    plan, base, key, place, before.get(place, MISSING), now.get(place, MISSING)
-                )
-        return stable
-
-    def _compare_location(
-        self, plan: Plan, base: Snapshot, key: int, place: Any, before: Any, now: Any
-    ) -> bool:
-        known = plan.locations.get((key, place))
-        if known is None and (key, place) in plan.absent:
-            plan.constants[key, place] = now
-        if before is now and not isinstance(known, Structure):
-            return True
-        initial = held_at(base, key, place)
-        old = known if known is not None else self._describe(initial)
-        if now is MISSING:
-            new: Any = Clash("it is deleted in the loop")
-        else:
-            new = widen(old, now, self.owned)
-        if known is not None and same_description(known, new, self.builder.dims):
-            return True
-        if known is None and isinstance(new, Constant):
-            keyed = has_keys(base.contents[key][0])
-            if initial is MISSING and (keyed or is_lasting(now)):
-                plan.constants[key, place] = now
-            if initial is MISSING and keyed and (key, place) not in plan.absent:
-                plan.absent.add((key, place))
-                return False
-            return True
-        plan.locations[key, place] = new
-        return False
-
-    def _describe(self, initial: Any) -> Any:
-        return Constant(MISSING) if initial is MISSING else abstract(initial, self.owned)
-
-    def _compare_cell(self, plan: Plan, key: int, start: Snapshot, after: Snapshot) -> bool:
-        cell, state = start.contents[key]
-        now = after.contents.get(key, (cell, state))[1]
-        if state[1] is not None or now[0] is state[0]:
-            return True
-        old = plan.cells.get(key, state[0].type)
-        new = join_types(old, now[0].type, spread=False)
-        assert new is not None
-        new = ArrayType(old.dtype, new.dims, old.weak)
-        if key in plan.cells and same_type(plan.cells[key], new, self.builder.dims):
-            return True
-        plan.cells[key] = new
-        return False
 
     def _next_values(self, carried: Carried, block: Block) -> bool:
         """The body's results: the next value of every phi; False where its size may be another."""
@@ -428,6 +347,7 @@ class Carrying(Growing):
     ) -> None:
         """The state after the loop."""
         finals: dict[Any, Array] = {}
+        ends: list[Any] = []
         for slot in carried.slots:
             numbers = iter(range(slot.first, len(outs)))
             made: list[Array] = []
@@ -442,6 +362,9 @@ class Carrying(Growing):
                 made[number].poison = poison_of(leaf) or plan.stale.get((slot.key, number))
             if not certain:
                 self._check_keys(slot.container, slot.place, slot.initial)
+            ends.append(value)
+            if isinstance(value, Maybe) and self._ran(trip) and not self._is_none(slot):
+                value = value.value
             self._note_final(slot, value, certain)
             if made:
                 self._count_after(slot, carried.phis[slot.first], made[0]._value, trip)
@@ -452,6 +375,9 @@ class Carrying(Growing):
             ):
                 note_unsure(self, slot.container, slot.place, slot.now())
             self._note_aliases(plan, replace(slot, value=value))
+        if plan.together:
+            for group in self.flags.starting_alike(carried.slots, ends):
+                self.flags.unite(group)
         for (key, place), constant in plan.constants.items():
             container = base.contents[key][0]
             if certain or (isinstance(container, Frame) and place.startswith("%")):
@@ -478,6 +404,17 @@ class Carrying(Growing):
             rows.filled = (self.rounds - 1, len(self.tests))
             if growth.per_round is not None and rows.fixed:
                 rows.count = appended(trip, growth, rows.first)
+
+    def _ran(self, trip: Range | None) -> bool:
+        """Whether a loop has a round; it may be a condition on sizes."""
+        if trip is None:
+            return False
+        return self.builder.dims.nonnegative(self.builder.dim_of(trip.length()) - 1)
+
+    @staticmethod
+    def _is_none(slot: Slot) -> bool:
+        """Whether what a round leaves may be None."""
+        return slot.next_value is None or isinstance(slot.next_value, Maybe)
 
     def _check_keys(self, container: Any, key: Any, initial: Any) -> None:
         """Whether a dict has a key must not hang on whether a loop runs at all."""

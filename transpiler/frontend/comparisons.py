@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import gast
@@ -15,6 +16,7 @@ from calque.transpiler.errors import NeedsKnownValue
 from calque.transpiler.frontend import twins
 from calque.transpiler.frontend.heap import rows_of
 from calque.transpiler.frontend.iteration import Generator, Iterable
+from calque.transpiler.frontend.maybe import Maybe
 from calque.transpiler.frontend.methods import by_method, method_of
 from calque.transpiler.frontend.presence import check_dict, check_key
 from calque.transpiler.frontend.text import Texts
@@ -80,7 +82,31 @@ class Comparisons(Texts):
                 return result
             return self.short_circuit(result, lambda: rest(right, position + 1), node, is_and=True)
 
+        if isinstance(node.ops[0], (gast.Is, gast.IsNot)):
+            return rest(self.unread_value(node.left), 0)
         return rest(self.evaluate(node.left), 0)
+
+    def unread_value(self, node: Any) -> Any:
+        """The value of an expression of which it may be open whether it is None."""
+        with self.handing_on(node):
+            return self.evaluate(node)
+
+    @contextmanager
+    def handing_on(self, node: Any) -> Iterator[None]:
+        """Inside, what an expression hands on as it is may be None; a tuple does, and arms do."""
+        before, pending = self.unread, [node]
+        self.unread = set(before)
+        while pending:
+            node = pending.pop()
+            self.unread.add(id(node))
+            if isinstance(node, gast.Tuple):
+                pending += node.elts
+            elif isinstance(node, gast.IfExp):
+                pending += [node.body, node.orelse]
+        try:
+            yield
+        finally:
+            self.unread = before
 
     def is_truth(self, value: Array, constant: bool, node: Any) -> Any:
         """``value is True``: so for Python's own bool only, never for NumPy's."""
@@ -92,6 +118,9 @@ class Comparisons(Texts):
         """One comparison."""
         if isinstance(op, (gast.Is, gast.IsNot)):
             same: Any = left is right
+            if isinstance(left, Maybe) and right is None:
+                there = left.there
+                return there if isinstance(op, gast.IsNot) else self.logical_not(there, node)
             for value, constant in ((left, right), (right, left)):
                 if isinstance(value, Array) and isinstance(constant, bool):
                     same = self.is_truth(value, constant, node)

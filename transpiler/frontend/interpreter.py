@@ -36,6 +36,7 @@ from calque.transpiler.errors import (
     UnsupportedSyntax,
 )
 from calque.transpiler.frontend.heap import MISSING, Frame, RecordedList, rows_of, shown_name
+from calque.transpiler.frontend.maybe import Facts, Flags, Maybe, Mismatch
 from calque.transpiler.frontend.source import FunctionSource
 from calque.transpiler.types import ArrayType, DimLike, symbol
 
@@ -67,17 +68,6 @@ class Closure:
     def calque_children(self) -> list[Any]:
         """What a snapshot of the heap must follow."""
         return [self.frame, *self.defaults, *self.kw_defaults.values()]
-
-
-@dataclass(eq=False)
-class Mismatch:
-    """The value of a location whose versions in two arms do not fit together; never read."""
-
-    message: str
-    origin: Origin | None
-    test: Any = None  # what decides between the arms
-    undefined: bool = False  # it has no value on one path
-    absent: bool = False  # on one path its container has not even the place
 
 
 @dataclass(eq=False)
@@ -212,6 +202,9 @@ class State:
         self.lists_stay = False  # an attempt with arrays for lists of run-time length has failed
         self.arrays_for_lists = False  # whether there is one that could be of known length
         self.tests: list[Any] = []  # of the run-time branches that are being interpreted
+        self.flags = Flags()  # of values that may be None
+        self.facts: Facts = []  # what these, and loops around, are known to have come out as
+        self.unread: set[int] = set()  # nodes of which only is asked whether they are None
         self.arguments: list[Array] = []  # cells that the caller holds
         self.return_origin: Origin | None = None  # where the last call gave its result
         self.sources: dict[str, tuple[str, ...]] = {}
@@ -397,6 +390,10 @@ class State:
                 value.origin or self.origin(node),
                 "give it values of one kind on every path",
             )
+        if isinstance(value, Maybe):
+            value = self.decided(value)
+            if isinstance(value, Maybe) and id(node) not in self.unread:
+                value = self.required(value, shown_name(name) or "this value", node)
         if value is MISSING:
             self._undefined(name, node)
         if isinstance(value, Array) and value._value in self.unsure:
@@ -412,6 +409,14 @@ class State:
             f"{name} has no value on every path to here.",
             f"give {name} a value before the branch or the loop",
         )
+
+    def decided(self, value: Any, *more: tuple[Any, bool]) -> Any:
+        """What may be None, where the tests around tell (see branches)."""
+        raise NotImplementedError
+
+    def required(self, value: Maybe, name: str, node: Any) -> Any:
+        """What may be None, where Python raises if it is (see branches)."""
+        raise NotImplementedError
 
     def ask_for(self, test: Any) -> None:
         """Where a test depends on arguments' sizes and integers only: ask for them to be static."""

@@ -18,6 +18,7 @@ from calque.transpiler.builder import FUNCTIONS, Array, atom, current, type_of
 from calque.transpiler.core import UNDEFINED, Var
 from calque.transpiler.errors import BranchMismatch
 from calque.transpiler.frontend.heap import MISSING, RecordedList, rows_of
+from calque.transpiler.frontend.maybe import Maybe, is_maybe, rebuilt
 from calque.transpiler.types import ArrayType, promote, symbol
 
 
@@ -73,6 +74,8 @@ def open_structure(
     value: Any, owned: dict[int, Any]
 ) -> tuple[Any, Callable[..., Any], list[Any]] | None:
     """A container's kind, how to rebuild it, and its parts; None for anything else."""
+    if isinstance(value, Maybe):
+        return (Maybe, 2), rebuilt, [value.there, value.value]
     if isinstance(value, tuple):
         kind = type(value)
         make = (lambda parts: kind(*parts)) if hasattr(value, "_fields") else tuple
@@ -171,6 +174,8 @@ def widen(old: Any, value: Any, owned: dict[int, Any], spread: bool = True) -> A
     if value is MISSING:
         return old if isinstance(old, Leaf) else Clash("it has no value on one path")
     new: Any = abstract(value, owned)
+    if _may_be_none(old, new):
+        return _optional(old, value, owned)
     if isinstance(old, Constant) and isinstance(new, Constant):
         if same_constant(old.value, new.value):
             return old
@@ -197,6 +202,38 @@ def widen(old: Any, value: Any, owned: dict[int, Any], spread: bool = True) -> A
         if joined is None
         else Leaf(joined)
     )
+
+
+def _is_none(description: Any) -> bool:
+    return isinstance(description, Constant) and description.value is None
+
+
+def _may_be_none(old: Any, new: Any) -> bool:
+    """Whether one is, or may be, None, and the other is not."""
+    return is_maybe(old) or is_maybe(new) or _is_none(old) != _is_none(new)
+
+
+def _optional(old: Any, value: Any, owned: dict[int, Any]) -> Any:
+    """The description of what is None, or a number, an array or a tuple of these."""
+    inner = old.parts[1] if is_maybe(old) else None if _is_none(old) else old
+    if value is not None:
+        given = value.value if isinstance(value, Maybe) else value
+        inner = abstract(given, owned) if inner is None else widen(inner, given, owned, False)
+    inner = Leaf(inner_type) if (inner_type := leaf_type(inner)) is not None else inner
+    if isinstance(inner, Clash):
+        return inner
+    if not _is_plain(inner):
+        return Clash("it is None on one path and something else on another")
+    return Structure((Maybe, 2), rebuilt, (Leaf(type_of(True)), inner))
+
+
+def _is_plain(description: Any) -> bool:
+    """Numbers, arrays and tuples of them, which are the same object for nobody else."""
+    if isinstance(description, Structure):
+        first = description.kind[0]
+        is_tuple = isinstance(first, type) and issubclass(first, tuple)
+        return is_tuple and all(map(_is_plain, description.parts))
+    return leaf_type(description) is not None
 
 
 def _opened_as(description: Structure, value: Any, owned: dict[int, Any]) -> list[Any]:
@@ -268,8 +305,14 @@ def instantiate(
 def leaf_values(description: Any, value: Any, owned: dict[int, Any]) -> list[Any]:
     """The leaves of a value, in the order ``instantiate`` makes them; MISSING where it has none."""
     match description:
-        case Leaf():
-            return [value]
+        case Leaf(type=t):
+            return [(MISSING if t.ndim else 0) if value is None else value]
+        case Structure(parts=parts) if is_maybe(description) and not isinstance(value, Maybe):
+            if value is MISSING or value is DEAD:
+                return [v for p in parts for v in leaf_values(p, value, owned)]
+            return [value is not None, *leaf_values(parts[1], value, owned)]
+        case Structure(parts=parts) if value is None:
+            return [v for p in parts for v in leaf_values(p, None, owned)]
         case Structure(parts=parts):
             opened = _opened_as(description, value, owned)
             return [v for p, w in zip(parts, opened, strict=True) for v in leaf_values(p, w, owned)]

@@ -19,6 +19,7 @@ from calque.transpiler.frontend.else_arms import ElseArms
 from calque.transpiler.frontend.heap import MISSING, Snapshot
 from calque.transpiler.frontend.interpreter import Completion
 from calque.transpiler.frontend.iteration import Cursor, Iterable, Range, Walk, as_iterable
+from calque.transpiler.frontend.loop_scope import LoopScope, leave_flags
 from calque.transpiler.frontend.memory import Carried, Plan
 from calque.transpiler.frontend.merging import GrowingList
 from calque.transpiler.primitives.base import apply
@@ -112,7 +113,7 @@ class Loops(Carrying):
         return int(length)
 
     def _loop(self, node: Any) -> Any:
-        return _LoopScope(self, node)
+        return LoopScope(self, node)
 
     # unrolled
 
@@ -199,12 +200,14 @@ class Loops(Carrying):
         call = self.call
         (saved, call.pending), (held, call.blocks) = (call.pending, []), (call.blocks, 0)
         self.ends.append(self.rounds)
+        known = len(self.facts)
         try:
             completion = self.exec_block(node.body)
         except PathEnds:
             completion = Completion("raise")
         finally:
             self.ends.pop()
+            del self.facts[known:]
             call.pending, call.blocks = saved, held
         if call.flags is not None:
             kind = "normal" if completion is None else completion.kind
@@ -217,7 +220,7 @@ class Loops(Carrying):
         """The else clause, and a return from within the loop."""
         names = self.call.frame.locals
         returned, value = names[flags.returned], names.get(flags.value, MISSING)
-        _leave_flags(self.call, flags)
+        leave_flags(self.call, flags)
         if returned is True:
             return Completion("return", value)
         if isinstance(returned, Array):
@@ -333,7 +336,7 @@ class Loops(Carrying):
 
     def exec_While(self, node: Any) -> Completion | None:
         """``while test``."""
-        with _LoopScope(self, node) as flags, self.at(node):
+        with LoopScope(self, node) as flags, self.at(node):
             names = self.call.frame.locals
             first = self._probe(node)
             if first is False:
@@ -459,7 +462,12 @@ class Loops(Carrying):
             start.restore()
             if value is False:
                 raise UnsupportedSyntax("The loop never runs.", self.builder.origin)
-            return body(), test_block
+            known = len(self.facts)
+            self.facts.append((test_block.results[0], True))
+            try:
+                return body(), test_block
+            finally:
+                del self.facts[known:]
 
         def emit(outs: list[Var], test_block: Any, carried: Carried, block: Block, _: Any) -> None:
             phis, inits = tuple(carried.phis), tuple(carried.inits)
@@ -477,36 +485,3 @@ class _TestStores(Exception):
 def _known_length(iterable: Range) -> Any:
     values = (iterable.start, iterable.stop)
     return iterable.length() if not any(isinstance(v, Array) for v in values) else None
-
-
-def _leave_flags(call: Any, flags: LoopFlags) -> None:
-    for name in (flags.broken, flags.returned, flags.value):
-        call.frame.locals.pop(name, None)
-    call.flags = call.flag_stack.pop()
-
-
-class _LoopScope:
-    """Makes a loop's hidden flags the current ones; restores the outer loop's on every way out."""
-
-    def __init__(self, machine: Loops, node: Any):
-        self.machine, self.node = machine, node
-
-    def __enter__(self) -> LoopFlags:
-        call = self.machine.call
-        broken, returned, value = map(self.machine.fresh_name, ("broken", "returned", "value"))
-        self.flags = LoopFlags(broken, returned, value)
-        call.frame.locals[self.flags.broken] = False
-        call.frame.locals[self.flags.returned] = False
-        if call.consume is not None:  # a generator: it has nothing to return
-            call.frame.locals[self.flags.value] = None
-        self.outer, self.depth = call.flags, len(call.flag_stack)
-        call.flag_stack.append(call.flags)
-        call.flags = self.flags
-        return self.flags
-
-    def __exit__(self, *_: Any) -> None:
-        call = self.machine.call
-        for name in (self.flags.broken, self.flags.returned, self.flags.value):
-            call.frame.locals.pop(name, None)
-        call.flags = self.outer
-        del call.flag_stack[self.depth :]

@@ -47,6 +47,7 @@ class Plan:
         default_factory=set
     )  # keys that a round adds, with a value that need not be carried
     as_while: bool = False
+    together: bool = True  # what may be None, and starts so, is there or not at one time
 
 
 @dataclass(eq=False)

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from calque.transpiler import tree
-from calque.transpiler.builder import Array, link, type_of
+from calque.transpiler.builder import Array, atom, link, type_of
 from calque.transpiler.core import Block, Var
 from calque.transpiler.errors import BranchMismatch
 from calque.transpiler.frontend.elements import hold_again, holder
@@ -21,7 +21,7 @@ from calque.transpiler.frontend.heap import (
     set_location,
     shown_name,
 )
-from calque.transpiler.frontend.interpreter import Completion, Mismatch
+from calque.transpiler.frontend.interpreter import Completion
 from calque.transpiler.frontend.joining import (
     DEAD,
     Clash,
@@ -35,6 +35,7 @@ from calque.transpiler.frontend.joining import (
     leaf_values,
     widen,
 )
+from calque.transpiler.frontend.maybe import Maybe, Mismatch
 from calque.transpiler.frontend.presence import (
     has_keys,
     lacking,
@@ -93,6 +94,7 @@ class Join:
         ] = []  # containers that were rebuilt, and from what
         self.leaves: list[tuple[Any, Any]] = []
         self.memo: dict[tuple[int, int], Any] = {}
+        self.flags: dict[Any, Maybe] = {}  # by the flags of both arms
         self.kept: list[Any] = []  # keeps ids in the memo alive
         self.name: str | None = None
 
@@ -263,6 +265,7 @@ class Join:
         sources = [left, right]
         owned = self.machine.owned
         left, right = self.outcomes[0].after.frozen(left), self.outcomes[1].after.frozen(right)
+        left, right = self._told(left, True), self._told(right, False)
         self.kept += [left, right]
         start = right if left is DEAD or left is MISSING else left
         other = left if start is right else right
@@ -307,11 +310,23 @@ class Join:
                 array.is_buffer = not array.ndim
                 self.arrays.append((array, [None if c is None else c.root() for c in cells]))
             self._note_unsure(array, (first, second))
+        if isinstance(result, Maybe):
+            self._unite(result, left, right)
         hold_again(result, holder(sources))
-        if not isinstance(result, Array):
+        if not isinstance(result, (Array, Maybe)):
             self.rebuilt.append((result, sources))
         self.memo[key] = result
         return result
+
+    def _unite(self, result: Maybe, left: Any, right: Any) -> None:
+        """Values that are there, or not, together in both arms are so after them."""
+        of = self.machine.flags.of
+        key = (None if left is DEAD else of(left), None if right is DEAD else of(right))
+        self.machine.flags.unite([self.flags.setdefault(key, result), result])
+
+    def _told(self, value: Any, holds: bool) -> Any:
+        """What is None on some paths, but not on that of the test, or on all of them."""
+        return self.machine.decided(value, (atom(self.test), holds))
 
     def _require_uniform(self, *values: Any) -> None:
         kinds = {type_of(v).dtype for v in values if isinstance(v, Array) or is_number(v)}

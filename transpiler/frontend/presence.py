@@ -13,7 +13,7 @@ from calque.transpiler import tree
 from calque.transpiler.builder import current
 from calque.transpiler.errors import BranchMismatch
 from calque.transpiler.frontend.heap import MISSING, Frame, Snapshot
-from calque.transpiler.frontend.interpreter import Mismatch
+from calque.transpiler.frontend.maybe import Mismatch
 
 VIEWS: tuple[type, ...] = (type({}.keys()), type({}.values()), type({}.items()))
 

@@ -83,7 +83,7 @@ class Statements(Contexts):
 
     def exec_Return(self, node: Any) -> Completion:
         """``return``."""
-        value = None if node.value is None else self.evaluate(node.value)
+        value = None if node.value is None else self.unread_value(node.value)
         self.return_origin = self.origin(node)
         return Completion("return", value)
 
@@ -156,9 +156,14 @@ class Statements(Contexts):
     def exec_Assign(self, node: Any) -> None:
         """``a = b = value``."""
         patterns = all(isinstance(t, (gast.Tuple, gast.List)) for t in node.targets)
-        value = self.consumed(node.value) if patterns else self.evaluate(node.value)
+        value = self._handed(node.value, patterns)
         for target in node.targets:
             self.assign(target, value, node)
+
+    def _handed(self, node: Any, patterns: bool) -> Any:
+        """What is assigned; patterns take it apart."""
+        with self.handing_on(node):
+            return self.consumed(node) if patterns else self.evaluate(node)
 
     def exec_AnnAssign(self, node: Any) -> None:
         """``a: type = value``."""

@@ -27,6 +27,7 @@ from calque.transpiler.frontend.heap import rows_of
 from calque.transpiler.frontend.interpreter import Capture, Completion, Guard
 from calque.transpiler.frontend.iteration import Generator
 from calque.transpiler.frontend.library import Interpreter
+from calque.transpiler.frontend.maybe import Maybe
 from calque.transpiler.frontend.source import source_of
 from calque.transpiler.frontend.twins import Deque
 from calque.transpiler.primitives.base import PRIMITIVES, apply, definition
@@ -321,6 +322,12 @@ def listed(value: Any) -> Any:
             f"The generator {value.closure.name} leaves the function.",
             value.origin,
             "return a list of the values",
+        )
+    if isinstance(value, Maybe):
+        raise BranchMismatch(
+            "The result is None on one path, and something else on another.",
+            None,
+            "return one kind of value on every path: np.nan, or -1, and not None",
         )
     if isinstance(value, Deque):
         raise UnsupportedFunction("A deque leaves the function.", None, "return list(...) of it")

@@ -360,6 +360,7 @@ class Lanes(Arms):
         if test is None:
             return after, None
         inner.values.update((p, a) for p, a in zip(phis, after, strict=True) if p in carried)
+        inner.forget_elements(phis)
         inner.statements(test.statements)
         return after, live & inner.value(test.results[0])
 
@@ -375,3 +376,4 @@ class Lanes(Arms):
             inner.values.pop(phi, None)
         inner.rows.update(stored)
         inner.values.update(values)
+        inner.forget_elements([p for p, _ in pairs])
