@@ -108,3 +108,41 @@ def test_rows_are_made_once(fn: Callable[..., Any]) -> None:
 def test_a_wide_band_stays_one_loop() -> None:
     text = calque.source(calque.jit(calque.hessian(too_far)), RNG.normal(size=12), stage="kernels")
     assert "band" not in text
+
+
+def diagonal(x, rows, k):
+    """The inner loop may have no rounds, nor the outer one."""
+    H = np.zeros((rows, x.size))
+    few = x.size - 2
+    for i in range(rows):
+        for j in range(few):
+            H[i, j] = np.where(i == j, 1.0, 0.0) * np.exp(x[j]) * np.sin(x[j]) * (1.0 / (j - k))
+    return H
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 3, 6])
+def test_bands_without_rounds(size: int) -> None:
+    x, jitted = RNG.normal(size=size), calque.jit(diagonal)
+    for rows in (0, 1, 5):
+        np.testing.assert_allclose(jitted(x, rows, -1), diagonal(x, rows, -1), rtol=1e-13)
+        if rows and size > 2:
+            with pytest.raises(ZeroDivisionError):
+                jitted(x, rows, 0)
+        else:
+            np.testing.assert_allclose(jitted(x, rows, 0), diagonal(x, rows, 0))
+
+
+def test_a_row_of_no_elements() -> None:
+    def band(x):
+        H = np.zeros((x.size, x.size))
+        few = x.size - 3
+        for i in range(x.size):
+            for j in range(few):
+                H[i, j] = np.where(i == j, 1.0, 0.0) * np.exp(x[j]) * np.sin(x[j])
+        return H
+
+    jitted = calque.jit(band)
+    assert "row[j]" in jitted.source(RNG.normal(size=6), stage="kernels")
+    for size in (6, 3, 2, 0):
+        x = RNG.normal(size=size)
+        np.testing.assert_allclose(jitted(x), band(x), rtol=1e-13)

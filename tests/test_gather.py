@@ -101,6 +101,16 @@ def triangle(A):
     return np.sum(B * B)
 
 
+def handed_on(x, y, z):
+    """In the sweep back the second sum's terms read what the first loop's other sum leaves."""
+    for _ in range(2):
+        for i in range(1, x.size - 1):
+            x[i] += y[i - 1] + y[i + 1]
+        for i in range(1, x.size - 1):
+            z[i] += 0.5 * z[i - 1] + x[i - 1] + 0.3 * x[i + 1] + y[i - 1] + 0.25 * y[i + 1]
+    return np.sum(z * z)
+
+
 SHAPES = {
     blurred: [(7, 8), (7, 8)],
     neighbours: [(11,)],
@@ -110,6 +120,7 @@ SHAPES = {
     seidel: [(6, 7)],
     rows: [(6, 7)],
     triangle: [(7, 7)],
+    handed_on: [(9,)] * 3,
 }
 TERMS = {  # of the longest sum
     blurred: 5,
@@ -120,6 +131,7 @@ TERMS = {  # of the longest sum
     seidel: 0,
     rows: 2,
     triangle: 0,
+    handed_on: 4,
 }
 
 

@@ -209,3 +209,76 @@ def test_a_loop_that_carries_what_it_only_reads() -> None:
     away = data - data.mean(axis=1, keepdims=True)
     slopes = 3 * away**2
     np.testing.assert_allclose(found, slopes - slopes.mean(axis=1, keepdims=True), rtol=1e-10)
+
+
+def halves(A, C, B):
+    """Two rounds touch one row: what each stores, the next reads."""
+    n, m = B.shape
+    for _ in range(2):
+        for k in range(n):
+            d = k - k // 2
+            total = np.float64(0.0)
+            for i in range(m):
+                total += A[i, k] * C[i, k] * B[d, i]
+            B[d, 0] += 0.1 * total
+    return np.sum(B * B)
+
+
+def test_sums_that_read_what_rounds_before_store(monkeypatch: Any) -> None:
+    monkeypatch.setenv("CALQUE_JIT", "0")
+    args = RNG.normal(size=(4, 5)), RNG.normal(size=(4, 5)), RNG.normal(size=(5, 4))
+    assert np.isclose(calque.jit(halves)(*(a.copy() for a in args)), halves(*(a.copy() for a in args)))
+    found, want = (f(*args) for f in (calque.jit(calque.grad(halves)), calque.grad(halves)))
+    np.testing.assert_allclose(found, want, rtol=1e-12)
+
+
+def scaled_columns(A, v, k):
+    n, m = A.shape
+    for _ in range(2):
+        for j in range(m):
+            q = 1.0 / (2.0 * k)
+            for i in range(n):
+                A[i, j] += q * v[j]
+    return A
+
+
+def scaled_by_counters(A, v, k):
+    n, m = A.shape
+    for _ in range(2):
+        for j in range(m):
+            q = 1.0 / (j - k)
+            for i in range(n):
+                A[i, j] += q * v[j]
+    return A
+
+
+def chosen_columns(A, v, k):
+    n, m = A.shape
+    for _ in range(2):
+        for j in range(m):
+            q = v[abs(k)]
+            for i in range(n):
+                A[i, j] += q * v[j]
+    return A
+
+
+@pytest.mark.parametrize("fn", [scaled_columns, scaled_by_counters, chosen_columns])
+def test_rounds_that_raise(fn: Any, monkeypatch: Any) -> None:
+    """Also without elements; and nothing raises where there are no rounds."""
+    monkeypatch.setenv("CALQUE_JIT", "0")
+    jitted = calque.jit(fn)
+    for n, m in [(3, 4), (3, 0), (0, 4), (0, 0)]:
+        for k in (0, 2, 8):
+            A, v = RNG.normal(size=(n, m)), RNG.normal(size=m)
+            try:
+                want = fn(A.copy(), v, k)
+            except (ZeroDivisionError, IndexError) as error:
+                with pytest.raises(type(error)):
+                    jitted(A, v, k)
+            else:
+                np.testing.assert_allclose(jitted(A, v, k), want, rtol=1e-12)
+
+
+def test_numbers_that_all_rounds_share_are_before_them() -> None:
+    source = calque.jit(scaled_columns).source(np.ones((4, 4)), np.ones(4), 2, stage="kernels")
+    assert lines_of_loops(source)[1].startswith("for i ") and "if 0 < m:" in source, source

@@ -153,6 +153,22 @@ def test_a_while_around() -> None:
     agrees(rounds, X)
 
 
+@pytest.mark.parametrize("cut", ["x[:k]", "np.sin(x[:k])", "np.concatenate((x[:1], x[1:k]))"])
+def test_sizes_that_change_from_round_to_round(cut: str) -> None:
+    """An element that is out of reach in one round is overwritten in the next."""
+    lines = [
+        "def nest(x):",
+        "    z = x * 1.0",
+        "    for k in range(2, x.shape[0]):",
+        f"        y = {cut}",
+        "        m = y.shape[0]",
+        "        for q in range(1, m):",
+        "            z[q] = 0.5 * z[q] + z[m] * z[m] + x[q]",
+        "    return np.sum(z * z)",
+    ]
+    agrees(from_text(lines), X)
+
+
 def test_second_order() -> None:
     gradient = calque.grad(lu)
     way = np.cos(np.arange(16.0)).reshape(4, 4)

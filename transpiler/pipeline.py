@@ -118,7 +118,7 @@ def to_kernels(
     traced.function.phases = _phases(traced.function)
     drop_unchanged(traced.function)  # a loop that is turned around must make all that it carries
     move_outward(traced.function, traced.builder, may_raise, may_divide_by_zero)
-    interchange(traced.function, traced.builder)
+    interchange(traced.function, traced.builder, may_divide_by_zero)
     remove_dead_code(traced.function)
     if traced.function.kernel_options.get("boundscheck") is None:
         check_indices(traced.function, traced.builder, can_compile)
@@ -127,7 +127,7 @@ def to_kernels(
     drop_unchanged(traced.function)
     edges = gather(traced.function, traced.builder)
     distribute(traced.function, traced.builder, edges)
-    split_bands(traced.function, traced.builder, can_compile)
+    split_bands(traced.function, traced.builder, can_compile, may_divide_by_zero)
     mark_parallel(traced.function.body, traced.builder)
     keep_off_threads(traced.function.body, can_compile, may_raise, may_divide_by_zero)
     order_axes(traced.function, traced.builder)

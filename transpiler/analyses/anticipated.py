@@ -58,7 +58,7 @@ def done_before(
                 del found[key]
                 continue
             if key not in same:
-                same[key] = _once(several[0], loop, builder)
+                same[key] = once(several[0], loop, builder)
                 known.append(Done(key, rounds, same[key]))
             core.substitute(loop.body, {s.out: same[key] for s in several})
     gone = {s for several in found.values() for s in several}
@@ -67,7 +67,7 @@ def done_before(
     return made.statements
 
 
-def _once(s: Apply, loop: For, builder: Builder) -> Var:
+def once(s: Apply, loop: For, builder: Builder) -> Var:
     """The result of an operation, which is done here if the loop has a round; else zero."""
     name = s.out.name or builder.described(s.out)
     value, result = Var(s.out.type, name, s.origin), Var(s.out.type, name, s.origin)

@@ -48,7 +48,8 @@ def template_of(index: Sequence[Any]) -> tuple[tuple[Any, ...], list[Var]]:
 def steady_symbols(loop: For, builder: Builder) -> frozenset[str]:
     """The symbols of a loop's counter and of what is the same in all of its rounds."""
     values = builder.dim_values
-    outside = [v for v in (*core.free_vars(loop.body), loop.index) if v in values]
+    free = [v for v in core.free_vars(loop.body) if v not in loop.phis]
+    outside = [v for v in (*free, loop.index) if v in values]
     return frozenset(builder.dims.arguments).union(
         *(dim_symbols(builder.dims.resolve(values[v])) for v in outside)
     )

@@ -24,9 +24,18 @@ import numpy as np
 from calque.transpiler import core
 from calque.transpiler.analyses.conflicts import Access, meeting
 from calque.transpiler.analyses.elements import load, stored
-from calque.transpiler.analyses.places import INDEXED, STORES, is_element, place_of, positive
+from calque.transpiler.analyses.places import (
+    INDEXED,
+    STORES,
+    Place,
+    is_element,
+    place_of,
+    positive,
+    steady_symbols,
+)
 from calque.transpiler.builder import FUNCTIONS, Array, Builder, wrap
 from calque.transpiler.core import Apply, Atom, Block, For, Statement, Var
+from calque.transpiler.types import dim_symbols
 
 
 @dataclass(eq=False)
@@ -37,6 +46,7 @@ class Expansion:
     builder: Builder
     before: list[Statement] = field(default_factory=list)  # the new statements before the loops
     rows: list[Var] = field(default_factory=list)
+    followed: frozenset[str] = frozenset()  # counters, and what is the same in all rounds
 
     def split(self) -> tuple[list[Statement], For, For] | None:
         """What makes the rows, the loop that sums and the loop over the rest; None if it stays."""
@@ -85,6 +95,8 @@ class Expansion:
 
     def _in_order(self, within: For, rest: Sequence[Statement]) -> bool:
         """Whether no round of what sums touches what the rest of an earlier round has written."""
+        self.followed = steady_symbols(self.loop, self.builder)
+        self.followed |= dim_symbols(self.builder.dim_values.get(within.index, 0))
         origin = {phi: phi for phi in self.loop.phis if phi.type.ndim}
         sums = self._accesses(within.body.statements, within, origin)
         later = self._accesses(rest, within, origin)
@@ -114,8 +126,13 @@ class Expansion:
                     origin[s.outs[0]] = array
                 k = self.loop.phis.index(array)
                 adds = s.primitive.name == "update_add"
-                found.append(Access(k, place_of(s, self.builder), number, stores, adds))
+                found.append(Access(k, self._place(s), number, stores, adds))
         return found
+
+    def _place(self, s: Apply) -> Place:
+        """Where an element is; what each round finds anew, as ``k // 2``, may be anywhere."""
+        place = place_of(s, self.builder)
+        return tuple(d if d is None or dim_symbols(d) <= self.followed else None for d in place)
 
     def _make_rows(self, within: For, sums: Sequence[int]) -> bool:
         """Rows with a place for each round, filled with what the sums start from."""

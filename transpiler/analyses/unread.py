@@ -28,6 +28,7 @@ from calque.transpiler.core import (
 )
 from calque.transpiler.inequalities import CONSTANT, Affine, combined, solvable
 from calque.transpiler.primitives.indexing import getitem, update, update_add
+from calque.transpiler.types import dim_symbols
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +51,7 @@ class Reads:
     flows: dict[Var, list[Var]] = field(default_factory=dict)  # the same memory, later
     readers: dict[Var, list[Place]] = field(default_factory=dict)
     inside: set[Hashable] = field(default_factory=set)  # what differs from round to round
+    steady: set[Hashable] = field(default_factory=set)  # the symbols of sizes that do not
 
     def add(
         self,
@@ -68,13 +70,23 @@ class Reads:
             around = (*loops, s) if isinstance(s, (For, While)) else loops
             if around:
                 self.inside.update(core.bound_vars(s))
+            self._sizes(core.bound_vars(s), around)
             for inner in core.blocks_of(s):
                 taken = ((s.test, inner is s.then),) if isinstance(s, If) else ()
                 self.add(inner, around, tests + taken)
+            self._sizes(s.outs, loops)
             self._flow(s)
             for atom in self._read(s):
                 if isinstance(atom, Var) and atom.type.ndim:
                     self.readers.setdefault(atom, []).append(place)
+
+    def _sizes(self, made: Iterable[Var], loops: tuple[For | While, ...]) -> None:
+        """Note the symbols of sizes: one first seen in a loop has a value for each round."""
+        new = {name for v in made for d in v.type.dims for name in dim_symbols(d)}
+        if loops:
+            self.inside |= new - self.steady
+        else:
+            self.steady |= new - self.inside
 
     def _flow(self, s: Statement) -> None:
         pairs: list[tuple[Atom, Var]] = []
@@ -123,6 +135,7 @@ def drop_unread_stores(
     if not stores:
         return set()
     reads = Reads()
+    reads.steady |= {name for v in function.params for d in v.type.dims for name in dim_symbols(d)}
     reads.add(function.body)
     end = Place(None, len(reads.places), ())
     for atom in (*function.body.results, *kept):

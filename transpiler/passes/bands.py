@@ -29,7 +29,7 @@ from dataclasses import dataclass, field
 from calque.transpiler import core
 from calque.transpiler.analyses.bounds import is_inside_without_rounds
 from calque.transpiler.analyses.elements import load, stored
-from calque.transpiler.analyses.places import place_of
+from calque.transpiler.analyses.places import place_of, same_place
 from calque.transpiler.analyses.roots import weight
 from calque.transpiler.builder import Array, Builder, loop_index, wrap
 from calque.transpiler.core import Apply, Atom, Block, For, Function, Statement, Var, While
@@ -41,15 +41,21 @@ _LEAST = 4  # additions that a row must save for each element
 
 
 def split_bands(
-    function: Function, builder: Builder, compiles: Callable[[Statement], bool]
+    function: Function,
+    builder: Builder,
+    compiles: Callable[[Statement], bool],
+    divides: Callable[[Statement], bool],
 ) -> None:
-    """Split the loops within loops that compare both counters, in place."""
+    """Split the loops within loops that compare both counters, in place.
+
+    ``divides``: whether a statement may raise ZeroDivisionError: no row is made of it.
+    """
 
     def visit(block: Block, compiled: bool) -> None:
         for s in list(block.statements):
             inner = compiled or (isinstance(s, (For, While)) and compiles(s))
             if inner and isinstance(s, For):
-                Bands(s, builder).split(block)
+                Bands(s, builder, divides).split(block)
             for body in core.blocks_of(s):
                 visit(body, inner)
 
@@ -63,6 +69,7 @@ class Bands:
 
     loop: For
     builder: Builder
+    divides: Callable[[Statement], bool]
     inside: set[Var] = field(default_factory=set)  # what the loop defines
     before: list[Statement] = field(default_factory=list)  # what makes the rows
     saved: int = 0  # additions for each element
@@ -163,7 +170,9 @@ class Bands:
         if not isinstance(read, Apply) or isinstance(zero, Apply) or zero is None or zero != 0:
             return False
         same = read.primitive.name == "getitem" and read.args[0] is inner.phis[0]
-        if not same or place_of(read, self.builder) != place_of(store, self.builder):
+        if not same:
+            return False
+        if not same_place(place_of(read, self.builder), place_of(store, self.builder)):
             return False
         if inner.inits[0] not in self.loop.phis or not self.loop.parallel:
             return False
@@ -232,7 +241,7 @@ class Bands:
         """The values that are the same in every round of the loop, and are worth keeping."""
         steady: dict[Var, Apply] = {}
         for s in [*self.loop.body.statements, *away.statements]:
-            if isinstance(s, Apply) and _is_pure(s) and self._inside_before(s):
+            if isinstance(s, Apply) and _is_pure(s) and self._does_not_raise(s):
                 known = (a in steady or a is counter or a not in self.inside for a in _vars(s.args))
                 mine = (a in steady or a is counter for a in _vars(s.args))
                 if all(known) and (any(mine) or s in self.loop.body.statements):
@@ -249,8 +258,10 @@ class Bands:
                 self.saved += saved
         return kept
 
-    def _inside_before(self, s: Apply) -> bool:
-        """Whether what a value reads is inside its array also if no round is to come."""
+    def _does_not_raise(self, s: Apply) -> bool:
+        """Whether a value can be had also if no round is to come: what it reads is inside."""
+        if self.divides(s):
+            return False
         if s.primitive.name != "getitem":
             return True
         return is_inside_without_rounds(s, self.loop, self.builder)
@@ -269,7 +280,10 @@ class Bands:
         """An array of a value for each round of the inner loop, made before the outer one."""
         builder = self.builder
         with builder.block() as made, builder.at(inner.origin):
-            start = apply(PRIMITIVES["np.empty"], wrap(inner.stop), dtype=value.type.dtype)
+            size = wrap(inner.stop)
+            if not builder.dims.nonnegative(builder.dims.resolve(builder.dim_of(size)), False):
+                size = apply(PRIMITIVES["np.maximum"], size, 0)  # no round: no array of -1 elements
+            start = apply(PRIMITIVES["np.empty"], size, dtype=value.type.dtype)
             row = start.atom
             row.name = f"{value.name}_row" if value.name else "row"
             phi, out = _like(row), _like(row)

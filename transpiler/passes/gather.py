@@ -90,6 +90,8 @@ class _Row:
                 continue
             self.now.update(without(nest.loop, chosen))
             own = [s for s in sums if s.nest is nest]
+            # later nests' terms read what the nest leaves, with its own sums: these go first
+            own.sort(key=lambda s: any(joined is not nest for joined, _ in s.terms))
             for early in (s for s in own if not s.late):
                 made += self._early(early)
             if nest.loop.outs:

@@ -16,10 +16,11 @@ Only loops within others are looked at: the outermost may be one for threads.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from calque.transpiler import core
+from calque.transpiler.analyses.anticipated import once
 from calque.transpiler.analyses.conflicts import ANYWHERE, Access, meeting
 from calque.transpiler.analyses.places import (
     INDEXED,
@@ -35,35 +36,42 @@ from calque.transpiler.errors import BranchMismatch
 from calque.transpiler.frontend.joining import size_at_hand
 from calque.transpiler.types import DimLike, dim_symbols, substitute_dim, symbol
 
+Divides = Callable[[Statement], bool]
 
-def interchange(function: Function, builder: Builder) -> None:
-    """Turn such loops of a function around, in place."""
+
+def interchange(function: Function, builder: Builder, divides: Divides) -> None:
+    """Turn such loops of a function around, in place.
+
+    ``divides``: whether a statement may raise ZeroDivisionError, which no round of none does.
+    """
     with builder.active():
-        _within(function.body, builder, function.phases, False)
+        _within(function.body, builder, function.phases, divides, False)
 
 
-def _within(block: Block, builder: Builder, phases: dict[int, str], looping: bool) -> None:
+def _within(
+    block: Block, builder: Builder, phases: dict[int, str], divides: Divides, looping: bool
+) -> None:
     made: list[Statement] = []
     for s in block.statements:
         for inner in core.blocks_of(s):
-            _within(inner, builder, phases, looping or isinstance(s, (For, While)))
-        turned = _turned(s, builder) if looping and isinstance(s, For) else None
+            _within(inner, builder, phases, divides, looping or isinstance(s, (For, While)))
+        turned = _turned(s, builder, divides) if looping and isinstance(s, For) else None
         if turned is not None and id(s) in phases:
             phases.update((id(t), phases[id(s)]) for t in core.walk(Block(turned)))
         made += [s] if turned is None else turned
     block.statements[:] = made
 
 
-def _turned(s: For, builder: Builder) -> list[Statement] | None:
+def _turned(s: For, builder: Builder, divides: Divides) -> list[Statement] | None:
     """The loops instead of one; a loop that sums may be split from what is done with the sums."""
-    turned = _Columns(s, builder).turned()
+    turned = _Columns(s, builder, divides).turned()
     if turned is not None:
         return turned
     split = Expansion(s, builder).split()
     if split is None:
         return None
     before, summing, rest = split
-    turned = _Columns(summing, builder).turned()
+    turned = _Columns(summing, builder, divides).turned()
     return None if turned is None else [*before, *turned, rest]
 
 
@@ -76,6 +84,7 @@ class _Columns:
 
     loop: For
     builder: Builder
+    divides: Divides
     array_of: dict[Var, int] = field(default_factory=dict)  # a version -> which carried array
     accesses: list[tuple[For, Access]] = field(default_factory=list)
     steady: list[Statement] = field(default_factory=list)  # numbers that all rounds share
@@ -111,6 +120,8 @@ class _Columns:
                         own.update(s.outs)
                     elif own.isdisjoint(s.args):
                         self.steady.append(s)
+                    elif self.divides(s):
+                        return False  # within an inner loop without rounds it would not raise
                     else:
                         own.update(s.outs)
                 case _:
@@ -146,6 +157,8 @@ class _Columns:
         arrays = [a for a in s.args if isinstance(a, Var) and a.type.ndim]
         if s.primitive.name != "getitem" or arrays != [s.args[0]] or s.out.type.ndim:
             return False
+        if not s.proven:
+            return False  # within an inner loop without rounds nothing would look at its index
         self.gain -= self._cost(place_of(s, self.builder), self.loop)
         return arrays[0] not in self.array_of
 
@@ -278,7 +291,7 @@ class _Columns:
         last = {self.array_of[out]: s for s in inner for out in s.outs}
         for s in loop.body.statements:
             if s in self.steady:
-                yield s
+                yield from self._before(s)
                 continue
             if not isinstance(s, For):
                 numbers.append(s)
@@ -300,6 +313,14 @@ class _Columns:
             yield For(outs, counter, *bounds, tuple(around), inits, body, s.origin, s.scheduled)
             for k, out, old in zip(carried, outs, s.outs, strict=True):
                 now[k], versions[k] = out, old
+
+    def _before(self, s: Statement) -> list[Statement]:
+        """A number that all rounds share, once; it may raise only where there is a round."""
+        if not isinstance(s, Apply) or not self.divides(s):
+            return [s]
+        with self.builder.block() as made:
+            core.substitute(self.loop.body, {s.out: once(s, self.loop, self.builder)})
+        return made.statements
 
     def _columns(
         self,
