@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from calque.transpiler import core
+from calque.transpiler.analyses.conflicts import may_meet
 from calque.transpiler.analyses.places import (
     INDEXED,
     Place,
@@ -176,7 +177,8 @@ class Carried:
     def apart(self, phi: Var, counter: frozenset[str], steady: frozenset[str]) -> bool:
         """Whether some axis is always indexed by the same expression in the counter.
 
-        Or read at places that are the same in all rounds, which no round stores to.
+        Or read at places that are the same in all rounds, which no round stores to. Else what is
+        known of the counters may tell: ``d[i, j]`` and ``d[j, i]`` of all ``j < i``.
         """
         places = self.places.get(phi, [])
         known = counter | self.builder.dims.arguments
@@ -193,4 +195,9 @@ class Carried:
                 for d in others
             ):
                 return True
-        return not places
+        (name,) = counter
+        return all(
+            not may_meet(one, two, name, steady, self.builder)
+            for one in self.stored.get(phi, [])
+            for two in places
+        )
