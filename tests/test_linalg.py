@@ -150,3 +150,15 @@ def test_eigenvectors_as_lapack_scales_them() -> None:
     way = rng.standard_normal((4, 4))
     tangent = calque.jvp(of_the_vectors, (many[0],), (way,))[1]
     np.testing.assert_allclose(tangent, np.sum(found[0] * way), rtol=1e-9)
+
+
+def test_the_diagonal_of_a_factor_whose_size_is_the_smaller_of_two() -> None:
+    def positive(a):
+        q, r = np.linalg.qr(a)
+        return q * np.sign(np.diag(r)), np.diag(r) ** 2
+
+    a = np.random.default_rng(5).standard_normal((4, 3))
+    for found, expected in zip(calque.jit(positive)(a), positive(a), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+    found = calque.grad(lambda a: np.sum(np.log(positive(a)[1])))(a)
+    np.testing.assert_allclose(found, 2.0 * np.linalg.pinv(a).T, rtol=1e-10)
