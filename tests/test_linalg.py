@@ -162,3 +162,16 @@ def test_the_diagonal_of_a_factor_whose_size_is_the_smaller_of_two() -> None:
         np.testing.assert_allclose(found, expected, rtol=1e-12)
     found = calque.grad(lambda a: np.sum(np.log(positive(a)[1])))(a)
     np.testing.assert_allclose(found, 2.0 * np.linalg.pinv(a).T, rtol=1e-10)
+
+
+@pytest.mark.parametrize("order", [1, -1, np.inf, -np.inf])
+def test_norms_of_sums_that_kernels_add_in_another_order(order: float) -> None:
+    rng = np.random.default_rng(6)
+
+    def norms(a):
+        return np.sum(np.linalg.norm(np.stack([a, np.sin(a)]), order, axis=(1, 2)))
+
+    compiled = calque.jit(calque.grad(norms))
+    for shape in ((9, 7), (23, 18), (16, 40)):
+        a = rng.standard_normal(shape)
+        np.testing.assert_allclose(compiled(a), calque.grad(norms)(a), rtol=1e-12)
