@@ -2,7 +2,7 @@
 
 The key of a call holds each array's dtype, rank and which sizes are 1; values of leaves that are no
 numbers; and, where interpretation asked for them, values of integers and sizes. In front of it
-stands a table by exact shapes, for calls with nothing but arrays and numbers.
+stands a table by exact shapes, for calls with nothing but arrays, numbers, flags and names.
 """
 
 from __future__ import annotations
@@ -19,12 +19,15 @@ from calque.runtime.accounting import Account, described
 from calque.runtime.collecting import uncollected
 from calque.runtime.keys import (
     Identity,
+    QuickKey,
+    is_named,
     known_value,
     layout_key,
     leaf_key,
     leaf_type,
     shape_key,
     sizes_of,
+    valued_key,
 )
 from calque.runtime.loading import Program, Ready, load
 from calque.runtime.spec import Spec
@@ -77,7 +80,9 @@ class Dispatcher:
         self.static = static  # the leaves whose values are part of the key from the start
         self.options = options  # of the kernels
         self.account = Account()
-        self.key = layout_key if self.compiled else shape_key
+        self.quick: QuickKey = layout_key if self.compiled else shape_key
+        self.key: QuickKey = self.quick  # with the integers that programs hold, once there is one
+        self.valued: frozenset[int] = frozenset()  # the places of these
         self.plans: dict[Any, Plan] = {}
         self.ready: dict[Any, Ready] = {}
 
@@ -89,8 +94,7 @@ class Dispatcher:
             return self._first_call(program, leaves, args, kwargs)
         if program.stored:
             program.check_aliases(leaves)
-        if not kwargs and not program.known_leaves:
-            self._remember(args, program)
+        self._remember(args, kwargs, program)
         if program.captures:
             return program.call(*args, **kwargs, **program.hidden())
         return program.call(*args, **kwargs)
@@ -151,16 +155,33 @@ class Dispatcher:
         with _lock:
             self.plans, self.ready, self.account = {}, {}, Account()
 
-    def _remember(self, args: tuple[Any, ...], program: Program) -> None:
-        key = self.key(args)
-        if key is None or self.static is not None:
+    def ready_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Ready | None:
+        """What was made ready for a call with arguments by name."""
+        names = sorted(kwargs)
+        return self.ready.get((len(args), *names, self.key((*args, *[kwargs[n] for n in names]))))
+
+    def _remember(self, args: tuple[Any, ...], kwargs: dict[str, Any], program: Program) -> None:
+        names = sorted(kwargs)
+        values = (*args, *[kwargs[n] for n in names])
+        if self.quick(values) is None:
             return
-        plain = all(type(a) not in (tuple, list, dict) for a in args)
-        if program.stored and (program.captures or not plain):
+        plain = all(type(a) not in (tuple, list, dict) for a in values)
+        if not plain and (program.stored or program.known_leaves):
+            return
+        if program.stored and (program.captures or names):
             return  # each call asks whether arrays that are not at hand share memory
-        stored = program.stored if len(args) > 1 else ()
+        place = [k for k, value in enumerate(values) if value is not None]  # of each leaf
+        known = {k: values[k] for k in map(place.__getitem__, program.known_leaves)}
+        if not all(type(v) is int or is_named(v) for v in known.values()):
+            return
         if len(self.ready) >= _MAX_READY:
             self.ready.clear()
+        if not self.valued.issuperset(known):
+            self.valued |= known.keys()
+            self.key = valued_key(self.quick, tuple(sorted(self.valued)))
+            self.ready.clear()
+        key: Any = (len(args), *names, self.key(values)) if names else self.key(values)
+        stored = tuple(place[i] for i in program.stored) if len(args) > 1 else ()
         self.ready[key] = Ready.of(program, stored)
 
     def find(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Program, list[Any]]:

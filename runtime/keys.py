@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from enum import Enum
+from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,8 @@ _SCALARS = {float: FLOAT, int: INT, complex: COMPLEX}
 _ARRAYS = (np.ndarray, np.memmap)
 _ARRAY = np.ndarray  # one name, looked up once a call and argument
 _NUMERIC = "biufc"
+_NAMED = {bool, str, type(None), FunctionType, BuiltinFunctionType, np.ufunc}
+QuickKey = Callable[[tuple[Any, ...]], tuple[Any, ...] | None]
 
 
 class Identity:
@@ -40,7 +44,7 @@ class Identity:
 
 
 def shape_key(args: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    """A quick and exact key of arguments of arrays and numbers, nested or not; None for others.
+    """A quick and exact key of arrays, numbers and flags, nested or not; None for other arguments.
 
     >>> shape_key((np.ones(3), [2.0]))
     (dtype('float64'), (3,), <class 'list'>, 1, <class 'float'>)
@@ -64,6 +68,27 @@ def layout_key(args: tuple[Any, ...]) -> tuple[Any, ...] | None:
     return quick
 
 
+def valued_key(quick: QuickKey, places: tuple[int, ...]) -> QuickKey:
+    """The same, with the values of the integers at some places: generated code may hold them.
+
+    >>> valued_key(shape_key, (1,))((2.0, 3))
+    ((<class 'float'>, <class 'int'>), 3)
+    """
+
+    def key(args: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        found = quick(args)
+        if found is None:
+            return None
+        return found, *[args[k] if type(args[k]) is int else None for k in places if k < len(args)]
+
+    return key
+
+
+def is_named(value: Any) -> bool:
+    """Whether a quick key holds a value itself: a flag, a text, a function."""
+    return type(value) in _NAMED or isinstance(value, Enum)
+
+
 def _extend(key: list[Any], values: Iterable[Any], layout: bool) -> bool:
     for value in values:
         kind = type(value)
@@ -82,6 +107,8 @@ def _extend(key: list[Any], values: Iterable[Any], layout: bool) -> bool:
             key += (kind, tuple(value))
             if not _extend(key, value.values(), layout):
                 return False
+        elif kind in _NAMED or isinstance(value, Enum):
+            key += (kind, value)
         else:
             return False
     return True

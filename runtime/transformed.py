@@ -45,7 +45,6 @@ class Transformed:
         self._dispatcher = Dispatcher(
             self, self.generated_name, compiled=self.compiled, static=static, options=wishes
         )
-        self._key = self._dispatcher.key
         self._debugger: Dispatcher | None = None  # of the checked variants, under debug_nans
         self._checked: set[Any] = set()
 
@@ -77,13 +76,20 @@ class Transformed:
             self._check(args)
             return self.dispatcher().call(args, kwargs)
         if not kwargs:
-            ready = self._dispatcher.ready.get(self._key(args))
+            dispatcher = self._dispatcher
+            ready = dispatcher.ready.get(dispatcher.key(args))
             if ready is not None and ready.same():
                 if ready.plain:
                     return ready.call(*args)
                 hidden = ready.hidden(args)
                 if hidden is not None:
                     return ready.call(*args, **hidden)
+        else:
+            ready = self._dispatcher.ready_for(args, kwargs)
+            if ready is not None and ready.same():
+                hidden = ready.hidden(args)
+                if hidden is not None:
+                    return ready.call(*args, **kwargs, **hidden)
         self._check(args)
         return self._dispatcher.call(args, kwargs)
 
@@ -151,7 +157,8 @@ def run(transformed: Transformed, *args: Any) -> Any:
     """Call with arguments that are known to fit each other."""
     if debugging.threads:
         return transformed.dispatcher().call(args, {})
-    ready = transformed._dispatcher.ready.get(transformed._key(args))
+    dispatcher = transformed._dispatcher
+    ready = dispatcher.ready.get(dispatcher.key(args))
     hidden = ready.hidden(args) if ready is not None and ready.same() else None
     if ready is None or hidden is None:
         return transformed._dispatcher.call(args, {})

@@ -70,6 +70,10 @@ np.r_[x[0], x[1], 3.0]
 np.r_[x, x]
 np.c_[x[0], x[1]]
 np.c_[x, x]
+np.r_[0:3, x[0], -1.0:1.0:5j, 2:8:2]
+np.c_[0:4, x[0]]
+x[np.s_[::2, 1:]]
+x[np.index_exp[1]] + x[np.index_exp[0, ..., :1]]
 np.isin(x > 0, [True])
 np.isin(np.array([1, 2, 3]), [2, 5], invert=True) * x[:, :1].T
 np.astype(x, np.float32)
@@ -201,7 +205,7 @@ def test_empty_slices_are_nan() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        ("np.r_[0:3, x[0]]", "np.r_ with slices or texts."),
+        ("np.r_['0,2', x[0]]", "np.r_ with texts."),
         ("np.polymul(x[0], x[1])", "np.polymul has neither a rule nor Python source."),
         ("np.polyfit(x[0], x[1], 1, cov=True)", "np.polyfit with full=, cov= or several degrees."),
         ("np.nanquantile(x, 0.5, method='hazen')", "np.nanquantile with weights= or method='hazen'."),

@@ -262,3 +262,38 @@ def test_sums_of_lists_and_functions_of_sizes() -> None:
         slope = [(fn(a, *given[1:]) - fn(b, *given[1:])) / 2e-6 for a, b in ends]
         assert np.isclose(value, fn(*given), rtol=1e-12)
         np.testing.assert_allclose(gradient, slope, rtol=1e-6, atol=1e-7)
+
+
+def greatest_places(x, lo):
+    """What is greatest of as many as the data say: places, numbers, pairs."""
+    total = 0.0
+    for c in range(len(x)):
+        p = max(range(c, len(x)), key=lambda i: abs(x[i]))
+        q = min(range(c + 1), key=lambda i: x[i] ** 2)
+        total += x[p] * (c + 1) + x[q] * p
+    k = int(abs(x[0]) * 3)
+    total += max((i * x[1] for i in range(k)), default=2.0) * x[2]
+    total += max(range(k), key=lambda i: -x[i], default=4)
+    m, n = max(((x[j], j) for j in range(k)), key=lambda t: t[0])
+    v, w = max(zip(x[:k], x[::-1]), key=lambda t: t[0] * t[1])
+    i, e = min(enumerate(x[:k]), key=lambda t: t[1])
+    return total + m * n + v - 2 * w + i * e + max(range(k)) + min(range(lo, lo - k, -1))
+
+
+@pytest.mark.usefixtures("stepped")
+def test_the_greatest_of_as_many_as_the_data_say() -> None:
+    x = np.array([0.7, -0.3, 1.4, -2.0, 0.9])
+    expected = greatest_places(x, 1)
+    np.testing.assert_allclose(calque.jit(greatest_places)(x, 1), expected, rtol=1e-14)
+    ends = [greatest_places(x + e, 1) - greatest_places(x - e, 1) for e in np.eye(5) * 1e-6]
+    np.testing.assert_allclose(calque.grad(greatest_places)(x, 1), np.array(ends) / 2e-6, rtol=1e-8)
+
+
+@pytest.mark.usefixtures("stepped")
+def test_the_greatest_of_none() -> None:
+    def of_none(x):
+        return x[max(range(int(x[0])), key=lambda i: x[i])]
+
+    assert calque.jit(of_none)(np.array([2.0, 3.0])) == 3.0
+    with pytest.raises(ValueError, match="empty"):
+        calque.jit(of_none)(np.array([0.5, 3.0]))

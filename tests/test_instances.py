@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import InitVar, dataclass, field, replace
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -105,7 +107,55 @@ def list_at_a_place_of_data(x, places=(2, 0, 1)):
     return total + (x[0], x[1], x[2])[np.argmax(x)]
 
 
+class Held:
+    def __init__(self, make):
+        self.make, self.w = make, 2.0
+
+    @functools.cached_property
+    def value(self):
+        return self.make() * self.w
+
+
+def property_computed_once(x):
+    held = Held(lambda: np.exp(x))
+    first = held.value
+    held.w = x[0]
+    return np.sum(first * x) + np.sum(held.value**2)
+
+
+def named_as_what_they_wrap(x):
+    def scaled(by):
+        def decorate(f):
+            @functools.wraps(f)
+            def inner(*args):
+                return by * f(*args)
+
+            return inner
+
+        return decorate
+
+    @scaled(2.0)
+    def squares(v):
+        return np.sum(v**2)
+
+    table = {f.__name__: f for f in (squares, np.sum)}
+    return table["squares"](x) * len(squares.__name__) + table["sum"](x)
+
+
+def namespace(x):
+    p = SimpleNamespace(w=x, b=2.0)
+    p.c = p.w * p.b
+    if x[0] > 0:
+        p.b = x[1]
+    for i in range(x.size):
+        p.w = p.w * p.b + i
+    return np.sum(p.c**2) + np.sum(p.w)
+
+
 PROGRAMS = [
+    property_computed_once,
+    named_as_what_they_wrap,
+    namespace,
     slots_set_in_an_arm,
     slots_set_in_a_while,
     slots_of_a_dataclass,

@@ -150,3 +150,28 @@ def test_eigenvectors_as_lapack_scales_them() -> None:
     way = rng.standard_normal((4, 4))
     tangent = calque.jvp(of_the_vectors, (many[0],), (way,))[1]
     np.testing.assert_allclose(tangent, np.sum(found[0] * way), rtol=1e-9)
+
+
+def test_the_diagonal_of_a_factor_whose_size_is_the_smaller_of_two() -> None:
+    def positive(a):
+        q, r = np.linalg.qr(a)
+        return q * np.sign(np.diag(r)), np.diag(r) ** 2
+
+    a = np.random.default_rng(5).standard_normal((4, 3))
+    for found, expected in zip(calque.jit(positive)(a), positive(a), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+    found = calque.grad(lambda a: np.sum(np.log(positive(a)[1])))(a)
+    np.testing.assert_allclose(found, 2.0 * np.linalg.pinv(a).T, rtol=1e-10)
+
+
+@pytest.mark.parametrize("order", [1, -1, np.inf, -np.inf])
+def test_norms_of_sums_that_kernels_add_in_another_order(order: float) -> None:
+    rng = np.random.default_rng(6)
+
+    def norms(a):
+        return np.sum(np.linalg.norm(np.stack([a, np.sin(a)]), order, axis=(1, 2)))
+
+    compiled = calque.jit(calque.grad(norms))
+    for shape in ((9, 7), (23, 18), (16, 40)):
+        a = rng.standard_normal(shape)
+        np.testing.assert_allclose(compiled(a), calque.grad(norms)(a), rtol=1e-12)

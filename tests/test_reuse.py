@@ -236,3 +236,25 @@ def test_a_size_of_memory_that_was_moved_before() -> None:
             stored_in_rounds(row + e, a) - stored_in_rounds(row - e, a) for e in np.eye(3) * 1e-6
         ]
         np.testing.assert_allclose(got, np.array(ends) / 2e-6, rtol=1e-6)
+
+
+def first_set_in_an_inner_loop(c):
+    """What is read after the inner loop has no array before the first of its rounds."""
+    out = np.zeros(3)
+    for i in range(3):
+        d = np.array([i * 1.0, 1.0, 2.0])
+        t = 0.0
+        for _ in range(4):
+            p = t * d
+            s = np.sum(p * c) + 0.1
+            if s < 1e-6:
+                break
+            t = t + s * 0.1
+        out[i] = p[0]
+    return out
+
+
+def test_memory_that_no_round_has_left_yet() -> None:
+    c = np.array([0.3, 0.2, 0.1])
+    expected = first_set_in_an_inner_loop(c)
+    np.testing.assert_allclose(calque.jit(first_set_in_an_inner_loop)(c), expected)

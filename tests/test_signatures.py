@@ -5,6 +5,7 @@ The oracle of a value is NumPy, or Python, itself; that of a derivative are diff
 
 from __future__ import annotations
 
+import enum
 import itertools
 from collections.abc import Callable
 from typing import Any
@@ -401,3 +402,33 @@ def test_an_array_is_the_default_of_a_lambda() -> None:
     weighted = lambda y, w=X: np.sum(w) * y  # noqa: E731
     equal(calque.jit(weighted)(X), weighted(X))
     assert calque.grad(weighted)(2.0) == np.sum(X)
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+    HIGH = 2
+
+
+def clipped(x, low=-np.inf, high=float("inf"), by=1.0):
+    return np.clip(x, low, high) * by
+
+
+def applied(x, by=2, function=np.sin, level=Level.LOW):
+    return function(x) * by * level
+
+
+@pytest.mark.parametrize(
+    ("function", "args", "kwargs"),
+    [
+        (clipped, (0.5,), {}),
+        (clipped, (0.5, 1.5, 2.0), {}),
+        (clipped, (), {"high": 1.5}),
+        (applied, (3, np.cos), {}),
+        (applied, (3.0, np.cos, Level.HIGH), {}),
+        (applied, (), {"level": Level.HIGH}),
+    ],
+)
+def test_defaults_that_are_no_literals(function, args, kwargs) -> None:
+    x = np.array([0.2, 0.9, 1.7])
+    compiled = calque.jit(function)
+    np.testing.assert_allclose(compiled(x, *args, **kwargs), function(x, *args, **kwargs), rtol=1e-14)

@@ -5,7 +5,7 @@ import pytest
 from array_tracing import run, same_as_numpy
 
 import calque
-from calque.transpiler.errors import AliasUndecided
+from calque.transpiler.errors import AliasUndecided, CalqueError
 
 A = np.arange(12.0).reshape(3, 4)
 CUBE = np.arange(24.0).reshape(2, 3, 4)
@@ -318,3 +318,18 @@ def test_a_loop_takes_over_only_memory_that_nobody_else_needs(fn) -> None:
     assert np.isclose(calque.jit(fn)(x), fn(x), rtol=1e-14)
     up, down = (fn(x + s * away) for s in (1e-6, -1e-6))
     assert np.isclose(gradient @ away, (up - down) / 2e-6, rtol=1e-7)
+
+
+def through_the_method(x):
+    y = x.copy().view()
+    z = y.view()
+    z[0] = x[1] * 3.0
+    return np.sum(y * x)
+
+
+def test_the_method_that_makes_a_view() -> None:
+    x = np.array([0.3, 0.9, 0.2])
+    assert calque.jit(through_the_method)(x) == through_the_method(x)
+    np.testing.assert_allclose(calque.grad(through_the_method)(x), [2.7, 2.7, 0.4], rtol=1e-14)
+    with pytest.raises(CalqueError, match="as another dtype"):
+        calque.jit(lambda x: x.view(np.int64))(x)

@@ -46,6 +46,9 @@ def _affine(dim: DimLike) -> Affine:
     return {CONSTANT: dim.const, **dict(dim.terms)}
 
 
+OF_SIZES = ("min", "product", "tril_indices", "triu_indices")  # what ``unknown`` sizes may be
+
+
 @dataclass(eq=False)
 class Dims:
     """Equalities between dimensions, ranges of symbols, and what had to be assumed of arguments.
@@ -382,3 +385,10 @@ class Dims:
         if key not in self._slices:
             self._slices[key] = self.fresh()
         return self._slices[key]
+
+    def made_of(self, name: str) -> list[DimLike] | None:
+        """The sizes of which the size by that symbol is a function; None if it is of other data."""
+        key = next((k for k, d in self._slices.items() if dim_symbols(d) == {name}), (None,))
+        if key[0] not in OF_SIZES:
+            return None
+        return [part for part in key[1:] if isinstance(part, (int, Dim))]

@@ -138,6 +138,9 @@ class Sizes:
             if name in self.dims.arguments:
                 symbols.add(name)
                 continue
+            parts = self.dims.made_of(name)
+            if parts is not None and all(self._explain(p, pending, symbols) for p in parts):
+                continue
             behind = [v for v, d in self.dim_values.items() if dim_symbols(d) == {name}]
             behind = [v for v in behind if not _is_size(self.definitions.get(v))]
             if not behind:

@@ -87,3 +87,11 @@ def sums_over_no_axis(x):
 def half_a_spectrum_by_weights(x):
     spectrum = np.fft.rfft(x)
     return np.sum(spectrum.real * np.cos(1.0 + np.arange(spectrum.size)) + spectrum.imag**2)
+
+
+@program(vector(4))
+def chained_from_lists(x):
+    total = 0.0
+    for k, value in enumerate(itertools.chain.from_iterable([[x[0]], x[1:], (x[2] * x[3],)])):
+        total += (k + 1) * value**2
+    return total

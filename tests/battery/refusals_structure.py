@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import zlib
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -190,6 +191,16 @@ hidden = scope["hidden"]
 @refused("UnsupportedFunction")
 def callee_without_source(x):
     return np.sum(hidden(x))  # <- here
+
+
+@refused("UnsupportedFunction")
+def pairs_of_a_library_class(x):
+    return sum(a * b for a, b in np.broadcast(x, x[::-1]))  # <- here
+
+
+@refused("UnsupportedFunction")
+def class_of_the_standard_library(x):
+    return Fraction(x[0]) * x[1]  # <- here
 
 
 @refused("UnsupportedFunction")

@@ -72,12 +72,16 @@ def arguments(function: Function) -> Any:
     signature = function.signature or [Parameter(p.name or "x", p) for p in function.params]
     parts: list[str] = []
     starred = False
+    ordered = [p for p in signature if not p.keyword_only and not p.variadic]
+    bare = max((k for k, p in enumerate(ordered) if p.default is None), default=0)
+    without = {id(p) for p in ordered[:bare]}  # Python wants none where a later one has none
     for p in signature:
         if p.keyword_only and not starred and p.variadic != "**":
             parts.append("*")
             starred = True
         starred = starred or p.variadic == "*"
-        parts.append(p.variadic + p.name + ("" if p.default is None else f"={p.default}"))
+        default = "" if p.default is None or id(p) in without else f"={p.default}"
+        parts.append(p.variadic + p.name + default)
     return fill_expression(f"lambda {', '.join(parts)}: 0", []).args
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import sys
 from types import FunctionType
 from typing import Any
 
@@ -84,11 +85,12 @@ def is_twin(function: FunctionType) -> bool:
 
 
 def is_plain_class(cls: type) -> bool:
-    """A dataclass, a namedtuple, or a class without an ``__init__`` of its own."""
+    """A dataclass, a namedtuple, or a user's class without an ``__init__`` of its own."""
+    own = cls.__init__ is object.__init__  # type: ignore[misc]
     return (
         hasattr(cls, "__dataclass_fields__")
         or hasattr(cls, "_fields")
-        or (cls.__init__ is object.__init__ and cls.__module__ != "builtins")  # type: ignore[misc]
+        or (own and cls.__module__.split(".")[0] not in _LIBRARIES | sys.stdlib_module_names)
     )
 
 

@@ -7,7 +7,7 @@ import operator
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cached_property, partial
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -197,6 +197,8 @@ class Expressions(Comparisons):
                 self.check_apart(value, node)
             return getattr(value, name)
         value = self.settled(value, node)
+        if isinstance(value, Closure) and name == "__name__":
+            return value.name
         if isinstance(value, super):
             return self._inherited(value, name, node)
         for base in type(value).__mro__:
@@ -208,6 +210,8 @@ class Expressions(Comparisons):
             ):
                 self._guard_member(type(value), name)
                 return self.call_value(member.fget, [value], {}, node)
+            if isinstance(member, cached_property) and id(value) in self.owned:
+                return self._cached(value, name, member, node)
             if member is not None:
                 break
         try:
@@ -229,6 +233,14 @@ class Expressions(Comparisons):
                 return self.checked(found, name, node)
             value = type(value)
         return self.lift(found, name, lambda: getattr(value, name))
+
+    def _cached(self, value: Any, name: str, member: cached_property[Any], node: Any) -> Any:
+        """A ``functools.cached_property`` of an object made here: computed once, then held."""
+        if name not in vars(value):
+            self._guard_member(type(value), name)
+            found = self.call_value(member.func, [value], {}, node)
+            self.set_attribute(value, name, found, node)
+        return self.checked(vars(value)[name], name, node)
 
     def _inherited(self, value: Any, name: str, node: Any) -> Any:
         """An attribute of ``super()``."""
@@ -258,6 +270,10 @@ class Expressions(Comparisons):
 
     def store(self, container: Any, index: Any, value: Any, node: Any) -> None:
         """``container[index] = value`` (see statements)."""
+        raise NotImplementedError
+
+    def set_attribute(self, owner: Any, name: str, value: Any, node: Any) -> None:
+        """``owner.name = value`` (see statements)."""
         raise NotImplementedError
 
     def eval_Subscript(self, node: Any) -> Any:

@@ -67,6 +67,25 @@ class Range(Iterable):
         return self.start + position * self.step
 
 
+class Rest(Iterable):
+    """All elements but the first."""
+
+    def __init__(self, values: Iterable):
+        self.values = values
+
+    def length(self) -> Any:
+        """One less: there is a first."""
+        return self.values.length() - 1
+
+    def element(self, position: Any) -> Any:
+        """The one after."""
+        return self.values.element(position + 1)
+
+    def runtime(self) -> bool:
+        """As the whole."""
+        return self.values.runtime()
+
+
 class Rows(Iterable):
     """The rows of an array; or of a tree of arrays, each element a tree of that structure."""
 

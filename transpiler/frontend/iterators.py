@@ -17,6 +17,7 @@ from calque.transpiler.errors import UnsupportedSyntax
 from calque.transpiler.frontend.calls import BUILTINS, builtin
 from calque.transpiler.frontend.comprehensions import Comprehensions
 from calque.transpiler.frontend.heap import RecordedList, rows_of
+from calque.transpiler.frontend.interpreter import Closure
 from calque.transpiler.frontend.iteration import (
     Cursor,
     Deferred,
@@ -116,15 +117,20 @@ def _partial(machine: Comprehensions, node: Any, args: list[Any], kwargs: dict[s
 
 @builtin(functools.wraps)
 def _wraps(machine: Comprehensions, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    return _Identity()
+    return _Named(machine.attribute(args[0], "__name__", node))
 
 
-class _Identity:
-    """``functools.wraps(f)`` within interpreted code: the decorated function itself."""
+class _Named:
+    """``functools.wraps(f)`` within interpreted code: the decorated function, by that name."""
+
+    def __init__(self, name: str):
+        self.name = name
 
     def __calque_trace__(
         self, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any
     ) -> Any:
+        if isinstance(args[0], Closure):
+            args[0].name = self.name
         return args[0]
 
 
@@ -149,6 +155,12 @@ for _function in (
     itertools.zip_longest,
 ):
     BUILTINS[_function] = _itertool(_function)
+
+
+@builtin(itertools.chain.from_iterable)
+def _chained(machine: Comprehensions, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    parts = machine.known_items(args[0], node)
+    return machine.call_value(itertools.chain, parts, {}, node)
 
 
 @builtin(itertools.count)

@@ -6,6 +6,7 @@ import operator
 import sys
 from collections import OrderedDict, deque
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import gast
@@ -29,6 +30,7 @@ from calque.transpiler.frontend import (  # noqa: F401  (fill the table)
     orders,
     queues,
     substitutes,
+    twins,
 )
 from calque.transpiler.frontend.calls import BUILTINS, builtin
 from calque.transpiler.frontend.comparisons import always
@@ -42,11 +44,13 @@ from calque.transpiler.frontend.iteration import (
     Iterable,
     Mapped,
     Range,
+    Rest,
     Reversed,
     Taken,
     Zipped,
     as_iterable,
     ending,
+    is_runtime_iterable,
 )
 from calque.transpiler.frontend.methods import method_of
 from calque.transpiler.frontend.presence import check_dict, check_key
@@ -118,6 +122,11 @@ def _extremum(name: str, reduce: Any, compare: str) -> Callable[..., Any]:
                 return reduce(args[0])
             if rows is not None and key is None and getattr(rows.buffers, "ndim", 0) == 1:
                 return reduce(rows.stacked())
+            if rows is not None or is_runtime_iterable(args[0]):
+                values = as_iterable(args[0])
+                if isinstance(values.length(), Array):
+                    return _of_counted(machine, node, name, values, kwargs)
+                args = [values]
             items = machine.known_items(args[0], node)
         if not items and "default" in kwargs:
             return kwargs["default"]
@@ -149,6 +158,27 @@ def _extremum(name: str, reduce: Any, compare: str) -> Callable[..., Any]:
     return extremum
 
 
+def _of_counted(
+    machine: Interpreter, node: Any, name: str, values: Iterable, kwargs: dict[str, Any]
+) -> Any:
+    """``max`` or ``min`` of as many values as the run has, by a loop of the program."""
+    key, count = kwargs.get("key"), values.length()
+
+    def found() -> Any:
+        twin = twins.largest if name == "max" else twins.smallest
+        return machine.call_value(twin, [values.element(0), Rest(values), key], {}, node)
+
+    def none() -> Any:
+        if "default" in kwargs:
+            return kwargs["default"]
+        machine.path_raises(ValueError(f"{name}() iterable argument is empty"), node)
+
+    test = machine.truth(count > 0, node)
+    if not isinstance(test, Array):
+        return found() if test else none()
+    return machine.choose(test, found, none, node)
+
+
 BUILTINS[max] = _extremum("max", np.max, "gt")
 BUILTINS[min] = _extremum("min", np.min, "lt")
 
@@ -156,6 +186,13 @@ BUILTINS[min] = _extremum("min", np.min, "lt")
 @builtin(object.__new__)
 def _new(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     return machine.own(object.__new__(args[0]))
+
+
+@builtin(SimpleNamespace)
+def _namespace(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    if args:
+        machine.fail(UnsupportedSyntax, node, "SimpleNamespace of a mapping.", "name each one")
+    return machine.own(SimpleNamespace(**kwargs))
 
 
 @builtin(len)

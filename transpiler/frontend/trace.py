@@ -294,11 +294,10 @@ def _trees(signature: Sequence[Parameter]) -> list[Any]:
 
 
 def _default(value: Any) -> str | None:
-    if value is None or (
-        isinstance(value, (bool, int, float, str)) and value is not inspect.Parameter.empty
-    ):
-        return repr(value)
-    return None
+    """A default as text; None for one that has no literal: an infinity, a member of an enum."""
+    if type(value) in (float, np.float64):
+        return repr(float(value)) if np.isfinite(value) else None
+    return repr(value) if type(value) in (type(None), bool, int, str) else None
 
 
 def _vars(value: Any) -> Any:

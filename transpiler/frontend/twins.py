@@ -298,6 +298,26 @@ def place_in(values: Any, value: Any) -> Any:
     raise ValueError("list.index(x): x not in list")
 
 
+def largest(best: Any, others: Any, key: Any) -> Any:
+    """``max(values, key=key)``, the first of them being ``best``."""
+    weight = best if key is None else key(best)
+    for value in others:
+        now = value if key is None else key(value)
+        if now > weight:
+            best, weight = value, now
+    return best
+
+
+def smallest(best: Any, others: Any, key: Any) -> Any:
+    """``min(values, key=key)``, the first of them being ``best``."""
+    weight = best if key is None else key(best)
+    for value in others:
+        now = value if key is None else key(value)
+        if now < weight:
+            best, weight = value, now
+    return best
+
+
 def first_difference(left: Any, right: Any) -> Any:
     """Where two lists have different elements, or one ends."""
     place = 0

@@ -24,6 +24,7 @@ from calque.transpiler.analyses.early import early
 from calque.transpiler.analyses.elements import stored
 from calque.transpiler.analyses.independent import worth_threads
 from calque.transpiler.analyses.places import STORES
+from calque.transpiler.analyses.unfilled import unfilled
 from calque.transpiler.builder import Array, Builder, atom, loop_index, wrap
 from calque.transpiler.core import Apply, Atom, Block, For, Function, If, Statement, Var, While
 from calque.transpiler.primitives.base import PRIMITIVES
@@ -46,7 +47,7 @@ def reuse_memory(
                 for inner in core.blocks_of(s):
                     visit(inner)
 
-    mover = _Mover(builder, function.phases)
+    mover = _Mover(builder, function.phases, unfilled(function.body))
     with builder.active():
         visit(function.body)
 
@@ -57,6 +58,7 @@ class _Mover:
 
     builder: Builder
     phases: dict[int, str]
+    unfilled: set[Var]
 
     def statement(
         self, s: Statement, around: Block, depth: int = 1, in_thread: bool = False
@@ -117,6 +119,8 @@ class _Mover:
             return None
         places = [k for k, r in enumerate(block.results) if r in showing]
         old = s.phis[places[0]]
+        if old in self.unfilled:
+            return None  # the first round has no array whose memory it could leave
         resolve = self.builder.dims.resolve
         same = [resolve(d) for d in old.type.dims] == [resolve(d) for d in new.type.dims]
         if len(places) > 1 or block.results[places[0]] not in versions or not same:

@@ -215,18 +215,31 @@ def _counted(piece: slice, one_of_many: bool) -> Array:
     return FUNCTIONS[np.arange](start, piece.stop, step)
 
 
+@implements(type(np.s_).__getitem__)
+def np_s(maker: Any, key: Any) -> Any:
+    """``np.s_`` and ``np.index_exp``: the index itself."""
+    return (key,) if maker.maketuple and not isinstance(key, tuple) else key
+
+
 # joining by index: np.r_[a, b], np.c_[a, b]
 
 
 def _items(key: Any, name: str) -> list[Any]:
     found = list(key) if isinstance(key, tuple) else [key]
-    if any(isinstance(item, (str, slice)) for item in found):
+    if any(isinstance(item, str) for item in found):
         raise UnsupportedFunction(
-            f"{name} with slices or texts.", current().origin, "use np.arange and np.concatenate"
+            f"{name} with texts.", current().origin, "use np.concatenate or np.stack"
         )
-    values = [operand(item) for item in found]
+    values = [_spread(item) if isinstance(item, slice) else operand(item) for item in found]
     dtype, _ = promote([type_of(v) for v in values])  # numbers in it adapt to the arrays
     return [FUNCTIONS[np.atleast_1d](FUNCTIONS[np.asarray](v, dtype)) for v in values]
+
+
+def _spread(piece: slice) -> Any:
+    """The numbers that a slice stands for; a step of ``5j`` says how many."""
+    if isinstance(piece.step, complex):
+        return FUNCTIONS[np.linspace](piece.start or 0, piece.stop, int(abs(piece.step)))
+    return _counted(piece, False)
 
 
 @implements(type(np.r_).__getitem__)

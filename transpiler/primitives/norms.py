@@ -56,9 +56,11 @@ def _gradient(y: Any, x: Array, ord: Any, axes: tuple[int, ...]) -> Any:
         return _vector_gradient(y, x, ord, axes)
     if ord in (1, -1, np.inf, -np.inf):
         row, column = axes
-        summed = row if ord in (1, -1) else column
+        summed, other = (row, column) if ord in (1, -1) else (column, row)
         sums = np.sum(np.abs(x), axis=summed, keepdims=True)
-        return _share((sums == y).astype(x.dtype), axes) * _side(x)
+        # of these sums, not ``y``: kernels add in another order than NumPy
+        best = (np.max if ord > 0 else np.min)(sums, axis=other, keepdims=True)
+        return _share((sums == best).astype(x.dtype), axes) * _side(x)
     return _spectral_gradient(x, ord, axes)
 
 

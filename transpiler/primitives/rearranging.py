@@ -337,12 +337,27 @@ def np_apply_along_axis(function: Any, axis: Any, x: Any, *args: Any, **kwargs: 
     return FUNCTIONS[np.moveaxis](table, where, tuple(range(axis, axis + rank)))
 
 
-def _refuse(name: str, hint: str) -> Any:
+def _refuse(message: str, hint: str) -> Any:
     def refuse(*args: Any, **kwargs: Any) -> Any:
-        raise UnsupportedFunction(f"{name} calls Python for every element.", current().origin, hint)
+        raise UnsupportedFunction(message, current().origin, hint)
 
     return refuse
 
 
-FUNCTIONS[np.frompyfunc] = _refuse("np.frompyfunc", "write it with np.where, or use calque.vmap")
-METHODS["resize"] = _refuse("ndarray.resize", "use np.reshape or np.tile")
+FUNCTIONS[np.frompyfunc] = _refuse(
+    "np.frompyfunc calls Python for every element.", "write it with np.where, or use calque.vmap"
+)
+METHODS["resize"] = _refuse(
+    "ndarray.resize gives an array other memory.", "use np.reshape or np.tile"
+)
+
+
+def _view(x: Array, dtype: Any = None, type: Any = None) -> Any:
+    if type is not None or (dtype is not None and np.dtype(dtype) != x.dtype):
+        raise UnsupportedFunction(
+            "ndarray.view as another dtype or class.", current().origin, "use .astype(dtype)"
+        )
+    return x[...]
+
+
+METHODS["view"] = _view
