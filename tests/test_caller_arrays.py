@@ -106,6 +106,23 @@ def test_shared_memory_is_seen_at_every_call() -> None:
         assert fn(buffer[:10:2], buffer[1:11:2]) == into(np.arange(0.0, 10, 2), np.arange(1.0, 11, 2))
 
 
+def test_an_array_that_is_filled_anew_shares_no_memory_either() -> None:
+    """A store to all of ``b`` is its value in Core, no store: ``a`` was read before or after it."""
+
+    def anew(a, b):
+        b[...] = 0.5 * b[::-1]
+        return a + 1.0
+
+    fn, buffer = calque.jit(anew), np.arange(5.0)
+    for _ in range(2):
+        a, b = np.arange(4.0), np.ones(4)
+        np.testing.assert_array_equal(fn(a, b), a + 1.0)
+        np.testing.assert_array_equal(b, np.full(4, 0.5))
+        for shared in ((b, b), (buffer[1:], buffer[:-1])):
+            with pytest.raises(errors.AliasUndecided, match="b is stored into, and shares memory"):
+                fn(*shared)
+
+
 def test_nested_arguments_of_other_structure_are_other_arguments() -> None:
     def total(tree):
         return sum((k + 1) * np.sum(v) for k, v in enumerate(tree.values()))
