@@ -309,7 +309,7 @@ def _place(read: Any) -> Any:
 
 
 def stored_leaves(traced: Traced) -> tuple[int, ...]:
-    """The positions of the arguments into which some statement stores."""
+    """The positions of the arguments into which some statement stores, or that get a new value."""
     roots: dict[Var, set[Var]] = {p: {p} for p in traced.function.params}
     stored: set[Var] = set()
     before = -1
@@ -317,6 +317,7 @@ def stored_leaves(traced: Traced) -> tuple[int, ...]:
         before = sum(map(len, roots.values())) + len(stored)
         _follow(traced.function.body, roots, stored)
     params = traced.function.params
+    stored.update(params[k] for k in traced.function.written)  # also y[...] = v, which is v in Core
     captured = {c.var for c in traced.captures}
     positions = traced.builder.leaf_of_param
     return tuple(positions[p] for p in params if p in stored and p not in captured)

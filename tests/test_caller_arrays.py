@@ -106,6 +106,23 @@ def test_shared_memory_is_seen_at_every_call() -> None:
         assert fn(buffer[:10:2], buffer[1:11:2]) == into(np.arange(0.0, 10, 2), np.arange(1.0, 11, 2))
 
 
+def test_an_array_that_is_filled_anew_shares_no_memory_either() -> None:
+    """A store to all of ``b`` is its value in Core, no store: ``a`` was read before or after it."""
+
+    def anew(a, b):
+        b[...] = 0.5 * b[::-1]
+        return a + 1.0
+
+    fn, buffer = calque.jit(anew), np.arange(5.0)
+    for _ in range(2):
+        a, b = np.arange(4.0), np.ones(4)
+        np.testing.assert_array_equal(fn(a, b), a + 1.0)
+        np.testing.assert_array_equal(b, np.full(4, 0.5))
+        for shared in ((b, b), (buffer[1:], buffer[:-1])):
+            with pytest.raises(errors.AliasUndecided, match="b is stored into, and shares memory"):
+                fn(*shared)
+
+
 def test_nested_arguments_of_other_structure_are_other_arguments() -> None:
     def total(tree):
         return sum((k + 1) * np.sum(v) for k, v in enumerate(tree.values()))
@@ -125,3 +142,106 @@ def test_nested_arguments_of_other_structure_are_other_arguments() -> None:
         assert fn([2.0, 1.0]) == 4.0
         assert fn((2.0, 1.0)) == 6.0
         assert fn([2, 1]) == 4.0 and type(fn([2, 1])) is float
+
+
+def copied_before_a_branch(u, n):
+    w = u.copy()
+    if n > 2:
+        w = w * 0.5
+    return w
+
+
+def copied_before_rounds(u, n):
+    w = u.copy()
+    for _ in range(n):
+        w = w + u @ w
+    return w
+
+
+def kept_from_an_earlier_round(u, n):
+    """``last`` is a copy of what ``w`` was, and so is ``best``."""
+    w, best = 2.0 * u, u.copy()
+    last = w.copy()
+    for k in range(n):
+        last = w.copy()
+        w = w * 0.5
+        if k == 1:
+            best = w.copy()
+    return w, last, best
+
+
+def exchanged_copies(u, n):
+    v, w = u.copy(), u.copy()
+    for _ in range(n):
+        v, w = w, w @ w * v
+    return v, w
+
+
+def stored_and_copied(u, n):
+    u[0] = 1.0
+    w = u.copy()
+    if n > 2:
+        w = w * 0.5
+    return w
+
+
+def both_hand_on(u, n):
+    v = 2.0 * u
+    if n > 2:
+        w, z = v, v.copy()
+    else:
+        w, z = v * 0.5, v * 0.25
+    return w, z
+
+
+def returned_again(u, n):
+    """Here ``w`` and its part are one memory, as in Python."""
+    w = u.copy()
+    return w, w, w[1:]
+
+
+def slope_is_an_argument(u, n):
+    c = u + 1.0
+    return calque.grad(lambda x, c: c @ x if n > 2 else np.sum(x))(u, c), c
+
+
+def test_what_is_returned_again_is_not_the_caller_s() -> None:
+    u = np.arange(4.0)
+    one, same, part = calque.jit(returned_again)(u, 1)
+    assert one is same
+    for found in (one, part):
+        found += 1.0
+    np.testing.assert_array_equal(u, np.arange(4.0))
+
+
+APART = [
+    copied_before_a_branch, copied_before_rounds, kept_from_an_earlier_round, exchanged_copies,
+    stored_and_copied, both_hand_on, slope_is_an_argument,
+]
+
+
+@pytest.mark.parametrize("fn", APART)
+def test_results_share_no_memory_on_any_path(
+    fn: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where a branch is not taken, or a loop has no round."""
+    monkeypatch.setenv("CALQUE_JIT", "0")
+    for n in (0, 1, 3):
+        plain, given = np.linspace(0.5, 1.5, 6), np.linspace(0.5, 1.5, 6)
+        wanted, found = fn(plain, n), calque.jit(fn)(given, n)
+        wanted, found = (a if isinstance(a, tuple) else (a,) for a in (wanted, found))
+        np.testing.assert_allclose(found, wanted, rtol=1e-13)
+        arrays = [given, *found]
+        for k, one in enumerate(arrays):
+            assert not any(np.shares_memory(one, other) for other in arrays[:k])
+
+
+def test_a_gradient_that_is_an_argument_on_one_path_is_a_copy() -> None:
+    def loss(x, c):
+        return c @ x if x[0] > 0.0 else np.sum(x)
+
+    x, c = np.ones(3), np.arange(3.0)
+    for fn in (calque.grad(loss), calque.jit(calque.grad(loss))):
+        slope = fn(x, c)
+        slope *= 2.0
+        np.testing.assert_array_equal(c, np.arange(3.0))

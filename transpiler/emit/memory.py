@@ -52,6 +52,7 @@ class Memory:
         self.takes = {id(b.take): b for b in backs.values()}
         self.unwritable = 1 << len(program.vars)
         self.of = [0] * len(program.vars)
+        self.sources = self._sources()
         self.needed = self._ownership()
         for position, var in enumerate(program.function.params):
             given = position in program.function.written
@@ -86,7 +87,6 @@ class Memory:
     # who must own memory
 
     def _ownership(self) -> int:
-        sources = self._sources()
         pending = [
             s.args[0]
             for s in core.walk(self.program.body)
@@ -98,7 +98,7 @@ class Memory:
             bit = self.program.bit(var)
             if bit and not found & bit:
                 found |= bit
-                pending.extend(sources.get(var, ()))
+                pending.extend(self.sources.get(var, ()))
         return found
 
     def _sources(self) -> dict[Var, list[Atom]]:
@@ -254,15 +254,24 @@ class Memory:
     def _returned_conflict(self) -> frozenset[Site] | None:
         """A copy that is returned is neither the caller's own memory nor another result's."""
         given = self.program.mask(self.program.function.params)
-        for result in self.program.body.results:
-            made = self.program.definition.get(result) if isinstance(result, Var) else None
-            while isinstance(made, Apply) and (_is_copy(made) or viewed(made)):
-                source = made.args[0]
-                if _is_copy(made) and not self.copied("copy", made) and self.at(source) & given:
+        for result in dict.fromkeys(self.program.body.results):
+            for made in self._copies_behind(result):
+                if not self.copied("copy", made) and self.at(made.args[0]) & given:
                     return frozenset([Site("copy", self.program.number[id(made)])])
-                made = self.program.definition.get(source) if isinstance(source, Var) else None
             given |= self.at(result)
         return None
+
+    def _copies_behind(self, result: Atom) -> Iterator[Apply]:
+        """The copies on all ways to a result: through views, stores, branches and loops."""
+        pending, seen = [result], set[Var]()
+        while pending:
+            var = pending.pop()
+            if isinstance(var, Var) and var not in seen:
+                seen.add(var)
+                pending += self.sources.get(var, ())
+                made = self.program.definition.get(var)
+                if isinstance(made, Apply) and _is_copy(made):
+                    yield made
 
     def _store_conflict(self, s: Apply) -> frozenset[Site]:
         if id(s) in self.backs or self.copied("store", s):

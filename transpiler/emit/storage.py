@@ -99,6 +99,7 @@ def _settle(program: Program) -> Memory:
         removed = _remove_copies(program, memory)
         wanted = [(site, s) for site, s in sites_of(memory) if site.kind != "copy"]
         if not removed and not wanted:
+            _note_starts(program, memory)
             return memory
         for site, s in wanted:
             _write(program, memory, site, s)
@@ -180,6 +181,15 @@ def _copy(program: Program, out: Var, source: Atom, s: Statement) -> Apply:
 def _note_argument(program: Program, memory: Memory, source: Atom, copy: Apply) -> None:
     if source in program.function.params and memory.at(source) & memory.unwritable:
         program.kept_arguments.add(id(copy))
+
+
+def _note_starts(program: Program, memory: Memory) -> None:
+    """Copies of arguments that Core asks for where loops start."""
+    loops = (s for s in core.walk(program.body) if isinstance(s, (For, While)))
+    for start in (a for s in loops for a in s.inits if isinstance(a, Var)):
+        made = program.definition.get(start)
+        if isinstance(made, Apply) and made.primitive.name == "copy":
+            _note_argument(program, memory, made.args[0], made)
 
 
 def _same_array(program: Program, value: Atom, param: Var, seen: set[Var]) -> bool:

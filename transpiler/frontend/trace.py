@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from calque.transpiler import core, tree
-from calque.transpiler.builder import Array, Builder, wrap
+from calque.transpiler.builder import Array, Builder
 from calque.transpiler.core import Parameter, Slot, Var
 from calque.transpiler.dims import InnerSizes, Sizes
 from calque.transpiler.errors import (
@@ -28,9 +28,9 @@ from calque.transpiler.frontend.interpreter import Capture, Completion, Guard
 from calque.transpiler.frontend.iteration import Generator
 from calque.transpiler.frontend.library import Interpreter
 from calque.transpiler.frontend.maybe import Maybe
+from calque.transpiler.frontend.results import Results
 from calque.transpiler.frontend.source import source_of
 from calque.transpiler.frontend.twins import Deque
-from calque.transpiler.primitives.base import PRIMITIVES, apply, definition
 from calque.transpiler.types import ArrayType, Dim, dim_symbols
 
 
@@ -341,33 +341,10 @@ def listed(value: Any) -> Any:
     return value
 
 
-def _returner(cells: Sequence[Array], machine: Any) -> Callable[[Array], Array]:
-    """A result has memory of its own, unless the user's function returns an argument itself.
-
-    The gradient of ``c @ x`` is ``c``: the caller who scales it must not change ``c``.
-    """
-    given = set(machine.builder.leaf_of_param) | {c.var for c in machine.captures.values()}
-    own = {id(cell) for cell in cells}
-
-    def returned(value: Array) -> Array:
-        if not value.ndim or id(value.root()) in own:
-            return value
-        own.add(id(value.root()))
-        root, made = value, definition(value)
-        while made is not None and made.primitive.view_back is not None:
-            root = wrap(made.args[0])
-            made = definition(root)
-        if root.atom in given:
-            return apply(PRIMITIVES["copy"], value)
-        given.add(root.atom)
-        return value
-
-    return returned
-
-
 def close_result(result: Any, body: core.Block, machine: Any) -> Any:
     """The structure of a result with Slots at its leaves; their atoms go to the block's results."""
-    returned = _returner(machine.arguments, machine)
+    given = [*machine.builder.leaf_of_param, *(c.var for c in machine.captures.values())]
+    returned = Results(body, machine.arguments, given).returned
 
     def leaf(value: Any) -> Any:
         if isinstance(value, np.ndarray):

@@ -1,0 +1,110 @@
+"""A result has memory of its own, unless the user's function returns an argument itself.
+
+The gradient of ``c @ x`` is ``c``: the caller who scales it must not change ``c``. So it is where
+only some paths end at what the caller has: in ``y = x.copy()``, ``if k > 2: y = y * 0.5``, the path
+without a product copies ``x``, and a loop that may have no round starts with a copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from calque.transpiler import core
+from calque.transpiler.builder import Array, current
+from calque.transpiler.core import Apply, Atom, Block, For, If, Statement, Var, While
+from calque.transpiler.primitives.base import PRIMITIVES, apply
+
+
+class Results:
+    """Gives each result that is not an argument's own cell its own memory."""
+
+    def __init__(self, body: Block, cells: Collection[Array], given: Collection[Var]):
+        self.own = {id(cell) for cell in cells}
+        self.given = {*given, *(cell._value for cell in cells)}  # nobody else's memory
+        self.copies: dict[tuple[int, Var], Array] = {}  # of cells, where they were returned
+        self.made: dict[Var, Statement] = {}
+        self.place: dict[Var, int] = {}  # which of a loop's values a Var is
+        self.home: dict[int, Block] = {}
+        self.seen: set[tuple[int, int]] = set()  # statements and places that a result comes from
+        self.claimed: dict[tuple[int, Var], int] = {}  # who hands an array on
+        self._visit(body)
+
+    def _visit(self, block: Block) -> None:
+        for s in block.statements:
+            self.home[id(s)] = block
+            for row in (s.outs, s.phis if isinstance(s, (For, While)) else ()):
+                self.made.update(dict.fromkeys(row, s))
+                self.place.update((v, k) for k, v in enumerate(row))
+            for inner in core.blocks_of(s):
+                self._visit(inner)
+
+    def returned(self, value: Array) -> Array:
+        """A result, or a copy of it."""
+        cell = id(value.root())
+        if not value.ndim or cell in self.own:
+            return value
+        root = self._root(value.atom)
+        if root in self.given:
+            if (cell, value.atom) not in self.copies:
+                self.copies[cell, value.atom] = apply(PRIMITIVES["copy"], value)
+            return self.copies[cell, value.atom]
+        self.own.add(cell)
+        ends = {root}
+        self._follow(root, ends)
+        self.given |= ends
+        return value
+
+    def _root(self, var: Var) -> Var:
+        """The array of which one is a view."""
+        made = self.made.get(var)
+        while isinstance(made, Apply) and made.primitive.view_back is not None:
+            if not isinstance(made.args[0], Var):
+                break
+            var = made.args[0]
+            made = self.made.get(var)
+        return var
+
+    def _follow(self, root: Var, ends: set[Var]) -> None:
+        """Copy what branches and loops hand on that is another's; ``ends``: where a way began."""
+        s, k = self.made.get(root), self.place.get(root, 0)
+        if not isinstance(s, (If, For, While)):
+            ends.add(root)
+            return
+        if (id(s), k) in self.seen:
+            return
+        self.seen.add((id(s), k))
+        if isinstance(s, (For, While)):
+            home = self.home[id(s)]
+            before = home, home.statements.index(s)
+            first = self._apart(s.inits[k], (id(s), k), before, ends, root.name)
+            s.inits = (*s.inits[:k], first, *s.inits[k + 1 :])
+        for block in (s.then, s.orelse) if isinstance(s, If) else (s.body,):
+            inside = None if isinstance(s, If) else core.defined_vars(block) | {*s.phis}
+            last = block, len(block.statements)
+            end = block.results[k]
+            block.results[k] = self._apart(end, (id(block), k), last, ends, root.name, inside)
+
+    def _apart(
+        self,
+        atom: Atom,
+        slot: tuple[int, int],
+        where: tuple[Block, int],
+        ends: set[Var],
+        name: str | None,
+        inside: Collection[Var] | None = None,
+    ) -> Atom:
+        """What is handed on, or a copy of it where it is not in memory of its own."""
+        if not isinstance(atom, Var) or not atom.type.ndim:
+            return atom
+        root = self._root(atom)
+        handed_on, k = slot
+        twice = self.claimed.setdefault((handed_on, root), k) != k
+        if root not in self.given and not twice and (inside is None or root in inside):
+            self._follow(root, ends)
+            return atom
+        block, at = where
+        out = Var(atom.type, name or atom.name, atom.origin)
+        made = Apply((out,), PRIMITIVES["copy"], (atom,), {}, atom.origin)
+        block.statements.insert(at, made)
+        current().definitions[out] = self.made[out] = made
+        return out
