@@ -73,3 +73,34 @@ def test_random_nests_compiled(seed):
         args = arguments(seed + n, n)
         for found, expected in zip(gradient(*args), plain(*args), strict=True):
             assert np.allclose(found, expected, rtol=1e-9, atol=1e-9), text
+
+
+def said_in_turn(x, y):
+    """The sum joins the loop of ``a``, which therefore waits for the sorting."""
+    a = x * 2.0
+    print("a", a)
+    if y[0] > 5.0:
+        raise ValueError("large")
+    print("b")
+    for k in range(2):
+        print("round", k)
+    assert x[0] > 0.0, "first"
+    assert a[0] > 2.0, "second"
+    return a + np.sort(y)
+
+
+@pytest.mark.parametrize("jitted", [False, True])
+def test_prints_and_assertions_keep_their_order(jitted, capsys, monkeypatch):
+    monkeypatch.setenv("CALQUE_JIT", "0")
+    fn = calque.jit(said_in_turn) if jitted else said_in_turn
+    start = "a [2. 4. 6.]\n"
+    x, y = np.arange(1.0, 4.0), np.array([3.0, 1.0, 2.0])
+    with pytest.raises(AssertionError, match="second"):
+        fn(x, y)
+    assert capsys.readouterr().out == start + "b\nround 0\nround 1\n"
+    with pytest.raises(AssertionError, match="first"):
+        fn(-x, y)
+    assert capsys.readouterr().out == "a [-2. -4. -6.]\nb\nround 0\nround 1\n"
+    with pytest.raises(ValueError, match="large"):
+        fn(x, y + 5.0)
+    assert capsys.readouterr().out == start

@@ -16,6 +16,7 @@ from calque.transpiler.analyses.branch_facts import refuses
 from calque.transpiler.analyses.elements import NoElements, Reader, SizesAtHand
 from calque.transpiler.analyses.in_place import InPlace, Owned
 from calque.transpiler.analyses.in_step import elsewhere, in_step, same_element
+from calque.transpiler.analyses.liveness import has_effects
 from calque.transpiler.analyses.part_stores import through_view
 from calque.transpiler.analyses.places import STORES
 from calque.transpiler.analyses.roots import (
@@ -268,6 +269,7 @@ class Fusion:
         self.seen: set[int] = set()
         readers: dict[Var, list[Unit]] = {}
         guards: set[int] = set()  # what comes after them may read outside of arrays without them
+        acted: set[int] = set()  # the last statement that prints or asserts: these keep their order
         for s in self.block.statements:
             if isinstance(s, Apply) and s.outs[0] in self.virtual:
                 continue
@@ -276,6 +278,9 @@ class Fusion:
             needs = {id(maker[v]) for v in reads if v in maker} | guards
             if refuses(s):
                 guards.add(id(s))
+            if has_effects(s):
+                needs |= acted
+                acted = {id(s)}
             if root is not None and root.kind == "store":
                 base = s.args[0]  # type: ignore[union-attr]
                 needs |= {id(u) for u in readers.get(base, ()) if u is not maker.get(base)}

@@ -57,7 +57,12 @@ def prune(block: Block, live: set[Var]) -> None:
 
 
 def _needed(statement: Statement, live: set[Var]) -> bool:
-    if _acts(statement) or any(out in live for out in statement.outs):
+    return any(out in live for out in statement.outs) or has_effects(statement)
+
+
+def has_effects(statement: Statement) -> bool:
+    """Whether a statement, or one within it, does more than define its results."""
+    if _acts(statement):
         return True
     return any(_acts(s) for inner in blocks_of(statement) for s in walk(inner))
 
