@@ -194,9 +194,18 @@ def differences(y):
     return y * 2
 
 
-def test_none_on_one_path_is_not_none_on_all() -> None:
-    with pytest.raises(errors.BranchMismatch, match="do not fit together"):
-        calque.jit(none_on_one_path)(X)
+@pytest.mark.parametrize("place", [None, 1, 2])
+def test_none_on_one_path_is_not_none_on_all(place: int | None) -> None:
+    x = X.copy()
+    if place is not None:
+        x[place] = x[place - 1] * (place - 1)  # where a difference before is taken off, 0
+    expected = none_on_one_path(x)
+    assert (expected == x[0]) == (place == 1)
+    np.testing.assert_allclose(calque.jit(none_on_one_path)(x), expected)
+    np.testing.assert_allclose(calque.vmap(none_on_one_path)(np.stack([x, X]))[0], expected)
+    found = calque.jit(calque.grad(none_on_one_path))(x)
+    wanted = [1.0, 0.0, 0.0, 0.0] if place == 1 else [2.0, 0.0, 2.0, 2.0]
+    np.testing.assert_allclose(found, wanted)
 
 
 def returned_and_kept(x):
