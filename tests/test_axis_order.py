@@ -116,3 +116,36 @@ def test_loops_carry_what_they_change() -> None:
     np.testing.assert_allclose(of_x, 2 * A.T @ (A @ x), rtol=1e-13)
     back = calque.source(gradient, A, x, stage="kernels").split("A_bar", 1)[1]
     assert "for j in vrange(" in back
+
+
+def shown(A, how):
+    """``kept`` is stored and read column by column: it is shown as the user made it."""
+    m, n = A.shape
+    kept, total = np.zeros((n, m)), 0.0
+    for i in range(m):
+        for j in range(n):
+            kept[j, i] = A[i, j] + total
+            total = 0.5 * total + A[i, j]
+    if how == "print":
+        print(kept)
+    for i in range(m):
+        for j in range(n):
+            total = 0.3 * total + kept[j, i]
+    if how == "raise" and total > 0.0:
+        raise ValueError(f"{kept}")
+    return total
+
+
+@pytest.mark.parametrize("how", ["print", "raise"])
+def test_what_is_shown_keeps_its_axes(
+    how: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CALQUE_JIT", "0")
+    A, said = np.arange(6.0).reshape(3, 2), []
+    for fn in (shown, calque.jit(shown, static_argnums=1)):
+        try:
+            fn(A, how)
+        except ValueError as error:
+            print(error)
+        said.append(capsys.readouterr().out)
+    assert said[0] == said[1] != ""

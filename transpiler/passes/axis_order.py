@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from calque.transpiler import core
 from calque.transpiler.analyses.places import INDEXED, STORES, place_of, template_of
 from calque.transpiler.builder import Builder, wrap
-from calque.transpiler.core import Apply, Atom, Block, For, Function, If, Slot, Var, While
+from calque.transpiler.core import Apply, Atom, Block, Effect, For, Function, If, Slot, Var, While
 from calque.transpiler.types import DimLike, dim_symbols
 
 _NEW = {"np.empty": 0, "np.zeros": 0, "space for rounds": 0, "np.full": 1}
@@ -78,6 +78,9 @@ class _Kept:
                     return False
                 if touched:
                     self.accesses.append((s, around))
+            elif isinstance(s, Effect):
+                if not self.versions.isdisjoint(_vars(s.args)):
+                    return False  # it shows the array
             else:
                 inner = (*around, s) if isinstance(s, (For, While)) else around
                 if not all(self._visit(b, inner) for b in core.blocks_of(s)):
