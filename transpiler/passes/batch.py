@@ -373,5 +373,7 @@ class Lanes(Arms):
         for phi, _ in pairs:
             inner.rows.pop(phi, None)
             inner.values.pop(phi, None)
+        moved = {phi for phi, _ in pairs}  # what was read at their places need not be there now
+        inner.read = {e for e in inner.read if moved.isdisjoint(e[0])}
         inner.rows.update(stored)
         inner.values.update(values)
