@@ -323,9 +323,25 @@ def a_row_made_of_the_data(x):
     return m[i][0] * m[i][-1] + m[0][i]
 
 
+def a_record_of_the_data(x):
+    records = [{"w": x[0], "n": 1}, {"n": 2, "w": x[1]}, {"w": x[3], "n": 5}]
+    i = int(abs(x[1]) * 4) % 3
+    return records[i]["w"] * x[2] * records[i]["n"]
+
+
+def by_slices_made_before(x):
+    here, total = slice(0, 2), 0.0
+    for i in range(len(x) - 1):
+        total += np.sum(x[here]) * (i + 1)
+        here = slice(i, i + 2)
+    return total + np.sum(x[slice(int(x[1] > 0), 3)] ** 2)
+
+
 @pytest.mark.parametrize(
     "fn",
     [
+        a_record_of_the_data,
+        by_slices_made_before,
         at_a_row_of_the_data,
         at_a_row_of_the_data_in_a_loop,
         a_machine_of_states,

@@ -448,9 +448,11 @@ def _repeats(value: Any, other: Any) -> Any:
 
 
 def _is_table(value: Any, row: Any) -> bool:
-    """Whether a value is a list of lists of one length, and a row of it is chosen at run time."""
+    """Whether a value lists lists of one length, or dicts, and the run says which."""
     if not is_count(row) or not isinstance(value, (list, tuple)) or not value or _has_rows(value):
         return False
+    if all(type(t) is dict for t in value):
+        return all(t.keys() == value[0].keys() for t in value)
     known_rows = all(isinstance(t, (list, tuple)) and not _has_rows(t) for t in value)
     return known_rows and len({len(t) for t in value}) == 1
 
