@@ -300,3 +300,25 @@ def test_arrays_of_another_size_in_each_round():
     np.testing.assert_allclose(calque.vmap(calque.grad(summed))(x)[:, 0], slopes, rtol=1e-7)
     with pytest.raises(UnsupportedFunction, match="of another size"):
         calque.vmap(longer_each_round)(x)
+
+
+def up_to_the_first_large_one(x):
+    total, i = 0.0, 0
+    while i < len(x) and x[i] < 1.5:
+        total = total + x[i] ** 2
+        i = i + 1
+    return total + i * x[0]
+
+
+@pytest.mark.parametrize("jitted", [False, True])
+def test_an_element_that_the_round_has_read_is_not_there_in_the_next(jitted: bool) -> None:
+    rows = np.array([[0.1, 0.2, 0.3], [0.1, 2.0, 0.3], [0.5, 0.2, 1.9], [3.0, 0.1, 0.2]])
+    wrap = calque.jit if jitted else lambda f: f
+    found = wrap(calque.vmap(up_to_the_first_large_one))(rows)
+    expected = [up_to_the_first_large_one(row) for row in rows]
+    np.testing.assert_allclose(found, expected, rtol=1e-14)
+    slopes = wrap(calque.vmap(calque.grad(up_to_the_first_large_one)))(rows)
+    alone = [calque.grad(up_to_the_first_large_one)(row) for row in rows]
+    np.testing.assert_allclose(slopes, alone, rtol=1e-14)
+    slopes = wrap(calque.grad(lambda r: np.sum(calque.vmap(up_to_the_first_large_one)(r))))(rows)
+    np.testing.assert_allclose(slopes, alone, rtol=1e-14)

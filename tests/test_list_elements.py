@@ -291,3 +291,72 @@ def of_run_time_length(x):
 def test_an_element_of_a_list_of_run_time_length() -> None:
     with pytest.raises(errors.BranchMismatch, match="rows.0..1. = 5.0"):
         calque.jit(of_run_time_length)(X)
+
+
+RATES = [[0.1, 0.9], [0.5, 0.4], [0.3, 0.2]]
+NEXT = ((0, 1, 2), (1, 2, 0))
+
+
+def at_a_row_of_the_data(x):
+    i = int(abs(x[1]) * 4) % 3
+    return RATES[i][1] * x[1] + RATES[i][i % 2] * x[0]
+
+
+def at_a_row_of_the_data_in_a_loop(x):
+    total = 0.0
+    for k in range(len(x)):
+        total += RATES[int(abs(x[k]) * 4) % 3][k % 2] * x[k]
+    return total
+
+
+def a_machine_of_states(x):
+    state, total = 0, 0.0
+    for v in x:
+        state = NEXT[int(v > 0)][state]
+        total += v * state
+    return total
+
+
+def a_row_made_of_the_data(x):
+    m = [[a * b for a in (x[0], x[1], x[2])] for b in (x[3], x[1], x[0])]
+    i = int(abs(x[1]) * 4) % 3
+    return m[i][0] * m[i][-1] + m[0][i]
+
+
+def a_record_of_the_data(x):
+    records = [{"w": x[0], "n": 1}, {"n": 2, "w": x[1]}, {"w": x[3], "n": 5}]
+    i = int(abs(x[1]) * 4) % 3
+    return records[i]["w"] * x[2] * records[i]["n"]
+
+
+def by_slices_made_before(x):
+    here, total = slice(0, 2), 0.0
+    for i in range(len(x) - 1):
+        total += np.sum(x[here]) * (i + 1)
+        here = slice(i, i + 2)
+    return total + np.sum(x[slice(int(x[1] > 0), 3)] ** 2)
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        a_record_of_the_data,
+        by_slices_made_before,
+        at_a_row_of_the_data,
+        at_a_row_of_the_data_in_a_loop,
+        a_machine_of_states,
+        a_row_made_of_the_data,
+    ],
+)
+def test_elements_of_lists_of_lists_at_rows_that_the_data_say(fn: Callable[..., Any]) -> None:
+    assert np.isclose(calque.jit(fn)(X), fn(X), rtol=1e-14)
+    ends = [(fn(X + e) - fn(X - e)) / 2e-6 for e in np.eye(4) * 1e-6]
+    np.testing.assert_allclose(calque.grad(fn)(X), ends, rtol=1e-7, atol=1e-9)
+    rows = np.stack([X, X[::-1], X * 1.3])
+    found = calque.vmap(fn)(rows)
+    np.testing.assert_allclose(found, [fn(row) for row in rows], rtol=1e-14)
+
+
+def test_a_row_that_the_data_say_is_not_there() -> None:
+    with pytest.raises(IndexError):
+        calque.jit(lambda x: RATES[int(x[0])][1] * x[0])(np.array([5.0]))

@@ -13,6 +13,7 @@ import calque
 from battery import refusals, refusals_structure  # noqa: F401  (fills the register)
 from battery.refusals import MARK, REFUSALS, Refusal
 from calque.transpiler import errors
+from calque.transpiler.arrays import function_name
 
 each = pytest.mark.parametrize("refusal", REFUSALS, ids=lambda refusal: refusal.name)
 
@@ -103,3 +104,15 @@ def test_errors_keep_the_type_that_jax_raises() -> None:
         calque.grad(lambda x: x * 2)(3)
     with pytest.raises(TypeError):
         calque.grad(lambda x: x * 2.0)(np.ones(3))
+
+
+def test_functions_are_named_as_users_write_them() -> None:
+    special, linalg = pytest.importorskip("scipy.special"), pytest.importorskip("scipy.linalg")
+    names = {
+        np.linalg.norm: "np.linalg.norm",
+        np.ma.masked_where: "np.ma.masked_where",
+        np.hypot: "np.hypot",
+        special.betainc: "scipy.special.betainc",
+        linalg.solve: "scipy.linalg.solve",
+    }
+    assert [function_name(f) for f in names] == list(names.values())

@@ -330,10 +330,13 @@ def function_name(function: Any) -> str:
     module = getattr(function, "__module__", "") or ""
     name = getattr(function, "__name__", str(function))
     if isinstance(function, np.ufunc) and not module:
-        module = "numpy"
+        module = "numpy" if getattr(np, name, None) is function else "scipy.special"
+    public = [part for part in module.split(".") if not part.startswith("_")]
     if module.startswith("numpy"):
-        prefix = next((p for p in ("linalg", "fft", "random") if p in module.split(".")), "")
+        prefix = next((p for p in ("linalg", "fft", "random", "ma", "rec") if p in public), "")
         return f"np.{prefix + '.' if prefix else ''}{name}"
+    if module.startswith("scipy"):
+        return ".".join([*public, name])
     return f"{module}.{name}" if module not in ("builtins", "__main__", "") else name
 
 

@@ -277,9 +277,17 @@ class Expressions(Comparisons):
         raise NotImplementedError
 
     def eval_Subscript(self, node: Any) -> Any:
-        """``value[index]``."""
-        value = self.evaluate(node.value)
-        return self.subscript(value, self.evaluate(node.slice), node)
+        """``value[index]``; of ``table[row][column]``, the column may be taken first."""
+        if not isinstance(node.value, gast.Subscript):
+            value = self.evaluate(node.value)
+            return self.subscript(value, self.evaluate(node.slice), node)
+        table = self.settled(self.evaluate(node.value.value), node)
+        row = self.evaluate(node.value.slice)
+        if not _is_table(table, row):
+            value = self.subscript(table, row, node.value)
+            return self.subscript(value, self.evaluate(node.slice), node)
+        column = self.evaluate(node.slice)
+        return self.subscript([self.subscript(t, column, node) for t in table], row, node.value)
 
     def subscript(self, value: Any, index: Any, node: Any) -> Any:
         """``value[index]`` of arrays and of known containers."""
@@ -437,6 +445,16 @@ def _repeats(value: Any, other: Any) -> Any:
     if not isinstance(other, (list, tuple, str)) or not is_count(value):
         return value
     return known_int(value, "How often a sequence is repeated")
+
+
+def _is_table(value: Any, row: Any) -> bool:
+    """Whether a value lists lists of one length, or dicts, and the run says which."""
+    if not is_count(row) or not isinstance(value, (list, tuple)) or not value or _has_rows(value):
+        return False
+    if all(type(t) is dict for t in value):
+        return all(t.keys() == value[0].keys() for t in value)
+    known_rows = all(isinstance(t, (list, tuple)) and not _has_rows(t) for t in value)
+    return known_rows and len({len(t) for t in value}) == 1
 
 
 def is_count(value: Any) -> bool:

@@ -18,7 +18,7 @@ from calque.transpiler.builder import FUNCTIONS, Array, atom, current, type_of
 from calque.transpiler.core import UNDEFINED, Var
 from calque.transpiler.errors import BranchMismatch
 from calque.transpiler.frontend.heap import MISSING, RecordedList, rows_of
-from calque.transpiler.frontend.maybe import Maybe, is_maybe, rebuilt
+from calque.transpiler.frontend.maybe import Maybe, Mismatch, is_maybe, rebuilt
 from calque.transpiler.types import ArrayType, promote, symbol
 
 
@@ -171,6 +171,8 @@ def widen(old: Any, value: Any, owned: dict[int, Any], spread: bool = True) -> A
         return old
     if isinstance(old, Constant) and (old.value is MISSING or old.value is DEAD):
         return abstract(value, owned) if not is_number(value) else Leaf(type_of(value))
+    if isinstance(value, Mismatch):
+        return Clash(value.message)
     if value is MISSING:
         return old if isinstance(old, Leaf) else Clash("it has no value on one path")
     new: Any = abstract(value, owned)

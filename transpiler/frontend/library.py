@@ -188,6 +188,11 @@ def _new(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any
     return machine.own(object.__new__(args[0]))
 
 
+@builtin(slice)
+def _slice(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    return slice(*args)
+
+
 @builtin(SimpleNamespace)
 def _namespace(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     if args:
