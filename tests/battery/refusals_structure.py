@@ -312,11 +312,11 @@ def arms_with_lists_of_different_length(x):
 
 
 @refused("BranchMismatch")
-def arms_give_none_and_value(x):
+def result_is_none_on_one_path(x):
     y = None
-    if x[0] > 0.0:  # <- here
+    if x[0] > 0.0:
         y = x[1]
-    return 0.0 if y is None else y
+    return y  # <- here
 
 
 @refused("BranchMismatch")
