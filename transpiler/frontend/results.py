@@ -90,6 +90,8 @@ class Results:
         if not isinstance(s, (If, For, While)):
             ends.add(root)
             return
+        if root in s.outs:
+            ends.add(root)  # it may be another result as it is
         if (id(s), k) in self.seen:
             return
         self.seen.add((id(s), k))
