@@ -253,12 +253,17 @@ class Memory:
 
     def _returned_conflict(self) -> frozenset[Site] | None:
         """A copy that is returned is neither the caller's own memory nor another result's."""
-        given = self.program.mask(self.program.function.params)
-        for result in dict.fromkeys(self.program.body.results):
+        results = [r for r in dict.fromkeys(self.program.body.results) if isinstance(r, Var)]
+        once = twice = 0
+        for result in results:
+            twice |= once & self.at(result)
+            once |= self.at(result)
+        twice |= self.program.mask(self.program.function.params)
+        for result in results:
+            others = twice | (once & ~self.at(result))
             for made in self._copies_behind(result):
-                if not self.copied("copy", made) and self.at(made.args[0]) & given:
+                if not self.copied("copy", made) and self.at(made.args[0]) & others:
                     return frozenset([Site("copy", self.program.number[id(made)])])
-            given |= self.at(result)
         return None
 
     def _copies_behind(self, result: Atom) -> Iterator[Apply]:

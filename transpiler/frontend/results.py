@@ -28,6 +28,26 @@ class Results:
         self.seen: set[tuple[int, int]] = set()  # statements and places that a result comes from
         self.claimed: dict[tuple[int, Var], int] = {}  # who hands an array on
         self._visit(body)
+        for cell in cells:
+            self.given |= self._ends(cell._value)  # on all paths
+
+    def _ends(self, left: Atom) -> set[Var]:
+        """Where the ways to an argument's last version began."""
+        pending, seen, ends = [left], set[Var](), set[Var]()
+        while pending:
+            var = pending.pop()
+            if not isinstance(var, Var) or var in seen:
+                continue
+            seen.add(var)
+            s, k = self.made.get(var), self.place.get(var, 0)
+            match s:
+                case If():
+                    pending += [s.then.results[k], s.orelse.results[k]]
+                case For() | While():
+                    pending += [s.inits[k], s.body.results[k]]
+                case _:
+                    ends.add(var)
+        return ends
 
     def _visit(self, block: Block) -> None:
         for s in block.statements:
@@ -70,6 +90,8 @@ class Results:
         if not isinstance(s, (If, For, While)):
             ends.add(root)
             return
+        if root in s.outs:
+            ends.add(root)  # it may be another result as it is
         if (id(s), k) in self.seen:
             return
         self.seen.add((id(s), k))
