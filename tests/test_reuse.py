@@ -258,3 +258,33 @@ def test_memory_that_no_round_has_left_yet() -> None:
     c = np.array([0.3, 0.2, 0.1])
     expected = first_set_in_an_inner_loop(c)
     np.testing.assert_allclose(calque.jit(first_set_in_an_inner_loop)(c), expected)
+
+
+def smaller_in_rounds(v):
+    s = 0.0
+    for i in range(v.shape[0] - 3):
+        z = np.sin(v)
+        for _ in range(2):
+            z = z[1:] * z[:-1]
+        s = s + np.sum(z**2)
+    return s
+
+
+def smaller_in_an_arm(v):
+    s = 0.0
+    for i in range(v.shape[0]):
+        z = np.zeros(v.shape[0])
+        z[i] = 2.0
+        if v[i] > 0.3:
+            z = np.zeros(3)
+            z[1] = v[i]
+        for k in range(len(z)):
+            s = s + z[k] * v[k]
+    return s
+
+
+@pytest.mark.parametrize("function", [smaller_in_rounds, smaller_in_an_arm])
+def test_memory_of_another_size_is_not_left_to_the_next_round(function) -> None:
+    v = np.linspace(0.1, 1.0, 8)
+    found = calque.jit(function, boundscheck=True)(v)
+    np.testing.assert_allclose(found, function(v), rtol=1e-12)

@@ -353,7 +353,16 @@ class Dims:
             fits = self.nonnegative(first) and self.nonnegative(size - last)
             if fits and self.nonnegative(last - first):
                 return self._steps(last - first, step)
+            if self.nonnegative(first, False) and self.nonnegative(size - last, False):
+                return self._steps(self._positive_part(last - first), step)
         return self.unknown(size, start, stop, step)
+
+    def _positive_part(self, length: DimLike) -> DimLike:
+        """``max(length, 0)``: of a slice that may be outside."""
+        made = self.unknown("positive", length)
+        for name in dim_symbols(made):
+            self.largest.setdefault(name, [0, length])
+        return made
 
     def _position(self, size: DimLike, bound: DimLike) -> DimLike | None:
         """A slice bound as a position from the left, None where its sign is unknown."""
@@ -381,10 +390,15 @@ class Dims:
 
     def unknown(self, *key: object) -> DimLike:
         """A symbol for a size of which nothing is known but what it is made of."""
-        key = tuple(self.resolve(k) if isinstance(k, Dim) else k for k in key)
+        key = self._resolved(key)
         if key not in self._slices:
-            self._slices[key] = self.fresh()
+            # sizes may have been found equal since one was asked for
+            same = (d for k, d in self._slices.items() if self._resolved(k) == key)
+            self._slices[key] = next(same, None) or self.fresh()
         return self._slices[key]
+
+    def _resolved(self, key: tuple) -> tuple:
+        return tuple(self.resolve(k) if isinstance(k, Dim) else k for k in key)
 
     def made_of(self, name: str) -> list[DimLike] | None:
         """The sizes of which the size by that symbol is a function; None if it is of other data."""

@@ -109,7 +109,7 @@ class _Comparer:
             parts.append(part.atom)
         for a in parts:
             for axis, own in enumerate(a.type.dims):
-                if self.builder.dims.resolve(own) == dim:
+                if self.builder.dims.same(own, dim):
                     return a, axis
         return None
 

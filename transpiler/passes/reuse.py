@@ -81,7 +81,7 @@ class _Mover:
     def _move(
         self, new: Apply, s: If | For | While, block: Block, around: Block, inside: set[Var]
     ) -> None:
-        versions, showing = _versions(new.out, block)
+        versions, showing = self._versions(new.out, block)
         sizes = new.args[1:] if new.primitive.name == "np.full" else new.args
         left = None  # what the round leaves for the next one to write into
         if not showing.isdisjoint(_vars(block.results)):
@@ -121,14 +121,66 @@ class _Mover:
         old = s.phis[places[0]]
         if old in self.unfilled:
             return None  # the first round has no array whose memory it could leave
-        resolve = self.builder.dims.resolve
-        same = [resolve(d) for d in old.type.dims] == [resolve(d) for d in new.type.dims]
-        if len(places) > 1 or block.results[places[0]] not in versions or not same:
+        if len(places) > 1 or block.results[places[0]] not in versions:
             return None
-        old_versions, old_showing = _versions(old, block)
+        if not self._equal_sizes(old, new):
+            return None
+        old_versions, old_showing = self._versions(old, block)
         if not old_showing.isdisjoint([*_vars(block.results), *showing]):
             return None
         return _last(old, old_versions, block)
+
+    def _versions(self, array: Var, block: Block) -> tuple[set[Var], set[Var]]:
+        """The versions of an array that a block makes; these, and all that may show their memory.
+
+        What a branch or a loop hands on is a version where it has the array's sizes on every path:
+        memory of another size can't take the next round's array.
+        """
+        versions, found = {array}, {array}
+
+        def join(outs: Sequence[Var], sources: Sequence[Atom]) -> None:
+            if not found.isdisjoint(_vars(sources)):
+                found.update(outs)
+            fit = all(isinstance(a, Var) and self._equal_sizes(a, array) for a in sources)
+            if fit and not versions.isdisjoint(_vars(sources)):
+                versions.update(outs)
+
+        def visit(block: Block) -> None:
+            for s in block.statements:
+                match s:
+                    case Apply() if s.primitive.name in STORES:
+                        join(s.outs, s.args[:1])
+                    case Apply():
+                        if any(o.type.ndim for o in s.outs) and not found.isdisjoint(
+                            _vars(s.args)
+                        ):
+                            found.update(s.outs)
+                    case If():
+                        visit(s.then)
+                        visit(s.orelse)
+                        results = zip(s.then.results, s.orelse.results, strict=True)
+                        for out, arms in zip(s.outs, results, strict=True):
+                            join((out,), arms)
+                    case For() | While():
+                        before = -1
+                        while len(found) + len(versions) != before:
+                            before = len(found) + len(versions)
+                            for inner in core.blocks_of(s):
+                                visit(inner)
+                            for out, phi, *ends in zip(
+                                s.outs, s.phis, s.inits, s.body.results, strict=True
+                            ):
+                                join((phi, out), (phi, *ends))
+
+        visit(block)
+        return versions, found
+
+    def _equal_sizes(self, one: Var, other: Var) -> bool:
+        dims = self.builder.dims
+        return len(one.type.dims) == len(other.type.dims) and all(
+            dims.resolve(d) == dims.resolve(e)
+            for d, e in zip(one.type.dims, other.type.dims, strict=True)
+        )
 
     def _is_size(self, dim: DimLike) -> bool:
         """Whether it is surely none below 0: it is read also where the loop has no round."""
@@ -182,44 +234,6 @@ class _Mover:
         loop.vector = not any(isinstance(t, For) for t in body.statements)
         self.builder.emit(loop)
         return Array(out)
-
-
-def _versions(array: Var, block: Block) -> tuple[set[Var], set[Var]]:
-    """The versions of an array that a block makes; these, and all that may show their memory."""
-    versions, found = {array}, {array}
-
-    def join(outs: Sequence[Var], sources: Sequence[Atom]) -> None:
-        if not found.isdisjoint(_vars(sources)):
-            found.update(outs)
-        if not versions.isdisjoint(_vars(sources)):
-            versions.update(outs)
-
-    def visit(block: Block) -> None:
-        for s in block.statements:
-            match s:
-                case Apply() if s.primitive.name in STORES:
-                    join(s.outs, s.args[:1])
-                case Apply():
-                    if any(o.type.ndim for o in s.outs) and not found.isdisjoint(_vars(s.args)):
-                        found.update(s.outs)
-                case If():
-                    visit(s.then)
-                    visit(s.orelse)
-                    for out, *arms in zip(s.outs, s.then.results, s.orelse.results, strict=True):
-                        join((out,), arms)
-                case For() | While():
-                    before = -1
-                    while len(found) != before:
-                        before = len(found)
-                        for inner in core.blocks_of(s):
-                            visit(inner)
-                        for out, phi, *ends in zip(
-                            s.outs, s.phis, s.inits, s.body.results, strict=True
-                        ):
-                            join((phi, out), (phi, *ends))
-
-    visit(block)
-    return versions, found
 
 
 def _last(array: Var, versions: set[Var], block: Block) -> Var:
