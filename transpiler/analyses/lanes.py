@@ -186,7 +186,8 @@ class Values:
         args = [rows.base, *map(self.value, s.args[1:])]
         if s.primitive is room:
             count = apply(furthest, args[1], 0, up=True, axis=None) if batched[1] else args[1]
-            found = apply(room, rows.base, count, axis=s.params.get("axis", 0) + 1)
+            params = {**s.params, "axis": s.params.get("axis", 0) + 1}
+            found = apply(room, rows.base, count, **params)
         elif has_plain_index(s):
             found = of_rows(s.primitive, args, batched, s.params, rows.lanes)
         else:

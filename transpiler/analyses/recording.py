@@ -29,7 +29,7 @@ from calque.transpiler.analyses.blocks import (
     prune_block,
 )
 from calque.transpiler.analyses.buffers import FIRST_CAPACITY
-from calque.transpiler.analyses.nests import Nests
+from calque.transpiler.analyses.flat_saves import FlatSaves
 from calque.transpiler.analyses.rounds import apply_operator, own_counter, wrap_atom
 from calque.transpiler.analyses.same_bits import operations
 from calque.transpiler.analyses.versions import (
@@ -57,7 +57,7 @@ class Decision:
 
 
 @dataclass(eq=False)
-class Recorder(Nests):
+class Recorder(FlatSaves):
     """Lets loops and branches of the forward program record what their reverses need."""
 
     saved_by_store: dict[int, Var] = field(default_factory=dict)
@@ -289,10 +289,10 @@ class Recorder(Nests):
             self.decisions.append(Decision(value, "recomputed", why))
 
     def _can_save(self, value: Var) -> bool:
-        if self.sizes_known(value.type):
-            return True
         buffer = self.buffers.get(value)
-        return buffer is not None and not buffer.boxed and self.sizes_known(buffer.value.type)
+        if buffer is None or self.sizes_known(value.type):
+            return True
+        return not buffer.boxed and self.sizes_known(buffer.value.type)
 
     def _run_again(self, value: Var, made: Statement, block: Block) -> None:
         """Let the sweep back run a loop or a branch again, when its result cannot be saved."""
@@ -319,6 +319,9 @@ class Recorder(Nests):
         self.decisions.append(
             Decision(value, "saved", "it is overwritten before the sweep reads it")
         )
+        if not self.sizes_known(value.type):
+            self.save_flat(value, block)
+            return
         growing = isinstance(s, While)
 
         def allocate() -> Any:
@@ -365,7 +368,10 @@ class Recorder(Nests):
                 made = definitions.get(value)
                 if isinstance(made, (If, For, While)) and not self.sizes_known(value.type):
                     buffer = self.buffers.get(value)
-                    if buffer is None or not self.lift(buffer, s, which, block):
+                    if buffer is None and self.loops:
+                        self.save_flat(value, block)
+                        order = {v: i for i, v in enumerate(ordered_vars(arm))}
+                    elif buffer is None or not self.lift(buffer, s, which, block):
                         self._run_again(value, made, block)
                     continue
                 cheap = value not in saved and self._is_cheap(value, definitions)
@@ -373,6 +379,9 @@ class Recorder(Nests):
                     value, block, order, definitions, {**versions, **missing}
                 ):
                     self._recompute(value, definitions[value], block)
+                elif self.loops and not self.sizes_known(value.type):
+                    self.save_flat(value, block)
+                    order = {v: i for i, v in enumerate(ordered_vars(arm))}
                 else:
                     core.substitute(block, {value: self._publish(s, which, value)})
 

@@ -408,7 +408,7 @@ def _room(args: Args, batched: Flags, params: Params) -> Any:
     x, count = args
     count = apply(furthest, count, 0, up=True, axis=None) if batched[1] else count
     x = x if batched[0] else spread(x, size_among(args, batched))
-    return apply(room, x, count, axis=params.get("axis", 0) + 1)
+    return apply(room, x, count, **{**params, "axis": params.get("axis", 0) + 1})
 
 
 @batches(widened)

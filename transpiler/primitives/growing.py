@@ -1,4 +1,7 @@
-"""Arrays that grow: ``room`` gives an array a place at ``count``, doubling it where it is full."""
+"""Arrays that grow: ``room`` gives an array a place at ``count``, doubling it where it is full.
+
+With ``several`` it gives all the places below ``count``, which may be many more than there are.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +14,19 @@ from calque.transpiler.primitives.base import Primitive, apply, register
 from calque.transpiler.types import INT, ArrayType
 
 
-def _grown(x: Any, count: Any, axis: int = 0) -> Any:
-    return x if count < x.shape[axis] else np.concatenate([x, np.empty_like(x)], axis=axis)
+def _grown(x: Any, count: Any, axis: int = 0, several: bool = False) -> Any:
+    needed = count if several else count + 1
+    while x.shape[axis] < needed:
+        x = np.concatenate([x, np.empty_like(x)], axis=axis)
+    return x
 
 
-def _infer(x: Any, count: Any, axis: int = 0) -> ArrayType:
-    t = type_of(x)
-    return t.with_dims((*t.dims[:axis], current().dims.fresh(), *t.dims[axis + 1 :]))
+def _infer(x: Any, count: Any, axis: int = 0, several: bool = False) -> ArrayType:
+    t, dims = type_of(x), current().dims
+    size = dims.fresh()
+    if several:
+        dims.largest[size.terms[0][0]] = [current().dim_of(count)]
+    return t.with_dims((*t.dims[:axis], size, *t.dims[axis + 1 :]))
 
 
 def _jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
@@ -25,10 +34,11 @@ def _jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
 
 
 def _text(args: Any, params: dict[str, Any]) -> str:
-    axis = params.get("axis", 0)
+    axis, several = params.get("axis", 0), params.get("several", False)
     along = f", axis={axis}" if axis else ""
     grown = f"np.concatenate(({{0}}, np.empty_like({{0}})){along})"
-    return f"if {{1}} == {{0}}.shape[{axis}]:\n    {{0}} = {grown}"
+    full = f"while {{0}}.shape[{axis}] < {{1}}" if several else f"if {{1}} == {{0}}.shape[{axis}]"
+    return f"{full}:\n    {{0}} = {grown}"
 
 
 def _vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
