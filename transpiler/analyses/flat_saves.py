@@ -24,14 +24,15 @@ from calque.transpiler.analyses.blocks import first_use, insert_before
 from calque.transpiler.analyses.buffers import FIRST_CAPACITY
 from calque.transpiler.analyses.nests import Nests
 from calque.transpiler.builder import FUNCTIONS, Array, atom
-from calque.transpiler.core import Apply, Block, For, If, Slot, Statement, Var, While
+from calque.transpiler.core import Apply, Atom, Block, For, If, Slot, Statement, Var, While
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.creation import space
 from calque.transpiler.primitives.growing import room
 from calque.transpiler.primitives.indexing import getitem, update
 from calque.transpiler.types import INT, dim_symbols
 
-Path = list[tuple[Statement, Block]]  # the statements around, each with the block of it that is next
+Compound = If | For | While
+Path = list[tuple[Compound, Block]]  # the statements around, each with the block of it that is next
 
 
 class FlatSaves(Nests):
@@ -45,8 +46,9 @@ class FlatSaves(Nests):
             first = apply(space, FIRST_CAPACITY, dtype=value.type.dtype)
         first.atom.name = name = self.saved_name(value)
         insert_before(self.function.body, outermost, allocation.statements)
-        flat, top = first.atom, 0
-        entering: list[tuple[Any, Any]] = []
+        flat: Atom = first.atom
+        top: Atom = 0
+        entering: list[tuple[Atom, Atom]] = []
         for s, _ in path:
             entering.append((flat, top))
             if isinstance(s, (For, While)):
@@ -56,13 +58,13 @@ class FlatSaves(Nests):
             with self.builder.at(value.origin or path[-1][0].origin):
                 sizes, after, stored = self._stored(value, flat, top)
         inner.statements[where:where] = stores.statements
-        found: tuple[Any, Any] = (stored, after)
+        found: tuple[Atom, Atom] = (stored, after)
         for (s, around), before in zip(path[::-1], entering[::-1], strict=True):
             outs = self._variables(first.atom, name, s)
             around.results += found
             if isinstance(s, If):
                 (s.orelse if around is s.then else s.then).results += before
-            s.outs, found = (*s.outs, *outs), outs  # type: ignore[union-attr]
+            s.outs, found = (*s.outs, *outs), outs
         self._read_flat(value, block, found[0], top, sizes)
 
     def _place(self, value: Var) -> tuple[Path, Block, int]:
@@ -72,9 +74,11 @@ class FlatSaves(Nests):
             for where, s in enumerate(block.statements):
                 if value in s.outs:
                     return path, block, where + 1
+                if not isinstance(s, Compound):
+                    continue
+                if isinstance(s, (For, While)) and value in s.phis:
+                    return [*path, (s, s.body)], s.body, 0
                 for inner in core.blocks_of(s):
-                    if isinstance(s, (For, While)) and value in s.phis and inner is s.body:
-                        return [*path, (s, inner)], inner, 0
                     if (found := search(inner, [*path, (s, inner)])) is not None:
                         return found
             return None
@@ -91,7 +95,7 @@ class FlatSaves(Nests):
             self.builder.dims.natural.add(known)
         return Var(t, name, s.origin), top
 
-    def _stored(self, value: Var, flat: Var, top: Any) -> tuple[tuple[Any, ...], Any, Any]:
+    def _stored(self, value: Var, flat: Atom, top: Atom) -> tuple[tuple[Any, ...], Any, Any]:
         """The value's sizes, where the next one goes, and the long array with the value."""
         sizes = Array(value).shape
         row = Array(value) if value.type.ndim == 1 else FUNCTIONS[np.ravel](Array(value))
@@ -101,12 +105,13 @@ class FlatSaves(Nests):
         index = (slice(Slot(0), Slot(1)),)
         stored = apply(update, larger, row, Array(top), after, index=index)
         stored.atom.name = flat.name
-        assert isinstance(made := self.builder.definitions[stored.atom], Apply)
+        made = self.builder.definitions[stored.atom]
+        assert isinstance(made, Apply)
         made.proven = True
         return sizes, atom(after), stored.atom
 
     def _read_flat(
-        self, value: Var, block: Block, flat: Var, top: Var, sizes: tuple[Any, ...]
+        self, value: Var, block: Block, flat: Var, top: Atom, sizes: tuple[Any, ...]
     ) -> None:
         """Let the block back read the value where it first needs it."""
         where = first_use(block, value)
@@ -116,7 +121,8 @@ class FlatSaves(Nests):
                 size = size * other
             index = (slice(Slot(0), Slot(1)),)
             read = apply(getitem, Array(flat), Array(top), Array(top) + size, index=index)
-            assert isinstance(part := self.builder.definitions[read.atom], Apply)
+            part = self.builder.definitions[read.atom]
+            assert isinstance(part, Apply)
             part.proven = True
             if value.type.ndim > 1:
                 read = FUNCTIONS[np.reshape](read, sizes)
