@@ -207,7 +207,7 @@ def _numba_settings() -> list[str]:
 def _helpers() -> str:
     """The functions that kernels call are compiled into them: their text is part of the code."""
     here = Path(__file__).parent
-    own = ("kernel_functions.py", "matrix_functions.py", "kernels.py", "numbers.py")
+    own = ("kernels.py", "numbers.py", *sorted(f.name for f in here.glob("*_functions.py")))
     files = [*(here / name for name in own), *sorted(here.glob("quick*.py"))]
     files += sorted((here / "vecmath").glob("*.py"))
     digest = hashlib.sha256()

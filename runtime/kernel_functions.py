@@ -294,6 +294,7 @@ def _divide(a, b):
     return divided
 
 
+@register_jitable
 def _complex_quotient(a, b):
     """By the method of R. L. Smith, Algorithm 116 of the ACM, as in NumPy."""
     if abs(b.real) >= abs(b.imag):

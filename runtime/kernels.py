@@ -22,6 +22,28 @@ from numba.core.untyped_passes import ReconstructSSA
 from numba.extending import intrinsic
 from numba.np.ufunc import parallel as numba_threads
 
+from calque.runtime.complex_functions import (
+    complex_arccos,
+    complex_arccosh,
+    complex_arcsin,
+    complex_arcsinh,
+    complex_arctan,
+    complex_arctanh,
+    complex_cos,
+    complex_cosh,
+    complex_exp,
+    complex_exp2,
+    complex_expm1,
+    complex_log,
+    complex_log2,
+    complex_log10,
+    complex_sin,
+    complex_sinh,
+    complex_sqrt,
+    complex_tan,
+    complex_tanh,
+)
+from calque.runtime.complex_power_functions import complex_power, complex_reciprocal
 from calque.runtime.kernel_functions import (
     array_max,
     array_median,
@@ -385,7 +407,12 @@ class _Proven(CompilerBase):
 
 __all__ = [
     "array_max", "array_median", "array_min", "array_quantile", "checked_index", "cholesky_factor",
-    "determinant", "divide", "fmod", "heaviside", "kernel", "lshift", "matrix_inverse", "maximum",
-    "minimum", "quotient", "remainder", "rshift", "running_max", "running_min", "running_sum",
-    "searchsorted_left", "searchsorted_right", "sign", "sign_and_logdet", "solve", "vrange",
+    "complex_arccos", "complex_arccosh", "complex_arcsin", "complex_arcsinh", "complex_arctan",
+    "complex_arctanh", "complex_cos", "complex_cosh", "complex_exp", "complex_exp2",
+    "complex_expm1", "complex_log", "complex_log2", "complex_log10", "complex_power",
+    "complex_reciprocal", "complex_sin", "complex_sinh", "complex_sqrt", "complex_tan",
+    "complex_tanh", "determinant", "divide", "fmod", "heaviside", "kernel", "lshift",
+    "matrix_inverse", "maximum", "minimum", "quotient", "remainder", "rshift", "running_max",
+    "running_min", "running_sum", "searchsorted_left", "searchsorted_right", "sign",
+    "sign_and_logdet", "solve", "vrange",
 ]

@@ -10,6 +10,11 @@ from pathlib import Path
 
 from calque.runtime import vecmath
 
+_FILES = (
+    *("kernel_functions.py", "complex_functions.py", "complex_power_functions.py"),
+    *("matrix_functions.py", "kernels.py"),
+)
+
 
 @dataclass(frozen=True)
 class _Definition:
@@ -26,7 +31,7 @@ def _definitions() -> tuple[dict[str, str], tuple[_Definition, ...]]:
     """The imports of what kernels need by the name they give, and its definitions in order."""
     found: list[_Definition] = []
     imports: dict[str, str] = {}
-    for name in ("kernel_functions.py", "matrix_functions.py", "kernels.py"):
+    for name in _FILES:
         text = Path(__file__).with_name(name).read_text(encoding="utf-8")
         lines, end = text.splitlines(), 0
         for node in ast.parse(text).body:

@@ -148,8 +148,8 @@ def _power(s: Apply) -> str | None:
     if s.primitive.name not in ("np.power", "math.pow") or isinstance(s.args[1], Var):
         return None
     exponent, single = s.args[1], s.out.type.dtype == np.float32
-    if s.out.type.dtype.kind == "c" and exponent == 2 and isinstance(s.args[0], Var):
-        return "{0} * {0}"
+    if s.out.type.dtype.kind == "c":
+        return _complex_power(exponent) if isinstance(s.args[0], Var) else None
     if s.out.type.dtype.kind not in "f":
         return None
     if exponent == 0.5:
@@ -163,6 +163,17 @@ def _power(s: Apply) -> str | None:
     if exponent in (-1, -2, -3):
         return ("np.float32(1.0)" if single else "1.0") + int(-exponent) * " / {0}"
     return None
+
+
+def _complex_power(exponent: Any) -> str | None:
+    """Powers that NumPy has as a product, a reciprocal or a root; else the exponent is real."""
+    plainly = {2: "{0} * {0}", -1: "complex_reciprocal({0})", 0.5: "complex_sqrt({0})"}
+    if exponent in plainly:
+        return plainly[exponent]
+    if np.imag(exponent) or abs(exponent) >= 100:
+        return None
+    exponent = float(np.real(exponent))
+    return f"complex_power({{0}}, {int(exponent) if exponent.is_integer() else exponent})"
 
 
 class Launcher(Statements):

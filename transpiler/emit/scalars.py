@@ -39,6 +39,12 @@ KERNEL_FUNCTIONS = frozenset(
     "array_min array_median array_quantile "
     "solve matrix_inverse determinant sign_and_logdet cholesky_factor".split()
 )
+# ``runtime/complex*_functions.py`` have NumPy's functions of these names, of complex numbers.
+_OF_COMPLEX = (
+    "exp exp2 expm1 log log2 log10 sqrt sin cos tan arcsin arccos arctan sinh cosh tanh"
+    " arcsinh arccosh arctanh reciprocal power"
+).split()
+KERNEL_FUNCTIONS |= {f"complex_{name}" for name in _OF_COMPLEX}
 _NUMPY_NAMES = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "atan2": "arctan2"}
 _NUMPY_NAMES |= {"asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh"}
 
@@ -125,6 +131,8 @@ def spelled(s: Apply) -> str | None:
         return function
     if name == "np.reciprocal":
         return _RECIPROCALS.get(s.out.type.dtype.char)
+    if name == "np.power" and s.out.type.dtype.kind == "c":
+        return "complex_power({0}, {1})"
     if name in _SHIFTS and _shifts_inside(s):
         return str(s.primitive.spelling)
     if name in _BY_NAME:
@@ -136,6 +144,8 @@ def spelled(s: Apply) -> str | None:
         return "powf({0}, {1})" if s.out.type.dtype == np.float32 else "pow({0}, {1})"
     if "{" in scalar:
         return scalar
+    if "c" in kinds and name.removeprefix("np.") in _OF_COMPLEX:
+        return f"complex_{name.removeprefix('np.')}({{0}})"
     if scalar in _VECTOR:
         if real:
             arguments = ", ".join(f"{{{k}}}" for k in range(len(s.args)))
@@ -162,6 +172,7 @@ def _shifts_inside(s: Apply) -> bool:
 
 
 _RECIPROCALS = {"d": "1.0 / {0}", "f": "np.float32(1.0) / {0}"}
+_RECIPROCALS |= dict.fromkeys("FD", "complex_reciprocal({0})")
 
 
 def _division(s: Apply, is_complex: bool) -> str | None:
