@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from calque.runtime import vecmath
+from calque.runtime import linear_systems, vecmath
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ def _definitions() -> tuple[dict[str, str], tuple[_Definition, ...]]:
     """The imports of what kernels need by the name they give, and its definitions in order."""
     found: list[_Definition] = []
     imports: dict[str, str] = {}
-    for name in ("kernel_functions.py", "matrix_functions.py", "kernels.py"):
+    for name in ("linear_systems.py", "kernel_functions.py", "matrix_functions.py", "kernels.py"):
         text = Path(__file__).with_name(name).read_text(encoding="utf-8")
         lines, end = text.splitlines(), 0
         for node in ast.parse(text).body:
@@ -104,9 +104,11 @@ def uncompiled(names: Iterable[str]) -> tuple[list[str], str]:
     """The same for ``CALQUE_JIT=0``: NumPy's functions under the names of the vector functions."""
     _, definitions = _definitions()
     known = {name for d in definitions for name in d.defines}
-    own = sorted(n for n in names if n in known)
     vector = sorted(n for n in names if n not in known and n != "prange")
-    lines = [f"from calque.runtime.kernels import {', '.join(own)}"] if own else []
+    systems = sorted(n for n in names if hasattr(linear_systems, n))
+    own = sorted(n for n in names if n in known and n not in systems)
+    places = ("linear_systems", systems), ("kernels", own)
+    lines = [f"from calque.runtime.{m} import {', '.join(found)}" for m, found in places if found]
     text = vecmath.plain_source_of(vector).rstrip() if vector else ""
     lines += ["import math"] if "math." in text else []
     lines += ["import numpy as np"] if "np." in text else []
