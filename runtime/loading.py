@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from calque.runtime import cache, support
+from calque.runtime.blas_threads import calls_blas, on_measured_threads
 from calque.runtime.compiling import KernelCache, attach, module_key, module_name
 from calque.runtime.debugging import finite_checker
 from calque.runtime.keys import leaf_key
@@ -189,6 +190,8 @@ def load(traced: Traced, name: str, known_leaves: frozenset[int], sizes: dict[st
     if traced.compiled:
         own = set(traced.function.imports.values()) - {"scipy"}
         function, kernels = _compiled_module(text, name, not own)
+        if calls_blas(text):
+            function = on_measured_threads(function)
     else:
         function, kernels = _plain(text, name, traced), ()
     conditions, symbols = _conditions(traced)

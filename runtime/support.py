@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from calque.runtime import vecmath
+from calque.runtime import linear_systems, vecmath
 
 _FILES = (
-    *("kernel_functions.py", "complex_functions.py", "complex_power_functions.py"),
+    *("linear_systems.py", "kernel_functions.py", "complex_functions.py", "complex_power_functions.py"),
     *("matrix_functions.py", "kernels.py"),
 )
 
@@ -109,9 +109,11 @@ def uncompiled(names: Iterable[str]) -> tuple[list[str], str]:
     """The same for ``CALQUE_JIT=0``: NumPy's functions under the names of the vector functions."""
     _, definitions = _definitions()
     known = {name for d in definitions for name in d.defines}
-    own = sorted(n for n in names if n in known)
     vector = sorted(n for n in names if n not in known and n != "prange")
-    lines = [f"from calque.runtime.kernels import {', '.join(own)}"] if own else []
+    systems = sorted(n for n in names if hasattr(linear_systems, n))
+    own = sorted(n for n in names if n in known and n not in systems)
+    places = ("linear_systems", systems), ("kernels", own)
+    lines = [f"from calque.runtime.{m} import {', '.join(found)}" for m, found in places if found]
     text = vecmath.plain_source_of(vector).rstrip() if vector else ""
     lines += ["import math"] if "math." in text else []
     lines += ["import numpy as np"] if "np." in text else []

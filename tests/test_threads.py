@@ -16,7 +16,7 @@ import calque
 
 pytest.importorskip("numba")
 
-from calque.runtime import kernels
+from calque.runtime import blas_threads, kernels
 
 
 class Machine:
@@ -136,3 +136,79 @@ def test_a_child_runs_on_one_thread(tmp_path: Path) -> None:
         [sys.executable, str(tmp_path / "forked.py")], capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stderr
+
+
+class FakeBlas:
+    """A number of threads, as OpenBLAS keeps it."""
+
+    def __init__(self) -> None:
+        self.threads = 4
+
+    def write(self, threads: int) -> None:
+        self.threads = threads
+
+
+@pytest.fixture
+def blas(monkeypatch: Any) -> FakeBlas:
+    found = FakeBlas()
+    library = blas_threads.Library(lambda: found.threads, found.write)
+    monkeypatch.setattr(blas_threads, "library", lambda: library)
+    return found
+
+
+def test_blas_runs_on_one_thread_where_that_is_quicker(machine: Any, blas: FakeBlas) -> None:
+    busy = machine(2e-3, 1e-3)
+
+    def program(x: Any) -> Any:
+        return busy.form("serial" if blas.threads == 1 else "threads")()
+
+    run = blas_threads.on_measured_threads(program)
+    found = [run(np.ones(10_000)) for _ in range(100)]
+    assert found[0] == "serial" and found[-1] == "threads" and blas.threads == 4
+    busy.seconds["threads"] = 20e-3
+    later = [run(np.ones(10_000)) for _ in range(1000)]
+    assert later[-1] == "serial" and later.count("threads") < 40 and blas.threads == 4
+
+
+def test_blas_has_its_threads_again_after_an_error(blas: FakeBlas) -> None:
+    def program(x: Any) -> Any:
+        assert blas.threads == 1
+        raise np.linalg.LinAlgError("singular")
+
+    with pytest.raises(np.linalg.LinAlgError):
+        blas_threads.on_measured_threads(program)(np.ones(10_000))
+    assert blas.threads == 4
+
+
+def test_small_arrays_and_other_libraries_leave_blas_alone(
+    blas: FakeBlas, monkeypatch: Any
+) -> None:
+    threads = blas_threads.on_measured_threads(lambda x: blas.threads)
+    assert threads(np.ones(10)) == 4 and threads(np.ones(10_000)) == 1
+    monkeypatch.setattr(blas_threads, "library", lambda: None)
+
+    def program(x: Any) -> Any:
+        return x
+
+    assert blas_threads.on_measured_threads(program) is program
+
+
+def test_calls_at_the_same_time_share_one_thread(blas: FakeBlas) -> None:
+    library = blas_threads.library()
+    with library.one_thread():
+        with library.one_thread():
+            assert blas.threads == 1
+        assert blas.threads == 1
+    assert blas.threads == 4
+
+
+def test_numpys_own_blas_is_found_and_left_as_it_was() -> None:
+    library = blas_threads.library()
+    if library is None:
+        pytest.skip("NumPy's BLAS is not OpenBLAS")
+    before = library.read()
+    x = np.random.default_rng(1).random((80, 80))
+    product = calque.jit(lambda x: x @ x.T)
+    for _ in range(5):
+        np.testing.assert_allclose(product(x), x @ x.T)
+    assert library.read() == before

@@ -43,6 +43,7 @@ from calque.transpiler.passes.meetings import split_meetings
 from calque.transpiler.passes.outward import move_outward
 from calque.transpiler.passes.reuse import reuse_memory
 from calque.transpiler.passes.schedule import schedule
+from calque.transpiler.passes.triangular import solve_by_substitution
 from calque.transpiler.passes.unchanged import drop_unchanged
 from calque.transpiler.primitives.calls import Called, copied, inline_calls
 from calque.transpiler.types import ArrayType, Dim
@@ -106,6 +107,7 @@ def to_kernels(
     name_parameters(traced.function)
     with np.errstate(all="ignore"):
         take_factors_out(traced.function, traced.builder)
+        solve_by_substitution(traced.function, traced.builder)
         constants_first(traced.function)
         set_before_first_rounds(traced.function, traced.builder)
         traced.compares = comparing and compare_sizes(traced.function, traced.builder)

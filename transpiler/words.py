@@ -41,6 +41,7 @@ _COMPARISONS = {
     "is largest": "equal",
     "is smallest": "equal",
 }
+_STEMS = {"solve_triangular": "solve"}
 _EITHER = {"and": "both", "or": "either"}
 _AXES = {0: "rows", 1: "columns"}
 
@@ -93,7 +94,7 @@ def _of_operand(s: Apply, operand: str, word: Word, definitions: Definitions) ->
         return f"{operand}_{index_word(s, word, definitions)}"
     if kind == "np.negative":
         return f"minus_{operand}"
-    stem = kind.split(".")[-1]
+    stem = _STEMS.get(kind) or kind.split(".")[-1]
     return f"{stem}_{operand}" if stem.isidentifier() else f"{operand}_value"
 
 

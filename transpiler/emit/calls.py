@@ -11,6 +11,9 @@ import numpy as np
 from calque.transpiler.core import Apply, Statement, Var
 from calque.transpiler.emit.spelling import template
 
+# of the runtime: what a launcher calls where NumPy has nothing like it
+LAUNCHER_FUNCTIONS = frozenset(["solve_triangular"])
+
 _REAL = (np.float64, np.int64)
 _OF_BOOLEANS = ("np.nonzero", "np.flatnonzero")
 # The text of NumPy source -> that of kernels, for vectors of 64 bits. Numba's own median forgets

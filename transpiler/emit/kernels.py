@@ -19,7 +19,7 @@ import numpy as np
 from calque.transpiler import core
 from calque.transpiler.analyses.independent import worth_threads
 from calque.transpiler.core import Apply, Atom, Block, For, If, Statement, Var, While
-from calque.transpiler.emit.calls import may_raise, text_in_loops
+from calque.transpiler.emit.calls import LAUNCHER_FUNCTIONS, may_raise, text_in_loops
 from calque.transpiler.emit.expressions import Expressions, plainer
 from calque.transpiler.emit.handing_on import NEW, hand_on
 from calque.transpiler.emit.launches import (
@@ -59,7 +59,7 @@ from calque.transpiler.emit.statements import Statements
 
 _REPEATED = 3  # loops that do so as often become launches of one kernel, which is compiled once
 _WRITTEN_INSIDE = ("getitem", "np.transpose", "np.reshape", "copy")  # arrays within expressions
-HELPERS = VECTOR_FUNCTIONS | KERNEL_FUNCTIONS | {"kernel", "prange", "vrange"}
+HELPERS = VECTOR_FUNCTIONS | KERNEL_FUNCTIONS | LAUNCHER_FUNCTIONS | {"kernel", "prange", "vrange"}
 KERNEL_NAMES = HELPERS | GLOBALS  # no variable of a kernel is called so
 
 

@@ -18,6 +18,7 @@ import gast
 from calque.transpiler import core
 from calque.transpiler.core import Var
 from calque.transpiler.dims import Dims
+from calque.transpiler.emit.calls import LAUNCHER_FUNCTIONS
 from calque.transpiler.emit.expressions import Expressions
 from calque.transpiler.emit.folding import Folding, is_choice
 from calque.transpiler.emit.groups import Groups
@@ -51,6 +52,7 @@ from calque.transpiler.emit.storage import place_copies
 Support = Callable[[frozenset[str]], tuple[list[str], str]]
 _ROUNDS = 12
 KERNEL_IMPORTS = {
+    "linear_systems": LAUNCHER_FUNCTIONS,
     "kernels": KERNEL_FUNCTIONS | {"kernel", "vrange"},
     "vecmath": VECTOR_FUNCTIONS,
 }
@@ -78,7 +80,7 @@ def emit_function(
     made = [s for s in core.walk(program.body) if isinstance(s, core.Apply)]
     if any(s.primitive.name.startswith("special.") for s in made):
         function.imports["special"] = "scipy"
-    program.called = _imported(function, made)
+    program.called = _imported(function, made, LAUNCHER_FUNCTIONS if compiled else frozenset())
     memory = place_copies(program)
     paths = leaf_paths(function)
     local = _bound_leaves(program, paths)
@@ -111,10 +113,12 @@ def emit_function(
     return writer.notes.restore(text) + "\n"
 
 
-def _imported(function: core.Function, made: Sequence[core.Apply]) -> dict[tuple[str, str], str]:
+def _imported(
+    function: core.Function, made: Sequence[core.Apply], ours: frozenset[str]
+) -> dict[tuple[str, str], str]:
     """How the user's own functions are called; what the results need is imported too."""
     own = dict.fromkeys(s.primitive.imported for s in made if s.primitive.imported)
-    taken = reserved_names(function)
+    taken = reserved_names(function) | ours
     result_tree(function.result, function, lambda position: constant(None))
     return {(m, path): import_name(function, m, path, taken) for m, path in own}
 
@@ -205,7 +209,7 @@ def emit_module(
     docstring = f'"""{quoted}\n"""' if provenance else f'"""{quoted}"""'
     used = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
     lines, helpers = imports(function, used), ""
-    if compiled and "kernel" in used:
+    if compiled and used & {"kernel", *LAUNCHER_FUNCTIONS}:
         more, helpers = (support or _library)(frozenset(used & HELPERS))
         lines = sorted_imports([*lines, *more])
     body = f"{helpers}\n\n\n{text}" if helpers else text

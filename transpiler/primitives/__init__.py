@@ -34,6 +34,7 @@ from calque.transpiler.primitives import (
     sorting,
     special,
     statistics,
+    systems,
     transcendental,
 )
 
@@ -86,5 +87,6 @@ __all__ = [
     "sorting",
     "special",
     "statistics",
+    "systems",
     "transcendental",
 ]

@@ -51,16 +51,16 @@ def _refuse_complex(a: Array, name: str) -> Array:
 
 def _cholesky_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
     (a_dot,), (low,) = tangents, outs
-    inverse = np.linalg.inv(low)
-    inner = inverse @ (a_dot + transposed(a_dot)) @ transposed(inverse)
+    left = np.linalg.solve(low, a_dot + transposed(a_dot))
+    inner = np.linalg.solve(low, transposed(left))
     return (low @ (0.5 * _halved_diagonal(inner)),)
 
 
 def _cholesky_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
     (low_bar,), (low,) = cotangents, outs
-    inverse = np.linalg.inv(low)
     inner = _halved_diagonal(transposed(low) @ np.tril(low_bar))
-    a_bar = transposed(inverse) @ inner @ inverse
+    left = np.linalg.solve(transposed(low), inner)
+    a_bar = np.linalg.solve(transposed(low), transposed(left))
     return (0.5 * (a_bar + transposed(a_bar)),)
 
 
@@ -122,7 +122,7 @@ def _check_tall(a: Array) -> None:
 def _qr_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
     (a_dot,), (q, r) = tangents, outs
     _check_tall(args[0])
-    scaled = a_dot @ np.linalg.inv(r)
+    scaled = transposed(np.linalg.solve(transposed(r), transposed(a_dot)))
     inner = transposed(q) @ scaled
     low = np.tril(inner, -1)
     turn = low - transposed(low)
@@ -140,7 +140,7 @@ def _qr_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ..
     right = q @ (low + transposed(low) + _unit(total) * total)
     if q_bar is not None:
         right = right + q_bar
-    return (right @ transposed(np.linalg.inv(r)),)
+    return (transposed(np.linalg.solve(r, transposed(right))),)
 
 
 qr = opaque(

@@ -124,7 +124,8 @@ def np_slogdet(a: Any) -> Any:
 # solve
 
 
-def _infer_solve(a: Any, b: Any) -> ArrayType:
+def infer_solve(a: Any, b: Any) -> ArrayType:
+    """The type of the ``x`` with ``a @ x == b``: a vector only where ``b`` has rank one."""
     dtype = linalg_dtype(a.type, b.type)
     if b.ndim == 1:
         current().unify(a.dims[-1], b.dims[0])
@@ -159,7 +160,7 @@ def _solve_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any,
 solve = opaque(
     "np.linalg.solve",
     np.linalg.solve,
-    _infer_solve,
+    infer_solve,
     "np.linalg.solve({0}, {1})",
     in_loops="solve({0}, {1})",
     jvp=_solve_jvp,
