@@ -11,8 +11,8 @@ from pathlib import Path
 from calque.runtime import linear_systems, vecmath
 
 _FILES = (
-    *("linear_systems.py", "kernel_functions.py", "complex_functions.py", "complex_power_functions.py"),
-    *("matrix_functions.py", "kernels.py"),
+    *("linear_systems.py", "kernel_functions.py", "complex_functions.py"),
+    *("complex_power_functions.py", "matrix_functions.py", "kernels.py"),
 )
 
 
