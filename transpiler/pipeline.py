@@ -41,6 +41,8 @@ from calque.transpiler.passes.indices import check_indices
 from calque.transpiler.passes.interchange import interchange
 from calque.transpiler.passes.meetings import split_meetings
 from calque.transpiler.passes.outward import move_outward
+from calque.transpiler.passes.products_after import products_after
+from calque.transpiler.passes.products_ahead import products_ahead
 from calque.transpiler.passes.reuse import reuse_memory
 from calque.transpiler.passes.schedule import schedule
 from calque.transpiler.passes.triangular import solve_by_substitution
@@ -107,6 +109,7 @@ def to_kernels(
     name_parameters(traced.function)
     with np.errstate(all="ignore"):
         take_factors_out(traced.function, traced.builder)
+        _products_of_rounds(traced)
         solve_by_substitution(traced.function, traced.builder)
         constants_first(traced.function)
         set_before_first_rounds(traced.function, traced.builder)
@@ -143,6 +146,14 @@ def to_kernels(
     traced.inner = inner_sizes(traced.function, traced.builder)
     traced.compiled = True
     return traced
+
+
+def _products_of_rounds(traced: Traced) -> None:
+    """Make one product of matrices of what the rounds of a loop do row by row."""
+    function, builder = traced.function, traced.builder
+    drop_unchanged(function)  # what rounds leave alone is the same before the loop
+    watched("products_ahead", function, lambda: products_ahead(function, builder))
+    watched("products_after", function, lambda: products_after(function, builder))
 
 
 def _phases(function: core.Function) -> dict[int, str]:
