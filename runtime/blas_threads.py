@@ -17,7 +17,9 @@ from typing import Any
 
 import numpy as np
 
-_CALLS = re.compile(r" @ |\bnp\.(matmul|dot|vdot|inner|tensordot|einsum|linalg\.)|\bsolve_triangular\(")
+_CALLS = re.compile(
+    r" @ |\bnp\.(matmul|dot|vdot|inner|tensordot|einsum|linalg\.)|\bsolve_triangular\("
+)
 _SPELLINGS = (
     ("scipy_openblas_{}_num_threads64_", "scipy_openblas_{}_num_threads")  # NumPy's wheels
     + ("openblas_{}_num_threads64_", "openblas_{}_num_threads")
