@@ -30,4 +30,3 @@ solve_triangular = opaque(
         case(_low(2, 2, dtype="f4"), Drawn((2,), "f4"), lower=True),
     ),
 )
-
