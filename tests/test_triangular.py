@@ -334,3 +334,23 @@ def test_stepping(monkeypatch: Any) -> None:
     monkeypatch.setenv("CALQUE_JIT", "0")
     A, b = regular(30), RNG.normal(size=30)
     np.testing.assert_allclose(calque.jit(by_cholesky)(A, b), by_cholesky(A, b), rtol=1e-9)
+
+
+def test_the_gradient_of_cholesky_is_that_of_a_symmetric_matrix() -> None:
+    """As JAX has it: an element and its mirror image share what both of them change."""
+    rng = np.random.default_rng(8)
+    a, c = rng.normal(size=(2, 5, 5))
+    K = a @ a.T + 5.0 * np.eye(5)
+
+    def loss(K):
+        return np.sum(np.linalg.cholesky(K) * c)
+
+    expected = np.zeros((5, 5))
+    for i in range(5):
+        for j in range(5):
+            step = np.zeros((5, 5))
+            step[i, j] += 5e-7
+            step[j, i] += 5e-7  # twice on the diagonal
+            expected[i, j] = (loss(K + step) - loss(K - step)) / 2e-6
+    for gradient in (calque.grad(loss), calque.jit(calque.grad(loss))):
+        np.testing.assert_allclose(gradient(K), expected, rtol=1e-6, atol=1e-8)
