@@ -78,6 +78,7 @@ from calque.runtime.matrix_functions import (
 PARALLEL_FROM, MEASURED_FROM = 1 << 21, 1 << 14
 # seconds: of a call that threads could shorten, and of all calls so far that compiling is worth
 WORTH_THREADS, WORTH_COMPILING = 5e-4, 2e-2
+PRICE_OF_TRIES = 50.0  # seconds of work for each second that tries of several threads lose
 SOON, LATER = 8, 128  # calls on threads after which one thread is timed again: the first, the last
 PROCESS = os.getpid()  # threads do not outlive a fork: in the child, OpenMP ends the program
 FLAGS = {"contract", "reassoc"}
@@ -152,16 +153,17 @@ class Pace:
     """Finds out whether a kernel is quicker on one thread or on several, for arrays of one size.
 
     On one, until that has taken long enough to be worth the other's compiling; then on several as
-    long as these take less time. Where they do not, they are tried again, more and more seldom.
-    Where they do, one thread is, also more and more seldom: what it took when other programs ran
-    says nothing of later.
+    long as these take less time. Where they do not, they are tried again after so much work that
+    the tries cost a fiftieth of it. Where they do, one thread is, more and more seldom: what either
+    took when other programs ran says nothing of later.
     """
 
     def __init__(self):
         self.serial = self.threads = 0.0  # seconds, of late
         self.spent, self.calls = 0.0, 0
-        self.wait, self.patience = 2, 16  # calls until the next try
+        self.wait, self.owed = 2, 0.0  # calls and seconds of work until the next try
         self.on_threads, self.stay, self.trust = False, SOON, SOON
+        self.lost = 0.0  # seconds by which the last try was slower
 
     def run(self, serial, threads, args):
         """The kernel's result."""
@@ -182,25 +184,28 @@ class Pace:
         self.serial = 0.8 * self.serial + 0.2 * usual if self.serial else seconds
         self.spent += seconds
         self.wait -= 1
+        self.owed -= usual
         worth = self.serial > WORTH_THREADS and self.spent > WORTH_COMPILING
-        if self.wait <= 0 and worth:
+        if self.wait <= 0 and self.owed <= 0.0 and worth:
             self.on_threads, self.threads = True, -1.0
 
     def _note_threads(self, seconds):
         if self.threads < 0.0:
             self.threads = 0.0  # it may have been compiled
+            self.lost = min(seconds, 4.0 * self.serial) - self.serial
             return
         self.threads = 0.5 * (self.threads + seconds) if self.threads else seconds
         self.stay -= 1
         if self.threads >= 0.9 * self.serial:
             self.on_threads = False
-            self.wait, self.patience = self.patience, min(2 * self.patience, 4096)
+            self.lost += self.threads - self.serial
+            self.wait, self.owed = 16, PRICE_OF_TRIES * max(self.lost, 0.0)
             self.stay = self.trust = SOON
         elif self.stay <= 0:
             self.on_threads, self.serial, self.wait = False, 0.0, 2
             self.stay = self.trust = min(2 * self.trust, LATER)
         else:
-            self.patience = 16
+            self.lost, self.owed = 0.0, 0.0
 
 
 def uncompiled(function):

@@ -73,6 +73,16 @@ def test_what_one_thread_takes_is_found_out_again(machine: Any) -> None:
     assert again[-1] == "threads" and again[-1000:].count("serial") < 50
 
 
+def test_a_spell_of_other_load_is_forgotten(machine: Any) -> None:
+    busy, pace = machine(8e-3, 20e-3), kernels.Pace()  # another program has the other core
+    assert busy.call(pace, 5000).count("threads") < 100
+    lost = 12e-3 * busy.runs.count("threads")
+    assert lost < 0.03 * 5000 * 8e-3
+    busy.seconds["threads"] = 4.8e-3
+    assert "threads" in busy.call(pace, 500)
+    assert busy.call(pace, 100).count("threads") > 80
+
+
 def test_a_pause_of_the_machine_leads_to_no_threads(machine: Any) -> None:
     for before in range(4, 40):
         steady, pace = machine(5e-3, 25e-3), kernels.Pace()

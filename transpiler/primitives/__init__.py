@@ -45,6 +45,7 @@ from calque.transpiler.primitives import (  # isort: skip
     batched_indexing,
     batched_products,
     collectives,
+    einsum_products,
 )
 
 for _function, _handler in FUNCTIONS.items():  # Python says whom an unknown argument was given to
@@ -65,6 +66,7 @@ __all__ = [
     "diagonals",
     "eigenvalues",
     "einsum",
+    "einsum_products",
     "elementwise",
     "fourier",
     "growing",

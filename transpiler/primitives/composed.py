@@ -6,8 +6,6 @@ or LAPACK does better stays whole: products of matrices are loops only within lo
 
 from __future__ import annotations
 
-import math
-import string
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -149,6 +147,12 @@ def _diff(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
 # products
 
 
+def are_floating(args: Sequence[Any]) -> bool:
+    """Whether products of elements are floats or complex: integers beside them are converted."""
+    dtypes = [type_of(x).dtype for x in args]
+    return all(d.kind in "fciub" for d in dtypes) and np.result_type(*dtypes).kind in "fc"
+
+
 def _computed(x: Any) -> bool:
     """Whether an array is computed element by element."""
     made = definition(x) if type_of(x).ndim else None
@@ -179,7 +183,7 @@ def _stacked_product(args: Sequence[Any], params: dict[str, Any], looping: bool)
     ranks = type_of(a).ndim, type_of(b).ndim
     if max(ranks) < 3:
         return _product(args, params, looping)
-    whole = not looping or ranks[0] < 2 or any(type_of(x).dtype.kind not in "fc" for x in args)
+    whole = not looping or ranks[0] < 2 or not are_floating(args)
     if whole or not current().dims.are_small((*a.dims[-2:], b.dims[-1])):
         return None
     vector = ranks[1] == 1
@@ -192,7 +196,7 @@ def _stacked_product(args: Sequence[Any], params: dict[str, Any], looping: bool)
 def _product(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
     a, b = args
     ranks = type_of(a).ndim, type_of(b).ndim
-    if any(type_of(x).dtype.kind not in "fc" for x in args):
+    if not are_floating(args):
         return None
     if not looping and not (_is_vector(b) and ranks[0] == 2 and _computed(a)):
         return None  # BLAS does it, but for a matrix that need not be in memory
@@ -225,47 +229,6 @@ def is_small_factorization(args: Sequence[Any]) -> bool:
     if one_vector or (len(stacks) > 1 and not current().dims.same(*stacks)):
         return False
     return current().dims.are_small((types[0].dims[-1],) * 3)
-
-
-@composed("np.einsum")
-def _einsum(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
-    """Within loops, a sum of products of small arrays."""
-    inputs, _, output = params["subscripts"].replace(" ", "").partition("->")
-    terms = inputs.split(",")
-    letters = "".join(dict.fromkeys(output + inputs.replace(",", "")))
-    plain = "->" in params["subscripts"] and letters.isalpha()
-    if not looping or not plain or any(len(set(t)) < len(t) for t in (*terms, output)):
-        return None
-    if any(type_of(x).dtype.kind not in "fc" for x in args):
-        return None
-    dims = {d: n for t, x in zip(terms, args, strict=True) for d, n in zip(t, type_of(x).dims)}
-    if len(letters) > 1 and not current().dims.are_small(tuple(dims.values())):
-        return None
-    spread = [_spread(x, t, letters) for x, t in zip(args, terms, strict=True)]
-    product = math.prod(spread[1:], start=spread[0])
-    summed = tuple(range(len(output), len(letters)))
-    if not summed:
-        return product if len(args) > 1 else None
-    return apply(PRIMITIVES["np.sum"], product, axis=summed, keepdims=False)
-
-
-def _spread(x: Any, term: str, letters: str) -> Any:
-    """An array with an axis for each letter, in order; of size 1 where it has none."""
-    order = tuple(sorted(range(len(term)), key=lambda k: letters.index(term[k])))
-    turned = x if order == tuple(range(len(term))) else np.transpose(x, order)
-    return turned[tuple(slice(None) if d in term else None for d in letters)]
-
-
-@composed("np.tensordot")
-def _tensordot(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
-    a, b = args
-    left, right = params["axes"]
-    first = string.ascii_lowercase[: type_of(a).ndim]
-    other = list(string.ascii_uppercase[: type_of(b).ndim])
-    for i, j in zip(left, right, strict=True):
-        other[j] = first[i]
-    output = "".join(d for d in (*first, *other) if (d in first) != (d in other))
-    return _einsum(args, {"subscripts": f"{first},{''.join(other)}->{output}"}, looping)
 
 
 @composed("np.reshape")
