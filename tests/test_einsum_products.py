@@ -9,7 +9,7 @@ import pytest
 
 import calque
 
-SIZES = {"a": 3, "b": 4, "i": 80, "j": 81, "k": 32, "n": 33}
+SIZES = {"a": 3, "b": 4, "i": 200, "j": 210, "k": 32, "n": 33}
 PRODUCTS = """kij,nkj->nki ij,jk->ik ij,jk->ki bij,bj->bi bij,bj->ib bj,bij->ib ij,nj->ni abij,bja->iab
 bi,bij->jb bij,bjk->kib i,ij->j ij,j->i ij,kj->ki""".split()
 OTHERS = "bi,bi->b ij,ij-> ij,kj->i i,j->ij ijk,ijn->kn".split()
