@@ -27,7 +27,7 @@ from calque.transpiler.emit.signature import name_parameters
 from calque.transpiler.frontend.trace import Traced, trace
 from calque.transpiler.listing import show, verify
 from calque.transpiler.passes.accesses import fewer_accesses
-from calque.transpiler.passes.allocate import allocate_first, constants_first
+from calque.transpiler.passes.allocate import allocate_first, constants_first, creations_first
 from calque.transpiler.passes.axis_order import order_axes
 from calque.transpiler.passes.bands import split_bands
 from calque.transpiler.passes.checks import add_checks
@@ -119,6 +119,7 @@ def to_kernels(
             traced.function,
             lambda: schedule(traced.function, traced.builder, can_be_scalar),
         )
+    creations_first(traced.function, can_compile)
     mark_inside(traced.function.body, traced.builder)
     traced.function.phases = _phases(traced.function)
     drop_unchanged(traced.function)  # a loop that is turned around must make all that it carries

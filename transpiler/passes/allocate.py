@@ -14,10 +14,12 @@ to be compiled with Numba's allocation of arrays, and to give ``b`` back, does n
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from calque.transpiler import core
 from calque.transpiler.core import Apply, Block, For, Function, If, Statement, Var, While
+from calque.transpiler.primitives.base import PRIMITIVES
 
 _NEW = ("np.empty", "np.full")
 _VIEWS = ("flat", "np.transpose", "np.reshape", "getitem")
@@ -76,6 +78,53 @@ def constants_first(function: Function) -> None:
 
     visit(function.body)
     function.body.statements[:0] = made
+
+
+def creations_first(function: Function, can_compile: Callable[[Statement], bool]) -> None:
+    """Make arrays of known sizes, as ``np.eye(2)``, once before the loops around them.
+
+    They cannot raise. A kernel has a copy of what it stores into.
+    """
+    made: list[Statement] = []
+    for outer in function.body.statements:
+        if isinstance(outer, (For, While)):
+            changing, before = _not_only_read(outer), len(made)
+            for block in _blocks(outer):
+                rest: list[Statement] = []
+                for s in block.statements:
+                    if not isinstance(s, Apply) or not _is_known(s) or can_compile(s):
+                        rest.append(s)
+                    elif s.out in changing:
+                        first = Var(s.out.type, None, s.origin)
+                        made.append(Apply((first,), s.primitive, s.args, s.params, s.origin))
+                        rest.append(Apply(s.outs, PRIMITIVES["copy"], (first,), {}, s.origin))
+                    else:
+                        made.append(s)
+                block.statements[:] = rest
+            phase = function.phases.get(id(outer), "")
+            function.phases.update((id(s), phase) for s in made[before:])
+        made.append(outer)
+    function.body.statements[:] = made
+
+
+def _is_known(s: Apply) -> bool:
+    return s.primitive.kind == "creation" and bool(s.out.type.ndim) and not _read(s)
+
+
+def _not_only_read(loop: For | While) -> set[Any]:
+    """Arrays that a loop may store into, or gives to what may: under this name or another."""
+    found = {result for block in _blocks(loop) for result in block.results}
+    for s in (s for block in _blocks(loop) for s in block.statements):
+        plain = isinstance(s, Apply) and s.primitive.kind != "store"
+        if not plain or (s.out.type.ndim and s.primitive.kind != "elementwise"):
+            found.update(core.operands(s))
+    return found
+
+
+def _blocks(s: Statement) -> list[Block]:
+    """The blocks of a statement, at any depth."""
+    own = core.blocks_of(s)
+    return [*own, *(inner for b in own for t in core.walk(b) for inner in core.blocks_of(t))]
 
 
 def _is_constant(s: Statement) -> bool:

@@ -1,0 +1,94 @@
+"""Arrays of known sizes that a loop makes: before it if they are only read, else within kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import calque
+
+
+def piecewise(z: Any) -> Any:
+    if z[0] > 0.5:
+        return np.array([z[0] * z[1], z[1]])
+    return np.array([z[0], z[1] ** 3])
+
+
+def jacobian(z: Any) -> Any:
+    return calque.jacrev(piecewise)(z)
+
+
+def with_eye(z: Any) -> Any:
+    A = np.eye(2)
+    return A @ z if z[0] > 0.5 else z + A[0]
+
+
+def with_stored_eye(z: Any) -> Any:
+    A = np.eye(2)
+    if z[0] > 0.5:
+        A[0, 1] = z[1]
+    return A @ z
+
+
+def with_zeros(z: Any) -> Any:
+    out = np.zeros(3)
+    if z[0] > 0.5:
+        out[1] = z[0] * z[1]
+    return out + np.ones(3) * z[1]
+
+
+def with_full(z: Any) -> Any:
+    return np.full(2, 3.0) * z if z[0] > 0.5 else np.full(2, z[1])
+
+
+def with_arange(z: Any) -> Any:
+    k = np.arange(4)
+    return z[0] ** k if z[0] > 0.5 else z[1] * k
+
+
+def with_cross(z: Any) -> Any:
+    a = np.array([z[0], z[1], 1.0])
+    return np.cross(a, np.array([0.0, 0.0, 1.0])) if z[0] > 0.5 else a
+
+
+FUNCTIONS = [jacobian, with_eye, with_stored_eye, with_zeros, with_full, with_arange, with_cross]
+ROWS = np.random.default_rng(0).uniform(0.0, 1.0, size=(9, 2))
+
+
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
+def test_rows_are_compiled(function: Callable[..., Any]) -> None:
+    jitted = calque.jit(calque.vmap(function))
+    np.testing.assert_allclose(jitted(ROWS), [function(row) for row in ROWS], rtol=1e-13)
+    text = calque.source(jitted, ROWS, stage="kernels")
+    assert " for " not in text[text.index("_jit(") :]  # the launcher has no loop
+
+
+@pytest.mark.parametrize("function", FUNCTIONS[1:], ids=lambda f: f.__name__)
+def test_gradients_of_rows(function: Callable[..., Any]) -> None:
+    def loss(rows: Any) -> Any:
+        total = 0.0
+        for k in range(rows.shape[0]):
+            total = total + np.sum(np.sin(function(rows[k])))
+        return total
+
+    gradient = calque.jit(calque.grad(loss))(ROWS)
+    step = 1e-6 * np.random.default_rng(1).normal(size=ROWS.shape)
+    differences = (loss(ROWS + step) - loss(ROWS - step)) / 2.0
+    assert np.sum(gradient * step) == pytest.approx(differences, rel=1e-6)
+
+
+def test_what_is_stored_into_is_made_in_each_round() -> None:
+    def walk(x: Any) -> Any:
+        total = np.zeros((2, 2))
+        for k in range(x.size):
+            A = np.eye(2)
+            B = A
+            B[0, k % 2] += x[k]
+            total = total + A
+        return total
+
+    x = np.array([1.0, 2.0, 3.0])
+    np.testing.assert_array_equal(calque.jit(walk)(x), walk(x))
