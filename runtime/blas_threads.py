@@ -103,7 +103,7 @@ def on_measured_threads(program: Callable[..., Any]) -> Callable[..., Any]:
             return program(*args, **kwargs)
         width = size.bit_length()
         if width not in paces:
-            paces[width] = Pace()
+            paces[width] = Pace(compiles=False)
         return paces[width].run(on_one, on_all, (args, kwargs))
 
     return launch

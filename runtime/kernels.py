@@ -76,7 +76,7 @@ from calque.runtime.matrix_functions import (
 
 # elements of the largest array from which threads always run, and from which they may
 PARALLEL_FROM, MEASURED_FROM = 1 << 21, 1 << 14
-# seconds: of a call that threads could shorten, and of all calls so far that compiling is worth
+# seconds: of a call that threads could shorten, and of all calls before threads are tried
 WORTH_THREADS, WORTH_COMPILING = 5e-4, 2e-2
 PRICE_OF_TRIES = 50.0  # seconds of work for each second that tries of several threads lose
 SOON, LATER = 8, 128  # calls on threads after which one thread is timed again: the first, the last
@@ -152,13 +152,15 @@ def start_threads():
 class Pace:
     """Finds out whether a kernel is quicker on one thread or on several, for arrays of one size.
 
-    On one, until that has taken long enough to be worth the other's compiling; then on several as
-    long as these take less time. Where they do not, they are tried again after so much work that
-    the tries cost a fiftieth of it. Where they do, one thread is, more and more seldom: what either
-    took when other programs ran says nothing of later.
+    On one, until that has taken as long as the other's compiling may: as long as the first call,
+    where that was compiled (``compiles``). Then on several as long as these take less time. Where
+    they do not, they are tried again after so much work that the tries cost a fiftieth of it. Where
+    they do, one thread is, more and more seldom: what either took when other programs ran says
+    nothing of later.
     """
 
-    def __init__(self):
+    def __init__(self, compiles=True):
+        self.compiles, self.price = compiles, WORTH_COMPILING
         self.serial = self.threads = 0.0  # seconds, of late
         self.spent, self.calls = 0.0, 0
         self.wait, self.owed = 2, 0.0  # calls and seconds of work until the next try
@@ -179,13 +181,15 @@ class Pace:
     def _note_serial(self, seconds):
         self.calls += 1
         if self.calls == 1:
+            if self.compiles:
+                self.price = max(self.price, seconds)
             return  # it may have been compiled
         usual = min(seconds, 2.0 * self.serial)  # a pause of the machine is no work of the kernel
         self.serial = 0.8 * self.serial + 0.2 * usual if self.serial else seconds
         self.spent += seconds
         self.wait -= 1
         self.owed -= usual
-        worth = self.serial > WORTH_THREADS and self.spent > WORTH_COMPILING
+        worth = self.serial > WORTH_THREADS and self.spent > self.price
         if self.wait <= 0 and self.owed <= 0.0 and worth:
             self.on_threads, self.threads = True, -1.0
 

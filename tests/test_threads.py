@@ -93,6 +93,14 @@ def test_a_pause_of_the_machine_leads_to_no_threads(machine: Any) -> None:
         assert steady.call(pace, 100).count("threads") <= 6
 
 
+def test_no_call_waits_for_more_compiling_than_all_have_worked(machine: Any) -> None:
+    slow, pace = machine(2.0, 1e-3), kernels.Pace()  # the first call is compiled
+    slow.call(pace, 1)
+    slow.seconds["serial"] = 2e-3
+    assert slow.call(pace, 990).count("threads") == 0
+    assert slow.call(pace, 50).count("threads") > 0
+
+
 def test_little_work_is_never_tried(machine: Any) -> None:
     quick = machine(1e-4, 1e-5)
     assert set(quick.call(kernels.Pace(), 3000)) == {"serial"}
