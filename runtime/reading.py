@@ -7,6 +7,7 @@ import operator
 import os
 import sys
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,9 @@ from calque.runtime.version import __version__
 from calque.transpiler import pipeline, tree
 from calque.transpiler.batching import Axes
 from calque.transpiler.core import Var
-from calque.transpiler.errors import UnsupportedFunction
+from calque.transpiler.errors import Origin, UnsupportedFunction
 from calque.transpiler.frontend.trace import Traced, map_leaves
+from calque.transpiler.placements import CALL, KERNEL, LOOP, placements
 from calque.transpiler.types import DimLike, substitute_dim, symbol
 
 STAGES = ("core", "numpy", "kernels")
@@ -286,26 +288,54 @@ def types_line(traced: Traced) -> str:
 def explain(fn: Any, *args: Any) -> str:
     """What the reverse phase saves, recomputes or has at hand, and why, by the user's line.
 
+    Of a jitted function also where each line runs: in kernels, in a call of NumPy's or SciPy's, or
+    in a loop that stays Python's, with what keeps it out of the kernels.
+
+    ``fn``: a transformed function, or a plain one; ``args``: arguments, or types (``spec``), for
+    which to explain it. Raises what the transformation raises.
+
     >>> import calque
     >>> print(calque.explain(calque.grad(lambda x: x * x), 1.0))
     Nothing is saved: the reverse phase has all it needs at hand.
     """
-    transformed = _as_transformed(fn)
-    traced = transformed.program(*args).traced
-    lines: list[str] = []
-    seen: set[tuple[Any, ...]] = set()
+    traced = _as_transformed(fn).program(*args).traced
+    placed = _placement_lines(traced) if traced.compiled else []
+    lines = list(dict.fromkeys(_decision_lines(traced)))
+    if not lines and not placed:
+        return "Nothing is saved: the reverse phase has all it needs at hand."
+    return "\n".join([*placed, *lines])
+
+
+def _decision_lines(traced: Traced) -> Iterator[str]:
+    """What is saved and why, each with the statement."""
     for decision in traced.function.decisions:
         origin = decision.value.origin
-        where = f"{os.path.basename(origin.file)}:{origin.line}" if origin is not None else "?"
         what = decision.value.name or "a value"
-        key = (where, what, decision.how, decision.why)
-        if key in seen:
-            continue
-        seen.add(key)
-        text = f"{where}: {what} is {decision.how}: {decision.why}"
+        text = f"{_place(origin)}: {what} is {decision.how}: {decision.why}"
         if origin is not None and origin.statement:
             text += f"\n    {origin.statement.splitlines()[0]}"
-        lines.append(text)
-    if not lines:
-        return "Nothing is saved: the reverse phase has all it needs at hand."
-    return "\n".join(lines)
+        yield text
+
+
+def _placement_lines(traced: Traced) -> list[str]:
+    """Where each line runs; what is in kernels alone comes in one line of numbers."""
+    found = placements(traced.function)
+    kernels = sorted({p.origin.line for p in found if p.origin and p.where == KERNEL})
+    lines = [f"In kernels: lines {', '.join(map(str, kernels))}."] if kernels else []
+    for p in found:
+        if p.where == CALL:
+            lines.append(f"{_place(p.origin)}: {p.what} is a call of NumPy's or SciPy's")
+        elif p.where == LOOP:
+            reasons = ", ".join(f"{what} ({_place(at)})" for what, at in p.why)
+            because = f": no kernel has {reasons}" if reasons else ""
+            lines.append(f"{_place(p.origin)}: the loop is Python's{because}")
+        else:
+            continue
+        if p.origin is not None:
+            lines[-1] += f"\n    {p.origin.text.strip()}"
+    lines = list(dict.fromkeys(lines))
+    return lines or ["Nothing is compiled: there is no loop, nor work on arrays."]
+
+
+def _place(origin: Origin | None) -> str:
+    return "?" if origin is None else f"{os.path.basename(origin.file)}:{origin.line}"

@@ -109,6 +109,23 @@ def _softmax(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
     return powers / _reduced("np.sum", powers, whole)
 
 
+@composed("special.logsumexp")
+def _logsumexp(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
+    """Within loops; what is not finite is not taken off, as in SciPy."""
+    (x,) = args
+    if not looping or type_of(x).dtype.kind != "f":
+        return None
+    whole = {"axis": params["axis"], "keepdims": True}
+    largest = _reduced("np.max", x, whole)
+    largest = np.where(np.isfinite(largest), largest, 0.0)
+    total = np.log(_reduced("np.sum", np.exp(x - largest), params))
+    if params["keepdims"]:
+        return total + largest
+    axes = params["axis"]
+    gone = range(x.ndim) if axes is None else axes if isinstance(axes, tuple) else (axes,)
+    return total + largest[tuple(0 if k in gone else slice(None) for k in range(x.ndim))]
+
+
 @composed("special.log_softmax")
 def _log_softmax(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
     (x,) = args
