@@ -44,6 +44,7 @@ from calque.runtime.complex_functions import (
     complex_tanh,
 )
 from calque.runtime.complex_power_functions import complex_power, complex_reciprocal
+from calque.runtime.gamma_functions import digamma
 from calque.runtime.kernel_functions import (
     array_max,
     array_median,
@@ -420,7 +421,7 @@ __all__ = [
     "complex_arctanh", "complex_cos", "complex_cosh", "complex_exp", "complex_exp2",
     "complex_expm1", "complex_log", "complex_log2", "complex_log10", "complex_power",
     "complex_reciprocal", "complex_sin", "complex_sinh", "complex_sqrt", "complex_tan",
-    "complex_tanh", "determinant", "divide", "fmod", "heaviside", "kernel", "lshift",
+    "complex_tanh", "determinant", "digamma", "divide", "fmod", "heaviside", "kernel", "lshift",
     "matrix_inverse", "maximum", "minimum", "quotient", "remainder", "rshift", "running_max",
     "running_min", "running_sum", "searchsorted_left", "searchsorted_right", "sign",
     "sign_and_logdet", "solve", "vrange",

@@ -11,7 +11,7 @@ from pathlib import Path
 from calque.runtime import linear_systems, vecmath
 
 _FILES = (
-    *("linear_systems.py", "kernel_functions.py", "complex_functions.py"),
+    *("linear_systems.py", "kernel_functions.py", "gamma_functions.py", "complex_functions.py"),
     *("complex_power_functions.py", "matrix_functions.py", "kernels.py"),
 )
 

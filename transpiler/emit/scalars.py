@@ -37,7 +37,7 @@ KERNEL_FUNCTIONS = frozenset(
     "checked_index divide maximum minimum heaviside sign remainder quotient fmod lshift rshift "
     "searchsorted_left searchsorted_right running_sum running_max running_min array_max "
     "array_min array_median array_quantile "
-    "solve matrix_inverse determinant sign_and_logdet cholesky_factor".split()
+    "solve matrix_inverse determinant sign_and_logdet cholesky_factor digamma".split()
 )
 # ``runtime/complex*_functions.py`` have NumPy's functions of these names, of complex numbers.
 _OF_COMPLEX = (
@@ -110,6 +110,7 @@ _COMPARISONS = (*_ORDER, "np.equal", "np.not_equal", "is largest", "is smallest"
 _POWERS = ("np.power", "np.float_power", "math.pow")
 _COMPLEX_FUNCTIONS = ("abs", "sqrt", "sin", "cos", "tan", "isnan", "isfinite", "isinf")
 _SHIFTS = ("np.left_shift", "np.right_shift")
+_DIGAMMA = ("special.digamma", "special.psi")
 DIVISIONS = {"np.divide": "divide", "np.floor_divide": "quotient", "np.remainder": "remainder"}
 
 
@@ -139,6 +140,8 @@ def spelled(s: Apply) -> str | None:
         return _OF_BOOLEANS.get(name, _BY_NAME[name]) if kinds == {"b"} else _BY_NAME[name]
     if name in _ALIKE:
         return _alike(s)
+    if name in _DIGAMMA:
+        return "digamma({0})" if plain_type(s.args[0]).dtype == np.float64 else None
     real = kinds <= set("fiub") and s.out.type.dtype.kind == "f"
     if name in _POWERS[:2] and real and not s.out.type.weak:
         return "powf({0}, {1})" if s.out.type.dtype == np.float32 else "pow({0}, {1})"

@@ -161,6 +161,23 @@ def _diff(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
     return x[(*before, slice(1, None))] - x[(*before, slice(None, -1))]
 
 
+@composed("np.pad")
+def _pad(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
+    """Within loops, an array between two of the constant that it is padded with."""
+    x, value = args
+    if not looping or params["mode"] != "constant":
+        return None
+    for axis, widths in enumerate(params["widths"]):
+        parts = [x]
+        for width, place in zip(widths, (0, 2), strict=True):
+            sizes = [*x.shape[:axis], width, *x.shape[axis + 1 :]]
+            filled = apply(PRIMITIVES["np.full"], value, *sizes, dtype=x.dtype) if width else None
+            parts.insert(place, filled)
+        parts = [part for part in parts if part is not None]
+        x = apply(PRIMITIVES["np.concatenate"], *parts, axis=axis) if len(parts) > 1 else x
+    return x if x is not args[0] else None
+
+
 # products
 
 
