@@ -34,7 +34,7 @@ from calque.transpiler.dims import Dims
 from calque.transpiler.errors import IndexOutOfRange, Origin, ShapeError
 from calque.transpiler.sizes import Sizes
 from calque.transpiler.types import INT, ArrayType, DimLike, dim_symbols
-from calque.transpiler.words import described, first_word
+from calque.transpiler.words import described, first_word, word_within
 
 __all__ = [
     "ATTRIBUTES",
@@ -226,9 +226,7 @@ class Builder(Sizes):
         """What to call a value in a longer name: by what it is made of, if it has no name."""
         if not isinstance(value, Var):
             return None
-        made = self.definitions.get(value)
-        of_operand = first_word(made, self.word) if isinstance(made, Apply) else None
-        return value.name or self.words.get(value) or of_operand
+        return word_within(value, lambda v: v.name or self.words.get(v), self.definitions)
 
     def name_of_adjoint(self, primal: Var) -> str | None:
         """``x_bar`` for what has a name."""

@@ -51,6 +51,22 @@ def first_word(s: Apply, word: Word) -> str | None:
     return next((found for a in s.args if (found := word(a))), None)
 
 
+def word_within(value: Var, known: Word, definitions: Definitions) -> str | None:
+    """The first word among what a value is made of, from the left; chains may be of any length."""
+    pending: list[Atom] = [value]
+    seen: set[Var] = set()
+    while pending:
+        var = pending.pop()
+        if not isinstance(var, Var) or var in seen:
+            continue
+        if found := known(var):
+            return found
+        seen.add(var)
+        made = definitions.get(var)
+        pending += reversed(made.args) if isinstance(made, Apply) else ()
+    return None
+
+
 def described(s: Apply, word: Word, definitions: Definitions) -> str:
     """A name for what an operation makes: ``x_times_y``, ``exp_x``, ``x_first``."""
     operand = first_word(s, word)

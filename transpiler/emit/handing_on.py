@@ -48,7 +48,7 @@ def hand_on(
     body: list[Any], program: Program, memory: Memory, expressions: Expressions, notes: Notes
 ) -> None:
     """Let the launcher's lines, whose new arrays have ``made``, use memory again, in place."""
-    made = [line for line in body if hasattr(line, "made")]
+    made = [line for line in body if hasattr(line, "made") and line.made.out.type.ndim]
     if len(made) < 2:
         return
     families = _families(program, memory)

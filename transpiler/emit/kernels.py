@@ -71,18 +71,21 @@ class KernelExpressions(Expressions):
     def __init__(self, *args: Any):
         super().__init__(*args)
         self.aliases: dict[str, Any] = {}  # a kernel's name for a leaf of an argument -> the leaf
+        self._alias_of: dict[Var, str] = {}
 
     def atom(self, atom: Atom, others: Sequence[Atom] = ()) -> Any:
         """The tree of an atom; in a kernel a leaf of a structured argument has a name."""
         if not self.inside or not isinstance(atom, Var) or atom not in self.paths:
             return super().atom(atom, others)
-        path = self.paths[atom][0]
-        parts = re.findall(r"\w+", to_text(gast.Expr(path)))
-        alias = "_".join(parts)
-        while alias in self.names.reserved and alias not in self.aliases:
-            alias += "_leaf"
-        self.aliases[alias] = element_of(path) if is_strong(atom) else path
-        return name(alias)
+        if atom not in self._alias_of:
+            path = self.paths[atom][0]
+            alias = "_".join(re.findall(r"\w+", to_text(gast.Expr(path))))
+            taken = {*self.names.reserved, *self.names.given.values(), *self.aliases}
+            while alias in taken or not alias.isidentifier():
+                alias += "_leaf"
+            self._alias_of[atom] = alias
+            self.aliases[alias] = element_of(path) if is_strong(atom) else path
+        return name(self._alias_of[atom])
 
     def _plain(self, s: Apply) -> Any:
         if not self.inside:
@@ -392,8 +395,9 @@ class Launcher(Statements):
     def _numbers_of_arrays(self) -> dict[str, Any]:
         """By name: the number in what may be an array of no axes, no number to Numba."""
         found = {}
+        unnamed = self.expressions.folding.folded | self.expressions.paths.keys()
         for var in self.program.vars:
-            if may_be_array(var, self.program) and var not in self.expressions.folding.folded:
+            if var not in unnamed and may_be_array(var, self.program):
                 made = name(identifier := self.expressions.names(var))
                 if var not in self.program.function.params:
                     made = fill_expression("np.asarray({0})", [made])

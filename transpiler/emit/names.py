@@ -12,7 +12,7 @@ from calque.transpiler.core import Apply, Atom, For, Var
 from calque.transpiler.emit.groups import Groups
 from calque.transpiler.emit.liveness import Liveness
 from calque.transpiler.emit.program import Program, is_store
-from calque.transpiler.words import described, first_word, index_word
+from calque.transpiler.words import described, index_word, word_within
 
 _COUNTERS = ("i", "j", "k", "l", "m", "n")
 _LETTERS = "bcdefghijklmnopqrstuvwxyz"
@@ -144,10 +144,15 @@ class Names:
 
     def _root(self, var: Var) -> str | None:
         """The user's name from which an unnamed value is made."""
-        if var.name:
-            return var.name
-        made = self.program.definition.get(var)
-        return first_word(made, self.word) if isinstance(made, Apply) else None
+        groups = self.groups
+
+        def known(v: Var) -> str | None:
+            if v is var:
+                return v.name
+            group = groups.of(v)
+            return self._stems.get(group) or self.given.get(group) or v.name
+
+        return word_within(var, known, self.program.definition)
 
     def _index_word(self, s: Apply) -> str:
         return index_word(s, self.word, self.program.definition)

@@ -148,7 +148,9 @@ class _Sums:
         """The product that a statement adds or stores, if the rounds need not."""
         given = link.args[1] if link.args[0] is base else link.args[0]
         product = self.rounds.made.get(given) if isinstance(given, Var) else None
-        if not isinstance(product, Apply) or len(self.users[product.out]) != 1:
+        if not isinstance(product, Apply) or len(product.outs) != 1:
+            return None
+        if len(self.users[product.out]) != 1:
             return None
         if not all(isinstance(a, Var) for a in product.args):
             return None
