@@ -37,6 +37,8 @@ Body = Callable[[Any], Completion | None]
 class Contexts(Generators):
     """Context managers and handlers."""
 
+    catching = 0  # blocks of warnings.catch_warnings around the present code
+
     def exec_With(self, node: Any) -> Completion | None:
         """``with manager as name``: managers one by one, then the block."""
         return self._within(node, 0)
@@ -58,8 +60,12 @@ class Contexts(Generators):
             if isinstance(manager, contextlib.nullcontext):
                 return body(manager.enter_result)
             if isinstance(manager, warnings.catch_warnings):
-                with manager as log:
-                    return body(log)
+                self.catching += 1
+                try:
+                    with manager as log:
+                        return body(log)
+                finally:
+                    self.catching -= 1
             if isinstance(manager, contextlib.suppress):
                 return self._suppressed(manager, partial(body, None), item.context_expr)
             if isinstance(getattr(manager, "gen", None), Generator):

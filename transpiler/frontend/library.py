@@ -27,6 +27,7 @@ from calque.transpiler.frontend import (  # noqa: F401  (fill the table)
     copying,
     gathering,
     iterators,
+    messages,
     orders,
     queues,
     substitutes,
