@@ -1,4 +1,4 @@
-"""Warnings and log records: effects of the generated code where the user has them, as ``print``."""
+"""Warnings and log records: effects of the generated code where the user has them, like prints.
 
 What they depend on at run time (filters, levels, handlers) is Python's own there; a question about
 it, or a change to it, has no place in a program that is read once and run many times.
