@@ -29,6 +29,7 @@ from calque.transpiler.primitives.base import (
     linear,
     operand,
     scale,
+    strong,
 )
 from calque.transpiler.types import ArrayType, sample
 
@@ -99,12 +100,14 @@ def is_number(value: Any) -> bool:
 def power_by_base(a: Any, b: Any) -> Any:
     """The slope of ``a ** b`` by its base; no logarithm, and right for a negative base."""
     if is_number(b):
-        if b == 0 and (isinstance(b, (int, np.integer)) or type_of(a).weak):
-            return None  # the slope by a floating-point zero is NaN at 0, as JAX's
+        if b == 0:
+            return None
+        if not isinstance(b, complex) and 0 < b < 1:
+            a = strong(a)  # infinite at 0, where Python's number raises ZeroDivisionError
         return 1.0 if b == 1 else 2.0 * a if b == 2 else b * a ** (b - 1)
     if b.dtype.kind in "iub":
         return b * a ** np.where(b == 0, 1, b - 1)
-    return b * a ** np.where((a == 0) & (b == 0), 1.0, b - 1.0)
+    return b * strong(a) ** np.where((a == 0) & (b == 0), 1.0, b - 1.0)
 
 
 def _power_partials(a: Any, b: Any, y: Any) -> tuple[Any, Any]:
@@ -148,7 +151,9 @@ def no_derivative(name: str) -> Callable[..., Any]:
 
 
 def _abs_partials(x: Any, y: Any) -> Any:
-    return np.conj(x) / y if x.dtype.kind == "c" else np.where(x >= 0, 1.0, -1.0)
+    if x.dtype.kind == "c":
+        return np.conj(x) / np.where(y == 0, np.inf, y)  # 0 at 0, as JAX's
+    return np.where(x >= 0, 1.0, -1.0)
 
 
 def side(x: Any, given: Any) -> Any:

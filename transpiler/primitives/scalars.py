@@ -104,7 +104,7 @@ declare(
 
 
 def _pow_partials(a: Any, b: Any, y: Any) -> tuple[Any, Any]:
-    return power_by_base(a, b), None if is_number(b) else y * m.log(a)
+    return power_by_base(a, b), None if is_number(b) else y * np.log(np.where(a == 0, 1.0, a))
 
 
 declare("pow", _pow_partials, 2, [(0.5, 2.0), (-2.0, 2.0)])

@@ -1,0 +1,46 @@
+"""Slopes where a factor is infinite or a quotient is 0 / 0: the limit, or JAX's."""
+
+import math
+
+import numpy as np
+import pytest
+
+import calque
+
+WAYS = {
+    "grad": calque.grad,
+    "jit": lambda f: calque.jit(calque.grad(f)),
+    "jvp": lambda f: lambda x: calque.jvp(f, (x,), (1.0,))[1],
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    ("function", "want"),
+    [
+        (lambda x: x**0.5, np.inf),
+        (lambda x: math.pow(x, 0.5), np.inf),
+        (lambda x: x**1.5, 0.0),
+        (lambda x: x**0.0, 0.0),
+        (lambda x: np.power(x, 0.0), 0.0),
+        (lambda x: x ** np.float64(0.0), 0.0),
+        (lambda x: np.asarray(x) ** np.float32(0.0), 0.0),
+        (lambda x: x ** (x + 0.5), np.inf),
+        (lambda x: abs(complex(x, 0.0)), 0.0),
+    ],
+)
+def test_at_zero(way, function, want):
+    with np.errstate(all="ignore"):
+        np.testing.assert_equal(np.asarray(WAYS[way](function)(0.0)), want)
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, calque.jit])
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+def test_the_modulus_has_slope_zero_at_zero(wrap, dtype):
+    z = np.array([0.0, 3.0 - 4.0j], dtype)
+    bar = calque.vjp(wrap(np.abs), z)[1](np.ones(2, z.real.dtype))[0]
+    np.testing.assert_allclose(bar, [0.0, 0.6 + 0.8j], rtol=1e-6)
+    spectrum = wrap(calque.grad(lambda x: np.sum(np.abs(np.fft.fft(x)))))
+    np.testing.assert_allclose(spectrum(np.ones(4)), np.ones(4))
+    twice = calque.grad(lambda t: np.sum(calque.grad(lambda x: np.abs(x + 0j))(t)))(0.0)
+    assert twice == 0.0
