@@ -51,6 +51,7 @@ from calque.transpiler.frontend.rows import gathered
 from calque.transpiler.frontend.source import assigned_functions, source_of
 from calque.transpiler.frontend.statements import Statements
 from calque.transpiler.frontend.stepwise import stepwise, takes_steps
+from calque.transpiler.frontend.surroundings import reads_surroundings
 from calque.transpiler.frontend.text import RuntimeText
 from calque.transpiler.primitives.logic import outer_product
 
@@ -487,11 +488,10 @@ class Calls(Statements):
                 "write the code itself, in a function",
             )
         files = is_in(function, _FILES) or isinstance(owner, io.IOBase)
-        if files or module in ("time", "os", "subprocess", "sys", "io"):
-            if module == "time" or files or not known(owner):
-                self.fail(
-                    ImpureFunction,
-                    node,
-                    f"{function_name(function)} reads or writes outside the function.",
-                    "do it outside, and pass the values in",
-                )
+        if files or reads_surroundings(function):
+            self.fail(
+                ImpureFunction,
+                node,
+                f"{function_name(function)} reads or writes outside the function.",
+                "do it outside, and pass the values in",
+            )

@@ -31,6 +31,7 @@ from calque.transpiler.frontend.iteration import (
 )
 from calque.transpiler.frontend.methods import by_method, method_of
 from calque.transpiler.frontend.presence import check_dict, check_key, lacking
+from calque.transpiler.frontend.surroundings import holds_surroundings
 from calque.transpiler.frontend.text import RuntimeText
 from calque.transpiler.frontend.twins import joined_lists
 
@@ -218,6 +219,8 @@ class Expressions(Comparisons):
             found = getattr(value, name)
         except AttributeError as error:
             return self.fail(UnsupportedSyntax, node, str(error) + ".")
+        if holds_surroundings(found):
+            return self.lift(found, name, lambda: getattr(value, name))
         if is_library_object(value):
             return self.checked(found, name, node)
         mine = id(value) in self.owned

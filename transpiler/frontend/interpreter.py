@@ -38,6 +38,7 @@ from calque.transpiler.errors import (
 from calque.transpiler.frontend.heap import MISSING, Frame, RecordedList, rows_of, shown_name
 from calque.transpiler.frontend.maybe import Facts, Flags, Maybe, Mismatch
 from calque.transpiler.frontend.source import FunctionSource
+from calque.transpiler.frontend.surroundings import holds_surroundings
 from calque.transpiler.types import ArrayType, DimLike, symbol
 
 
@@ -285,6 +286,12 @@ class State:
 
     def lift(self, value: Any, name: str, read: Callable[[], Any]) -> Any:
         """A value found outside the function: arrays become hidden inputs, numbers constants."""
+        if holds_surroundings(value):
+            raise ImpureFunction(
+                f"{name} is read outside the function, and changes between calls.",
+                self.builder.origin,
+                "read it outside, and pass the values in",
+            )
         if isinstance(value, np.ndarray):
             return self._capture(value, name, read)
         if isinstance(value, (list, tuple, dict)) and not isinstance(value, RecordedList):
