@@ -17,6 +17,7 @@ from calque.runtime.arguments import FLOAT0, check_cotangent, check_tangents, pr
 from calque.runtime.dispatch import Dispatcher
 from calque.runtime.keys import shape_key
 from calque.runtime.loading import Program
+from calque.runtime.sharing import shared
 from calque.runtime.spec import Spec
 from calque.transpiler import batching, jacobians, transformations, transposition, tree
 from calque.transpiler.builder import Array, type_of
@@ -42,11 +43,25 @@ class Transformed:
         static = static_leaves(function, options) if kind == "jit" else None
         self._static = static
         wishes = kernel_options(self) if self.compiled else None
-        self._dispatcher = Dispatcher(
-            self, self.generated_name, compiled=self.compiled, static=static, options=wishes
+        function, chain = self._chain()
+        self._dispatcher: Dispatcher = shared(
+            function,
+            chain,
+            lambda: Dispatcher(
+                self, self.generated_name, compiled=self.compiled, static=static, options=wishes
+            ),
         )
         self._debugger: Dispatcher | None = None  # of the checked variants, under debug_nans
         self._checked: set[Any] = set()
+
+    def _chain(self) -> tuple[Any, tuple[Any, ...]]:
+        """The plain function at the bottom, and what is done to it: all that a program is of."""
+        inner = self.function
+        own = (type(self), self.kind, tuple(sorted(self.options.items())))
+        if isinstance(inner, Transformed):
+            function, chain = inner._chain()
+            return function, (own, *chain)
+        return inner, (own, self.generated_name())
 
     def generated_name(self) -> str:
         """``f_grad``, ``f_grad_jvp``: what was done, in order."""
