@@ -12,7 +12,6 @@ from llvmlite import ir
 from numba import njit
 from numba.core import ir as numba_ir
 from numba.core.analysis import compute_cfg_from_blocks
-from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import FunctionPass, register_pass
 from numba.core.ir_utils import build_definitions, get_definition, guard, mk_unique_var
 from numba.core.lowering import Lower
@@ -45,6 +44,7 @@ from calque.runtime.complex_functions import (
 )
 from calque.runtime.complex_power_functions import complex_power, complex_reciprocal
 from calque.runtime.gamma_functions import digamma
+from calque.runtime.integer_functions import Wrapping
 from calque.runtime.kernel_functions import (
     array_max,
     array_median,
@@ -102,8 +102,7 @@ def kernel(function=None, *, parallel="auto", boundscheck=False):
     if os.environ.get("CALQUE_JIT") == "0":
         return uncompiled(function)
     options = {"error_model": "numpy", "nogil": True, "boundscheck": bool(boundscheck)}
-    if boundscheck is False:
-        options["pipeline_class"] = _Proven
+    options["pipeline_class"] = _Proven if boundscheck is False else Wrapping
     serial = njit(fastmath=FLAGS, **options)(function)
     if boundscheck or parallel is False or "prange" not in function.__code__.co_names:
         return serial
@@ -401,12 +400,12 @@ class _Lowering(BaseNativeLowering):
         return _SideBySide
 
 
-class _Proven(CompilerBase):
-    """Numba's compiler for functions whose computed indices are all proven to be inside."""
+class _Proven(Wrapping):
+    """That compiler for functions whose computed indices are all proven to be inside."""
 
     def define_pipelines(self):
-        """Numba's own passes and one more."""
-        passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
+        """Its passes and one more."""
+        (passes,) = super().define_pipelines()
         passes.add_pass_after(_CountFromStart, ReconstructSSA)
         passes.passes = [
             (_Lowering if step is NativeLowering else step, told) for step, told in passes.passes

@@ -12,7 +12,7 @@ from calque.runtime import linear_systems, vecmath
 
 _FILES = (
     *("linear_systems.py", "kernel_functions.py", "gamma_functions.py", "complex_functions.py"),
-    *("complex_power_functions.py", "matrix_functions.py", "kernels.py"),
+    *("complex_power_functions.py", "matrix_functions.py", "integer_functions.py", "kernels.py"),
 )
 
 

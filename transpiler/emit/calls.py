@@ -77,6 +77,8 @@ def may_raise(s: Statement) -> bool:
     """Whether a statement refuses some indices or some arrays, as empty ones: no thread can."""
     if not isinstance(s, Apply):
         return False
+    if s.primitive.name == "int" and isinstance(s.args[0], Var):
+        return s.args[0].type.dtype.kind == "f"
     return s.primitive.name == "checked_index" or text_in_loops(s) in _MAY_RAISE
 
 

@@ -1,0 +1,149 @@
+"""Index programs with extreme numbers: no stray cell, no signal, NumPy's values and errors.
+
+Each batch runs in a process of its own, on arrays in the middle of guarded buffers.
+"""
+
+import os
+import random
+import subprocess
+import sys
+
+import pytest
+
+from calque.tests.sampling import EVERYTHING
+
+COUNT, BATCH = 2000 if EVERYTHING else 36, 12
+ENDS = [0, 1, 2, 3, -1, -4, -5, 2**31, 2**32 + 1, 3037000500, 2**61, 2**62, 2**62 + 3]
+ENDS += [2**63 - 1, 2**63 - 2, -(2**63), -(2**63) + 1, -(2**62), -3037000500]
+
+RUN = """
+import importlib.util, json, os, pathlib, sys, warnings
+warnings.simplefilter("ignore")
+import numpy as np
+import calque
+path = pathlib.Path(sys.argv[1])
+
+def loaded(path):
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module
+
+def outcome(f, k):
+    buffer = np.full(96, 100.0)
+    x = buffer[46:50]
+    x[:] = [1, 2, 4, 8]
+    try:
+        said = repr(float(f(x, k)))
+    except (IndexError, ValueError, OverflowError):
+        said = "error"
+    stray = bool((buffer[:46] != 100).any() or (buffer[50:] != 100).any())
+    return said, stray, x.tolist()
+
+module = loaded(path)
+for number, k in enumerate(json.loads(sys.argv[2])):
+    k = np.array(k, dtype=np.int64)
+    f = getattr(module, f"f{number}")
+    wanted = outcome(f, k)
+    ways = {"jit": calque.jit(f), "checked": calque.jit(f, boundscheck=True)}
+    if number % 4 == 0:
+        target = path.with_name(f"saved_{number}.py")
+        calque.save(ways["jit"], target, np.ones(4), k)
+        ways["saved"] = getattr(loaded(target), f"f{number}_jit")
+    for way, made in ways.items():
+        got = outcome(made, k)
+        if got != wanted:
+            print("WRONG", number, way, k.tolist(), "expected", wanted, "got", got)
+print("END")
+"""
+
+
+def expression(random_numbers: random.Random, depth: int = 2) -> str:
+    """Integer arithmetic on ``a``, ``b`` and the loop's counter."""
+    if depth == 0:
+        return random_numbers.choice(["a", "b", "i", "a", "2", "3"])
+    one = expression(random_numbers, depth - 1)
+    other = expression(random_numbers, depth - 1)
+    known = ["({} + {})", "({} - {})", "({} * {})", "abs({} - b)", "(-(a * 1) + {})"]
+    return random_numbers.choice(known).format(one, other)
+
+
+def program(number: int, random_numbers: random.Random) -> str:
+    """A function that reads or stores where a test lets it."""
+    place = f"a * 1 + ({expression(random_numbers)})"
+    low = random_numbers.choice(["a > 0", "a >= 0 and b >= 0", f"{place} > -3", "b < 9"])
+    high = random_numbers.choice(["j < x.shape[0]", "j <= x.shape[0] - 1", "j < 4", "j != 5"])
+    use = random_numbers.choice(
+        ["s += x[j]", "x[j] = 1.0", "x[j] += 2.0", "s += np.sum(x[j:j + 2])", "s += np.sum(x[a:j])"]
+    )
+    return f"""
+def f{number}(x, k):
+    s = 0.0
+    for i in range(k.shape[0] - 1):
+        a = k[i]
+        b = k[i + 1]
+        if {low}:
+            j = {place}
+            if {high}:
+                {use}
+    return s
+"""
+
+
+def ran(folder, text: str, arguments: str) -> None:
+    path = folder / "programs.py"
+    path.write_text("import numpy as np\n" + text)
+    surroundings = {**os.environ, "CALQUE_CACHE": "0"}
+    command = [sys.executable, "-c", RUN, str(path), arguments]
+    done = subprocess.run(command, capture_output=True, text=True, env=surroundings, check=False)
+    assert done.returncode == 0, (done.returncode, done.stderr[-2000:], text)
+    assert done.stdout.strip() == "END", (done.stdout, text)
+
+
+@pytest.mark.parametrize("seed", range(COUNT // BATCH))
+def test_random_programs(seed, tmp_path):
+    random_numbers = random.Random(seed)
+    text = "".join(program(k, random_numbers) for k in range(BATCH))
+    extreme = [[random_numbers.choice(ENDS) for _ in range(4)] for _ in range(BATCH)]
+    ran(tmp_path, text, repr(extreme))
+
+
+INTEGERS = """
+def f0(x, k):
+    s = 0.0
+    for i in range(k.shape[0]):
+        a = int(x[0] * np.nan)
+        if abs(a) < x.shape[0]:
+            s += x[abs(a)]
+    return s
+
+
+def f1(x, k):
+    s = 0.0
+    for i in range(k.shape[0]):
+        a = int(x[0] * np.inf)
+        if a < x.shape[0]:
+            s += a
+    return s
+
+
+def f2(x, k):
+    s = 0.0
+    for i in range(k.shape[0]):
+        a = int(x[0] * -1e300)
+        if abs(a) < x.shape[0]:
+            s += x[abs(a)]
+    return s
+
+
+def f3(x, k):
+    s = 0.0
+    for i in range(k.shape[0]):
+        s += int(x[i] * 0.75) + int(-x[i])
+    return s
+"""
+
+
+def test_python_integers(tmp_path):
+    ran(tmp_path, INTEGERS, "[[0, 0], [0, 0], [0, 0], [0, 1]]")
