@@ -80,6 +80,7 @@ class Array:
         "_seen",
         "_value",
         "is_buffer",
+        "kinds",
         "listed",
         "packed",
         "partners",
@@ -96,6 +97,7 @@ class Array:
         self.poison: Origin | None = None  # set when a partner was stored into
         self.listed: Any = None  # of an array that stands for a list: the list that holds it
         self.is_buffer = False  # a 0-d array that was made to be stored into
+        self.kinds: frozenset[type] | None = None  # see frontend.kinds; None: by its definition
         self.packed: bool | None = None  # C-contiguous or not, whatever its first version's layout
 
     # cells, versions, views

@@ -378,6 +378,7 @@ def _companions(
         t = array.type
         var = Var(t.with_dims(t.dims[1:]), leaf.atom.name, builder.origin)
         companions[var] = Array(array.atom)
+        builder.kinds[var] = frozenset([t.dtype.type])  # a row, as a loop gives it
         fresh.append(Array(var))
     return companions, fresh, size
 

@@ -75,6 +75,8 @@ class Builder(Sizes):
         self.compared: set[frozenset[DimLike]] = set()
         self._reads: dict[Any, DimLike] = {}
         self.imports: dict[str, str] = {}
+        self.kinds: dict[Var, frozenset[type]] = {}  # of arguments: their classes in plain Python
+        self.celled: dict[Var, frozenset[type]] = {}  # those of other cells of one version
         self.quiet = False  # arithmetic is defined everywhere: no warning, and no slope
         self.axes: dict[Any, Any] = {}  # the named axes in scope: name -> NamedAxis
         self.lanes: Any = None  # what batches the present call of a function with rules

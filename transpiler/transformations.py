@@ -20,6 +20,7 @@ from calque.transpiler.core import Block, Function, Var
 from calque.transpiler.debug import watched
 from calque.transpiler.errors import NotDifferentiable, Origin
 from calque.transpiler.frontend.joining import is_number
+from calque.transpiler.frontend.kinds import kinds_of
 from calque.transpiler.frontend.trace import listed
 from calque.transpiler.passes.forward import forward
 from calque.transpiler.passes.reverse import reverse
@@ -106,6 +107,7 @@ def _interpret_inner(
         var = Var(type_of(leaf), None, machine.builder.origin)
         if isinstance(leaf, Array):
             same_facts(machine.builder, leaf.atom, var)
+            machine.builder.kinds[var] = kinds_of(leaf)
         params.append(var)
         fresh.append(Array(var))
     inner_args = [copies(a) for a in args]
@@ -137,7 +139,13 @@ def copies(value: Any) -> Any:
     leaves, structure = tree.flatten(value)
     if not any(isinstance(leaf, Array) for leaf in leaves):
         return value
-    return tree.unflatten(structure, [Array(x.atom) if isinstance(x, Array) else x for x in leaves])
+    return tree.unflatten(structure, [_copied(x) if isinstance(x, Array) else x for x in leaves])
+
+
+def _copied(cell: Array) -> Array:
+    made = Array(cell.atom)
+    made.kinds = kinds_of(cell)
+    return made
 
 
 def _atom(leaf: Any) -> Any:

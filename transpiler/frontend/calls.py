@@ -46,6 +46,7 @@ from calque.transpiler.frontend.interpreter import (
     contents,
 )
 from calque.transpiler.frontend.iteration import Generator, Iterable, once
+from calque.transpiler.frontend.kinds import noted_of
 from calque.transpiler.frontend.opaque import Watch, is_opaque
 from calque.transpiler.frontend.rows import gathered
 from calque.transpiler.frontend.source import assigned_functions, source_of
@@ -215,7 +216,8 @@ class Calls(Statements):
                 isinstance(result, tuple) and any(isinstance(r, np.ndarray) for r in result)
             ):
                 return result
-        return self._owned(self._apart(handler(*args, **kwargs), values, given))
+        result = self._apart(handler(*args, **kwargs), values, given)
+        return self._owned(noted_of(function, result, args, kwargs))
 
     def _apart(self, result: Any, values: list[Any], given: list[Any]) -> Any:
         """An array that NumPy makes of a list is never the memory in which the list is kept."""

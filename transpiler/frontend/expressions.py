@@ -29,6 +29,7 @@ from calque.transpiler.frontend.iteration import (
     is_runtime_iterable,
     refuse_endless,
 )
+from calque.transpiler.frontend.kinds import attribute_of, noted
 from calque.transpiler.frontend.methods import by_method, method_of
 from calque.transpiler.frontend.presence import check_dict, check_key, lacking
 from calque.transpiler.frontend.surroundings import holds_surroundings
@@ -171,7 +172,11 @@ class Expressions(Comparisons):
     def eval_BinOp(self, node: Any) -> Any:
         """``a op b``."""
         left = self.evaluate(node.left)
-        return self.binary(type(node.op), left, self.evaluate(node.right), node)
+        right = self.evaluate(node.right)
+        result = self.binary(type(node.op), left, right, node)
+        if isinstance(result, Array) and numeric(left) and numeric(right):
+            return noted(result, np.add, [left, right], {})  # an operator gives no 0-d array
+        return result
 
     def eval_UnaryOp(self, node: Any) -> Any:
         """``-a``, ``+a``, ``~a``, ``not a``."""
@@ -183,7 +188,7 @@ class Expressions(Comparisons):
         if not isinstance(value, Array):
             own = method_of(value, name)
             return function(value) if own is None else self.call_value(own, [value], {}, node)
-        return OPERATORS[name](value)
+        return noted(OPERATORS[name](value), np.negative, [value], {})
 
     # attributes, subscripts, functions
 
@@ -196,7 +201,7 @@ class Expressions(Comparisons):
         if isinstance(value, Array):
             if hasattr(list, name) and not name.startswith("__"):
                 self.check_apart(value, node)
-            return getattr(value, name)
+            return attribute_of(self, value, name, node)
         value = self.settled(value, node)
         if isinstance(value, Closure) and name == "__name__":
             return value.name
@@ -299,7 +304,8 @@ class Expressions(Comparisons):
         if isinstance(value, Array):
             if isinstance(index, slice):
                 self.check_apart(value, node)
-            return hold_again(value[index], value.listed)
+            found = noted(value[index], operator.getitem, [value, index], {})
+            return hold_again(found, value.listed)
         value, index = self.settled(value, node), self.settled(index, node)
         rows = rows_of(value)
         if rows is not None and isinstance(index, slice):

@@ -313,6 +313,7 @@ class State:
             name = self._capture_name(name)
             dims = [self._captured_dim(name, axis, size) for axis, size in enumerate(value.shape)]
             var = Var(ArrayType(value.dtype, tuple(dims)), name, self.builder.origin)
+            self.builder.kinds[var] = frozenset([np.ndarray])
             found = Capture(var.name or name, read, var)
             self.captures[id(value)] = found
             self.lifted[id(var)] = (value, Captured(var))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import sys
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -12,11 +12,8 @@ from typing import Any
 import gast
 import numpy as np
 
-from calque.transpiler import tree
 from calque.transpiler.builder import (
-    ATTRIBUTES,
     FUNCTIONS,
-    METHODS,
     OPERATORS,
     Array,
     known,
@@ -29,6 +26,7 @@ from calque.transpiler.frontend import (  # noqa: F401  (fill the table)
     iterators,
     messages,
     orders,
+    questions,
     queues,
     substitutes,
     twins,
@@ -37,7 +35,6 @@ from calque.transpiler.frontend.calls import BUILTINS, builtin
 from calque.transpiler.frontend.comparisons import always
 from calque.transpiler.frontend.comprehensions import Comprehensions, accumulate, fold
 from calque.transpiler.frontend.heap import RecordedList, rows_of
-from calque.transpiler.frontend.interpreter import Closure
 from calque.transpiler.frontend.iteration import (
     Cursor,
     Deferred,
@@ -54,9 +51,8 @@ from calque.transpiler.frontend.iteration import (
     is_runtime_iterable,
 )
 from calque.transpiler.frontend.methods import method_of
-from calque.transpiler.frontend.presence import check_dict, check_key
+from calque.transpiler.frontend.presence import check_dict
 from calque.transpiler.frontend.text import display
-from calque.transpiler.frontend.twins import Deque
 from calque.transpiler.primitives.scalars import larger_integer, smaller_integer
 from calque.transpiler.types import INT
 
@@ -346,60 +342,6 @@ def _set(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any
     return machine.own(set(items))
 
 
-@builtin(isinstance)
-def _isinstance(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    value, kinds = args
-    if isinstance(value, Deque):
-        return issubclass(deque, kinds)
-    if not isinstance(value, Array):
-        return isinstance(value, kinds)
-    kinds = kinds if isinstance(kinds, tuple) else (kinds,)
-    return any(_is_instance(value, k) for k in kinds)
-
-
-def _is_instance(value: Array, kind: type) -> bool:
-    t = value.type
-    if t.weak:
-        sample: Any = {"b": True, "i": 1, "f": 1.0, "c": 1j}[t.dtype.kind]
-    elif t.ndim or value.is_buffer:
-        sample = np.empty(0, t.dtype)
-    else:
-        sample = t.dtype.type(0)
-    return isinstance(sample, kind)
-
-
-@builtin(type)
-def _type(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    (value,) = args
-    if isinstance(value, Array):
-        for kind in (np.ndarray, float, int, bool, complex, value.dtype.type):
-            if _is_instance(value, kind):
-                return kind
-    if isinstance(value, Deque):
-        return deque
-    return list if isinstance(value, RecordedList) else type(value)
-
-
-@builtin(getattr)
-def _getattr(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    if len(args) == 3 and not _has(machine, node, *args[:2]):
-        return args[2]
-    return machine.attribute(args[0], args[1], node)
-
-
-@builtin(hasattr)
-def _hasattr(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    return _has(machine, node, *args)
-
-
-def _has(machine: Interpreter, node: Any, value: Any, name: str) -> bool:
-    if isinstance(value, Array):
-        return hasattr(np.ndarray, name) or name in METHODS or name in ATTRIBUTES
-    if id(value) in machine.owned and tree.has_attributes(value):
-        check_key(machine, value, name, node)
-    return hasattr(value, name)
-
-
 @builtin(setattr)
 def _setattr(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     machine.set_attribute(args[0], args[1], args[2], node)
@@ -415,11 +357,6 @@ def _super(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, A
     if "__class__" not in call.cells or not names:
         raise RuntimeError("super(): no arguments")
     return super(call.cells["__class__"].cell_contents, call.frame.locals[names[0]])
-
-
-@builtin(callable)
-def _callable(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    return isinstance(args[0], Closure) or callable(args[0])
 
 
 @builtin(print)

@@ -35,6 +35,7 @@ from calque.transpiler.frontend.joining import (
     leaf_values,
     widen,
 )
+from calque.transpiler.frontend.kinds import kinds_of
 from calque.transpiler.frontend.maybe import Maybe, Mismatch
 from calque.transpiler.frontend.presence import (
     has_keys,
@@ -306,6 +307,7 @@ class Join:
             array.poison = one.poison_of(first) or two.poison_of(second)
             self._note_contiguous(array, (first, second))
             cells = [v if isinstance(v, Array) else None for v in (first, second)]
+            array.kinds = kinds_of(first) | kinds_of(second)
             if array.ndim or any(c is not None and c.is_buffer for c in cells):
                 array.is_buffer = not array.ndim
                 self.arrays.append((array, [None if c is None else c.root() for c in cells]))

@@ -178,6 +178,8 @@ def _recorded(
             continue
         var = Var(t)
         builder.leaf_of_param[var] = position
+        if isinstance(value, (np.ndarray, np.generic)) and not t.ndim:
+            builder.kinds[var] = frozenset([type(value)])
         if position in contiguous:
             builder.contiguous.add(var)
         leaves.append(Array(var))

@@ -96,6 +96,8 @@ def same_facts(builder: Builder, old: Var, new: Var) -> None:
         builder.dim_values.setdefault(new, builder.dim_values[old])
     if old in builder.contiguous:
         builder.contiguous.add(new)
+    if old in builder.kinds:
+        builder.kinds.setdefault(new, builder.kinds[old])
     if word := old.name or builder.words.get(old):
         builder.words.setdefault(new, word)
 

@@ -1,0 +1,99 @@
+"""Questions about types and attributes: plain Python's answers for what the value is there."""
+
+from __future__ import annotations
+
+from collections import deque
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from calque.transpiler import tree
+from calque.transpiler.builder import ATTRIBUTES, METHODS, Array
+from calque.transpiler.errors import NeedsKnownValue, UnsupportedFunction
+from calque.transpiler.frontend.calls import builtin
+from calque.transpiler.frontend.heap import RecordedList
+from calque.transpiler.frontend.interpreter import Closure
+from calque.transpiler.frontend.kinds import Unread, answer
+from calque.transpiler.frontend.presence import check_key
+from calque.transpiler.frontend.twins import Deque
+
+
+@builtin(isinstance)
+def _isinstance(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    value, kinds = args
+    if isinstance(value, Deque):
+        return issubclass(deque, kinds)
+    if isinstance(value, Closure):
+        return issubclass(FunctionType, kinds)
+    if isinstance(value, Array):
+        return answer(machine, value, lambda x: isinstance(x, kinds), "isinstance", node)
+    return isinstance(value, kinds)
+
+
+@builtin(type)
+def _type(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    (value,) = args
+    if isinstance(value, Array):
+        return answer(machine, value, type, "Its class", node)
+    if isinstance(value, Deque):
+        return deque
+    if isinstance(value, Closure):
+        return FunctionType
+    return list if isinstance(value, RecordedList) else type(value)
+
+
+@builtin(np.isscalar)
+def _isscalar(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    value = args[0] if args else kwargs["element"]
+    if isinstance(value, Array):
+        return answer(machine, value, np.isscalar, "np.isscalar", node)
+    return np.isscalar(value)
+
+
+@builtin(np.iterable)
+def _iterable(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    value = args[0] if args else kwargs["y"]
+    if isinstance(value, Array):
+        return bool(value.ndim)
+    return np.iterable(value)
+
+
+@builtin(getattr)
+def _getattr(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    value, name = args[:2]
+    if len(args) < 3:
+        return machine.attribute(value, name, node)
+    if not _has(machine, node, value, name):
+        return args[2]
+    if not isinstance(value, Array) or name in METHODS or name in ATTRIBUTES:
+        return machine.attribute(value, name, node)
+    if name == "base" and answer(machine, value, lambda x: isinstance(x, np.generic), "base", node):
+        return None
+    if name == "base":  # of an array: whether it is a view
+        return machine.attribute(value, name, node)
+    try:
+        return machine.attribute(value, name, node)
+    except (AttributeError, UnsupportedFunction, NeedsKnownValue):
+        return Unread(name)
+
+
+@builtin(hasattr)
+def _hasattr(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    return _has(machine, node, *args)
+
+
+def _has(machine: Any, node: Any, value: Any, name: str) -> bool:
+    if isinstance(value, Array):
+        found = answer(machine, value, lambda x: hasattr(x, name), f"hasattr {name!r}", node)
+        return bool(found)
+    if id(value) in machine.owned and tree.has_attributes(value):
+        check_key(machine, value, name, node)
+    return hasattr(value, name)
+
+
+@builtin(callable)
+def _callable(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    if isinstance(args[0], Array):
+        return False
+    return isinstance(args[0], Closure) or callable(args[0])
