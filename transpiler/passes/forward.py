@@ -20,6 +20,7 @@ import numpy as np
 from calque.transpiler import core
 from calque.transpiler.analyses.activity import varied
 from calque.transpiler.analyses.cotangents import match_dtype, materialize
+from calque.transpiler.analyses.symmetry import symmetries
 from calque.transpiler.builder import Array, Builder, wrap
 from calque.transpiler.core import Apply, Atom, Block, For, Function, If, Var, While
 from calque.transpiler.errors import NotDifferentiable
@@ -34,6 +35,7 @@ def forward(function: Function, builder: Builder, tangents: dict[Var, Any]) -> l
     ``tangents`` gives the tangents of parameters.
     """
     inputs = [v for v in tangents if v.type.is_float]
+    builder.symmetries = symmetries(function)
     push = Push(builder, varied(function.body, inputs))
     known: Tangents = {v: t for v, t in tangents.items() if v.type.is_float}
     statements = function.body.statements

@@ -35,6 +35,7 @@ from calque.transpiler.analyses.cotangents import (
 from calque.transpiler.analyses.expanding import expand_calls, put_away
 from calque.transpiler.analyses.loops_back import Adjoints, LoopAttempt
 from calque.transpiler.analyses.recording import Recorder
+from calque.transpiler.analyses.symmetry import symmetries
 from calque.transpiler.analyses.unread import drop_unread_stores
 from calque.transpiler.analyses.versions import shape_source
 from calque.transpiler.builder import FUNCTIONS, Array, Builder, type_of, wrap
@@ -66,6 +67,7 @@ def reverse(
     body = function.body
     inputs = [function.params[i] for i in wrt]
     expand_calls(function, builder, [v for v in inputs if v.type.is_float])
+    builder.symmetries = symmetries(function)
     sweep = Sweep(builder, function, inputs)
     adjoints: Adjoints = {}
     with builder.block() as back:

@@ -1,7 +1,7 @@
 """Factorizations: cholesky, qr, eigh, svd. Their results are NumPy's namedtuples.
 
-The derivatives of ``cholesky`` and ``eigh`` are those for symmetric matrices, as JAX's: NumPy reads
-one triangle, and the gradient is spread over both.
+The rules of ``cholesky`` and ``eigh`` are those for symmetric matrices, as JAX's. NumPy reads one
+triangle: of a matrix that is not known to be symmetric, its entries get the whole gradient.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from calque.transpiler.builder import FUNCTIONS, Array, current
 from calque.transpiler.errors import NotDifferentiable, UnsupportedFunction
 from calque.transpiler.primitives.base import apply, implements, opaque
 from calque.transpiler.primitives.linalg import linalg_dtype, matrices, transposed
+from calque.transpiler.primitives.one_triangle import as_read, onto_read, symmetrized
 from calque.transpiler.primitives.sampling import Drawn, case, cases
 from calque.transpiler.types import ArrayType, DimLike
 
@@ -51,9 +52,9 @@ def _refuse_complex(a: Array, name: str) -> Array:
 
 def _cholesky_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
     (a_dot,), (low,) = tangents, outs
-    left = np.linalg.solve(low, a_dot + transposed(a_dot))
+    left = np.linalg.solve(low, as_read(a_dot, args[0]))
     inner = np.linalg.solve(low, transposed(left))
-    return (low @ (0.5 * _halved_diagonal(inner)),)
+    return (low @ _halved_diagonal(inner),)
 
 
 def _cholesky_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
@@ -61,7 +62,7 @@ def _cholesky_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[A
     inner = _halved_diagonal(transposed(low) @ np.tril(low_bar))
     left = np.linalg.solve(transposed(low), inner)
     a_bar = np.linalg.solve(transposed(low), transposed(left))
-    return (0.5 * (a_bar + transposed(a_bar)),)
+    return (onto_read(symmetrized(a_bar), args[0]),)
 
 
 cholesky = opaque(
@@ -171,30 +172,28 @@ def _infer_eigh(a: Any, uplo: str) -> tuple[ArrayType, ArrayType]:
     return ArrayType(dtype, a.dims[:-1]), ArrayType(dtype, a.dims)
 
 
-def _gaps(w: Array) -> Array:
-    """``1 / (w[j] - w[i])``, zero on the diagonal."""
-    unit = _unit(w)
-    return 1.0 / (w[..., None, :] - w[..., :, None] + unit) - unit
-
-
-def _symmetrized(x: Any) -> Any:
-    return 0.5 * (x + transposed(x))
+def _by_gaps(x: Any, w: Array) -> Any:
+    """``x / (w[j] - w[i])``; zero on the diagonal, and where x is between two equal values."""
+    x, gaps = x - x * _unit(w), w[..., None, :] - w[..., :, None]
+    return x / np.where((x == 0) & (gaps == 0), 1.0, gaps)
 
 
 def _eigh_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
     (a_dot,), (w, v) = tangents, outs
-    inner = transposed(v) @ _symmetrized(a_dot) @ v
-    return np.diagonal(inner, axis1=-2, axis2=-1), v @ (_gaps(w) * inner)
+    inner = transposed(v) @ as_read(a_dot, args[0], params["uplo"]) @ v
+    return np.diagonal(inner, axis1=-2, axis2=-1), v @ _by_gaps(inner, w)
 
 
 def _eigh_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
     (w_bar, v_bar), (w, v) = cotangents, outs
     if v_bar is None:
-        return ((v * w_bar[..., None, :]) @ transposed(v),)
-    inner = _gaps(w) * (transposed(v) @ v_bar)
+        a_bar = (v * w_bar[..., None, :]) @ transposed(v)
+        return (onto_read(a_bar, args[0], params["uplo"]),)
+    inner = _by_gaps(transposed(v) @ v_bar, w)
     if w_bar is not None:
         inner = inner + w_bar[..., None, :] * _unit(w)
-    return (_symmetrized(v @ inner @ transposed(v)),)
+    a_bar = symmetrized(v @ inner @ transposed(v))
+    return (onto_read(a_bar, args[0], params["uplo"]),)
 
 
 eigh = opaque(
@@ -223,12 +222,13 @@ def np_eigh(a: Any, UPLO: str = "L") -> Any:
 
 def _eigvalsh_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
     v = np_eigh(args[0], params["uplo"]).eigenvectors
-    return (np.sum(v * (_symmetrized(tangents[0]) @ v), axis=-2),)
+    return (np.sum(v * (as_read(tangents[0], args[0], params["uplo"]) @ v), axis=-2),)
 
 
 def _eigvalsh_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
     v = np_eigh(args[0], params["uplo"]).eigenvectors
-    return ((v * cotangents[0][..., None, :]) @ transposed(v),)
+    a_bar = (v * cotangents[0][..., None, :]) @ transposed(v)
+    return (onto_read(a_bar, args[0], params["uplo"]),)
 
 
 eigvalsh = opaque(
@@ -263,9 +263,9 @@ def _infer_svd(a: Any) -> tuple[ArrayType, ...]:
     )
 
 
-def _square_gaps(s: Array) -> Array:
-    """``1 / (s[j]**2 - s[i]**2)``, zero on the diagonal."""
-    return _gaps(s * s)
+def _ratio(x: Any, s: Any) -> Any:
+    """``x / s``; zero where both are: what nothing depends on belongs to a singular value of 0."""
+    return x / np.where((x == 0) & (s == 0), 1.0, s)
 
 
 def _svd_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
@@ -273,9 +273,8 @@ def _svd_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...
     row = s[..., None, :]
     v, ut = transposed(vt), transposed(u)
     inner = ut @ a_dot @ v
-    gaps = _square_gaps(s)
-    left = gaps * (inner * row + transposed(inner * row))
-    right = gaps * (row * transposed(inner) + transposed(row * transposed(inner)))
+    left = _by_gaps(inner * row + transposed(inner * row), s * s)
+    right = _by_gaps(row * transposed(inner) + transposed(row * transposed(inner)), s * s)
     u_dot = u @ left + (a_dot @ v - u @ inner) / row
     v_dot = v @ right + (transposed(a_dot) @ u - v @ transposed(inner)) / row
     return u_dot, np.diagonal(inner, axis1=-2, axis2=-1), transposed(v_dot)
@@ -287,14 +286,14 @@ def _svd_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, .
     inner = None if s_bar is None else s_bar[..., None, :] * _unit(s)
     outside = None
     if u_bar is not None:
-        turned = _square_gaps(s) * (transposed(u) @ u_bar)
+        turned = _by_gaps(transposed(u) @ u_bar, s * s)
         inner = _plus(inner, (turned + transposed(turned)) * row)
-        rest = (u_bar - u @ (transposed(u) @ u_bar)) / row
+        rest = _ratio(u_bar - u @ (transposed(u) @ u_bar), row)
         outside = rest @ vt
     if vt_bar is not None:
-        turned = _square_gaps(s) * (vt @ transposed(vt_bar))
+        turned = _by_gaps(vt @ transposed(vt_bar), s * s)
         inner = _plus(inner, column * (turned + transposed(turned)))
-        rest = (vt_bar - (vt_bar @ transposed(vt)) @ vt) / column
+        rest = _ratio(vt_bar - (vt_bar @ transposed(vt)) @ vt, column)
         outside = _plus(outside, u @ rest)
     return (_plus(u @ inner @ vt, outside),)
 
