@@ -20,6 +20,7 @@ import re
 import shlex
 import sys
 import tempfile
+import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -39,6 +40,13 @@ from calque.transpiler.errors import CalqueError, SpecError
 TRANSFORMATIONS = (
     *("grad", "value_and_grad", "jvp", "vjp", "linearize", "hessian", "jacfwd", "jacrev"),
     *("vmap", "jit", "checkpoint"),
+)
+
+
+# what a user's program may raise
+_PROGRAMS = (
+    *(TypeError, ValueError, AttributeError, NameError),
+    *(LookupError, ArithmeticError, ImportError),
 )
 
 
@@ -64,7 +72,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except CalqueError as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 1
-    except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError) as error:
+    except _PROGRAMS as error:
         notes = getattr(error, "__notes__", [])  # the user's line, where it is their program's
         if debug.level() or not (notes or isinstance(error, (TypeError, ValueError))):
             raise
@@ -369,7 +377,20 @@ def _usable_args(fn: Callable[..., Any], specs: tuple[Any, ...], seed: int) -> t
             return args
     except (ValueError, ArithmeticError):
         pass
+    except (TypeError, AttributeError, NameError, LookupError, ImportError) as error:
+        if not getattr(error, "__notes__", []):
+            error.add_note(_users_line(error))
+        raise
     return sample_args(specs, seed, positive=True)
+
+
+def _users_line(error: Exception) -> str:
+    """The last line of the user's program on the way to an error."""
+    own = os.path.dirname(os.path.abspath(__file__)) + os.sep
+    frames = traceback.extract_tb(error.__traceback__)
+    theirs = [f for f in frames if not f.filename.startswith((own, "<calque"))] or frames
+    last = theirs[-1]
+    return f"{last.filename}, line {last.lineno}, in {last.name}\n    {last.line}"
 
 
 def _leaves(value: Any) -> list[Any]:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import calque
+from calque.cli import main
 from calque.transpiler.errors import ImpureFunction
 
 logger = logging.getLogger("calque.tests.messages {}")
@@ -175,3 +176,16 @@ def test_filters_within_their_own_block_are_left_out():
             return x * x
 
     assert calque.grad(quiet)(3.0) == 6.0
+
+
+@pytest.mark.parametrize(
+    ("text", "args", "line"),
+    [("np.sin(x)", "float", "name 'np'"), ("x.sum()", "(3,)", "no attribute 'sum'")],
+)
+def test_the_command_shows_the_users_line(tmp_path, capsys, text, args, line):
+    file = tmp_path / "user_lines.py"
+    file.write_text(f"def f(x, w):\n    return w * {text}\n")
+    for command in ("check", "show"):
+        assert main([command, f"{file}:f", "--args", f"{args}, float"]) == 1
+        said = capsys.readouterr().err
+        assert line in said and text in said and len(said.splitlines()) < 8

@@ -66,11 +66,10 @@ def _getattr(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -
         return machine.attribute(value, name, node)
     if not _has(machine, node, value, name):
         return args[2]
+    if name == "base" and isinstance(value, Array):
+        if answer(machine, value, lambda x: isinstance(x, np.generic), "base", node):
+            return None
     if not isinstance(value, Array) or name in METHODS or name in ATTRIBUTES:
-        return machine.attribute(value, name, node)
-    if name == "base" and answer(machine, value, lambda x: isinstance(x, np.generic), "base", node):
-        return None
-    if name == "base":  # of an array: whether it is a view
         return machine.attribute(value, name, node)
     try:
         return machine.attribute(value, name, node)
