@@ -45,6 +45,7 @@ from calque.transpiler.primitives.base import Scatter, apply, as_array
 from calque.transpiler.primitives.calls import Called
 from calque.transpiler.primitives.growing import room, widened
 from calque.transpiler.primitives.indexing import update
+from calque.transpiler.primitives.scaling import added
 
 # linear rearrangements: a cotangent that is one number everywhere passes through them unchanged
 _REARRANGING = frozenset(
@@ -123,7 +124,7 @@ class Sweep:
         if old is None:
             adjoints[primal] = Array(cotangent.atom) if isinstance(cotangent, Array) else cotangent
         elif isinstance(old, Array) and isinstance(cotangent, Array):
-            adjoints[primal] = old + cotangent
+            adjoints[primal] = added(old, cotangent)
         else:
             adjoints[primal] = old + cotangent if not is_zero(old) else cotangent
         self._name(primal, adjoints[primal])

@@ -32,8 +32,9 @@ from calque.transpiler.builder import (
     current,
     type_of,
 )
-from calque.transpiler.core import Apply, If, Var
+from calque.transpiler.core import If, Var
 from calque.transpiler.errors import UnsupportedFunction
+from calque.transpiler.primitives.scaling import definition, scale, scaled_where
 from calque.transpiler.types import ArrayType, elementwise_dtype
 
 # name -> Primitive; every record there is
@@ -248,39 +249,9 @@ def _elementwise_jvp(partials: Callable[..., Any], operator: bool) -> Callable[.
 def _elementwise_vjp(partials: Callable[..., Any], operator: bool) -> Callable[..., Any]:
     def vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
         slopes = _derivatives(partials, operator, args, outs[0])
-        return tuple(None if s is None else scale(cotangents[0], s) for s in slopes)
+        return tuple(None if s is None else scaled_where(cotangents[0], s) for s in slopes)
 
     return vjp
-
-
-def definition(value: Any) -> Apply | None:
-    """The Apply that defines an Array in the open program, if one does."""
-    found = current().definitions.get(build.atom(value)) if isinstance(value, Array) else None
-    return found if isinstance(found, Apply) else None
-
-
-def scale(cotangent: Any, slope: Any) -> Any:
-    """``cotangent * slope``, written as one would by hand.
-
-    Products with 1 and -1 vanish, ``c * (1 / b)`` is ``c / b``, ``c * -a`` is ``-c * a``.
-    """
-    if not isinstance(slope, (Array, np.ndarray)):
-        if slope == 1:
-            return cotangent
-        if slope == -1:
-            return -cotangent
-    made = definition(slope)
-    if made is not None and made.primitive.name == "np.divide" and _is_one(made.args[0]):
-        return cotangent / build.wrap(made.args[1])
-    if made is not None and made.primitive.name == "np.negative":
-        return -cotangent * build.wrap(made.args[0])
-    if not isinstance(cotangent, Array) and _is_one(cotangent):
-        return slope
-    return cotangent * slope
-
-
-def _is_one(value: Any) -> bool:
-    return not isinstance(value, (Var, Array)) and value == 1
 
 
 def _bounds(count: int, domain: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:

@@ -1,0 +1,76 @@
+"""Products with slopes, written as one would by hand; zero where a selection left zero."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from calque.transpiler.builder import FUNCTIONS, Array, atom, current, wrap
+from calque.transpiler.core import Apply, Var
+
+
+def definition(value: Any) -> Apply | None:
+    """The Apply that defines an Array in the open program, if one does."""
+    found = current().definitions.get(atom(value)) if isinstance(value, Array) else None
+    return found if isinstance(found, Apply) else None
+
+
+def scaled_where(cotangent: Any, slope: Any) -> Any:
+    """``cotangent * slope``; where a selection left zero, zero also of an infinite slope.
+
+    ``np.where(c, g, 0.0) * s`` is written ``np.where(c, g * s, 0.0)``: what the user's ``np.where``
+    selects away is known from what defines the cotangent.
+    """
+    made = definition(cotangent)
+    if made is None or made.primitive.name != "np.where" or not isinstance(slope, Array):
+        return scale(cotangent, slope)
+    condition, first, second = map(wrap, made.args)
+    if _is_zero(second):
+        return FUNCTIONS[np.where](condition, scaled_where(first, slope), 0.0)
+    if _is_zero(first):
+        return FUNCTIONS[np.where](condition, 0.0, scaled_where(second, slope))
+    return scale(cotangent, slope)
+
+
+def _is_zero(value: Any) -> bool:
+    return not isinstance(value, (Var, Array)) and value == 0
+
+
+def scale(cotangent: Any, slope: Any) -> Any:
+    """``cotangent * slope``, written as one would by hand.
+
+    Products with 1 and -1 vanish, ``c * (1 / b)`` is ``c / b``, ``c * -a`` is ``-c * a``.
+    """
+    if not isinstance(slope, (Array, np.ndarray)):
+        if slope == 1:
+            return cotangent
+        if slope == -1:
+            return -cotangent
+    made = definition(slope)
+    if made is not None and made.primitive.name == "np.divide" and _is_one(made.args[0]):
+        return cotangent / wrap(made.args[1])
+    if made is not None and made.primitive.name == "np.negative":
+        return -cotangent * wrap(made.args[0])
+    if not isinstance(cotangent, Array) and _is_one(cotangent):
+        return slope
+    return cotangent * slope
+
+
+def _is_one(value: Any) -> bool:
+    return not isinstance(value, (Var, Array)) and value == 1
+
+
+def added(old: Any, new: Any) -> Any:
+    """``old + new``; what one condition selects in both stays one selection."""
+    a, b = definition(old), definition(new)
+    if a is None or b is None or not a.primitive.name == b.primitive.name == "np.where":
+        return old + new
+    if a.args[0] is not b.args[0]:
+        return old + new
+    (_, first, second), (_, other_first, other_second) = (map(wrap, s.args) for s in (a, b))
+    if _is_zero(second) and _is_zero(other_second):
+        return FUNCTIONS[np.where](wrap(a.args[0]), added(first, other_first), 0.0)
+    if _is_zero(first) and _is_zero(other_first):
+        return FUNCTIONS[np.where](wrap(a.args[0]), 0.0, added(second, other_second))
+    return old + new
