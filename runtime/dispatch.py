@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import threading
+import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,7 +30,7 @@ from calque.runtime.keys import (
     sizes_of,
     valued_key,
 )
-from calque.runtime.loading import Program, Ready, load
+from calque.runtime.loading import Program, Ready, changed_numbers, load
 from calque.runtime.spec import Spec
 from calque.transpiler import pipeline, tree
 from calque.transpiler.analyses.few_rounds import few_and_often
@@ -42,6 +43,7 @@ from calque.transpiler.pipeline import Arguments
 
 _MAX_ROUNDS = 64
 _MAX_READY = 1024
+_OFTEN = 3  # changes of a captured number, until one is told
 _lock = threading.RLock()
 
 
@@ -58,6 +60,7 @@ class Plan:
     programs: dict[Any, Program] = field(default_factory=dict)
     uncompiled: bool = False  # Numba could not take it
     comparing: bool = True  # sizes that only a run knows, in loops (transpiler.passes.comparing)
+    changes: dict[str, int] = field(default_factory=dict)  # of captured numbers, by name
     why: str = ""  # the next program is needed, where the call does not tell
 
 
@@ -206,6 +209,7 @@ class Dispatcher:
             elif not program.still_valid():
                 plan.programs.pop(full, None)
                 plan.why = "a captured value changed"
+                self._note_changes(plan, program)
             elif violated := self._violated(program, sizes):
                 with _lock:
                     self._note_captures(plan, program.traced.captures)
@@ -213,6 +217,18 @@ class Dispatcher:
             elif not self._has_few(plan, sizes):
                 return program, leaves
         raise RuntimeError("the signature does not settle")
+
+    def _note_changes(self, plan: Plan, program: Program) -> None:
+        """Say once which captured number has a new value, and makes a new program, so often."""
+        for name in changed_numbers(program):
+            plan.changes[name] = plan.changes.get(name, 0) + 1
+            if plan.changes[name] == _OFTEN:
+                warnings.warn(
+                    f"{self.name()} is generated anew for each value of {name}, a captured number "
+                    f"that has changed {_OFTEN} times: pass it as an argument",
+                    RuntimeWarning,
+                    stacklevel=5,
+                )
 
     def _full_key(self, plan: Plan, leaves: list[Any], sizes: dict[str, int]) -> Any:
         known, symbols = plan.leaves, plan.symbols

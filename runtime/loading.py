@@ -294,6 +294,21 @@ def _condition(dim: Dim, zero: bool, dims: Dims) -> Callable[[dict[str, int]], b
     return holds
 
 
+def changed_numbers(program: Program) -> set[str]:
+    """The captured numbers that are no longer what they were, by the user's names."""
+    numbers = (int, float, complex, np.number)
+    found = set()
+    for guard in program.traced.guards:
+        if guard.name and isinstance(guard.value, numbers):
+            try:
+                now = guard.read()
+            except (LookupError, AttributeError, ValueError):
+                continue
+            if isinstance(now, numbers) and not _equal(now, guard.value):
+                found.add(guard.name)
+    return found
+
+
 def _distinct(guards: Iterable[tuple[Reader, Any]]) -> tuple[tuple[Reader, Any], ...]:
     """Each place once, however often the function reads it."""
     return tuple({_place(read): (read, value) for read, value in guards}.values())

@@ -138,3 +138,19 @@ def test_programs_go_with_their_function_and_not_with_its_copies():
     del f
     gc.collect()
     assert gone() is None
+
+
+@pytest.mark.parametrize("transform", [calque.grad, calque.jit], ids=["grad", "jit"])
+def test_a_captured_number_that_keeps_changing_is_named(transform, recwarn):
+    temperature = 1.0
+
+    def energy(x):
+        return np.sum(x * x) / temperature
+
+    transformed = transform(energy)
+    for step in range(6):
+        temperature = 1.0 + step
+        expected = 2.0 / temperature if transform is calque.grad else 3.0 / temperature
+        assert np.allclose(transformed(np.ones(3)), expected)
+    (warned,) = [w for w in recwarn if w.category is RuntimeWarning]
+    assert "temperature" in str(warned.message) and warned.filename == __file__

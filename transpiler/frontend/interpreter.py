@@ -150,6 +150,7 @@ class Guard:
 
     read: Callable[[], Any]
     value: Any
+    name: str = ""  # of the user's, for a value that was lifted
 
 
 class At:
@@ -300,7 +301,7 @@ class State:
             self.guards.append(Guard(lambda: contents(read()), contents(value)))
             return value
         if not isinstance(value, ModuleType) and not isinstance(value, type):
-            self.guards.append(Guard(read, value))
+            self.guards.append(Guard(read, value, name))
         return value
 
     def _capture(self, value: np.ndarray, name: str, read: Callable[[], Any]) -> Any:
