@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -244,14 +244,32 @@ def as_argnums(argnums: int | Sequence[int]) -> int | tuple[int, ...]:
     >>> as_argnums([0, 1])
     (0, 1)
     """
-    try:
-        return operator.index(argnums)  # type: ignore[arg-type]
-    except TypeError:
-        pass
-    found = tuple(map(operator.index, argnums))  # type: ignore[arg-type]
+    values: Any = argnums
+    is_number = isinstance(values, np.ndarray) and not values.ndim
+    single = is_number or not _is_iterable(values)
+    found = tuple(_argnum(n, values) for n in ((values,) if single else values))
+    if single:
+        return found[0]
     if not found:
         raise ValueError("argnums is empty: there is nothing to differentiate by")
     return found
+
+
+def _is_iterable(value: Any) -> bool:
+    return isinstance(value, Iterable) and not isinstance(value, (str, bytes))
+
+
+def _argnum(number: Any, given: Any) -> int:
+    """One of ``argnums``: no bool, which has an index and is most likely a misplaced flag."""
+    try:
+        if isinstance(number, (bool, np.bool_)):
+            raise TypeError(f"{type(number).__name__!r} object is not an integer")
+        return operator.index(number)
+    except TypeError as error:
+        reason = f"{error}, and is not iterable" if number is given else str(error)
+        raise TypeError(
+            f"argnums must be an int or a sequence of ints, and is {given!r}: {reason}"
+        ) from None
 
 
 @functools.lru_cache(maxsize=512)
