@@ -341,6 +341,8 @@ def _hashable(value: Any) -> Any:
         hash(value)
     except TypeError:
         return Identity(value)
+    if isinstance(value, (float, complex, np.inexact)):
+        return (type(value), repr(value))  # 0.0 is not -0.0, and nan is itself
     return (type(value), value)
 
 

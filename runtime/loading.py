@@ -27,6 +27,7 @@ from calque.transpiler.debug import show_text
 from calque.transpiler.dims import Dims
 from calque.transpiler.errors import AliasUndecided, Origin
 from calque.transpiler.frontend.callables import code_of, default_of
+from calque.transpiler.frontend.interpreter import is_unshadowed
 from calque.transpiler.frontend.trace import Traced
 from calque.transpiler.types import Dim
 
@@ -101,6 +102,7 @@ class Ready:
 
     call: Callable[..., Any]
     functions: tuple[tuple[FunctionType, CodeType, Any], ...]  # with their code and defaults
+    unshadowed: tuple[partial[Any], ...]  # whether globals have no names of builtins
     guards: tuple[tuple[Reader, Any], ...]
     captures: tuple[tuple[str, Reader, Any], ...]
     stored: tuple[int, ...]  # the arguments that the program stores into
@@ -110,23 +112,34 @@ class Ready:
     def of(cls, program: Program, stored: tuple[int, ...]) -> Ready:
         """What a program asks, with what is found now."""
         functions = {}
-        guards = []
-        for read, _ in program.guards:
+        unshadowed, guards = [], []
+        for read, value in program.guards:
             if isinstance(read, partial) and _reads_function(read):
                 function = read.args[0]
                 functions[function] = (function, function.__code__, function.__defaults__)
-            else:
-                guards.append((read, read()))
+            elif isinstance(read, partial) and read.func is is_unshadowed:
+                unshadowed.append(partial(read.args[0].keys().isdisjoint, read.args[1]))
+            else:  # what has no hash may change: it is compared with the copy that is kept of it
+                guards.append((read, value if type(value).__hash__ is None else read()))
         captures = tuple((name, read, exact_key(read())) for name, read in program.captures)
         plain = not (guards or captures or stored)
         return cls(
-            program.call, tuple(functions.values()), tuple(guards), captures, stored, plain
+            program.call,
+            tuple(functions.values()),
+            tuple(unshadowed),
+            tuple(guards),
+            captures,
+            stored,
+            plain,
         )
 
     def same(self) -> bool:
         """Whether the functions are what they were."""
         for function, code, defaults in self.functions:
             if function.__code__ is not code or function.__defaults__ is not defaults:
+                return False
+        for holds in self.unshadowed:
+            if not holds():
                 return False
         return True
 

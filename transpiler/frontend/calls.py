@@ -47,6 +47,7 @@ from calque.transpiler.frontend.interpreter import (
 )
 from calque.transpiler.frontend.iteration import Generator, Iterable, once
 from calque.transpiler.frontend.kinds import noted_of
+from calque.transpiler.frontend.methods import method_of
 from calque.transpiler.frontend.opaque import Watch, is_opaque
 from calque.transpiler.frontend.rows import gathered
 from calque.transpiler.frontend.source import assigned_functions, source_of
@@ -144,6 +145,9 @@ class Calls(Statements):
         self._refuse_impure(function, node)
         if any(isinstance(a, Generator) for a in args) and takes_steps(function):
             return stepwise(self, function, args, kwargs, node)
+        if len(args) == 1 and is_in(function, (float, int, complex)):
+            own = method_of(args[0], function.__name__)
+            args = args if own is None else [self.call_value(own, args, {}, node)]
         if (isinstance(function, type) and function in BUILTINS) or is_in(function, BUILTINS):
             return BUILTINS[function](self, node, args, kwargs)
         if type(function) in OBJECTS:
@@ -254,6 +258,9 @@ class Calls(Statements):
                 self.fail(UnsupportedFunction, node, error.message, error.hint)
             raise
         self.guards.append(Guard(functools.partial(code_of, function), function.__code__))
+        name = function.__name__
+        if args and name.startswith("__") and getattr(type(args[0]), name, None) is function:
+            self._guard_member(type(args[0]), name)
         names = function.__code__.co_freevars
         cells = dict(zip(names, function.__closure__ or (), strict=True))
         self.sources[source.file] = source.lines

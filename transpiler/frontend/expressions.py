@@ -31,6 +31,7 @@ from calque.transpiler.frontend.iteration import (
 )
 from calque.transpiler.frontend.kinds import attribute_of, noted
 from calque.transpiler.frontend.methods import by_method, method_of
+from calque.transpiler.frontend.mutable_objects import state
 from calque.transpiler.frontend.presence import check_dict, check_key, lacking
 from calque.transpiler.frontend.surroundings import holds_surroundings
 from calque.transpiler.frontend.text import RuntimeText
@@ -227,6 +228,9 @@ class Expressions(Comparisons):
         if holds_surroundings(found):
             return self.lift(found, name, lambda: getattr(value, name))
         if is_library_object(value):
+            foreign = not callable(found) and id(value) not in self.owned
+            if foreign and state(value) is not None:
+                return self.lift(found, name, lambda: getattr(value, name))
             return self.checked(found, name, node)
         mine = id(value) in self.owned
         if mine and tree.has_attributes(value) and name in tree.contents(value):

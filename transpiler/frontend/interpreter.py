@@ -37,6 +37,7 @@ from calque.transpiler.errors import (
 )
 from calque.transpiler.frontend.heap import MISSING, Frame, RecordedList, rows_of, shown_name
 from calque.transpiler.frontend.maybe import Facts, Flags, Maybe, Mismatch
+from calque.transpiler.frontend.mutable_objects import state
 from calque.transpiler.frontend.source import FunctionSource
 from calque.transpiler.frontend.surroundings import holds_surroundings
 from calque.transpiler.types import ArrayType, DimLike, symbol
@@ -189,6 +190,7 @@ class State:
         self.owned: dict[int, Any] = {}
         self.captures: dict[int, Capture] = {}
         self.guards: list[Guard] = []
+        self.builtins_read: dict[int, set[str]] = {}  # by the globals that could shadow them
         self.lifted: dict[int, tuple[Any, Any]] = {}
         self.foreign: dict[int, Any] = {}
         self.statement: tuple[str, int] = ("", 0)
@@ -302,7 +304,15 @@ class State:
             return value
         if not isinstance(value, ModuleType) and not isinstance(value, type):
             self.guards.append(Guard(read, value, name))
+            self.guard_state(value, read)
         return value
+
+    def guard_state(self, value: Any, read: Callable[[], Any], whole: bool = False) -> None:
+        """The program holds while a library's mutable object is this one, and holds the same."""
+        held = state(value, whole)
+        if held is not None:
+            self.guards.append(Guard(lambda: id(read()), id(value)))
+            self.guards.append(Guard(read, held))
 
     def _capture(self, value: np.ndarray, name: str, read: Callable[[], Any]) -> Any:
         if value.dtype == object:
@@ -379,6 +389,7 @@ class State:
         if name in scope:
             return self.lift(scope[name], name, lambda: scope[name])
         if hasattr(builtins, name):
+            self._guard_builtin(name, scope)
             return getattr(builtins, name)
         return self.fail(
             UndefinedVariable,
@@ -386,6 +397,14 @@ class State:
             f"name '{name}' is not defined.",
             f"give {name} a value before this line",
         )
+
+    def _guard_builtin(self, name: str, scope: dict[str, Any]) -> None:
+        """The program holds while no global has the name of a builtin that was read."""
+        names = self.builtins_read.get(id(scope))
+        if names is None:
+            names = self.builtins_read[id(scope)] = set()
+            self.guards.append(Guard(partial(is_unshadowed, scope, names), True))
+        names.add(name)
 
     def checked(self, value: Any, name: str, node: Any) -> Any:
         """A value that may be read: neither missing nor a mismatch."""
@@ -488,6 +507,11 @@ def contents(container: Any) -> Any:
     if isinstance(container, dict):
         return (type(container), tuple(container))
     return (type(container), len(container))
+
+
+def is_unshadowed(scope: dict[str, Any], names: set[str]) -> bool:
+    """Whether no global has one of these names, which are builtins'."""
+    return scope.keys().isdisjoint(names)
 
 
 def _item(read: Callable[[], Any], key: Any) -> Any:

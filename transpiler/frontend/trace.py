@@ -121,6 +121,9 @@ def _attempt(
     builder, compiled = machine.builder, machine.compiled
     leaves = _recorded(builder, leaf_types, leaf_values, contiguous)
     cells = [leaf for leaf in leaves if isinstance(leaf, Array)]
+    for leaf in leaves:
+        if not isinstance(leaf, Array):
+            machine.guard_state(leaf, lambda leaf=leaf: leaf, whole=True)
     params = list(builder.leaf_of_param)
     machine.arguments = cells
     with builder.active(), builder.block() as body:
