@@ -30,7 +30,8 @@ def state(value: Any, whole: bool = False) -> Any:
     >>> state(deque([1, 2])), state([1, 2]), state(1.5)
     (deque([1, 2]), None, None)
     """
-    if isinstance(value, _PLAIN + (_OTHERS if whole else _READ_ITEM_BY_ITEM)) or type(value).__eq__ is object.__eq__:
+    guarded_elsewhere = _PLAIN + (_OTHERS if whole else _READ_ITEM_BY_ITEM)
+    if isinstance(value, guarded_elsewhere) or type(value).__eq__ is object.__eq__:
         return None
     top = (type(value).__module__ or "").split(".")[0]
     if type(value).__hash__ is not None or top not in _LIBRARY:
