@@ -14,6 +14,14 @@ import pytest
 
 import calque
 
+
+class Settings:
+    """An instance of a user's class."""
+
+    def hurry(self) -> None:
+        self.fast = True
+
+
 KINDS: dict[str, tuple[Callable[[], Any], Callable[[Any], Any], Callable[[Any], Any]]] = {
     # how it is made, what is read of it, how it is changed from 2 to 5
     "namespace": (lambda: types.SimpleNamespace(c=2.0), lambda o: o.c, lambda o: setattr(o, "c", 5.0)),
@@ -71,6 +79,14 @@ KINDS: dict[str, tuple[Callable[[], Any], Callable[[Any], Any], Callable[[Any], 
         lambda: types.SimpleNamespace(),
         lambda o: 5.0 if hasattr(o, "c") else 2.0,
         lambda o: setattr(o, "c", None),
+    ),
+    "presence in a module": (
+        lambda: types.ModuleType("settings"),
+        lambda o: 5.0 if hasattr(o, "fast") else 2.0,
+        lambda o: setattr(o, "fast", True),
+    ),
+    "presence in an instance": (
+        lambda: Settings(), lambda o: 5.0 if hasattr(o, "fast") else 2.0, lambda o: o.hurry()
     ),
     "list": (lambda: [2.0], lambda o: o[0], lambda o: o.__setitem__(0, 5.0)),
     "dict": (lambda: {"c": 2.0}, lambda o: o["c"], lambda o: o.update(c=5.0)),

@@ -13,7 +13,7 @@ from calque.transpiler.builder import ATTRIBUTES, METHODS, Array
 from calque.transpiler.errors import NeedsKnownValue, UnsupportedFunction
 from calque.transpiler.frontend.calls import builtin
 from calque.transpiler.frontend.heap import RecordedList
-from calque.transpiler.frontend.interpreter import Closure
+from calque.transpiler.frontend.interpreter import Closure, Guard
 from calque.transpiler.frontend.kinds import Unread, answer
 from calque.transpiler.frontend.presence import check_key
 from calque.transpiler.frontend.twins import Deque
@@ -88,6 +88,8 @@ def _has(machine: Any, node: Any, value: Any, name: str) -> bool:
         return bool(found)
     if id(value) in machine.owned and tree.has_attributes(value):
         check_key(machine, value, name, node)
+    elif not isinstance(value, Closure):
+        machine.guards.append(Guard(lambda: hasattr(value, name), hasattr(value, name)))
     return hasattr(value, name)
 
 

@@ -115,9 +115,10 @@ def _not_only_read(loop: For | While) -> set[Any]:
     """Arrays that a loop may store into, or gives to what may: under this name or another."""
     found = {result for block in _blocks(loop) for result in block.results}
     for s in (s for block in _blocks(loop) for s in block.statements):
-        plain = isinstance(s, Apply) and s.primitive.kind != "store"
-        if not plain or (s.out.type.ndim and s.primitive.kind != "elementwise"):
-            found.update(core.operands(s))
+        if isinstance(s, Apply) and s.primitive.kind != "store":
+            if not s.out.type.ndim or s.primitive.kind == "elementwise":
+                continue  # it reads, and gives no other name to the memory
+        found.update(core.operands(s))
     return found
 
 
