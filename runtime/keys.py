@@ -24,6 +24,9 @@ _SCALARS = {float: FLOAT, int: INT, complex: COMPLEX}
 _ARRAYS = (np.ndarray, np.memmap)
 _ARRAY = np.ndarray  # one name, looked up once a call and argument
 _NUMERIC = "biufc"
+# Python's integers from here on are known when code is generated: proofs that an index is inside
+# an array rest on sums and multiples of smaller ones, which 64 bits hold
+_LARGE = 1 << 31
 _NAMED = {bool, str, type(None), FunctionType, BuiltinFunctionType, np.ufunc}
 QuickKey = Callable[[tuple[Any, ...]], tuple[Any, ...] | None]
 
@@ -97,6 +100,10 @@ def _extend(key: list[Any], values: Iterable[Any], layout: bool) -> bool:
             key.append(value.shape)
             if layout:
                 key.append(value.flags.c_contiguous)
+        elif kind is int:
+            if not -_LARGE < value < _LARGE:
+                return False
+            key.append(kind)
         elif kind in _SCALARS or isinstance(value, np.generic):
             key.append(kind)
         elif kind is tuple or kind is list:
@@ -119,6 +126,8 @@ def leaf_key(leaf: Any) -> Any:
     kind = type(leaf)
     if kind in _ARRAYS and leaf.dtype.kind in _NUMERIC:
         return (leaf.dtype, tuple([s == 1 for s in leaf.shape]))
+    if kind is int and not -_LARGE < leaf < _LARGE:
+        return (kind, leaf)
     if kind in _SCALARS or kind is Spec:
         return kind if kind in _SCALARS else leaf
     if isinstance(leaf, np.generic) and leaf.dtype.kind in _NUMERIC:
@@ -154,6 +163,8 @@ def leaf_type(leaf: Any, position: int, pinned: dict[str, int]) -> ArrayType | N
         dims = tuple(pinned.get(d, symbol(d)) if isinstance(d, str) else d for d in leaf.dims)
         return ArrayType(leaf.dtype, dims, leaf.weak)
     kind = type(leaf)
+    if kind is int and not -_LARGE < leaf < _LARGE:
+        return None
     if kind in _SCALARS:
         return _SCALARS[kind]
     if isinstance(leaf, (np.ndarray, np.generic)) and leaf.dtype.kind in _NUMERIC:

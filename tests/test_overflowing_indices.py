@@ -7,9 +7,12 @@ import os
 import random
 import subprocess
 import sys
+from typing import Any
 
+import numpy as np
 import pytest
 
+import calque
 from calque.tests.sampling import EVERYTHING
 
 COUNT, BATCH = 2000 if EVERYTHING else 36, 12
@@ -147,3 +150,39 @@ def f3(x, k):
 
 def test_python_integers(tmp_path):
     ran(tmp_path, INTEGERS, "[[0, 0], [0, 0], [0, 0], [0, 1]]")
+
+
+def doubled(x: Any, n: int) -> Any:
+    total = 0.0
+    for i in range(3):
+        if n > 0 and 2 * n < x.shape[0]:
+            total += x[2 * n] * i
+    return total
+
+
+def offset(x: Any, n: int) -> Any:
+    total = 0.0
+    for i in range(2):
+        if n >= 0 and n * 4 + i < x.shape[0]:
+            total += x[n * 4 + i]
+    return total
+
+
+def summed(x: Any, n: int) -> Any:
+    for i in range(2):
+        if n > 0 and n + n < x.shape[0]:
+            x[n + n] = 7.0 + i
+    return np.sum(x)
+
+
+@pytest.mark.parametrize("boundscheck", [None, True])
+@pytest.mark.parametrize("function", [doubled, offset, summed], ids=lambda f: f.__name__)
+def test_large_integers_of_python_are_known(function: Any, boundscheck: Any) -> None:
+    jitted = calque.jit(function, boundscheck=boundscheck)
+    powers = [2**k + d for k in (30, 31, 32, 53, 61, 62, 63, 70) for d in (-1, 0, 3)]
+    for n in (1, *powers, 0, 1):
+        around = np.full(64, 100.0)
+        x = around[30:34]
+        x[:] = [1.0, 2.0, 4.0, 8.0]
+        assert jitted(x, n) == function(x.copy(), n), n
+        assert np.all(np.delete(around, range(30, 34)) == 100.0)

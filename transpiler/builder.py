@@ -56,6 +56,10 @@ __all__ = [
 ]
 
 
+# a multiple by less of an integer that dispatch takes for a run-time value fits into 64 bits
+_LARGE_FACTOR = 1 << 28
+
+
 class Builder(Sizes):
     """The program being built: its open blocks, definitions, and what is known of sizes."""
 
@@ -200,7 +204,7 @@ class Builder(Sizes):
                 return a - b
             case "np.negative", [a]:
                 return a * -1
-            case "np.multiply", [int() as a, b] | [b, int() as a]:
+            case "np.multiply", [int() as a, b] | [b, int() as a] if abs(a) < _LARGE_FACTOR:
                 return b * a
         return None
 

@@ -201,6 +201,8 @@ def plain_type(atom: Atom) -> ArrayType:
 
 def can_be_scalar(s: Apply) -> bool:
     """Whether an array operation can be written as one on numbers, in a kernel."""
+    if any(type(a) is int and a.bit_length() > 63 for a in s.args):
+        return False  # a kernel's integers are of 64 bits
     types = [plain_type(a) for a in s.args if _has_type(a)] + [o.type for o in s.outs]
     if any(t.dtype.kind not in "fiubc" or t.dtype == np.float16 for t in types):
         return False
