@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -21,3 +22,20 @@ def uncollected() -> Iterator[None]:
     finally:
         if was:
             gc.enable()
+
+
+_DEPTH = 15_000  # calls within calls: of a sum of thousands of terms, of hundreds of functions
+
+
+@contextmanager
+def deep() -> Iterator[None]:
+    """Python's limit of nested calls is high within: the depth of a program is no error.
+
+    The interpreter has a limit of its own for a function that calls itself.
+    """
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, _DEPTH))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)

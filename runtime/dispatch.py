@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from calque.runtime.accounting import Account, described
-from calque.runtime.collecting import uncollected
+from calque.runtime.collecting import deep, uncollected
 from calque.runtime.keys import (
     Identity,
     QuickKey,
@@ -204,7 +204,7 @@ class Dispatcher:
             full = self._full_key(plan, leaves, sizes)
             program = plan.programs.get(full)
             if program is None:
-                with _lock, uncollected():
+                with _lock, uncollected(), deep():
                     self._make(plan, leaves, structure, sizes, full)
             elif not program.still_valid():
                 plan.programs.pop(full, None)

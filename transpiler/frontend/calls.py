@@ -302,7 +302,7 @@ class Calls(Statements):
         """Interpret a call of a function whose source is at hand."""
         if len(self.calls) >= _DEPTH_IN_BRANCHES and self.tests:
             self._end_recursion(closure, node)
-        if len(self.calls) >= _MAX_DEPTH:
+        if sum(call.node is closure.node for call in self.calls) >= _MAX_DEPTH:
             self.fail(
                 UnsupportedSyntax,
                 node,
