@@ -151,7 +151,8 @@ class _PythonIntegers(FunctionPass):
             named = isinstance(value, numba_ir.Var)
             if isinstance(value, numba_ir.Expr) and value.op == "call":
                 called = guard(get_definition, function, value.func)
-                name = getattr(called, "name", None)
+                is_named = isinstance(called, (numba_ir.Global, numba_ir.FreeVar))
+                name = called.name if is_named else None
                 if name == "checked_index" and value.args[1] != number:
                     continue
                 named = name == "abs"
@@ -166,7 +167,8 @@ class _PythonIntegers(FunctionPass):
         if not isinstance(made, numba_ir.Expr) or made.op not in ("getitem", "static_getitem"):
             return False
         sizes = guard(get_definition, function, made.value)
-        return isinstance(sizes, numba_ir.Expr) and getattr(sizes, "attr", None) == "shape"
+        is_attribute = isinstance(sizes, numba_ir.Expr) and sizes.op == "getattr"
+        return is_attribute and sizes.attr == "shape"
 
 
 class Wrapping(CompilerBase):

@@ -261,6 +261,10 @@ def test_stop_gradient() -> None:
     same(calque.grad(stopped)(x), peer(x), 1e-12)
 
 
+# where a lane is not taken, or a power is the zeroth, JAX has 0 * inf, and documents the trap
+WITHOUT_NAN = ("nansum", "power_zero_at_zero", "where_guards_value_only")
+
+
 @pytest.mark.parametrize("name", sorted(jax_twins.KINKS))
 def test_ties_and_kinks(peers: dict[str, Any], name: str) -> None:
     fn, args = jax_twins.KINKS[name]
@@ -273,6 +277,8 @@ def test_ties_and_kinks(peers: dict[str, Any], name: str) -> None:
         return jax.grad(peer, argnums=argnums)(*args), jax.jvp(peer, args, tangents)[1]
 
     slopes, moved = expected(args, tangents)
+    if name in WITHOUT_NAN:
+        slopes, moved = jax.tree.map(lambda x: np.where(np.isnan(x), 0.0, x), (slopes, moved))
     with np.errstate(all="ignore"):
         same(calque.grad(fn, argnums=argnums)(*args), slopes, 1e-12)
         same(calque.jvp(fn, args, tangents)[1], moved, 1e-12)

@@ -132,6 +132,10 @@ class Array:
         """Whether the memory is known to be C-contiguous."""
         return self.packed if self.packed is not None else self.atom in current().contiguous
 
+    def has_memory(self) -> bool:
+        """Whether this is an array, into which stores go, and no number; arguments may be one."""
+        return bool(self.ndim or self.is_buffer or self._value in current().leaf_of_param)
+
     def carried(self) -> Array:
         """This cell for a join, which is no read: a poisoned one gives its last version."""
         if self.poisoned is None:

@@ -159,8 +159,8 @@ class Builder(Sizes):
             self.dim_values[outs[0]] = affine
             self._sizes[-1].setdefault(affine, outs[0])
         results = tuple(Array(out) for out in outs)
-        views = primitive.view_back is not None and isinstance(args[0], Array) and outs[0].type.ndim
-        if views and not (primitive.copies and primitive.copies(*args, **params)):
+        if _is_view(primitive, args, params):
+            results[0].is_buffer = not outs[0].type.ndim
             results[0].become_view(args[0], primitive, statement.args[1:], params)
         return results[0] if single else results
 
@@ -347,6 +347,13 @@ class Builder(Sizes):
         value = atom(value)
         if isinstance(value, Var) and value in self.dim_values:
             self._sizes[-1].setdefault(self.dims.resolve(self.dim_values[value]), value)
+
+
+def _is_view(primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> bool:
+    """Whether a result shows its first operand's memory; a NumPy scalar has none to show."""
+    if primitive.view_back is None or not isinstance(args[0], Array):
+        return False
+    return args[0].has_memory() and not (primitive.copies and primitive.copies(*args, **params))
 
 
 def loop_index(low: DimLike, high: DimLike, name: str | None) -> Array:

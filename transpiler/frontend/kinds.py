@@ -20,6 +20,7 @@ from calque.transpiler.errors import UnsupportedFunction
 Kinds = frozenset[type]
 _ARRAY: Kinds = frozenset([np.ndarray])
 _MOST = 8  # combinations of classes that are tried
+_NUMBERS = (bool, int, float, complex, np.generic)
 _PYTHON = {"b": bool, "i": int, "f": float, "c": complex}
 
 
@@ -29,8 +30,8 @@ def kinds_of(value: Any) -> Kinds:
     >>> kinds_of(2.0)
     frozenset({<class 'float'>})
     """
-    if not isinstance(value, Array):
-        return frozenset([type(value)])
+    if not isinstance(value, Array):  # a number or an array; else what no path gives a value
+        return frozenset([type(value)] if isinstance(value, (*_NUMBERS, np.ndarray)) else [])
     t = value.type
     if t.ndim:
         return _ARRAY
@@ -42,8 +43,8 @@ def kinds_of(value: Any) -> Kinds:
 
 
 def _of_var(builder: Builder, var: Any, seen: set[Any]) -> Kinds:
-    if not isinstance(var, Var):
-        return frozenset([type(var)])
+    if not isinstance(var, Var):  # a number; else what no path gives a value
+        return frozenset([type(var)] if isinstance(var, _NUMBERS) else [])
     if var.type.ndim:
         return _ARRAY
     if var.type.weak:

@@ -307,7 +307,7 @@ class Join:
             array.poison = one.poison_of(first) or two.poison_of(second)
             self._note_contiguous(array, (first, second))
             cells = [v if isinstance(v, Array) else None for v in (first, second)]
-            array.kinds = kinds_of(first) | kinds_of(second)
+            array.kinds = kinds_of(first) | kinds_of(second) or None
             if array.ndim or any(c is not None and c.is_buffer for c in cells):
                 array.is_buffer = not array.ndim
                 self.arrays.append((array, [None if c is None else c.root() for c in cells]))

@@ -80,6 +80,14 @@ def _getitem_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any,
     return (apply(getitem, as_array(tangents[0]), *args[1:], **params),)
 
 
+def _shows(x: Any, index: Template, dynamic: Sequence[Any]) -> bool:
+    """Whether an index gives a view: one that names a single element does with ``...`` only."""
+    if not is_basic(index, dynamic):
+        return False
+    named = sum(isinstance(t, (int, Slot)) for t in index)
+    return named < type_of(x).ndim or None in index or any(t is Ellipsis for t in index)
+
+
 def _getitem_back(base: Array, new: Array, *dynamic: Any, index: Template) -> Array:
     return apply(update, base, new, *dynamic, index=index)
 
@@ -156,7 +164,7 @@ getitem = register(
         vjp=_getitem_vjp,
         linear_in=(0,),
         view_back=_getitem_back,
-        copies=lambda x, *dynamic, index: not is_basic(index, dynamic),
+        copies=lambda x, *dynamic, index: not _shows(x, index, dynamic),
         cheap=True,
         samples=_getitem_samples(),
     )
@@ -226,6 +234,21 @@ def _last_writer(y_bar: Array, value_bar: Array, dynamic: Sequence[Any], index: 
     return FUNCTIONS[np.where](counts, value_bar, 0.0)
 
 
+def _store_without_dims(added: bool) -> Any:
+    """What a store into an array without dims is: its next value, as a number."""
+
+    def simplify(builder: Any, args: Sequence[Any], params: dict[str, Any]) -> Array | None:
+        x, value, *dynamic = args
+        if type_of(x).ndim or not is_basic(params["index"], dynamic):
+            return None
+        _infer_update(x, value, *dynamic, index=params["index"])
+        value = FUNCTIONS[np.reshape](value, ()) if type_of(value).ndim else value
+        dtype = type_of(x).dtype
+        return as_array(FUNCTIONS["cast"](x + value if added else value, dtype))
+
+    return simplify
+
+
 def _store_spelling(sign: str) -> Any:
     def spell(args: Sequence[Any], params: dict[str, Any]) -> str:
         return "{0}[" + index_text(params["index"], 2) + "] " + sign + " {1}"
@@ -240,6 +263,7 @@ update = register(
         _infer_update,
         _store_spelling("="),
         kind="store",
+        simplify=_store_without_dims(False),
         jvp=_update_jvp,
         vjp=_update_vjp,
         linear_in=(0, 1),
@@ -272,6 +296,7 @@ update_add = register(
         _infer_update,
         _store_spelling("+="),
         kind="store",
+        simplify=_store_without_dims(True),
         jvp=_update_add_jvp,
         vjp=_update_add_vjp,
         linear_in=(0, 1),
@@ -388,13 +413,20 @@ def _indexed_view(x: Any) -> tuple[Array, Template, list[Any]] | None:
 @implements(op="getitem")
 def read(x: Any, index: Any) -> Any:
     """``x[index]``."""
-    if isinstance(index, tuple) and len(index) == 0 and not type_of(x).ndim:
-        return x
     template, dynamic = normalize(x, index)
     if type_of(x).ndim == 0 and all(t is Ellipsis for t in template):
-        return x
+        return _without_dims(x, bool(template))
     x, template, dynamic = through(x, template, dynamic)
     return apply(getitem, x, *dynamic, index=template)
+
+
+def _without_dims(x: Any, array: bool) -> Any:
+    """``x[...]``, an array, the same one if ``x`` is an array; ``x[()]``, a number."""
+    if not isinstance(x, Array) or x.is_buffer == array:
+        return x
+    result = Array(x.atom)
+    result.is_buffer = array
+    return result
 
 
 @implements(op="setitem")

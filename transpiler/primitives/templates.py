@@ -60,9 +60,22 @@ def normalize(x: Array, index: Any) -> tuple[Template, list[Array]]:
         raise IndexOutOfRange(
             "an index can only have a single ellipsis ('...')", current().origin
         )
-    if len(template) > 1 and template[-1] is Ellipsis:
+    if len(template) > 1 and template[-1] is Ellipsis and _leaves_axes(x, template, dynamic):
         template.pop()
     return tuple(template), dynamic
+
+
+def _leaves_axes(x: Any, template: Sequence[Any], dynamic: Sequence[Any]) -> bool:
+    """Whether an index has axes left without its ``...``; else that makes an array of a number."""
+    used = sum(_consumed(t, dynamic) for t in template)
+    return used < type_of(x).ndim or not all(
+        isinstance(t, int) or t is Ellipsis or _is_number(t, dynamic) for t in template
+    )
+
+
+def _is_number(item: Any, dynamic: Sequence[Any]) -> bool:
+    """Whether a part of an index is an integer that only a run knows."""
+    return isinstance(item, Slot) and not type_of(dynamic[item.position]).ndim
 
 
 def _is_scalar_boolean(item: Any) -> bool:
