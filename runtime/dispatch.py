@@ -184,7 +184,7 @@ class Dispatcher:
             self.key = valued_key(self.quick, tuple(sorted(self.valued)))
             self.ready.clear()
         key: Any = (len(args), *names, self.key(values)) if names else self.key(values)
-        stored = tuple(place[i] for i in program.stored) if len(args) > 1 else ()
+        stored = tuple(place[i] for i in program.stored)
         self.ready[key] = Ready.of(program, stored)
 
     def find(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Program, list[Any]]:

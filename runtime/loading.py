@@ -77,6 +77,12 @@ class Program:
         others += [read() for _, read in self.captures]
         for position in self.stored:
             mine = leaves[position]
+            if overlaps_itself(mine):
+                name = self.traced.function.params[position].name or "an argument"
+                raise AliasUndecided(
+                    f"{name} is stored into, and its elements share memory with each other.",
+                    hint="pass a copy",
+                )
             if sum(np.may_share_memory(mine, x) and np.shares_memory(mine, x) for x in others) > 1:
                 name = self.traced.function.params[position].name or "an argument"
                 raise AliasUndecided(
@@ -148,6 +154,8 @@ class Ready:
         found = {}
         for position in self.stored:
             mine = args[position]
+            if overlaps_itself(mine):
+                return None
             for k, other in enumerate(args):
                 if k != position and type(other) is np.ndarray and np.may_share_memory(mine, other):
                     return None
@@ -164,6 +172,24 @@ class Ready:
         except (LookupError, AttributeError, ValueError):
             return None  # what was captured is gone
         return found
+
+
+def overlaps_itself(x: Any) -> bool:
+    """Whether elements of an array may share memory, as in a sliding window.
+
+    >>> overlaps_itself(np.lib.stride_tricks.sliding_window_view(np.ones(4), 2))
+    True
+    >>> overlaps_itself(np.ones((4, 4))[::2, ::-1].T)
+    False
+    """
+    if not isinstance(x, np.ndarray) or x.flags.c_contiguous or not x.size:
+        return False
+    reach = x.itemsize
+    for stride, size in sorted((abs(s), n) for s, n in zip(x.strides, x.shape) if n > 1):
+        if stride < reach:
+            return True
+        reach += stride * (size - 1)
+    return False
 
 
 def _reads_function(read: partial[Any]) -> bool:

@@ -102,9 +102,9 @@ def answer(machine: Any, value: Array, question: Callable[[Any], Any], what: str
 
 def noted(result: Any, function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """A result with the classes that NumPy gives it; a new cell where an argument's differ."""
-    if not isinstance(result, Array) or result.ndim or result.type.weak:
+    if not isinstance(result, Array) or result.ndim or result.type.weak or result.is_buffer:
         return result
-    if isinstance(function, np.ufunc) and not kwargs.get("out"):
+    if isinstance(function, np.ufunc) and kwargs.get("out") is None:
         kinds: Kinds = frozenset([result.dtype.type])
     else:
         kinds = _by_numpy(result, function, args, kwargs)

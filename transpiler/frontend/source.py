@@ -9,9 +9,11 @@ from __future__ import annotations
 import ast
 import inspect
 import linecache
+import os
 import textwrap
+import time
 from dataclasses import dataclass, field
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Any
 
 import gast
@@ -21,6 +23,7 @@ from calque.transpiler.errors import Origin, SourceNotFound
 _trees: dict[str, tuple[tuple[str, ...], ast.Module, str]] = {}
 _sources: dict[Any, FunctionSource] = {}
 _MANY = 4096
+_START = time.time()
 
 
 @dataclass(eq=False)
@@ -136,8 +139,47 @@ def function_source(function: FunctionType) -> FunctionSource:
             "the file has changed since it was imported.",
             hint="import it again",
         )
+    if _written_since_start(code.co_filename) and not _is_compiled_from(lines, code):
+        raise SourceNotFound(
+            f"{function.__qualname__} runs as it was imported, and {path} has another text: "
+            "the file has changed since.",
+            hint="import it again",
+        )
     name = "lambda" if function.__name__ == "<lambda>" else function.__name__
     return FunctionSource(gast.ast_to_gast(node), path, lines, name)
+
+
+def _written_since_start(path: str) -> bool:
+    """Whether a file is younger than this process, which may have read an older text of it."""
+    try:
+        return os.path.getmtime(path) >= _START
+    except OSError:
+        return False  # a notebook's cell, say
+
+
+def _is_compiled_from(lines: tuple[str, ...], code: CodeType) -> bool:
+    """Whether a text, compiled, has this code at its line."""
+    pending = [compile("".join(lines), code.co_filename, "exec", dont_inherit=True)]
+    while pending:
+        found = pending.pop()
+        if found.co_firstlineno == code.co_firstlineno and _alike(found, code):
+            return True
+        pending += [c for c in found.co_consts if isinstance(c, CodeType)]
+    return False
+
+
+def _alike(one: CodeType, other: CodeType) -> bool:
+    """Whether two pieces of code do the same, wherever they stand."""
+    names = one.co_names == other.co_names and one.co_varnames == other.co_varnames
+    if not names or one.co_code != other.co_code or len(one.co_consts) != len(other.co_consts):
+        return False
+    for a, b in zip(one.co_consts, other.co_consts, strict=True):
+        if isinstance(a, CodeType) and isinstance(b, CodeType):
+            if not _alike(a, b):
+                return False
+        elif type(a) is not type(b) or repr(a) != repr(b):
+            return False
+    return True
 
 
 def _file_lines(function: FunctionType) -> tuple[str, ...]:
