@@ -1,0 +1,113 @@
+"""Arrays without dims: views of other arrays, stores into them, and numbers with new axes."""
+
+import numpy as np
+import pytest
+
+import calque
+
+
+def through_ellipsis(x):
+    out = np.zeros(2)
+    v = out[..., 1]
+    v += x[0]
+    return np.sum(out)
+
+
+def scaled_in_place(x):
+    y = x.copy()
+    v = y[0, ...]
+    v *= 3.0
+    return np.sum(y)
+
+
+def through_reshape(x):
+    y = x.copy()
+    v = y[0:1].reshape(())
+    v[()] = 7.0 * x[1]
+    return np.sum(y)
+
+
+def through_squeeze(x):
+    y = x.copy()
+    v = y[0:1].squeeze()
+    v[...] = 7.0 * x[1]
+    return np.sum(y)
+
+
+def through_out(x):
+    y = x.copy()
+    np.negative(x[0], out=y[0, ...])
+    return np.sum(y)
+
+
+def through_out_by_place(x):
+    y = x.copy()
+    made = np.negative(x[0], y[0, ...])
+    made *= 2.0
+    return np.sum(y)
+
+
+def made_without_dims(x):
+    out = np.zeros(())
+    out[...] = x[0]
+    return out * 2.0
+
+
+def number_is_a_copy(x):
+    out = np.zeros(())
+    before = out[()]
+    out[...] = x[0]
+    return before + out * x[1]
+
+
+def element_is_no_view(x):
+    y = x.copy()
+    first = y[0]
+    first += 5.0
+    return np.sum(y) * first
+
+
+def view_sees_store(x):
+    y = x.copy()
+    v = y[0, ...]
+    y[0] = 4.0 * x[1]
+    return v * x[0]
+
+
+def axes_of_a_number(x):
+    s = np.sum(x)
+    v = s[None]
+    v[0] = x[0] ** 2
+    return s * v[0]
+
+
+def in_a_loop(x):
+    out = np.zeros(())
+    for i in range(2):
+        out[...] += x[i] ** 2
+    return out * x[0]
+
+
+def new_axes(x):
+    top = np.max(x, axis=-1)
+    return -x.shape[0] * (top + np.log(np.sum(np.exp(x - top[..., None]), axis=-1)))
+
+
+PROGRAMS = [
+    through_ellipsis, scaled_in_place, through_reshape, through_squeeze, through_out,
+    through_out_by_place, made_without_dims, number_is_a_copy, element_is_no_view, view_sees_store, axes_of_a_number,
+    in_a_loop, new_axes,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("f", PROGRAMS, ids=lambda f: f.__name__)
+def test_as_numpy_has_it(f):
+    x, h = np.array([2.0, 5.0]), 1e-6
+    want = [(f(x + h * e) - f(x - h * e)) / (2 * h) for e in np.eye(2)]
+    for made in (calque.value_and_grad(f), calque.jit(calque.value_and_grad(f))):
+        value, slopes = made(x.copy())
+        np.testing.assert_allclose(value, f(x.copy()), rtol=1e-12)
+        np.testing.assert_allclose(slopes, want, rtol=1e-6, atol=1e-8)
+    rows = np.stack([x, 2 * x])
+    np.testing.assert_allclose(calque.vmap(f)(rows.copy()), [f(x.copy()), f(2 * x)], rtol=1e-12)
+    np.testing.assert_allclose(calque.vmap(calque.grad(f))(rows)[0], want, rtol=1e-6, atol=1e-8)
