@@ -5,6 +5,7 @@ line and, for several lambdas on one line, by the columns of its byte code.
 """
 
 from __future__ import annotations
+import __future__
 
 import ast
 import inspect
@@ -21,9 +22,12 @@ import gast
 from calque.transpiler.errors import Origin, SourceNotFound
 
 _trees: dict[str, tuple[tuple[str, ...], ast.Module, str]] = {}
+_compiled: dict[tuple[str, int], tuple[ast.Module, dict[int, list[CodeType]]]] = {}
 _sources: dict[Any, FunctionSource] = {}
 _MANY = 4096
 _START = time.time()
+_PYTHONS_LOADERS = {"importlib", "_frozen_importlib", "_frozen_importlib_external", "zipimport"}
+_MEANING = ("co_name", "co_code", "co_names", "co_varnames", "co_freevars", "co_cellvars")
 
 
 @dataclass(eq=False)
@@ -113,9 +117,10 @@ def _characters(text: str, offset: int) -> int:
 def source_of(function: FunctionType) -> FunctionSource:
     """The function's gast node, found once per code object."""
     code = function.__code__
-    if code not in _sources:
-        _sources[code] = function_source(function)
-    return _sources[code]
+    place = (code.co_filename, code)  # code that is equal may stand in two files
+    if place not in _sources:
+        _sources[place] = function_source(function)
+    return _sources[place]
 
 
 def function_source(function: FunctionType) -> FunctionSource:
@@ -139,7 +144,8 @@ def function_source(function: FunctionType) -> FunctionSource:
             "the file has changed since it was imported.",
             hint="import it again",
         )
-    if _written_since_start(code.co_filename) and not _is_compiled_from(lines, code):
+    compared = not _is_rewritten(function) or _written_since_start(code.co_filename)
+    if compared and not _is_compiled_from(tree, code):
         raise SourceNotFound(
             f"{function.__qualname__} runs as it was imported, and {path} has another text: "
             "the file has changed since.",
@@ -157,29 +163,59 @@ def _written_since_start(path: str) -> bool:
         return False  # a notebook's cell, say
 
 
-def _is_compiled_from(lines: tuple[str, ...], code: CodeType) -> bool:
-    """Whether a text, compiled, has this code at its line."""
-    pending = [compile("".join(lines), code.co_filename, "exec", dont_inherit=True)]
-    while pending:
-        found = pending.pop()
-        if found.co_firstlineno == code.co_firstlineno and _alike(found, code):
-            return True
-        pending += [c for c in found.co_consts if isinstance(c, CodeType)]
+def _is_rewritten(function: FunctionType) -> bool:
+    """Whether the loader of a function's module may compile another text than the file's.
+
+    pytest's does: what it compiles of an ``assert`` is more than stands there.
+    """
+    loader = function.__globals__.get("__loader__")
+    kind = loader if isinstance(loader, type) else type(loader)
+    return loader is not None and kind.__module__.partition(".")[0] not in _PYTHONS_LOADERS
+
+
+def _is_compiled_from(tree: ast.Module, code: CodeType) -> bool:
+    """Whether a file's text, compiled, has this code at its line (a lambda: at its columns)."""
+    annotations = code.co_flags & __future__.annotations.compiler_flag
+    for found in _codes(tree, code.co_filename, annotations).get(code.co_firstlineno, ()):
+        if _alike(found, code):
+            if code.co_name != "<lambda>" or [*found.co_positions()] == [*code.co_positions()]:
+                return True
     return False
+
+
+def _codes(tree: ast.Module, path: str, flags: int) -> dict[int, list[CodeType]]:
+    """The code of a file's functions and classes by first lines, compiled once for each text."""
+    known = _compiled.get((path, flags))
+    if known is None or known[0] is not tree:
+        by_line: dict[int, list[CodeType]] = {}
+        pending = [compile(tree, path, "exec", flags, dont_inherit=True)]
+        while pending:
+            found = pending.pop()
+            by_line.setdefault(found.co_firstlineno, []).append(found)
+            pending += [c for c in found.co_consts if isinstance(c, CodeType)]
+        known = _compiled[path, flags] = tree, by_line
+    return known[1]
 
 
 def _alike(one: CodeType, other: CodeType) -> bool:
     """Whether two pieces of code do the same, wherever they stand."""
-    names = one.co_names == other.co_names and one.co_varnames == other.co_varnames
-    if not names or one.co_code != other.co_code or len(one.co_consts) != len(other.co_consts):
+    return all(getattr(one, a) == getattr(other, a) for a in _MEANING) and _same_constant(
+        one.co_consts, other.co_consts
+    )
+
+
+def _same_constant(one: Any, other: Any) -> bool:
+    """
+    >>> _same_constant((0.0, 1), (-0.0, 1)), _same_constant((1,), (True,))
+    (False, False)
+    """
+    if type(one) is not type(other):
         return False
-    for a, b in zip(one.co_consts, other.co_consts, strict=True):
-        if isinstance(a, CodeType) and isinstance(b, CodeType):
-            if not _alike(a, b):
-                return False
-        elif type(a) is not type(b) or repr(a) != repr(b):
-            return False
-    return True
+    if isinstance(one, CodeType):
+        return _alike(one, other)
+    if isinstance(one, tuple):
+        return len(one) == len(other) and all(map(_same_constant, one, other))
+    return one == other if isinstance(one, frozenset) else repr(one) == repr(other)
 
 
 def _file_lines(function: FunctionType) -> tuple[str, ...]:
