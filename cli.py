@@ -34,6 +34,7 @@ from calque.runtime.checking import examine
 from calque.runtime.comparing import is_float
 from calque.runtime.reading import module_source
 from calque.runtime.spec import annotated_args, parse_args, sample_args
+from calque.runtime.writing import write_whole
 from calque.transpiler import debug, tree
 from calque.transpiler.errors import CalqueError, SpecError
 
@@ -247,18 +248,18 @@ def _literal(node: ast.expr) -> Any:
 
 def _show(options: argparse.Namespace) -> int:
     fn, args = _resolve(options)
-    if options.output and options.stage != "core":
-        calque.save(fn, options.output, *args, stage=options.stage)
-        return 0
     text = (
         calque.source(fn, *args, stage="core")
         if options.stage == "core"
-        else module_source(fn, *args, stage=options.stage, alone=False)
+        else module_source(fn, *args, stage=options.stage, alone=bool(options.output))
     )
-    if options.output:
-        Path(options.output).write_text(text, encoding="utf-8")
-    else:
+    if not options.output:
         print(text if options.stage == "core" else _painted(text), end="")
+        return 0
+    try:
+        write_whole(options.output, text)
+    except OSError as error:
+        raise UsageError(f"{options.output} cannot be written: {error.strerror}") from None
     return 0
 
 

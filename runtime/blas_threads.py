@@ -17,6 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from calque.transpiler.forking import run_in_children
+
 _CALLS = re.compile(
     r" @ |\bnp\.(matmul|dot|vdot|inner|tensordot|einsum|linalg\.)|\bsolve_triangular\("
 )
@@ -44,6 +46,13 @@ class Library:
         self.calls, self.before = 0, 1  # calls on one thread now; the number before the first
         self.lock = threading.Lock()
 
+    def forget_calls(self) -> None:
+        """In a forked child no other thread's call goes on, and none holds the lock."""
+        self.lock = threading.Lock()
+        if self.calls:
+            self.calls = 0
+            self.write(self.before)
+
     @contextmanager
     def one_thread(self) -> Iterator[None]:
         """Inside, there is one; the last of several calls at a time puts the number back."""
@@ -56,7 +65,7 @@ class Library:
             yield
         finally:
             with self.lock:
-                self.calls -= 1
+                self.calls = max(0, self.calls - 1)
                 if self.calls == 0:
                     self.write(self.before)
 
@@ -75,7 +84,9 @@ def library() -> Library | None:
             continue
         read.argtypes, read.restype = (), ctypes.c_int
         write.argtypes, write.restype = (ctypes.c_int,), None
-        return Library(read, write)
+        found = Library(read, write)
+        run_in_children(found.forget_calls)
+        return found
     return None
 
 

@@ -21,6 +21,8 @@ import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
+from calque.transpiler.forking import free_in_children
+
 MAGIC = b"calque kernel 1\n"
 ENDINGS = (".py", ".code")
 _PARTIAL = ".partial"
@@ -29,7 +31,7 @@ _FRESH_FOR = 60.0  # seconds for which a file's last use need not be written dow
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _DEFAULT_LIMIT = 1 << 30
 _SCANS = 20  # the folder is looked through once for this part of the limit
-_lock = threading.Lock()
+_lock = free_in_children("cache", threading.RLock())
 _written: dict[Path, int] = {}  # bytes since the folder was looked through
 _refused: set[str] = set()
 
@@ -48,22 +50,37 @@ def folder() -> Path | None:
     named = os.environ.get("CALQUE_CACHE")
     if named is not None and named.strip() in ("", "0"):
         return None
+    try:
+        limit()
+    except ValueError as error:
+        return _warn_once(str(error))
+    try:
+        path = _place(named)
+    except (RuntimeError, OSError, LookupError) as error:  # no home, no passwd entry, no folder
+        what = f"cache folder {named}" if named else "cache folder of this user"
+        return _warn_once(f"the {what} cannot be found ({error})")
+    why = _unusable(path)
+    return path if why is None else _warn_once(f"the cache folder {path} {why}")
+
+
+def _place(named: str | None) -> Path:
+    """The absolute path of the folder that ``CALQUE_CACHE`` names, or of the user's own."""
     if named is None:
         import platformdirs
 
         named = platformdirs.user_cache_dir("calque", appauthor=False)
-    path = Path(named).expanduser().absolute()
-    why = _unusable(path)
-    if why is None:
-        return path
-    if str(path) not in _refused:
-        _refused.add(str(path))
+        if named.startswith("~"):
+            raise RuntimeError("there is no home directory")
+    return Path(named).expanduser().absolute()
+
+
+def _warn_once(why: str) -> None:
+    """Say once for each reason that nothing is kept on disk."""
+    if why not in _refused:
+        _refused.add(why)
         warnings.warn(
-            f"the cache folder {path} {why}: kernels are compiled anew in every process",
-            RuntimeWarning,
-            stacklevel=2,
+            f"{why}: kernels are compiled anew in every process", RuntimeWarning, stacklevel=3
         )
-    return None
 
 
 def _unusable(path: Path) -> str | None:
@@ -205,9 +222,12 @@ def limit() -> int:
         return _DEFAULT_LIMIT
     number, unit = (text[:-1], text[-1]) if text[-1] in "KMGT" else (text, "")
     try:
-        return max(0, int(float(number) * _UNITS[unit]))
+        size = int(float(number) * _UNITS[unit])
     except (ValueError, OverflowError):
-        raise ValueError(f"CALQUE_CACHE_SIZE is {text!r}; write 500M, or 2G") from None
+        size = -1
+    if size < 0:
+        raise ValueError(f"CALQUE_CACHE_SIZE is {text!r}; write 500M, or 2G")
+    return size
 
 
 def evict(place: Path) -> None:

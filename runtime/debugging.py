@@ -11,9 +11,10 @@ import numpy as np
 
 from calque.transpiler.core import Check
 from calque.transpiler.errors import NonFiniteError
+from calque.transpiler.forking import free_in_children
 
 threads = 0  # contexts open in any thread: when there are none, a call looks at this alone
-_lock = threading.Lock()
+_lock = free_in_children("debugging", threading.RLock())
 _local = threading.local()
 
 

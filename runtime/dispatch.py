@@ -37,6 +37,7 @@ from calque.transpiler.analyses.few_rounds import few_and_often
 from calque.transpiler.debug import show_text
 from calque.transpiler.dims import InnerSizes, Sizes, is_small_product
 from calque.transpiler.errors import CalqueError, NeedsKnownValue, SpecializationNeeded
+from calque.transpiler.forking import free_in_children
 from calque.transpiler.frontend.interpreter import Capture
 from calque.transpiler.passes.comparing import DIFFER
 from calque.transpiler.pipeline import Arguments
@@ -44,7 +45,7 @@ from calque.transpiler.pipeline import Arguments
 _MAX_ROUNDS = 64
 _MAX_READY = 1024
 _OFTEN = 3  # changes of a captured number, until one is told
-_lock = threading.RLock()
+_lock = free_in_children("programs", threading.RLock())
 
 
 @dataclass(eq=False)

@@ -26,13 +26,14 @@ from calque.transpiler.core import Apply, Block, For, If, Var, While
 from calque.transpiler.debug import show_text
 from calque.transpiler.dims import Dims
 from calque.transpiler.errors import AliasUndecided, Origin
+from calque.transpiler.forking import free_in_children
 from calque.transpiler.frontend.callables import code_of, default_of
 from calque.transpiler.frontend.interpreter import is_unshadowed
 from calque.transpiler.frontend.trace import Traced
 from calque.transpiler.types import Dim
 
 _count = itertools.count(1)
-_lock = threading.RLock()
+_lock = free_in_children("modules", threading.RLock())
 _modules: dict[str, tuple[Any, tuple[KernelCache, ...]]] = {}  # of kernels, by their titles
 Reader = Callable[[], Any]
 

@@ -8,7 +8,6 @@ import os
 import sys
 import textwrap
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from calque.runtime.loading import Program
 from calque.runtime.spec import Spec, format_args
 from calque.runtime.transformed import BoundTransformed, Transformed
 from calque.runtime.version import __version__
+from calque.runtime.writing import write_whole
 from calque.transpiler import pipeline, tree
 from calque.transpiler.batching import Axes
 from calque.transpiler.core import Var
@@ -91,11 +91,7 @@ def save(
     they are first called. The docstring says where the module comes from and how to make it again
     (``calque verify`` does). ``stage`` is as for ``source``; "core" cannot be saved.
     """
-    text = module_source(fn, *args, stage=stage)
-    target = Path(path)
-    partial = target.with_name(target.name + ".partial")
-    partial.write_text(text, encoding="utf-8", newline="\n")
-    os.replace(partial, target)
+    write_whole(path, module_source(fn, *args, stage=stage))
 
 
 def module_source(

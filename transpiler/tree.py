@@ -14,8 +14,10 @@ from typing import Any
 
 import optree
 
+from calque.transpiler.forking import free_in_children
+
 NAMESPACE = "calque"
-_lock = threading.RLock()
+_lock = free_in_children("pytrees", threading.RLock())
 
 Flatten = Callable[[Any], tuple[Sequence[Any], Any]]
 Unflatten = Callable[[Any, Sequence[Any]], Any]
