@@ -19,7 +19,6 @@ import os
 import re
 import shlex
 import sys
-import tempfile
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -32,6 +31,7 @@ import calque
 from calque.runtime import cache
 from calque.runtime.checking import examine
 from calque.runtime.comparing import is_float
+from calque.runtime.provenance import LOST
 from calque.runtime.reading import module_source
 from calque.runtime.spec import annotated_args, parse_args, sample_args
 from calque.runtime.writing import write_whole
@@ -112,6 +112,8 @@ def _parser() -> _Parser:
     kept.add_argument("what", choices=("info", "clear"), help="what is there; or remove it all")
     verify = command("verify", _verify, "Check that saved modules are what calque writes today.")
     verify.add_argument("files", nargs="+", metavar="FILE", help="modules that calque wrote")
+    told = "a file or folder outside of the checkout that headers may name; may be repeated"
+    verify.add_argument("--source", action="append", default=[], metavar="PATH", help=told)
     return parser
 
 
@@ -177,7 +179,7 @@ def _load_module(path: str, shown: str) -> ModuleType:
     importlib.invalidate_caches()
     try:
         if len(parts) > 1:
-            return importlib.import_module(".".join(parts))
+            return _submodule(".".join(parts), path)
         known = sys.modules.get(parts[0])
         mine = known is None or getattr(known, "__file__", None) == path
         name = parts[0] if mine else f"{parts[0]}_file"
@@ -188,9 +190,17 @@ def _load_module(path: str, shown: str) -> ModuleType:
         sys.modules[name] = module
         loader.exec_module(module)
         return module
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         message = f"{shown} cannot be imported: {type(error).__name__}: {error}"
         raise UsageError(message) from error
+
+
+def _submodule(name: str, path: str) -> ModuleType:
+    """A submodule of a package, unless another package of that name has been imported."""
+    found = importlib.import_module(name)
+    if os.path.realpath(found.__file__ or "") != os.path.realpath(path):
+        raise ImportError(f"{name} is {found.__file__}")
+    return found
 
 
 def apply_transform(text: str, fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -298,33 +308,54 @@ def _painted(text: str, lexer: str = "python") -> str:
 
 
 def _verify(options: argparse.Namespace) -> int:
-    stale = 0
+    """Each file by itself: one that cannot be verified fails, and hides nothing of the others."""
+    worst = 0
     for file in options.files:
-        difference = _difference(file)
+        try:
+            difference = _difference(file, options.source)
+        except (UsageError, SpecError) as error:
+            print(f"calque: {error}", file=sys.stderr)
+            worst = 2
+            continue
+        except (Exception, SystemExit) as error:  # of the program that it was made from
+            if debug.level():
+                raise
+            print(f"calque: {file} cannot be made again: {_told(error)}", file=sys.stderr)
+            worst = max(worst, 1)
+            continue
         if difference:
-            stale = 1
+            worst = max(worst, 1)
             print(_painted(difference, "diff"), end="")
             print(f"{file}: stale", file=sys.stderr)
         else:
             print(f"{file}: up to date")
-    return stale
+    return worst
 
 
-def _difference(file: str) -> str:
+def _told(error: BaseException) -> str:
+    return "\n".join([f"{type(error).__name__}: {error}", *getattr(error, "__notes__", [])])
+
+
+def _difference(file: str, given: Sequence[str]) -> str:
     """A saved module against what its own command writes today, as a unified diff."""
     try:
         saved = Path(file).read_bytes().decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{file} cannot be read: {error}") from None
-    options = _parser().parse_args(provenance(saved, file))
+    options = _shown_by(provenance(saved, file), file)
     source = options.target.rpartition(":")[0]
-    here = os.path.isfile(source)
-    folder = os.getcwd() if here else os.path.dirname(os.path.abspath(file))
-    with tempfile.TemporaryDirectory() as scratch, contextlib.chdir(folder):
-        fn, args = _resolve(options)
-        fresh = os.path.join(scratch, "fresh.py")
-        calque.save(fn, fresh, *args, stage=options.stage)
-        written = Path(fresh).read_bytes().decode("utf-8")
+    folder = os.getcwd() if os.path.isfile(source) else os.path.dirname(os.path.abspath(file))
+    trusted = [*map(_checkout, (os.getcwd(), os.path.dirname(os.path.abspath(file)))), *given]
+    place = os.path.realpath(os.path.join(folder, source))
+    if not any(_is_within(place, root) for root in trusted):
+        message = f"{file} names {source}, which is not in this checkout and would be run"
+        raise UsageError(f"{message}; give it with --source, if you trust it")
+    with contextlib.chdir(folder):
+        try:
+            fn, args = _resolve(options)
+        except (UsageError, SpecError) as error:
+            raise UsageError(f"{file} cannot be made again: {error}") from error
+        written = module_source(fn, *args, stage=options.stage)
         printed = module_source(fn, *args, stage=options.stage, alone=False)
     if saved == printed:  # kept as it was shown: what kernels call is imported
         return ""
@@ -332,6 +363,28 @@ def _difference(file: str) -> str:
     lines = (saved.splitlines(True), written.splitlines(True))
     difference = list(difflib.unified_diff(*lines, *names))
     return "".join(line if line.endswith("\n") else line + "\n" for line in difference)
+
+
+def _checkout(folder: str) -> str:
+    """The root of the checkout that holds a folder; the folder itself where none does."""
+    path = Path(os.path.realpath(folder))
+    return str(next((p for p in (path, *path.parents) if (p / ".git").exists()), path))
+
+
+def _is_within(place: str, root: str) -> bool:
+    root = os.path.realpath(root)
+    return place == root or place.startswith(root.rstrip(os.sep) + os.sep)
+
+
+def _shown_by(words: list[str], file: str) -> argparse.Namespace:
+    """The command of a header, which has a function and its types, and nothing else."""
+    names = words[2::2]
+    plain = len(words) % 2 == 0 and len(set(names)) == len(names)
+    if not plain or words[1].startswith("-") or {*names} - {"--transform", "--stage", "--args"}:
+        raise UsageError(f"{file} has a header that calque does not write: {shlex.join(words)}")
+    if "core" in words[3::2]:
+        raise UsageError(f"{file} has a header that makes no module")
+    return _parser().parse_args(words)
 
 
 def provenance(text: str, file: str = "the module") -> list[str]:
@@ -351,6 +404,10 @@ def provenance(text: str, file: str = "the module") -> list[str]:
     if found:
         with contextlib.suppress(ValueError):
             words = shlex.split(found[1].replace("\\\n", " "))
+    reason = header.partition(f"\n{LOST}")[2].partition("\nTypes: ")[0]
+    if reason:
+        why = " ".join(reason.split()).rstrip(".")
+        raise UsageError(f"{file} cannot be made again by a command: {why}")
     if words[:2] != ["calque", "show"] or "-o" in words:
         raise UsageError(f"{file} has no header that says how calque wrote it")
     return words[1:]

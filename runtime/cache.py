@@ -52,15 +52,17 @@ def folder() -> Path | None:
         return None
     try:
         limit()
-    except ValueError as error:
-        return _warn_once(str(error))
-    try:
         path = _place(named)
+        why = _unusable(path)
+        if why is None:
+            return path
+        _warn_once(f"the cache folder {path} {why}")
+    except ValueError as error:
+        _warn_once(str(error))
     except (RuntimeError, OSError, LookupError) as error:  # no home, no passwd entry, no folder
         what = f"cache folder {named}" if named else "cache folder of this user"
-        return _warn_once(f"the {what} cannot be found ({error})")
-    why = _unusable(path)
-    return path if why is None else _warn_once(f"the cache folder {path} {why}")
+        _warn_once(f"the {what} cannot be found ({error})")
+    return None
 
 
 def _place(named: str | None) -> Path:

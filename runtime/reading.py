@@ -3,32 +3,18 @@
 from __future__ import annotations
 
 import inspect
-import operator
 import os
-import sys
-import textwrap
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-
 from calque.runtime import support
-from calque.runtime.dispatch import letters
-from calque.runtime.keys import dim_name
-from calque.runtime.loading import Program
-from calque.runtime.spec import Spec, format_args
+from calque.runtime.provenance import STAGES, provenance
 from calque.runtime.transformed import BoundTransformed, Transformed
-from calque.runtime.version import __version__
 from calque.runtime.writing import write_whole
-from calque.transpiler import pipeline, tree
-from calque.transpiler.batching import Axes
-from calque.transpiler.core import Var
+from calque.transpiler import pipeline
 from calque.transpiler.errors import Origin, UnsupportedFunction
-from calque.transpiler.frontend.trace import Traced, map_leaves
+from calque.transpiler.frontend.trace import Traced
 from calque.transpiler.placements import CALL, KERNEL, LOOP, placements
-from calque.transpiler.types import DimLike, substitute_dim, symbol
-
-STAGES = ("core", "numpy", "kernels")
 
 
 def _as_transformed(fn: Any) -> Transformed:
@@ -153,132 +139,6 @@ def _differentiated(transformed: Transformed) -> list[str]:
         parameters[n] if -len(parameters) <= n < len(parameters) else f"argument {n}"
         for n in numbers
     ]
-
-
-def _plain(transformed: Any) -> Any:
-    while isinstance(transformed, Transformed):
-        transformed = transformed.function
-    return transformed
-
-
-def transform_text(transformed: Any) -> str:
-    """``grad(f, argnums=(0, 1))``; f is what its name in the file stands for, decorated or not."""
-    if not isinstance(transformed, Transformed) or _has_name(transformed):
-        return "f"
-    text = transform_text(transformed.function)
-    if transformed.kind == "identity":
-        return text
-    defaults: dict[str, Any] = {
-        "argnums": 0,
-        "static_argnums": (),
-        "static_argnames": (),
-        "parallel": "auto",
-        "boundscheck": None,
-    }
-    options, axes = dict(transformed.options), transformed.options.get("axes")
-    if isinstance(axes, Axes):  # as vmap was given them
-        del options["axes"]
-        options |= vars(axes)
-        defaults = {**defaults, **vars(Axes())}
-    shown = [f"{k}={v!r}" for k, v in options.items() if v != defaults.get(k, False)]
-    return f"{transformed.kind}({', '.join([text, *shown])})"
-
-
-def _has_name(transformed: Transformed) -> bool:
-    """Whether a module's name stands for the transformed function, which decorators made."""
-    module = sys.modules.get(getattr(transformed, "__module__", ""))
-    try:
-        found = operator.attrgetter(getattr(transformed, "__qualname__", ""))(module)
-    except AttributeError:
-        return False
-    return found is transformed
-
-
-def provenance(
-    transformed: Transformed, program: Program, args: tuple[Any, ...], stage: str | None = None
-) -> list[str]:
-    """The lines of the header that say where the module comes from."""
-    plain = inspect.unwrap(_plain(transformed))
-    code = getattr(plain, "__code__", None)
-    types = types_line(program.traced)
-    if code is None or not os.path.exists(code.co_filename):
-        return [f"Written by calque {__version__}.", types]
-    file = os.path.relpath(code.co_filename).replace(os.sep, "/")
-    if any(map(tree.is_object, _instances(args))):
-        return [f"From {file}, line {code.co_firstlineno}. Written by calque {__version__}.", types]
-    command = f"calque show {file}:{plain.__qualname__}"
-    transform = transform_text(transformed)
-    if transform != "f":
-        command += f' --transform "{transform}"'
-    command += f" --stage {stage}" if stage is not None else ""
-    command += f' --args "{format_args(_specs_of(program, args))}"'
-    return [
-        f"From {file}, line {code.co_firstlineno}. "
-        f"Written by calque {__version__}; regenerate with",
-        f"    {command}",
-        types,
-    ]
-
-
-def _instances(value: Any) -> list[Any]:
-    """What the tuples, lists and dicts of a tree hold."""
-    if isinstance(value, dict):
-        value = list(value.values())
-    return (
-        [x for v in value for x in _instances(v)] if isinstance(value, (tuple, list)) else [value]
-    )
-
-
-def _specs_of(program: Program, args: tuple[Any, ...]) -> Any:
-    """The arguments as types, general where the generated code is."""
-    leaves, structure = tree.flatten(args)
-    known = program.known_symbols
-    names = [
-        dim_name(position, axis)
-        for position, leaf in enumerate(leaves)
-        if isinstance(leaf, np.ndarray)
-        for axis, size in enumerate(leaf.shape)
-        if size != 1 and dim_name(position, axis) not in known
-    ]
-    own = [d for leaf in leaves if isinstance(leaf, Spec) for d in leaf.dims if isinstance(d, str)]
-    table = letters(own + names)
-
-    def spec_of(position: int, leaf: Any) -> Any:
-        if isinstance(leaf, (Spec, str, bytes, bool)) or leaf is None:
-            return leaf
-        if isinstance(leaf, (float, int, complex)):
-            whole = position in program.known_leaves
-            return leaf if whole else Spec(np.dtype(type(leaf)), (), weak=True)
-        value = np.asarray(leaf)
-        if position in program.known_leaves:
-            return value.item()
-        axes = [table.get(dim_name(position, axis), s) for axis, s in enumerate(value.shape)]
-        return Spec(value.dtype, tuple(axes))
-
-    return tree.unflatten(structure, [spec_of(i, leaf) for i, leaf in enumerate(leaves)])
-
-
-def types_line(traced: Traced) -> str:
-    """``Types: w float64[n], x float64[m, n].``, with the user's letters or letters of its own."""
-    resolve = traced.builder.dims.resolve
-    params = traced.function.params
-    kinds = {p: p.type.with_dims([resolve(d) for d in p.type.dims]) for p in params}
-    used = [s for p in params for d in kinds[p].dims for s, _ in getattr(d, "terms", ())]
-    values: dict[str, DimLike] = {old: symbol(new) for old, new in letters(used).items()}
-
-    def text(leaf: Any) -> str:
-        if not isinstance(leaf, Var):
-            return repr(leaf)
-        kind = kinds[leaf]
-        return str(kind.with_dims([substitute_dim(d, values) for d in kind.dims]))
-
-    found = []
-    for parameter in traced.function.signature:
-        made = map_leaves(text, parameter.tree)
-        shown = made if isinstance(made, str) else str(made).replace("'", "")
-        found.append(f"{parameter.name} {shown}")
-    lines = textwrap.wrap(f"Types: {', '.join(found)}.", 98, subsequent_indent="    ")
-    return "\n".join(lines)
 
 
 def explain(fn: Any, *args: Any) -> str:

@@ -3,6 +3,7 @@
 From examples/stencils.py, line 25. Written by calque 0.1.0; regenerate with
     calque show examples/stencils.py:heat --transform "jit(f)" --args "f8[n,m]"
 Types: u float64[n, m].
+Defaults: steps=10.
 """
 import numpy as np
 from calque.runtime.kernels import kernel, vrange

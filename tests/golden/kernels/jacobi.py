@@ -3,6 +3,7 @@
 From examples/stencils.py, line 8. Written by calque 0.1.0; regenerate with
     calque show examples/stencils.py:jacobi --transform "jit(grad(f))" --args "f8[n], f8[n]"
 Types: a float64[n], b float64[n].
+Defaults: steps=20.
 """
 import numpy as np
 from calque.runtime.kernels import kernel, vrange

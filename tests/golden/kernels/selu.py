@@ -3,6 +3,7 @@
 From examples/selu.py, line 8. Written by calque 0.1.0; regenerate with
     calque show examples/selu.py:selu --transform "jit(f)" --args "f8[n,m]"
 Types: x float64[n, m].
+Defaults: alpha=1.67, scale=1.05.
 """
 import numpy as np
 from calque.runtime.kernels import kernel
