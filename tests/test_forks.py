@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,7 @@ from calque.runtime import blas_threads, cache, debugging, dispatch, loading
 from calque.transpiler import forking, tree
 
 ROOT = Path(calque.__file__).resolve().parent
-pytestmark = [
-    pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here"),
-    pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning"),
-]
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 LOCKS = {
     "programs": dispatch._lock,
     "modules": loading._lock,
@@ -32,7 +30,9 @@ LOCKS = {
 
 def in_child(action: Any) -> int:
     """The exit status of a forked child that does something; -1 where it did not end in 10 s."""
-    child = os.fork()
+    with warnings.catch_warnings():  # Python's and JAX's, of every fork beside threads
+        warnings.filterwarnings("ignore", message=".*fork")
+        child = os.fork()
     if child == 0:
         status = 1
         try:
