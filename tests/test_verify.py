@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
-import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -253,7 +253,7 @@ def test_packages_of_one_name_are_told_apart(folder: Path, tmp_path: Path, capsy
         (package / "__init__.py").write_text("")
         (package / "part.py").write_text(f"def f(x: float):\n    return x * {number}\n")
         run = [sys.executable, "-m", "calque", "show", f"{place}/shared_name/part.py:f"]
-        assert os.spawnv(os.P_WAIT, sys.executable, [*run, "-o", f"{place}.py"]) == 0
+        subprocess.run([*run, "-o", f"{place}.py"], check=True)
     assert cli.main(["verify", "one.py", "two.py"]) == 2
     out, err = capsys.readouterr()
     assert out == "one.py: up to date\n" and "two/shared_name/part.py cannot be imported" in err
