@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import threading
 import warnings
+from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -36,7 +37,12 @@ from calque.transpiler import pipeline, tree
 from calque.transpiler.analyses.few_rounds import few_and_often
 from calque.transpiler.debug import show_text
 from calque.transpiler.dims import InnerSizes, Sizes, is_small_product
-from calque.transpiler.errors import CalqueError, NeedsKnownValue, SpecializationNeeded
+from calque.transpiler.errors import (
+    CalqueError,
+    NeedsKnownValue,
+    SpecializationNeeded,
+    UnsupportedFunction,
+)
 from calque.transpiler.forking import free_in_children
 from calque.transpiler.frontend.interpreter import Capture
 from calque.transpiler.passes.comparing import DIFFER
@@ -330,8 +336,14 @@ def _is_contiguous(leaf: Any) -> bool:
 def _orders(value: Any) -> tuple[tuple[Any, ...], ...]:
     """The insertion orders of dicts, which iteration shows and a tree's structure does not."""
     if isinstance(value, dict):
-        inner = [o for v in value.values() for o in _orders(v)]
-        return (tuple(value), *inner) if value else ()
+        if isinstance(value, OrderedDict) and list(value) != list(dict.keys(value)):
+            raise UnsupportedFunction(
+                "An argument is an OrderedDict whose items were moved to another place.",
+                hint="pass OrderedDict(x), which has them in this order from the start",
+            )
+        inner = [o for v in dict.values(value) for o in _orders(v)]
+        order = tuple(dict.keys(value))
+        return (order, *inner) if order else ()
     if isinstance(value, (tuple, list)):
         return tuple([o for v in value for o in _orders(v)])
     return ()

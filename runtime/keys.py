@@ -123,7 +123,7 @@ def _extend(key: list[Any], values: Iterable[Any], layout: bool) -> bool:
 
 def leaf_key(leaf: Any) -> Any:
     """What of a leaf the generated code depends on."""
-    kind = type(leaf)
+    kind: Any = type(leaf)
     if kind in _ARRAYS and leaf.dtype.kind in _NUMERIC:
         return (leaf.dtype, tuple([s == 1 for s in leaf.shape]))
     if kind is int and not -_LARGE < leaf < _LARGE:
@@ -136,9 +136,11 @@ def leaf_key(leaf: Any) -> Any:
         return (leaf.dtype, leaf.shape)
     if isinstance(leaf, np.ndarray) or (hasattr(leaf, "__array__") and not isinstance(leaf, type)):
         raise _refused(leaf)
+    if kind.__hash__ is object.__hash__ and kind.__eq__ is not object.__eq__:
+        return Identity(leaf)  # its == may give an array, as that of sparse matrices
     try:
         hash(leaf)
-    except TypeError:
+    except (TypeError, ValueError):
         return Identity(leaf)
     return (kind, leaf)
 

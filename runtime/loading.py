@@ -28,7 +28,7 @@ from calque.transpiler.dims import Dims
 from calque.transpiler.errors import AliasUndecided, Origin
 from calque.transpiler.forking import free_in_children
 from calque.transpiler.frontend.callables import code_of, default_of
-from calque.transpiler.frontend.interpreter import is_unshadowed
+from calque.transpiler.frontend.guarding import is_unshadowed
 from calque.transpiler.frontend.trace import Traced
 from calque.transpiler.types import Dim
 
@@ -120,14 +120,14 @@ class Ready:
         """What a program asks, with what is found now."""
         functions = {}
         unshadowed, guards = [], []
-        for read, value in program.guards:
+        for read, _ in program.guards:
             if isinstance(read, partial) and _reads_function(read):
                 function = read.args[0]
                 functions[function] = (function, function.__code__, function.__defaults__)
             elif isinstance(read, partial) and read.func is is_unshadowed:
                 unshadowed.append(partial(read.args[0].keys().isdisjoint, read.args[1]))
-            else:  # what has no hash may change: it is compared with the copy that is kept of it
-                guards.append((read, value if type(value).__hash__ is None else read()))
+            else:
+                guards.append((read, read()))
         captures = tuple((name, read, exact_key(read())) for name, read in program.captures)
         plain = not (guards or captures or stored)
         return cls(

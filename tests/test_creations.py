@@ -92,3 +92,20 @@ def test_what_is_stored_into_is_made_in_each_round() -> None:
 
     x = np.array([1.0, 2.0, 3.0])
     np.testing.assert_array_equal(calque.jit(walk)(x), walk(x))
+
+
+def test_results_share_no_memory() -> None:
+    def last_two(x: Any) -> Any:
+        a, b = np.zeros((2, 2)), np.ones((2, 2))
+        for k in range(x.size):
+            b = a
+            a = np.eye(2)
+            if x[k] > 5.0:
+                a[0, 1] = x[k]
+        return a, b
+
+    for x in (np.array([1.0, 2.0, 3.0]), np.array([9.0, 1.0, 9.0]), np.array([1.0, 9.0, 1.0])):
+        found, expected = calque.jit(last_two)(x), last_two(x)
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(one, other)
+        assert not np.shares_memory(*found)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import io
 from collections.abc import Callable
 from types import BuiltinFunctionType, FunctionType, MethodType, MethodWrapperType, ModuleType
 from typing import Any
@@ -15,7 +14,6 @@ import numpy as np
 from calque.transpiler.builder import FUNCTIONS, Array, function_name, known
 from calque.transpiler.errors import (
     CalqueError,
-    ImpureFunction,
     NeedsKnownValue,
     SourceNotFound,
     SpecializationNeeded,
@@ -38,7 +36,9 @@ from calque.transpiler.frontend.callables import (
 )
 from calque.transpiler.frontend.containers import container_method
 from calque.transpiler.frontend.generators import first_yield
+from calque.transpiler.frontend.guarding import guard_native
 from calque.transpiler.frontend.heap import Frame, RecordedList
+from calque.transpiler.frontend.impure import refuse_impure
 from calque.transpiler.frontend.interpreter import (
     Activation,
     Closure,
@@ -53,7 +53,6 @@ from calque.transpiler.frontend.rows import gathered
 from calque.transpiler.frontend.source import assigned_functions, source_of
 from calque.transpiler.frontend.statements import Statements
 from calque.transpiler.frontend.stepwise import stepwise, takes_steps
-from calque.transpiler.frontend.surroundings import reads_surroundings
 from calque.transpiler.frontend.text import RuntimeText
 from calque.transpiler.primitives.logic import outer_product
 
@@ -73,10 +72,6 @@ _CREATORS = (
     np.identity,
     np.array,
 )
-
-_EVALUATE = {exec, eval, compile}
-_FILES = {open, input, np.load, np.save, np.savez, np.savez_compressed, np.loadtxt, np.savetxt}
-_FILES |= {np.genfromtxt, np.fromfile}
 
 # what the builtins mean; filled by calque.transpiler.frontend.library
 BUILTINS: dict[Any, Callable[..., Any]] = {}
@@ -142,7 +137,7 @@ class Calls(Statements):
         if isinstance(function, functools.partial):
             given, named = self._lifted_partial(function)
             return self.call_value(function.func, [*given, *args], {**named, **kwargs}, node)
-        self._refuse_impure(function, node)
+        refuse_impure(self, function, node)
         if any(isinstance(a, Generator) for a in args) and takes_steps(function):
             return stepwise(self, function, args, kwargs, node)
         if len(args) == 1 and is_in(function, (float, int, complex)):
@@ -414,6 +409,7 @@ class Calls(Statements):
             except SourceNotFound:
                 if hasattr(cls, "__dataclass_fields__"):
                     return made_dataclass(self, cls, args, kwargs, node)
+                guard_native(self, [*args, *kwargs.values()], node)
                 return self.own(cls(*args, **kwargs))
             make: Any = cls.__new__
             instance = self.own(make(cls))
@@ -421,6 +417,7 @@ class Calls(Statements):
             return instance
         known_here = issubclass(cls, BaseException) or known((args, list(kwargs.values())))
         if cls.__module__ != "itertools" and (known_here or is_plain_class(cls)):
+            guard_native(self, [*args, *kwargs.values()], node)
             return self.own(cls(*args, **kwargs))
         return self.native(cls, args, kwargs, node)
 
@@ -456,9 +453,12 @@ class Calls(Statements):
         self, function: Any, args: list[Any], kwargs: dict[str, Any], node: Any
     ) -> Any:
         """A call by Python, which may change only what the program can tell."""
-        watch = Watch(self, [getattr(function, "__self__", None), *args, *kwargs.values()])
+        values = [getattr(function, "__self__", None), *args, *kwargs.values()]
+        guard_native(self, values, node)
+        watch = Watch(self, values)
         result = self._lift_result(function(*args, **kwargs))
         watch.check(node)
+        self.made[id(result)] = result
         return self.own(result) if isinstance(function, type) and is_opaque(result) else result
 
     def _as_function(self, value: Any, node: Any) -> Any:
@@ -473,34 +473,3 @@ class Calls(Statements):
         if isinstance(result, (list, dict, set)):
             return self.own(RecordedList(result) if type(result) is list else result)
         return result
-
-    def _refuse_impure(self, function: Any, node: Any) -> None:
-        owner = getattr(function, "__self__", None)
-        module = getattr(function, "__module__", None) or ""
-        name = getattr(function, "__name__", "")
-        random = (
-            isinstance(owner, (np.random.RandomState, np.random.Generator)) or module == "random"
-        )
-        random = random or type(owner).__module__ == "random"
-        if random or (module.startswith("numpy.random") and not isinstance(function, type)):
-            self.fail(
-                ImpureFunction,
-                node,
-                f"{name} draws from a hidden state: generated code would not be a function.",
-                "draw the numbers outside and pass them in",
-            )
-        if is_in(function, _EVALUATE):
-            self.fail(
-                UnsupportedSyntax,
-                node,
-                f"`{name}` runs text.",
-                "write the code itself, in a function",
-            )
-        files = is_in(function, _FILES) or isinstance(owner, io.IOBase)
-        if files or reads_surroundings(function):
-            self.fail(
-                ImpureFunction,
-                node,
-                f"{function_name(function)} reads or writes outside the function.",
-                "do it outside, and pass the values in",
-            )

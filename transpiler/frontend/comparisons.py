@@ -14,6 +14,7 @@ from calque.transpiler.builder import FUNCTIONS, OPERATORS, Array, known, type_o
 from calque.transpiler.core import Apply, If, Statement
 from calque.transpiler.errors import NeedsKnownValue
 from calque.transpiler.frontend import twins
+from calque.transpiler.frontend.guarding import guard_native
 from calque.transpiler.frontend.heap import rows_of
 from calque.transpiler.frontend.iteration import Generator, Iterable
 from calque.transpiler.frontend.maybe import Maybe
@@ -152,6 +153,7 @@ class Comparisons(Texts):
                 return self._compare_sequences(left, right, name == "eq", node)
             if isinstance(left, list) == isinstance(right, list):
                 return self._compare_order(op, left, right, node)
+        guard_native(self, (left, right), node)
         return function(left, right)
 
     def _known_comparison(self, function: Any, left: Any, right: Any) -> bool | None:
@@ -177,7 +179,7 @@ class Comparisons(Texts):
                 return not equal
             result = self.truth(self.call_value(twins.same_lists, [left, right], {}, node), node)
             return result if equal else self.logical_not(result, node)
-        if len(left) != len(right) or type(left).__name__ != type(right).__name__:
+        if len(left) != len(right) or isinstance(left, list) != isinstance(right, list):
             return not equal
         result = True
         for a, b in zip(left, right, strict=True):

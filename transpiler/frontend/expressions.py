@@ -31,7 +31,7 @@ from calque.transpiler.frontend.iteration import (
 )
 from calque.transpiler.frontend.kinds import attribute_of, noted
 from calque.transpiler.frontend.methods import by_method, method_of
-from calque.transpiler.frontend.mutable_objects import state
+from calque.transpiler.frontend.mutable_objects import is_mutable
 from calque.transpiler.frontend.presence import check_dict, check_key, lacking
 from calque.transpiler.frontend.surroundings import holds_surroundings
 from calque.transpiler.frontend.text import RuntimeText
@@ -57,6 +57,10 @@ UNARY: dict[type, tuple[str, Callable[[Any], Any]]] = {
     gast.UAdd: ("pos", operator.pos),
     gast.Invert: ("invert", operator.invert),
 }
+
+
+# of library modules, which nobody gives other values
+_CONSTANTS = frozenset("pi e tau inf nan infj nanj newaxis euler_gamma float_info maxsize".split())
 
 
 class Expressions(Comparisons):
@@ -228,8 +232,7 @@ class Expressions(Comparisons):
         if holds_surroundings(found):
             return self.lift(found, name, lambda: getattr(value, name))
         if is_library_object(value):
-            foreign = not callable(found) and id(value) not in self.owned
-            if foreign and state(value) is not None:
+            if not callable(found) and self._may_change(value, name):
                 return self.lift(found, name, lambda: getattr(value, name))
             return self.checked(found, name, node)
         mine = id(value) in self.owned
@@ -245,6 +248,14 @@ class Expressions(Comparisons):
                 return self.checked(found, name, node)
             value = type(value)
         return self.lift(found, name, lambda: getattr(value, name))
+
+    def _may_change(self, value: Any, name: str) -> bool:
+        """Whether an attribute of a library's object may have another value at the next call."""
+        if isinstance(value, ModuleType):
+            return name not in _CONSTANTS and not isinstance(getattr(value, name), ModuleType)
+        if id(value) in self.owned or id(value) in self.made:
+            return False
+        return isinstance(value, partial) or is_mutable(value)
 
     def _cached(self, value: Any, name: str, member: cached_property[Any], node: Any) -> Any:
         """A ``functools.cached_property`` of an object made here: computed once, then held."""

@@ -35,9 +35,9 @@ from calque.transpiler.errors import (
     UnrollingNeeded,
     UnsupportedSyntax,
 )
+from calque.transpiler.frontend.guarding import Guard, contents, guard_builtin, guard_state
 from calque.transpiler.frontend.heap import MISSING, Frame, RecordedList, rows_of, shown_name
 from calque.transpiler.frontend.maybe import Facts, Flags, Maybe, Mismatch
-from calque.transpiler.frontend.mutable_objects import state
 from calque.transpiler.frontend.source import FunctionSource
 from calque.transpiler.frontend.surroundings import holds_surroundings
 from calque.transpiler.types import ArrayType, DimLike, symbol
@@ -145,15 +145,6 @@ class Capture:
     var: Var
 
 
-@dataclass(frozen=True)
-class Guard:
-    """A captured constant the generated code depends on."""
-
-    read: Callable[[], Any]
-    value: Any
-    name: str = ""  # of the user's, for a value that was lifted
-
-
 class At:
     """A place in the user's code, while what stands there is interpreted.
 
@@ -190,6 +181,8 @@ class State:
         self.owned: dict[int, Any] = {}
         self.captures: dict[int, Capture] = {}
         self.guards: list[Guard] = []
+        self.compared: dict[int, Any] = {}  # objects whose whole state is guarded
+        self.made: dict[int, Any] = {}  # what Python's own calls gave
         self.builtins_read: dict[int, set[str]] = {}  # by the globals that could shadow them
         self.lifted: dict[int, tuple[Any, Any]] = {}
         self.foreign: dict[int, Any] = {}
@@ -304,21 +297,20 @@ class State:
             return value
         if not isinstance(value, ModuleType) and not isinstance(value, type):
             self.guards.append(Guard(read, value, name))
-            self.guard_state(value, read)
+            guard_state(self, value, read)
         return value
-
-    def guard_state(self, value: Any, read: Callable[[], Any], whole: bool = False) -> None:
-        """The program holds while a library's mutable object is this one, and holds the same."""
-        held = state(value, whole)
-        if held is not None:
-            self.guards.append(Guard(lambda: id(read()), id(value)))
-            self.guards.append(Guard(read, held))
 
     def _capture(self, value: np.ndarray, name: str, read: Callable[[], Any]) -> Any:
         if value.dtype == object:
             raise UnsupportedSyntax(f"{name} is an array of objects.", self.builder.origin)
         if value.dtype.kind in "USMmV":
             return value
+        if type(value) not in (np.ndarray, np.memmap):
+            raise DtypeError(
+                f"{name} is a {type(value).__name__}, which has operators of its own.",
+                self.builder.origin,
+                f"take np.asarray({name}) outside",
+            )
         found = self.captures.get(id(value))
         if found is None:
             name = self._capture_name(name)
@@ -389,7 +381,7 @@ class State:
         if name in scope:
             return self.lift(scope[name], name, lambda: scope[name])
         if hasattr(builtins, name):
-            self._guard_builtin(name, scope)
+            guard_builtin(self, name, scope)
             return getattr(builtins, name)
         return self.fail(
             UndefinedVariable,
@@ -397,14 +389,6 @@ class State:
             f"name '{name}' is not defined.",
             f"give {name} a value before this line",
         )
-
-    def _guard_builtin(self, name: str, scope: dict[str, Any]) -> None:
-        """The program holds while no global has the name of a builtin that was read."""
-        names = self.builtins_read.get(id(scope))
-        if names is None:
-            names = self.builtins_read[id(scope)] = set()
-            self.guards.append(Guard(partial(is_unshadowed, scope, names), True))
-        names.add(name)
 
     def checked(self, value: Any, name: str, node: Any) -> Any:
         """A value that may be read: neither missing nor a mismatch."""
@@ -498,20 +482,6 @@ class State:
         """A hidden local that no user can write."""
         self.temporary += 1
         return f"%{stem}{self.temporary}"
-
-
-def contents(container: Any) -> Any:
-    """What a guard compares of a captured container; its items have guards of their own."""
-    if isinstance(container, (set, frozenset)):
-        return (type(container), frozenset(container))
-    if isinstance(container, dict):
-        return (type(container), tuple(container))
-    return (type(container), len(container))
-
-
-def is_unshadowed(scope: dict[str, Any], names: set[str]) -> bool:
-    """Whether no global has one of these names, which are builtins'."""
-    return scope.keys().isdisjoint(names)
 
 
 def _item(read: Callable[[], Any], key: Any) -> Any:

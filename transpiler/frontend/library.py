@@ -34,6 +34,7 @@ from calque.transpiler.frontend import (  # noqa: F401  (fill the table)
 from calque.transpiler.frontend.calls import BUILTINS, builtin
 from calque.transpiler.frontend.comparisons import always
 from calque.transpiler.frontend.comprehensions import Comprehensions, accumulate, fold
+from calque.transpiler.frontend.guarding import guard_native
 from calque.transpiler.frontend.heap import RecordedList, rows_of
 from calque.transpiler.frontend.iteration import (
     Cursor,
@@ -368,6 +369,7 @@ def _print(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, A
             "print writes to a file.",
             "print to stdout, or write outside the function",
         )
+    guard_native(machine, args, node)
     values: list[Any] = []
     parts = [display(a, values) for a in args]
     parts += [f"{k}={display(v, values)}" for k, v in kwargs.items() if k != "file"]

@@ -15,6 +15,7 @@ from calque.transpiler.frontend.calls import builtin
 from calque.transpiler.frontend.heap import RecordedList
 from calque.transpiler.frontend.interpreter import Closure, Guard
 from calque.transpiler.frontend.kinds import Unread, answer
+from calque.transpiler.frontend.mutable_objects import is_mutable
 from calque.transpiler.frontend.presence import check_key
 from calque.transpiler.frontend.twins import Deque
 
@@ -28,7 +29,14 @@ def _isinstance(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]
         return issubclass(FunctionType, kinds)
     if isinstance(value, Array):
         return answer(machine, value, lambda x: isinstance(x, kinds), "isinstance", node)
+    _guard_class(machine, value)
     return isinstance(value, kinds)
+
+
+def _guard_class(machine: Any, value: Any) -> None:
+    """The program holds while an instance from outside is of the class that it was asked for."""
+    if id(value) not in machine.owned and is_mutable(value):
+        machine.guards.append(Guard(lambda: type(value), type(value)))
 
 
 @builtin(type)
@@ -40,6 +48,7 @@ def _type(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> A
         return deque
     if isinstance(value, Closure):
         return FunctionType
+    _guard_class(machine, value)
     return list if isinstance(value, RecordedList) else type(value)
 
 

@@ -7,6 +7,7 @@ would be frozen; a program that needs it is refused, and its caller passes the v
 from __future__ import annotations
 
 import datetime
+import decimal
 import os
 import sys
 from typing import Any
@@ -25,7 +26,7 @@ _OF_TEXT = frozenset(
     is_absolute match strftime strptime gmtime""".split()
 )
 _CLOCKS = ("now", "today", "utcnow")
-_SETTINGS = (np.geterr, np.geterrcall, np.getbufsize, np.get_printoptions)
+_SETTINGS = (np.geterr, np.geterrcall, np.getbufsize, np.get_printoptions, decimal.getcontext)
 
 
 def holds_surroundings(value: Any) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from calque.transpiler.builder import Array, known
+from calque.transpiler.frontend.guarding import guard_native
 from calque.transpiler.frontend.interpreter import State
 
 
@@ -27,6 +28,7 @@ class Texts(State):
         value = self.evaluate(node.value)
         spec = "" if node.format_spec is None else self.evaluate(node.format_spec)
         if known(value) and isinstance(spec, str):
+            guard_native(self, [value], node)
             convert: Any = {114: repr, 115: str, 97: ascii}.get(node.conversion)
             return format(value if convert is None else convert(value), spec)
         mark = {114: "!r", 115: "!s", 97: "!a"}.get(node.conversion, "")

@@ -23,6 +23,7 @@ from calque.transpiler.errors import (
     UnsupportedFunction,
     UnsupportedSyntax,
 )
+from calque.transpiler.frontend.guarding import guard_known
 from calque.transpiler.frontend.heap import rows_of
 from calque.transpiler.frontend.interpreter import Capture, Completion, Guard
 from calque.transpiler.frontend.iteration import Generator
@@ -123,7 +124,7 @@ def _attempt(
     cells = [leaf for leaf in leaves if isinstance(leaf, Array)]
     for leaf in leaves:
         if not isinstance(leaf, Array):
-            machine.guard_state(leaf, lambda leaf=leaf: leaf, whole=True)
+            guard_known(machine, leaf)
     params = list(builder.leaf_of_param)
     machine.arguments = cells
     with builder.active(), builder.block() as body:

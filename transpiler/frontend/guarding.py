@@ -1,0 +1,87 @@
+"""What a program depends on outside of itself: each of its guards is asked at each call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from calque.transpiler.errors import ImpureFunction
+from calque.transpiler.frontend.mutable_objects import (
+    Unguarded,
+    is_mutable,
+    is_read_by_python,
+    state,
+)
+
+
+@dataclass(frozen=True)
+class Guard:
+    """A captured constant the generated code depends on."""
+
+    read: Callable[[], Any]
+    value: Any
+    name: str = ""  # of the user's, for a value that was lifted
+
+
+def contents(container: Any) -> Any:
+    """What a guard compares of a captured container; its items have guards of their own."""
+    if isinstance(container, (set, frozenset)):
+        return (type(container), frozenset(container))
+    if isinstance(container, dict):
+        return (type(container), tuple(container))
+    return (type(container), len(container))
+
+
+def guard_state(machine: Any, value: Any, read: Callable[[], Any]) -> None:
+    """The program holds while an object that Python reads is this one, and holds the same."""
+    if not is_read_by_python(value):
+        return
+    try:
+        held = state(value)
+    except Unguarded:
+        return  # it is refused where Python reads it
+    machine.compared[id(value)] = value
+    machine.guards.append(Guard(lambda: id(read()), id(value)))
+    machine.guards.append(Guard(lambda: state(read()), held))
+
+
+def guard_known(machine: Any, value: Any) -> None:
+    """The same for an argument whose value is known: the program is found by its identity."""
+    guard_state(machine, value, lambda: value)
+
+
+def guard_native(machine: Any, values: Iterable[Any], node: Any) -> None:
+    """Python reads objects that live outside the function: all they hold is compared."""
+    for value in values:
+        if not is_mutable(value) or any(
+            id(value) in table
+            for table in (machine.owned, machine.compared, machine.made, machine.foreign)
+        ):
+            continue  # made here, guarded, or a copy of a container whose items are guarded
+        machine.compared[id(value)] = value
+        try:
+            machine.guards.append(Guard(partial(state, value), state(value)))
+        except Unguarded:
+            machine.fail(
+                ImpureFunction,
+                node,
+                f"What this reads of a {type(value).__name__} may change between calls, and "
+                "cannot be compared.",
+                "read it outside, and pass the values in",
+            )
+
+
+def guard_builtin(machine: Any, name: str, scope: dict[str, Any]) -> None:
+    """The program holds while no global has the name of a builtin that was read."""
+    names = machine.builtins_read.get(id(scope))
+    if names is None:
+        names = machine.builtins_read[id(scope)] = set()
+        machine.guards.append(Guard(partial(is_unshadowed, scope, names), True))
+    names.add(name)
+
+
+def is_unshadowed(scope: dict[str, Any], names: set[str]) -> bool:
+    """Whether no global has one of these names, which are builtins'."""
+    return scope.keys().isdisjoint(names)
