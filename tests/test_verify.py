@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -123,8 +124,10 @@ def test_an_honest_line_where_no_command_makes_it(what: str, folder: Path, capsy
     assert "saved.py cannot be made again by a command: no name" in capsys.readouterr().err
 
 
-def test_defaults_are_told(folder: Path, capsys: Any) -> None:
+def test_defaults_are_told(folder: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
     m = load(folder / "verified.py")
+    written = (folder / "verified.py").stat()
     calque.save(calque.grad(m.steps), "saved.py", 1.0)
     assert "\nDefaults: n=3, scale=2.0" in (folder / "saved.py").read_text()
     calque.save(calque.grad(m.steps), "given.py", 1.0, 2)
@@ -132,6 +135,7 @@ def test_defaults_are_told(folder: Path, capsys: Any) -> None:
     calque.save(calque.grad(m.square), "none.py", 1.0)
     assert "Defaults" not in (folder / "none.py").read_text()
     (folder / "verified.py").write_text(MODEL.replace("n=3", "n=4"))
+    os.utime(folder / "verified.py", ns=(written.st_atime_ns, written.st_mtime_ns))
     del sys.modules["verified"]
     assert cli.main(["verify", "saved.py"]) == 1
     assert "+Defaults: n=4, scale=2.0" in capsys.readouterr().out
@@ -230,7 +234,13 @@ def test_a_folder_of_a_checkout_may_name_its_neighbours(folder: Path, monkeypatc
     [
         *("import sys\nsys.exit(0)", "raise SystemExit", "def f(x: float):\n    import nowhere"),
         *("class f:\n    def __init__(self): exit(0)", "def f(x: float):\n    return open(x)"),
-        *("def f(x: float):\n    raise KeyError(x)", "1 +", "f = 3", "", "raise RuntimeError('no')"),
+        *(
+            "def f(x: float):\n    raise KeyError(x)",
+            "1 +",
+            "f = 3",
+            "",
+            "raise RuntimeError('no')",
+        ),
     ],
 )
 def test_a_file_after_a_bad_one_is_verified(program: str, folder: Path, capsys: Any) -> None:
