@@ -16,7 +16,8 @@ from typing import Any
 from calque.transpiler.calls.custom_jvp import call_custom_jvp, total
 from calque.transpiler.calls.custom_vjp import call_custom_vjp
 from calque.transpiler.calls.segments import Every, call_checkpoint
-from calque.transpiler.frontend.interpreter import Closure, Guard
+from calque.transpiler.frontend.guarding import Guard
+from calque.transpiler.frontend.interpreter import Closure
 from calque.transpiler.frontend.library import builtin
 
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import re
 import threading
-import warnings
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -33,6 +32,7 @@ from calque.runtime.keys import (
 )
 from calque.runtime.loading import Program, Ready, changed_numbers, load
 from calque.runtime.spec import Spec
+from calque.runtime.varying import Varying
 from calque.transpiler import pipeline, tree
 from calque.transpiler.analyses.few_rounds import few_and_often
 from calque.transpiler.debug import show_text
@@ -44,13 +44,15 @@ from calque.transpiler.errors import (
     UnsupportedFunction,
 )
 from calque.transpiler.forking import free_in_children
-from calque.transpiler.frontend.interpreter import Capture
+from calque.transpiler.frontend.captures import Capture
+from calque.transpiler.frontend.trace import Traced
 from calque.transpiler.passes.comparing import DIFFER
 from calque.transpiler.pipeline import Arguments
 
 _MAX_ROUNDS = 64
 _MAX_READY = 1024
-_OFTEN = 3  # changes of a captured number, until one is told
+_REFUSALS = (CalqueError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+_FORMER = 8  # programs kept that hold when captured values are again what they were
 _lock = free_in_children("programs", threading.RLock())
 
 
@@ -67,7 +69,7 @@ class Plan:
     programs: dict[Any, Program] = field(default_factory=dict)
     uncompiled: bool = False  # Numba could not take it
     comparing: bool = True  # sizes that only a run knows, in loops (transpiler.passes.comparing)
-    changes: dict[str, int] = field(default_factory=dict)  # of captured numbers, by name
+    former: dict[Any, deque[Program]] = field(default_factory=dict)  # for other captured values
     why: str = ""  # the next program is needed, where the call does not tell
 
 
@@ -90,6 +92,7 @@ class Dispatcher:
         self.static = static  # the leaves whose values are part of the key from the start
         self.options = options  # of the kernels
         self.account = Account()
+        self.varying = Varying(name)
         self.quick: QuickKey = layout_key if self.compiled else shape_key
         self.key: QuickKey = self.quick  # with the integers that programs hold, once there is one
         self.valued: frozenset[int] = frozenset()  # the places of these
@@ -158,12 +161,14 @@ class Dispatcher:
                 plan.uncompiled = True
                 plan.why = "Numba cannot compile it: it runs as NumPy source"
             plan.programs.clear()
+            plan.former.clear()
         self.ready.clear()
 
     def clear(self) -> None:
         """Forget all programs; what is on disk stays."""
         with _lock:
             self.plans, self.ready, self.account = {}, {}, Account()
+            self.varying = Varying(self.name)
 
     def ready_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Ready | None:
         """What was made ready for a call with arguments by name."""
@@ -214,9 +219,7 @@ class Dispatcher:
                 with _lock, uncollected(), deep():
                     self._make(plan, leaves, structure, sizes, full)
             elif not program.still_valid():
-                plan.programs.pop(full, None)
-                plan.why = "a captured value changed"
-                self._note_changes(plan, program)
+                self._put_aside(plan, full, program)
             elif violated := self._violated(program, sizes):
                 with _lock:
                     self._note_captures(plan, program.traced.captures)
@@ -225,17 +228,21 @@ class Dispatcher:
                 return program, leaves
         raise RuntimeError("the signature does not settle")
 
-    def _note_changes(self, plan: Plan, program: Program) -> None:
-        """Say once which captured number has a new value, and makes a new program, so often."""
-        for name in changed_numbers(program):
-            plan.changes[name] = plan.changes.get(name, 0) + 1
-            if plan.changes[name] == _OFTEN:
-                warnings.warn(
-                    f"{self.name()} is generated anew for each value of {name}, a captured number "
-                    f"that has changed {_OFTEN} times: pass it as an argument",
-                    RuntimeWarning,
-                    stacklevel=5,
-                )
+    def _put_aside(self, plan: Plan, full: Any, program: Program) -> None:
+        """A captured value changed: take up a former program that holds now, if there is one."""
+        self.varying.note(changed_numbers(program))
+        with _lock:
+            if plan.programs.get(full) is not program:
+                return  # another thread was here
+            former = plan.former.setdefault(full, deque(maxlen=_FORMER))
+            again = next((p for p in former if p.still_valid()), None)
+            if again is None:
+                plan.why = "a captured value changed"
+                del plan.programs[full]
+            else:
+                former.remove(again)
+                plan.programs[full] = again
+            former.append(program)
 
     def _full_key(self, plan: Plan, leaves: list[Any], sizes: dict[str, int]) -> Any:
         known, symbols = plan.leaves, plan.symbols
@@ -271,6 +278,30 @@ class Dispatcher:
             return frozenset()
         return program.condition_symbols
 
+    def _traced(self, arguments: Arguments, pinned: dict[str, int]) -> Traced:
+        """The program for arguments; what cannot be one while a captured number varies is fixed."""
+
+        def traced(inputs: frozenset[Any]) -> Traced:
+            given = replace(arguments, varying=inputs)
+            return pipeline.to_core(self.function, given, pinned, self.checked)
+
+        inputs = self.varying.inputs
+        try:
+            return traced(inputs)
+        except _REFUSALS:
+            if not inputs:
+                raise
+        found = traced(frozenset())  # an error of its own is no matter of what varies
+        for place in inputs:
+            try:
+                found = traced(inputs - {place})
+            except (*_REFUSALS, SpecializationNeeded):
+                continue
+            self.varying.fix({place})
+            return found
+        self.varying.fix(inputs)
+        return found
+
     def _note_captures(self, plan: Plan, captures: list[Capture]) -> None:
         plan.captures = {**plan.captures, **{c.name: c for c in captures}}
 
@@ -292,9 +323,12 @@ class Dispatcher:
             self.compiled and not plan.uncompiled,
         )
         try:
-            traced = pipeline.to_core(self.function, arguments, pinned, self.checked)
+            traced = self._traced(arguments, pinned)
         except SpecializationNeeded as needed:
             self._note_captures(plan, needed.captures)
+            if needed.numbers:
+                self.varying.fix(needed.numbers)
+                return
             if needed.leaves <= known and needed.symbols <= symbols:
                 raise NeedsKnownValue(f"{needed.why} must be known.", needed.origin) from None
             _check_specs(needed, leaves)

@@ -15,6 +15,7 @@ from calque.transpiler.types import (
     COMPLEX,
     FLOAT,
     INT,
+    LARGE,
     ArrayType,
     DimLike,
     symbol,
@@ -24,9 +25,6 @@ _SCALARS = {float: FLOAT, int: INT, complex: COMPLEX}
 _ARRAYS = (np.ndarray, np.memmap)
 _ARRAY = np.ndarray  # one name, looked up once a call and argument
 _NUMERIC = "biufc"
-# Python's integers from here on are known when code is generated: proofs that an index is inside
-# an array rest on sums and multiples of smaller ones, which 64 bits hold
-_LARGE = 1 << 31
 _NAMED = {bool, str, type(None), FunctionType, BuiltinFunctionType, np.ufunc}
 QuickKey = Callable[[tuple[Any, ...]], tuple[Any, ...] | None]
 
@@ -101,7 +99,7 @@ def _extend(key: list[Any], values: Iterable[Any], layout: bool) -> bool:
             if layout:
                 key.append(value.flags.c_contiguous)
         elif kind is int:
-            if not -_LARGE < value < _LARGE:
+            if not -LARGE < value < LARGE:
                 return False
             key.append(kind)
         elif kind in _SCALARS or isinstance(value, np.generic):
@@ -126,7 +124,7 @@ def leaf_key(leaf: Any) -> Any:
     kind: Any = type(leaf)
     if kind in _ARRAYS and leaf.dtype.kind in _NUMERIC:
         return (leaf.dtype, tuple([s == 1 for s in leaf.shape]))
-    if kind is int and not -_LARGE < leaf < _LARGE:
+    if kind is int and not -LARGE < leaf < LARGE:
         return (kind, leaf)
     if kind in _SCALARS or kind is Spec:
         return kind if kind in _SCALARS else leaf
@@ -165,7 +163,7 @@ def leaf_type(leaf: Any, position: int, pinned: dict[str, int]) -> ArrayType | N
         dims = tuple(pinned.get(d, symbol(d)) if isinstance(d, str) else d for d in leaf.dims)
         return ArrayType(leaf.dtype, dims, leaf.weak)
     kind = type(leaf)
-    if kind is int and not -_LARGE < leaf < _LARGE:
+    if kind is int and not -LARGE < leaf < LARGE:
         return None
     if kind in _SCALARS:
         return _SCALARS[kind]

@@ -28,9 +28,10 @@ from calque.transpiler.dims import Dims
 from calque.transpiler.errors import AliasUndecided, Origin
 from calque.transpiler.forking import free_in_children
 from calque.transpiler.frontend.callables import code_of, default_of
-from calque.transpiler.frontend.guarding import is_unshadowed
+from calque.transpiler.frontend.captures import may_be_input
+from calque.transpiler.frontend.guarding import is_unshadowed, place_of
 from calque.transpiler.frontend.trace import Traced
-from calque.transpiler.types import Dim
+from calque.transpiler.types import LARGE, Dim
 
 _count = itertools.count(1)
 _lock = free_in_children("modules", threading.RLock())
@@ -201,13 +202,18 @@ def _reads_function(read: partial[Any]) -> bool:
 
 
 def exact_key(value: Any) -> Any:
-    """Dtype, shape and layout of a captured array."""
-    return (value.dtype, value.shape, value.strides) if type(value) is np.ndarray else type(value)
+    """Dtype, shape and layout of a captured array; the type of a captured number."""
+    kind = type(value)
+    if kind is np.ndarray:
+        return (value.dtype, value.shape, value.strides)
+    return kind if kind is not int or -LARGE < value < LARGE else (kind, value)
 
 
 def capture_key(value: Any) -> Any:
-    """What of a captured array the generated code depends on."""
-    return (leaf_key(value), value.flags.c_contiguous) if isinstance(value, np.ndarray) else None
+    """What of a captured array, or number, the generated code depends on."""
+    if isinstance(value, np.ndarray):
+        return (leaf_key(value), value.flags.c_contiguous)
+    return exact_key(value)
 
 
 def _equal(left: Any, right: Any) -> bool:
@@ -334,36 +340,23 @@ def _condition(dim: Dim, zero: bool, dims: Dims) -> Callable[[dict[str, int]], b
     return holds
 
 
-def changed_numbers(program: Program) -> set[str]:
-    """The captured numbers that are no longer what they were, by the user's names."""
-    numbers = (int, float, complex, np.number)
-    found = set()
+def changed_numbers(program: Program) -> dict[Any, str]:
+    """The captured numbers that are no longer what they were: the user's names, by places."""
+    found = {}
     for guard in program.traced.guards:
-        if guard.name and isinstance(guard.value, numbers):
+        if guard.name and may_be_input(guard.value):
             try:
                 now = guard.read()
             except (LookupError, AttributeError, ValueError):
                 continue
-            if isinstance(now, numbers) and not _equal(now, guard.value):
-                found.add(guard.name)
+            if may_be_input(now) and not _equal(now, guard.value):
+                found[place_of(guard.read)] = guard.name
     return found
 
 
 def _distinct(guards: Iterable[tuple[Reader, Any]]) -> tuple[tuple[Reader, Any], ...]:
     """Each place once, however often the function reads it."""
-    return tuple({_place(read): (read, value) for read, value in guards}.values())
-
-
-def _place(read: Any) -> Any:
-    """Where a reader reads: its code, and what that code closes over."""
-    if isinstance(read, partial):
-        return (read.func, tuple(map(_place, read.args)))
-    if not isinstance(read, FunctionType) or not (read.__module__ or "").startswith(
-        "calque.transpiler."
-    ):
-        return read if isinstance(read, (str, int)) else id(read)
-    cells = tuple(_place(c.cell_contents) for c in read.__closure__ or ())
-    return (read.__code__, tuple(map(_place, read.__defaults__ or ())), cells)
+    return tuple({place_of(read): (read, value) for read, value in guards}.values())
 
 
 def stored_leaves(traced: Traced) -> tuple[int, ...]:

@@ -251,7 +251,6 @@ def uses_weights(x):
     return np.sum(weights * x)
 
 
-@pytest.mark.filterwarnings("ignore:.* is generated anew for each value:RuntimeWarning")
 def test_a_captured_number_that_changes(monkeypatch) -> None:
     import sys
 

@@ -72,6 +72,7 @@ class Builder(Sizes):
         self.dim_values: dict[Var, DimLike] = {}
         self.contiguous: set[Var] = set()
         self.leaf_of_param: dict[Var, int] = {}
+        self.numbers: dict[Var, Any] = {}  # captured ones that are inputs, and where they are
         self.words: dict[Any, str] = {}  # for leaves of arguments that have no name
         self.equal_dims: list[EqualDims] = []
         self.doubted: list[tuple[DimLike, DimLike]] = []

@@ -176,15 +176,21 @@ class SpecializationNeeded(Exception):
     """Internal: interpretation needs a value or a size; the pipeline starts again.
 
     ``leaves`` are indices of flattened arguments whose value, ``symbols`` names of dimensions
-    whose size, must become part of the signature.
+    whose size, must become part of the signature; ``numbers`` are places of captured ones.
     """
 
     def __init__(
-        self, leaves: frozenset[int], symbols: frozenset[str], origin: Origin | None, why: str
+        self,
+        leaves: frozenset[int],
+        symbols: frozenset[str],
+        origin: Origin | None,
+        why: str,
+        numbers: frozenset[Any] = frozenset(),
     ):
         super().__init__(why)
         self.leaves = leaves
         self.symbols = symbols
+        self.numbers = numbers
         self.origin = origin
         self.why = why
         self.captures: list[Any] = []  # filled in by ``trace``: where captured sizes are read

@@ -60,6 +60,7 @@ class Arguments:
     build: Callable[[list[Any]], tuple[tuple[Any, ...], dict[str, Any]]]
     contiguous: frozenset[int] = frozenset()  # leaves known to be C-contiguous
     compiled: bool = False  # kernels are to be made
+    varying: frozenset[Any] = frozenset()  # places of captured numbers that are inputs too
 
 
 def to_core(
@@ -78,6 +79,7 @@ def to_core(
             pinned,
             arguments.contiguous,
             arguments.compiled,
+            arguments.varying,
         )
     applied = [s.primitive for s in core.walk(traced.function.body) if isinstance(s, core.Apply)]
     if any(isinstance(primitive, Called) for primitive in applied):
@@ -176,9 +178,7 @@ def _phases(function: core.Function) -> dict[int, str]:
 def function_text(traced: Traced, name: str) -> str:
     """The ``def`` of the generated function."""
     traced.function.name = name
-    return emit_function(
-        traced.function, phases=traced.function.phases, compiled=traced.compiled
-    )
+    return emit_function(traced.function, phases=traced.function.phases, compiled=traced.compiled)
 
 
 def module_text(

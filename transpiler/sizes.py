@@ -20,6 +20,7 @@ class Sizes:
     definitions: dict[Var, core.Statement]
     dim_values: dict[Var, DimLike]
     leaf_of_param: dict[Var, int]
+    numbers: dict[Var, Any]
     equal_dims: list[EqualDims]
     doubted: list[tuple[DimLike, DimLike]]  # to be equal, and known when the program runs only
     spread: set[frozenset[DimLike]]  # of these, where one is spread if it turns out to be 1
@@ -71,6 +72,7 @@ class Sizes:
         """The exception that asks for what ``value`` depends on to be made static."""
         leaves: set[int] = set()
         symbols: set[str] = set()
+        numbers: set[Any] = set()
         pending, seen, possible = [getattr(value, "atom", value)], set(), True
         while pending and possible:
             var = pending.pop()
@@ -80,6 +82,8 @@ class Sizes:
             if var in self.leaf_of_param:
                 possible = var.type.ndim == 0 and var.type.dtype.kind in "iub"
                 leaves.add(self.leaf_of_param[var])
+            elif var in self.numbers:
+                numbers.add(self.numbers[var])
             elif var in self.dim_values and self._only_arguments(self.dim_values[var]):
                 symbols |= dim_symbols(self._of_arguments(self.dim_values[var]))
             elif isinstance(statement := self.definitions.get(var), Apply):
@@ -93,8 +97,9 @@ class Sizes:
                 pending += [statement.orelse.results[where]]
             else:
                 possible = False
-        if possible and (leaves or symbols):
-            return SpecializationNeeded(frozenset(leaves), frozenset(symbols), self.origin, why)
+        if possible and (leaves or symbols or numbers):
+            wanted = (frozenset(leaves), frozenset(symbols))
+            return SpecializationNeeded(*wanted, self.origin, why, frozenset(numbers))
         return NeedsKnownValue(
             f"{why} must be known when the code is generated, and depends on run-time data.",
             self.origin,
@@ -111,8 +116,10 @@ class Sizes:
             if all(isinstance(w, SpecializationNeeded) for w in wanted):
                 leaves = frozenset(i for w in wanted for i in getattr(w, "leaves", ()))
                 symbols |= {s for w in wanted for s in w.symbols}  # type: ignore[attr-defined]
-                if leaves or symbols:
-                    return SpecializationNeeded(leaves, frozenset(symbols), self.origin, why)
+                numbers = frozenset(n for w in wanted for n in getattr(w, "numbers", ()))
+                if leaves or symbols or numbers:
+                    found = frozenset(symbols)
+                    return SpecializationNeeded(leaves, found, self.origin, why, numbers)
         return NeedsKnownValue(f"{why} must be known when the code is generated.", self.origin)
 
     def _explain_sizes(self, array: Var, pending: list[Any], symbols: set[str]) -> bool:

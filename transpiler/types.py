@@ -18,6 +18,10 @@ import numpy as np
 
 from calque.transpiler.errors import DtypeError
 
+# Python's integers from here on are known when code is generated: proofs that an index is inside
+# an array rest on sums and multiples of smaller ones, which 64 bits hold
+LARGE = 1 << 31
+
 
 @dataclass(frozen=True, slots=True)
 class Dim:

@@ -10,8 +10,8 @@ from calque.transpiler import tree
 from calque.transpiler.builder import Array, Builder, atom, link, type_of
 from calque.transpiler.core import Apply, Atom, Block, Var
 from calque.transpiler.errors import CustomRuleError, ImpureFunction
+from calque.transpiler.frontend.captures import Captured
 from calque.transpiler.frontend.heap import Snapshot
-from calque.transpiler.frontend.interpreter import Captured
 from calque.transpiler.frontend.joining import is_number
 from calque.transpiler.frontend.trace import listed
 from calque.transpiler.primitives.calls import Called, same_facts

@@ -40,6 +40,17 @@ def default_of(function: Any, key: Any) -> Any:
     return (function.__defaults__ if isinstance(key, int) else function.__kwdefaults__)[key]
 
 
+def with_defaults(function: FunctionType) -> list[tuple[Any, str]]:
+    """The defaults of positional parameters, each with the parameter's name.
+
+    >>> with_defaults(lambda x, y=2.0: x)
+    [(2.0, 'y')]
+    """
+    defaults, code = function.__defaults__ or (), function.__code__
+    names = code.co_varnames[: code.co_argcount]
+    return list(zip(defaults, names[len(names) - len(defaults) :], strict=True))
+
+
 def is_generator(node: Any) -> bool:
     """A generator expression."""
     return isinstance(node, gast.GeneratorExp)

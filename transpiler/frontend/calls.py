@@ -33,18 +33,14 @@ from calque.transpiler.frontend.callables import (
     is_twin,
     made_dataclass,
     plain_known,
+    with_defaults,
 )
 from calque.transpiler.frontend.containers import container_method
 from calque.transpiler.frontend.generators import first_yield
-from calque.transpiler.frontend.guarding import guard_native
+from calque.transpiler.frontend.guarding import Guard, contents, guard_native
 from calque.transpiler.frontend.heap import Frame, RecordedList
 from calque.transpiler.frontend.impure import refuse_impure
-from calque.transpiler.frontend.interpreter import (
-    Activation,
-    Closure,
-    Guard,
-    contents,
-)
+from calque.transpiler.frontend.interpreter import Activation, Closure
 from calque.transpiler.frontend.iteration import Generator, Iterable, once
 from calque.transpiler.frontend.kinds import noted_of
 from calque.transpiler.frontend.methods import method_of
@@ -266,8 +262,8 @@ class Calls(Statements):
             function.__globals__,
             cells,
             tuple(
-                self.lift(d, function.__name__, functools.partial(default_of, function, i))
-                for i, d in enumerate(function.__defaults__ or ())
+                self.lift(d, parameter, functools.partial(default_of, function, i))
+                for i, (d, parameter) in enumerate(with_defaults(function))
             ),
             {
                 k: self.lift(v, k, functools.partial(default_of, function, k))
@@ -449,9 +445,7 @@ class Calls(Statements):
             "write it in NumPy, or declare a primitive for it",
         )
 
-    def _watched(
-        self, function: Any, args: list[Any], kwargs: dict[str, Any], node: Any
-    ) -> Any:
+    def _watched(self, function: Any, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
         """A call by Python, which may change only what the program can tell."""
         values = [getattr(function, "__self__", None), *args, *kwargs.values()]
         guard_native(self, values, node)

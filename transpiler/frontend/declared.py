@@ -25,7 +25,7 @@ from calque.transpiler.errors import (
     UnsupportedFunction,
 )
 from calque.transpiler.frontend.calls import BUILTINS
-from calque.transpiler.frontend.interpreter import Guard
+from calque.transpiler.frontend.guarding import Guard
 from calque.transpiler.frontend.joining import is_number
 from calque.transpiler.frontend.trace import listed
 from calque.transpiler.primitives.base import Primitive, operand

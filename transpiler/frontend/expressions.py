@@ -21,8 +21,9 @@ from calque.transpiler.core import Apply, Var
 from calque.transpiler.errors import NeedsKnownValue, SpecializationNeeded, UnsupportedSyntax
 from calque.transpiler.frontend.comparisons import Comparisons, numeric
 from calque.transpiler.frontend.elements import alike, hold, hold_again, holder
+from calque.transpiler.frontend.guarding import Guard
 from calque.transpiler.frontend.heap import MISSING, RecordedList, rows_of
-from calque.transpiler.frontend.interpreter import Closure, Guard
+from calque.transpiler.frontend.interpreter import Closure
 from calque.transpiler.frontend.iteration import (
     Rows,
     as_iterable,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
+from types import FunctionType
 from typing import Any
 
 from calque.transpiler.errors import ImpureFunction
@@ -23,6 +24,18 @@ class Guard:
     read: Callable[[], Any]
     value: Any
     name: str = ""  # of the user's, for a value that was lifted
+
+
+def place_of(read: Any) -> Any:
+    """Where a reader reads: its code, and what that code closes over."""
+    if isinstance(read, partial):
+        return (read.func, tuple(map(place_of, read.args)))
+    if not isinstance(read, FunctionType) or not (read.__module__ or "").startswith(
+        "calque.transpiler."
+    ):
+        return read if isinstance(read, (str, int)) else id(read)
+    cells = tuple(place_of(c.cell_contents) for c in read.__closure__ or ())
+    return (read.__code__, tuple(map(place_of, read.__defaults__ or ())), cells)
 
 
 def contents(container: Any) -> Any:

@@ -10,15 +10,13 @@ import builtins
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
-from keyword import iskeyword
-from types import FunctionType, ModuleType
+from types import FunctionType
 from typing import Any
 
 import gast
 import numpy as np
 
-from calque.transpiler.builder import Array, Builder, current
+from calque.transpiler.builder import Array, Builder
 from calque.transpiler.core import Var, map_tree
 from calque.transpiler.errors import (
     AliasUndecided,
@@ -33,14 +31,12 @@ from calque.transpiler.errors import (
     SpecializationNeeded,
     UndefinedVariable,
     UnrollingNeeded,
-    UnsupportedSyntax,
 )
-from calque.transpiler.frontend.guarding import Guard, contents, guard_builtin, guard_state
-from calque.transpiler.frontend.heap import MISSING, Frame, RecordedList, rows_of, shown_name
+from calque.transpiler.frontend.captures import Captures
+from calque.transpiler.frontend.guarding import guard_builtin
+from calque.transpiler.frontend.heap import MISSING, Frame, rows_of, shown_name
 from calque.transpiler.frontend.maybe import Facts, Flags, Maybe, Mismatch
 from calque.transpiler.frontend.source import FunctionSource
-from calque.transpiler.frontend.surroundings import holds_surroundings
-from calque.transpiler.types import ArrayType, DimLike, symbol
 
 
 @dataclass(frozen=True)
@@ -97,20 +93,6 @@ class Activation:
         return isinstance(body, list) and len(body) - docstring > 1
 
 
-class Captured(Array):
-    """The cell of a hidden input: it may be read only."""
-
-    __slots__ = ()
-
-    def replace(self, value: Any) -> None:
-        """A store would change an array outside the function."""
-        raise ImpureFunction(
-            f"{self._value.name} lives outside the function, and is stored into.",
-            current().origin,
-            "work on a copy made inside the function, or pass the array in and return it",
-        )
-
-
 _CONVERTED = {
     TypeError: DtypeError,
     ValueError: ShapeError,
@@ -134,15 +116,6 @@ def place(error: Any, origin: Origin | None) -> None:
     error.calque_placed = True
     if origin is not None:
         error.add_note(str(CalqueError("", origin)).rstrip())
-
-
-@dataclass(frozen=True)
-class Capture:
-    """A hidden input: an array in a global, a closure cell or an attribute, and how to read it."""
-
-    name: str
-    read: Callable[[], Any]
-    var: Var
 
 
 class At:
@@ -170,22 +143,19 @@ class At:
             place(error, now)
 
 
-class State:
+class State(Captures):
     """What the interpreter's parts share: calls in progress, names, captured values, places."""
 
     def __init__(self, builder: Builder):
+        super().__init__()
         self.builder = builder
         builder.machine = self
         self.on_behalf: Origin | None = None  # the statement to which a rule of the user's belongs
         self.calls: list[Activation] = []
         self.owned: dict[int, Any] = {}
-        self.captures: dict[int, Capture] = {}
-        self.guards: list[Guard] = []
         self.compared: dict[int, Any] = {}  # objects whose whole state is guarded
         self.made: dict[int, Any] = {}  # what Python's own calls gave
         self.builtins_read: dict[int, set[str]] = {}  # by the globals that could shadow them
-        self.lifted: dict[int, tuple[Any, Any]] = {}
-        self.foreign: dict[int, Any] = {}
         self.statement: tuple[str, int] = ("", 0)
         self.unsure: dict[Var, Any] = {}  # values that some path does not define: what decides
         self.half_bound: dict[tuple[int, Any], Any] = {}  # names that a break, or its else, binds
@@ -277,89 +247,6 @@ class State:
             plain = isinstance(other, Array) and other.ndim and other.listed is None
             if isinstance(value, Array) and not plain:
                 self.check_apart(value, node)
-
-    # captured values
-
-    def lift(self, value: Any, name: str, read: Callable[[], Any]) -> Any:
-        """A value found outside the function: arrays become hidden inputs, numbers constants."""
-        if holds_surroundings(value):
-            raise ImpureFunction(
-                f"{name} is read outside the function, and changes between calls.",
-                self.builder.origin,
-                "read it outside, and pass the values in",
-            )
-        if isinstance(value, np.ndarray):
-            return self._capture(value, name, read)
-        if isinstance(value, (list, tuple, dict)) and not isinstance(value, RecordedList):
-            return self._lift_container(value, name, read)
-        if isinstance(value, set):
-            self.guards.append(Guard(lambda: contents(read()), contents(value)))
-            return value
-        if not isinstance(value, ModuleType) and not isinstance(value, type):
-            self.guards.append(Guard(read, value, name))
-            guard_state(self, value, read)
-        return value
-
-    def _capture(self, value: np.ndarray, name: str, read: Callable[[], Any]) -> Any:
-        if value.dtype == object:
-            raise UnsupportedSyntax(f"{name} is an array of objects.", self.builder.origin)
-        if value.dtype.kind in "USMmV":
-            return value
-        if type(value) not in (np.ndarray, np.memmap):
-            raise DtypeError(
-                f"{name} is a {type(value).__name__}, which has operators of its own.",
-                self.builder.origin,
-                f"take np.asarray({name}) outside",
-            )
-        found = self.captures.get(id(value))
-        if found is None:
-            name = self._capture_name(name)
-            dims = [self._captured_dim(name, axis, size) for axis, size in enumerate(value.shape)]
-            var = Var(ArrayType(value.dtype, tuple(dims)), name, self.builder.origin)
-            self.builder.kinds[var] = frozenset([np.ndarray])
-            found = Capture(var.name or name, read, var)
-            self.captures[id(value)] = found
-            self.lifted[id(var)] = (value, Captured(var))
-            if value.flags.c_contiguous:
-                self.builder.contiguous.add(var)
-        return self.lifted[id(found.var)][1]
-
-    def _captured_dim(self, name: str, axis: int, size: int) -> DimLike:
-        if size == 1:
-            return 1
-        label = f"{name}.{axis}"
-        if label in self.builder.pinned:
-            return self.builder.pinned[label]
-        self.builder.dims.arguments.add(label)
-        return symbol(label)
-
-    def _capture_name(self, name: str) -> str:
-        name = "".join(c if c.isalnum() else "_" for c in name).strip("_") or "captured"
-        taken = {c.name for c in self.captures.values()}
-        while name in taken or iskeyword(name):  # of a lambda
-            name += "_captured"
-        return name
-
-    def _lift_container(self, value: Any, name: str, read: Callable[[], Any]) -> Any:
-        if id(value) in self.lifted:
-            return self.lifted[id(value)][1]
-        self.guards.append(Guard(lambda: contents(read()), contents(value)))
-        if isinstance(value, dict):
-            new: Any = {
-                k: self.lift(v, f"{name}_{k}", partial(_item, read, k)) for k, v in value.items()
-            }
-        else:
-            items = [
-                self.lift(v, f"{name}_{_letter(i)}", partial(_item, read, i))
-                for i, v in enumerate(value)
-            ]
-            if isinstance(value, tuple):
-                new = type(value)(*items) if hasattr(value, "_fields") else tuple(items)
-            else:
-                new = RecordedList(items)
-        self.lifted[id(value)] = (value, new)
-        self.foreign[id(new)] = new
-        return new
 
     # names
 
@@ -482,19 +369,6 @@ class State:
         """A hidden local that no user can write."""
         self.temporary += 1
         return f"%{stem}{self.temporary}"
-
-
-def _item(read: Callable[[], Any], key: Any) -> Any:
-    return read()[key]
-
-
-def _letter(index: int) -> str:
-    text = ""
-    index += 1
-    while index:
-        index, rest = divmod(index - 1, 26)
-        text = chr(97 + rest) + text
-    return text
 
 
 def is_user_function(function: Any) -> bool:

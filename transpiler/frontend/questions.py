@@ -12,8 +12,9 @@ from calque.transpiler import tree
 from calque.transpiler.builder import ATTRIBUTES, METHODS, Array
 from calque.transpiler.errors import NeedsKnownValue, UnsupportedFunction
 from calque.transpiler.frontend.calls import builtin
+from calque.transpiler.frontend.guarding import Guard
 from calque.transpiler.frontend.heap import RecordedList
-from calque.transpiler.frontend.interpreter import Closure, Guard
+from calque.transpiler.frontend.interpreter import Closure
 from calque.transpiler.frontend.kinds import Unread, answer
 from calque.transpiler.frontend.mutable_objects import is_mutable
 from calque.transpiler.frontend.presence import check_key

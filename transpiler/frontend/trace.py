@@ -23,9 +23,10 @@ from calque.transpiler.errors import (
     UnsupportedFunction,
     UnsupportedSyntax,
 )
-from calque.transpiler.frontend.guarding import guard_known
+from calque.transpiler.frontend.captures import Capture
+from calque.transpiler.frontend.guarding import Guard, guard_known
 from calque.transpiler.frontend.heap import rows_of
-from calque.transpiler.frontend.interpreter import Capture, Completion, Guard
+from calque.transpiler.frontend.interpreter import Completion
 from calque.transpiler.frontend.iteration import Generator
 from calque.transpiler.frontend.library import Interpreter
 from calque.transpiler.frontend.maybe import Maybe
@@ -60,17 +61,20 @@ def trace(
     pinned: dict[str, int] | None = None,
     contiguous: frozenset[int] = frozenset(),
     compiled: bool = False,
+    varying: frozenset[Any] = frozenset(),
 ) -> Traced:
     """Interpret ``function`` on arguments whose leaves have these types.
 
     A leaf without a type is known: its value is in ``leaf_values``. ``unflatten`` builds the
     arguments from leaves; ``contiguous`` are the leaves known to be C-contiguous,
-    ``compiled`` says that kernels are to be made of it.
+    ``compiled`` says that kernels are to be made of it; ``varying`` are the places of captured
+    numbers that are inputs too.
     """
     way = Way()
     while True:
         machine = Interpreter(Builder(_symbols(leaf_types), pinned))
         machine.compiled, machine.unrolled = compiled, way.unrolled
+        machine.varying = varying
         machine.stacking, machine.lists_stay = way.stacking, way.lists_stay
         try:
             return _attempt(machine, function, leaf_types, leaf_values, unflatten, contiguous)

@@ -1,0 +1,193 @@
+"""What a function reads of its surroundings: arrays are hidden inputs, numbers are constants.
+
+``scale * x`` with a global ``scale = 2.0`` becomes ``2.0 * x``, under the guard that ``scale`` is
+still 2.0. A number of which is known that it changes from call to call is a hidden input too:
+``def f(x, *, scale): return scale * x``, unless a size or a list's index hangs on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from keyword import iskeyword
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from calque.transpiler.builder import Array, Builder, current
+from calque.transpiler.core import Var
+from calque.transpiler.errors import DtypeError, ImpureFunction, UnsupportedSyntax
+from calque.transpiler.frontend.guarding import Guard, contents, guard_state, place_of
+from calque.transpiler.frontend.heap import RecordedList
+from calque.transpiler.frontend.surroundings import holds_surroundings
+from calque.transpiler.types import LARGE, ArrayType, DimLike, symbol, type_of_constant
+
+
+class Captured(Array):
+    """The cell of a hidden input: it may be read only."""
+
+    __slots__ = ()
+
+    def replace(self, value: Any) -> None:
+        """A store would change an array outside the function."""
+        raise ImpureFunction(
+            f"{self._value.name} lives outside the function, and is stored into.",
+            current().origin,
+            "work on a copy made inside the function, or pass the array in and return it",
+        )
+
+
+@dataclass(frozen=True)
+class Capture:
+    """A hidden input: what a global, a closure cell or an attribute holds, and how to read it."""
+
+    name: str
+    read: Callable[[], Any]
+    var: Var
+
+
+def may_be_input(value: Any) -> bool:
+    """Whether a captured value is a number of which generated code needs to know the type only.
+
+    >>> may_be_input(0.5), may_be_input(np.float32(3)), may_be_input(True), may_be_input(1 << 40)
+    (True, True, False, False)
+    """
+    if type(value) is int:
+        return -LARGE < value < LARGE
+    return type(value) in (float, complex) or isinstance(value, np.number)
+
+
+class Captures:
+    """The captured values of a program, each found once."""
+
+    builder: Builder
+
+    def __init__(self) -> None:
+        self.captures: dict[Any, Capture] = {}  # by an array's id, by the place of a number
+        self.guards: list[Guard] = []
+        self.varying: frozenset[Any] = frozenset()  # places of numbers that change between calls
+        self.lifted: dict[int, tuple[Any, Any]] = {}
+        self.readers: dict[int, Callable[[], Any]] = {}  # of what was lifted, where it was first
+        self.foreign: dict[int, Any] = {}
+
+    def lift(self, value: Any, name: str, read: Callable[[], Any]) -> Any:
+        """A value found outside the function: arrays become hidden inputs, numbers constants."""
+        if holds_surroundings(value):
+            raise ImpureFunction(
+                f"{name} is read outside the function, and changes between calls.",
+                self.builder.origin,
+                "read it outside, and pass the values in",
+            )
+        if isinstance(value, np.ndarray):
+            return self._capture(value, name, read)
+        if isinstance(value, (list, tuple, dict)) and not isinstance(value, RecordedList):
+            return self._lift_container(value, name, read)
+        if isinstance(value, set):
+            self.guards.append(Guard(lambda: contents(read()), contents(value)))
+            return value
+        if self.varying and may_be_input(value) and place_of(read) in self.varying:
+            return self._number(value, name, read)
+        if not isinstance(value, ModuleType) and not isinstance(value, type):
+            self.guards.append(Guard(read, value, name))
+            guard_state(self, value, read)
+        return value
+
+    def _number(self, value: Any, name: str, read: Callable[[], Any]) -> Array:
+        """A number that is read again at every call."""
+        place = place_of(read)
+        found = self.captures.get(place)
+        if found is None:
+            var = Var(type_of_constant(value), self._capture_name(name), self.builder.origin)
+            self.builder.numbers[var] = place
+            if isinstance(value, np.number):
+                self.builder.kinds[var] = frozenset([type(value)])
+            found = self.captures[place] = Capture(str(var.name), read, var)
+        return Array(found.var)
+
+    def _capture(self, value: np.ndarray, name: str, read: Callable[[], Any]) -> Any:
+        if value.dtype == object:
+            raise UnsupportedSyntax(f"{name} is an array of objects.", self.builder.origin)
+        if value.dtype.kind in "USMmV":
+            return value
+        if type(value) not in (np.ndarray, np.memmap):
+            raise DtypeError(
+                f"{name} is a {type(value).__name__}, which has operators of its own.",
+                self.builder.origin,
+                f"take np.asarray({name}) outside",
+            )
+        self._guard_identity(value, read)
+        found = self.captures.get(id(value))
+        if found is None:
+            name = self._capture_name(name)
+            dims = [self._captured_dim(name, axis, size) for axis, size in enumerate(value.shape)]
+            var = Var(ArrayType(value.dtype, tuple(dims)), name, self.builder.origin)
+            self.builder.kinds[var] = frozenset([np.ndarray])
+            found = Capture(var.name or name, read, var)
+            self.captures[id(value)] = found
+            self.lifted[id(var)] = (value, Captured(var))
+            if value.flags.c_contiguous:
+                self.builder.contiguous.add(var)
+        return self.lifted[id(found.var)][1]
+
+    def _guard_identity(self, value: Any, read: Callable[[], Any]) -> None:
+        """What two names share when the program is made, they must share at each call."""
+        first = self.readers.setdefault(id(value), read)
+        if first is not read and place_of(first) != place_of(read):
+            self.guards.append(Guard(partial(_read_the_same, first, read), True))
+
+    def _captured_dim(self, name: str, axis: int, size: int) -> DimLike:
+        if size == 1:
+            return 1
+        label = f"{name}.{axis}"
+        if label in self.builder.pinned:
+            return self.builder.pinned[label]
+        self.builder.dims.arguments.add(label)
+        return symbol(label)
+
+    def _capture_name(self, name: str) -> str:
+        name = "".join(c if c.isalnum() else "_" for c in name).strip("_") or "captured"
+        taken = {c.name for c in self.captures.values()}
+        while name in taken or iskeyword(name):  # of a lambda
+            name += "_captured"
+        return name
+
+    def _lift_container(self, value: Any, name: str, read: Callable[[], Any]) -> Any:
+        self._guard_identity(value, read)
+        if id(value) in self.lifted:
+            return self.lifted[id(value)][1]
+        self.guards.append(Guard(lambda: contents(read()), contents(value)))
+        if isinstance(value, dict):
+            new: Any = {
+                k: self.lift(v, f"{name}_{k}", partial(_item, read, k)) for k, v in value.items()
+            }
+        else:
+            items = [
+                self.lift(v, f"{name}_{_letter(i)}", partial(_item, read, i))
+                for i, v in enumerate(value)
+            ]
+            if isinstance(value, tuple):
+                new = type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+            else:
+                new = RecordedList(items)
+        self.lifted[id(value)] = (value, new)
+        self.foreign[id(new)] = new
+        return new
+
+
+def _read_the_same(first: Callable[[], Any], second: Callable[[], Any]) -> bool:
+    return first() is second()
+
+
+def _item(read: Callable[[], Any], key: Any) -> Any:
+    return read()[key]
+
+
+def _letter(index: int) -> str:
+    text = ""
+    index += 1
+    while index:
+        index, rest = divmod(index - 1, 26)
+        text = chr(97 + rest) + text
+    return text
