@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import support_examples as examples
 from scipy import special
+from scipy.stats import norm
 
 import calque
 from calque.runtime.checking import examine
@@ -24,7 +25,7 @@ from calque.runtime.transformed import Transformed
 from calque.transpiler import tree
 from calque.transpiler.builder import FUNCTIONS
 from calque.transpiler.errors import CalqueError
-from calque.transpiler.primitives.special import register_scipy
+from calque.transpiler.primitives.scipy_modules import register_scipy
 
 PAGE = Path(calque.__file__).resolve().parent / "docs" / "support.md"
 X = np.random.default_rng(7).permutation(np.linspace(0.2, 0.8, 12)).reshape(3, 4)
@@ -69,10 +70,10 @@ def public(module: Any) -> list[str]:
     return sorted(n for n in found if not isinstance(getattr(module, n), type))
 
 
-def known_special() -> list[str]:
-    """The names of scipy.special that calque knows."""
+def known_scipy(module: Any) -> list[str]:
+    """The names in a module of SciPy, or the methods of a distribution, that calque knows."""
     register_scipy()
-    named = {n: getattr(special, n) for n in dir(special) if not n.startswith("_")}
+    named = {n: getattr(module, n) for n in dir(module) if not n.startswith("_")}
     return sorted(n for n, f in named.items() if callable(f) and _in_table(f))
 
 
@@ -98,7 +99,7 @@ def function_of(example: str) -> Callable[..., Any]:
     body = f"    y = x.copy()\n    {example}\n    return y\n" if store else f"    return {example}\n"
     text, file = f"def f(x, i):\n{body}", f"<{example}>"
     linecache.cache[file] = (len(text), None, text.splitlines(True), file)
-    namespace: dict[str, Any] = {"np": np, "special": special}
+    namespace: dict[str, Any] = {"np": np, "special": special, "norm": norm}
     exec(compile(text, file, "exec"), namespace)
     made: Callable[..., Any] = namespace["f"]
     return made
@@ -188,7 +189,8 @@ def sections() -> Iterator[tuple[str, list[Row]]]:
     yield "numpy", list(rows(np, "np", examples.NUMPY, public(np)))
     yield "numpy.linalg", list(rows(np.linalg, "np.linalg", examples.LINALG, public(np.linalg)))
     yield "numpy.fft", list(rows(np.fft, "np.fft", examples.FFT, public(np.fft)))
-    yield "scipy.special", list(rows(special, "special", examples.SPECIAL, known_special()))
+    yield "scipy.special", list(rows(special, "special", examples.SPECIAL, known_scipy(special)))
+    yield "scipy.stats.norm", list(rows(norm, "norm", examples.NORMAL, known_scipy(norm)))
 
 
 if __name__ == "__main__":

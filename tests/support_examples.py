@@ -222,6 +222,10 @@ SPECIAL = {
     "softmax": "special.softmax(x, axis=1)",
     "log_softmax": "special.log_softmax(x, axis=1)",
 }
+NORMAL = {
+    name: f"norm.{name}(x, x[0], x[1] + 1.0)"
+    for name in ("cdf", "isf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf")
+}
 # functions that are no computation with arrays; none may be known to calque
 REFUSED = {
     "reads or writes files": (

@@ -13,7 +13,7 @@ from calque.transpiler.builder import Array, Builder
 from calque.transpiler.core import Apply, Block, Function, If, Slot, Var, map_tree
 from calque.transpiler.errors import SpecializationNeeded
 from calque.transpiler.listing import verify
-from calque.transpiler.primitives.special import register_scipy
+from calque.transpiler.primitives.scipy_modules import register_scipy
 from calque.transpiler.types import ArrayType, symbol, type_of_constant
 
 

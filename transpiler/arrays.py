@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Iterator
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -342,8 +343,17 @@ def function_name(function: Any) -> str:
         prefix = next((p for p in ("linalg", "fft", "random", "ma", "rec") if p in public), "")
         return f"np.{prefix + '.' if prefix else ''}{name}"
     if module.startswith("scipy"):
-        return ".".join([*public, name])
+        return ".".join([*public, *_object_names(function)])
     return f"{module}.{name}" if module not in ("builtins", "__main__", "") else name
+
+
+def _object_names(function: Any) -> list[str]:
+    """How a function of SciPy is reached in its module: ``norm``, ``pdf`` for a method."""
+    owner = getattr(function, "__self__", None)
+    if owner is not None and not isinstance(owner, ModuleType):
+        return [*_object_names(getattr(owner, "dist", owner)), function.__name__]
+    name = getattr(function, "__name__", None) or getattr(function, "name", None)
+    return [name or type(function).__name__.removesuffix("_gen")]
 
 
 def _operator(name: str) -> tuple[Callable[..., Any], Callable[..., Any]]:

@@ -46,6 +46,7 @@ from calque.transpiler.frontend.kinds import noted_of
 from calque.transpiler.frontend.methods import method_of
 from calque.transpiler.frontend.opaque import Watch, is_opaque
 from calque.transpiler.frontend.rows import gathered
+from calque.transpiler.frontend.scipy_objects import instead_of, is_frozen, is_scipys
 from calque.transpiler.frontend.source import assigned_functions, source_of
 from calque.transpiler.frontend.statements import Statements
 from calque.transpiler.frontend.stepwise import stepwise, takes_steps
@@ -150,7 +151,12 @@ class Calls(Statements):
         if isinstance(function, MethodType):
             if function.__name__ in _NAMEDTUPLE and function.__func__.__module__ == "collections":
                 return function(*args, **kwargs)
-            return self.call_value(function.__func__, [function.__self__, *args], kwargs, node)
+            owned = [function.__self__, *args]
+            if is_frozen(function.__self__):
+                return self.call_for_user(function.__func__, owned, kwargs, node)
+            if is_scipys(function):
+                return self.native(function, args, kwargs, node)
+            return self.call_value(function.__func__, owned, kwargs, node)
         if isinstance(function, type):
             return self.construct(function, args, kwargs, node)
         if isinstance(function, FunctionType) and is_own(function):
@@ -188,13 +194,8 @@ class Calls(Statements):
             found = FUNCTIONS.get((owner, function.__name__))
             outer = function.__name__ == "outer" and owner in FUNCTIONS and owner.nin == 2
             return outer_product(owner) if found is None and outer else found
-        module = getattr(function, "__module__", None) or ""
-        kind = type(function).__module__
-        if module.startswith("scipy") or kind.startswith("scipy") or isinstance(function, np.ufunc):
-            register = FUNCTIONS.get("register scipy")
-            if register is not None:
-                register()
-                return FUNCTIONS.get(function)
+        if is_scipys(function) or isinstance(function, np.ufunc):
+            return FUNCTIONS["register scipy"](function)
         return None
 
     def _library(
@@ -438,12 +439,9 @@ class Calls(Statements):
         wanted = [self.builder.needs_known(a, "An argument of this function") for a in given]
         if wanted and all(isinstance(w, SpecializationNeeded) for w in wanted):
             raise wanted[0]  # sizes and integers: Python can call it once they are known
-        return self.fail(
-            UnsupportedFunction,
-            node,
-            f"{function_name(function)} has neither a rule nor Python source.",
-            "write it in NumPy, or declare a primitive for it",
-        )
+        name = function_name(function)
+        message = f"{name} has neither a rule nor Python source."
+        return self.fail(UnsupportedFunction, node, message, instead_of(function, name))
 
     def _watched(self, function: Any, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
         """A call by Python, which may change only what the program can tell."""

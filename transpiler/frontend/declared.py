@@ -12,6 +12,7 @@ import inspect
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from types import MethodType
 from typing import Any
 
 import numpy as np
@@ -164,13 +165,18 @@ def _importable(primitive: Declared) -> tuple[str, str]:
     function = primitive.function
     module: Any = getattr(function, "__module__", None) or ""
     name: Any = getattr(function, "__qualname__", None) or getattr(function, "__name__", "")
-    if primitive.place is not None:
-        module, _, name = primitive.place.rpartition(".")
-    try:
-        found = operator.attrgetter(name)(importlib.import_module(module))
-    except (ImportError, AttributeError, ValueError):
-        found = None
-    if found is not function:
+    place = primitive.place
+    if place is None and isinstance(function, MethodType):
+        place = function_name(function)
+    if place is not None:
+        module, _, name = place.rpartition(".")
+    found = _found(module, name)
+    if found is None and isinstance(function, MethodType):
+        outer, _, owner = module.rpartition(".")
+        found = _found(outer, f"{owner}.{name}")
+        module, name = (outer, f"{owner}.{name}") if found == function else (module, name)
+    same = found == function if isinstance(function, MethodType) else found is function
+    if not same:
         shown = f"{module}.{name}" if module else name
         raise UnsupportedFunction(
             f"{name or function!r} cannot be imported by name: {shown} is "
@@ -181,6 +187,14 @@ def _importable(primitive: Declared) -> tuple[str, str]:
             "name='package.module.function'",
         )
     return module, name
+
+
+def _found(module: str, name: str) -> Any:
+    """What a module calls ``name``; None where there is no such thing."""
+    try:
+        return operator.attrgetter(name)(importlib.import_module(module))
+    except (ImportError, AttributeError, ValueError):
+        return None
 
 
 # rules

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 import math
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -28,23 +26,17 @@ from calque.transpiler.primitives.reductions import (
     reduction_samples,
     reduction_text,
 )
+from calque.transpiler.primitives.scipy_modules import Lazy, means
 from calque.transpiler.types import ArrayType
 
 # name in scipy.special -> its record
 SPECIAL: dict[str, Primitive] = {}
-_HANDLERS: dict[str, Callable[..., Any]] = {}
 _PI, _ROOT_PI, _ROOT_2PI = math.pi, math.sqrt(math.pi), math.sqrt(2.0 * math.pi)
 _POSITIVE, _UNIT = [(0.5, 3.0)], [(0.1, 0.9)]
 
 
-class _Lazy:
-    """A function of ``scipy.special``, imported when it is first called."""
-
-    def __init__(self, name: str):
-        self.__name__ = name
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return getattr(importlib.import_module("scipy.special"), self.__name__)(*args, **kwargs)
+def _lazy(name: str) -> Lazy:
+    return Lazy("scipy.special", name)
 
 
 def _special(name: str, *args: Any) -> Any:
@@ -60,9 +52,10 @@ def declare(
 ) -> None:
     """Declare an elementwise function of ``scipy.special`` by its slopes."""
     record = elementwise(
-        _Lazy(name), partials, name, arity=count, domain=domain or (), name=f"special.{name}"
+        _lazy(name), partials, name, arity=count, domain=domain or (), name=f"special.{name}"
     )
-    SPECIAL[name], _HANDLERS[name] = record, ufunc_handler(record, count)
+    SPECIAL[name] = record
+    means("scipy.special", name)(ufunc_handler(record, count))
 
 
 declare("expit", lambda x, y: y * (1.0 - y))
@@ -141,8 +134,8 @@ def _logsumexp_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[
 
 SPECIAL["logsumexp"] = opaque(
     "special.logsumexp",
-    _Lazy("logsumexp"),
-    infer_reduction(_Lazy("logsumexp")),
+    _lazy("logsumexp"),
+    infer_reduction(_lazy("logsumexp")),
     reduction_text("special.logsumexp"),
     _logsumexp_jvp,
     _logsumexp_vjp,
@@ -159,7 +152,7 @@ def _along(name: str, rule: Callable[..., Any], transpose: Callable[..., Any]) -
         return (transpose(cotangents[0], outs[0], params["axis"]),)
 
     def infer(x: Any, axis: Axes) -> ArrayType:
-        return type_of(x).with_dtype(_Lazy(name)(np.ones(1, type_of(x).dtype)).dtype)
+        return type_of(x).with_dtype(_lazy(name)(np.ones(1, type_of(x).dtype)).dtype)
 
     def spell(args: Any, params: dict[str, Any]) -> str:
         return reduction_text(f"special.{name}")(args, {**params, "keepdims": False})
@@ -169,7 +162,7 @@ def _along(name: str, rule: Callable[..., Any], transpose: Callable[..., Any]) -
         return [(args, {"axis": p["axis"]}) for args, p in found]
 
     SPECIAL[name] = opaque(
-        f"special.{name}", _Lazy(name), infer, spell, jvp, vjp, fresh=True, samples=samples
+        f"special.{name}", _lazy(name), infer, spell, jvp, vjp, fresh=True, samples=samples
     )
 
 
@@ -190,6 +183,7 @@ _along("softmax", _softmax_rule, _softmax_rule)
 _along("log_softmax", _log_softmax_jvp, _log_softmax_vjp)
 
 
+@means("scipy.special", "logsumexp")
 def _logsumexp(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, **rest: Any) -> Any:
     x = FUNCTIONS[np.asarray](operand(a))
     axes = normalize_axes(tuple(range(x.ndim)) if axis is None and b is not None else axis, x.ndim)
@@ -210,25 +204,10 @@ def _along_handler(name: str) -> Callable[..., Any]:
     return call
 
 
-_HANDLERS["logsumexp"] = _logsumexp
-_HANDLERS["softmax"] = _along_handler("softmax")
-_HANDLERS["log_softmax"] = _along_handler("log_softmax")
+for _name in ("softmax", "log_softmax"):
+    means("scipy.special", _name)(_along_handler(_name))
 
 
-def register_scipy() -> None:
-    """Enter the functions of ``scipy.special`` in the table, where the program has imported it.
-
-    The frontend calls this when it meets a function of SciPy that it does not know.
-    """
-    module = sys.modules.get("scipy.special")
-    if module is None:
-        return
-    for name, handler in _HANDLERS.items():
-        if hasattr(module, name):
-            FUNCTIONS[getattr(module, name)] = handler
-    softplus = getattr(module, "softplus", None)
-    if softplus is not None:
-        FUNCTIONS[softplus] = lambda x: np.logaddexp(0.0, x)
-
-
-FUNCTIONS["register scipy"] = register_scipy
+@means("scipy.special", "softplus")
+def _softplus(x: Any) -> Any:
+    return np.logaddexp(0.0, x)
