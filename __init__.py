@@ -22,6 +22,7 @@ from calque.runtime.collectives import (
     all_to_all,
     axis_index,
     axis_size,
+    pcast,
     pmax,
     pmean,
     pmin,
@@ -32,6 +33,19 @@ from calque.runtime.collectives import (
 from calque.runtime.custom import checkpoint, custom_jvp, custom_vjp, remat
 from calque.runtime.debugging import debug_nans
 from calque.runtime.implicit import custom_root, fixed_point
+from calque.runtime.mapped import pmap, shard_map
+from calque.runtime.meshes import (
+    Device,
+    Mesh,
+    P,
+    device_count,
+    devices,
+    local_device_count,
+    local_devices,
+    make_mesh,
+    process_count,
+    process_index,
+)
 from calque.runtime.primitive import bilinear, elementwise, linear, opaque, reduction
 from calque.runtime.reading import explain, save, source
 from calque.runtime.spec import spec
@@ -44,6 +58,9 @@ from calque.transpiler.tree import (
 )
 
 __all__ = [
+    "Device",
+    "Mesh",
+    "P",
     "__version__",
     "all_gather",
     "all_to_all",
@@ -57,6 +74,8 @@ __all__ = [
     "custom_root",
     "custom_vjp",
     "debug_nans",
+    "device_count",
+    "devices",
     "elementwise",
     "explain",
     "fixed_point",
@@ -70,11 +89,18 @@ __all__ = [
     "linear",
     "linear_transpose",
     "linearize",
+    "local_device_count",
+    "local_devices",
+    "make_mesh",
     "opaque",
+    "pcast",
+    "pmap",
     "pmax",
     "pmean",
     "pmin",
     "ppermute",
+    "process_count",
+    "process_index",
     "psum",
     "psum_scatter",
     "reduction",
@@ -83,6 +109,7 @@ __all__ = [
     "register_pytree_node_class",
     "remat",
     "save",
+    "shard_map",
     "source",
     "spec",
     "stop_gradient",

@@ -174,7 +174,7 @@ class _TextLoader(importlib.machinery.SourceFileLoader):
     """Runs the file's text: byte code counts as current while second and size stay the same."""
 
     def get_code(self, fullname: str) -> CodeType:
-        return self.source_to_code(self.get_data(self.path), self.path)  # type: ignore[arg-type]
+        return self.source_to_code(self.get_data(self.path), self.path)
 
 
 def _load_module(path: str, shown: str) -> ModuleType:

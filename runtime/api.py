@@ -11,6 +11,7 @@ import numpy as np
 
 from calque.runtime import debugging
 from calque.runtime.arguments import check_cotangent, check_tangents, private_copies
+from calque.runtime.mapped import Mapped, jitted
 from calque.runtime.spec import Spec
 from calque.runtime.transformed import Transformed, run
 from calque.transpiler import tree
@@ -104,6 +105,8 @@ def jit(
         "parallel": parallel if parallel == "auto" else bool(parallel),
         "boundscheck": None if boundscheck is None else bool(boundscheck),
     }
+    if isinstance(fun, Mapped):
+        return jitted(fun, functools.partial(_decorator, "jit", options=options))
     if isinstance(fun, Transformed) and fun.kind == "jit":
         options, fun = _both(fun.options, options), fun.function  # jitted once more is jitted
     return _decorator("jit", fun, options)

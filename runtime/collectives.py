@@ -1,9 +1,10 @@
-"""Collectives: what the examples of a ``vmap(..., axis_name=...)`` tell each other.
+"""Collectives: what the examples of a ``vmap``, or the devices of a ``pmap``, tell each other.
 
 Names and semantics are those of ``jax.lax``: the derivative of a collective is a collective, so
 ``vmap(grad(f), axis_name="i")`` gives each example the derivative of the sum of all examples'
-results by its own argument. Trees are taken leaf by leaf. A collective must be reached by every
-example: under a test that differs between them it is refused.
+results by its own argument; so does ``pmap``, and ``shard_map`` with ``check_vma=False``. Trees are
+taken leaf by leaf. A collective must be reached by every example or device: under a test that
+differs between them it is refused.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ AxisName = Hashable | Sequence[Hashable]
 def _unbound(name: str, axis_name: Any) -> UnboundAxisName:
     return UnboundAxisName(
         f"{name}: unbound axis name {axis_name!r}: it is called in plain Python.",
-        hint=f"call it in a function that vmap(..., axis_name={axis_name!r}) transforms",
+        hint=f"call it in a function that vmap or pmap transforms with axis_name={axis_name!r}",
     )
 
 
@@ -63,8 +64,8 @@ def _single(axis_name: Any, function: str) -> meaning.NamedAxis:
 def psum(x: Any, axis_name: AxisName, *, axis_index_groups: Any = None) -> Any:
     """The sum over all examples of the axis, as ``jax.lax.psum``; ``psum(1, name)`` counts them.
 
-    ``axis_name`` is a name or a tuple of names. Raises UnboundAxisName (a NameError) where no
-    ``vmap`` around the call has that name.
+    ``axis_name`` is a name or a tuple of names. Raises UnboundAxisName (a NameError) where nothing
+    around the call has that name.
 
     >>> import numpy as np
     >>> from calque import vmap
@@ -77,7 +78,7 @@ def psum(x: Any, axis_name: AxisName, *, axis_index_groups: Any = None) -> Any:
 def pmean(x: Any, axis_name: AxisName, *, axis_index_groups: Any = None) -> Any:
     """The mean over all examples of the axis, as ``jax.lax.pmean``.
 
-    Raises UnboundAxisName (a NameError) where no ``vmap`` around the call has that name.
+    Raises UnboundAxisName (a NameError) where nothing around the call has that name.
 
     >>> import numpy as np
     >>> from calque import vmap
@@ -91,7 +92,7 @@ def pmax(x: Any, axis_name: AxisName, *, axis_index_groups: Any = None) -> Any:
     """The greatest value among all examples, elementwise, as ``jax.lax.pmax``.
 
     Differentiable, unlike JAX's: examples that share the maximum share the derivative equally.
-    Raises UnboundAxisName (a NameError) where no ``vmap`` around the call has that name.
+    Raises UnboundAxisName (a NameError) where nothing around the call has that name.
 
     >>> import numpy as np
     >>> from calque import vmap
@@ -127,7 +128,7 @@ def all_gather(
 
     ``axis`` is where the new axis stands; with ``tiled`` the arrays are joined along that axis
     instead. Over several axes the last one runs fastest. Raises UnboundAxisName (a NameError)
-    where no ``vmap`` around the call has that name.
+    where nothing around the call has that name.
 
     >>> import numpy as np
     >>> from calque import vmap
@@ -172,7 +173,7 @@ def all_to_all(
     ``x`` is split along ``split_axis``, which must be as long as the mapped axis and disappears;
     the parts stand along a new axis ``concat_axis`` of the result. With ``tiled`` blocks of
     ``split_axis`` are dealt out and joined along ``concat_axis``, and no axis comes or goes. Raises
-    UnboundAxisName (a NameError) where no ``vmap`` around the call has that name.
+    UnboundAxisName (a NameError) where nothing around the call has that name.
 
     >>> import numpy as np
     >>> from calque import vmap
@@ -199,6 +200,22 @@ def ppermute(x: Any, axis_name: AxisName, perm: Sequence[tuple[int, int]]) -> An
     raise _unbound("ppermute", axis_name)
 
 
+def pcast(x: Any, axis_name: AxisName, *, to: str) -> Any:
+    """The value, taken to differ from device to device, as ``jax.lax.pcast``.
+
+    It matters within ``shard_map``: the derivative by a value that is the same on all devices of
+    an axis is summed over them, that by ``pcast(w, "x", to="varying")`` is each device's own.
+    Elsewhere it is the identity. ``axis_name`` is a name or a tuple of names; ``to`` must be
+    "varying". Raises UnboundAxisName (a NameError) where nothing around the call has that name.
+
+    >>> import numpy as np
+    >>> from calque import vmap
+    >>> vmap(lambda x: pcast(x, "i", to="varying"), axis_name="i")(np.array([1.0, 2.0]))
+    array([1., 2.])
+    """
+    raise _unbound("pcast", axis_name)
+
+
 def axis_index(axis_name: AxisName) -> Any:
     """The number of the example along the axis, as ``jax.lax.axis_index``.
 
@@ -216,7 +233,7 @@ def axis_index(axis_name: AxisName) -> Any:
 def axis_size(axis_name: AxisName) -> Any:
     """The number of examples along the axis, as ``jax.lax.axis_size``.
 
-    Raises UnboundAxisName (a NameError) where no ``vmap`` around the call has that name.
+    Raises UnboundAxisName (a NameError) where nothing around the call has that name.
 
     >>> import numpy as np
     >>> from calque import vmap
@@ -281,6 +298,14 @@ def _ppermute(x: Any, axis_name: Any, perm: Any) -> Any:
     except NotConstant:
         raise builder.needs_dims([builder.dim_of(axis.size)], "The pairs of ppermute") from None
     return tree.tree_map(lambda leaf: meaning.permuted(leaf, axis, perm), x)
+
+
+@_means(pcast)
+def _pcast(x: Any, axis_name: Any, *, to: str) -> Any:
+    if to != "varying":
+        raise ValueError(f"pcast: to must be 'varying', and is {to!r}")
+    axes = meaning.axes_named(axis_name, "pcast")
+    return tree.tree_map(lambda leaf: meaning.varying(leaf, axes), x)
 
 
 @_means(axis_index)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from calque.runtime import api
+from calque.runtime import api, mapped, meshes
 from calque.runtime.arguments import check_cotangent, check_tangents
 from calque.runtime.transformed import TRACE, run
 from calque.transpiler import transformations, transposition
+from calque.transpiler.devices import PartitionSpec
 from calque.transpiler.frontend.library import builtin
 
 
@@ -91,6 +92,30 @@ def _vmap(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> A
     if not args:
         return _Decorator("vmap", api.vmap_options(**kwargs))
     return Inner("vmap", args[0], api.vmap_options(*args[1:], **kwargs))
+
+
+@builtin(mapped.pmap)
+def _pmap(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    return Inner("pmap", args[0], mapped.pmap_options(*args[1:], **kwargs))
+
+
+@builtin(mapped.shard_map)
+def _shard_map(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    options = mapped.shard_map_options(**kwargs)
+    return Inner("shard_map", args[0], options) if args else _Decorator("shard_map", options)
+
+
+def _known(function: Any) -> Any:
+    """What makes specs and meshes: of known values, called as it is."""
+
+    def call(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        return function(*args, **kwargs)
+
+    return call
+
+
+for _function in (PartitionSpec, meshes.make_mesh, meshes.Mesh, meshes.devices):
+    builtin(_function)(_known(_function))
 
 
 builtin(api.grad)(_gradient("grad"))

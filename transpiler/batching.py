@@ -48,17 +48,36 @@ def axes_of_leaves(axes: Any, value: Any, what: str) -> list[int | None]:
     >>> axes_of_leaves({"a": 0, "b": None}, {"a": (1, 2), "b": 3}, "x")
     [0, 0, None]
     """
-    if axes is None or (isinstance(axes, (int, np.integer)) and not isinstance(axes, bool)):
-        return [axes if axes is None else int(axes)] * len(tree.flatten(value)[0])
-    if _kind(axes) != _kind(value):
+    found = leaves_of_prefix(axes, value, what, _is_axis, "vmap", "axes")
+    return [a if a is None else int(a) for a in found]
+
+
+def _is_axis(value: Any) -> bool:
+    return value is None or (isinstance(value, (int, np.integer)) and not isinstance(value, bool))
+
+
+def leaves_of_prefix(
+    prefix: Any, value: Any, what: str, is_leaf: Callable[[Any], bool], function: str, noun: str
+) -> list[Any]:
+    """What a prefix of the tree of ``value`` has for each of its leaves.
+
+    Raises ValueError, which says of which ``function`` ``what`` has ``noun`` that do not fit.
+    """
+    if is_leaf(prefix):
+        return [prefix] * len(tree.flatten(value)[0])
+    if _kind(prefix) != _kind(value):
         raise ValueError(
-            f"vmap: {what} has axes {axes!r}, which is no prefix of its tree: it is "
+            f"{function}: {what} has {noun} {prefix!r}, which is no prefix of its tree: it is "
             f"{_called(value)}"
         )
-    given, have = _children(axes, value), _children(value, value)
+    given, have = _children(prefix, value), _children(value, value)
     if given is None or have is None or len(given) != len(have):
-        raise ValueError(f"vmap: the axes {axes!r} do not fit the tree of {what}")
-    return [k for a, v in zip(given, have, strict=True) for k in axes_of_leaves(a, v, what)]
+        raise ValueError(f"{function}: the {noun} {prefix!r} do not fit the tree of {what}")
+    return [
+        found
+        for p, v in zip(given, have, strict=True)
+        for found in leaves_of_prefix(p, v, what, is_leaf, function, noun)
+    ]
 
 
 def _called(value: Any) -> str:
@@ -85,28 +104,32 @@ def _children(value: Any, like: Any) -> list[Any] | None:
         return None
 
 
-def argument_axes(in_axes: Any, args: Sequence[Any], name: str) -> list[Any]:
+def argument_axes(
+    in_axes: Any, args: Sequence[Any], name: str, function: str = "vmap"
+) -> list[Any]:
     """One prefix for each positional argument."""
     if in_axes is None or isinstance(in_axes, (int, np.integer)):
         return [in_axes] * len(args)
     if not isinstance(in_axes, (tuple, list)):
         raise TypeError(
-            f"vmap: in_axes must be an int, None, a tuple or a list, and is {in_axes!r}"
+            f"{function}: in_axes must be an int, None, a tuple or a list, and is {in_axes!r}"
         )
     if len(in_axes) != len(args):
         raise ValueError(
-            f"vmap: in_axes has {len(in_axes)} entries, and {name} was given "
+            f"{function}: in_axes has {len(in_axes)} entries, and {name} was given "
             f"{len(args)} positional arguments"
         )
     return list(in_axes)
 
 
-def leaf_axis(axis: int, rank: int, what: str, origin: Origin | None = None) -> int:
+def leaf_axis(
+    axis: int, rank: int, what: str, origin: Origin | None = None, function: str = "vmap"
+) -> int:
     """A nonnegative axis of an argument; an error that names the argument."""
     if not -rank <= axis < rank:
         have = "no axes: it is a scalar" if not rank else f"only {rank}"
         raise AxisOutOfRange(
-            f"vmap was asked to map {what} over axis {axis}, but it has {have}.",
+            f"{function} was asked to map {what} over axis {axis}, but it has {have}.",
             origin,
             "give in_axes an axis that it has, or None for an argument that all examples share",
         )

@@ -84,6 +84,7 @@ class Builder(Sizes):
         self.celled: dict[Var, frozenset[type]] = {}  # those of other cells of one version
         self.quiet = False  # arithmetic is defined everywhere: no warning, and no slope
         self.axes: dict[Any, Any] = {}  # the named axes in scope: name -> NamedAxis
+        self.varying: Any = None  # which values differ along the axes that are checked
         self.lanes: Any = None  # what batches the present call of a function with rules
         self.vmaps = 0  # how many batches the present code is one example of
         self.machine: Any = None  # the interpreter of the user's code; it runs the user's rules

@@ -108,6 +108,22 @@ class DivergentCollective(CalqueError, ValueError):
     """A collective where not every example takes part: under a test that differs between them."""
 
 
+class VariesOverDevices(CalqueError, ValueError):
+    """A value is to be the same on all devices of an axis, and differs."""
+
+
+class DevicesDiffer(CalqueError, ValueError):
+    """Devices would run different programs, or store into the same array."""
+
+
+class RanksDiffer(CalqueError, RuntimeError):
+    """The ranks of a program were about to run different things."""
+
+
+class NoSuchDevice(CalqueError, ValueError):
+    """More devices, or others, are asked for than there are."""
+
+
 class NotDifferentiable(CalqueError, TypeError):
     """No gradient: integer inputs, an output that is no real scalar, a missing rule."""
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from calque.transpiler import core, tree
 from calque.transpiler.analyses.liveness import remove_dead_code
+from calque.transpiler.analyses.varying import cast_to_varying
 from calque.transpiler.builder import Array, type_of
 from calque.transpiler.core import Block, Function, Var
 from calque.transpiler.debug import watched
@@ -130,6 +131,8 @@ def _interpret_inner(
         result_leaves, result_structure = tree.flatten(result)
         block.results = [_atom(leaf) for leaf in result_leaves]
         block.results += [_atom(leaf) for leaf in tree.flatten(aux)[0]]
+    if machine.builder.varying is not None:
+        cast_to_varying(block, machine.builder, machine.builder.varying)
     actual = [leaf for leaf in leaves if isinstance(leaf, Array) or is_number(leaf)]
     return Inner(block, params, actual, structure, result, result_leaves, result_structure, aux)
 

@@ -108,6 +108,7 @@ class Folding:
         self._changes: dict[int, tuple[int, int]] = {}
         self._uses: dict[Var, list[tuple[Block, Statement | None]]] = {}
         self._moved: set[Var] = set()
+        self._collective: set[Var] = set()  # folded ones that every device must come to
         self._places: dict[int, int] = {}  # of statements in their blocks
         self._index(program.body)
         self._block(program.body)
@@ -200,6 +201,14 @@ class Folding:
         self.folded.add(out)
         leaves, touched = self._read_by(s)
         self._leaves[out], self._touched[out] = leaves, touched
+        if self._is_collective(s):
+            self._collective.add(out)
+
+    def _is_collective(self, s: Statement) -> bool:
+        """Whether an expression holds a call to which all devices must come."""
+        if isinstance(s, Apply) and s.primitive.kind == "collective":
+            return True
+        return any(a in self._collective for a in core.operands(s) if isinstance(a, Var))
 
     def _read_by(self, s: Statement) -> tuple[int, int]:
         """Names and memory that the expression of a statement reads."""
@@ -229,6 +238,8 @@ class Folding:
     def _can_reach(self, made: Statement, use: tuple[Block, Statement | None], size: bool) -> bool:
         home = self.program.block_of[id(made)]
         block, stop = use
+        if block is not home and self._is_collective(made):
+            return False  # in an arm or a loop, it would be called less or more often
         leaves, touched = self._read_by(made)
         names = self.groups.whole(leaves)
         if isinstance(stop, For) and made.outs[0] in (stop.start, stop.stop, stop.step):

@@ -266,6 +266,8 @@ class Carrying(Changes):
                 self.builder.contiguous.add(start._value)
             cell._value = start._value
             carried.cells.append((cell, start._value))
+        if self.builder.varying is not None:
+            self.builder.varying.entries.update(zip(carried.phis, carried.inits, strict=True))
         return carried
 
     def _stay_together(self, plan: Plan, carried: Carried) -> bool:

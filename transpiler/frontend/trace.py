@@ -134,7 +134,8 @@ def _attempt(
     with builder.active(), builder.block() as body:
         machine.base_depth = len(builder.blocks)
         args, kwargs = unflatten(leaves)
-        signature = parameters_of(function, args, kwargs)
+        signature = [Parameter(c, None) for c in getattr(function, "communicators", ())]
+        signature += parameters_of(function, args, kwargs)
         _require_reachable(params, signature)
         for var in params:
             var.name = None

@@ -19,6 +19,7 @@ from calque.transpiler import core
 from calque.transpiler.builder import Array, Builder
 from calque.transpiler.core import Apply, Atom, Block, Function, Var
 from calque.transpiler.primitives.base import Primitive
+from calque.transpiler.primitives.collectives import pcast
 
 
 @dataclass(eq=False)
@@ -98,6 +99,8 @@ def same_facts(builder: Builder, old: Var, new: Var) -> None:
         builder.contiguous.add(new)
     if old in builder.kinds:
         builder.kinds.setdefault(new, builder.kinds[old])
+    if builder.varying is not None:
+        builder.varying.known.setdefault(new, builder.varying.of(old))
     if word := old.name or builder.words.get(old):
         builder.words.setdefault(new, word)
 
@@ -186,4 +189,4 @@ def inline_calls(function: Function, builder: Builder) -> None:
 
 
 def _goes(s: Apply) -> bool:
-    return s.primitive is same or isinstance(s.primitive, Called)
+    return s.primitive in (same, pcast) or isinstance(s.primitive, Called)

@@ -1,9 +1,15 @@
-"""Collectives: what the examples of a batch tell each other, over the named axis of a ``vmap``.
+"""Collectives: what the examples of a batch, or the devices of a mesh, tell each other.
 
-Each carries its axis as a parameter. The batching pass of the ``vmap`` that has this axis turns it
-into a sum, a gather or a rearrangement along the batch axis, by the rule in ``OWN``; any other one
-batches it as an ordinary operation, by the record's own rule. On plain arrays (``function``) a
+Each carries its named axis as a parameter. The batching pass of the ``vmap`` that has this axis
+turns it into a sum, a gather or a rearrangement along the batch axis, by the rule in ``OWN``; any
+other one batches it as an ordinary operation, by the record's own rule. Over an axis of devices it
+stays, and is written as a call of the axis's communicator. On plain arrays (``function``) a
 collective means what it does over an axis with a single example.
+
+Over an axis that is ``checked`` (``shard_map`` with ``check_vma=True``) it is known which values
+differ between devices: the transpose of a sum of such values, which is the same on all, is the
+cotangent as it is; where a value that is the same on all meets one that differs, ``pcast`` stands,
+whose transpose is the sum.
 """
 
 from __future__ import annotations
@@ -21,16 +27,18 @@ from calque.transpiler.primitives.base import Primitive, apply, as_array, operan
 from calque.transpiler.primitives.batched import counting, new_zeros, spread
 from calque.transpiler.primitives.sampling import case, cases
 from calque.transpiler.primitives.shapes import multiply_sizes
-from calque.transpiler.types import ArrayType
+from calque.transpiler.types import INT, ArrayType
 
 
 @dataclass(frozen=True, eq=False)
 class NamedAxis:
-    """The batch axis of a ``vmap(..., axis_name=name)``."""
+    """The batch axis of a ``vmap(..., axis_name=name)``, or an axis of devices."""
 
     name: Hashable
     size: Any
     index: Any = None  # of one example: its number
+    communicator: str = ""  # of an axis of devices: what generated source calls it
+    checked: bool = False  # what differs along it, and what does not, is told apart
 
     def __repr__(self) -> str:
         return repr(self.name)
@@ -46,7 +54,7 @@ def axes_named(names: Any, function: str) -> list[NamedAxis]:
             raise UnboundAxisName(
                 f"{function}: unbound axis name {name!r}. Axis names in scope here: {have}.",
                 current().origin,
-                f"call it within vmap(..., axis_name={name!r})",
+                f"call it within vmap or pmap with axis_name={name!r}, or shard_map over it",
             )
         found.append(bound[name])
     if len(set(found)) < len(found):
@@ -70,16 +78,67 @@ _ONE = NamedAxis("i", 1)
 
 def over(primitive: Primitive, x: Any, **params: Any) -> Any:
     """The collective of an array, or of a number that all examples share."""
-    if not isinstance(x, Array) and primitive in (psum, pmean, pmax, pmin):
-        size = params["axis"].size if primitive is psum else 1
+    if not isinstance(x, Array) and primitive not in _PLACED:
+        size = params["axis"].size if primitive in (psum, psum_invariant) else 1
         return size if x == 1 else x * size
     return apply(primitive, as_array(x), **params)
 
 
+def _spelled(name: str, *shown: str) -> Callable[..., str]:
+    """``comm.psum({0})``: a method of the axis's communicator, and what else it must know."""
+
+    def spell(args: Sequence[Any], params: dict[str, Any]) -> str:
+        more = "".join(f", {_shown(params[k])}" for k in shown)
+        return f"{params['axis'].communicator}.{name}({{0}}{more})"
+
+    return spell
+
+
+def _shown(value: Any) -> str:
+    return pairs_text(value) if isinstance(value, tuple) else repr(value)
+
+
+def pairs_text(pairs: Sequence[tuple[int, int]]) -> str:
+    """The pairs of a ``ppermute``, as one writes them.
+
+    >>> pairs_text(((0, 1), (1, 2), (2, 3), (3, 0)))
+    '[(k, (k + 1) % 4) for k in range(4)]'
+    >>> pairs_text(((1, 0), (2, 1), (3, 2)))
+    '[(k + 1, k) for k in range(3)]'
+    >>> pairs_text(((0, 3), (1, 0)))
+    '[(0, 3), (1, 0)]'
+    """
+    pairs, count = sorted(pairs), len(pairs)
+    if count > 2:
+        step = (pairs[0][1] - pairs[0][0]) % count
+        if list(pairs) == [(k, (k + step) % count) for k in range(count)]:
+            step = step if step <= count // 2 else step - count
+            there = f"(k {'+' if step > 0 else '-'} {abs(step)}) % {count}"
+            return f"[(k, {there}) for k in range({count})]"
+        step = pairs[0][1] - pairs[0][0]
+        here = "k" if step > 0 else f"k + {-step}"
+        there = f"k + {step}" if step > 0 else "k"
+        low = min(pairs[0])
+        if step and [(a - max(-step, 0), b - max(step, 0)) for a, b in pairs] == [
+            (k, k) for k in range(low, low + count)
+        ]:
+            bounds = f"{low}, {low + count}" if low else f"{count}"
+            return f"[({here}, {there}) for k in range({bounds})]"
+    return str(list(pairs))
+
+
 def _collective(
-    name: str, function: Callable[..., Any], infer: Callable[..., Any], samples: Any
+    name: str,
+    function: Callable[..., Any],
+    infer: Callable[..., Any],
+    samples: Any,
+    *shown: str,
+    spelling: Callable[..., str] | None = None,
 ) -> Callable[[Callable[..., Any]], Primitive]:
-    """Declare a collective, linear in its array; the decorated rule is its transpose."""
+    """Declare a collective, linear in its array; the decorated rule is its transpose.
+
+    ``shown`` are the parameters that its call names besides the array.
+    """
 
     def declare(transpose: Callable[..., Any]) -> Primitive:
         def jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
@@ -93,11 +152,12 @@ def _collective(
                 name,
                 function,
                 infer,
-                f"{name}({{0}})",  # no source has a collective left in it
+                spelling or _spelled(name, *shown),
                 kind="collective",
                 jvp=jvp,
                 vjp=vjp,
                 linear_in=(0,),
+                fresh=spelling is None,
                 samples=samples,
             )
         )
@@ -126,20 +186,51 @@ def pmean(y_bar: Any, axis: NamedAxis) -> Any:
     return over(pmean, y_bar, axis=axis)
 
 
+# over axes that are checked
+
+
+@_collective(
+    "psum_invariant",
+    lambda x, axis: x,
+    _as_it_is,
+    cases(case((3, 4), axis=_ONE), case((), axis=_ONE)),
+    spelling=_spelled("psum"),
+)
+def psum_invariant(y_bar: Any, axis: NamedAxis) -> Any:
+    return over(pcast, y_bar, axis=axis)
+
+
+@_collective(
+    "pcast",
+    lambda x, axis: x,
+    _as_it_is,
+    cases(case((3, 4), axis=_ONE), case((), axis=_ONE)),
+    spelling=lambda args, params: "{0}",
+)
+def pcast(y_bar: Any, axis: NamedAxis) -> Any:
+    return over(psum_invariant, y_bar, axis=axis)
+
+
+def sum_over(x: Any, axis: NamedAxis) -> Any:
+    """The sum of an Array along an axis, as its derivative is to be taken."""
+    return over(psum_invariant if axis.checked else psum, x, axis=axis)
+
+
 def _share(y: Any, x: Any, axis: NamedAxis) -> Any:
     """How much of an extremum's derivative is an example's: equal parts of those that reach it."""
     reached = FUNCTIONS["cast"](np.equal(x, y), type_of(x).dtype)
-    return reached / apply(psum, reached, axis=axis)
+    return reached / sum_over(reached, axis)
 
 
 def _extremum_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
     share = _share(outs[0], args[0], params["axis"])
-    return (apply(psum, tangents[0] * share, **params),)
+    return (sum_over(tangents[0] * share, params["axis"]),)
 
 
 def _extremum_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
-    share = _share(outs[0], args[0], params["axis"])
-    return (over(psum, cotangents[0], **params) * share,)
+    axis = params["axis"]
+    share = _share(outs[0], args[0], axis)
+    return (over(pcast if axis.checked else psum, cotangents[0], axis=axis) * share,)
 
 
 def _extremum(name: str) -> Primitive:
@@ -163,6 +254,7 @@ def _infer_gather(x: Any, axis: NamedAxis, place: int) -> ArrayType:
     lambda x, axis, place: np.expand_dims(x, place),
     _infer_gather,
     cases(case((3, 4), axis=_ONE, place=1), case((), axis=_ONE, place=0)),
+    "place",
 )
 def all_gather(y_bar: Any, axis: NamedAxis, place: int) -> Any:
     return over(psum_scatter, y_bar, axis=axis, place=place)
@@ -193,6 +285,7 @@ def _of_axis(dim: Any, axis: NamedAxis, name: str) -> None:
     lambda x, axis, place: np.squeeze(x, place),
     _infer_scatter,
     cases(case((3, 1), axis=_ONE, place=1), case((1,), axis=_ONE, place=0)),
+    "place",
 )
 def psum_scatter(y_bar: Any, axis: NamedAxis, place: int) -> Any:
     return over(all_gather, y_bar, axis=axis, place=place)
@@ -213,6 +306,8 @@ def _infer_exchange(x: Any, axis: NamedAxis, split: int, concat: int) -> ArrayTy
     cases(
         case((1, 3), axis=_ONE, split=0, concat=1), case((2, 1, 3), axis=_ONE, split=1, concat=1)
     ),
+    "split",
+    "concat",
 )
 def all_to_all(y_bar: Any, axis: NamedAxis, split: int, concat: int) -> Any:
     return over(all_to_all, y_bar, axis=axis, split=concat, concat=split)
@@ -223,9 +318,33 @@ def all_to_all(y_bar: Any, axis: NamedAxis, split: int, concat: int) -> Any:
     lambda x, axis, perm: x * len(perm),
     _as_it_is,
     cases(case((3, 4), axis=_ONE, perm=((0, 0),)), case((2,), axis=_ONE, perm=())),
+    "perm",
 )
 def ppermute(y_bar: Any, axis: NamedAxis, perm: tuple[tuple[int, int], ...]) -> Any:
     return over(ppermute, y_bar, axis=axis, perm=tuple((b, a) for a, b in perm))
+
+
+_PLACED = frozenset((all_gather, psum_scatter, all_to_all, ppermute))  # of arrays alone
+
+
+# over axes of devices: which one this is
+
+
+def _infer_number(axis: NamedAxis) -> ArrayType:
+    return INT
+
+
+axis_number = register(
+    Primitive(
+        "axis_number",
+        lambda axis: 0,
+        _infer_number,
+        lambda args, params: f"{params['axis'].communicator}.rank",
+        nondifferentiable=True,
+        cheap=True,
+        samples=cases(case(axis=_ONE)),
+    )
+)
 
 
 # under the vmap of another axis: ordinary operations, whose axes move up by one
@@ -241,6 +360,7 @@ def _moved_up(primitive: Primitive) -> Callable[..., Any]:
 
 for _record in (psum, pmean, pmax, pmin, all_gather, psum_scatter, all_to_all, ppermute):
     _record.batch = _moved_up(_record)
+psum_invariant.batch, pcast.batch = _moved_up(psum_invariant), _moved_up(pcast)
 
 
 # under the vmap of their own axis: ``rule(x, batched, params, size)``, with the batch axis in front
@@ -254,6 +374,10 @@ def _whole(x: Any) -> Any:
 
 def _own_sum(x: Any, batched: bool, params: dict[str, Any], size: Any) -> Any:
     return np.sum(x, axis=_whole(x)) if batched else x * size
+
+
+def _as_before(x: Any, batched: bool, params: dict[str, Any], size: Any) -> Any:
+    return x if batched else spread(x, size)
 
 
 def _own_mean(x: Any, batched: bool, params: dict[str, Any], size: Any) -> Any:
@@ -307,6 +431,8 @@ OWN: dict[Primitive, Callable[..., Any]] = {
     psum_scatter: _own_scatter,
     all_to_all: _own_exchange,
     ppermute: _own_permute,
+    psum_invariant: _own_sum,
+    pcast: _as_before,
 }
 
 
@@ -325,7 +451,8 @@ def index_along(axes: Sequence[NamedAxis]) -> Any:
     """The number of one example, the last axis running fastest."""
     found: Any = None
     for axis in axes:
-        found = axis.index if found is None else found * axis.size + axis.index
+        number = axis.index if axis.index is not None else apply(axis_number, axis=axis)
+        found = number if found is None else found * axis.size + number
     return found
 
 
@@ -337,7 +464,7 @@ def summed(x: Any, axes: Sequence[NamedAxis]) -> Any:
     if x.dtype.kind == "b":
         x = FUNCTIONS["cast"](x, int)
     for axis in reversed(axes):
-        x = apply(psum, x, axis=axis)
+        x = sum_over(x, axis)
     return x
 
 
@@ -347,7 +474,17 @@ def averaged(x: Any, axes: Sequence[NamedAxis]) -> Any:
     if type_of(x).dtype.kind not in "fc":
         x = x / 1 if not isinstance(x, Array) else FUNCTIONS["cast"](x, float)
     for axis in reversed(axes):
-        x = apply(pmean, x, axis=axis) if isinstance(x, Array) else x
+        if isinstance(x, Array):
+            x = sum_over(x, axis) / axis.size if axis.checked else apply(pmean, x, axis=axis)
+    return x
+
+
+def varying(x: Any, axes: Sequence[NamedAxis]) -> Any:
+    """The value, taken to differ along these axes."""
+    x = operand(x)
+    for axis in axes:
+        if axis.checked and isinstance(x, Array):
+            x = apply(pcast, x, axis=axis)
     return x
 
 

@@ -1,0 +1,193 @@
+"""Devices that are MPI ranks: ``mpiexec -n 4 python train.py``, by mpi4py (the extra "mpi").
+
+Arrays travel as buffers. Each call begins with a roll call: a rank that is about to run another
+program, or the same on other shapes, is named on all ranks, and so is one that has ended; nobody
+waits for it. A rank that raises prints its traceback and ends all.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import hashlib
+import importlib.util
+import itertools
+import os
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from calque.runtime.engines.communicator import Communicator
+from calque.transpiler.errors import RanksDiffer
+
+_SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MPI_LOCALNRANKS", "SLURM_NTASKS")
+_DESCRIPTION = 512  # bytes of what a rank says of its call
+_LEAVING = bytes(16)  # the roll call of a rank that ends
+_SUMS = frozenset("fdFDbhilqBHILQ")  # dtypes that MPI adds
+
+
+@functools.cache
+def is_running() -> bool:
+    """Whether this process is one of several that ``mpiexec`` started, and mpi4py is there."""
+    started = any(os.environ.get(name, "1").strip() not in ("", "1") for name in _SIZES)
+    return started and importlib.util.find_spec("mpi4py") is not None
+
+
+@functools.cache
+def _world() -> Any:
+    """The ranks' communicator; from its first use on, a rank that raises ends all."""
+    from mpi4py import MPI
+
+    world = MPI.COMM_WORLD.Dup()
+    before = sys.excepthook
+
+    def end_all(kind: Any, error: Any, trace: Any) -> None:
+        before(kind, error, trace)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        world.Abort(1)
+
+    sys.excepthook = end_all
+    atexit.register(_leave, world)
+    return world
+
+
+def _leave(world: Any) -> None:
+    """At the end of a rank, the others must be ending, too."""
+    try:
+        _digests(world, _LEAVING)
+    except Exception:
+        traceback.print_exc()
+
+
+def size() -> int:
+    """How many ranks there are."""
+    return int(_world().Get_size())
+
+
+def rank() -> int:
+    """The number of this rank."""
+    return int(_world().Get_rank())
+
+
+class MpiCommunicator(Communicator):
+    """The ranks along one axis of the mesh."""
+
+    def __init__(self, comm: Any):
+        self.comm = comm
+        self.rank, self.size = comm.Get_rank(), comm.Get_size()
+
+    def barrier(self) -> None:
+        """Wait until every rank is here."""
+        self.comm.Barrier()
+
+    def abort(self, error: BaseException) -> None:
+        """End all ranks."""
+        traceback.print_exception(error)
+        sys.stderr.flush()
+        self.comm.Abort(1)
+
+    def allreduce(self, x: Any, operation: Any) -> Any:
+        """MPI's own sum; what MPI does not add, or compares without NaN, is gathered."""
+        given = np.ascontiguousarray(x).reshape(np.shape(x))
+        if operation is not np.add or given.dtype.char not in _SUMS:
+            found = functools.reduce(operation, self.allgather(given))
+            return found if np.ndim(found) else found[()]
+        found = np.empty_like(given)
+        self.comm.Allreduce(given, found)
+        return found if found.ndim else found[()]
+
+    def allgather(self, x: np.ndarray) -> np.ndarray:
+        """All ranks' arrays, one behind the other."""
+        gathered = np.empty((self.size, *x.shape), x.dtype)
+        self.comm.Allgather(_bytes(x), _bytes(gathered))
+        return gathered
+
+    def alltoall(self, x: np.ndarray) -> np.ndarray:
+        """This rank's rows of all ranks' arrays."""
+        received = np.empty_like(x)
+        self.comm.Alltoall(_bytes(x), _bytes(received))
+        return received
+
+    def sendrecv(self, x: np.ndarray, to: int | None, source: int | None) -> np.ndarray | None:
+        """Send to one rank while another's array arrives."""
+        from mpi4py import MPI
+
+        received = np.empty_like(x)
+        destination = MPI.PROC_NULL if to is None else to
+        origin = MPI.PROC_NULL if source is None else source
+        self.comm.Sendrecv(_bytes(x), destination, recvbuf=_bytes(received), source=origin)
+        return None if source is None else received
+
+
+def _bytes(x: np.ndarray) -> np.ndarray:
+    """The memory of a contiguous array: what is only moved has no dtype."""
+    return x.reshape(-1).view(np.uint8)
+
+
+def run(
+    program: Callable[..., Any],
+    arguments: Sequence[tuple[Any, ...]],
+    named: dict[str, Any],
+    shape: Sequence[int],
+) -> list[Any]:
+    """The result of ``program(*communicators, *arguments[0], **named)`` on this rank."""
+    return [program(*_communicators(tuple(shape)), *arguments[0], **named)]
+
+
+@functools.cache
+def _communicators(shape: tuple[int, ...]) -> tuple[MpiCommunicator, ...]:
+    """This rank's communicator along each axis of the mesh."""
+    world = _world()
+    places = list(itertools.product(*map(range, shape)))
+    mine = places[world.Get_rank()]
+    found = []
+    for axis in range(len(shape)):
+        others = (*mine[:axis], *mine[axis + 1 :])
+        color = sum(p * 10_007**k for k, p in enumerate(others)) % (1 << 30)
+        found.append(MpiCommunicator(world.Split(color, mine[axis])))
+    return tuple(found)
+
+
+def roll_call(text: str, description: str) -> None:
+    """Every rank is about to run the same program on the same shapes, or all raise RanksDiffer."""
+    world = _world()
+    said = f"{hashlib.sha256(text.encode()).hexdigest()}\n{description}"
+    own = hashlib.sha256(said.encode()).digest()[:16]
+    found = _digests(world, own)
+    if all(digest == own for digest in found):
+        return
+    gone = [k for k, digest in enumerate(found) if digest == _LEAVING]
+    if gone:
+        raise RanksDiffer(
+            f"Rank {gone[0]} has ended, and rank {world.Get_rank()} calls {description}.",
+            hint="let every rank make the same calls",
+        )
+    descriptions = _gathered(world, description.encode()[:_DESCRIPTION].ljust(_DESCRIPTION))
+    first = descriptions[0].decode(errors="replace").strip()
+    other = next(k for k, digest in enumerate(found) if digest != found[0])
+    theirs = descriptions[other].decode(errors="replace").strip()
+    what = (
+        f"{theirs}, and rank 0 {first}"
+        if theirs != first
+        else f"another program than rank 0: {theirs}"
+    )
+    raise RanksDiffer(
+        f"Rank {other} is about to run {what}.",
+        hint="let every rank call the same function on the same shapes and dtypes, with the same "
+        "captured values",
+    )
+
+
+def _digests(world: Any, own: bytes) -> list[bytes]:
+    return _gathered(world, own)
+
+
+def _gathered(world: Any, own: bytes) -> list[bytes]:
+    given = np.frombuffer(own, np.uint8)
+    found = np.empty((world.Get_size(), len(own)), np.uint8)
+    world.Allgather(given, found)
+    return [row.tobytes() for row in found]

@@ -1,0 +1,462 @@
+"""``pmap`` and ``shard_map``: a function that many devices run, each on its part of the data."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import math
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+import numpy as np
+
+from calque.runtime.engines import mpi, threads
+from calque.runtime.loading import Program
+from calque.runtime.meshes import Mesh, take
+from calque.runtime.meshes import devices as all_devices
+from calque.runtime.transformed import TRACE, Transformed, static_leaves
+from calque.transpiler import batching, tree
+from calque.transpiler.batching import Axes, axes_of_leaves
+from calque.transpiler.devices import (
+    Layout,
+    PartitionSpec,
+    as_batch,
+    communicators,
+    device_program,
+    specs_of_arguments,
+    specs_of_leaves,
+)
+from calque.transpiler.errors import DevicesDiffer, ShapeError
+
+P = PartitionSpec
+UNNAMED = "devices"  # the axis of a pmap without a name: no collective can have it
+
+
+class DeviceProgram(Transformed):
+    """What one device runs; its first parameters are the communicators."""
+
+    def __init__(self, function: Callable[..., Any], layout: Layout, static: tuple[int, ...] = ()):
+        self.called = communicators(layout, _parameters(function))
+        self.communicators = tuple(self.called.values())
+        super().__init__("device", function, layout=layout)
+        if static:
+            options = {"static_argnums": static}
+            self._dispatcher.static = static_leaves(function, options)
+
+    def _chain(self) -> tuple[Any, tuple[Any, ...]]:
+        function, chain = super()._chain()
+        return function, (self.communicators, *chain)
+
+
+def _parameters(function: Any) -> list[str]:
+    try:
+        return list(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        return []
+
+
+def _trace_device(
+    self: DeviceProgram, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any
+) -> Any:
+    layout = self.options["layout"]
+    return device_program(machine, self.function, args, kwargs, node, layout, self.called)
+
+
+class Mapped(Transformed):
+    """A function over devices. Called, it runs on them; within another, it is a batch."""
+
+    def layout(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Layout:
+        """The axes of devices, and how these arguments are cut."""
+        raise NotImplementedError
+
+    def parts(self, args: tuple[Any, ...], layout: Layout) -> list[tuple[Any, ...]]:
+        """The arguments of each device of this process."""
+        raise NotImplementedError
+
+    def whole(self, results: list[Any], layout: Layout) -> Any:
+        """The result, of those of the devices."""
+        raise NotImplementedError
+
+    def device(self, layout: Layout) -> DeviceProgram:
+        """The program of one device."""
+        found = self._devices.get(layout)
+        if found is None:
+            static = self.options.get("static_argnums", ())
+            found = self._devices[layout] = DeviceProgram(self.function, layout, static)
+        return found
+
+    def __init__(self, kind: str, function: Callable[..., Any], **options: Any):
+        self._devices: dict[Layout, DeviceProgram] = {}
+        super().__init__(kind, function, **options)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        layout = self.layout(args, kwargs)
+        given = self.parts(args, layout)
+        device = self.device(layout)
+        program = self._program(device, given)
+        named = program.hidden()
+        shape = [size for _, size in layout.axes]
+        if self.engine() == "mpi":
+            mpi.roll_call(program.text, _described(self, args))
+            results = mpi.run(program.call, given, named, shape)
+        else:
+            results = threads.run(program.call, given, named, shape)
+        return self.whole(results, layout)
+
+    def _program(self, device: DeviceProgram, given: list[tuple[Any, ...]]) -> Program:
+        """The program that all devices run."""
+        found = [device.dispatcher().find(args, {}) for args in given]
+        program = found[0][0]
+        for k, (other, leaves) in enumerate(found):
+            if other is not program:
+                raise DevicesDiffer(
+                    f"{self.generated_name()}: device {k} would run another program than device "
+                    "0: a branch, a size or an option depends on a value that differs.",
+                    hint="pass that value with in_axes=None, the same for all devices",
+                )
+            other.check_aliases(leaves)
+        return program
+
+    def engine(self) -> str:
+        """ "mpi" under mpiexec, else "threads"."""
+        wished = self.options.get("engine")
+        return wished or ("mpi" if mpi.is_running() else "threads")
+
+
+def _described(mapped: Mapped, args: Sequence[Any]) -> str:
+    leaves = tree.flatten(list(args))[0]
+    types = [
+        f"{x.dtype}[{','.join(map(str, x.shape))}]"
+        if isinstance(x, np.ndarray)
+        else type(x).__name__
+        for x in leaves
+    ]
+    return f"{mapped.generated_name()}({', '.join(types)})"
+
+
+class Pmapped(Mapped):
+    """``pmap(f)``: one axis of devices, which the arguments have and a device's part has not."""
+
+    def layout(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Layout:
+        """One axis, as long as what the arguments have of it."""
+        axes = self.options["axes"]
+        size = self._size(args)
+        total = size * mpi.size() if self.engine() == "mpi" else size
+        have = self.options["devices"]
+        take(all_devices() if have is None else have, total)
+        name = UNNAMED if axes.axis_name is None else axes.axis_name
+        given = tuple(P() if a is None else P(name) for a in self._leaf_axes(args))
+        return Layout(((name, total),), given, P(), False)
+
+    def _prefixes(self, args: Sequence[Any]) -> list[Any]:
+        name = getattr(self.function, "__name__", "the function")
+        return batching.argument_axes(self.options["axes"].in_axes, args, name, "pmap")
+
+    def _leaf_axes(self, args: Sequence[Any]) -> list[int | None]:
+        return [
+            a
+            for k, (p, v) in enumerate(zip(self._prefixes(args), args, strict=True))
+            for a in axes_of_leaves(p, v, f"argument {k}")
+        ]
+
+    def _size(self, args: Sequence[Any]) -> int:
+        """The length of the mapped axis."""
+        size, wherefrom = self.options["axes"].axis_size, "axis_size"
+        leaves = tree.flatten(list(args))[0]
+        names = [n for k, v in enumerate(args) for n in batching.labels(v, k)]
+        for leaf, axis, what in zip(leaves, self._leaf_axes(args), names, strict=True):
+            if axis is None:
+                continue
+            shape = np.shape(leaf)
+            place = batching.leaf_axis(axis, len(shape), what, None, "pmap")
+            if size is None:
+                size, wherefrom = shape[place], what
+            elif shape[place] != size:
+                raise ShapeError(
+                    f"pmap: {what} has {shape[place]} elements along its mapped axis {axis}, and "
+                    f"{wherefrom} says that there are {size} devices."
+                )
+        if size is None:
+            raise ValueError("pmap: at least one argument must have a mapped axis, and none has")
+        return size
+
+    def parts(self, args: tuple[Any, ...], layout: Layout) -> list[tuple[Any, ...]]:
+        """Element k of the mapped axis of each argument."""
+        leaves, structure = tree.flatten(list(args))
+        axes = self._leaf_axes(args)
+        count = 1 if self.engine() == "mpi" else layout.axes[0][1]
+        return [
+            tuple(tree.unflatten(structure, [_element(x, a, k) for x, a in zip(leaves, axes)]))
+            for k in range(count)
+        ]
+
+    def whole(self, results: list[Any], layout: Layout) -> Any:
+        """Results behind each other along ``out_axes``; with None, those of the first device."""
+        leaves, structure = tree.flatten(results[0])
+        axes = axes_of_leaves(self.options["axes"].out_axes, results[0], "the result")
+        others = [tree.flatten(r)[0] for r in results]
+        made = [
+            leaf if axis is None else np.stack([o[k] for o in others], axis=axis)
+            for k, (leaf, axis) in enumerate(zip(leaves, axes, strict=True))
+        ]
+        return tree.unflatten(structure, made)
+
+
+def _element(leaf: Any, axis: int | None, k: int) -> Any:
+    if axis is None:
+        return leaf
+    array = np.asarray(leaf)
+    return array[(slice(None),) * (axis % array.ndim) + (k,)]
+
+
+class Sharded(Mapped):
+    """``shard_map(f)``: a mesh of devices, whose parts are blocks of the arguments."""
+
+    def layout(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Layout:
+        """The mesh and the specs, as they were given."""
+        take(all_devices(), self.options["mesh"].size)
+        return layout_of(self.options, args, getattr(self, "__name__", "the function"))
+
+    def parts(self, args: tuple[Any, ...], layout: Layout) -> list[tuple[Any, ...]]:
+        """The block of each argument that belongs to each device."""
+        if self.engine() == "mpi":
+            return [args]
+        leaves, structure = tree.flatten(list(args))
+        specs = layout.given
+        names = [name for k, value in enumerate(args) for name in batching.labels(value, k)]
+        checked = [
+            _divides(x, spec, layout.sizes, what)
+            for x, spec, what in zip(leaves, specs, names, strict=True)
+        ]
+        return [
+            tuple(
+                tree.unflatten(
+                    structure,
+                    [_block(x, s, layout, place) for x, s in zip(checked, specs, strict=True)],
+                )
+            )
+            for place in _places(layout)
+        ]
+
+    def whole(self, results: list[Any], layout: Layout) -> Any:
+        """The blocks put together; where devices have the same, the first one's."""
+        leaves, structure = tree.flatten(results[0])
+        specs = specs_of_leaves(layout.out_specs, results[0], "the result")
+        if self.engine() == "mpi":
+            return results[0]
+        others = [tree.flatten(r)[0] for r in results]
+        made = []
+        for k, (leaf, spec) in enumerate(zip(leaves, specs, strict=True)):
+            if not spec.names():
+                made.append(leaf)
+                continue
+            shape = list(np.shape(leaf))
+            if len(spec) > len(shape):
+                raise ShapeError(
+                    f"shard_map: out_specs has {spec!r} for a result of shape {shape}."
+                )
+            for axis, names in enumerate(spec.cuts()):
+                shape[axis] *= math.prod(layout.sizes[n] for n in names)
+            joined = np.empty(shape, np.asarray(leaf).dtype)
+            for place, blocks in zip(_places(layout), others, strict=True):
+                _block(joined, spec, layout, place)[...] = blocks[k]
+            made.append(joined)
+        return tree.unflatten(structure, made)
+
+
+def layout_of(options: dict[str, Any], args: Sequence[Any], name: str) -> Layout:
+    """What ``shard_map`` was told, for these arguments."""
+    shape = tuple(options["mesh"].shape.items())
+    given = tuple(specs_of_arguments(options["in_specs"], args, name))
+    return Layout(shape, given, options["out_specs"], options["check_vma"])
+
+
+def _places(layout: Layout) -> list[dict[Hashable, int]]:
+    """Where each device stands: its number along each axis."""
+    names = [name for name, _ in layout.axes]
+    ranges = [range(size) for _, size in layout.axes]
+    return [dict(zip(names, place, strict=True)) for place in itertools.product(*ranges)]
+
+
+def _divides(x: Any, spec: PartitionSpec, sizes: dict[Hashable, int], what: str) -> Any:
+    """An argument that can be cut as its spec says."""
+    unknown = [n for n in spec.names() if n not in sizes]
+    if unknown:
+        raise ValueError(
+            f"shard_map: the spec {spec!r} of {what} names {unknown[0]!r}, which is no axis of "
+            f"the mesh: it has {', '.join(map(repr, sizes))}"
+        )
+    if not spec.names():
+        return x
+    array = np.asarray(x)
+    if len(spec) > array.ndim:
+        raise ShapeError(
+            f"shard_map: the spec {spec!r} of {what} has more entries than its {array.ndim} axes."
+        )
+    for axis, names in enumerate(spec.cuts()):
+        count = math.prod(sizes[n] for n in names)
+        if array.shape[axis] % count:
+            raise ShapeError(
+                f"shard_map: axis {axis} of {what} has {array.shape[axis]} elements, which "
+                f"{count} devices along {', '.join(map(repr, names))} cannot share evenly."
+            )
+    return array
+
+
+def _block(x: Any, spec: PartitionSpec, layout: Layout, place: dict[Hashable, int]) -> Any:
+    """The view of an array that belongs to a device."""
+    index = []
+    for axis, names in enumerate(spec.cuts()):
+        number, count = 0, 1
+        for name in names:
+            number, count = number * layout.sizes[name] + place[name], count * layout.sizes[name]
+        length = x.shape[axis] // count
+        index.append(slice(number * length, (number + 1) * length) if names else slice(None))
+    return x[tuple(index)] if spec.names() else x
+
+
+def _trace_pmap(
+    self: Pmapped, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any
+) -> Any:
+    return batching.vmap(machine, self.function, args, kwargs, node, self.options["axes"])
+
+
+def _trace_shard_map(
+    self: Sharded, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any
+) -> Any:
+    layout = layout_of(self.options, args, "the function")
+    return as_batch(machine, self.function, args, node, layout)
+
+
+TRACE["device"] = _trace_device
+TRACE["pmap"] = _trace_pmap
+TRACE["shard_map"] = _trace_shard_map
+
+
+def pmap(
+    fun: Callable[..., Any],
+    axis_name: Hashable | None = None,
+    in_axes: Any = 0,
+    out_axes: Any = 0,
+    static_broadcasted_argnums: int | Sequence[int] = (),
+    devices: Sequence[Any] | None = None,
+    axis_size: int | None = None,
+    engine: str | None = None,
+) -> Any:
+    """``fun`` on several devices at once, each on its element of the mapped axis, as ``jax.pmap``.
+
+    ``axis_name`` names the devices' axis for ``psum`` and the other collectives. ``in_axes`` and
+    ``out_axes`` are as for ``vmap``; an argument with None is whole on every device, a result with
+    None is the first device's. ``static_broadcasted_argnums`` are positions of arguments whose
+    values become part of the program. ``devices`` are those to use, all by default; ``axis_size``
+    is their number, where no argument tells. ``engine`` is "threads" or "mpi"; by default "mpi"
+    under mpiexec, where each rank passes and gets its own part, with a mapped axis of one element.
+
+    Raises ShapeError where arguments disagree on the number of devices, NoSuchDevice where there
+    are fewer, DivergentCollective for a collective to which not every device comes.
+
+    >>> import numpy as np
+    >>> pmap(lambda x: x * 2.0)(np.ones((1, 3)))
+    array([[2., 2., 2.]])
+    """
+    options = pmap_options(
+        axis_name, in_axes, out_axes, static_broadcasted_argnums, devices, axis_size, engine
+    )
+    return Pmapped("pmap", _function(fun, "pmap"), **options)
+
+
+def pmap_options(
+    axis_name: Hashable | None = None,
+    in_axes: Any = 0,
+    out_axes: Any = 0,
+    static_broadcasted_argnums: int | Sequence[int] = (),
+    devices: Sequence[Any] | None = None,
+    axis_size: int | None = None,
+    engine: str | None = None,
+) -> dict[str, Any]:
+    """The options of ``pmap``, checked."""
+    static = static_broadcasted_argnums
+    in_axes = tuple(in_axes) if isinstance(in_axes, list) else in_axes
+    return {
+        "axes": Axes(in_axes, out_axes, axis_size, axis_name),
+        "static_argnums": (static,) if isinstance(static, int) else tuple(static),
+        "devices": None if devices is None else tuple(devices),
+        "engine": _engine(engine, "pmap"),
+    }
+
+
+def _function(function: Any, name: str) -> Any:
+    if not callable(function):
+        raise TypeError(f"{name} expects a function, and got {type(function).__name__}")
+    return function
+
+
+def _engine(engine: Any, name: str) -> Any:
+    if engine not in (None, "threads", "mpi"):
+        raise ValueError(f"{name}: engine must be 'threads' or 'mpi', and is {engine!r}")
+    return engine
+
+
+def shard_map(
+    f: Callable[..., Any] | None = None,
+    *,
+    mesh: Mesh | None = None,
+    in_specs: Any = None,
+    out_specs: Any = None,
+    check_vma: bool = True,
+    engine: str | None = None,
+) -> Any:
+    """``f`` on the devices of a mesh, each on its block of the arguments, as ``jax.shard_map``.
+
+    ``mesh`` is a ``Mesh`` (see ``make_mesh``). ``in_specs`` and ``out_specs`` are trees of ``P``,
+    prefixes of the arguments (a tuple, or one ``P`` for all) and of the result: ``P("x", None)``
+    cuts the first axis of an array along the mesh's axis "x"; ``P()`` is the whole array.
+
+    With ``check_vma`` it is known which values differ between devices: a result that ``out_specs``
+    calls whole must be the same on all, and the derivative by a value that is the same on all is
+    summed over the devices. Without it, a whole result is the first device's, and the transpose of
+    psum is psum, as under ``pmap``. ``engine`` is as for ``pmap``.
+
+    Raises ShapeError where an axis cannot be cut evenly, VariesOverDevices where a result differs
+    that should not, DivergentCollective for a collective to which not every device comes.
+
+    >>> import numpy as np
+    >>> from calque import P, make_mesh, psum
+    >>> mesh = make_mesh((1,), ("x",))
+    >>> total = shard_map(lambda v: psum(np.sum(v), "x"), mesh=mesh, in_specs=P("x"), out_specs=P())
+    >>> total(np.arange(4.0))
+    np.float64(6.0)
+    """
+    options = shard_map_options(mesh, in_specs, out_specs, check_vma, engine)
+    if f is None:
+        return lambda g: Sharded("shard_map", _function(g, "shard_map"), **options)
+    return Sharded("shard_map", _function(f, "shard_map"), **options)
+
+
+def shard_map_options(
+    mesh: Any = None,
+    in_specs: Any = None,
+    out_specs: Any = None,
+    check_vma: bool = True,
+    engine: str | None = None,
+) -> dict[str, Any]:
+    """The options of ``shard_map``, checked."""
+    if not isinstance(mesh, Mesh):
+        raise TypeError(f"shard_map: mesh must be a Mesh, and is {mesh!r}")
+    for what, specs in (("in_specs", in_specs), ("out_specs", out_specs)):
+        if specs is None:
+            raise TypeError(
+                f"shard_map: {what} must be given: a P such as P({mesh.axis_names[0]!r}), or a tree"
+            )
+    return {
+        "mesh": mesh,
+        "in_specs": tuple(in_specs) if isinstance(in_specs, list) else in_specs,
+        "out_specs": out_specs,
+        "check_vma": bool(check_vma),
+        "engine": _engine(engine, "shard_map"),
+    }
+
+
+def jitted(mapped: Mapped, jit: Callable[..., Any]) -> Mapped:
+    """``jit(pmap(f))``: the program of each device is compiled."""
+    return type(mapped)(mapped.kind, jit(mapped.function), **mapped.options)

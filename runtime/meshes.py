@@ -1,0 +1,172 @@
+"""Devices, and meshes of devices with named axes: names and meaning are JAX's."""
+
+from __future__ import annotations
+
+import functools
+import math
+import os
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from calque.runtime.engines import mpi
+from calque.transpiler.devices import PartitionSpec
+from calque.transpiler.errors import NoSuchDevice
+
+P = PartitionSpec
+
+
+@dataclass(frozen=True)
+class Device:
+    """A place where programs run: ``platform`` ("cpu"), ``id``, and the process that has it."""
+
+    platform: str
+    id: int
+    process_index: int = 0
+
+    def __repr__(self) -> str:
+        return f"{self.platform.capitalize()}Device(id={self.id})"
+
+
+@functools.cache
+def _device(number: int, process: int) -> Device:
+    return Device("cpu", number, process)
+
+
+def local_device_count() -> int:
+    """How many devices this process has: ``CALQUE_CPU_DEVICES``, else the number of cores; one
+    under MPI, where each process is a device.
+
+    Raises ValueError where ``CALQUE_CPU_DEVICES`` is no positive number.
+    """
+    if mpi.is_running():
+        return 1
+    wished = os.environ.get("CALQUE_CPU_DEVICES", "").strip()
+    if not wished:
+        return os.cpu_count() or 1
+    if not wished.isdigit() or int(wished) < 1:
+        raise ValueError(f"CALQUE_CPU_DEVICES must be a positive number, and is {wished!r}")
+    return int(wished)
+
+
+def process_count() -> int:
+    """How many processes work together: the ranks of ``mpiexec``, else 1."""
+    return mpi.size() if mpi.is_running() else 1
+
+
+def process_index() -> int:
+    """The number of this process among them."""
+    return mpi.rank() if mpi.is_running() else 0
+
+
+def device_count() -> int:
+    """How many devices all processes have."""
+    return local_device_count() * process_count()
+
+
+def devices(backend: str | None = None) -> list[Device]:
+    """All devices, also those of other processes, as ``jax.devices``.
+
+    ``backend`` is the platform: None or "cpu". Raises NoSuchDevice for another one.
+
+    >>> devices()[0]
+    CpuDevice(id=0)
+    """
+    _require_cpu(backend)
+    own = local_device_count()
+    return [_device(k, k // own) for k in range(own * process_count())]
+
+
+def local_devices(process_index: int | None = None, backend: str | None = None) -> list[Device]:
+    """The devices of this process, or of the one given, as ``jax.local_devices``."""
+    mine = globals()["process_index"]() if process_index is None else process_index
+    return [d for d in devices(backend) if d.process_index == mine]
+
+
+def _require_cpu(backend: str | None) -> None:
+    if backend not in (None, "cpu"):
+        raise NoSuchDevice(
+            f"There is no device of the platform {backend!r}; there are "
+            f"{local_device_count()} of the platform 'cpu'.",
+            hint="leave the platform out, or write 'cpu'",
+        )
+
+
+class Mesh:
+    """Devices in an array with named axes, as ``jax.sharding.Mesh``.
+
+    ``devices`` is an array of devices, ``axis_names`` a name for each of its axes. Raises
+    ValueError where they do not fit.
+
+    >>> mesh = Mesh(np.array(devices()[:1]), ("x",))
+    >>> mesh.shape, mesh.size
+    ({'x': 1}, 1)
+    """
+
+    __calque_leaf__: ClassVar[bool] = True
+
+    def __init__(self, devices: Any, axis_names: Any):
+        self.devices = np.asarray(devices, dtype=object)
+        named = isinstance(axis_names, (tuple, list))
+        self.axis_names: tuple[Hashable, ...] = tuple(axis_names) if named else (axis_names,)
+        if self.devices.ndim != len(self.axis_names):
+            raise ValueError(
+                f"Mesh: devices has {self.devices.ndim} axes, and axis_names has "
+                f"{len(self.axis_names)} names: {self.axis_names!r}"
+            )
+        if len(set(self.axis_names)) < len(self.axis_names):
+            raise ValueError(f"Mesh: a name stands twice in axis_names {self.axis_names!r}")
+
+    @property
+    def shape(self) -> dict[Hashable, int]:
+        """How many devices stand along each axis."""
+        return dict(zip(self.axis_names, self.devices.shape, strict=True))
+
+    @property
+    def size(self) -> int:
+        """How many devices there are."""
+        return int(self.devices.size)
+
+    def _key(self) -> Any:
+        return (self.axis_names, self.devices.shape, tuple(self.devices.flat))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Mesh) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __repr__(self) -> str:
+        return f"Mesh({', '.join(f'{n!r}: {s}' for n, s in self.shape.items())})"
+
+
+def make_mesh(
+    axis_shapes: Sequence[int],
+    axis_names: Sequence[str],
+    *,
+    devices: Sequence[Device] | None = None,
+) -> Mesh:
+    """A mesh of the first devices, as ``jax.make_mesh``.
+
+    ``axis_shapes`` are the numbers of devices along the axes, ``axis_names`` their names;
+    ``devices`` are taken in order instead of all. Raises NoSuchDevice (a ValueError) where there
+    are fewer, and says how to have more.
+
+    >>> make_mesh((1,), ("x",))
+    Mesh('x': 1)
+    """
+    shape = tuple(int(n) for n in axis_shapes)
+    have = list(devices) if devices is not None else globals()["devices"]()
+    return Mesh(np.array(take(have, math.prod(shape)), dtype=object).reshape(shape), axis_names)
+
+
+def take(have: Sequence[Device], count: int) -> list[Device]:
+    """The first devices; an error that says how to have more."""
+    if count > len(have):
+        hint = f"set CALQUE_CPU_DEVICES={count} before the program starts"
+        if mpi.is_running():
+            hint = f"start the program with mpiexec -n {count}"
+        raise NoSuchDevice(f"{count} devices are asked for, and there are {len(have)}.", hint=hint)
+    return list(have[:count])
