@@ -1,6 +1,9 @@
 """calque writes the derivative of a NumPy function as NumPy source that a person can review."""
 
+import sys
+
 from calque.runtime import interpreted as _interpreted  # noqa: F401  (teaches the interpreter)
+from calque.runtime import random
 from calque.runtime.api import (
     grad,
     hessian,
@@ -103,6 +106,7 @@ __all__ = [
     "process_index",
     "psum",
     "psum_scatter",
+    "random",
     "reduction",
     "register_dataclass",
     "register_pytree_node",
@@ -118,3 +122,5 @@ __all__ = [
     "vjp",
     "vmap",
 ]
+
+sys.modules["calque.random"] = random  # a file of this name would hide Python's own in this folder

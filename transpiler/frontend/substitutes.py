@@ -29,16 +29,18 @@ _SERIES = {
 }
 
 
-def _interpreted(function: Any) -> Callable[..., Any]:
+def interpret(function: Any) -> None:
+    """Let the interpreter read a library's own Python where a program calls it."""
+
     def call(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         return machine.call_for_user(function, args, kwargs, node)
 
-    return call
+    BUILTINS[function] = call
 
 
 for _module, _names in _SERIES.items():
     for _name in _names:
-        BUILTINS[getattr(_module, _name)] = _interpreted(getattr(_module, _name))
+        interpret(getattr(_module, _name))
 
 
 # methods of ufuncs

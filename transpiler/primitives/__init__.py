@@ -47,6 +47,7 @@ from calque.transpiler.primitives import (  # isort: skip
     batched_products,
     collectives,
     einsum_products,
+    random,
 )
 
 for _function, _handler in FUNCTIONS.items():  # Python says whom an unknown argument was given to
@@ -79,6 +80,7 @@ __all__ = [
     "norms",
     "polynomials",
     "products",
+    "random",
     "ranges",
     "rearranging",
     "reductions",

@@ -1,0 +1,147 @@
+"""Keys: what random numbers are drawn with. A key is an array of two uint32, several are (..., 2).
+
+Names and numbers are those of ``jax.random`` (JAX is where keys as values, ``split`` and
+``fold_in`` come from). Where JAX takes one key, a batch of keys is taken too: results have its axes
+in front.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from calque.runtime.random.threefry import hash_in_place, hash_numbers, hashed
+
+Shape = Sequence[int]
+_WIDTHS = (8, 16, 32, 64)
+_LOW = np.uint64(0xFFFFFFFF)
+
+
+def checked_key(key: Any, name: str) -> np.ndarray:
+    """A key, or a batch of keys, as an array; TypeError for what is none."""
+    found = np.asarray(key)
+    if found.dtype != np.uint32 or found.shape[-1:] != (2,):
+        raise TypeError(
+            f"{name} takes a key, two uint32 as random.key(seed) gives them, and got "
+            f"{found.dtype} of shape {found.shape}"
+        )
+    return found
+
+
+def checked_shape(shape: Any, name: str) -> tuple[int, ...]:
+    """A shape as a tuple; TypeError for what is none."""
+    if isinstance(shape, (int, np.integer)) or not np.iterable(shape):
+        raise TypeError(f"the shape of {name} is a tuple such as (3,), not {shape!r}")
+    return tuple(operator.index(n) for n in shape)
+
+
+def _checked_implementation(impl: Any) -> None:
+    if impl not in (None, "threefry2x32"):
+        raise ValueError(f"keys are of threefry2x32, and not of {impl!r}")
+
+
+def key(seed: Any, *, impl: str | None = None, dtype: Any = None) -> np.ndarray:
+    """The key of an integer; of an array of integers, a key of each.
+
+    >>> from calque import random
+    >>> random.key(42)
+    array([ 0, 42], dtype=uint32)
+    """
+    _checked_implementation(impl if dtype is None else dtype)
+    if isinstance(seed, int):
+        seed = np.int64(seed)
+    seed = np.asarray(seed)
+    if seed.dtype.kind not in "iu":
+        raise TypeError(f"a key is made of an integer, not of {seed.dtype}")
+    found = np.empty((*seed.shape, 2), np.uint32)
+    wide = seed.astype(np.uint64)
+    found[..., 0] = wide >> np.uint64(32) if seed.dtype.itemsize == 8 else 0
+    found[..., 1] = wide & _LOW
+    return found
+
+
+def PRNGKey(seed: Any, *, impl: str | None = None) -> np.ndarray:
+    """``key``: JAX's older name for it."""
+    return key(seed, impl=impl)
+
+
+def key_data(keys: Any) -> np.ndarray:
+    """The numbers of keys: the keys themselves."""
+    return checked_key(keys, "random.key_data")
+
+
+def wrap_key_data(key_bits_array: Any, *, impl: str | None = None, dtype: Any = None) -> np.ndarray:
+    """Keys of these numbers, uint32 of shape (..., 2)."""
+    _checked_implementation(impl if dtype is None else dtype)
+    return checked_key(key_bits_array, "random.wrap_key_data")
+
+
+def clone(key: Any) -> np.ndarray:
+    """The same key, which ``debug_keys`` allows to be used once more."""
+    return checked_key(key, "random.clone")
+
+
+def split(key: Any, num: int | Shape = 2) -> np.ndarray:
+    """``num`` new keys (or a shape of them), as if drawn independently.
+
+    >>> from calque import random
+    >>> key, subkey = random.split(random.key(0))
+    >>> random.split(key, 4).shape
+    (4, 2)
+    """
+    keys = checked_key(key, "random.split")
+    shape = checked_shape(num if np.iterable(num) else (num,), "random.split")
+    words = hashed(keys.reshape(-1, 2), math.prod(shape))
+    return np.stack(words, axis=-1).reshape((*keys.shape[:-1], *shape, 2))
+
+
+def fold_in(key: Any, data: Any) -> np.ndarray:
+    """The key that belongs to an integer: for a round, a step, a name's hash.
+
+    >>> from calque import random
+    >>> random.fold_in(random.key(0), 7)
+    array([2716826189,  292468403], dtype=uint32)
+    """
+    keys = checked_key(key, "random.fold_in")
+    data = np.asarray(data, np.uint32) if isinstance(data, int) else np.asarray(data)
+    if data.dtype.kind not in "iub":
+        raise TypeError(f"random.fold_in takes an integer, not {data.dtype}")
+    data = data.astype(np.uint32)
+    if keys.ndim == 1 and not data.ndim:
+        one, other = keys.tolist()
+        return np.array(hash_numbers((one, other), 0, int(data)), np.uint32)
+    low = np.array(np.broadcast_to(data, np.broadcast_shapes(data.shape, keys.shape[:-1])))
+    high = np.zeros_like(low)
+    hash_in_place((keys[..., 0], keys[..., 1]), high, low)
+    return np.stack((high, low), axis=-1)
+
+
+def bits(key: Any, shape: Shape = (), dtype: Any = None) -> np.ndarray:
+    """Random bits: unsigned integers, uint64 unless ``dtype`` says otherwise.
+
+    >>> from calque import random
+    >>> random.bits(random.key(0), (2,), np.uint8)
+    array([167, 146], dtype=uint8)
+    """
+    keys, shape = checked_key(key, "random.bits"), checked_shape(shape, "random.bits")
+    dtype = np.dtype(np.uint64 if dtype is None else dtype)
+    if dtype.kind != "u":
+        raise ValueError(f"random.bits gives unsigned integers, not {dtype}")
+    return random_bits(keys, shape, 8 * dtype.itemsize)
+
+
+def random_bits(keys: np.ndarray, shape: tuple[int, ...], width: int) -> np.ndarray:
+    """Unsigned integers of so many bits, for each key an array of this shape."""
+    high, low = hashed(keys.reshape(-1, 2), math.prod(shape))
+    if width == 64:
+        found = high.astype(np.uint64)
+        found <<= np.uint64(32)
+        found |= low
+    else:
+        high ^= low
+        found = high.astype(f"u{width // 8}", copy=False)
+    return found.reshape((*keys.shape[:-1], *shape))
