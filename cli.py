@@ -32,6 +32,7 @@ import calque
 from calque.runtime import cache
 from calque.runtime.checking import examine
 from calque.runtime.comparing import is_float
+from calque.runtime.device_source import ENGINES
 from calque.runtime.provenance import LOST
 from calque.runtime.reading import module_source
 from calque.runtime.spec import annotated_args, parse_args, sample_args
@@ -41,8 +42,10 @@ from calque.transpiler.errors import CalqueError, SpecError
 
 TRANSFORMATIONS = (
     *("grad", "value_and_grad", "jvp", "vjp", "linearize", "hessian", "jacfwd", "jacrev"),
-    *("vmap", "jit", "checkpoint"),
+    *("vmap", "jit", "checkpoint", "pmap", "shard_map"),
 )
+_HEADER = {"--transform", "--stage", "--engine", "--args"}  # of the command in a header
+_VALUES = ("P", "make_mesh")  # what may be called to give a transformation its options
 
 
 # what a user's program may raise
@@ -104,6 +107,8 @@ def _parser() -> _Parser:
     target(show)
     stages = ("core", "numpy", "kernels")
     show.add_argument("--stage", choices=stages, help="which form; else the one that runs")
+    engines = "of pmap and shard_map: what carries messages; else threads"
+    show.add_argument("--engine", choices=ENGINES, help=engines)
     show.add_argument("-o", dest="output", metavar="FILE", help="write a module instead")
     check = command("check", _check, "Compare forward mode, reverse mode and differences.")
     target(check)
@@ -123,7 +128,7 @@ def _resolve(options: argparse.Namespace) -> tuple[Callable[..., Any], tuple[Any
     fn = load_function(options.target)
     if options.args is not None:
         args = parse_args(options.args)
-    elif "vmap" in (options.transform or ""):
+    elif re.search("vmap|pmap|shard_map", options.transform or ""):
         raise UsageError("under vmap the batched types must be given: --args 'f8[n,3], ...'")
     else:
         args = annotated_args(fn)
@@ -257,6 +262,15 @@ def _transformation(name: str) -> Callable[..., Any]:
 
 
 def _literal(node: ast.expr) -> Any:
+    match node:
+        case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in _VALUES:
+            return getattr(calque, name)(*map(_literal, args))
+        case ast.Tuple(elts=items):
+            return tuple(map(_literal, items))
+        case ast.List(elts=items):
+            return list(map(_literal, items))
+        case ast.Dict(keys=keys, values=values) if None not in keys:
+            return {_literal(k): _literal(v) for k, v in zip(keys, values) if k is not None}
     try:
         return ast.literal_eval(node)
     except (ValueError, TypeError):
@@ -267,9 +281,11 @@ def _literal(node: ast.expr) -> Any:
 def _show(options: argparse.Namespace) -> int:
     fn, args = _resolve(options)
     text = (
-        calque.source(fn, *args, stage="core")
+        calque.source(fn, *args, stage="core", engine=options.engine)
         if options.stage == "core"
-        else module_source(fn, *args, stage=options.stage, alone=bool(options.output))
+        else module_source(
+            fn, *args, stage=options.stage, alone=bool(options.output), engine=options.engine
+        )
     )
     if not options.output:
         print(text if options.stage == "core" else _painted(text), end="")
@@ -363,8 +379,9 @@ def _difference(file: str, given: Sequence[str]) -> str:
             fn, args = _resolve(options)
         except (UsageError, SpecError) as error:
             raise UsageError(f"{file} cannot be made again: {error}") from error
-        written = module_source(fn, *args, stage=options.stage)
-        printed = module_source(fn, *args, stage=options.stage, alone=False)
+        stage, engine = options.stage, options.engine
+        written = module_source(fn, *args, stage=stage, engine=engine)
+        printed = module_source(fn, *args, stage=stage, engine=engine, alone=False)
     if saved == printed:  # kept as it was shown: what kernels call is imported
         return ""
     names = (file, f"{file} (regenerated)")
@@ -388,7 +405,7 @@ def _shown_by(words: list[str], file: str) -> argparse.Namespace:
     """The command of a header, which has a function and its types, and nothing else."""
     names = words[2::2]
     plain = len(words) % 2 == 0 and len(set(names)) == len(names)
-    if not plain or words[1].startswith("-") or {*names} - {"--transform", "--stage", "--args"}:
+    if not plain or words[1].startswith("-") or {*names} - _HEADER:
         raise UsageError(f"{file} has a header that calque does not write: {shlex.join(words)}")
     if "core" in words[3::2]:
         raise UsageError(f"{file} has a header that makes no module")

@@ -6,17 +6,21 @@ import inspect
 import itertools
 import math
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 
+from calque.runtime import blas_threads
 from calque.runtime.engines import mpi, threads
 from calque.runtime.loading import Program
 from calque.runtime.meshes import Mesh, take
 from calque.runtime.meshes import devices as all_devices
+from calque.runtime.spec import Spec
 from calque.runtime.transformed import TRACE, Transformed, static_leaves
 from calque.transpiler import batching, tree
 from calque.transpiler.batching import Axes, axes_of_leaves
+from calque.transpiler.core import Slot, map_tree
 from calque.transpiler.devices import (
     Layout,
     PartitionSpec,
@@ -26,6 +30,7 @@ from calque.transpiler.devices import (
     specs_of_arguments,
     specs_of_leaves,
 )
+from calque.transpiler.emit.device_launchers import Cut
 from calque.transpiler.errors import DevicesDiffer, ShapeError
 
 P = PartitionSpec
@@ -46,6 +51,11 @@ class DeviceProgram(Transformed):
     def _chain(self) -> tuple[Any, tuple[Any, ...]]:
         function, chain = super()._chain()
         return function, (self.communicators, *chain)
+
+
+def _leaves(args: Sequence[Any]) -> list[Any]:
+    found: list[Any] = tree.flatten(list(args))[0]
+    return found
 
 
 def _parameters(function: Any) -> list[str]:
@@ -77,6 +87,21 @@ class Mapped(Transformed):
         """The result, of those of the devices."""
         raise NotImplementedError
 
+    def example_parts(self, args: Sequence[Any], layout: Layout) -> tuple[Any, ...]:
+        """The arguments of one device, of arrays or types."""
+        leaves, structure = tree.flatten(list(args))
+        cuts = self.cuts_of_arguments(layout)
+        parts = [_example(x, cut, layout.sizes) for x, cut in zip(leaves, cuts, strict=True)]
+        return tuple(tree.unflatten(structure, parts))
+
+    def cuts_of_arguments(self, layout: Layout) -> list[Cut]:
+        """How each leaf of the arguments is dealt out."""
+        raise NotImplementedError
+
+    def cuts_of_result(self, layout: Layout, result: Any) -> list[Cut]:
+        """How each leaf of a result, whose leaves are Slots, is put together."""
+        raise NotImplementedError
+
     def device(self, layout: Layout) -> DeviceProgram:
         """The program of one device."""
         found = self._devices.get(layout)
@@ -100,7 +125,9 @@ class Mapped(Transformed):
             mpi.roll_call(program.text, _described(self, args))
             results = mpi.run(program.call, given, named, shape)
         else:
-            results = threads.run(program.call, given, named, shape)
+            library = blas_threads.library()
+            with library.one_thread() if library and len(given) > 1 else nullcontext():
+                results = threads.run(program.call, given, named, shape)
         return self.whole(results, layout)
 
     def _program(self, device: DeviceProgram, given: list[tuple[Any, ...]]) -> Program:
@@ -145,18 +172,24 @@ class Pmapped(Mapped):
         have = self.options["devices"]
         take(all_devices() if have is None else have, total)
         name = UNNAMED if axes.axis_name is None else axes.axis_name
-        given = tuple(P() if a is None else P(name) for a in self._leaf_axes(args))
-        return Layout(((name, total),), given, P(), False)
+        places = tuple(self._leaf_axes(args))
+        given = tuple(P() if a is None else P(name) for a in places)
+        return Layout(((name, total),), given, P(), False, places)
 
     def _prefixes(self, args: Sequence[Any]) -> list[Any]:
         name = getattr(self.function, "__name__", "the function")
         return batching.argument_axes(self.options["axes"].in_axes, args, name, "pmap")
 
     def _leaf_axes(self, args: Sequence[Any]) -> list[int | None]:
-        return [
+        """The mapped axis of each leaf of the arguments, counted from the front."""
+        axes = [
             a
             for k, (p, v) in enumerate(zip(self._prefixes(args), args, strict=True))
             for a in axes_of_leaves(p, v, f"argument {k}")
+        ]
+        ranks = [len(x.dims) if isinstance(x, Spec) else np.ndim(x) for x in _leaves(args)]
+        return [
+            a + rank if a is not None and a < 0 else a for a, rank in zip(axes, ranks, strict=True)
         ]
 
     def _size(self, args: Sequence[Any]) -> int:
@@ -167,9 +200,11 @@ class Pmapped(Mapped):
         for leaf, axis, what in zip(leaves, self._leaf_axes(args), names, strict=True):
             if axis is None:
                 continue
-            shape = np.shape(leaf)
+            shape = leaf.shape if isinstance(leaf, Spec) else np.shape(leaf)
             place = batching.leaf_axis(axis, len(shape), what, None, "pmap")
-            if size is None:
+            if isinstance(shape[place], str):  # of a type: as long as there are devices
+                size = len(all_devices()) if size is None else size
+            elif size is None:
                 size, wherefrom = shape[place], what
             elif shape[place] != size:
                 raise ShapeError(
@@ -190,6 +225,17 @@ class Pmapped(Mapped):
             for k in range(count)
         ]
 
+    def cuts_of_arguments(self, layout: Layout) -> list[Cut]:
+        """An element of the mapped axis, or all."""
+        name = layout.axes[0][0]
+        return [Cut() if a is None else Cut((name, a)) for a in layout.places]
+
+    def cuts_of_result(self, layout: Layout, result: Any) -> list[Cut]:
+        """An element of the axis that ``out_axes`` say, or all."""
+        name = layout.axes[0][0]
+        axes = axes_of_leaves(self.options["axes"].out_axes, _numbered(result), "the result")
+        return [Cut() if a is None else Cut((name, a)) for a in axes]
+
     def whole(self, results: list[Any], layout: Layout) -> Any:
         """Results behind each other along ``out_axes``; with None, those of the first device."""
         leaves, structure = tree.flatten(results[0])
@@ -200,6 +246,27 @@ class Pmapped(Mapped):
             for k, (leaf, axis) in enumerate(zip(leaves, axes, strict=True))
         ]
         return tree.unflatten(structure, made)
+
+
+def _numbered(result: Any) -> Any:
+    """A result with numbers for its Slots, which are no nodes."""
+    return map_tree(lambda leaf: leaf.position if isinstance(leaf, Slot) else leaf, result)
+
+
+def _example(leaf: Any, cut: Cut, sizes: dict[Hashable, int]) -> Any:
+    """A device's part of an array, or its type."""
+    if not cut.names:
+        return leaf
+    if not isinstance(leaf, Spec):
+        leaf = np.asarray(leaf)
+        leaf = Spec(leaf.dtype, leaf.shape)
+    dims = list(leaf.dims)
+    if cut.element:
+        del dims[cut.element[1]]
+    for axis, names in enumerate(cut.blocks):
+        size, count = dims[axis], math.prod(sizes[n] for n in names)
+        dims[axis] = size // count if isinstance(size, int) else size
+    return Spec(leaf.dtype, tuple(dims))
 
 
 def _element(leaf: Any, axis: int | None, k: int) -> Any:
@@ -238,6 +305,15 @@ class Sharded(Mapped):
             for place in _places(layout)
         ]
 
+    def cuts_of_arguments(self, layout: Layout) -> list[Cut]:
+        """Blocks by specs."""
+        return [Cut(blocks=spec.cuts()) for spec in layout.given]
+
+    def cuts_of_result(self, layout: Layout, result: Any) -> list[Cut]:
+        """Blocks by specs."""
+        specs = specs_of_leaves(layout.out_specs, _numbered(result), "the result")
+        return [Cut(blocks=spec.cuts()) for spec in specs]
+
     def whole(self, results: list[Any], layout: Layout) -> Any:
         """The blocks put together; where devices have the same, the first one's."""
         leaves, structure = tree.flatten(results[0])
@@ -259,6 +335,8 @@ class Sharded(Mapped):
                 shape[axis] *= math.prod(layout.sizes[n] for n in names)
             joined = np.empty(shape, np.asarray(leaf).dtype)
             for place, blocks in zip(_places(layout), others, strict=True):
+                if any(number for name, number in place.items() if name not in spec.names()):
+                    continue  # of devices that have the same, the first
                 _block(joined, spec, layout, place)[...] = blocks[k]
             made.append(joined)
         return tree.unflatten(structure, made)

@@ -16,15 +16,18 @@ from typing import Any
 
 import numpy as np
 
+from calque.runtime.device_source import ENGINES
 from calque.runtime.dispatch import letters
 from calque.runtime.keys import dim_name
 from calque.runtime.loading import Program
+from calque.runtime.meshes import Mesh
 from calque.runtime.spec import Spec, format_args, parse_args
 from calque.runtime.transformed import Transformed
 from calque.runtime.version import __version__
 from calque.transpiler import tree
 from calque.transpiler.batching import Axes
 from calque.transpiler.core import Var
+from calque.transpiler.devices import PartitionSpec
 from calque.transpiler.errors import SpecError
 from calque.transpiler.frontend.callables import default_of
 from calque.transpiler.frontend.trace import Traced, map_leaves
@@ -47,7 +50,7 @@ def transform_text(transformed: Any) -> str:
     text = transform_text(transformed.function)
     if transformed.kind == "identity":
         return text
-    shown = [f"{k}={v!r}" for k, v in _given(transformed).items()]
+    shown = [f"{k}={_written(v)}" for k, v in _given(transformed).items()]
     return f"{transformed.kind}({', '.join([text, *shown])})"
 
 
@@ -59,6 +62,9 @@ def _given(transformed: Transformed) -> dict[str, Any]:
         "static_argnames": (),
         "parallel": "auto",
         "boundscheck": None,
+        "devices": None,
+        "engine": None,
+        "check_vma": True,
     }
     options, axes = dict(transformed.options), transformed.options.get("axes")
     if isinstance(axes, Axes):  # as vmap was given them
@@ -66,6 +72,17 @@ def _given(transformed: Transformed) -> dict[str, Any]:
         options |= vars(axes)
         defaults = {**defaults, **vars(Axes())}
     return {k: v for k, v in options.items() if v != defaults.get(k, False)}
+
+
+def _written(value: Any) -> str:
+    """An option as the command has it.
+
+    >>> _written((PartitionSpec("x"), None))
+    "(P('x'), None)"
+    """
+    if isinstance(value, Mesh):
+        return f"make_mesh({tuple(value.shape.values())}, {value.axis_names})"
+    return repr(value)
 
 
 def _has_name(transformed: Transformed) -> bool:
@@ -79,7 +96,11 @@ def _has_name(transformed: Transformed) -> bool:
 
 
 def provenance(
-    transformed: Transformed, program: Program, args: tuple[Any, ...], stage: str | None = None
+    transformed: Transformed,
+    program: Program,
+    args: tuple[Any, ...],
+    stage: str | None = None,
+    engine: str | None = None,
 ) -> list[str]:
     """The lines of the header that say where the module comes from."""
     plain = inspect.unwrap(_plain(transformed))
@@ -94,7 +115,7 @@ def provenance(
     place = f"From {file}, line {code.co_firstlineno}. {written}"
     if any(map(tree.is_object, _instances(args))):
         return [f"{place}.", *types]
-    found = _command(transformed, plain, file, program, args, stage)
+    found = _command(transformed, plain, file, program, args, stage, engine)
     if isinstance(found, Reason):
         lines = textwrap.wrap(f"{LOST}{found}.", 98, subsequent_indent="    ")
         return [f"{place}.", *lines, *types]
@@ -112,6 +133,7 @@ def _command(
     program: Program,
     args: tuple[Any, ...],
     stage: str | None,
+    engine: str | None,
 ) -> str | Reason:
     """The command that makes a module again, read back as it will be; or why there is none."""
     name = _name_in_file(plain)
@@ -129,6 +151,7 @@ def _command(
     words = ["calque", "show", f"{file}:{name}"]
     words += ["--transform", transform] if transform != "f" else []
     words += ["--stage", stage] if stage is not None else []
+    words += ["--engine", engine] if engine is not None else []
     words += ["--args", types]
     return " ".join([*words[:2], shlex.quote(words[2]), *map(_quoted, words[3:])])
 
@@ -139,7 +162,7 @@ def _quoted(word: str) -> str:
     >>> _quoted("f8[n]"), _quoted("--args"), _quoted("'$x'")
     ('"f8[n]"', '--args', '\\'\\'"\\'"\\'$x\\'"\\'"\\'\\'')
     """
-    if word.startswith("--") or word in STAGES:
+    if word.startswith("--") or word in STAGES or word in ENGINES:
         return word
     return shlex.quote(word) if set(word) & set('"$`\\!') else f'"{word}"'
 
@@ -213,12 +236,22 @@ def _are_literals(transformed: Any) -> bool:
     if not isinstance(transformed, Transformed) or _has_name(transformed):
         return True
     for value in _given(transformed).values():
-        try:
-            if ast.literal_eval(repr(value)) != value:
-                return False
-        except (ValueError, SyntaxError):
+        if not _is_literal(value):
             return False
     return _are_literals(transformed.function)
+
+
+def _is_literal(value: Any) -> bool:
+    if isinstance(value, Mesh):
+        value = value.axis_names
+    if isinstance(value, PartitionSpec) or type(value) in (tuple, list):
+        return all(map(_is_literal, value))
+    if type(value) is dict:
+        return all(_is_literal(k) and _is_literal(v) for k, v in value.items())
+    try:
+        return bool(ast.literal_eval(repr(value)) == value)
+    except (ValueError, SyntaxError):
+        return False
 
 
 def _defaults_lines(program: Program, plain: Any) -> list[str]:
@@ -311,6 +344,8 @@ def types_line(traced: Traced) -> str:
 
     found = []
     for parameter in traced.function.signature:
+        if parameter.tree is None:
+            continue  # a communicator
         made = map_leaves(text, parameter.tree)
         shown = made if isinstance(made, str) else str(made).replace("'", "")
         found.append(f"{parameter.name} {shown}")

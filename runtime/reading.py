@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from calque.runtime import support
+from calque.runtime.device_source import DeviceSource
+from calque.runtime.mapped import Mapped, jitted
 from calque.runtime.provenance import STAGES, provenance
 from calque.runtime.transformed import BoundTransformed, Transformed
 from calque.runtime.writing import write_whole
@@ -28,6 +30,8 @@ def _at_stage(fn: Any, stage: str | None) -> Transformed:
     if stage is not None and stage not in STAGES:
         raise ValueError(f"stage must be one of {', '.join(STAGES)}, not {stage!r}")
     transformed = _as_transformed(fn)
+    if isinstance(transformed, Mapped) and stage == "kernels" and not transformed.compiled:
+        return jitted(transformed, lambda f: Transformed("jit", f))
     if stage == "kernels" and not transformed.compiled:
         inner = transformed.function if transformed.kind == "identity" else transformed
         return Transformed("jit", inner)
@@ -43,15 +47,19 @@ def _without_jit(transformed: Transformed) -> Transformed:
     if transformed.kind == "jit":
         return bare
     function = bare.function if bare.kind == "identity" else bare
-    return Transformed(transformed.kind, function, **transformed.options)
+    return type(transformed)(transformed.kind, function, **transformed.options)
 
 
-def source(fn: Any, *args: Any, stage: str | None = None) -> str:
+def source(
+    fn: Any, *args: Any, stage: str | None = None, engine: str | None = None
+) -> str:
     """The generated source of a transformed (or plain) function for arguments of these types.
 
     Arguments are arrays, numbers, pytrees of them, or specs such as ``calque.spec("f8[n,3]")``.
     ``stage`` is "numpy" for NumPy source, "kernels" for what ``jit`` runs, or "core" for the
     intermediate program; without it, the function as it runs: kernels where it is jitted.
+    Of a function over devices (``pmap``, ``shard_map``) it is the program of each, and what starts
+    it; ``engine`` is "threads" (by default) or "mpi": then collectives are calls of mpi4py.
 
     >>> import calque
     >>> def cube(x):
@@ -61,36 +69,60 @@ def source(fn: Any, *args: Any, stage: str | None = None) -> str:
         return x ** 3
     """
     transformed = _at_stage(fn, stage)
-    traced = transformed.program(*args).traced
     name = transformed.generated_name()
+    if isinstance(transformed, Mapped):
+        found = DeviceSource(transformed, args, _engine(engine))
+        if stage == "core":
+            return pipeline.core_text(found.program.traced, name)
+        return found.source()
+    _refuse_engine(engine)
+    traced = transformed.program(*args).traced
     if stage == "core":
         return pipeline.core_text(traced, name)
     return pipeline.function_text(traced, name)
 
 
 def save(
-    fn: Any, path: str | os.PathLike[str], *args: Any, stage: str | None = None
+    fn: Any,
+    path: str | os.PathLike[str],
+    *args: Any,
+    stage: str | None = None,
+    engine: str | None = None,
 ) -> None:
     """Write the generated function as a module that needs only NumPy, and Numba where it is jitted.
 
     A jitted function's module holds the text of all that its kernels call, and compiles them when
     they are first called. The docstring says where the module comes from and how to make it again
     (``calque verify`` does). ``stage`` is as for ``source``; "core" cannot be saved.
+
+    A function over devices takes whole arrays and gives whole arrays there. With ``engine="mpi"``
+    it needs mpi4py, too, and runs under ``mpiexec``: ``mpiexec -n 4 python saved.py arguments.npz
+    results.npz``, where its arguments are arrays and numbers.
     """
-    write_whole(path, module_source(fn, *args, stage=stage))
+    write_whole(path, module_source(fn, *args, stage=stage, engine=engine))
 
 
 def module_source(
-    fn: Any, *args: Any, stage: str | None = None, alone: bool = True
+    fn: Any,
+    *args: Any,
+    stage: str | None = None,
+    alone: bool = True,
+    engine: str | None = None,
 ) -> str:
     """The text that ``save`` writes; not ``alone``, it imports what kernels call from calque."""
     if stage == "core":
         raise ValueError('stage "core" is no module: it can only be shown')
     transformed = _at_stage(fn, stage)
+    called = support.embedded if alone else None
+    if isinstance(transformed, Mapped):
+        found = DeviceSource(transformed, args, _engine(engine))
+        specs = found.specs_of(args)
+        origin = provenance(_as_transformed(fn), found.program, specs, stage, engine)
+        return found.module(origin, title(transformed), called)
+    _refuse_engine(engine)
     program = transformed.program(*args)
     name = transformed.generated_name()
     origin = provenance(_as_transformed(fn), program, args, stage)
-    called = support.embedded if alone else None
     text = pipeline.module_text(program.traced, name, title(transformed), origin, called, True)
     lost = [n for n, module in program.traced.function.imports.items() if module == "__main__"]
     if lost:
@@ -101,12 +133,23 @@ def module_source(
     return text
 
 
+def _engine(engine: str | None) -> str:
+    return "threads" if engine is None else engine
+
+
+def _refuse_engine(engine: str | None) -> None:
+    if engine is not None:
+        raise ValueError("engine is for functions over devices: pmap and shard_map")
+
+
 _TITLES = {
     "grad": "Gradient of {f} with respect to {a}",
     "value_and_grad": "Value and gradient of {f} with respect to {a}",
     "jvp": "Value and tangent of {f}",
     "vjp": "Cotangents of the arguments of {f}",
     "jit": "Kernels of {f}",
+    "pmap": "{f} on several devices",
+    "shard_map": "{f} on a mesh of devices",
     "identity": "{f}",
 }
 
@@ -125,6 +168,8 @@ def title(transformed: Transformed) -> str:
         name = title(inner).rstrip(".")
         name = "the " + name[0].lower() + name[1:]
         text = _NESTED.get(transformed.kind, text)
+    if text.startswith("{f}"):
+        name = name[0].upper() + name[1:] if name.startswith("the ") else name
     return text.format(f=name, a=", ".join(_differentiated(transformed))) + "."
 
 

@@ -84,6 +84,7 @@ class Layout:
     given: tuple[PartitionSpec, ...]
     out_specs: Any = field(compare=False)  # it may hold lists; in ``repr`` it is
     checked: bool = True
+    places: tuple[int | None, ...] = ()  # of pmap: the axis of each leaf that its parts lack
 
     @property
     def sizes(self) -> dict[Hashable, int]:

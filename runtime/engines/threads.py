@@ -9,12 +9,10 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 
-from calque.runtime import blas_threads
 from calque.runtime.engines.communicator import Communicator
 
 SMALL = 1 << 14  # elements up to which every device adds all, instead of a share
@@ -121,17 +119,15 @@ def run(
                 for communicator in mine:
                     communicator.abort(error)
 
-    library = blas_threads.library()
-    with library.one_thread() if library is not None and size > 1 else nullcontext():
-        threads = [
-            threading.Thread(target=work, args=(k,), name=f"device {k}", daemon=True)
-            for k in range(1, size)
-        ]
-        for thread in threads:
-            thread.start()
-        work(0)
-        for thread in threads:
-            thread.join()
+    threads = [
+        threading.Thread(target=work, args=(k,), name=f"device {k}", daemon=True)
+        for k in range(1, size)
+    ]
+    for thread in threads:
+        thread.start()
+    work(0)
+    for thread in threads:
+        thread.join()
     for error in errors:
         if error is not None:
             raise error

@@ -209,12 +209,19 @@ def emit_module(
     docstring = f'"""{quoted}\n"""' if provenance else f'"""{quoted}"""'
     used = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
     lines, helpers = imports(function, used), ""
-    if compiled and used & {"kernel", *LAUNCHER_FUNCTIONS}:
-        more, helpers = (support or _library)(frozenset(used & HELPERS))
-        lines = sorted_imports([*lines, *more])
+    if compiled:
+        more, helpers = kernel_imports(used, support)
+        lines = sorted_imports([*lines, *more]) if more else lines
     body = f"{helpers}\n\n\n{text}" if helpers else text
     gap = ["", ""] if body.startswith(("def ", "@")) else [""]
     return "\n".join([docstring, *lines, *gap, body])
+
+
+def kernel_imports(used: set[str], support: Support | None) -> tuple[list[str], str]:
+    """The import lines, and the definitions, of what kernels and their launchers call."""
+    if not used & {"kernel", *LAUNCHER_FUNCTIONS}:
+        return [], ""
+    return (support or _library)(frozenset(used & HELPERS))
 
 
 def imports(function: core.Function, used: set[str]) -> list[str]:
