@@ -175,7 +175,7 @@ def mpiexec(ranks: int, command: list[str]) -> subprocess.CompletedProcess[str]:
 def test_golden(name: str, engine: str) -> None:
     """A failing comparison prints the new text. To take it: CALQUE_GOLDEN=write pytest tests/test_device_source.py"""
     f, args = PROGRAMS[name]()
-    text, path = calque.source(f, *args, engine=engine), GOLDEN / f"{name}_{engine}.py"
+    text, path = calque.source(f, *args, engine=engine), GOLDEN / f"{name}_{engine}.txt"
     if os.environ.get("CALQUE_GOLDEN") == "write":
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)

@@ -67,7 +67,7 @@ def whole_text(leaf: Callable[[Place], str], cut: Cut, sizes: dict[Hashable, int
     """The whole array of the devices' parts; ``leaf`` gives the text of one device's.
 
     >>> whole_text(lambda place: f"y[{place('i')}]", Cut(("i", 0)), {"i": 4})
-    'np.stack([y[i] for i in range(4)])'
+    'np.stack([y[k] for k in range(4)])'
     """
     letters = dict(zip(sizes, _letters(len(sizes))))
 
