@@ -89,6 +89,7 @@ class Builder(Sizes):
         self.vmaps = 0  # how many batches the present code is one example of
         self.machine: Any = None  # the interpreter of the user's code; it runs the user's rules
         self.symmetries: dict[Var, Any] = {}  # of matrices, while a derivative is taken
+        self.selections: Any = None  # of a sweep back: see primitives.guards
         self.fold: Any = None  # what folds products with a basis of unit vectors away
         self._sizes: list[dict[DimLike, Var]] = []
 

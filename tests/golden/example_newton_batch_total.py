@@ -56,12 +56,13 @@ def total_grad(mean, eccentricity):
         mean_lanes = mean[rows]
         e_lanes_minus_mean_lanes = e_lanes - eccentricity_lanes * np.sin(e_lanes) - mean_lanes
         e_lanes_term = e_lanes_minus_mean_lanes / eccentricity_lanes_shifted
+        live_chosen = np.where(live, -e_bar_new / eccentricity_lanes_shifted, 0.0)
         e_bar_new_times_e_lanes = e_bar_new * (e_lanes_term / eccentricity_lanes_shifted)
-        e_lanes_bar = e_bar_new + e_bar_new_times_e_lanes * eccentricity_lanes * np.sin(e_lanes)
-        mean_lanes_bar = e_bar_new / eccentricity_lanes_shifted
-        e_lanes_bar = e_lanes_bar + -e_bar_new / eccentricity_lanes_shifted
-        e_bar_new_term = e_bar_new / eccentricity_lanes_shifted * eccentricity_lanes
-        e_lanes_bar = e_lanes_bar + e_bar_new_term * np.cos(e_lanes)
+        live_term = np.where(live, e_bar_new_times_e_lanes, 0.0) * eccentricity_lanes
+        mean_lanes_bar = -live_chosen
+        e_lanes_bar = e_bar_new + live_term * np.sin(e_lanes) + live_chosen
+        live_times_e_lanes = -live_chosen * eccentricity_lanes * np.cos(e_lanes)
+        e_lanes_bar = e_lanes_bar + live_times_e_lanes
         # while np.abs(e - eccentricity * np.sin(e) - mean) > 1e-12:
         np.add.at(e_bar, rows, e_lanes_bar)
         np.add.at(mean_bar, rows, mean_lanes_bar)

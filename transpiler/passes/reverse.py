@@ -44,6 +44,7 @@ from calque.transpiler.errors import NotDifferentiable
 from calque.transpiler.primitives.base import Scatter, apply, as_array
 from calque.transpiler.primitives.calls import Called
 from calque.transpiler.primitives.growing import room, widened
+from calque.transpiler.primitives.guards import guarded, note_branch, note_selections, selections
 from calque.transpiler.primitives.indexing import update
 from calque.transpiler.primitives.scaling import added
 
@@ -71,7 +72,7 @@ def reverse(
     builder.symmetries = symmetries(function)
     sweep = Sweep(builder, function, inputs)
     adjoints: Adjoints = {}
-    with builder.block() as back:
+    with builder.block() as back, selections():
         for var, dim in list(builder.dim_values.items()):
             if var in sweep.recorder.at_top:
                 builder._sizes[-1].setdefault(builder.dims.resolve(dim), var)
@@ -208,6 +209,7 @@ class Sweep:
         else:
             args, outs = tuple(wrap(a) for a in s.args), tuple(Array(o) for o in s.outs)
             found = primitive.vjp(tuple(cotangents), outs, args, s.params)
+            note_selections(s, found)
         for arg, need, cotangent in zip(s.args, wanted, found, strict=True):
             if not need or cotangent is None:
                 continue
@@ -216,7 +218,7 @@ class Sweep:
             if isinstance(cotangent, Scatter):
                 cotangent.add(self.shadow(adjoints, arg))
                 continue
-            self.accumulate(adjoints, arg, self._unbroadcast(s, arg, cotangent))
+            self.accumulate(adjoints, arg, self._unbroadcast(s, arg, guarded(cotangent)))
 
     def _passes_through(self, s: Apply, cotangent: Any, adjoints: Adjoints) -> bool:
         """A number that stands for the whole cotangent of a rearrangement."""
@@ -310,6 +312,7 @@ class Sweep:
         by_arm = (restored_then, restored_else)
         self.recorder.resolve_arms(s, statement, by_arm, self.restoring)
         self.builder.emit(statement)
+        note_branch(s, statement)
         for var, out in zip(changed, outs, strict=False):
             adjoints[var] = Array(out)
 

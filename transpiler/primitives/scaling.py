@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.builder import FUNCTIONS, Array, atom, current, wrap
+from calque.transpiler.builder import Array, atom, current, wrap
 from calque.transpiler.core import Apply, Var
+from calque.transpiler.primitives.guards import guarded, same_condition, selected
 
 
 def definition(value: Any) -> Apply | None:
@@ -23,14 +24,15 @@ def scaled_where(cotangent: Any, slope: Any) -> Any:
     selects away is known from what defines the cotangent.
     """
     made = definition(cotangent)
-    if made is None or made.primitive.name != "np.where" or not isinstance(slope, Array):
+    if made is None or not isinstance(slope, Array):
         return scale(cotangent, slope)
-    condition, first, second = map(wrap, made.args)
-    if _is_zero(second):
-        return FUNCTIONS[np.where](condition, scaled_where(first, slope), 0.0)
-    if _is_zero(first):
-        return FUNCTIONS[np.where](condition, 0.0, scaled_where(second, slope))
-    return scale(cotangent, slope)
+    if made.primitive.name == "np.where":
+        condition, first, second = map(wrap, made.args)
+        if _is_zero(second):
+            return selected(condition, scaled_where(first, slope), 0.0)
+        if _is_zero(first):
+            return selected(condition, 0.0, scaled_where(second, slope))
+    return guarded(scale(cotangent, slope))
 
 
 def _is_zero(value: Any) -> bool:
@@ -66,11 +68,11 @@ def added(old: Any, new: Any) -> Any:
     a, b = definition(old), definition(new)
     if a is None or b is None or not a.primitive.name == b.primitive.name == "np.where":
         return old + new
-    if a.args[0] is not b.args[0]:
+    if not same_condition(a.args[0], b.args[0]):
         return old + new
     (_, first, second), (_, other_first, other_second) = (map(wrap, s.args) for s in (a, b))
     if _is_zero(second) and _is_zero(other_second):
-        return FUNCTIONS[np.where](wrap(a.args[0]), added(first, other_first), 0.0)
+        return selected(wrap(a.args[0]), added(first, other_first), 0.0)
     if _is_zero(first) and _is_zero(other_first):
-        return FUNCTIONS[np.where](wrap(a.args[0]), 0.0, added(second, other_second))
+        return selected(wrap(a.args[0]), 0.0, added(second, other_second))
     return old + new

@@ -1,0 +1,70 @@
+"""Which values, made of numbers, are numbers, and have slopes that are."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+
+from calque.transpiler.builder import current
+from calque.transpiler.core import Apply, Var
+
+# elementwise functions that have finite values and slopes of every order wherever they are finite
+_SMOOTH = frozenset(
+    "np.add np.subtract np.multiply np.negative np.positive np.square np.abs abs np.maximum "
+    "np.minimum np.fmax np.fmin max min np.clip np.exp np.exp2 np.expm1 np.sin np.cos np.sinh "
+    "np.cosh np.tanh np.arctan np.arcsinh np.logaddexp np.conj np.copysign special.expit "
+    "special.log_expit special.erf special.erfc special.ndtr np.max np.min np.deg2rad np.radians "
+    "np.rad2deg np.degrees stop_gradient np.nan_to_num special.softmax special.log_softmax "
+    "special.logsumexp math.exp math.sin math.cos math.tanh math.sinh math.cosh math.erf".split()
+)
+_SMOOTH_KINDS = frozenset(
+    "creation linear bilinear multilinear size store indexing collective".split()
+)
+
+
+def may_be_infinite(value: Var, numbers: Collection[Var], known: dict[Var, bool]) -> bool:
+    """Whether a value is made of what is not smooth everywhere.
+
+    ``numbers`` are finite whatever they are made of; ``known`` holds what was found before.
+    """
+    definitions = current().definitions
+    stack = [value]
+    while stack:
+        var = stack[-1]
+        if var in known:
+            stack.pop()
+            continue
+        made = definitions.get(var)
+        if made is None or var.type.dtype.kind in "biu" or _ends_at(var, made, numbers):
+            known[var] = False
+        elif not isinstance(made, Apply) or not _smooth(made):
+            known[var] = True
+        else:
+            operands = [a for a in made.args if isinstance(a, Var)]
+            missing = [a for a in operands if a not in known]
+            if missing:
+                stack += missing
+                continue
+            known[var] = any(known[a] for a in operands)
+        stack.pop()
+    return known[value]
+
+
+def _ends_at(var: Var, made: Any, numbers: Collection[Var]) -> bool:
+    return var in numbers or (isinstance(made, Apply) and made.primitive.nondifferentiable)
+
+
+def _smooth(made: Apply) -> bool:
+    primitive, args = made.primitive, made.args
+    if primitive.name == "np.divide":
+        divisor = args[1]
+        if isinstance(divisor, Var):
+            return divisor.type.dtype.kind in "iu"
+        return bool(divisor)
+    if primitive.name in ("np.power", "np.float_power"):
+        exponent = args[1]
+        number = not isinstance(exponent, (Var, complex, np.complexfloating))
+        return number and exponent >= 0 and float(exponent).is_integer()
+    return primitive.kind in _SMOOTH_KINDS or primitive.name in _SMOOTH
