@@ -26,6 +26,7 @@ _HARMLESS = ("NUMBA_NUM_THREADS", "NUMBA_THREADING_LAYER", "NUMBA_CACHE", "NUMBA
 # what may raise an error
 _REFUSING = {"int", "checked_index", "divide", "quotient", "remainder"}
 _REFUSING |= {"solve", "matrix_inverse", "cholesky_factor", "array_max", "array_min"}
+_REFUSING |= {"checked_finite"}
 _REFUSING |= {"array_quantile", "argmax", "argmin", "interp", "digitize", "convolve", "cross"}
 
 _QUICK_FROM = 0, 65  # of Numba, the oldest tried: quick.py reaches into its compiler

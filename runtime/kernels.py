@@ -68,6 +68,7 @@ from calque.runtime.kernel_functions import (
     sign,
 )
 from calque.runtime.matrix_functions import (
+    checked_finite,
     cholesky_factor,
     determinant,
     matrix_inverse,
@@ -415,7 +416,8 @@ class _Proven(Wrapping):
 
 
 __all__ = [
-    "array_max", "array_median", "array_min", "array_quantile", "checked_index", "cholesky_factor",
+    "array_max", "array_median", "array_min", "array_quantile", "checked_finite",
+    "checked_index", "cholesky_factor",
     "complex_arccos", "complex_arccosh", "complex_arcsin", "complex_arcsinh", "complex_arctan",
     "complex_arctanh", "complex_cos", "complex_cosh", "complex_exp", "complex_exp2",
     "complex_expm1", "complex_log", "complex_log2", "complex_log10", "complex_power",

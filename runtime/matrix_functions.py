@@ -80,6 +80,22 @@ def _of_each(function, kind):
     return of_stack
 
 
+def checked_finite(a):
+    """The array itself; ValueError, as of SciPy, where it has a number that is not finite."""
+    return np.asarray_chkfinite(a)
+
+
+@overload(checked_finite)
+def _checked_finite(a):
+    def check(a):
+        for x in a.flat:
+            if not np.isfinite(x):
+                raise ValueError("array must not contain infs or NaNs")
+        return a
+
+    return check
+
+
 def solve(a, b):
     """The ``x`` with ``a @ x == b``, for a vector or a matrix; LinAlgError if ``a`` is singular."""
     return np.linalg.solve(a, b)

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import support_examples as examples
-from scipy import special
+from scipy import linalg, special
 from scipy.stats import norm
 
 import calque
@@ -99,7 +99,7 @@ def function_of(example: str) -> Callable[..., Any]:
     body = f"    y = x.copy()\n    {example}\n    return y\n" if store else f"    return {example}\n"
     text, file = f"def f(x, i):\n{body}", f"<{example}>"
     linecache.cache[file] = (len(text), None, text.splitlines(True), file)
-    namespace: dict[str, Any] = {"np": np, "special": special, "norm": norm}
+    namespace: dict[str, Any] = {"np": np, "special": special, "linalg": linalg, "norm": norm}
     exec(compile(text, file, "exec"), namespace)
     made: Callable[..., Any] = namespace["f"]
     return made
@@ -190,6 +190,10 @@ def sections() -> Iterator[tuple[str, list[Row]]]:
     yield "numpy.linalg", list(rows(np.linalg, "np.linalg", examples.LINALG, public(np.linalg)))
     yield "numpy.fft", list(rows(np.fft, "np.fft", examples.FFT, public(np.fft)))
     yield "scipy.special", list(rows(special, "special", examples.SPECIAL, known_scipy(special)))
+    yield (
+        "scipy.linalg",
+        list(rows(linalg, "linalg", examples.SCIPY_LINALG, known_scipy(linalg))),
+    )
     yield "scipy.stats.norm", list(rows(norm, "norm", examples.NORMAL, known_scipy(norm)))
 
 

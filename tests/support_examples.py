@@ -222,6 +222,22 @@ SPECIAL = {
     "softmax": "special.softmax(x, axis=1)",
     "log_softmax": "special.log_softmax(x, axis=1)",
 }
+_SQUARE = "x @ x.T + np.eye(3)"
+SCIPY_LINALG = {
+    **{n: f"linalg.{n}({_SQUARE})" for n in ("cholesky", "det", "eigh", "eigvalsh", "expm", "inv")},
+    "block_diag": "linalg.block_diag(x, x[0])",
+    "cho_factor": f"linalg.cho_factor({_SQUARE})[0]",
+    "cho_solve": f"linalg.cho_solve((linalg.cholesky({_SQUARE}), False), x)",
+    "expm_frechet": "linalg.expm_frechet(x[:, :3], x[:, 1:])[1]",
+    "lu_factor": f"linalg.lu_factor({_SQUARE})[0]",
+    "lu_solve": f"linalg.lu_solve(linalg.lu_factor({_SQUARE}), x)",
+    "norm": "linalg.norm(x, axis=1)",
+    "qr": "linalg.qr(x.T, mode='economic')",
+    "solve": f"linalg.solve({_SQUARE}, x)",
+    "solve_triangular": f"linalg.solve_triangular({_SQUARE}, x, lower=True)",
+    "svd": "linalg.svd(x, full_matrices=False)",
+    "toeplitz": "linalg.toeplitz(x[0], x[1])",
+}
 NORMAL = {
     name: f"norm.{name}(x, x[0], x[1] + 1.0)"
     for name in ("cdf", "isf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf")

@@ -83,5 +83,5 @@ def may_raise(s: Statement) -> bool:
 
 
 _FACTORIZING = ("solve({0}, {1})", "matrix_inverse({0})", "cholesky_factor({0})")
-_MAY_RAISE = {*_RAISING.values(), *_FACTORIZING}
+_MAY_RAISE = {*_RAISING.values(), *_FACTORIZING, "checked_finite({0})"}
 _NAMES = {text.partition("(")[0] for text in (*_SAFE, *_RAISING)}

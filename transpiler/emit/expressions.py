@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -64,6 +65,9 @@ class Expressions:
         own = s.primitive.imported
         if own is not None:
             text = self.program.called[own] + text
+        module = name.partition(".")[0]
+        if (called := self.program.called.get(("scipy", module), module)) != module:
+            text = re.sub(rf"(?<![\w.]){module}\.", f"{called}.", text)
         if own or kind in ("bilinear", "multilinear"):  # these see Python numbers as they are
             trees = [self.atom(a) for a in s.args]
         elif name == "np.where":

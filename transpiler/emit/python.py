@@ -57,6 +57,7 @@ KERNEL_IMPORTS = {
     "vecmath": VECTOR_FUNCTIONS,
 }
 _FEW_ROUNDS, _MANY = 4, 32  # then one long line among so many statements may stay: it is broken
+SCIPY_MODULES = ("linalg", "special")  # as names of primitives have them
 _FEW_READS = 2
 _FEW_SPLITS = 6
 _CALLED = ("range", "float", "int", "bool", "complex", "abs", "type", "print", "len", "slice")
@@ -78,8 +79,6 @@ def emit_function(
     name_parameters(function)
     program = prepare(function, phases or {})
     made = [s for s in core.walk(program.body) if isinstance(s, core.Apply)]
-    if any(s.primitive.name.startswith("special.") for s in made):
-        function.imports["special"] = "scipy"
     program.called = _imported(function, made, LAUNCHER_FUNCTIONS if compiled else frozenset())
     memory = place_copies(program)
     paths = leaf_paths(function)
@@ -118,6 +117,8 @@ def _imported(
 ) -> dict[tuple[str, str], str]:
     """How the user's own functions are called; what the results need is imported too."""
     own = dict.fromkeys(s.primitive.imported for s in made if s.primitive.imported)
+    modules = {s.primitive.name.partition(".")[0] for s in made}
+    own |= {("scipy", m): None for m in SCIPY_MODULES if m in modules}
     taken = reserved_names(function) | ours
     result_tree(function.result, function, lambda position: constant(None))
     return {(m, path): import_name(function, m, path, taken) for m, path in own}

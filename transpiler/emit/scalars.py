@@ -37,7 +37,8 @@ KERNEL_FUNCTIONS = frozenset(
     "checked_index divide maximum minimum heaviside sign remainder quotient fmod lshift rshift "
     "searchsorted_left searchsorted_right running_sum running_max running_min array_max "
     "array_min array_median array_quantile "
-    "solve matrix_inverse determinant sign_and_logdet cholesky_factor digamma".split()
+    "solve matrix_inverse determinant sign_and_logdet cholesky_factor digamma "
+    "checked_finite".split()
 )
 # ``runtime/complex*_functions.py`` have NumPy's functions of these names, of complex numbers.
 _OF_COMPLEX = (

@@ -20,7 +20,7 @@ _COPYING = frozenset(
 )
 # Views into which NumPy refuses to store.
 READ_ONLY = frozenset(["np.broadcast_to", "np.diagonal", "np.diag"])
-_COPYING_PREFIXES = ("np.linalg.", "np.fft.")
+_COPYING_PREFIXES = ("np.linalg.", "np.fft.", "linalg.")
 
 
 def viewed(s: Apply) -> tuple[Var, ...]:

@@ -28,6 +28,10 @@ from calque.transpiler.primitives import (
     reductions,
     scalars,
     scans,
+    scipy_eigen,
+    scipy_factors,
+    scipy_linalg,
+    scipy_matrices,
     scipy_stats,
     selecting,
     shapes,
@@ -48,6 +52,7 @@ from calque.transpiler.primitives import (  # isort: skip
     collectives,
     einsum_products,
     random,
+    scipy_in_numpy,
 )
 
 for _function, _handler in FUNCTIONS.items():  # Python says whom an unknown argument was given to
@@ -86,6 +91,11 @@ __all__ = [
     "reductions",
     "scalars",
     "scans",
+    "scipy_eigen",
+    "scipy_factors",
+    "scipy_in_numpy",
+    "scipy_linalg",
+    "scipy_matrices",
     "scipy_stats",
     "selecting",
     "shapes",

@@ -139,7 +139,7 @@ def _take_along_axis(args: Args, batched: Flags, params: Params) -> Any:
 _ONE_AXIS = ("np.median", "np.quantile", "np.percentile")
 
 
-def _reduction(primitive: Primitive) -> Rule:
+def reduction(primitive: Primitive) -> Rule:
     def rule(args: Args, batched: Flags, params: Params) -> Any:
         x, *rest = args
         if any(batched[1:]) or not batched[0]:
@@ -150,7 +150,7 @@ def _reduction(primitive: Primitive) -> Rule:
                 primitive, x[:, None], *rest, **{**params, "axis": (1,), "keepdims": False}
             )
             return result
-        single = primitive.name in ("np.argmax", "np.argmin", "np.linalg.norm")
+        single = primitive.name in ("np.argmax", "np.argmin", "np.linalg.norm", "linalg.norm")
         if axis is None and single and rank > 1:
             result = apply(
                 primitive, flat_rows(x), *rest, **{**params, "axis": (1,), "keepdims": False}
@@ -177,11 +177,11 @@ for _name in (
     *("np.count_nonzero", "np.prod", "np.var", "np.std", "np.median", "special.logsumexp"),
     "np.linalg.norm",
 ):
-    PRIMITIVES[_name].batch = _reduction(PRIMITIVES[_name])
+    PRIMITIVES[_name].batch = reduction(PRIMITIVES[_name])
 
 
 def _quantile(primitive: Primitive) -> Rule:
-    reduce = _reduction(primitive)
+    reduce = reduction(primitive)
 
     def rule(args: Args, batched: Flags, params: Params) -> Any:
         if batched[1]:

@@ -172,7 +172,7 @@ def _infer_eigh(a: Any, uplo: str) -> tuple[ArrayType, ArrayType]:
     return ArrayType(dtype, a.dims[:-1]), ArrayType(dtype, a.dims)
 
 
-def _by_gaps(x: Any, w: Array) -> Any:
+def by_gaps(x: Any, w: Array) -> Any:
     """``x / (w[j] - w[i])``; zero on the diagonal, and where x is between two equal values."""
     x, gaps = x - x * _unit(w), w[..., None, :] - w[..., :, None]
     return x / np.where((x == 0) & (gaps == 0), 1.0, gaps)
@@ -181,7 +181,7 @@ def _by_gaps(x: Any, w: Array) -> Any:
 def _eigh_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
     (a_dot,), (w, v) = tangents, outs
     inner = transposed(v) @ as_read(a_dot, args[0], params["uplo"]) @ v
-    return np.diagonal(inner, axis1=-2, axis2=-1), v @ _by_gaps(inner, w)
+    return np.diagonal(inner, axis1=-2, axis2=-1), v @ by_gaps(inner, w)
 
 
 def _eigh_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
@@ -189,7 +189,7 @@ def _eigh_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, 
     if v_bar is None:
         a_bar = (v * w_bar[..., None, :]) @ transposed(v)
         return (onto_read(a_bar, args[0], params["uplo"]),)
-    inner = _by_gaps(transposed(v) @ v_bar, w)
+    inner = by_gaps(transposed(v) @ v_bar, w)
     if w_bar is not None:
         inner = inner + w_bar[..., None, :] * _unit(w)
     a_bar = symmetrized(v @ inner @ transposed(v))
@@ -273,8 +273,8 @@ def _svd_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...
     row = s[..., None, :]
     v, ut = transposed(vt), transposed(u)
     inner = ut @ a_dot @ v
-    left = _by_gaps(inner * row + transposed(inner * row), s * s)
-    right = _by_gaps(row * transposed(inner) + transposed(row * transposed(inner)), s * s)
+    left = by_gaps(inner * row + transposed(inner * row), s * s)
+    right = by_gaps(row * transposed(inner) + transposed(row * transposed(inner)), s * s)
     u_dot = u @ left + (a_dot @ v - u @ inner) / row
     v_dot = v @ right + (transposed(a_dot) @ u - v @ transposed(inner)) / row
     return u_dot, np.diagonal(inner, axis1=-2, axis2=-1), transposed(v_dot)
@@ -286,12 +286,12 @@ def _svd_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, .
     inner = None if s_bar is None else s_bar[..., None, :] * _unit(s)
     outside = None
     if u_bar is not None:
-        turned = _by_gaps(transposed(u) @ u_bar, s * s)
+        turned = by_gaps(transposed(u) @ u_bar, s * s)
         inner = _plus(inner, (turned + transposed(turned)) * row)
         rest = _ratio(u_bar - u @ (transposed(u) @ u_bar), row)
         outside = rest @ vt
     if vt_bar is not None:
-        turned = _by_gaps(vt @ transposed(vt_bar), s * s)
+        turned = by_gaps(vt @ transposed(vt_bar), s * s)
         inner = _plus(inner, column * (turned + transposed(turned)))
         rest = _ratio(vt_bar - (vt_bar @ transposed(vt)) @ vt, column)
         outside = _plus(outside, u @ rest)

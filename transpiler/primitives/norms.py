@@ -28,7 +28,7 @@ def _infer_norm(x: Any, ord: Any, axis: Axes, keepdims: bool) -> ArrayType:
     return ArrayType(dtype, tuple(d for a, d in enumerate(x.dims) if a not in axes))
 
 
-def _norm_text(args: Any, params: dict[str, Any]) -> str:
+def norm_text(args: Any, params: dict[str, Any]) -> str:
     ord, axis = params["ord"], params["axis"]
     parts = ["{0}"]
     if ord is not None:
@@ -134,7 +134,7 @@ norm = opaque(
         x, ord, axis[0] if axis is not None and len(axis) == 1 else axis, keepdims
     ),
     _infer_norm,
-    _norm_text,
+    norm_text,
     jvp=_norm_jvp,
     vjp=_norm_vjp,
     samples=_norm_samples(),
@@ -144,6 +144,13 @@ norm = opaque(
 @implements(np.linalg.norm)
 def np_norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
     """``np.linalg.norm``; at zero its gradient is not a number, as JAX's."""
+    return norm_by(norm, x, ord, axis, keepdims, {})
+
+
+def norm_by(
+    primitive: Primitive, x: Any, ord: Any, axis: Any, keepdims: Any, more: dict[str, Any]
+) -> Any:
+    """A norm by NumPy's record, or by one that takes ``more`` parameters."""
     x = FUNCTIONS[np.asarray](x)
     if isinstance(ord, Array):
         ord = known_int(ord, "The order of a norm")
@@ -158,7 +165,7 @@ def np_norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -
     if ord == 0 and count == 1:
         counted = np.not_equal(x, 0).astype(linalg_dtype(x.type))
         return np.sum(counted, axis=None if axes is None else axes[0], keepdims=keepdims)
-    return apply(norm, x, ord=ord, axis=axes, keepdims=bool(keepdims))
+    return apply(primitive, x, ord=ord, axis=axes, keepdims=bool(keepdims), **more)
 
 
 def _complex_norm(x: Array, ord: Any, axis: Any, keepdims: bool) -> Any:

@@ -1,0 +1,185 @@
+"""Functions of ``scipy.linalg`` said in ``np.linalg``, which stacks, and which kernels compile.
+
+A batch of matrices is NumPy's stack of them. What NumPy has nothing like is SciPy's own stack,
+which its versions since 1.16 have.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from calque.transpiler.builder import FUNCTIONS
+from calque.transpiler.primitives import (
+    decompositions,
+    linalg,
+    scipy_eigen,
+    scipy_linalg,
+    scipy_matrices,
+)
+from calque.transpiler.primitives.base import PRIMITIVES, apply, opaque
+from calque.transpiler.primitives.batched import all_batched, as_it_is, batches, rank_of, refuse
+from calque.transpiler.primitives.batched_axes import reduction
+from calque.transpiler.primitives.linalg import transposed
+from calque.transpiler.primitives.sampling import case, cases
+from calque.transpiler.primitives.scipy_linalg import triangle
+
+Args = Sequence[Any]
+Flags = tuple[bool, ...]
+Params = dict[str, Any]
+Over = Callable[[Any, Any], Any]  # the x with a @ x == b
+
+finite = opaque(
+    "np.asarray_chkfinite",
+    np.asarray_chkfinite,
+    lambda x: x.type,
+    "np.asarray_chkfinite({0})",
+    jvp=lambda dots, outs, args, params: (dots[0],),
+    vjp=lambda bars, outs, args, params: (bars[0],),
+    in_loops="checked_finite({0})",
+    samples=cases(case((3, 3)), case((3,))),
+)
+finite.batch = as_it_is(finite)
+
+
+def _checked(x: Any, params: Params) -> Any:
+    return apply(finite, x) if params["check_finite"] else x
+
+
+def _solve(over: Over, args: Args, params: Params) -> Any:
+    a, b = (_checked(x, params) for x in args)
+    if params["assume_a"] in ("sym", "her", "pos"):
+        lower = params["lower"]
+        a = triangle(a, lower) + transposed(triangle(a, lower, 1))
+    if params["assume_a"] != "pos":
+        return over(a, b)
+    factor = apply(decompositions.cholesky, a)
+    return over(transposed(factor), over(factor, b))
+
+
+def _solve_triangular(over: Over, args: Args, params: Params) -> Any:
+    a, b = (_checked(x, params) for x in args)
+    a = triangle(a, params["lower"], params["unit_diagonal"])
+    if params["unit_diagonal"]:
+        a = a + FUNCTIONS[np.eye](a.shape[-1], dtype=a.dtype)
+    return over(transposed(a) if params["trans"] else a, b)
+
+
+def _cholesky(a: Any, lower: bool) -> Any:
+    if lower:
+        return apply(decompositions.cholesky, a)
+    return transposed(apply(decompositions.cholesky, transposed(a)))
+
+
+def _cho_factor(over: Over, args: Args, params: Params) -> Any:
+    a, lower = _checked(args[0], params), params["lower"]
+    return _cholesky(a, lower) + triangle(a, not lower, 1)
+
+
+def _cho_solve(over: Over, args: Args, params: Params) -> Any:
+    (c, b), lower = (_checked(x, params) for x in args), params["lower"]
+    factor = triangle(c, lower)
+    first, second = (factor, transposed(factor)) if lower else (transposed(factor), factor)
+    return over(second, over(first, b))
+
+
+def _det(over: Over, args: Args, params: Params) -> Any:
+    found = apply(linalg.det, _checked(args[0], params))
+    return FUNCTIONS["cast"](found, np.result_type(found.dtype, np.float64))
+
+
+IN_NUMPY: dict[str, Callable[[Over, Args, Params], Any]] = {
+    "linalg.solve": _solve,
+    "linalg.solve_triangular": _solve_triangular,
+    "linalg.inv": lambda over, args, params: apply(linalg.inv, _checked(args[0], params)),
+    "linalg.det": _det,
+    "linalg.cholesky": lambda over, args, params: _cholesky(
+        _checked(args[0], params), params["lower"]
+    ),
+    "linalg.cho_factor": _cho_factor,
+    "linalg.cho_solve": _cho_solve,
+}
+
+
+def _stacked(name: str) -> Callable[[Args, Flags, Params], Any]:
+    """The batch rule of a function that NumPy has."""
+
+    def rule(args: Args, batched: Flags, params: Params) -> Any:
+        return IN_NUMPY[name](_over_stacks(batched), args, params)
+
+    return rule
+
+
+def _over_stacks(batched: Flags) -> Over:
+    """Systems of which the matrix, the right sides or both differ from example to example."""
+    has = list(batched)
+
+    def over(a: Any, b: Any) -> Any:
+        found = linalg.solve.batch((a, b), tuple(has), {})  # type: ignore[misc]
+        has[1] = True
+        return found
+
+    return over
+
+
+for _name in IN_NUMPY:
+    PRIMITIVES[_name].batch = _stacked(_name)
+
+for _record, _numpys in (
+    (scipy_eigen.svd, decompositions.svd),
+    (scipy_eigen.full_svd, decompositions.full_svd),
+    (scipy_eigen.singular_values, decompositions.svdvals),
+    (scipy_eigen.qr, decompositions.qr),
+):
+
+    def _alike(args: Args, batched: Flags, params: Params, numpys: Any = _numpys) -> Any:
+        return apply(numpys, _checked(args[0], params))
+
+    _record.batch = _alike
+
+scipy_matrices.expm.batch = as_it_is(scipy_matrices.expm)
+
+
+@batches(scipy_matrices.frechet)
+def _frechet(args: Args, batched: Flags, params: Params) -> Any:
+    double = scipy_matrices.frechet.infer(*args).dtype
+    a, e = (FUNCTIONS["cast"](x, double) for x in all_batched(args, batched))
+    return scipy_matrices.along(a, e)
+
+
+@batches("linalg.norm")
+def _norm(args: Args, batched: Flags, params: Params) -> Any:
+    """SciPy's norm of a vector of float32 is a float64."""
+    single = scipy_linalg.norm.infer(args[0][0], **params)
+    found = reduction(scipy_linalg.norm)(args, batched, params)
+    return FUNCTIONS["cast"](found, single.dtype)
+
+
+def _check_version(name: str) -> None:
+    version = importlib.import_module("scipy").__version__.split(".")[:2]
+    if tuple(map(int, version)) < (1, 16):
+        raise refuse(f"scipy.{name}", "SciPy stacks it since its version 1.16.")
+
+
+for _name in (
+    *("linalg.eigh", "linalg.eigh of values", "linalg.eigh of two", "linalg.pinv"),
+    *("linalg.lu_factor", "linalg.qr of all columns"),
+):
+
+    def _own(args: Args, batched: Flags, params: Params, _name: str = _name) -> Any:
+        _check_version(_name)
+        return apply(PRIMITIVES[_name], *all_batched(args, batched), **params)
+
+    PRIMITIVES[_name].batch = _own
+
+
+@batches("linalg.lu_solve")
+def _lu_solve(args: Args, batched: Flags, params: Params) -> Any:
+    _check_version("linalg.lu_solve")
+    vector = rank_of(args[2], batched[2]) == 1
+    lu, piv, b = all_batched(args, batched)
+    x = apply(PRIMITIVES["linalg.lu_solve"], lu, piv, b[..., None] if vector else b, **params)
+    return x[..., 0] if vector else x

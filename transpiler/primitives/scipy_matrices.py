@@ -1,0 +1,133 @@
+"""``scipy.linalg``: ``expm``, and matrices that are put together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from calque.transpiler.builder import FUNCTIONS, OPERATORS, Array, current
+from calque.transpiler.errors import ShapeError, UnsupportedFunction
+from calque.transpiler.primitives.base import apply, opaque, zeros_like
+from calque.transpiler.primitives.linalg import linalg_dtype, transposed
+from calque.transpiler.primitives.sampling import Drawn, case, cases
+from calque.transpiler.primitives.scipy_linalg import matrix, scipys
+from calque.transpiler.primitives.scipy_modules import means
+from calque.transpiler.types import ArrayType
+
+# expm. Its derivative in a direction is SciPy's expm_frechet: A. H. Al-Mohy and N. J. Higham,
+# "Computing the Frechet derivative of the matrix exponential, with an application to condition
+# number estimation", SIAM J. Matrix Anal. Appl. 30 (2009). The derivative of that is itself, of
+# matrices of twice the size, as expm([[a, e], [0, a]]) has it in its upper right.
+
+_SINGLE, _COMPLEX = Drawn((2, 2), "f4"), Drawn((2, 2), "c16")
+
+
+def _doubled(a: Any, e: Any) -> Any:
+    """``[[a, e], [0, a]]``, of stacks too."""
+    low = np.concatenate([zeros_like(a), a], axis=-1)
+    return np.concatenate([np.concatenate([a, e], axis=-1), low], axis=-2)
+
+
+def along(a: Any, e: Any) -> Any:
+    """The derivative of ``expm`` at ``a`` in the direction ``e``; of stacks by larger matrices."""
+    if a.ndim == 2:
+        return apply(frechet, a, e)
+    n = a.shape[-1]
+    return apply(expm, _doubled(a, e))[..., :n, n:]
+
+
+def _frechet_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
+    (a_dot, e_dot), (a, e) = tangents, args
+    if a_dot is None:
+        return (apply(frechet, a, e_dot),)
+    along = _doubled(a_dot, zeros_like(a) if e_dot is None else e_dot)
+    n = a.shape[-1]
+    return (apply(frechet, _doubled(a, e), along)[..., :n, n:],)
+
+
+def _frechet_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
+    (y_bar,), (a, e), n = cotangents, args, args[0].shape[-1]
+    none = zeros_like(a)
+    above = np.concatenate([none, y_bar], axis=-1)
+    whole = np.concatenate([above, np.concatenate([none, none], axis=-1)], axis=-2)
+    back = apply(frechet, transposed(_doubled(a, e)), whole)
+    return back[..., :n, :n] + back[..., n:, n:], back[..., :n, n:]
+
+
+frechet = opaque(
+    "linalg.expm_frechet",
+    lambda a, e: scipys("expm_frechet")(a, e, compute_expm=False),
+    lambda a, e: ArrayType(np.result_type(linalg_dtype(a.type, e.type), np.float64), a.dims),
+    "linalg.expm_frechet({0}, {1}, compute_expm=False)",
+    jvp=_frechet_jvp,
+    vjp=_frechet_vjp,
+    samples=cases(case((3, 3), (3, 3)), case((1, 1), (1, 1)), case(_SINGLE, _SINGLE)),
+)
+
+expm = opaque(
+    "linalg.expm",
+    scipys("expm"),
+    lambda a: ArrayType(linalg_dtype(a.type), a.dims),
+    "linalg.expm({0})",
+    jvp=lambda dots, outs, args, params: (along(args[0], dots[0]),),
+    vjp=lambda bars, outs, args, params: (along(transposed(args[0]), bars[0]),),
+    samples=cases(case((3, 3)), case((1, 1)), case(_SINGLE)),
+)
+
+
+@means("scipy.linalg", "expm")
+def _expm(A: Any) -> Any:
+    return apply(expm, matrix(A, "expm", True))
+
+
+@means("scipy.linalg", "expm_frechet")
+def _expm_frechet(
+    A: Any, E: Any, method: Any = None, compute_expm: Any = True, check_finite: Any = True
+) -> Any:
+    if method not in (None, "SPS") or not check_finite:
+        message = "scipy.linalg.expm_frechet with method= or check_finite= has no rule."
+        raise UnsupportedFunction(message, current().origin)
+    a, e = matrix(A, "expm_frechet", True), matrix(E, "expm_frechet", True)
+    current().unify(a.dims[0], e.dims[0])
+    along = apply(frechet, a, e)
+    return (apply(expm, a), along) if compute_expm else along
+
+
+# block_diag, toeplitz
+
+
+@means("scipy.linalg", "block_diag")
+def _block_diag(*arrs: Any) -> Any:
+    blocks = [np.atleast_2d(FUNCTIONS[np.asarray](a)) for a in arrs or ([],)]
+    for block in blocks:
+        if block.ndim > 2:
+            message = f"A block of scipy.linalg.block_diag has {block.ndim} dimensions, not two."
+            raise UnsupportedFunction(message, current().origin)
+    rows = sum(b.shape[0] for b in blocks)
+    columns = sum(b.shape[1] for b in blocks)
+    whole = FUNCTIONS[np.zeros]((rows, columns), np.result_type(*(b.dtype for b in blocks)))
+    row: Any = 0
+    column: Any = 0
+    for block in blocks:
+        down, across = row + block.shape[0], column + block.shape[1]
+        OPERATORS["setitem"](whole, (slice(row, down), slice(column, across)), block)
+        row, column = down, across
+    return whole
+
+
+def _vector(x: Any) -> Array:
+    x = np.atleast_1d(FUNCTIONS[np.asarray](x))
+    if x.ndim != 1:
+        message = "scipy.linalg.toeplitz takes vectors: versions of SciPy differ in what else."
+        raise ShapeError(message, current().origin)
+    return x
+
+
+@means("scipy.linalg", "toeplitz")
+def _toeplitz(c: Any, r: Any = None) -> Any:
+    column = _vector(c)
+    row = np.conj(column) if r is None else _vector(r)
+    values = np.concatenate([column[::-1], row[1:]])
+    down = FUNCTIONS[np.arange](column.shape[0] - 1, -1, -1)
+    return values[down[:, None] + FUNCTIONS[np.arange](row.shape[0])]
