@@ -36,7 +36,7 @@ from calque.runtime.collectives import (
 from calque.runtime.custom import checkpoint, custom_jvp, custom_vjp, remat
 from calque.runtime.debugging import debug_nans
 from calque.runtime.implicit import custom_root, fixed_point
-from calque.runtime.mapped import pmap, shard_map
+from calque.runtime.mapped import pmap, shard, shard_map, unshard
 from calque.runtime.meshes import (
     Device,
     Mesh,
@@ -113,11 +113,13 @@ __all__ = [
     "register_pytree_node_class",
     "remat",
     "save",
+    "shard",
     "shard_map",
     "source",
     "spec",
     "stop_gradient",
     "tree_map",
+    "unshard",
     "value_and_grad",
     "vjp",
     "vmap",

@@ -31,7 +31,7 @@ from calque.transpiler.devices import (
     specs_of_leaves,
 )
 from calque.transpiler.emit.device_launchers import Cut
-from calque.transpiler.errors import DevicesDiffer, ShapeError
+from calque.transpiler.errors import DevicesDiffer, ShapeError, UnsupportedFunction
 
 P = PartitionSpec
 UNNAMED = "devices"  # the axis of a pmap without a name: no collective can have it
@@ -396,14 +396,74 @@ def _block(x: Any, spec: PartitionSpec, layout: Layout, place: dict[Hashable, in
 def _trace_pmap(
     self: Pmapped, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any
 ) -> Any:
+    _require_one_process(self, machine)
     return batching.vmap(machine, self.function, args, kwargs, node, self.options["axes"])
+
+
+def _require_one_process(self: Any, machine: Any) -> None:
+    """Within a transformation devices are the examples of a batch, in one process."""
+    if mpi.is_running() and self.options.get("engine") != "threads":
+        raise UnsupportedFunction(
+            f"Under mpiexec {self.kind} cannot be called within another transformation: each rank "
+            "has its own part, and the derivative of one knows nothing of the others.",
+            machine.builder.origin,
+            f"take the derivative within: {self.kind}(grad(f), ...)",
+        )
 
 
 def _trace_shard_map(
     self: Sharded, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any
 ) -> Any:
+    _require_one_process(self, machine)
     layout = layout_of(self.options, args, "the function")
     return as_batch(machine, self.function, args, node, layout)
+
+
+def shard(tree_of_arrays: Any) -> Any:
+    """This process's part of arrays whose leading axis goes over all devices.
+
+    In one process that is all of it; under mpiexec, rank k has the k-th of as many equal parts as
+    there are ranks. ``tree_of_arrays`` is a pytree of arrays. Raises ShapeError where a leading
+    axis cannot be shared evenly.
+
+    >>> import numpy as np
+    >>> shard({"x": np.arange(4)})
+    {'x': array([0, 1, 2, 3])}
+    """
+    if not mpi.is_running():
+        return tree_of_arrays
+    count, mine = mpi.size(), mpi.rank()
+
+    def part(leaf: Any) -> Any:
+        array = np.asarray(leaf)
+        if not array.ndim or array.shape[0] % count:
+            raise ShapeError(
+                f"shard: an array of shape {array.shape} has no leading axis that {count} ranks "
+                "can share evenly."
+            )
+        rows = array.shape[0] // count
+        return array[mine * rows : (mine + 1) * rows]
+
+    return tree.tree_map(part, tree_of_arrays)
+
+
+def unshard(tree_of_arrays: Any) -> Any:
+    """The whole of what every process has a part of, along the leading axis; see ``shard``.
+
+    ``tree_of_arrays`` is a pytree of arrays, of the same shapes on all ranks; every rank must call
+    this, and gets the whole.
+
+    >>> import numpy as np
+    >>> unshard({"x": np.arange(4)})
+    {'x': array([0, 1, 2, 3])}
+    """
+    if not mpi.is_running():
+        return tree_of_arrays
+    leaves, structure = tree.flatten(tree_of_arrays)
+    arrays = [np.ascontiguousarray(leaf) for leaf in leaves]
+    types = ", ".join(f"{a.dtype}[{','.join(map(str, a.shape))}]" for a in arrays)
+    mpi.roll_call("unshard", f"unshard({types})")
+    return tree.unflatten(structure, [np.concatenate(list(mpi.gathered(a))) for a in arrays])
 
 
 TRACE["device"] = _trace_device

@@ -73,6 +73,11 @@ def rank() -> int:
     return int(_world().Get_rank())
 
 
+def gathered(x: np.ndarray) -> np.ndarray:
+    """Every rank's array, along a new leading axis."""
+    return MpiCommunicator(_world()).allgather(x)
+
+
 class MpiCommunicator(Communicator):
     """The ranks along one axis of the mesh."""
 
