@@ -169,8 +169,8 @@ def test_sizes_that_only_the_running_program_knows(function, ones):
                 compiled(x, y)
             continue
         np.testing.assert_allclose(compiled(x, y), expected, rtol=1e-13)
-        if ones == 1 or function is grown_in_rounds:
-            continue  # the sweep raises: it sums nothing up here, nor saves what changes its size
+        if function is grown_in_rounds:
+            continue  # the sweep raises: it does not save what changes its size
         steps = 1e-6 * np.eye(6)
         wanted = [(function(x + s, y) - function(x - s, y)) / 2e-6 for s in steps]
         np.testing.assert_allclose(gradient(x, y), wanted, rtol=1e-6, atol=1e-8)

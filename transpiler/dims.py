@@ -317,6 +317,32 @@ class Dims:
         """
         return -1 * self._lower_bound(-1 * self.resolve(dim), 8)
 
+    def never_one(self, dim: DimLike) -> bool:
+        """Whether a size is known not to be 1: arguments have symbols for other sizes only.
+
+        >>> dims, n = Dims({"n"}), symbol("n")
+        >>> dims.never_one(n), dims.never_one(1), dims.never_one(symbol("k"))
+        (True, False, False)
+        """
+        dim = self.resolve(dim)
+        if isinstance(dim, int):
+            return dim != 1
+        return any(dim == symbol(s) for s in dim_symbols(dim) & self.arguments) or (
+            self.nonnegative(dim - 2)
+        )
+
+    def is_broadcast(self, whole: DimLike, left: DimLike, right: DimLike) -> bool:
+        """Whether ``whole`` is the size of an axis of two operands that have these sizes there."""
+        pairs = (left, right), (right, left)
+        return any(self.same(whole, self.unknown("broadcast", *pair)) for pair in pairs)
+
+    def is_spread_over(self, size: DimLike, whole: DimLike) -> bool:
+        """Whether ``whole`` is the size of what is made of operands one of which has ``size``."""
+        key = next((k for k, d in self._slices.items() if self.same(d, whole)), ("",))
+        if key[0] != "broadcast" or any(self.same(whole, part) for part in key[1:]):
+            return False  # it is of no such thing, or is compared with what it is made of
+        return any(self.same(size, part) or self.is_spread_over(size, part) for part in key[1:])
+
     def are_small(self, sizes: Sizes) -> bool:
         """Whether the product of sizes is at most ``SMALL`` in the call at hand, as far as known.
 

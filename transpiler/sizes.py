@@ -59,11 +59,15 @@ class Sizes:
         self.unify(left, right)
         if frozenset((left, right)) in self.compared:
             return left
-        if not self.dims.same(left, right):
-            self.spread.add(frozenset((left, right)))
+        if self.dims.same(left, right):
+            return left
+        self.spread.add(frozenset((left, right)))
+        for size, whole in ((left, right), (right, left)):
+            if self.dims.is_spread_over(size, whole):
+                return whole
         known = [d for d in (left, right) if not self.dims.beyond_arguments(d)]
-        if known or self.dims.same(left, right):
-            return known[0] if known else left
+        if known and self.dims.never_one(known[0]):
+            return known[0]
         return self.dims.unknown("broadcast", left, right)
 
     # values that must be known

@@ -10,9 +10,9 @@ import numpy as np
 from calque.transpiler import core
 from calque.transpiler.analyses.lanes import Rows, Values, atom_of
 from calque.transpiler.analyses.mapped import is_total, needs_lanes, stored_roots
-from calque.transpiler.builder import FUNCTIONS, Array, wrap
+from calque.transpiler.builder import FUNCTIONS, Array, current, wrap
 from calque.transpiler.core import UNDEFINED, Atom, Block, For, If, Var, While
-from calque.transpiler.errors import CalqueError
+from calque.transpiler.errors import CalqueError, Unstackable
 from calque.transpiler.frontend.joining import size_at_hand
 from calque.transpiler.primitives.batched import lift, new_zeros
 
@@ -24,6 +24,8 @@ class Arms(Values):
         """An ``if``: one for all, or each example its own."""
         if not self.is_batched(s.test):
             self.shared_branch(s)
+        elif _of_other_sizes(s):
+            raise Unstackable("vmap of a branch whose arms make arrays of other sizes.", s.origin)
         elif all(is_total(arm, self.read, self.steady) for arm in (s.then, s.orelse)):
             self.chosen(s)
         elif (self.steady and self.looping) or self.guarded(s):
@@ -207,6 +209,18 @@ class Arms(Values):
         if isinstance(value, Array) and value.dtype != base.dtype:
             value = FUNCTIONS["cast"](value, base.dtype)
         return stored_rows(self.as_wide(base, value), lanes, value)
+
+
+def _of_other_sizes(s: If) -> bool:
+    """Whether one arm gives one element along an axis, which would be spread, the other another."""
+    resolve = current().dims.resolve
+    for out, *results in zip(s.outs, s.then.results, s.orelse.results, strict=True):
+        arrays = [r.type.dims for r in results if isinstance(r, Var)]
+        if len(arrays) == 2 and out.type.ndim:
+            pairs = (set(map(resolve, pair)) for pair in zip(*arrays, strict=False))
+            if any(len(pair) == 2 and 1 in pair for pair in pairs):
+                return True
+    return False
 
 
 def _left_as_it_was(s: If, k: int) -> Atom:

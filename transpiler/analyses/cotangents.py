@@ -13,6 +13,7 @@ import numpy as np
 
 from calque.transpiler.builder import FUNCTIONS, Array, current, type_of
 from calque.transpiler.core import Var
+from calque.transpiler.primitives.base import as_array, run_time_choice
 from calque.transpiler.types import ArrayType, DimLike
 
 
@@ -22,12 +23,81 @@ def same_dims(left: Sequence[DimLike], right: Sequence[DimLike]) -> bool:
     return len(left) == len(right) and all(same(a, b) for a, b in zip(left, right, strict=True))
 
 
-def sum_to(cotangent: Any, spread: Sequence[DimLike], wanted: Sequence[DimLike], like: Any) -> Any:
+def sum_to(
+    cotangent: Any,
+    spread: Sequence[DimLike],
+    wanted: Sequence[DimLike],
+    like: Any,
+    operand: Any,
+    spreads: bool = True,
+) -> Any:
     """The cotangent of an operand of shape ``wanted`` that was broadcast to the shape ``spread``.
 
     ``cotangent`` has the shape ``spread``, or one that broadcasts to it; the result has the shape
-    ``wanted``, or one that broadcasts to it. ``like`` has the shape ``spread``, for sizes.
+    ``wanted``, or one that broadcasts to it. ``like`` has the shape ``spread`` and ``operand`` the
+    shape ``wanted``, for sizes. Unless the operation ``spreads`` all operands, sizes that
+    differ are equal but where one is known to be spread over the other.
     """
+    found = _sum_of_ones(cotangent, spread, wanted, like)
+    dims, lead = current().dims, len(spread) - len(wanted)
+    for axis, size in enumerate(wanted):
+        whole = spread[axis + lead]
+        if may_be_spread(size, whole) and (spreads or dims.is_spread_over(size, whole)):
+            found = _sum_if_one(found, axis - len(wanted), (size, whole), like, operand)
+    return found
+
+
+def may_be_spread(size: DimLike, whole: DimLike) -> bool:
+    """Whether only a run knows if an axis has one element, which NumPy spreads over ``whole``."""
+    dims = current().dims
+    if dims.same(size, whole) or dims.is_spread_over(whole, size):
+        return False
+    return dims.resolve(size) != 1 and not dims.never_one(size)
+
+
+def _sum_if_one(
+    cotangent: Any, axis: int, sizes: tuple[DimLike, DimLike], like: Any, operand: Any
+) -> Any:
+    """The sum along an axis, counted from the last, if the operand has one element there.
+
+    ``sizes`` are the operand's and that of what it was broadcast to.
+    """
+    builder, (size, whole) = current(), sizes
+    dims, have = builder.dims, type_of(cotangent)
+    here = have.ndim + axis
+
+    def own() -> Any:
+        return builder.size_of(size, operand, operand.ndim + axis)
+
+    def all_of_it() -> Any:
+        return builder.size_of(whole, like, like.ndim + axis)
+
+    if here < 0 or dims.resolve(have.dims[here]) == 1:
+        alone = as_array(cotangent)
+        return run_time_choice(own() == 1, lambda: alone * all_of_it(), lambda: alone, have)
+
+    def along(value: Any, count: Any) -> Any:
+        sizes = [*value.shape[:here], count, *value.shape[here + 1 :]]
+        return FUNCTIONS[np.broadcast_to](value, tuple(sizes))
+
+    part = have.dims[here]
+    if not dims.same(part, whole) and not dims.is_broadcast(whole, part, size):
+        cotangent, part = along(cotangent, all_of_it()), whole
+
+    def summed() -> Any:
+        return FUNCTIONS[np.sum](cotangent, here, keepdims=True)
+
+    exact = dims.same(part, whole)
+    made = size if exact else dims.fresh()
+    found = have.with_dims((*have.dims[:here], made, *have.dims[here + 1 :]))
+    total = run_time_choice(own() == 1, summed, lambda: cotangent, found)
+    return total if exact else along(total, own())
+
+
+def _sum_of_ones(
+    cotangent: Any, spread: Sequence[DimLike], wanted: Sequence[DimLike], like: Any
+) -> Any:
+    """The same for the axes that are known to have one element, or that are not there."""
     dims = current().dims
     have = type_of(cotangent).dims
     lead = len(spread) - len(wanted)
@@ -94,8 +164,8 @@ def materialize(cotangent: Any, wanted: ArrayType, like: Any) -> Array:
         and all(resolve(h) != 1 or resolve(w) == 1 for h, w in pairs)
     ):
         pairs = zip(have.dims, wanted.dims, strict=True)
-        some = not current().spread.isdisjoint(frozenset(map(resolve, pair)) for pair in pairs)
-        if not some or current().vmaps:  # examples may differ in their sizes
+        some = any(_is_spread_over(resolve(h), resolve(w)) for h, w in pairs)
+        if not some:
             return cotangent  # a size of which less is known
     if not wanted.dims:
         return cotangent
@@ -104,6 +174,12 @@ def materialize(cotangent: Any, wanted: ArrayType, like: Any) -> Array:
             return FUNCTIONS[np.zeros_like](like, dtype=wanted.dtype)
         return FUNCTIONS[np.full_like](like, cotangent, dtype=wanted.dtype)
     return FUNCTIONS[np.broadcast_to](cotangent, like.shape)
+
+
+def _is_spread_over(size: DimLike, whole: DimLike) -> bool:
+    """Whether an operation may have spread what has one size over what has the other."""
+    builder = current()
+    return frozenset((size, whole)) in builder.spread or builder.dims.is_spread_over(size, whole)
 
 
 def or_zero(value: Any) -> Any:

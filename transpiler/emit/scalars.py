@@ -285,7 +285,7 @@ def _plain_index(s: Apply) -> bool:
     if any(isinstance(a, Var) and a.type.ndim for a in s.args[first:]):
         return False
     if s.primitive.name == "getitem":
-        return True
+        return s.params["index"] != (Ellipsis,)
     if None in s.params["index"] or Ellipsis in s.params["index"]:
         return False
     return _stores_slice(s) or (

@@ -110,6 +110,15 @@ class Push:
         found = s.primitive.jvp(given, outs, args, s.params)
         for out, tangent in zip(s.outs, found, strict=True):
             self.note(tangents, out, tangent)
+            if s.primitive.linear_in == (0,) and isinstance(tangent, Array):
+                self._same_sizes(tangent, out)
+
+    def _same_sizes(self, tangent: Array, out: Var) -> None:
+        """What one function gives of arrays of one shape has one shape: as long as a mask says."""
+        dims = self.builder.dims
+        for size, own in zip(tangent.dims, out.type.dims, strict=True):
+            if dims.beyond_arguments(size) and dims.beyond_arguments(own):
+                dims.unify(size, own)
 
     def note(self, tangents: Tangents, primal: Var, tangent: Any) -> None:
         """Keep a tangent, named after its primal."""

@@ -228,7 +228,8 @@ class Sweep:
         if type_of(cotangent).ndim:
             return False
         if s.primitive.name == "np.broadcast_to":
-            cotangent = sum_to(cotangent, out.type.dims, type_of(arg).dims, self._like(out))
+            shapes = out.type.dims, type_of(arg).dims
+            cotangent = sum_to(cotangent, *shapes, self._like(out), self._like(arg))
         self.accumulate(adjoints, arg, cotangent)
         return True
 
@@ -244,7 +245,10 @@ class Sweep:
         if not spreads and not have:
             return cotangent
         like = self._like(s.outs[0]) if spreads else cotangent
-        return sum_to(cotangent, spread, arg.type.dims, like)
+        if s.primitive.name == "np.einsum":  # has its sizes of what the other operands have
+            spread = self.builder.broadcast([have, arg.type.dims])
+        whole = spreads or s.primitive.kind == "store"
+        return sum_to(cotangent, spread, arg.type.dims, like, self._like(arg), whole)
 
     def _restore(self, s: Apply) -> None:
         """Put back the elements that a store overwrote."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.builder import type_of
+from calque.transpiler.builder import current, type_of
 from calque.transpiler.primitives import products, signals, sorting
 from calque.transpiler.primitives.base import PRIMITIVES, apply
 from calque.transpiler.primitives.batched import (
@@ -63,9 +63,16 @@ def _matmul(args: Args, batched: Flags, params: Params) -> Any:
     return result[..., 0] if ranks[1] == 1 else result
 
 
+def _same_length(a: Any, b: Any) -> bool:
+    """Whether the last axes are known to be as long as each other."""
+    return current().dims.same(a.dims[-1], b.dims[-1])
+
+
 def _product(a: Any, b: Any, batched: Flags, ranks: tuple[int, ...]) -> Any:
     """Of vectors and matrices: one large product where only one operand is batched."""
     match ranks, batched:
+        case (1, 1), (True, True) if not _same_length(a, b):
+            return (a[:, None, :] @ b[:, :, None])[:, 0, 0]  # raises where einsum would spread
         case (1, 1), (True, True):
             return apply(einsum, a, b, subscripts="bi,bi->b")
         case (1, _), (True, False):
