@@ -32,6 +32,7 @@ from calque.transpiler.arrays import (
 from calque.transpiler.core import Apply, Atom, Block, EqualDims, Var
 from calque.transpiler.dims import Dims
 from calque.transpiler.errors import IndexOutOfRange, Origin, ShapeError
+from calque.transpiler.magnitudes import Magnitudes
 from calque.transpiler.sizes import Sizes
 from calque.transpiler.types import INT, ArrayType, DimLike, dim_symbols
 from calque.transpiler.words import described, first_word, word_within
@@ -73,6 +74,9 @@ class Builder(Sizes):
         self.contiguous: set[Var] = set()
         self.leaf_of_param: dict[Var, int] = {}
         self.numbers: dict[Var, Any] = {}  # captured ones that are inputs, and where they are
+        self.magnitudes = Magnitudes(
+            self.dims, self.definitions, self.dim_values, self.leaf_of_param
+        )
         self.words: dict[Any, str] = {}  # for leaves of arguments that have no name
         self.equal_dims: list[EqualDims] = []
         self.doubted: list[tuple[DimLike, DimLike]] = []
@@ -129,6 +133,8 @@ class Builder(Sizes):
         self.blocks[-1].statements.append(statement)
         for out in statement.outs:
             self.definitions[out] = statement
+        if isinstance(statement, (core.For, core.While)):
+            self.magnitudes.note(statement)
 
     def apply(self, primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Record ``primitive(*args, **params)``; the result's type is inferred."""
@@ -264,6 +270,7 @@ class Builder(Sizes):
                 self.dim_values[value] = self._reads[read]
             else:
                 self.dim_values[value] = made = self.dims.fresh()
+                self.magnitudes.owners[made.terms[0][0]] = value
                 self._note_choices(value, made.terms[0][0])
                 if read is not None:
                     self._reads[read] = made
@@ -359,11 +366,17 @@ def _is_view(primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> boo
     return args[0].has_memory() and not (primitive.copies and primitive.copies(*args, **params))
 
 
-def loop_index(low: DimLike, high: DimLike, name: str | None) -> Array:
-    """A loop's index Var, an integer between two dimensions (both included)."""
+def loop_index(
+    low: DimLike, high: DimLike, name: str | None, ends: tuple[DimLike, ...] = ()
+) -> Array:
+    """A loop's index Var, an integer between two dimensions (both included).
+
+    ``ends`` are the numbers that it computes for that, where they are not these.
+    """
     builder = current()
     var = Var(INT, name, builder.origin)
     index = builder.dims.fresh()
     builder.dim_values[var] = index
-    builder.dims.ranges[next(iter(dim_symbols(index)))] = (low, high)
+    (own,) = dim_symbols(index)
+    builder.dims.ranges[own], builder.dims.ends[own] = (low, high), ends or (low, high)
     return Array(var)

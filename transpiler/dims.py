@@ -7,7 +7,7 @@ int 1), a loop index, or the value of some integer of the program.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -17,6 +17,9 @@ from calque.transpiler.types import Dim, DimLike, dim_symbols, make_dim, substit
 
 SMALL = 8192  # multiplications up to which loops beside others beat a call of BLAS
 Sizes = tuple[DimLike, ...]
+Span = tuple[int, int]  # the least and the largest value
+ANY = (-(1 << 63), (1 << 63) - 1)
+SIZE = (0, 1 << 48)  # no memory holds a longer axis
 # by symbol, of loops whose rounds it tells: these, after the rounds of the loops around
 InnerSizes = Mapping[str, frozenset[Sizes]]
 
@@ -38,6 +41,29 @@ def age(name: str) -> int:
     (12, 0)
     """
     return int(name[1:]) if name[1:].isdecimal() and name[0] == "_" else 0
+
+
+def fits(span: Span) -> bool:
+    """Whether 64 bits hold all between two numbers.
+
+    >>> fits((0, 2**63 - 1)), fits((0, 2**63))
+    (True, False)
+    """
+    return ANY[0] <= span[0] and span[1] <= ANY[1]
+
+
+def hull(spans: Iterable[Span]) -> Span:
+    """From the least to the largest of several.
+
+    >>> hull([(1, 3), (-2, 2)])
+    (-2, 3)
+    """
+    lows, highs = zip(*spans, strict=True)
+    return min(lows), max(highs)
+
+
+def _is_symbol(dim: DimLike) -> bool:
+    return isinstance(dim, Dim) and not dim.const and [c for _, c in dim.terms] == [1]
 
 
 def _affine(dim: DimLike) -> Affine:
@@ -63,6 +89,7 @@ class Dims:
     arguments: set[str] = field(default_factory=set)
     values: dict[str, DimLike] = field(default_factory=dict)
     ranges: dict[str, tuple[DimLike, DimLike]] = field(default_factory=dict)
+    ends: dict[str, Sizes] = field(default_factory=dict)  # of ranges, as loops compute with them
     assumptions: dict[DimLike, None] = field(default_factory=dict)  # each is >= 0
     quotients: dict[str, tuple[DimLike, int]] = field(default_factory=dict)  # ceil(length / step)
     floors: dict[str, tuple[DimLike, int]] = field(default_factory=dict)  # dividend // divisor
@@ -75,6 +102,7 @@ class Dims:
     solvable: set[str] = field(default_factory=set)  # of these, what is asked of one is a condition
     unsolvable: set[str] = field(default_factory=set)
     choices: dict[Sizes, bool] = field(default_factory=dict)  # made by actual sizes
+    span: Callable[[str], Span] = lambda _: SIZE  # between what a symbol's value is
     _slices: dict[tuple, DimLike] = field(default_factory=dict)
     count: int = 0  # of internal symbols
 
@@ -183,11 +211,47 @@ class Dims:
         finally:
             self.facts = before
 
+    def limits(self, dim: DimLike) -> Span:
+        """Between what a dimension is, were there no end to 64 bits."""
+        dim = self.resolve(dim)
+        if not isinstance(dim, Dim):
+            return dim, dim
+        low = high = dim.const
+        for name, coefficient in dim.terms:
+            ends = sorted(coefficient * end for end in self.span(name))
+            low, high = low + ends[0], high + ends[1]
+        return low, high
+
+    def fits(self, dim: DimLike) -> bool:
+        """Whether a number that is computed as ``dim`` is ``dim``: no sum in it overflows.
+
+        >>> dims, k = Dims(), symbol("k")
+        >>> dims.fits(2 * k), dims.fits(k * 2**20)
+        (True, False)
+        """
+        dim = self.resolve(dim)
+        return _is_symbol(dim) or fits(self.limits(dim))
+
+    def is_exact(self, dim: DimLike) -> bool:
+        """The same, with what is known where it is asked for.
+
+        >>> dims, k = Dims(), symbol("k")
+        >>> with dims.given([100 - k]):
+        ...     dims.is_exact(k * 2**20), dims.is_exact(k * 2**60)
+        (True, False)
+        """
+        dim = self.resolve(dim)
+        if self.fits(dim):
+            return True
+        if not self._facts_on(dim_symbols(dim)):
+            return False
+        return all(self._follows(gap, True) for gap in (dim - ANY[0], ANY[1] - dim))
+
     def always_nonnegative(self, dim: DimLike) -> bool:
         """Whether ``dim >= 0`` is known wherever its symbols are, not only where facts hold."""
         before, self.facts = self.facts, []
         try:
-            return self.nonnegative(dim, assume=False)
+            return self.fits(dim) and self.nonnegative(dim, assume=False)
         finally:
             self.facts = before
 
@@ -234,13 +298,16 @@ class Dims:
         known = [self.resolve(f) for f in self.facts]
         return [f for f in known if not dim_symbols(f).isdisjoint(symbols)]
 
-    def _follows(self, dim: DimLike) -> bool:
+    def _follows(self, dim: DimLike, with_spans: bool = False) -> bool:
         """Whether ``dim >= 0`` follows from facts, with all that is known of their symbols."""
         seen: set[str] = set()
         pending = set(dim_symbols(dim))
         system: list[DimLike] = [-1 * dim - 1]
         while pending:
             system += (known := self._known_of(pending))
+            for name in pending if with_spans else ():
+                low, high = self.span(name)
+                system += [symbol(name) - low, high - symbol(name)]
             seen |= pending
             pending = {s for d in known for s in dim_symbols(d)} - seen
         return not solvable(map(_affine, system))
@@ -250,13 +317,14 @@ class Dims:
         found = self._facts_on(symbols)
         found += [symbol(s) for s in symbols & (self.arguments | self.natural)]
         for name in symbols:
-            low, high = self.ranges.get(name, (symbol(name), symbol(name)))
+            low, high = self.range_of(name) or (symbol(name), symbol(name))
             found += [symbol(name) - low, high - symbol(name)]
-            found += [symbol(name) - d for d in self.largest.get(name, ())]
-            found += [d - symbol(name) for d in self.smallest.get(name, ())]
+            found += [symbol(name) - d for d in self.largest.get(name, ()) if self.fits(d)]
+            found += [d - symbol(name) for d in self.smallest.get(name, ()) if self.fits(d)]
             dividend, divisor = self.floors.get(name, (symbol(name), 1))
-            rest = dividend - divisor * symbol(name)
-            found += [rest, divisor - 1 - rest]
+            if self.fits(dividend):
+                rest = dividend - divisor * symbol(name)
+                found += [rest, divisor - 1 - rest]
         found = [d for d in map(self.resolve, found) if isinstance(d, Dim)]
         assumed = map(self.resolve, self.assumptions)
         return found + [d for d in assumed if not dim_symbols(d).isdisjoint(symbols)]
@@ -271,19 +339,18 @@ class Dims:
         dim = self._lower_bound(dim, 8)
         if self._is_sum_of_naturals(dim):
             return True
-        spans = (self.ranges[name] for name in counters)
+        spans = filter(None, map(self.range_of, counters))
         if any(self._is_sum_of_naturals(self.resolve(dim - high + low)) for low, high in spans):
             return True
         for name, coefficient in dim.terms if isinstance(dim, Dim) and depth else ():
             for choices, enough in ((self.largest, any), (self.smallest, all)):
-                if name in choices:
+                if name in choices and all(map(self.fits, choices[name])):
                     enough = enough if coefficient > 0 else {any: all, all: any}[enough]
                     seen = {s for c in choices[name] for s in dim_symbols(self.resolve(c))}
                     within = counters | seen.intersection(self.ranges)
                     others = (dim + coefficient * (c - symbol(name)) for c in choices[name])
                     return enough(
-                        self._surely_nonnegative(self.resolve(d), depth - 1, within)
-                        for d in others
+                        self._surely_nonnegative(self.resolve(d), depth - 1, within) for d in others
                     )
         return False
 
@@ -297,7 +364,8 @@ class Dims:
         """Counters at their bounds, first those of which no other counter's bounds are made."""
         if not isinstance(dim, Dim) or depth == 0:
             return dim
-        bounds = {name: self.ranges[name] for name, _ in dim.terms if name in self.ranges}
+        ranges = {name: self.range_of(name) for name, _ in dim.terms}
+        bounds = {name: found for name, found in ranges.items() if found is not None}
         within = {s: dim_symbols(low) | dim_symbols(high) for s, (low, high) in bounds.items()}
         for name, coefficient in dim.terms:
             last = all(name not in seen for s, seen in within.items() if s != name)
@@ -306,6 +374,13 @@ class Dims:
                 rest = dim - coefficient * symbol(name)
                 return self._lower_bound(self.resolve(rest + coefficient * bound), depth - 1)
         return dim
+
+    def range_of(self, name: str) -> tuple[DimLike, DimLike] | None:
+        """Between which dimensions a counter is, where these are computed exactly."""
+        found = self.ranges.get(name)
+        if found is None or not all(map(self.fits, self.ends.get(name, found))):
+            return None
+        return found
 
     def upper_bound(self, dim: DimLike) -> DimLike:
         """``dim`` with counters of loops at the end of their range where it is largest.
@@ -395,6 +470,8 @@ class Dims:
         bound = self.resolve(bound)
         if isinstance(bound, int):
             return bound if bound >= 0 else size + bound
+        if not self.is_exact(bound):
+            return None
         if self.nonnegative(bound, assume=False) or self._is_positive_argument(bound):
             return bound
         return None

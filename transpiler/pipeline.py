@@ -45,6 +45,7 @@ from calque.transpiler.passes.products_after import products_after
 from calque.transpiler.passes.products_ahead import products_ahead
 from calque.transpiler.passes.reuse import reuse_memory
 from calque.transpiler.passes.schedule import schedule
+from calque.transpiler.passes.spans import hold_spans
 from calque.transpiler.passes.triangular import solve_by_substitution
 from calque.transpiler.passes.unchanged import drop_unchanged
 from calque.transpiler.primitives.calls import Called, copied, inline_calls
@@ -122,6 +123,7 @@ def to_kernels(
             lambda: schedule(traced.function, traced.builder, can_be_scalar),
         )
     creations_first(traced.function, can_compile)
+    hold_spans(traced.function, traced.builder, can_compile)
     mark_inside(traced.function.body, traced.builder)
     traced.function.phases = _phases(traced.function)
     drop_unchanged(traced.function)  # a loop that is turned around must make all that it carries

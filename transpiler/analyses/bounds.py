@@ -68,4 +68,5 @@ def in_range(index: Any, dim: Any, builder: Builder, assume: bool) -> bool:
     if not isinstance(index, Var):
         return holds(dim - 1 - index) if index >= 0 else holds(dim + index)
     place = builder.dim_of(wrap(index))
-    return holds(place) and holds(dim - 1 - place)
+    exact = builder.dims.is_exact(place) and builder.dims.is_exact(dim)
+    return exact and holds(place) and holds(dim - 1 - place)

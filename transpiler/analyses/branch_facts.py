@@ -49,6 +49,8 @@ def statements_given(block: Block, builder: Builder) -> Iterator[Statement]:
 
 def blocks_given(s: Statement, builder: Builder) -> list[tuple[Block, Facts]]:
     """The blocks of a statement, each with what is known in it."""
+    if isinstance(s, (For, While)):
+        builder.magnitudes.note(s)
     match s:
         case If():
             then, orelse = (facts_where(s.test, holds, builder) for holds in (True, False))
@@ -67,7 +69,11 @@ def facts_where(test: Atom, holds: bool, builder: Builder) -> Facts:
     """What is known of integers where a test holds, or where it does not."""
     found: Facts = []
     for name, left, right in comparisons_where(test, holds, builder.definitions):
-        gap = builder.dims.resolve(builder.dim_of(wrap(right)) - builder.dim_of(wrap(left)))
+        low, high = (builder.dim_of(wrap(side)) for side in (left, right))
+        with builder.dims.given(found):
+            if not (builder.dims.is_exact(low) and builder.dims.is_exact(high)):
+                continue
+        gap = builder.dims.resolve(high - low)
         for sign, more in SIDES[name]:
             if name != "np.not_equal" or builder.dims.nonnegative(sign * gap, False):
                 found.append(sign * gap + more)
@@ -121,7 +127,9 @@ def facts_after(s: Statement, builder: Builder) -> Facts:
     for name, phi, init, result, out in _counters(s, builder):
         last[name], start = builder.dim_of(wrap(out)), builder.dim_of(wrap(init))
         step = builder.dims.resolve(builder.dim_of(wrap(result)) - builder.dim_of(wrap(phi)))
-        if isinstance(step, int):
+        with builder.dims.given(rounds):
+            exact = builder.dims.fits(start) and builder.dims.is_exact(builder.dim_of(wrap(result)))
+        if isinstance(step, int) and exact:
             before[name], earlier[name] = last[name] - step, start - step
     steady = _steady(s, builder)
     found = [substitute_dim(f, last) for f in ends if dim_symbols(f) <= steady | last.keys()]
@@ -136,7 +144,7 @@ def _carried(s: For | While, builder: Builder) -> Facts:
     """That counters which rounds only raise, or only lower, are on one side of their start."""
     found: Facts = []
     for name, _, init, result, _ in _counters(s, builder):
-        for sign in (1, -1):
+        for sign in (1, -1) if builder.dims.fits(builder.dim_of(wrap(init))) else ():
             if _never_below(result, sign, symbol(name), builder):
                 found.append(sign * (symbol(name) - builder.dim_of(wrap(init))))
     return [builder.dims.resolve(f) for f in found]
@@ -149,9 +157,12 @@ def facts_of_rounds(s: For, builder: Builder) -> Facts:
     """
     if s.step not in (1, -1) or s.index not in builder.dim_values:
         return []
-    rounds = s.step * (builder.dim_of(wrap(s.index)) - builder.dim_of(wrap(s.start)))
+    start = builder.dim_of(wrap(s.start))
+    rounds = s.step * (builder.dim_of(wrap(s.index)) - start)
     found: Facts = []
     for name, _, init, result, _ in _counters(s, builder):
+        if not all(map(builder.dims.fits, (start, builder.dim_of(wrap(init))))):
+            continue
         step = builder.dims.resolve(builder.dim_of(wrap(result)) - symbol(name))
         most = max(abs(step), 1) if isinstance(step, int) else 1
         for sign in (1, -1):
@@ -179,8 +190,9 @@ def _never_below(value: Atom, sign: int, bound: DimLike, builder: Builder) -> bo
             own = builder.dim_of(wrap(phi))
             kept = _never_below(result, sign, own, builder)
             return kept and _never_below(init, sign, bound, builder)
-    gap = builder.dims.resolve(builder.dim_of(wrap(value)) - bound)
-    return builder.dims.nonnegative(sign * gap, False)
+    place = builder.dim_of(wrap(value))
+    gap = builder.dims.resolve(place - bound)
+    return builder.dims.is_exact(place) and builder.dims.nonnegative(sign * gap, False)
 
 
 def _counters(s: For | While, builder: Builder) -> Iterator[tuple[str, Var, Atom, Atom, Var]]:

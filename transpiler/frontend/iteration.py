@@ -48,7 +48,8 @@ class Range(Iterable):
     def length(self) -> Any:
         """The trip count; recorded when it is not known."""
         if all(isinstance(v, (int, np.integer)) for v in (self.start, self.stop)):
-            return len(range(int(self.start), int(self.stop), self.step))
+            span = int(self.stop) - int(self.start)
+            return max(-(-span // self.step), 0)  # len() has an end
         span = self.stop - self.start if self.step > 0 else self.start - self.stop
         if abs(self.step) != 1:
             span = (span + (abs(self.step) - 1)) // abs(self.step)

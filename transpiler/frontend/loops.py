@@ -249,7 +249,7 @@ class Loops(Carrying):
     # loops of the generated program
 
     def _for(self, node: Any, iterable: Iterable, flags: LoopFlags) -> Completion | None:
-        plan = Plan()
+        plan, dim_of = Plan(), self.builder.dim_of
         loop = iterable if isinstance(iterable, Range) else Range(0, iterable.length())
 
         def attempt(plan: Plan, carried: Carried, block: Block) -> tuple[Completion | None, Any]:
@@ -257,7 +257,8 @@ class Loops(Carrying):
             stop = loop.stop - 1 if loop.step > 0 else loop.start
             low, high = (loop.start, stop) if loop.step > 0 else (loop.stop + 1, loop.start)
             name = getattr(node.target, "id", None) if loop is iterable else None
-            index = loop_index(self.builder.dim_of(low), self.builder.dim_of(high), name)
+            low, high, start, stop = map(dim_of, (low, high, loop.start, loop.stop))
+            index = loop_index(low, high, name, (start, stop, stop - start))
             self._set_counts(plan, self._round_of(loop, index))
             element = index if loop is iterable else iterable.element(index)
             self.assign(node.target, element, node)
@@ -308,7 +309,8 @@ class Loops(Carrying):
                 index = self.builder.dims.fresh()
                 self.builder.dim_values[position.atom] = index
                 symbol = next(iter(index.symbols()))
-                self.builder.dims.ranges[symbol] = (0, self.builder.dim_of(length) - 1)
+                ends = self.builder.dims.ends[symbol] = (0, self.builder.dim_of(length))
+                self.builder.dims.ranges[symbol] = (0, ends[1] - 1)
             self.assign(node.target, iterable.element(position), node)
             completion = self._body(node)
             names[counter] = position + 1

@@ -239,7 +239,8 @@ class GrowingRows(Iterable):
             return False
         dims, position = current().dims, current().dim_of(index)
         last = current().dim_of(self.count) - position - 1
-        return dims.nonnegative(position, False) and dims.nonnegative(last, False)
+        inside = dims.nonnegative(position, False) and dims.nonnegative(last, False)
+        return inside and dims.is_exact(position)
 
     def part(self, piece: slice) -> GrowingRows:
         """A slice, as a list of its own: what is appended to either is not in the other."""

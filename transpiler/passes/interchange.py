@@ -278,6 +278,7 @@ class _Columns:
         elsewhere = f"{own}_elsewhere"
         if own in dims.ranges:
             dims.ranges.setdefault(elsewhere, dims.ranges[own])
+            dims.ends.setdefault(elsewhere, dims.ends.get(own, dims.ranges[own]))
         return substitute_dim(dim, {own: symbol(elsewhere)})
 
     # the new loops

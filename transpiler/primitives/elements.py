@@ -302,7 +302,7 @@ def _sliced(read: Read, item: slice, i: Any, dim: Any, dynamic: Sequence[Any]) -
 
 def _surely_inside(start: Array, dim: Any) -> bool:
     value = current().dim_of(start)
-    return _holds(value) and _holds(dim - value)
+    return current().dims.is_exact(value) and _holds(value) and _holds(dim - value)
 
 
 def _holds(dim: Any) -> bool:
