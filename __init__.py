@@ -3,7 +3,7 @@
 import sys
 
 from calque.runtime import interpreted as _interpreted  # noqa: F401  (teaches the interpreter)
-from calque.runtime import random
+from calque.runtime import random, tree
 from calque.runtime.api import (
     grad,
     hessian,
@@ -49,20 +49,42 @@ from calque.runtime.meshes import (
     process_count,
     process_index,
 )
+from calque.runtime.placing import (
+    NamedSharding,
+    block_until_ready,
+    default_device,
+    device_get,
+    device_put,
+)
 from calque.runtime.primitive import bilinear, elementwise, linear, opaque, reduction
 from calque.runtime.reading import explain, save, source
 from calque.runtime.spec import spec
+from calque.runtime.trees import (
+    keystr,
+    ravel_pytree,
+    tree_all,
+    tree_flatten,
+    tree_flatten_with_path,
+    tree_leaves,
+    tree_leaves_with_path,
+    tree_map,
+    tree_map_with_path,
+    tree_reduce,
+    tree_structure,
+    tree_transpose,
+    tree_unflatten,
+)
 from calque.runtime.version import __version__
 from calque.transpiler.tree import (
     register_dataclass,
     register_pytree_node,
     register_pytree_node_class,
-    tree_map,
 )
 
 __all__ = [
     "Device",
     "Mesh",
+    "NamedSharding",
     "P",
     "__version__",
     "all_gather",
@@ -70,6 +92,7 @@ __all__ = [
     "axis_index",
     "axis_size",
     "bilinear",
+    "block_until_ready",
     "check",
     "check_grads",
     "checkpoint",
@@ -77,7 +100,10 @@ __all__ = [
     "custom_root",
     "custom_vjp",
     "debug_nans",
+    "default_device",
     "device_count",
+    "device_get",
+    "device_put",
     "devices",
     "elementwise",
     "explain",
@@ -89,6 +115,7 @@ __all__ = [
     "jacrev",
     "jit",
     "jvp",
+    "keystr",
     "linear",
     "linear_transpose",
     "linearize",
@@ -107,6 +134,7 @@ __all__ = [
     "psum",
     "psum_scatter",
     "random",
+    "ravel_pytree",
     "reduction",
     "register_dataclass",
     "register_pytree_node",
@@ -118,7 +146,18 @@ __all__ = [
     "source",
     "spec",
     "stop_gradient",
+    "tree",
+    "tree_all",
+    "tree_flatten",
+    "tree_flatten_with_path",
+    "tree_leaves",
+    "tree_leaves_with_path",
     "tree_map",
+    "tree_map_with_path",
+    "tree_reduce",
+    "tree_structure",
+    "tree_transpose",
+    "tree_unflatten",
     "unshard",
     "value_and_grad",
     "vjp",

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from calque.runtime import api, mapped, meshes
+import numpy as np
+
+from calque.runtime import api, mapped, meshes, placing, trees
 from calque.runtime.arguments import check_cotangent, check_tangents
 from calque.runtime.transformed import TRACE, run
-from calque.transpiler import transformations, transposition
+from calque.transpiler import transformations, transposition, tree
+from calque.transpiler.builder import FUNCTIONS, Array
 from calque.transpiler.devices import PartitionSpec
 from calque.transpiler.frontend.library import builtin
 
@@ -116,6 +119,48 @@ def _known(function: Any) -> Any:
 
 for _function in (PartitionSpec, meshes.make_mesh, meshes.Mesh, meshes.devices):
     builtin(_function)(_known(_function))
+
+
+@builtin(placing.device_put)
+def _device_put(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """A copy; where it lies is not for generated code to say."""
+
+    def copied(leaf: Any) -> Any:
+        return FUNCTIONS[np.array](leaf) if isinstance(leaf, Array) else leaf
+
+    return tree.tree_map(copied, tree.plain(args[0]))
+
+
+@builtin(placing.device_get)
+@builtin(placing.block_until_ready)
+def _same(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    return args[0]
+
+
+def _of_trees(function: Any, called: bool) -> Any:
+    """A function on pytrees; ``called`` if its first argument is a function of leaves."""
+
+    def call(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        def interpreted(f: Any) -> Any:
+            return lambda *values: machine.call_value(f, list(values), {}, node)
+
+        given = [tree.plain(a) for a in (args[1:] if called else args)]
+        if called:
+            given.insert(0, interpreted(args[0]))
+        named = {k: interpreted(v) if k == "is_leaf" and v else v for k, v in kwargs.items()}
+        return function(*given, **named)
+
+    return call
+
+
+for _mapping in (trees.tree_map, trees.tree_reduce, trees.tree_map_with_path):
+    builtin(_mapping)(_of_trees(_mapping, True))
+for _reading in (
+    *(trees.tree_flatten, trees.tree_unflatten, trees.tree_leaves, trees.tree_structure),
+    *(trees.tree_all, trees.tree_transpose, trees.tree_flatten_with_path),
+    *(trees.tree_leaves_with_path, trees.keystr),
+):
+    builtin(_reading)(_of_trees(_reading, False))
 
 
 builtin(api.grad)(_gradient("grad"))

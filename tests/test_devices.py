@@ -320,6 +320,25 @@ def test_meshes_and_devices() -> None:
     assert "platform 'gpu'" in refused(NoSuchDevice, calque.devices, "gpu")
 
 
+def test_arrays_on_devices() -> None:
+    x = {"w": np.arange(8.0), "n": 2}
+    put = calque.device_put(x, calque.devices()[3])
+    assert put["w"] is not x["w"] and np.array_equal(put["w"], x["w"]) and put["n"] == 2
+    mesh = make_mesh((4,), ("i",))
+    close(calque.device_put(x["w"], calque.NamedSharding(mesh, P("i"))), x["w"])
+    assert "cannot be shared evenly" in refused(ShapeError, calque.device_put, np.ones(6), calque.NamedSharding(mesh, P("i")))
+    assert "CALQUE_CPU_DEVICES=8" in refused(NoSuchDevice, calque.device_put, x, calque.Device("cpu", 7))
+    assert "extras cuda12" in refused(NoSuchDevice, calque.device_put, x, "gpu")
+    assert "no axis 'j'" in refused(ValueError, calque.NamedSharding, mesh, P("j"))
+    with calque.default_device(calque.devices()[1]):
+        assert calque.block_until_ready(calque.device_get(put)) == put
+
+    def within(x: Any) -> Any:
+        return np.sum(calque.device_get(calque.block_until_ready(calque.device_put(x) * x)))
+
+    close(grad(within)(x["w"]), 2.0 * x["w"])
+
+
 def test_gathered_along_an_axis() -> None:
     x = np.arange(24.0).reshape(4, 2, 3)
     for axis in (0, 1, 2):

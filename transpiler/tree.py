@@ -146,7 +146,7 @@ def _of_dataclass(
     return Registration(flatten, unflatten, automatic)
 
 
-def _discover(value: Any) -> bool:
+def discover(value: Any) -> bool:
     """Registers dataclasses on the way; stops at what says that it is a leaf."""
     cls = type(value)
     if cls not in REGISTERED and dataclasses.is_dataclass(cls):
@@ -165,7 +165,7 @@ def flatten(tree: Any) -> tuple[list[Any], Any]:
     >>> leaves, unflatten(structure, [20, 10])
     ([2, 1], {'b': 10, 'a': (20, None)})
     """
-    return optree.tree_flatten(tree, is_leaf=_discover, namespace=NAMESPACE)
+    return optree.tree_flatten(tree, is_leaf=discover, namespace=NAMESPACE)
 
 
 def unflatten(structure: Any, leaves: Sequence[Any]) -> Any:
@@ -198,13 +198,13 @@ def leaves_like(structure: Any, value: Any) -> list[Any]:
 
 def tree_map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
     """Apply a function to corresponding leaves, as ``jax.tree.map``."""
-    return optree.tree_map(function, tree, *rest, is_leaf=_discover, namespace=NAMESPACE)
+    return optree.tree_map(function, tree, *rest, is_leaf=discover, namespace=NAMESPACE)
 
 
 def paths(tree: Any) -> list[str]:
     """For each leaf, how it is reached: ``['W']``, ``[0].x``."""
     accessors, _, _ = optree.tree_flatten_with_accessor(
-        tree, is_leaf=_discover, namespace=NAMESPACE
+        tree, is_leaf=discover, namespace=NAMESPACE
     )
     return [a.codify("") for a in accessors]
 
@@ -217,7 +217,7 @@ def is_object(value: Any) -> bool:
     cls = type(value)
     if isinstance(value, (tuple, list, dict, type)) or cls.__module__.startswith("calque."):
         return False
-    return not _discover(value) and cls in REGISTERED
+    return not discover(value) and cls in REGISTERED
 
 
 def attributes(value: Any) -> Iterator[tuple[str, Any]]:

@@ -1,0 +1,243 @@
+"""Functions on pytrees, with the names and the meaning of ``jax.tree_util``; optree is behind them.
+
+A pytree is a number or an array, or a tuple, list, dict, namedtuple, dataclass or instance of a
+registered class that holds pytrees. The keys of a dict are taken in sorted order, None holds
+nothing. All of them work within transformed functions, too. ``calque.tree`` has the same functions
+under JAX's short names: ``calque.tree.map``.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import optree
+
+from calque.transpiler import tree as nodes
+
+IsLeaf = Callable[[Any], bool] | None
+
+
+@dataclass(frozen=True)
+class DictKey:
+    """A step of a path: into a dict."""
+
+    key: Any
+
+    def __str__(self) -> str:
+        return f"[{self.key!r}]"
+
+
+@dataclass(frozen=True)
+class SequenceKey:
+    """A step of a path: into a tuple or a list."""
+
+    idx: int
+
+    def __str__(self) -> str:
+        return f"[{self.idx}]"
+
+
+@dataclass(frozen=True)
+class GetAttrKey:
+    """A step of a path: into an attribute of a namedtuple, a dataclass, an instance."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f".{self.name}"
+
+
+KeyPath = tuple[DictKey | SequenceKey | GetAttrKey, ...]
+
+
+def keystr(path: KeyPath) -> str:
+    """A path as one writes it in Python.
+
+    >>> keystr((DictKey("layers"), SequenceKey(0), GetAttrKey("w")))
+    "['layers'][0].w"
+    """
+    return "".join(map(str, path))
+
+
+def _ends(is_leaf: IsLeaf) -> Callable[[Any], bool]:
+    """Where a tree ends; dataclasses become known on the way."""
+    if is_leaf is None:
+        return nodes.discover
+    return lambda value: nodes.discover(value) or bool(is_leaf(value))
+
+
+def tree_flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], Any]:
+    """``(leaves, structure)`` of a pytree, as ``jax.tree.flatten``.
+
+    ``is_leaf(value)`` says of a node whether it is to count as a leaf, whatever it holds.
+
+    >>> leaves, structure = tree_flatten({"b": 1, "a": (2, None)})
+    >>> leaves, tree_unflatten(structure, [20, 10])
+    ([2, 1], {'b': 10, 'a': (20, None)})
+    """
+    return optree.tree_flatten(tree, is_leaf=_ends(is_leaf), namespace=nodes.NAMESPACE)
+
+
+def tree_unflatten(treedef: Any, leaves: Iterable[Any]) -> Any:
+    """The pytree of a structure with these leaves, as ``jax.tree.unflatten``.
+
+    Raises ValueError where their number is not that of the structure.
+
+    >>> tree_unflatten(tree_structure((0, [0])), [1, 2])
+    (1, [2])
+    """
+    return optree.tree_unflatten(treedef, list(leaves))
+
+
+def tree_leaves(tree: Any, is_leaf: IsLeaf = None) -> list[Any]:
+    """The leaves of a pytree in order, as ``jax.tree.leaves``; ``is_leaf`` as in ``tree_flatten``.
+
+    >>> tree_leaves({"b": 1, "a": (2, None)})
+    [2, 1]
+    """
+    return tree_flatten(tree, is_leaf)[0]
+
+
+def tree_structure(tree: Any, is_leaf: IsLeaf = None) -> Any:
+    """The structure of a pytree, as ``jax.tree.structure``; ``is_leaf`` as in ``tree_flatten``.
+
+    >>> tree_structure((1, 2)) == tree_structure((3, 4)), tree_structure((1, 2)).num_leaves
+    (True, 2)
+    """
+    return tree_flatten(tree, is_leaf)[1]
+
+
+def tree_map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = None) -> Any:
+    """``f`` of corresponding leaves, in the structure of the first tree, as ``jax.tree.map``.
+
+    ``rest`` are more trees, of the same structure. Raises ValueError where theirs is another.
+
+    >>> tree_map(lambda w, g: w - 0.5 * g, {"w": 1.0, "b": (2.0,)}, {"w": 2.0, "b": (4.0,)})
+    {'w': 0.0, 'b': (0.0,)}
+    """
+    leaves, structure = tree_flatten(tree, is_leaf)
+    others = [structure.flatten_up_to(other) for other in rest]
+    return tree_unflatten(structure, [f(*row) for row in zip(leaves, *others, strict=True)])
+
+
+def tree_reduce(
+    function: Callable[[Any, Any], Any], tree: Any, *initializer: Any, is_leaf: IsLeaf = None
+) -> Any:
+    """The leaves joined from left to right, as ``jax.tree.reduce``.
+
+    ``function(joined, leaf)`` gives what is joined next; ``initializer``, if given, comes first.
+    Raises TypeError for a tree without leaves and no initializer.
+
+    >>> tree_reduce(lambda total, x: total + x, {"a": 1, "b": (2, 3)}, 10)
+    16
+    """
+    return functools.reduce(function, tree_leaves(tree, is_leaf), *initializer)
+
+
+def tree_all(tree: Any, *, is_leaf: IsLeaf = None) -> bool:
+    """Whether all leaves are true, as ``jax.tree.all``.
+
+    >>> tree_all({"a": True, "b": (1, 0)})
+    False
+    """
+    return all(tree_leaves(tree, is_leaf))
+
+
+def tree_transpose(outer_treedef: Any, inner_treedef: Any, pytree_to_transpose: Any) -> Any:
+    """A tree of trees turned inside out, as ``jax.tree.transpose``.
+
+    ``outer_treedef`` is the structure outside, ``inner_treedef`` that of each of its leaves: it
+    becomes the one outside. Raises ValueError where the tree is of other structures.
+
+    >>> outer, inner = tree_structure((0, 0)), tree_structure({"a": 0, "b": 0})
+    >>> tree_transpose(outer, inner, ({"a": 1, "b": 2}, {"a": 3, "b": 4}))
+    {'a': (1, 3), 'b': (2, 4)}
+    """
+    return optree.tree_transpose(outer_treedef, inner_treedef, pytree_to_transpose)
+
+
+def tree_flatten_with_path(
+    tree: Any, is_leaf: IsLeaf = None
+) -> tuple[list[tuple[KeyPath, Any]], Any]:
+    """``([(path, leaf), ...], structure)``, as ``jax.tree.flatten_with_path``.
+
+    A path is a tuple of ``DictKey``, ``SequenceKey`` and ``GetAttrKey``; see ``keystr``.
+
+    >>> tree_flatten_with_path({"a": [1]})[0]
+    [((DictKey(key='a'), SequenceKey(idx=0)), 1)]
+    """
+    accessors, leaves, structure = optree.tree_flatten_with_accessor(
+        tree, is_leaf=_ends(is_leaf), namespace=nodes.NAMESPACE
+    )
+    paths = [tuple(map(_step, accessor)) for accessor in accessors]
+    return list(zip(paths, leaves, strict=True)), structure
+
+
+def _step(entry: Any) -> DictKey | SequenceKey | GetAttrKey:
+    if isinstance(entry, optree.MappingEntry):
+        return DictKey(entry.entry)
+    if isinstance(entry, optree.SequenceEntry) and not isinstance(entry, optree.NamedTupleEntry):
+        return SequenceKey(entry.entry)
+    return GetAttrKey(str(getattr(entry, "field", getattr(entry, "name", entry.entry))))
+
+
+def tree_leaves_with_path(tree: Any, is_leaf: IsLeaf = None) -> list[tuple[KeyPath, Any]]:
+    """``[(path, leaf), ...]``, as ``jax.tree.leaves_with_path``.
+
+    >>> [(keystr(path), leaf) for path, leaf in tree_leaves_with_path({"a": [1, 2]})]
+    [("['a'][0]", 1), ("['a'][1]", 2)]
+    """
+    return tree_flatten_with_path(tree, is_leaf)[0]
+
+
+def tree_map_with_path(
+    f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = None
+) -> Any:
+    """``f(path, leaf, ...)`` of corresponding leaves, as ``jax.tree.map_with_path``.
+
+    >>> tree_map_with_path(lambda path, x: f"{keystr(path)}={x}", {"a": [1]})
+    {'a': ["['a'][0]=1"]}
+    """
+    found, structure = tree_flatten_with_path(tree, is_leaf)
+    others = [structure.flatten_up_to(other) for other in rest]
+    made = [f(path, leaf, *row) for (path, leaf), *row in zip(found, *others, strict=True)]
+    return tree_unflatten(structure, made)
+
+
+def ravel_pytree(pytree: Any) -> tuple[Any, Callable[[Any], Any]]:
+    """``(flat, unravel)``: all leaves in one array, as ``jax.flatten_util.ravel_pytree``.
+
+    ``flat`` is one-dimensional, of the dtype that the leaves share; ``unravel(flat)`` gives a
+    pytree of the old structure, shapes and dtypes. Raises ValueError where ``unravel`` is given
+    an array of another size.
+
+    >>> flat, unravel = ravel_pytree({"w": np.array([[1.0, 2.0]]), "b": 3.0})
+    >>> flat, unravel(2.0 * flat)
+    (array([3., 1., 2.]), {'w': array([[2., 4.]]), 'b': np.float64(6.0)})
+    """
+    leaves, structure = tree_flatten(pytree)
+    shapes = [np.shape(leaf) for leaf in leaves]
+    dtypes = [np.asarray(leaf).dtype for leaf in leaves]
+    parts = [np.reshape(leaf, -1) for leaf in leaves]
+    flat = np.concatenate(parts) if parts else np.zeros(0)
+    total = sum(math.prod(shape) for shape in shapes)
+
+    def unravel(flat: Any) -> Any:
+        if np.shape(flat) != (total,):
+            raise ValueError(f"unravel: an array of {total} elements is due, not {np.shape(flat)}")
+        made = []
+        start = 0
+        for shape, dtype in zip(shapes, dtypes, strict=True):
+            count = math.prod(shape)
+            part = flat[start : start + count].astype(dtype)
+            made.append(part.reshape(shape) if shape else part[0])
+            start += count
+        return tree_unflatten(structure, made)
+
+    return flat, unravel
+
