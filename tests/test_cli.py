@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import calque
-from calque import cli
+from calque import cli, targets, verifying
 from calque.transpiler.primitives.base import PRIMITIVES
 
 ROOT = Path(calque.__file__).resolve().parent
@@ -219,8 +219,8 @@ def test_wrong_usage(
     ],
 )
 def test_a_transform_is_read_not_evaluated(transform: str) -> None:
-    with pytest.raises(cli.UsageError):
-        cli.apply_transform(transform, lambda x: x)
+    with pytest.raises(targets.UsageError):
+        targets.apply_transform(transform, lambda x: x)
 
 
 def test_a_file_that_fails_on_import(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -389,12 +389,12 @@ def test_provenance_is_parsed_not_run() -> None:
         '"""Gradient.\n\nWritten by calque 0.1.0; regenerate with\n'
         '    calque show a b.py:f --transform "grad(f)"; rm -rf x\nTypes: none.\n"""\n'
     )
-    words = cli.provenance(header)
+    words = verifying.provenance(header)
     assert words == ["show", "a", "b.py:f", "--transform", "grad(f);", "rm", "-rf", "x"]
-    with pytest.raises(cli.UsageError):
-        cli.provenance(header.replace("calque show", "rm -rf"))
-    with pytest.raises(cli.UsageError):
-        cli.provenance(header.replace("; rm -rf x", " -o x"))
+    with pytest.raises(targets.UsageError):
+        verifying.provenance(header.replace("calque show", "rm -rf"))
+    with pytest.raises(targets.UsageError):
+        verifying.provenance(header.replace("; rm -rf x", " -o x"))
 
 
 # the environment

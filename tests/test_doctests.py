@@ -17,7 +17,7 @@ NAMES = ["calque"] + [
 ]
 
 
-@pytest.mark.parametrize("name", [*NAMES, "calque.cli"])
+@pytest.mark.parametrize("name", [*NAMES, "calque.cli", "calque.targets", "calque.verifying"])
 def test_docstring_examples(name: str) -> None:
     module = importlib.import_module(name)
     failed, _ = doctest.testmod(module, optionflags=doctest.ELLIPSIS)

@@ -40,7 +40,7 @@ def layer_of(module: str) -> tuple[int, str]:
     match module.split("."):
         case ["calque"]:
             return 101, "calque"
-        case ["calque", "cli" | "__main__"]:
+        case ["calque", "cli" | "targets" | "verifying" | "__main__"]:
             return 102, "cli"
         case ["calque", "runtime", *_]:
             return 100, "runtime"

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import calque
-from calque import cli
+from calque import cli, verifying
 
 MODEL = '''
 import functools
@@ -101,7 +101,7 @@ def test_a_header_that_makes_it_again(kind: str, folder: Path, capsys: Any) -> N
     assert cli.main(["verify", "saved.py"]) == 0
     assert capsys.readouterr().out == "saved.py: up to date\n"
     text = (folder / "saved.py").read_text()
-    words = cli.provenance(text)
+    words = verifying.provenance(text)
     assert cli.main([*words, "-o", "again.py"]) == 0
     assert (folder / "again.py").read_text() == text
 
@@ -166,35 +166,40 @@ def with_command(text: str, command: str) -> str:
 )
 def test_other_commands_fail(command: str, folder: Path, capsys: Any) -> None:
     text = saved(folder)
-    for body in (text, text.partition("def ")[0] + "import this\n"):
-        (folder / "bad.py").write_text(with_command(body, command))
-        assert cli.main(["verify", "bad.py"]) in (1, 2)
-        out, err = capsys.readouterr()
-        assert "up to date" not in out and "bad.py" in out + err
+    (folder / "bad.py").write_text(with_command(text, command))
+    (folder / "worse.py").write_text(
+        with_command(text.partition("def ")[0] + "import this\n", command)
+    )
+    assert cli.main(["verify", "bad.py", "worse.py"]) in (1, 2)
+    out, err = capsys.readouterr()
+    assert "up to date" not in out and "bad.py" in out + err and "worse.py" in out + err
 
 
-@pytest.mark.parametrize(
-    "edit",
-    [
-        lambda t: t + "\n",
-        lambda t: t + "import os\n",
-        lambda t: t.rstrip("\n"),
-        lambda t: t.replace("\n", "\r\n"),
-        lambda t: "\ufeff" + t,
-        lambda t: "# coding: utf-7\n" + t,
-        lambda t: t.replace("x + x", "x - x"),
-        lambda t: t.replace("def f_grad", "def  f_grad"),
-        lambda t: t.replace("    return", "\x0c    return"),
-        lambda t: t.replace('"""\n', '"""\x0b\n'),
-        lambda t: t.partition("def ")[0],
-    ],
-    ids=range(11),
+EDITS = (
+    lambda t: t + "\n",
+    lambda t: t + "import os\n",
+    lambda t: t.rstrip("\n"),
+    lambda t: t.replace("\n", "\r\n"),
+    lambda t: "\ufeff" + t,
+    lambda t: "# coding: utf-7\n" + t,
+    lambda t: t.replace("x + x", "x - x"),
+    lambda t: t.replace("def f_grad", "def  f_grad"),
+    lambda t: t.replace("    return", "\x0c    return"),
+    lambda t: t.replace('"""\n', '"""\x0b\n'),
+    lambda t: t.partition("def ")[0],
 )
-def test_other_bodies_fail(edit: Any, folder: Path) -> None:
+
+
+def test_other_bodies_fail(folder: Path, capsys: Any) -> None:
     text = saved(folder)
-    assert edit(text) != text
-    (folder / "bad.py").write_bytes(edit(text).encode())
-    assert cli.main(["verify", "bad.py"]) in (1, 2)
+    for number, edit in enumerate(EDITS):
+        assert edit(text) != text
+        (folder / f"bad_{number}.py").write_bytes(edit(text).encode())
+    names = [f"bad_{number}.py" for number in range(len(EDITS))]
+    assert cli.main(["verify", *names]) in (1, 2)
+    out, err = capsys.readouterr()
+    assert "up to date" not in out
+    assert all(f"{name}: stale" in err or f"calque: {name} has no header" in err for name in names)
 
 
 def test_only_files_of_the_checkout_are_run(folder: Path, tmp_path: Path, capsys: Any) -> None:
@@ -229,31 +234,51 @@ def test_a_folder_of_a_checkout_may_name_its_neighbours(folder: Path, monkeypatc
     assert cli.main(["verify", "saved.py"]) == 0
 
 
-@pytest.mark.parametrize(
-    "program",
-    [
-        *("import sys\nsys.exit(0)", "raise SystemExit", "def f(x: float):\n    import nowhere"),
-        *("class f:\n    def __init__(self): exit(0)", "def f(x: float):\n    return open(x)"),
-        *(
-            "def f(x: float):\n    raise KeyError(x)",
-            "1 +",
-            "f = 3",
-            "",
-            "raise RuntimeError('no')",
-        ),
-    ],
+BROKEN = (
+    *("import sys\nsys.exit(0)", "raise SystemExit", "def f(x: float):\n    import nowhere"),
+    *("class f:\n    def __init__(self): exit(0)", "def f(x: float):\n    return open(x)"),
+    *("def f(x: float):\n    raise KeyError(x)", "1 +", "f = 3", "", "raise RuntimeError('no')"),
 )
-def test_a_file_after_a_bad_one_is_verified(program: str, folder: Path, capsys: Any) -> None:
+ENDING = (
+    "import os\nprint('bad.py: up to date', flush=True)\nos._exit(0)",
+    "import os\ndef __getattr__(name):\n    os._exit(0)",
+    "import os\nos.kill(os.getpid(), 9)",
+    "class Own(BaseException): pass\nraise Own",
+    "import os\nos.closerange(0, 99)\nos._exit(0)",
+)
+
+
+def bad_files(folder: Path, programs: tuple[str, ...]) -> list[str]:
+    """Modules whose headers name these programs."""
     text = saved(folder)
-    (folder / "broken.py").write_text(program)
-    (folder / "bad.py").write_text(text.replace("show plain.py", "show broken.py"))
-    for others in ([], ["nowhere.py"], ["plain.py"]):
-        sys.modules.pop("broken", None)
-        assert cli.main(["verify", *others, "bad.py", "saved.py"]) in (1, 2)
-        out, err = capsys.readouterr()
-        assert out.endswith("saved.py: up to date\n") and err
-        assert cli.main(["verify", "saved.py", *others, "bad.py"]) in (1, 2)
-        capsys.readouterr()
+    names = []
+    for number, program in enumerate(programs):
+        (folder / f"broken_{number}.py").write_text(program)
+        changed = text.replace("show plain.py", f"show broken_{number}.py")
+        (folder / f"bad_{number}.py").write_text(changed)
+        names.append(f"bad_{number}.py")
+    return names
+
+
+def test_a_file_after_a_bad_one_is_verified(folder: Path, capsys: Any) -> None:
+    bad = bad_files(folder, BROKEN)
+    mixed = [name for one in bad for name in (one, "saved.py")]
+    assert cli.main(["verify", "nowhere.py", "plain.py", *mixed]) == 2
+    out, err = capsys.readouterr()
+    assert out == "saved.py: up to date\n" * len(bad)
+    assert all(f"calque: {name} cannot be made again: " in err for name in bad)
+
+
+def test_a_program_that_ends_python_fails(folder: Path) -> None:
+    """The exit status of what is imported says nothing: its text has to arrive."""
+    bad = bad_files(folder, ENDING)
+    run = [sys.executable, "-m", "calque", "verify", *bad, "saved.py"]
+    done = subprocess.run(run, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stdout == "saved.py: up to date\n"
+    for name in bad:
+        assert f"calque: {name} cannot be made again: Python ended (exit status" in done.stderr
+    assert subprocess.run([*run[:4], bad[0]], capture_output=True).returncode == 1
 
 
 def test_packages_of_one_name_are_told_apart(folder: Path, tmp_path: Path, capsys: Any) -> None:

@@ -6,10 +6,14 @@ import ast
 import io
 import re
 import tokenize
+import warnings
 from typing import Any
 
-import astor
 import gast
+
+with warnings.catch_warnings():  # the import asks for ast.Num, of which Python 3.12 and 3.13 warn
+    warnings.simplefilter("ignore", DeprecationWarning)
+    import astor
 
 WIDTH = 100
 _MARK = re.compile(r"^(\s*)note_(\d+)_$")
@@ -91,9 +95,39 @@ def _as_ast(tree: Any) -> Any:
     return own(**{field: _as_ast(getattr(tree, field, None)) for field in fields})
 
 
+class _Printer(astor.SourceGenerator):
+    """astor's own way with f-strings asks for ast.Str, of which Python warns since 3.12."""
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> None:
+        self.write("f" + repr(_pattern(node)))
+
+
+def _pattern(joined: Any) -> str:
+    """What stands between the quotes of an f-string."""
+    text = ""
+    for part in joined.values:
+        if isinstance(part, ast.Constant):
+            text += str(part.value).replace("{", "{{").replace("}", "}}")
+            continue
+        conversion = f"!{chr(part.conversion)}" if part.conversion >= 0 else ""
+        spec = f":{_pattern(part.format_spec)}" if part.format_spec else ""
+        text += "{" + _printed(part.value) + conversion + spec + "}"
+    return text
+
+
+def _printed(tree: ast.AST) -> str:
+    text: str = astor.to_source(
+        tree,
+        pretty_string=_quoted,
+        pretty_source="".join,
+        source_generator_class=_Printer,
+    )
+    return text.rstrip("\n")
+
+
 def to_text(tree: gast.AST) -> str:
     """The source of a tree; the only place that prints one."""
-    return astor.to_source(_as_ast(tree), pretty_string=_quoted, pretty_source="".join).rstrip("\n")
+    return _printed(_as_ast(tree))
 
 
 # what a node adds to its parts at most, and to each of them; the fields that are parts

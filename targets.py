@@ -1,0 +1,188 @@
+"""What a command line names: a function of a file, transformed, and its arguments' types."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import importlib
+import importlib.machinery
+import importlib.util
+import inspect
+import os
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Any
+
+import calque
+from calque.runtime.spec import annotated_args, parse_args
+from calque.transpiler.errors import CalqueError
+
+TRANSFORMATIONS = (
+    *("grad", "value_and_grad", "jvp", "vjp", "linearize", "hessian", "jacfwd", "jacrev"),
+    *("vmap", "jit", "checkpoint", "pmap", "shard_map"),
+)
+_VALUES = ("P", "make_mesh")  # what may be called to give a transformation its options
+
+
+class UsageError(Exception):
+    """The command line asks for something that makes no sense; exit code 2."""
+
+
+def resolve(
+    target: str, transform: str | None, types: str | None
+) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """The transformed function, and the types of its arguments."""
+    fn = load_function(target)
+    if types is not None:
+        args = parse_args(types)
+    elif re.search("vmap|pmap|shard_map", transform or ""):
+        raise UsageError("under vmap the batched types must be given: --args 'f8[n,3], ...'")
+    else:
+        args = annotated_args(fn)
+    try:
+        inspect.signature(fn).bind(*args)
+    except TypeError as error:
+        shown = f"{target.rpartition(':')[2]}{inspect.signature(fn)}"
+        raise UsageError(f"--args does not fit {shown}: {error}") from None
+    return (apply_transform(transform, fn) if transform else fn), args
+
+
+def load_function(target: str) -> Callable[..., Any]:
+    """The function that `FILE:FUNC` names; a method of a class is bound to `Class()`."""
+    file, colon, dotted = target.rpartition(":")
+    if not colon or not file or not dotted:
+        raise UsageError(f"{target!r} names no function: write FILE:FUNC, as in model.py:loss")
+    if not os.path.isfile(file):
+        raise UsageError(f"there is no file {file}")
+    found: Any = _load_module(os.path.abspath(file), file)
+    for name in dotted.split("."):
+        owner = found
+        found = getattr(owner, name, None)
+        if found is None:
+            known = [n for n, v in vars(owner).items() if callable(v) and not n.startswith("__")]
+            close = difflib.get_close_matches(name, known, n=1)
+            hint = f"; did you mean {close[0]}?" if close else ""
+            raise UsageError(f"{file} has no function {dotted}{hint}")
+        if inspect.isclass(owner) and not isinstance(
+            inspect.getattr_static(owner, name), staticmethod | classmethod | type
+        ):
+            found = getattr(_instance(owner, target), name)
+    if not callable(found):
+        raise UsageError(f"{target} is a {type(found).__name__}, not a function")
+    return found
+
+
+def _instance(owner: type, target: str) -> Any:
+    """An instance on which a method named through its class can be called."""
+    try:
+        return owner()
+    except TypeError as error:
+        message = f"{target} needs an instance of {owner.__name__}: {error}"
+        hint = "make one at module level and name it, as in model.py:model.loss"
+        raise UsageError(f"{message}; {hint}") from None
+
+
+class _TextLoader(importlib.machinery.SourceFileLoader):
+    """Runs the file's text: byte code counts as current while second and size stay the same."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        return self.source_to_code(self.get_data(self.path), self.path)
+
+
+def _load_module(path: str, shown: str) -> ModuleType:
+    """Import a file: as a submodule where it lies in a package, else as `python FILE` would."""
+    folder, parts = os.path.dirname(path), [Path(path).stem]
+    while os.path.exists(os.path.join(folder, "__init__.py")):
+        folder, parts = os.path.dirname(folder), [os.path.basename(folder), *parts]
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    importlib.invalidate_caches()
+    try:
+        if len(parts) > 1:
+            return _submodule(".".join(parts), path)
+        known = sys.modules.get(parts[0])
+        mine = known is None or getattr(known, "__file__", None) == path
+        name = parts[0] if mine else f"{parts[0]}_file"
+        loader = _TextLoader(name, path)
+        spec = importlib.util.spec_from_file_location(name, path, loader=loader)
+        assert spec is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        loader.exec_module(module)
+        return module
+    except (Exception, SystemExit) as error:
+        message = f"{shown} cannot be imported: {type(error).__name__}: {error}"
+        raise UsageError(message) from error
+
+
+def _submodule(name: str, path: str) -> ModuleType:
+    """A submodule of a package, unless another package of that name has been imported."""
+    found = importlib.import_module(name)
+    if os.path.realpath(found.__file__ or "") != os.path.realpath(path):
+        raise ImportError(f"{name} is {found.__file__}")
+    return found
+
+
+def apply_transform(text: str, fn: Callable[..., Any]) -> Callable[..., Any]:
+    """`fn` under the transformations that a text names; the text is read, never evaluated.
+
+    >>> apply_transform("grad(os.system('ls'))", abs)
+    Traceback (most recent call last):
+    ...
+    calque.targets.UsageError: in --transform: os.system('ls') is no transformation of f
+    """
+    try:
+        node = ast.parse(text.strip(), mode="eval").body
+    except SyntaxError:
+        raise UsageError(f"--transform {text!r} cannot be read; write grad(f, argnums=0)") from None
+    return _apply(node, fn)
+
+
+def _apply(node: ast.expr, fn: Callable[..., Any]) -> Callable[..., Any]:
+    match node:
+        case ast.Name(id="f"):
+            return fn
+        case ast.Name(id=name) if name in TRANSFORMATIONS:
+            return _transformation(name)(fn)
+        case ast.Call(func=ast.Name(id=name), args=[inner, *rest], keywords=keywords):
+            if name not in TRANSFORMATIONS:
+                known = ", ".join(n for n in TRANSFORMATIONS if hasattr(calque, n))
+                raise UsageError(f"in --transform: {name} is none of {known}")
+            values = [_literal(value) for value in rest]
+            named = {str(k.arg): _literal(k.value) for k in keywords if k.arg is not None}
+            if len(named) < len(keywords):
+                raise UsageError("in --transform: write keywords out, not **")
+            try:
+                return _transformation(name)(_apply(inner, fn), *values, **named)
+            except CalqueError:
+                raise
+            except TypeError as error:
+                raise UsageError(f"in --transform: {ast.unparse(node)}: {error}") from None
+    raise UsageError(f"in --transform: {ast.unparse(node)} is no transformation of f")
+
+
+def _transformation(name: str) -> Callable[..., Any]:
+    found = getattr(calque, name, None)
+    if found is None:
+        raise UsageError(f"calque {calque.__version__} has no {name}")
+    return found
+
+
+def _literal(node: ast.expr) -> Any:
+    match node:
+        case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in _VALUES:
+            return getattr(calque, name)(*map(_literal, args))
+        case ast.Tuple(elts=items):
+            return tuple(map(_literal, items))
+        case ast.List(elts=items):
+            return list(map(_literal, items))
+        case ast.Dict(keys=keys, values=values) if None not in keys:
+            return {_literal(k): _literal(v) for k, v in zip(keys, values) if k is not None}
+    try:
+        return ast.literal_eval(node)
+    except (ValueError, TypeError):
+        shown = ast.unparse(node)
+        raise UsageError(f"in --transform: {shown} is not a literal") from None
