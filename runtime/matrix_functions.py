@@ -87,13 +87,18 @@ def checked_finite(a):
 
 @overload(checked_finite)
 def _checked_finite(a):
-    def check(a):
-        for x in a.flat:
-            if not np.isfinite(x):
-                raise ValueError("array must not contain infs or NaNs")
+    def number(a):
+        if not np.isfinite(a):
+            raise ValueError("array must not contain infs or NaNs")
         return a
 
-    return check
+    def array(a):
+        for x in a.flat:
+            number(x)
+        return a
+
+    number = register_jitable(number)
+    return array if hasattr(a, "ndim") else number
 
 
 def solve(a, b):

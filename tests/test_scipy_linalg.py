@@ -13,6 +13,7 @@ import scipy
 import scipy.linalg
 import scipy.linalg as la
 import scipy.signal
+import scipy.special
 from scipy import linalg
 from scipy import linalg as sla
 from scipy.linalg import block_diag, cho_factor, cho_solve, solve_triangular, toeplitz
@@ -398,6 +399,24 @@ def test_small_ones_in_loops_are_in_the_kernel(way):
         compiled(stack, others)
 
 
+def distances(rows, place):
+    total = 0.0
+    for k in range(rows.shape[0]):
+        total = total + linalg.norm(rows[k] - place) + linalg.norm(rows[k], 1, check_finite=False)
+    return total
+
+
+def test_norms_in_loops_are_in_the_kernel():
+    rows, compiled = RNG.normal(size=(5, 4)), calque.jit(distances)
+    np.testing.assert_allclose(compiled(rows, 1.0), distances(rows, 1.0), rtol=1e-13)
+    assert (
+        "linalg.norm(" not in calque.source(compiled, rows, 1.0).partition("def distances_jit")[2]
+    )
+    rows[3, 2] = np.inf
+    with pytest.raises(ValueError, match="must not contain infs or NaNs"):
+        compiled(rows, 1.0)
+
+
 def test_elsewhere_jit_calls_scipy():
     compiled = calque.jit(calque.grad(by_cholesky))
     np.testing.assert_allclose(compiled(A, B), calque.grad(by_cholesky)(A, B), rtol=1e-11)
@@ -440,6 +459,23 @@ def test_what_is_missing_is_named_with_what_would_admit_it(name):
     assert caught.value.hint == (
         f"{write}, or give its derivative: calque.opaque({name}, result=..., jvp=..., vjp=...)"
     )
+
+
+def test_arguments_that_do_not_fit():
+    with pytest.raises(TypeError, match=r"scipy.linalg.solve\(\) got an unexpected keyword"):
+        calque.grad(lambda b: np.sum(linalg.solve(S, b, anything=1)))(B)
+    with pytest.raises(errors.ShapeError, match="1-dimensional array given, a matrix wanted"):
+        calque.grad(lambda b: np.sum(linalg.cholesky(b)))(B)
+
+
+def test_a_ufunc_of_scipy_is_declared_by_itself():
+    calque.opaque(
+        scipy.special.fresnel,
+        result=lambda x: (x, x),
+        vjp=lambda bars, y, x: bars[0] * np.sin(np.pi * x * x / 2.0),
+    )
+    found = calque.grad(lambda x: scipy.special.fresnel(x)[0])(0.4)
+    np.testing.assert_allclose(found, np.sin(np.pi * 0.08), rtol=1e-14)
 
 
 def test_arguments_may_be_called_as_the_module_is():

@@ -24,7 +24,9 @@ class Symmetry(IntEnum):
     ALWAYS = 2
 
 
-_SAME = frozenset("astype copy np.negative np.positive np.linalg.inv np.real".split())
+_SAME = frozenset(
+    "astype copy np.negative np.positive np.linalg.inv np.real linalg.inv linalg.expm".split()
+)
 _COMMUTING = ("np.add", "np.multiply")
 
 

@@ -12,7 +12,10 @@ Kinds = frozenset[str]
 LOWER, UPPER = frozenset(["lower"]), frozenset(["upper"])
 DIAGONAL, UNKNOWN = LOWER | UPPER, frozenset[str]()
 # of one matrix: each zero stays zero
-_SAME = frozenset("np.conj np.negative np.positive np.real astype copy np.linalg.inv".split())
+_SAME = frozenset(
+    "np.conj np.negative np.positive np.real astype copy np.linalg.inv linalg.inv "
+    "linalg.expm".split()
+)
 
 
 class Triangles:
@@ -87,6 +90,8 @@ def _alike(a: Var, b: Var) -> bool:
 
 _RULES: dict[str, Callable[[Triangles, Apply, Var], Kinds]] = {
     "np.linalg.cholesky": lambda found, s, matrix: LOWER,
+    "linalg.cholesky": lambda found, s, matrix: LOWER if s.params["lower"] else UPPER,
+    "linalg.qr": lambda found, s, matrix: UPPER if matrix is s.outs[1] else UNKNOWN,
     "np.linalg.qr": lambda found, s, matrix: UPPER if matrix is s.outs[1] else UNKNOWN,
     "np.tril": Triangles._cut,
     "np.triu": Triangles._cut,

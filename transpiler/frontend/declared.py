@@ -166,7 +166,7 @@ def _importable(primitive: Declared) -> tuple[str, str]:
     module: Any = getattr(function, "__module__", None) or ""
     name: Any = getattr(function, "__qualname__", None) or getattr(function, "__name__", "")
     place = primitive.place
-    if place is None and isinstance(function, MethodType):
+    if place is None and isinstance(function, (MethodType, np.ufunc)):
         place = function_name(function)
     if place is not None:
         module, _, name = place.rpartition(".")

@@ -256,6 +256,8 @@ def _matrix_product(a: Array, b: Array, ranks: tuple[int, int]) -> Any:
 def is_small_factorization(args: Sequence[Any]) -> bool:
     """Whether loops of their own beat LAPACK for the rows of a matrix, or of a stack of them."""
     types = [type_of(a) for a in args]
+    if not types[0].ndim:
+        return True
     stacks = [t.dims[0] for t in types if t.ndim == 3]
     if any(t.ndim > 3 or t.dtype.kind not in "fiubc" for t in types):
         return False

@@ -20,28 +20,17 @@ from calque.transpiler.primitives import (
     scipy_linalg,
     scipy_matrices,
 )
-from calque.transpiler.primitives.base import PRIMITIVES, apply, opaque
+from calque.transpiler.primitives.base import PRIMITIVES, apply
 from calque.transpiler.primitives.batched import all_batched, as_it_is, batches, rank_of, refuse
 from calque.transpiler.primitives.batched_axes import reduction
 from calque.transpiler.primitives.linalg import transposed
-from calque.transpiler.primitives.sampling import case, cases
-from calque.transpiler.primitives.scipy_linalg import triangle
+from calque.transpiler.primitives.scipy_linalg import finite, triangle
 
 Args = Sequence[Any]
 Flags = tuple[bool, ...]
 Params = dict[str, Any]
 Over = Callable[[Any, Any], Any]  # the x with a @ x == b
 
-finite = opaque(
-    "np.asarray_chkfinite",
-    np.asarray_chkfinite,
-    lambda x: x.type,
-    "np.asarray_chkfinite({0})",
-    jvp=lambda dots, outs, args, params: (dots[0],),
-    vjp=lambda bars, outs, args, params: (bars[0],),
-    in_loops="checked_finite({0})",
-    samples=cases(case((3, 3)), case((3,))),
-)
 finite.batch = as_it_is(finite)
 
 

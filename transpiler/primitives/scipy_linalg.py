@@ -73,9 +73,7 @@ def matrix(a: Any, name: str, square: bool = False) -> Array:
         raise UnsupportedFunction(
             f"scipy.linalg.{name} of a stack of matrices: versions of SciPy differ.",
             current().origin,
-            f"use np.linalg.{name}, which stacks, or calque.vmap"
-            if hasattr(np.linalg, name)
-            else "use calque.vmap",
+            "use calque.vmap",
         )
     if a.ndim != 2:
         message = f"scipy.linalg.{name}: {a.ndim}-dimensional array given, a matrix wanted"
@@ -122,6 +120,18 @@ def spelled(name: str, count: int = 1, after: str = "", **usual: Any) -> Callabl
     """``linalg.name({0}, lower=True)``: what differs from SciPy's usual options is written."""
     operands = ", ".join(f"{{{i}}}" for i in range(count))
     return lambda args, params: f"linalg.{name}({operands}{options(params, **usual)}){after}"
+
+
+finite = opaque(
+    "np.asarray_chkfinite",
+    np.asarray_chkfinite,
+    lambda x: x.type,
+    "np.asarray_chkfinite({0})",
+    jvp=lambda dots, outs, args, params: (dots[0],),
+    vjp=lambda bars, outs, args, params: (bars[0],),
+    in_loops="checked_finite({0})",
+    samples=cases(case((3, 3)), case((3,))),
+)
 
 
 def outer(x: Any, y: Any) -> Any:
@@ -180,9 +190,17 @@ def positive(*shape: int, dtype: str = "f8") -> Drawn:
 
 
 _GENERAL = {"assume_a": None, "lower": False, "check_finite": True}
+
+
+def _solved(a: Any, b: Any, assume_a: Any, **params: Any) -> Any:
+    """What SciPy takes for granted where nothing is assumed differs between its versions."""
+    given = {} if assume_a is None else {"assume_a": assume_a}
+    return scipys("solve")(a, b, **given, **params)
+
+
 solve = opaque(
     "linalg.solve",
-    scipys("solve"),
+    _solved,
     lambda a, b, **params: linalg.infer_solve(a, b),
     spelled("solve", 2, assume_a=None, lower=False),
     jvp=_solve_jvp,
@@ -440,6 +458,9 @@ def _norm(
     a: Any, ord: Any = None, axis: Any = None, keepdims: Any = False, check_finite: Any = True
 ) -> Any:
     check, keeps = flag(check_finite, "check_finite"), flag(keepdims, "keepdims")
+    a = FUNCTIONS[np.asarray](a)
+    if check and (a.dtype.kind == "c" or ord == 0):  # said in other functions
+        a = apply(finite, a)
     return norms.norm_by(norm, a, ord, axis, keeps, {"check_finite": check})
 
 

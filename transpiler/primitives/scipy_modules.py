@@ -10,6 +10,7 @@ import importlib
 import operator
 import sys
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 from calque.transpiler.builder import FUNCTIONS
@@ -34,6 +35,8 @@ def means(module: str, *paths: str) -> Callable[[Callable[..., Any]], Callable[.
     def declare(handler: Callable[..., Any]) -> Callable[..., Any]:
         for path in paths:
             HANDLERS.setdefault(module, {})[path] = handler
+            if isinstance(handler, FunctionType):  # Python's words for arguments that do not fit
+                handler.__qualname__ = f"{module}.{path}"
         return handler
 
     return declare
