@@ -11,6 +11,7 @@ import numpy as np
 
 from calque.runtime import debugging
 from calque.runtime.arguments import check_cotangent, check_tangents, private_copies
+from calque.runtime.lenders import is_made_anew
 from calque.runtime.mapped import Mapped, jitted
 from calque.runtime.spec import Spec
 from calque.runtime.transformed import Transformed, run
@@ -283,6 +284,8 @@ def _cached(kind: str, function: Any, has_aux: bool) -> Transformed:
 def _transformed(kind: str, function: Any, has_aux: bool = False) -> Transformed:
     if not callable(function):
         raise TypeError(f"{kind} expects a function, and got {type(function).__name__}")
+    if is_made_anew(function):  # to be freed, with what it captured
+        return Transformed(kind, function, has_aux=has_aux)
     try:
         return _cached(kind, function, bool(has_aux))
     except TypeError:  # a callable without a hash

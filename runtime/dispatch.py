@@ -30,7 +30,7 @@ from calque.runtime.keys import (
     sizes_of,
     valued_key,
 )
-from calque.runtime.loading import Program, Ready, changed_numbers, load
+from calque.runtime.loading import Program, Ready, changed_numbers, load, may_hold_again
 from calque.runtime.spec import Spec
 from calque.runtime.varying import Varying
 from calque.transpiler import pipeline, tree
@@ -242,7 +242,8 @@ class Dispatcher:
             else:
                 former.remove(again)
                 plan.programs[full] = again
-            former.append(program)
+            if may_hold_again(program):
+                former.append(program)
 
     def _full_key(self, plan: Plan, leaves: list[Any], sizes: dict[str, int]) -> Any:
         known, symbols = plan.leaves, plan.symbols

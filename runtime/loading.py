@@ -21,6 +21,7 @@ from calque.runtime.blas_threads import calls_blas, on_measured_threads
 from calque.runtime.compiling import KernelCache, attach, module_key, module_name
 from calque.runtime.debugging import finite_checker
 from calque.runtime.keys import leaf_key
+from calque.runtime.lenders import stands_in
 from calque.transpiler import core, pipeline
 from calque.transpiler.core import Apply, Block, For, If, Var, While
 from calque.transpiler.debug import show_text
@@ -37,6 +38,7 @@ _count = itertools.count(1)
 _lock = free_in_children("modules", threading.RLock())
 _modules: dict[str, tuple[Any, tuple[KernelCache, ...]]] = {}  # of kernels, by their titles
 Reader = Callable[[], Any]
+_PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
 
 @dataclass(eq=False)
@@ -122,7 +124,7 @@ class Ready:
         functions = {}
         unshadowed, guards = [], []
         for read, _ in program.guards:
-            if isinstance(read, partial) and _reads_function(read):
+            if isinstance(read, partial) and _reads_function(read) and not stands_in(read.args[0]):
                 function = read.args[0]
                 functions[function] = (function, function.__code__, function.__defaults__)
             elif isinstance(read, partial) and read.func is is_unshadowed:
@@ -240,6 +242,7 @@ def load(traced: Traced, name: str, known_leaves: frozenset[int], sizes: dict[st
             function = on_measured_threads(function)
     else:
         function, kernels = _plain(text, name, traced), ()
+    traced.builder.machine = None  # it holds the arrays that were captured
     conditions, symbols = _conditions(traced)
     captures = tuple((c.name, c.read) for c in traced.captures)
     return Program(
@@ -345,13 +348,23 @@ def changed_numbers(program: Program) -> dict[Any, str]:
     found = {}
     for guard in program.traced.guards:
         if guard.name and may_be_input(guard.value):
-            try:
-                now = guard.read()
-            except (LookupError, AttributeError, ValueError):
-                continue
+            now = _now(guard.read)
             if may_be_input(now) and not _equal(now, guard.value):
                 found[place_of(guard.read)] = guard.name
     return found
+
+
+def may_hold_again(program: Program) -> bool:
+    """Whether all that changed are flags, numbers and names: these may be again what they were."""
+    values = [value for read, value in program.guards if not _equal(_now(read), value)]
+    return all(isinstance(value, (*_PLAIN, np.generic)) for value in values)
+
+
+def _now(read: Reader) -> Any:
+    try:
+        return read()
+    except (LookupError, AttributeError, ValueError):
+        return None
 
 
 def _distinct(guards: Iterable[tuple[Reader, Any]]) -> tuple[tuple[Reader, Any], ...]:

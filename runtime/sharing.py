@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from types import FunctionType
+from functools import partial
+from types import FunctionType, MethodType
 from typing import Any
 
 from calque.transpiler.builder import FUNCTIONS
@@ -23,7 +24,7 @@ _ENVIRONMENT = ("CALQUE_JIT", "CALQUE_CACHE", "CALQUE_DEBUG", "CALQUE_PRINT_AFTE
 class _Shared(dict[Any, Any]):
     """What was generated of ``owner``; no copy or pickle of the function takes it along."""
 
-    def __init__(self, owner: FunctionType | None = None):
+    def __init__(self, owner: Any = None):
         super().__init__()
         self.owner = owner  # functools.wraps hands a function's attributes on to another one
 
@@ -33,18 +34,24 @@ class _Shared(dict[Any, Any]):
 
 def shared(function: Any, chain: Any, make: Callable[[], Any]) -> Any:
     """What was made before for a function and its transformations, else what ``make`` gives."""
-    if type(function) is not FunctionType:
-        return make()
-    key = (chain, repr(chain), *_surroundings())
-    try:
-        hash(key)
-    except TypeError:  # axes in a dict
+    if type(function) is MethodType and isinstance(function.__self__, type):
+        function, chain = function.__func__, (chain, function.__self__)
+    if type(function) is not FunctionType and type(function) is not partial:
         return make()
     attributes = vars(function)
     table = attributes.get(_ATTRIBUTE)
     if not isinstance(table, _Shared) or table.owner is not function:
         table = attributes[_ATTRIBUTE] = _Shared(function)
-    found = table.get(key)
+    return kept(table, chain, make)
+
+
+def kept(table: dict[Any, Any], chain: Any, make: Callable[[], Any]) -> Any:
+    """What a table has for transformations, declarations and the environment being as they are."""
+    key = (chain, repr(chain), *_surroundings())
+    try:
+        found = table.get(key)
+    except TypeError:  # axes in a dict
+        return make()
     return table.setdefault(key, make()) if found is None else found
 
 

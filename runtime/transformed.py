@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import operator
 import sys
 from collections.abc import Callable
@@ -17,13 +16,14 @@ from calque.runtime.arguments import FLOAT0, check_cotangent, check_tangents, pr
 from calque.runtime.dispatch import Dispatcher
 from calque.runtime.keys import shape_key
 from calque.runtime.loading import Program
-from calque.runtime.sharing import shared
+from calque.runtime.sharing import kept, shared
+from calque.runtime.signatures import extended_signature, static_leaves
 from calque.runtime.spec import Spec
+from calque.runtime.stand_ins import Lent, stand_in_for
 from calque.transpiler import batching, jacobians, transformations, transposition, tree
 from calque.transpiler.builder import Array, type_of
 from calque.transpiler.core import Slot, Var, map_tree
 
-_PLAIN = inspect.Parameter.POSITIONAL_OR_KEYWORD
 SUFFIXES = {"value_and_grad": "value_and_grad", "identity": "numpy"}
 
 
@@ -42,15 +42,15 @@ class Transformed:
         self.compiled = kind == "jit" or getattr(function, "compiled", False) is True
         static = static_leaves(function, options) if kind == "jit" else None
         self._static = static
-        wishes = kernel_options(self) if self.compiled else None
+        self._lent: Lent | None = None
         function, chain = self._chain()
-        self._dispatcher: Dispatcher = shared(
-            function,
-            chain,
-            lambda: Dispatcher(
-                self, self.generated_name, compiled=self.compiled, static=static, options=wishes
-            ),
-        )
+        stand_in = stand_in_for(function)
+        if stand_in is None:
+            self._have_programs()
+        else:
+            home = kept(stand_in.homes, chain, lambda: self._with(stand_in.function))
+            self._lent = Lent(stand_in, function, home._dispatcher)
+            self._dispatcher: Dispatcher = home._dispatcher
         self._debugger: Dispatcher | None = None  # of the checked variants, under debug_nans
         self._checked: set[Any] = set()
 
@@ -62,6 +62,29 @@ class Transformed:
             function, chain = inner._chain()
             return function, (own, *chain)
         return inner, (own, self.generated_name())
+
+    def _have_programs(self) -> None:
+        """Find programs among those of the function itself: no stand-in has them."""
+        self._lent = None
+        wishes = kernel_options(self) if self.compiled else None
+
+        def make() -> Dispatcher:
+            return Dispatcher(
+                self,
+                self.generated_name,
+                compiled=self.compiled,
+                static=self._static,
+                options=wishes,
+            )
+
+        self._dispatcher = shared(*self._chain(), make)
+
+    def _with(self, function: Any) -> Transformed:
+        """The same transformations of another function."""
+        inner = self.function
+        if isinstance(inner, Transformed):
+            function = inner._with(function)
+        return Transformed(self.kind, function, **self.options)
 
     def generated_name(self) -> str:
         """``f_grad``, ``f_grad_jvp``: what was done, in order."""
@@ -76,7 +99,11 @@ class Transformed:
 
     def program(self, *args: Any, **kwargs: Any) -> Program:
         """The generated program for arguments, or specs, of these types."""
-        return self.dispatcher().find(complete(self, args), kwargs)[0]
+        args = complete(self, args)
+        if self._lent is not None and not debugging.checking() and self._lent.take():
+            with self._lent.stand_in:
+                return self._dispatcher.find(args, kwargs)[0]
+        return self.dispatcher().find(args, kwargs)[0]
 
     def dispatcher(self) -> Dispatcher:
         """What finds programs in this thread: under ``debug_nans``, the checked ones."""
@@ -87,9 +114,13 @@ class Transformed:
         return self._debugger
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if debugging.threads:
+        if debugging.threads and debugging.checking():
             self._check(args)
             return self.dispatcher().call(args, kwargs)
+        if self._lent is not None:
+            if self._lent.take():
+                return self._lent.call(args, kwargs, self._check)
+            self._have_programs()
         if not kwargs:
             dispatcher = self._dispatcher
             ready = dispatcher.ready.get(dispatcher.key(args))
@@ -170,8 +201,10 @@ class Transformed:
 
 def run(transformed: Transformed, *args: Any) -> Any:
     """Call with arguments that are known to fit each other."""
-    if debugging.threads:
+    if debugging.threads and debugging.checking():
         return transformed.dispatcher().call(args, {})
+    if transformed._lent is not None:
+        return transformed(*args)
     dispatcher = transformed._dispatcher
     ready = dispatcher.ready.get(dispatcher.key(args))
     hidden = ready.hidden(args) if ready is not None and ready.same() else None
@@ -305,60 +338,12 @@ def _result_spec(function: Any, args: tuple[Any, ...]) -> Any:
     return map_tree(leaf, made.function.result)
 
 
-def extended_signature(kind: str, function: Any) -> inspect.Signature | None:
-    """The function's signature; with tangents for jvp, with the cotangent for vjp."""
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):
-        return None
-    if kind == "linear_transpose":
-        return inspect.Signature([inspect.Parameter("return_bar", _PLAIN)])
-    if kind not in ("jvp", "vjp", "hvp"):
-        return signature
-    positional = [p for p in signature.parameters.values() if p.kind in (p.POSITIONAL_ONLY, _PLAIN)]
-    if len(positional) != len(signature.parameters):
-        return None
-    plain = [p.replace(default=p.empty, annotation=p.empty) for p in positional]
-    wishes = [f"{p.name}_dot" for p in plain] if kind in ("jvp", "hvp") else ["return_bar"]
-    taken = {p.name for p in plain}
-    extra = []
-    for name in wishes:
-        while name in taken:
-            name += "_next"
-        taken.add(name)
-        extra.append(inspect.Parameter(name, plain[-1].kind if plain else _PLAIN))
-    return inspect.Signature([*plain, *extra])
-
-
 def kernel_options(function: Any) -> dict[str, Any]:
     """The wishes of the outermost ``jit`` of a composition."""
     while isinstance(function, Transformed) and function.kind != "jit":
         function = function.function
     wished = function.options if isinstance(function, Transformed) else {}
     return {name: wished[name] for name in ("parallel", "boundscheck") if name in wished}
-
-
-def static_leaves(
-    function: Any, options: dict[str, Any]
-) -> Callable[[tuple[Any, ...], dict[str, Any]], frozenset[int]] | None:
-    """Which leaves of a call belong to static arguments; None where none is."""
-    numbers, names = options.get("static_argnums", ()), options.get("static_argnames", ())
-    if not numbers and not names:
-        return None
-    parameters = list(inspect.signature(function).parameters)
-    by_name = {*names, *(parameters[n] for n in numbers if -len(parameters) <= n < len(parameters))}
-    positions = {parameters.index(n) for n in by_name if n in parameters}
-
-    def leaves(args: tuple[Any, ...], kwargs: dict[str, Any]) -> frozenset[int]:
-        places = [k in positions for k in range(len(args))]
-        flags = [
-            tree.tree_map(lambda _, own=own: own, a) for a, own in zip(args, places, strict=True)
-        ]
-        named = {k: tree.tree_map(lambda _, own=k in by_name: own, v) for k, v in kwargs.items()}
-        found, _ = tree.flatten((tuple(flags), named))
-        return frozenset(i for i, own in enumerate(found) if own)
-
-    return leaves
 
 
 def _trace_identity(

@@ -269,6 +269,19 @@ def test_a_flag_that_goes_to_and_fro_has_two_programs(monkeypatch):
     assert gradient.cache_info().programs == 2
 
 
+def test_captured_values_named_as_a_parameter(monkeypatch):
+    def f(rate, **first):
+        return np.sum(scaled(rate)) * np.sum(first["X"] * captured_x())
+
+    def captured_x():
+        return X
+
+    gradient = calque.grad(f)
+    for value in VALUES[:6]:
+        monkeypatch.setitem(globals(), "rate", value)
+        np.testing.assert_allclose(gradient(np.ones(5), X=2.0), value * 2.0 * np.sum(X))
+
+
 def test_two_names_of_one_array_or_list_may_part(monkeypatch):
     here = sys.modules[__name__]
     for value, other in ((np.ones(5), np.full(5, 3.0)), ([1.0], [3.0]), ({0: 1.0}, {0: 3.0})):

@@ -71,6 +71,7 @@ class Captures:
         self.lifted: dict[int, tuple[Any, Any]] = {}
         self.readers: dict[int, Callable[[], Any]] = {}  # of what was lifted, where it was first
         self.foreign: dict[int, Any] = {}
+        self.parameters: set[str] = set()  # the names of the program's own
 
     def lift(self, value: Any, name: str, read: Callable[[], Any]) -> Any:
         """A value found outside the function: arrays become hidden inputs, numbers constants."""
@@ -148,7 +149,7 @@ class Captures:
 
     def _capture_name(self, name: str) -> str:
         name = "".join(c if c.isalnum() else "_" for c in name).strip("_") or "captured"
-        taken = {c.name for c in self.captures.values()}
+        taken = {*self.parameters, *(c.name for c in self.captures.values())}
         while name in taken or iskeyword(name):  # of a lambda
             name += "_captured"
         return name

@@ -137,6 +137,7 @@ def _attempt(
         signature = [Parameter(c, None) for c in getattr(function, "communicators", ())]
         signature += parameters_of(function, args, kwargs)
         _require_reachable(params, signature)
+        machine.parameters = {*kwargs, *(parameter.name for parameter in signature)}
         for var in params:
             var.name = None
         for parameter in signature:
@@ -153,7 +154,7 @@ def _attempt(
         params=params,
         body=body,
         result=template,
-        signature=signature + [Parameter(c.name, c.var, keyword_only=True) for c in captures],
+        signature=_with_captures(signature, captures),
         origin=_origin(function),
         dim_values=builder.dim_values,
         equal_dims=builder.equal_dims,
@@ -298,6 +299,15 @@ def _require_reachable(params: Sequence[Var], signature: Sequence[Parameter]) ->
             "its unflatten function gives it.",
             hint="make the instance without its __init__ there: object.__new__, and set attributes",
         )
+
+
+def _with_captures(
+    signature: Sequence[Parameter], captures: Sequence[Capture]
+) -> list[Parameter]:
+    """The parameters, hidden ones behind the user's own, before what takes all other keywords."""
+    others = [p for p in signature if p.variadic == "**"]
+    own = [p for p in signature if p.variadic != "**"]
+    return own + [Parameter(c.name, c.var, keyword_only=True) for c in captures] + others
 
 
 def _trees(signature: Sequence[Parameter]) -> list[Any]:
