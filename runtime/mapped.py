@@ -16,8 +16,9 @@ from calque.runtime.engines import mpi, threads
 from calque.runtime.loading import Program
 from calque.runtime.meshes import Mesh, take
 from calque.runtime.meshes import devices as all_devices
+from calque.runtime.signatures import static_leaves
 from calque.runtime.spec import Spec
-from calque.runtime.transformed import TRACE, Transformed, static_leaves
+from calque.runtime.transformed import TRACE, Transformed
 from calque.transpiler import batching, tree
 from calque.transpiler.batching import Axes, axes_of_leaves
 from calque.transpiler.core import Slot, map_tree

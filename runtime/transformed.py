@@ -44,7 +44,7 @@ class Transformed:
         self._static = static
         self._lent: Lent | None = None
         function, chain = self._chain()
-        stand_in = stand_in_for(function)
+        stand_in = stand_in_for(function) if self._can_be_of_another() else None
         if stand_in is None:
             self._have_programs()
         else:
@@ -78,6 +78,12 @@ class Transformed:
             )
 
         self._dispatcher = shared(*self._chain(), make)
+
+    def _can_be_of_another(self) -> bool:
+        """Whether ``_with`` can make it: programs for devices belong to their function."""
+        inner = self.function
+        inner_can = not isinstance(inner, Transformed) or inner._can_be_of_another()
+        return type(self) is Transformed and inner_can
 
     def _with(self, function: Any) -> Transformed:
         """The same transformations of another function."""
