@@ -13,7 +13,7 @@ import pytest
 
 import calque
 from battery import oracle
-from calque.transpiler.errors import AliasUndecided
+from calque.transpiler.errors import AliasUndecided, UnsupportedFunction
 
 
 class Slotted:
@@ -249,3 +249,79 @@ def test_the_least_of_objects_compared_at_run_time() -> None:
 
     x = np.array([0.3, 1.5, 0.9])
     np.testing.assert_allclose(calque.grad(of_objects)(x), [8 * x[0], 2.0, 0.0], rtol=1e-12)
+
+
+class Positive:
+    """What its ``__new__`` makes depends on what it is given."""
+
+    def __new__(cls, x):
+        self = super().__new__(cls)
+        self.x = np.sqrt(x) if isinstance(x, np.ndarray) else x * 2.0
+        return self
+
+
+class Scaled(tuple):
+    def __new__(cls, a, b):
+        return super().__new__(cls, (a, b * b))
+
+
+class Either:
+    def __new__(cls, x):
+        return np.exp(x) if x.ndim else super().__new__(cls)
+
+    def __init__(self, x):
+        self.x = x
+
+
+def of_new(x):
+    return np.sum(Positive(x).x) + Positive(3.0).x
+
+
+def of_tuple(x):
+    a, b = Scaled(x, x)
+    return np.sum(a * b)
+
+
+def of_either(x):
+    return np.sum(Either(x)) + Either(x[0]).x
+
+
+@pytest.mark.parametrize("f", [of_new, of_tuple, of_either])
+def test_new_is_interpreted(f):
+    x, step = np.array([1.0, 2.0, 3.0]), 1e-6
+    steps = step * np.eye(3)
+    want = [(f(x + s) - f(x - s)) / (2 * step) for s in steps]
+    assert calque.jit(f)(x) == pytest.approx(f(x), rel=1e-14)
+    np.testing.assert_allclose(calque.grad(f)(x), want, rtol=1e-7)
+
+
+class Quantity(np.ndarray):
+    def __new__(cls, q):
+        if isinstance(q, np.ndarray):
+            return np.asarray(q).view(cls)
+        return np.array(q, dtype=float).view(cls)
+
+
+@pytest.mark.parametrize("transform", [calque.grad, calque.jit])
+def test_subclasses_of_ndarray_are_refused(transform):
+    def of_class(x):
+        return np.sum(Quantity(x) ** 2)
+
+    def of_view(x):
+        return np.sum(x.view(Quantity) ** 2)
+
+    def of_matrix(x):
+        return np.sum(np.matrix([x[0], 2.0]))
+
+    x = np.array([1.0, 2.0, 3.0])
+    for f, said in ((of_class, "Quantity is a subclass"), (of_view, "class Quantity"), (of_matrix, "matrix is a")):
+        with pytest.raises(UnsupportedFunction, match=said) as refused:
+            transform(f)(x)
+        assert refused.value.origin.line == f.__code__.co_firstlineno + 1
+
+
+def test_a_view_as_ndarray_is_a_view():
+    def f(x):
+        return np.sum(x.view(np.ndarray) ** 3)
+
+    np.testing.assert_allclose(calque.grad(f)(np.array([1.0, 2.0])), [3.0, 12.0])

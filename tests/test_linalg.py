@@ -126,7 +126,9 @@ def spectral_radius(a, xp=np):
 def of_the_vectors(a):
     w, v = np.linalg.eig(a)
     squares = v * v  # LAPACK leaves the sign open
-    return np.sum(np.real(squares * (1.0 + 0.5j)) * w.real) + np.sum(squares.imag**3) + np.sum(abs(w))
+    return (
+        np.sum(np.real(squares * (1.0 + 0.5j)) * w.real) + np.sum(squares.imag**3) + np.sum(abs(w))
+    )
 
 
 def test_eigenvalues_of_any_matrix_are_those_of_jax() -> None:
@@ -134,7 +136,9 @@ def test_eigenvalues_of_any_matrix_are_those_of_jax() -> None:
     rng = np.random.default_rng(3)
     for a in (rng.standard_normal((4, 4)), rng.standard_normal((3, 3)) * (1.0 + 2.0j) + 1.0j):
         expected = jax.grad(lambda a: spectral_radius(a, jax.numpy))(a)
-        np.testing.assert_allclose(calque.grad(spectral_radius)(a), expected, rtol=1e-11, atol=1e-12)
+        np.testing.assert_allclose(
+            calque.grad(spectral_radius)(a), expected, rtol=1e-11, atol=1e-12
+        )
     assert calque.jit(np.linalg.eigvals)(np.eye(2)).dtype == np.complex128
 
 
@@ -175,3 +179,22 @@ def test_norms_of_sums_that_kernels_add_in_another_order(order: float) -> None:
     for shape in ((9, 7), (23, 18), (16, 40)):
         a = rng.standard_normal(shape)
         np.testing.assert_allclose(compiled(a), calque.grad(norms)(a), rtol=1e-12)
+
+
+@pytest.mark.parametrize("size", [2, 3, 4])
+def test_eigenvalues_of_a_defective_matrix(size):
+    """Single eigenvalues have no derivative there; their sum, the trace, has."""
+    a = np.eye(size, k=1)  # its vectors are one, exactly: what is solved with them is singular
+    found = calque.grad(lambda a: np.sum(np.linalg.eigvals(a).real))(a + 2.0 * np.eye(size))
+    np.testing.assert_allclose(found, np.eye(size), atol=1e-12)
+    calque.grad(lambda a: np.sum(np.linalg.eigvals(a).real))(a)
+    tangent = calque.jvp(np.linalg.eigvals, (a,), (np.ones_like(a),))[1]
+    assert not np.isfinite(tangent).all() or np.abs(tangent).max() > 1e10
+
+
+def test_eigenvalues_that_coincide():
+    a, direction = np.diag([1.0, 1.0, 2.0]), np.diag([0.5, 0.25, -1.0])
+    tangent = calque.jvp(np.linalg.eigvals, (a,), (direction,))[1]
+    np.testing.assert_allclose(tangent, [0.5, 0.25, -1.0])
+    squares = calque.grad(lambda a: np.sum(np.linalg.eigvals(a).real ** 2))(a)
+    np.testing.assert_allclose(squares, 2.0 * a.T)  # of the trace of a @ a

@@ -111,3 +111,57 @@ def test_as_numpy_has_it(f):
     rows = np.stack([x, 2 * x])
     np.testing.assert_allclose(calque.vmap(f)(rows.copy()), [f(x.copy()), f(2 * x)], rtol=1e-12)
     np.testing.assert_allclose(calque.vmap(calque.grad(f))(rows)[0], want, rtol=1e-6, atol=1e-8)
+
+
+NUMBERS = {
+    "float": lambda r: np.asarray(r),
+    "complex": lambda r: np.asarray(complex(r, 2.0)),
+    "NumPy's": lambda r: np.multiply(r, 1.0 + 2.0j),
+    "cast": lambda r: np.float64(r),
+    "element": lambda r: np.array([r, 2.0])[0],
+}
+RESHAPED = {
+    "ravel": lambda x: x.ravel(),
+    "reshape": lambda x: x.reshape(-1),
+    "reshape to a matrix": lambda x: x.reshape(1, 1),
+    "flatten": lambda x: x.flatten(),
+    "T": lambda x: x.T,
+    "squeeze": lambda x: x.squeeze(),
+    "copy": lambda x: x.copy(),
+    "real": lambda x: x.real.ravel(),
+    "imag": lambda x: x.imag.reshape(1),
+    "conj": lambda x: x.conj().flatten(),
+    "axes": lambda x: x[None, None],
+    "flat": lambda x: x.flat[0],
+    "repeat": lambda x: x.repeat(2),
+    "take": lambda x: np.take(x, 0),
+    "cumprod": lambda x: x.cumprod(),
+    "block": lambda x: np.block([x, x]),
+    "outer": lambda x: np.multiply.outer(x, [1.0, 2.0]),
+    "roll": lambda x: np.roll(x, 1),
+    "pad": lambda x: np.pad(x, 0),
+    "contiguous": lambda x: np.ascontiguousarray(x),
+}
+
+
+@pytest.mark.parametrize("reshaped", RESHAPED)
+@pytest.mark.parametrize("number", NUMBERS)
+def test_derivatives_of_numbers_as_arrays(number, reshaped):
+    make, change = NUMBERS[number], RESHAPED[reshaped]
+
+    def f(r):
+        return change(make(r))
+
+    def total(r):
+        y = change(make(r))
+        return np.sum(3.0 * np.real(y) + np.imag(y))
+
+    step = 1e-6
+    want = (f(1.3 + step) - f(1.3 - step)) / (2 * step)
+    value, tangent = calque.jvp(f, (1.3,), (1.0,))
+    assert np.shape(tangent) == np.shape(f(1.3)) == np.shape(value)
+    assert np.asarray(tangent).dtype == f(1.3).dtype
+    np.testing.assert_allclose(tangent, want, rtol=1e-7)
+    slope = (total(1.3 + step) - total(1.3 - step)) / (2 * step)
+    assert calque.grad(total)(1.3) == pytest.approx(slope, rel=1e-7)
+    np.testing.assert_allclose(calque.linearize(f, 1.3)[1](2.0), 2.0 * want, rtol=1e-7)

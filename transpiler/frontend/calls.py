@@ -47,7 +47,7 @@ from calque.transpiler.frontend.methods import method_of
 from calque.transpiler.frontend.opaque import Watch, is_opaque
 from calque.transpiler.frontend.rows import gathered
 from calque.transpiler.frontend.scipy_objects import instead_of, is_frozen, is_scipys
-from calque.transpiler.frontend.source import assigned_functions, source_of
+from calque.transpiler.frontend.source import assigned_functions, has_source, source_of
 from calque.transpiler.frontend.statements import Statements
 from calque.transpiler.frontend.stepwise import stepwise, takes_steps
 from calque.transpiler.frontend.text import RuntimeText
@@ -167,6 +167,8 @@ class Calls(Statements):
         if isinstance(function, FunctionType) and not is_library(function):
             return self._call_function(function, args, kwargs, node)
         owner = getattr(function, "__self__", None)
+        if owner in (object, tuple) and function.__name__ == "__new__":
+            return self.own(function(*args, **kwargs))
         if isinstance(owner, _CONTAINERS):
             return self._owned(container_method(self, function, owner, args, kwargs, node))
         wrapped = getattr(function, "__wrapped__", None)
@@ -399,16 +401,27 @@ class Calls(Statements):
 
     def construct(self, cls: type, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
         """Make an instance of a user's class; its ``__init__`` is interpreted if it has source."""
+        if issubclass(cls, np.ndarray):
+            self.fail(
+                UnsupportedFunction,
+                node,
+                f"{cls.__name__} is a subclass of np.ndarray: what NumPy does with it is its own.",
+                "compute with plain arrays; a class may hold one (self.values = np.asarray(q))",
+            )
         init = cls.__init__  # type: ignore[misc]
+        make: Any = cls.__new__
+        plain = type(cls).__call__ is type.__call__ and isinstance(make, FunctionType)
+        if plain and not is_library(make) and has_source(make):
+            made = self.call_value(make, [cls, *args], kwargs, node)
+            if isinstance(made, cls) and init is not object.__init__:
+                self.call_value(init, [made, *args], kwargs, node)
+            return made
         if isinstance(init, FunctionType) and not is_library(init):
-            try:
-                source_of(init)
-            except SourceNotFound:
+            if not has_source(init):
                 if hasattr(cls, "__dataclass_fields__"):
                     return made_dataclass(self, cls, args, kwargs, node)
                 guard_native(self, [*args, *kwargs.values()], node)
                 return self.own(cls(*args, **kwargs))
-            make: Any = cls.__new__
             instance = self.own(make(cls))
             self.call_value(init, [instance, *args], kwargs, node)
             return instance

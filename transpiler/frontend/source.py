@@ -123,6 +123,14 @@ def source_of(function: FunctionType) -> FunctionSource:
     return _sources[place]
 
 
+def has_source(function: FunctionType) -> bool:
+    """Whether a function's text is there to be read."""
+    try:
+        return source_of(function) is not None
+    except SourceNotFound:
+        return False
+
+
 def function_source(function: FunctionType) -> FunctionSource:
     """Find the gast node of a Python function.
 

@@ -21,12 +21,15 @@ from calque.transpiler import core
 from calque.transpiler.analyses.activity import varied
 from calque.transpiler.analyses.cotangents import match_dtype, materialize
 from calque.transpiler.analyses.symmetry import symmetries
-from calque.transpiler.builder import Array, Builder, wrap
+from calque.transpiler.builder import FUNCTIONS, Array, Builder, type_of, wrap
 from calque.transpiler.core import Apply, Atom, Block, For, Function, If, Var, While
 from calque.transpiler.errors import NotDifferentiable
 from calque.transpiler.primitives.calls import Called, define
 
 Tangents = dict[Var, Any]
+
+# what is spelled the same of a Python number and of an array without dims
+_OF_NUMBERS = frozenset("astype copy float complex np.where np.real np.imag np.conj np.sum".split())
 
 
 def forward(function: Function, builder: Builder, tangents: dict[Var, Any]) -> list[Any]:
@@ -49,6 +52,13 @@ def forward(function: Function, builder: Builder, tangents: dict[Var, Any]) -> l
             )
     function.body.statements = block.statements
     return found
+
+
+def _as_its_primal(tangent: Any, primal: Atom) -> Any:
+    """A Python number that is an array's tangent as an array: it has no ``ravel``."""
+    if tangent is None or type_of(primal).weak or not type_of(tangent).weak:
+        return tangent
+    return FUNCTIONS[np.asarray](tangent)
 
 
 class Push:
@@ -107,6 +117,8 @@ class Push:
                 None if t is None else materialize(t, a.type, Array(a))
                 for t, a in zip(given, s.args, strict=True)
             )
+        if s.primitive.kind != "elementwise" and s.primitive.name not in _OF_NUMBERS:
+            given = tuple(map(_as_its_primal, given, s.args))
         found = s.primitive.jvp(given, outs, args, s.params)
         for out, tangent in zip(s.outs, found, strict=True):
             self.note(tangents, out, tangent)

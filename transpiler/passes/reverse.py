@@ -153,6 +153,8 @@ class Sweep:
         else:
             made = self.whole(primal, old)
         made = Array(as_array(made).atom)  # of a number too: an index may make an array of it
+        if primal.type.dtype.kind == "c":
+            made = FUNCTIONS["cast"](made, primal.type.dtype)
         self._name(primal, made)
         adjoints[primal] = made
         return made

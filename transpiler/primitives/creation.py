@@ -379,6 +379,8 @@ def _perhaps_itself(value: Array, contiguous: bool) -> Array:
 def np_ascontiguousarray(value: Any, dtype: Any = None, **rest: Any) -> Array:
     """The Array itself where it is contiguous; its alias, perhaps, where that is not known."""
     result = np_asarray(value, dtype)
+    if not result.ndim:
+        return result.reshape(1)
     return result if result is not value else _perhaps_itself(value, True)
 
 

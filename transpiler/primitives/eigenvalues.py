@@ -54,6 +54,12 @@ def _apart(w: Any) -> Any:
     return 1.0 / (w[..., None, :] - w[..., :, None] + unit) - unit
 
 
+def _solve(v: Any, b: Any) -> Any:
+    """``np.linalg.solve``, also of vectors of a defective matrix that are exactly the same."""
+    least = float(np.finfo(v.dtype).tiny)  # infinities and NaN then, no error
+    return np.linalg.solve(v + least * FUNCTIONS[np.eye](v.shape[-1], dtype=v.dtype), b)
+
+
 def _largest(v: Any) -> Any:
     """A one for the largest component of each vector, zeros elsewhere."""
     place = np.argmax(np.abs(v), axis=-2)
@@ -62,7 +68,7 @@ def _largest(v: Any) -> Any:
 
 def _eig_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
     (a_dot,), (w, v) = tangents, outs
-    inner = np.linalg.solve(v, a_dot @ v)
+    inner = _solve(v, a_dot @ v)
     turned = v @ (_apart(w) * inner)
     length = np.sum(np.real(np.conj(v) * turned), axis=-2)
     at_largest = _largest(v)
@@ -86,7 +92,7 @@ def _eig_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, .
     if w_bar is not None:
         along = w_bar[..., None, :] * FUNCTIONS[np.eye](w.shape[-1], dtype=w.dtype)
         inner = along if inner is None else inner + along
-    a_bar = np.linalg.solve(vt, inner @ vt)
+    a_bar = _solve(vt, inner @ vt)
     return (a_bar if type_of(args[0]).dtype.kind == "c" else np.real(a_bar),)
 
 
@@ -117,7 +123,7 @@ def np_eig(a: Any) -> Any:
 
 def _eigvals_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
     v = np_eig(args[0]).eigenvectors
-    return (np.diagonal(np.linalg.solve(v, tangents[0] @ v), axis1=-2, axis2=-1),)
+    return (np.diagonal(_solve(v, tangents[0] @ v), axis1=-2, axis2=-1),)
 
 
 def _eigvals_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:

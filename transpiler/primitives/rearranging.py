@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Sequence
 from typing import Any
 
@@ -151,6 +152,8 @@ def _roll_axis(axis: tuple[int, ...] | None) -> str:
 def np_roll(x: Any, shift: Any, axis: Any = None) -> Array:
     """``np.roll``."""
     x = FUNCTIONS[np.asarray](x)
+    if not x.ndim:
+        return FUNCTIONS[np.copy](x)
     shifts = tuple(shift) if isinstance(shift, (tuple, list)) else (shift,)
     if axis is None:
         axes = None
@@ -274,6 +277,8 @@ def np_pad(x: Any, pad_width: Any, mode: Any = "constant", **options: Any) -> Ar
         raise UnsupportedFunction(
             f"np.pad with mode={mode!r} and {sorted(options)}.", current().origin
         )
+    if not x.ndim:
+        return FUNCTIONS[np.copy](x)
     if mode != "constant" and 0 in x.dims:
         raise ShapeError("can't extend an empty axis", current().origin)
     return apply(pad, x, value, widths=_widths(pad_width, x.ndim), mode=mode)
@@ -353,9 +358,15 @@ METHODS["resize"] = _refuse(
 
 
 def _view(x: Array, dtype: Any = None, type: Any = None) -> Any:
-    if type is not None or (dtype is not None and np.dtype(dtype) != x.dtype):
+    if isinstance(dtype, builtins.type) and issubclass(dtype, np.ndarray):
+        dtype, type = None, dtype
+    if type not in (None, np.ndarray):
         raise UnsupportedFunction(
-            "ndarray.view as another dtype or class.", current().origin, "use .astype(dtype)"
+            f"ndarray.view as the class {type.__name__}.", current().origin, "use a plain array"
+        )
+    if dtype is not None and np.dtype(dtype) != x.dtype:
+        raise UnsupportedFunction(
+            "ndarray.view as another dtype.", current().origin, "use .astype(dtype)"
         )
     return x[...]
 

@@ -84,7 +84,7 @@ elementwise(np.sinc, _sinc_slope, reference=np.sinc)
 @implements(np.unwrap)
 def np_unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: float = 2 * math.pi) -> Any:
     """``np.unwrap``: adds multiples of the period, so its derivative is the identity's."""
-    high = period / 2
+    p, high = FUNCTIONS[np.asarray](p), period / 2
     steps = FUNCTIONS[np.diff](p, axis=axis)
     wrapped = (steps + high) % period - high
     wrapped = np.where((wrapped == -high) & (steps > 0), high, wrapped)
