@@ -189,7 +189,7 @@ def test_gradients_are_jaxs(program):
         lambda a, lower: np.sum(linalg.eigh(a, lower=lower, eigvals_only=True) ** 3),
         lambda a, lower: np.sum(linalg.eigvalsh(a, lower=lower, subset_by_index=[1, 2]) ** 3),
         lambda a, lower: np.sum(linalg.solve(a, B, assume_a="pos", lower=lower) ** 3),
-        lambda a, lower: np.sum(linalg.solve(a, C, assume_a="symmetric", lower=lower) ** 3),
+        lambda a, lower: np.sum(linalg.solve(a, C, assume_a="sym", lower=lower) ** 3),
         lambda a, lower: np.sum(linalg.solve(a, B, lower, transposed=True, assume_a="sym") ** 3),
         lambda a, lower: np.sum(linalg.solve(a, B, lower=lower, assume_a="gen") ** 3),
         lambda a, lower: np.sum(cho_solve((a, lower), B) ** 3),

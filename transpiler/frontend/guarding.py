@@ -15,6 +15,7 @@ from calque.transpiler.frontend.mutable_objects import (
     is_read_by_python,
     state,
 )
+from calque.transpiler.frontend.scipy_objects import is_public
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ def contents(container: Any) -> Any:
 
 def guard_state(machine: Any, value: Any, read: Callable[[], Any]) -> None:
     """The program holds while an object that Python reads is this one, and holds the same."""
-    if not is_read_by_python(value):
+    if not is_read_by_python(value) or is_public(value):
         return
     try:
         held = state(value)

@@ -79,7 +79,8 @@ def is_mutable(value: Any) -> bool:
 
 
 def _is_of_library(kind: type) -> bool:
-    return (kind.__module__ or "").split(".")[0] in _LIBRARY
+    module = kind.__module__  # of classes of Cython's, a descriptor
+    return isinstance(module, str) and module.split(".")[0] in _LIBRARY
 
 
 def is_read_by_python(value: Any) -> bool:

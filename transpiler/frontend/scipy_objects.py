@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
 
 from calque.transpiler.builder import FUNCTIONS, function_name
-from calque.transpiler.frontend.callables import is_in
 
 # a module of SciPy -> where NumPy has functions of the same names that do the same
 _IN_NUMPY = {
@@ -31,12 +31,18 @@ def is_frozen(owner: Any) -> bool:
     return is_scipys(owner) and type(owner).__name__ == "rv_continuous_frozen"
 
 
+def is_public(value: Any) -> bool:
+    """A distribution as ``scipy.stats`` has it: what it is follows from its name."""
+    name = getattr(value, "name", None) if is_scipys(value) else None
+    return isinstance(name, str) and getattr(sys.modules.get("scipy.stats"), name, None) is value
+
+
 def _numpys(name: str) -> str | None:
     """NumPy's name of a function of SciPy, where calque knows it."""
     module, _, own = name.rpartition(".")
     for place in _IN_NUMPY.get(module, ()):
         found = getattr(place, own, None)
-        if found is not None and is_in(found, FUNCTIONS):
+        if callable(found) and found in FUNCTIONS:
             return function_name(found)
     return None
 
