@@ -125,13 +125,13 @@ class InstanceLender:
     def __init__(self, function: Any):
         own = _instance(function)
         self.cls, self.twin = type(own), object.__new__(type(own))
-        self.method: Any = None if own is function else function.__func__
-        self.function = self.twin if own is function else MethodType(self.method, self.twin)
+        self.method = getattr(function, "__func__", None)
+        self.function = self.twin if own is function else MethodType(function.__func__, self.twin)
 
     def fits(self, function: Any) -> bool:
         """Whether it is an instance of the class, or this method of one."""
         own = _instance(function)
-        method = None if own is function else function.__func__
+        method = getattr(function, "__func__", None)
         return method is self.method and type(own) is self.cls and own is not self.twin
 
     def fill(self, function: Any, given: dict[Any, Any]) -> None:

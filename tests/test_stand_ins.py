@@ -264,6 +264,23 @@ def test_shapes_and_dtypes_of_what_is_captured_are_checked():
         calque.grad(fresh(np.ones(5)))(P)
 
 
+def test_types_and_modules_that_are_captured():
+    import math
+
+    def fresh(kind, library):
+        return lambda p: np.zeros(4, kind) + library.sqrt(4) + p.astype(kind)
+
+    for kind, library in (
+        (np.float32, np),
+        (np.float64, math),
+        (np.float32, math),
+        (float, np),
+    ) * 2:
+        found, expected = calque.jit(fresh(kind, library))(P), fresh(kind, library)(P)
+        assert found.dtype == expected.dtype
+        np.testing.assert_array_equal(found, expected)
+
+
 def test_other_functions_captured_are_other_programs():
     def fresh(activation):
         return lambda p: np.sum(activation(p))

@@ -12,6 +12,7 @@ import calque
 
 X = np.linspace(0.5, 2.0, 5)
 rate = 0.5
+kind_of = np.float64
 settings = {"rate": 0.5}
 steps = [0.5]
 namespace = types.SimpleNamespace(rate=0.5)
@@ -267,6 +268,18 @@ def test_a_flag_that_goes_to_and_fro_has_two_programs(monkeypatch):
             monkeypatch.setitem(globals(), "rate", step % 2 == 0)
             np.testing.assert_allclose(gradient(X), np.ones(5) if step % 2 else 2 * X)
     assert gradient.cache_info().programs == 2
+
+
+def test_a_type_that_changes(monkeypatch):
+    """A global that names a dtype, or a class that is defined again."""
+
+    def f(p):
+        return p.astype(kind_of)  # noqa: F821
+
+    run = calque.jit(f)
+    for kind in (np.float32, np.float64, np.float32):
+        monkeypatch.setitem(globals(), "kind_of", kind)
+        assert run(X).dtype == kind
 
 
 def test_captured_values_named_as_a_parameter(monkeypatch):

@@ -90,8 +90,8 @@ class Captures:
             return value
         if self.varying and may_be_input(value) and place_of(read) in self.varying:
             return self._number(value, name, read)
-        if not isinstance(value, ModuleType) and not isinstance(value, type):
-            self.guards.append(Guard(read, value, name))
+        self.guards.append(Guard(read, value, name))
+        if not isinstance(value, (ModuleType, type)):
             guard_state(self, value, read)
         return value
 

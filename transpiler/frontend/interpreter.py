@@ -10,7 +10,7 @@ import builtins
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import gast
@@ -37,6 +37,7 @@ from calque.transpiler.frontend.guarding import guard_builtin
 from calque.transpiler.frontend.heap import MISSING, Frame, rows_of, shown_name
 from calque.transpiler.frontend.maybe import Facts, Flags, Maybe, Mismatch
 from calque.transpiler.frontend.source import FunctionSource
+from calque.transpiler.frontend.surroundings import holds_surroundings
 
 
 @dataclass(frozen=True)
@@ -266,6 +267,8 @@ class State(Captures):
                 self.fail(UndefinedVariable, node, f"{name} has no value yet.")
         scope = call.globals
         if name in scope:
+            if isinstance(scope[name], ModuleType) and not holds_surroundings(scope[name]):
+                return scope[name]  # what was imported stays
             return self.lift(scope[name], name, lambda: scope[name])
         if hasattr(builtins, name):
             guard_builtin(self, name, scope)

@@ -37,7 +37,10 @@ from calque.transpiler.analyses.unfilled import unfilled
 from calque.transpiler.builder import Array, Builder, atom, wrap
 from calque.transpiler.core import Apply, Block, For, Function, If, Statement, Var, While
 from calque.transpiler.errors import CalqueError, SpecializationNeeded
-from calque.transpiler.primitives import composed_scipy  # noqa: F401  (fills COMPOSED)
+from calque.transpiler.primitives import (  # noqa: F401  (fill COMPOSED)
+    composed_scipy,
+    composed_stores,
+)
 from calque.transpiler.primitives.base import PRIMITIVES
 from calque.transpiler.primitives.composed import COMPOSED, PRODUCTS, is_small_factorization
 
