@@ -194,7 +194,11 @@ def test_value_and_type(name: str, concrete: bool) -> None:
                 assert atom.type.dtype == np.asarray(want).dtype, f"{name}: dtype of {atom.type}"
 
 
-@pytest.mark.parametrize("name", EVERY)
+# drawn by rejection: the slope is that of the quantile, which tests/test_random_distributions.py asks
+IMPLICIT = {"random.gamma", "random.loggamma"}
+
+
+@pytest.mark.parametrize("name", [n for n in EVERY if n not in IMPLICIT])
 def test_forward_against_differences(name: str) -> None:
     rng = np.random.default_rng(1)
     for d in derivatives(name):

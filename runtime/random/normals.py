@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from calque.runtime.random.keys import Shape, checked_key, checked_shape, split
-from calque.runtime.random.uniforms import float_dtype, multiply_add, unit
+from calque.runtime.random.shapes import float_dtype
+from calque.runtime.random.uniforms import multiply_add, unit
 
 # Giles, "Approximating the erfinv function" (2012): polynomials in w = -log(1 - x ** 2) around the
 # middle of an interval, or in its root, the highest power first.

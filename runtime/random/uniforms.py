@@ -8,16 +8,9 @@ from typing import Any
 import numpy as np
 
 from calque.runtime.random.keys import Shape, checked_key, checked_shape, random_bits, split
+from calque.runtime.random.shapes import broadcast_shape, float_dtype
 
 _MANTISSA = {2: 10, 4: 23, 8: 52}  # bits, by the size of a float in bytes
-
-
-def float_dtype(dtype: Any, name: str) -> np.dtype:
-    """The dtype of floats that a call asks for, float64 if it asks for none."""
-    found = np.dtype(float if dtype is None else dtype)
-    if found.kind != "f" or found.itemsize not in _MANTISSA:
-        raise ValueError(f"{name} gives floats of 16, 32 or 64 bits, not {found}")
-    return found
 
 
 def unit(keys: np.ndarray, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
@@ -201,16 +194,3 @@ def bernoulli(key: Any, p: Any = 0.5, shape: Shape | None = None, mode: str = "l
         return uniform(key, shape, kind) < p
     u = uniform(key, (2, *shape), kind)
     return u[1] * 2.0 ** -np.finfo(kind).nmant < p - u[0]
-
-
-def broadcast_shape(name: str, shape: Shape | None, *parameters: Any) -> tuple[int, ...]:
-    """The shape of a result: that of the parameters, or one to which they broadcast."""
-    together = np.broadcast_shapes(*map(np.shape, parameters))
-    if shape is None:
-        return together
-    shape = tuple(shape)
-    if np.broadcast_shapes(shape, together) != shape:
-        raise ValueError(
-            f"the parameters of random.{name} have shape {together}, and broadcast to no {shape}"
-        )
-    return shape

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 from collections.abc import Callable
 from types import BuiltinFunctionType, FunctionType, MethodType, MethodWrapperType, ModuleType
 from typing import Any
@@ -284,7 +285,8 @@ class Calls(Statements):
         try:
             return self._call_function(function, args, kwargs, node)
         except CalqueError as error:
-            if error.origin is None or error.origin.file == function.__code__.co_filename:
+            own = os.path.dirname(function.__code__.co_filename)
+            if error.origin is None or os.path.dirname(error.origin.file) == own:
                 error.origin = self.on_behalf
             raise
         finally:

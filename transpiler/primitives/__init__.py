@@ -52,6 +52,7 @@ from calque.transpiler.primitives import (  # isort: skip
     collectives,
     einsum_products,
     random,
+    random_parameters,
     scipy_in_numpy,
 )
 
@@ -86,6 +87,7 @@ __all__ = [
     "polynomials",
     "products",
     "random",
+    "random_parameters",
     "ranges",
     "rearranging",
     "reductions",

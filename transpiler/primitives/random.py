@@ -31,7 +31,6 @@ from calque.transpiler.types import ArrayType
 # what a call of each function of calque.random means, by its name
 HANDLERS: dict[str, Callable[..., Any]] = {}
 _WORD = np.dtype(np.uint32)
-_FLOAT = np.dtype(float)
 
 
 class Keyed:
@@ -90,7 +89,7 @@ def options_text(params: dict[str, Any], defaults: dict[str, Any]) -> str:
 # what takes a key and a shape
 
 
-def _drawn_type(key: Any, *sizes: Any, dtype: np.dtype, **options: Any) -> ArrayType:
+def drawn_type(key: Any, *sizes: Any, dtype: np.dtype, **options: Any) -> ArrayType:
     return ArrayType(dtype, (*type_of(key).dims[:-1], *map(current().dim_of, sizes)))
 
 
@@ -105,7 +104,7 @@ def drawn(name: str, default: Any = float, **defaults: Any) -> Primitive:
         shape = f", {shape_text(1, len(args) - 1)}" if len(args) > 1 else ""
         return f"({{0}}{shape}{options_text(params, defaults)})"
 
-    primitive = _keyed(name, compute, _drawn_type, spell)
+    primitive = keyed(name, compute, drawn_type, spell)
     primitive.samples = _samples(defaults)
 
     @handles(name)
@@ -123,7 +122,7 @@ def drawn(name: str, default: Any = float, **defaults: Any) -> Primitive:
     return primitive
 
 
-def _keyed(name: str, compute: Any, infer: Any, spell: Any) -> Primitive:
+def keyed(name: str, compute: Any, infer: Any, spell: Any) -> Primitive:
     return register(
         Primitive(
             f"random.{name}",
@@ -152,7 +151,10 @@ def _samples(options: dict[str, Any]) -> Callable[..., Any]:
 
 bits = drawn("bits", np.uint64)
 uniform = drawn("uniform")
-normal = drawn("normal")
+for _name in ("normal", "exponential", "laplace", "logistic", "cauchy", "maxwell"):
+    drawn(_name)
+drawn("gumbel", mode=None)
+drawn("rademacher", int)
 
 
 @handles("uniform")
@@ -187,7 +189,7 @@ HANDLERS["between"] = ufunc_handler(between, 3)
 
 # keys
 
-make_key = _keyed(
+make_key = keyed(
     "key",
     Keyed("key"),
     lambda seed: ArrayType(_WORD, (*type_of(seed).dims, 2)),
@@ -219,7 +221,7 @@ HANDLERS["key_data"] = lambda keys: key_argument(keys, "key_data")
 
 def _one(name: str) -> Primitive:
     """Declare ``random.name(key)``, a key again."""
-    primitive = _keyed(name, Keyed(name), lambda key: type_of(key), lambda args, params: "({0})")
+    primitive = keyed(name, Keyed(name), lambda key: type_of(key), lambda args, params: "({0})")
     primitive.batch = lambda args, batched, params: current().apply(primitive, args, params)
     primitive.samples = lambda rng: [((sample_key(rng),), {}), ((sample_key(rng, 3),), {})]
     HANDLERS[name] = lambda key: current().apply(primitive, [key_argument(key, name)], {})
@@ -238,10 +240,10 @@ def _split_spelling(args: Sequence[Any], params: dict[str, Any]) -> str:
     return f"({{0}}, {shape_text(1, len(args) - 1)})"
 
 
-split = _keyed(
+split = keyed(
     "split",
     lambda key, *sizes: Keyed("split")(key, sizes),
-    lambda key, *sizes: _drawn_type(key, *sizes, 2, dtype=_WORD),
+    lambda key, *sizes: drawn_type(key, *sizes, 2, dtype=_WORD),
     _split_spelling,
 )
 split.samples = lambda rng: [
@@ -269,7 +271,7 @@ def _folded_type(key: Any, data: Any) -> ArrayType:
     return ArrayType(_WORD, (*batch, 2))
 
 
-fold_in = _keyed("fold_in", Keyed("fold_in"), _folded_type, lambda args, params: "({0}, {1})")
+fold_in = keyed("fold_in", Keyed("fold_in"), _folded_type, lambda args, params: "({0}, {1})")
 fold_in.samples = lambda rng: [
     ((sample_key(rng), 7), {}),
     ((sample_key(rng), np.asarray(3)), {}),
@@ -298,12 +300,12 @@ def _fold_in_batch(args: Sequence[Any], batched: tuple[bool, ...], params: dict[
 
 
 def _integers_type(key: Any, low: Any, high: Any, *sizes: Any, dtype: np.dtype) -> ArrayType:
-    found = _drawn_type(key, *sizes, dtype=dtype)
+    found = drawn_type(key, *sizes, dtype=dtype)
     current().broadcast([found.dims, type_of(low).dims, type_of(high).dims])
     return found
 
 
-randint = _keyed(
+randint = keyed(
     "randint",
     lambda key, low, high, *sizes, dtype: Keyed("randint")(key, sizes, low, high, dtype),
     _integers_type,
@@ -341,10 +343,10 @@ def _randint_batch(args: Sequence[Any], batched: tuple[bool, ...], params: dict[
     return current().apply(randint, [key, *bounds, *args[3:]], params)
 
 
-order = _keyed(
+order = keyed(
     "order",
     lambda key, *sizes, axis: Keyed("order")(key, sizes, axis),
-    lambda key, *sizes, axis: _drawn_type(key, *sizes, dtype=np.dtype(int)),
+    lambda key, *sizes, axis: drawn_type(key, *sizes, dtype=np.dtype(int)),
     lambda args, params: (
         f"({{0}}, {shape_text(1, len(args) - 1)}"
         + (f", axis={params['axis']})" if params["axis"] else ")")

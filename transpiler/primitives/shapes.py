@@ -367,6 +367,23 @@ def broadcast_to(y_bar: Any, x: Any, *sizes: Any) -> Any:
     return y_bar
 
 
+@implements(np.broadcast_shapes)
+def np_broadcast_shapes(*shapes: Any) -> tuple[Any, ...]:
+    """``np.broadcast_shapes``: sizes that only a run knows are checked to agree."""
+    sizes = [shape_tuple(s) for s in shapes]
+    found = current().broadcast([[current().dim_of(n) for n in s] for s in sizes])
+    result = []
+    for place, dim in enumerate(found, -len(found)):
+        given = [s[place] for s in sizes if len(s) >= -place]
+        same = [n for n in given if not isinstance(dim, int) and current().dim_of(n) == dim]
+        result.append((same or [n for n in given if not _is_one(n)] or [1])[0])
+    return tuple(result)
+
+
+def _is_one(size: Any) -> bool:
+    return not isinstance(size, Array) and size == 1
+
+
 @implements(np.broadcast_to)
 def np_broadcast_to(x: Any, shape: Any, subok: bool = False) -> Array:
     """``np.broadcast_to``."""
