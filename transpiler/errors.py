@@ -5,8 +5,8 @@ The base class renders::
     examples/bad.py, line 4, in noisy
         x = x + np.random.randn(3)
                 ^^^^^^^^^^^^^^^^^^
-    np.random.randn draws from a hidden global state.
-    Instead: draw the numbers outside and pass them in.
+    randn draws from a hidden state: generated code would not be a function.
+    Instead: take a key argument and write `calque.random.normal(key, (3,))`
 """
 
 from __future__ import annotations

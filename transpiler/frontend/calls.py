@@ -135,7 +135,7 @@ class Calls(Statements):
         if isinstance(function, functools.partial):
             given, named = self._lifted_partial(function)
             return self.call_value(function.func, [*given, *args], {**named, **kwargs}, node)
-        refuse_impure(self, function, node)
+        refuse_impure(self, function, args, kwargs, node)
         if any(isinstance(a, Generator) for a in args) and takes_steps(function):
             return stepwise(self, function, args, kwargs, node)
         if len(args) == 1 and is_in(function, (float, int, complex)):

@@ -5,11 +5,13 @@ from __future__ import annotations
 import io
 from typing import Any
 
+import gast
 import numpy as np
 
 from calque.transpiler.builder import function_name
 from calque.transpiler.errors import ImpureFunction, UnsupportedSyntax
 from calque.transpiler.frontend.callables import is_in
+from calque.transpiler.frontend.drawing import keyed_call, keyed_call_of_python
 from calque.transpiler.frontend.surroundings import reads_surroundings
 
 _EVALUATE = {exec, eval, compile}
@@ -17,21 +19,23 @@ _FILES = {open, input, np.load, np.save, np.savez, np.savez_compressed, np.loadt
 _FILES |= {np.genfromtxt, np.fromfile}
 
 
-def refuse_impure(machine: Any, function: Any, node: Any) -> None:
+def refuse_impure(
+    machine: Any, function: Any, args: list[Any], kwargs: dict[str, Any], node: Any
+) -> None:
     """Refuse a call that reads or changes what is outside of the program."""
     owner = getattr(function, "__self__", None)
     module = getattr(function, "__module__", None) or ""
     name = getattr(function, "__name__", "")
-    random = (
-        isinstance(owner, (np.random.RandomState, np.random.Generator)) or module == "random"
-    )
-    random = random or type(owner).__module__ == "random"
+    plain = module == "random" or type(owner).__module__ == "random"
+    random = plain or isinstance(owner, (np.random.RandomState, np.random.Generator))
     if random or (module.startswith("numpy.random") and not isinstance(function, type)):
+        values: dict[Any, Any] = dict(enumerate(args))
+        values |= kwargs
         machine.fail(
             ImpureFunction,
             node,
             f"{name} draws from a hidden state: generated code would not be a function.",
-            "draw the numbers outside and pass them in",
+            _with_a_key(machine, name, values, node, plain),
         )
     if is_in(function, _EVALUATE):
         machine.fail(
@@ -48,3 +52,19 @@ def refuse_impure(machine: Any, function: Any, node: Any) -> None:
             f"{function_name(function)} reads or writes outside the function.",
             "do it outside, and pass the values in",
         )
+
+
+def _with_a_key(machine: Any, name: str, values: dict[Any, Any], node: Any, plain: bool) -> str:
+    """What to write instead of a draw: the same with a key, where there is such a function."""
+    made = None
+    if machine.calls and isinstance(node, gast.Call):
+        source = machine.call.source
+        if plain:
+            made = keyed_call_of_python(name, node, source)
+        else:
+            made = keyed_call(name, node, source, values)
+    if made is None:
+        return "take a key argument and draw with calque.random, or draw outside and pass it in"
+    if made.startswith("key ="):
+        return f"make `{made}` outside, take it as an argument, and draw with calque.random"
+    return f"take a key argument and write `{made}`"
