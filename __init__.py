@@ -57,6 +57,7 @@ from calque.runtime.placing import (
     device_put,
 )
 from calque.runtime.primitive import bilinear, elementwise, linear, opaque, reduction
+from calque.runtime.random.reuse import debug_keys
 from calque.runtime.reading import explain, save, source
 from calque.runtime.spec import spec
 from calque.runtime.trees import (
@@ -99,6 +100,7 @@ __all__ = [
     "custom_jvp",
     "custom_root",
     "custom_vjp",
+    "debug_keys",
     "debug_nans",
     "default_device",
     "device_count",

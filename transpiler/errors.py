@@ -82,6 +82,10 @@ class ImpureFunction(CalqueError):
     """Hidden state: global random numbers, I/O, writes to globals or to captured objects."""
 
 
+class KeyReuseError(CalqueError):
+    """Random numbers are drawn twice with one key (see ``debug_keys``): they would be the same."""
+
+
 class BranchMismatch(CalqueError):
     """Two arms of a run-time branch, or two rounds of a loop, do not fit together."""
 

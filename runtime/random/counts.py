@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from calque.runtime.random.keys import Shape, checked_key, split
+from calque.runtime.random.keys import Shape, parts_of, used_key
 from calque.runtime.random.shapes import broadcast_shape, float_dtype, inexact
 from calque.runtime.random.uniforms import unit
 
@@ -63,7 +63,7 @@ def _rows(
     name: str, key: Any, shape: Shape | None, *parameters: Any
 ) -> tuple[np.ndarray, tuple[int, ...], list[np.ndarray]]:
     """Keys as rows, the shape of the result, and the parameters with a row for each key."""
-    keys = checked_key(key, f"random.{name}")
+    keys = used_key(key, f"random.{name}")
     batch = keys.shape[:-1]
     if shape is None or not batch:
         shape = broadcast_shape(name, shape, *parameters)
@@ -78,7 +78,7 @@ def _knuth(keys: np.ndarray, rate: np.ndarray) -> np.ndarray:
     count, logs = np.zeros(rate.shape, int), np.zeros_like(rate)
     rows = np.flatnonzero(np.any(logs > -rate, axis=1))
     while len(rows):
-        halves = split(keys[rows])
+        halves = parts_of(keys[rows], (2,))
         keys[rows] = halves[:, 0]
         count[rows] += logs[rows] > -rate[rows]
         logs[rows] += np.log(unit(halves[:, 1], rate.shape[1:], _SINGLE))
@@ -91,7 +91,7 @@ def _until_accepted(keys: np.ndarray, like: np.ndarray, draw: Draw) -> np.ndarra
     found, accepted = np.full_like(like, -1), np.zeros(like.shape, bool)
     rows = np.arange(len(keys))
     while len(rows):
-        parts = split(keys[rows], 3)
+        parts = parts_of(keys[rows], (3,))
         keys[rows] = parts[:, 0]
         good, counts = draw(rows, parts[:, 1:])
         found[rows] = np.where(good, counts, found[rows])
@@ -185,7 +185,7 @@ def _runs(keys: np.ndarray, count: np.ndarray, q: np.ndarray) -> np.ndarray:
     found, length = np.zeros_like(q), np.zeros_like(q)
     rows = np.flatnonzero(np.any(length <= count, axis=1))
     while len(rows):
-        halves = split(keys[rows])
+        halves = parts_of(keys[rows], (2,))
         keys[rows] = halves[:, 1]
         found[rows] += length[rows] <= count[rows]
         u = unit(halves[:, 0], q.shape[1:], q.dtype)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from calque.runtime.random.elementary import exponential
-from calque.runtime.random.keys import Shape, checked_key, split
+from calque.runtime.random.keys import Shape, parts_of, used_key
 from calque.runtime.random.normals import normal
 from calque.runtime.random.shapes import broadcast_shape, float_dtype
 from calque.runtime.random.uniforms import uniform
@@ -41,14 +41,14 @@ def loggamma(key: Any, a: Any, shape: Shape | None = None, dtype: Any = None) ->
 
 
 def _gamma(name: str, key: Any, a: Any, shape: Shape | None, dtype: Any, logarithm: bool) -> Any:
-    keys, dtype = checked_key(key, name), float_dtype(dtype, name)
+    keys, dtype = used_key(key, name), float_dtype(dtype, name)
     batch = keys.shape[:-1]
     own = np.shape(a) if shape is None else tuple(shape)
     if not batch:
         broadcast_shape(name.removeprefix("random."), own, a)
     size = math.prod(own)
     a = np.broadcast_to(np.asarray(a, dtype), (*batch, *own)).reshape(-1)
-    each = split(keys, size).reshape(-1, 2)
+    each = parts_of(keys, (size,)).reshape(-1, 2)
     return _gamma_numbers(each, a, logarithm).reshape((*batch, *own))[()]
 
 
@@ -59,7 +59,7 @@ def _gamma_numbers(keys: np.ndarray, a: np.ndarray, logarithm: bool) -> np.ndarr
         large = a >= one
         d = np.where(large, a, a + one) - third
         c = third / np.sqrt(d)
-        halves = split(keys)
+        halves = parts_of(keys, (2,))
         v = _accepted(halves[:, 0], c, d)
         last = halves[:, 1]
         if logarithm:
@@ -75,7 +75,7 @@ def _accepted(keys: np.ndarray, c: np.ndarray, d: np.ndarray) -> np.ndarray:
     found = np.ones_like(d)
     left = np.arange(len(d))
     while len(left):
-        parts = split(keys, 3)
+        parts = parts_of(keys, (3,))
         keys = parts[:, 0]
         x, v = _positive(parts[:, 1], c[left])
         square, v = x * x, v * v * v
@@ -93,7 +93,7 @@ def _positive(keys: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     x, v = np.zeros_like(c), np.full_like(c, -1)
     left = np.arange(len(c))
     while len(left):
-        halves = split(keys)
+        halves = parts_of(keys, (2,))
         x[left] = normal(halves[:, 1], (), c.dtype)
         v[left] = 1 + x[left] * c[left]
         again = v[left] <= 0

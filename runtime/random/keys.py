@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from calque.runtime.random import reuse
 from calque.runtime.random.threefry import hash_in_place, hash_numbers, hashed
 
 Shape = Sequence[int]
@@ -30,6 +31,21 @@ def checked_key(key: Any, name: str) -> np.ndarray:
             f"{found.dtype} of shape {found.shape}"
         )
     return found
+
+
+def used_key(key: Any, name: str) -> np.ndarray:
+    """A key, or a batch of keys, that a draw uses up."""
+    found = checked_key(key, name)
+    if reuse.threads:
+        reuse.use(found, name)
+    return found
+
+
+def fresh(keys: np.ndarray) -> np.ndarray:
+    """Keys that have not been used."""
+    if reuse.threads:
+        reuse.renew(keys)
+    return keys
 
 
 def checked_shape(shape: Any, name: str) -> tuple[int, ...]:
@@ -61,7 +77,7 @@ def key(seed: Any, *, impl: str | None = None, dtype: Any = None) -> np.ndarray:
     wide = seed.astype(np.uint64)
     found[..., 0] = wide >> np.uint64(32) if seed.dtype.itemsize == 8 else 0
     found[..., 1] = wide & _LOW
-    return found
+    return fresh(found)
 
 
 def PRNGKey(seed: Any, *, impl: str | None = None) -> np.ndarray:
@@ -77,12 +93,12 @@ def key_data(keys: Any) -> np.ndarray:
 def wrap_key_data(key_bits_array: Any, *, impl: str | None = None, dtype: Any = None) -> np.ndarray:
     """Keys of these numbers, uint32 of shape (..., 2)."""
     _checked_implementation(impl if dtype is None else dtype)
-    return checked_key(key_bits_array, "random.wrap_key_data")
+    return fresh(checked_key(key_bits_array, "random.wrap_key_data"))
 
 
 def clone(key: Any) -> np.ndarray:
     """The same key, which ``debug_keys`` allows to be used once more."""
-    return checked_key(key, "random.clone")
+    return fresh(checked_key(key, "random.clone"))
 
 
 def split(key: Any, num: int | Shape = 2) -> np.ndarray:
@@ -93,8 +109,12 @@ def split(key: Any, num: int | Shape = 2) -> np.ndarray:
     >>> random.split(key, 4).shape
     (4, 2)
     """
-    keys = checked_key(key, "random.split")
-    shape = checked_shape(num if np.iterable(num) else (num,), "random.split")
+    keys = used_key(key, "random.split")
+    return parts_of(keys, checked_shape(num if np.iterable(num) else (num,), "random.split"))
+
+
+def parts_of(keys: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """``split``, of keys that are known to be such."""
     words = hashed(keys.reshape(-1, 2), math.prod(shape))
     return np.stack(words, axis=-1).reshape((*keys.shape[:-1], *shape, 2))
 
@@ -127,7 +147,7 @@ def bits(key: Any, shape: Shape = (), dtype: Any = None) -> np.ndarray:
     >>> random.bits(random.key(0), (2,), np.uint8)
     array([167, 146], dtype=uint8)
     """
-    keys, shape = checked_key(key, "random.bits"), checked_shape(shape, "random.bits")
+    keys, shape = used_key(key, "random.bits"), checked_shape(shape, "random.bits")
     dtype = np.dtype(np.uint64 if dtype is None else dtype)
     if dtype.kind != "u":
         raise ValueError(f"random.bits gives unsigned integers, not {dtype}")

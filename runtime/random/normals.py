@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from calque.runtime.random.keys import Shape, checked_key, checked_shape, split
+from calque.runtime.random.keys import Shape, checked_shape, parts_of, used_key
 from calque.runtime.random.shapes import float_dtype
 from calque.runtime.random.uniforms import multiply_add, unit
 
@@ -112,11 +112,11 @@ def normal(key: Any, shape: Shape = (), dtype: Any = None) -> Any:
     >>> float(random.normal(random.key(0)))
     -0.2058421394796434
     """
-    keys, shape = checked_key(key, "random.normal"), checked_shape(shape, "random.normal")
+    keys, shape = used_key(key, "random.normal"), checked_shape(shape, "random.normal")
     kind = np.dtype(float if dtype is None else dtype)
     if kind.kind != "c":
         return _normal(keys, shape, float_dtype(kind, "random.normal"))[()]
-    halves, half = split(keys), np.empty((), kind).real.dtype
+    halves, half = parts_of(keys, (2,)), np.empty((), kind).real.dtype
     found = np.empty((*keys.shape[:-1], *shape), kind)
     root = half.type(math.sqrt(2.0))
     found.real = _normal(halves[..., 0, :], shape, half) / root

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from calque.runtime.random.keys import Shape, checked_key, checked_shape, random_bits, split
+from calque.runtime.random.keys import Shape, checked_shape, parts_of, random_bits, used_key
 from calque.runtime.random.shapes import broadcast_shape, float_dtype
 
 _MANTISSA = {2: 10, 4: 23, 8: 52}  # bits, by the size of a float in bytes
@@ -70,7 +70,7 @@ def uniform(
     >>> random.uniform(random.key(0), (2,), np.float32)
     array([0.947667 , 0.9785799], dtype=float32)
     """
-    keys, shape = checked_key(key, "random.uniform"), checked_shape(shape, "random.uniform")
+    keys, shape = used_key(key, "random.uniform"), checked_shape(shape, "random.uniform")
     dtype = float_dtype(dtype, "random.uniform")
     found = unit(keys, shape, dtype)
     if is_number(minval, 0.0) and is_number(maxval, 1.0):
@@ -91,7 +91,7 @@ def randint(key: Any, shape: Shape, minval: Any, maxval: Any, dtype: Any = None)
     >>> random.randint(random.key(0), (3,), 0, 10)
     array([5, 1, 5])
     """
-    keys, shape = checked_key(key, "random.randint"), checked_shape(shape, "random.randint")
+    keys, shape = used_key(key, "random.randint"), checked_shape(shape, "random.randint")
     dtype = np.dtype(int if dtype is None else dtype)
     if dtype.kind not in "iu":
         raise TypeError(f"random.randint gives integers, not {dtype}")
@@ -118,7 +118,7 @@ def _offsets(
         span = np.where(high <= low, one, (high - low).astype(unsigned))
         span = np.where(above & (high > low), span + one, span)
         width = 8 * dtype.itemsize
-        halves = split(keys)
+        halves = parts_of(keys, (2,))
         first = random_bits(halves[..., 0, :], shape, width)
         second = random_bits(halves[..., 1, :], shape, width)
         if not span.all():
@@ -143,7 +143,7 @@ def order(key: Any, shape: Shape, axis: int = 0) -> np.ndarray:
     >>> random.order(random.key(0), (4,))
     array([0, 1, 3, 2])
     """
-    keys, shape = checked_key(key, "random.order"), checked_shape(shape, "random.order")
+    keys, shape = used_key(key, "random.order"), checked_shape(shape, "random.order")
     batch = keys.ndim - 1
     place = batch + axis % len(shape)
     along = [1] * len(shape)
@@ -152,7 +152,7 @@ def order(key: Any, shape: Shape, axis: int = 0) -> np.ndarray:
     found = np.array(np.broadcast_to(found, (*keys.shape[:-1], *shape)))
     most = float(np.log(np.iinfo(np.uint32).max))
     for _ in range(math.ceil(3 * np.log(max(1, math.prod(shape))) / most)):
-        halves = split(keys)
+        halves = parts_of(keys, (2,))
         keys = halves[..., 0, :]
         words = random_bits(halves[..., 1, :], shape, 32)
         found = np.take_along_axis(found, np.argsort(words, axis=place, kind="stable"), place)
