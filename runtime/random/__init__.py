@@ -1,4 +1,6 @@
-"""``calque.random``: keyed random numbers, the same as ``jax.random`` draws, bit for bit.
+"""``calque.random``: keyed random numbers, as ``jax.random`` draws them.
+
+Bits, integers and uniform numbers are the same; docs/random.md says how near the others are.
 
 >>> from calque import random
 >>> key, subkey = random.split(random.key(0))
