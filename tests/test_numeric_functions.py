@@ -100,6 +100,7 @@ def same(found: Any, want: Any) -> None:
 
 
 @pytest.mark.parametrize("name", CALLS)
+@pytest.mark.filterwarnings("ignore:numpy.fix is deprecated")  # NumPy 2.5
 def test_value_is_numpys(name: str) -> None:
     f, args = CALLS[name]
     with np.errstate(all="ignore"):

@@ -279,6 +279,8 @@ def test_ties_and_kinks(peers: dict[str, Any], name: str) -> None:
     slopes, moved = expected(args, tangents)
     if name in WITHOUT_NAN:
         slopes, moved = jax.tree.map(lambda x: np.where(np.isnan(x), 0.0, x), (slopes, moved))
+    if name == "hypot_at_zero" and np.isnan(moved):  # JAX since 0.12; a half each before
+        slopes, moved = jax.tree.map(lambda x: np.full_like(x, 0.5), slopes), sum(tangents) / 2
     with np.errstate(all="ignore"):
         same(calque.grad(fn, argnums=argnums)(*args), slopes, 1e-12)
         same(calque.jvp(fn, args, tangents)[1], moved, 1e-12)

@@ -111,6 +111,7 @@ def _pattern(joined: Any) -> str:
             continue
         conversion = f"!{chr(part.conversion)}" if part.conversion >= 0 else ""
         spec = f":{_pattern(part.format_spec)}" if part.format_spec else ""
+        astor.code_gen.set_precedence(part, part.value)  # no brackets around it
         text += "{" + _printed(part.value) + conversion + spec + "}"
     return text
 

@@ -11,6 +11,7 @@ import numpy as np
 from calque.transpiler import tree
 from calque.transpiler.builder import FUNCTIONS, Array
 from calque.transpiler.core import map_tree
+from calque.transpiler.errors import UnsupportedSyntax
 from calque.transpiler.frontend.calls import Calls, builtin
 from calque.transpiler.frontend.heap import RecordedList, rows_of
 from calque.transpiler.frontend.rows import GrowingRows
@@ -34,6 +35,18 @@ def _deepcopy(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) 
         return made[id(value)]
 
     return renewed(args[0])
+
+
+def _replaced(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    (value,) = args
+    own = getattr(type(value), "__replace__", None)
+    if own is None:
+        machine.fail(UnsupportedSyntax, node, f"A {type(value).__name__} has no __replace__.")
+    return machine.call_value(own, [value], kwargs, node)
+
+
+if hasattr(copy, "replace"):  # since 3.13
+    builtin(copy.replace)(_replaced)
 
 
 def _deep(machine: Any, value: Any, renewed: Any, node: Any) -> Any:

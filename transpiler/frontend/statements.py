@@ -66,6 +66,8 @@ class Statements(Contexts):
             "AsyncFor": ("`async` is not supported.", None),
             "AsyncWith": ("`async` is not supported.", None),
             "AsyncFunctionDef": ("`async` is not supported.", None),
+            "TypeAlias": ("A type cannot be named here.", "write it outside the function"),
+            "TryStar": ("`except*` is not supported.", "write `except`"),
             "ClassDef": ("A class cannot be defined here.", "define it outside the function"),
         }
         message, hint = reasons.get(

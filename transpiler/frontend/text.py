@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from calque.transpiler.builder import Array, known
+from calque.transpiler.errors import UnsupportedSyntax
 from calque.transpiler.frontend.guarding import guard_native
 from calque.transpiler.frontend.interpreter import State
 
@@ -21,12 +22,18 @@ class Texts(State):
         parts = [self.evaluate(v) for v in node.values]
         if all(isinstance(p, str) for p in parts):
             return "".join(parts)
-        return RuntimeText(parts)
+        return RuntimeText([]).joined(RuntimeText(parts))
 
     def eval_FormattedValue(self, node: Any) -> Any:
         """``{value!r:spec}``."""
         value = self.evaluate(node.value)
         spec = "" if node.format_spec is None else self.evaluate(node.format_spec)
+        if isinstance(value, RuntimeText) and node.conversion in (-1, 115) and spec == "":
+            return value
+        if isinstance(value, RuntimeText) or isinstance(spec, RuntimeText):
+            self.settled(value, node)
+            self.settled(spec, node)
+            self.fail(UnsupportedSyntax, node, "A text of run-time values cannot be laid out here.")
         if known(value) and isinstance(spec, str):
             guard_native(self, [value], node)
             convert: Any = {114: repr, 115: str, 97: ascii}.get(node.conversion)
@@ -60,13 +67,10 @@ class RuntimeText:
         self.parts = parts
 
     def joined(self, other: Any) -> RuntimeText:
-        """This text and one more."""
-        first = [
-            p
-            for part in self.parts
-            for p in (part.parts if isinstance(part, RuntimeText) else [part])
-        ]
-        return RuntimeText([*first, *(other.parts if isinstance(other, RuntimeText) else [other])])
+        """This text and one more, with the texts within them opened."""
+        parts = [*self.parts, *(other.parts if isinstance(other, RuntimeText) else [other])]
+        opened = (part.parts if isinstance(part, RuntimeText) else [part] for part in parts)
+        return RuntimeText([piece for pieces in opened for piece in pieces])
 
     def template(self, args: list[Any]) -> str:
         """The f-string's source, its values appended to ``args`` as slots."""
