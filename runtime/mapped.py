@@ -45,6 +45,8 @@ class DeviceProgram(Transformed):
         self.called = communicators(layout, _parameters(function))
         self.communicators = tuple(self.called.values())
         super().__init__("device", function, layout=layout)
+        if self._dispatcher.options is not None:  # each device is a thread already
+            self._dispatcher.options = {**self._dispatcher.options, "parallel": False}
         if static:
             options = {"static_argnums": static}
             self._dispatcher.static = static_leaves(function, options)
