@@ -92,6 +92,7 @@ class Dispatcher:
         self.static = static  # the leaves whose values are part of the key from the start
         self.options = options  # of the kernels
         self.account = Account()
+        self.finish: Callable[[Any, Any], Any] | None = None  # what is done to Core before text
         self.varying = Varying(name)
         self.quick: QuickKey = layout_key if self.compiled else shape_key
         self.key: QuickKey = self.quick  # with the integers that programs hold, once there is one
@@ -346,6 +347,8 @@ class Dispatcher:
             plan.inner = plan.inner or traced.inner
             if self._has_few(plan, sizes):
                 return
+        if self.finish is not None:
+            traced.function = self.finish(traced.function, traced.builder)
         program = load(traced, self.name(), known, pinned)
         if traced.compares:
             program.call = self._comparing(program)

@@ -236,7 +236,7 @@ def load(traced: Traced, name: str, known_leaves: frozenset[int], sizes: dict[st
     text = pipeline.module_text(traced, name, "", [], support.uncompiled if stepping else None)
     show_text(text)
     if traced.compiled:
-        own = set(traced.function.imports.values()) - {"scipy", "warnings"}
+        own = set(traced.function.imports.values()) - {"scipy", "warnings", "mpi4py"}
         function, kernels = _compiled_module(text, name, not own)
         if calls_blas(text):
             function = on_measured_threads(function)

@@ -33,6 +33,7 @@ from calque.transpiler.devices import (
 )
 from calque.transpiler.emit.device_launchers import Cut
 from calque.transpiler.errors import DevicesDiffer, ShapeError, UnsupportedFunction
+from calque.transpiler.passes.mpi_calls import to_mpi_calls
 
 P = PartitionSpec
 UNNAMED = "devices"  # the axis of a pmap without a name: no collective can have it
@@ -41,19 +42,28 @@ UNNAMED = "devices"  # the axis of a pmap without a name: no collective can have
 class DeviceProgram(Transformed):
     """What one device runs; its first parameters are the communicators."""
 
-    def __init__(self, function: Callable[..., Any], layout: Layout, static: tuple[int, ...] = ()):
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        layout: Layout,
+        static: tuple[int, ...] = (),
+        engine: str = "threads",
+    ):
+        self.engine = engine
         self.called = communicators(layout, _parameters(function))
         self.communicators = tuple(self.called.values())
         super().__init__("device", function, layout=layout)
         if self._dispatcher.options is not None:  # each device is a thread already
             self._dispatcher.options = {**self._dispatcher.options, "parallel": False}
+        if engine == "mpi":
+            self._dispatcher.finish = to_mpi_calls
         if static:
             options = {"static_argnums": static}
             self._dispatcher.static = static_leaves(function, options)
 
     def _chain(self) -> tuple[Any, tuple[Any, ...]]:
         function, chain = super()._chain()
-        return function, (self.communicators, *chain)
+        return function, (self.communicators, self.engine, *chain)
 
 
 def _leaves(args: Sequence[Any]) -> list[Any]:
@@ -110,7 +120,9 @@ class Mapped(Transformed):
         found = self._devices.get(layout)
         if found is None:
             static = self.options.get("static_argnums", ())
-            found = self._devices[layout] = DeviceProgram(self.function, layout, static)
+            found = self._devices[layout] = DeviceProgram(
+                self.function, layout, static, self.engine()
+            )
         return found
 
     def __init__(self, kind: str, function: Callable[..., Any], **options: Any):

@@ -9,7 +9,7 @@ import numpy as np
 
 
 class Communicator:
-    """One device's connection to the others along one axis of the mesh.
+    """One device's connection to the others along one axis of the mesh, in this process.
 
     An engine gives ``allreduce``, ``allgather``, ``alltoall``, ``sendrecv``, ``barrier`` and
     ``abort``; what a program calls is made of these. Every device of the axis must make the same

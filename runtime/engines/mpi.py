@@ -1,8 +1,9 @@
 """Devices that are MPI ranks: ``mpiexec -n 4 python train.py``, by mpi4py (the extra "mpi").
 
-Arrays travel as buffers. Each call begins with a roll call: a rank that is about to run another
-program, or the same on other shapes, is named on all ranks, and so is one that has ended; nobody
-waits for it. A rank that raises prints its traceback and ends all.
+A program's collectives are calls of mpi4py (``transpiler.passes.mpi_calls``), as in a saved script.
+Each call begins with a roll call: a rank that is about to run another program, or the same on other
+shapes, is named on all ranks, and so is one that has ended; nobody waits for it. A rank that raises
+prints its traceback and ends all.
 """
 
 from __future__ import annotations
@@ -20,13 +21,11 @@ from typing import Any
 
 import numpy as np
 
-from calque.runtime.engines.communicator import Communicator
 from calque.transpiler.errors import RanksDiffer
 
 _SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MPI_LOCALNRANKS", "SLURM_NTASKS")
 _DESCRIPTION = 512  # bytes of what a rank says of its call
 _LEAVING = bytes(16)  # the roll call of a rank that ends
-_SUMS = frozenset("fdFDbhilqBHILQ")  # dtypes that MPI adds
 
 
 @functools.cache
@@ -75,57 +74,10 @@ def rank() -> int:
 
 def gathered(x: np.ndarray) -> np.ndarray:
     """Every rank's array, along a new leading axis."""
-    return MpiCommunicator(_world()).allgather(x)
-
-
-class MpiCommunicator(Communicator):
-    """The ranks along one axis of the mesh."""
-
-    def __init__(self, comm: Any):
-        self.comm = comm
-        self.rank, self.size = comm.Get_rank(), comm.Get_size()
-
-    def barrier(self) -> None:
-        """Wait until every rank is here."""
-        self.comm.Barrier()
-
-    def abort(self, error: BaseException) -> None:
-        """End all ranks."""
-        traceback.print_exception(error)
-        sys.stderr.flush()
-        self.comm.Abort(1)
-
-    def allreduce(self, x: Any, operation: Any) -> Any:
-        """MPI's own sum; what MPI does not add, or compares without NaN, is gathered."""
-        given = np.ascontiguousarray(x).reshape(np.shape(x))
-        if operation is not np.add or given.dtype.char not in _SUMS:
-            found = functools.reduce(operation, self.allgather(given))
-            return found if np.ndim(found) else found[()]
-        found = np.empty_like(given)
-        self.comm.Allreduce(given, found)
-        return found if found.ndim else found[()]
-
-    def allgather(self, x: np.ndarray) -> np.ndarray:
-        """All ranks' arrays, one behind the other."""
-        gathered = np.empty((self.size, *x.shape), x.dtype)
-        self.comm.Allgather(_bytes(x), _bytes(gathered))
-        return gathered
-
-    def alltoall(self, x: np.ndarray) -> np.ndarray:
-        """This rank's rows of all ranks' arrays."""
-        received = np.empty_like(x)
-        self.comm.Alltoall(_bytes(x), _bytes(received))
-        return received
-
-    def sendrecv(self, x: np.ndarray, to: int | None, source: int | None) -> np.ndarray | None:
-        """Send to one rank while another's array arrives."""
-        from mpi4py import MPI
-
-        received = np.empty_like(x)
-        destination = MPI.PROC_NULL if to is None else to
-        origin = MPI.PROC_NULL if source is None else source
-        self.comm.Sendrecv(_bytes(x), destination, recvbuf=_bytes(received), source=origin)
-        return None if source is None else received
+    world = _world()
+    found = np.empty((world.Get_size(), *x.shape), x.dtype)
+    world.Allgather(_bytes(x), _bytes(found))
+    return found
 
 
 def _bytes(x: np.ndarray) -> np.ndarray:
@@ -144,8 +96,8 @@ def run(
 
 
 @functools.cache
-def _communicators(shape: tuple[int, ...]) -> tuple[MpiCommunicator, ...]:
-    """This rank's communicator along each axis of the mesh."""
+def _communicators(shape: tuple[int, ...]) -> tuple[Any, ...]:
+    """This rank's communicator of mpi4py along each axis of the mesh."""
     world = _world()
     places = list(itertools.product(*map(range, shape)))
     mine = places[world.Get_rank()]
@@ -153,7 +105,7 @@ def _communicators(shape: tuple[int, ...]) -> tuple[MpiCommunicator, ...]:
     for axis in range(len(shape)):
         others = (*mine[:axis], *mine[axis + 1 :])
         color = sum(p * 10_007**k for k, p in enumerate(others)) % (1 << 30)
-        found.append(MpiCommunicator(world.Split(color, mine[axis])))
+        found.append(world.Split(color, mine[axis]))
     return tuple(found)
 
 

@@ -30,6 +30,7 @@ from calque.transpiler.primitives.base import Primitive, apply
 from calque.transpiler.primitives.calls import copied
 from calque.transpiler.types import ArrayType
 
+ADDED = frozenset("fdFDbhilqBHILQ")  # dtypes that MPI adds
 _ROOMS = ("received", "gathered", "part")  # for what arrives and has no name of the user's
 _SUMS = (collectives.psum, collectives.psum_invariant, collectives.pmean)
 
@@ -107,6 +108,8 @@ class _Writing:
                 continue
             term = s.args[0]
             if not isinstance(term, Var) or not term.type.ndim or term in found:
+                continue
+            if term.type.dtype.char not in ADDED:
                 continue
             between = block.statements[places.get(term, place) + 1 : place]
             fresh = term in places and term in self.builder.contiguous
@@ -219,6 +222,8 @@ def _moved(x: Array, axis: int, place: int) -> Array:
 
 
 def _sum(x: Any, params: dict[str, Any]) -> Any:
+    if type_of(x).dtype.char not in ADDED:
+        return _extreme(np.sum)(x, params)
     if not type_of(x).ndim:
         return _of_numbers("{comm}.allreduce({{0}})", lambda t, _: ())(x, params)
     name = params["axis"].communicator
