@@ -110,7 +110,9 @@ def _interpret_inner(
             same_facts(machine.builder, leaf.atom, var)
             machine.builder.kinds[var] = kinds_of(leaf)
         params.append(var)
-        fresh.append(Array(var))
+        cell = Array(var)
+        cell.is_buffer = isinstance(leaf, Array) and leaf.is_buffer
+        fresh.append(cell)
     inner_args = [copies(a) for a in args]
     for position, value in zip(varying, tree.unflatten(structure, fresh), strict=True):
         inner_args[position] = value
@@ -148,6 +150,7 @@ def copies(value: Any) -> Any:
 def _copied(cell: Array) -> Array:
     made = Array(cell.atom)
     made.kinds = kinds_of(cell)
+    made.is_buffer = cell.is_buffer
     return made
 
 

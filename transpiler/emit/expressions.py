@@ -108,11 +108,20 @@ class Expressions:
             place = target(self._plain(element) if element else self.atom(s.args[0]))
             others = [s.args[0]] if isinstance(s.args[0], Var) else []
             return shortest(gast.AugAssign(place, operator(), self.atom(value, others)), s)
-        base, value = s.args[:2]
+        base, value = s.args[0], self._plain_number(s.args[1])
         trees = [self.atom(base), self.atom(value, [base] if isinstance(base, Var) else [])]
         trees += self.operands(s.args[2:])
         made = fill(template(s.primitive, s.args, s.params), trees)
         return shortest(made, s)
+
+    def _plain_number(self, value: Atom) -> Atom:
+        """What is stored of an array that is one known number: the array stored into casts it."""
+        if not self._folded_apply(value):
+            return value
+        made = self.program.definition[value]
+        assert isinstance(made, Apply)
+        single = made.primitive.name == "constant" and not made.out.type.ndim
+        return made.params["value"] if single else value
 
     def changed(self, s: Apply) -> tuple[Apply | None, Any, Atom] | None:
         """``update(x, op(x[i], v), i)`` as the read (None if of all), the operator and ``v``."""

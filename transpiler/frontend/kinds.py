@@ -102,9 +102,11 @@ def answer(machine: Any, value: Array, question: Callable[[Any], Any], what: str
 
 def noted(result: Any, function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """A result with the classes that NumPy gives it; a new cell where an argument's differ."""
-    if not isinstance(result, Array) or result.ndim or result.type.weak or result.is_buffer:
+    if not isinstance(result, Array) or result.ndim or result.type.weak:
         return result
-    if isinstance(function, np.ufunc) and kwargs.get("out") is None:
+    if result.is_buffer and not any(result is a for a in (*args, *kwargs.values())):
+        return result
+    if isinstance(function, np.ufunc) and kwargs.get("out") is None and len(args) <= function.nin:
         kinds: Kinds = frozenset([result.dtype.type])
     else:
         kinds = _by_numpy(result, function, args, kwargs)

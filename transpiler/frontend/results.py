@@ -20,6 +20,7 @@ class Results:
 
     def __init__(self, body: Block, cells: Collection[Array], given: Collection[Var]):
         self.own = {id(cell) for cell in cells}
+        self.without_axes = {c._value for c in cells if c.is_buffer and not c.ndim}
         self.given = {*given, *(cell._value for cell in cells)}  # nobody else's memory
         self.copies: dict[tuple[int, Var], Array] = {}  # of cells, where they were returned
         self.made: dict[Var, Statement] = {}
@@ -61,7 +62,7 @@ class Results:
     def returned(self, value: Array) -> Array:
         """A result, or a copy of it."""
         cell = id(value.root())
-        if not value.ndim or cell in self.own:
+        if cell in self.own or not (value.ndim or value.atom in self.without_axes):
             return value
         root = self._root(value.atom)
         if root in self.given:

@@ -192,7 +192,9 @@ def _recorded(
             builder.kinds[var] = frozenset([type(value)])
         if position in contiguous:
             builder.contiguous.add(var)
-        leaves.append(Array(var))
+        cell = Array(var)
+        cell.is_buffer = isinstance(value, np.ndarray) and not t.ndim  # no np.float64: it stays
+        leaves.append(cell)
     return leaves
 
 
@@ -256,7 +258,7 @@ def _written(cells: list[Array], params: list[Var], body: core.Block) -> dict[in
     """Parameters that were stored into: their last versions become further results."""
     written: dict[int, int] = {}
     for position, (cell, var) in enumerate(zip(cells, params, strict=True)):
-        if cell._value is not var and cell._base is None and cell.ndim:
+        if cell._value is not var and cell._base is None and (cell.ndim or cell.is_buffer):
             written[position] = len(body.results)
             body.results.append(cell.atom)
     return written
