@@ -80,7 +80,7 @@ def test_the_refusal_that_the_readme_shows(tmp_path: Path) -> None:
         calque.grad(noisy)(1.0)
     shown = str(error.value).split("\n")
     lines = next(text for kind, note, text in blocks("README.md") if not kind and "in noisy" in text).splitlines()
-    assert shown[1:3] == lines[1:3] and "draws from a hidden state" in str(error.value) and "Instead: " in str(error.value)
+    assert shown[1:] == lines[1:]
 
 
 def test_the_figures_of_scaling() -> None:
