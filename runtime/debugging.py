@@ -18,10 +18,32 @@ _lock = free_in_children("debugging", threading.RLock())
 _local = threading.local()
 
 
+def watched() -> frozenset[str]:
+    """What this thread looks for: "nans", "keys"."""
+    states: list[frozenset[str]] = getattr(_local, "states", [])
+    return states[-1] if states else frozenset()
+
+
 def checking() -> bool:
-    """Whether this thread runs checked variants."""
-    states: list[bool] = getattr(_local, "states", [])
-    return bool(states and states[-1])
+    """Whether this thread runs checked variants, in which no kernel computes."""
+    return bool(watched())
+
+
+def watch(what: str, enabled: bool) -> None:
+    """Look for it, or do not, until ``unwatch``."""
+    global threads
+    with _lock:
+        threads += 1
+    now = watched() | {what} if enabled else watched() - {what}
+    _local.__dict__.setdefault("states", []).append(now)
+
+
+def unwatch() -> None:
+    """Look for what was looked for before."""
+    global threads
+    _local.states.pop()
+    with _lock:
+        threads -= 1
 
 
 class debug_nans(ContextDecorator):
@@ -51,24 +73,18 @@ class debug_nans(ContextDecorator):
         self.enabled = bool(enabled)
 
     def __enter__(self) -> debug_nans:
-        global threads
-        with _lock:
-            threads += 1
-        _local.__dict__.setdefault("states", []).append(self.enabled)
+        watch("nans", self.enabled)
         return self
 
     def __exit__(self, *error: object) -> None:
-        global threads
-        _local.states.pop()
-        with _lock:
-            threads -= 1
+        unwatch()
 
 
 def finite_checker(checks: dict[str, Check]) -> Callable[..., None]:
     """What the checked code calls: ``check(label, value, *operands)``."""
 
     def check(label: str, value: Any, *operands: Any) -> None:
-        if np.all(np.isfinite(value)):
+        if np.all(np.isfinite(value)) or "nans" not in watched():
             return
         made_nan = np.any(np.isnan(value)) and not any(np.any(np.isnan(x)) for x in operands)
         if made_nan or all(np.all(np.isfinite(x)) for x in operands):

@@ -125,7 +125,12 @@ def normal(key: Any, shape: Shape = (), dtype: Any = None) -> Any:
 
 
 def _normal(keys: np.ndarray, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    u = unit(keys, shape, dtype)
+    return normal_of(unit(keys, shape, dtype))
+
+
+def normal_of(u: np.ndarray) -> np.ndarray:
+    """Normal numbers of these from 0 to 1, in their memory."""
+    dtype = u.dtype
     u *= dtype.type(2)
     u += np.nextafter(dtype.type(-1), dtype.type(0))
     if dtype.itemsize == 2:

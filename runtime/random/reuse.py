@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from calque.runtime import debugging
 from calque.transpiler.errors import KeyReuseError, Origin
 
 _HERE = str(Path(__file__).parent)
 _local = threading.local()
-threads = 0  # contexts open in any thread: when there are none, a draw looks at this alone
 
 
 class debug_keys(ContextDecorator):
@@ -45,15 +45,13 @@ class debug_keys(ContextDecorator):
         self.enabled = bool(enabled)
 
     def __enter__(self) -> debug_keys:
-        global threads
-        threads += 1
+        debugging.watch("keys", self.enabled)
         _local.__dict__.setdefault("states", []).append({} if self.enabled else None)
         return self
 
     def __exit__(self, *error: object) -> None:
-        global threads
         _local.states.pop()
-        threads -= 1
+        debugging.unwatch()
 
 
 def _used() -> dict[tuple[int, int], tuple[str, Origin]] | None:

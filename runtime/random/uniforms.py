@@ -15,8 +15,12 @@ _MANTISSA = {2: 10, 4: 23, 8: 52}  # bits, by the size of a float in bytes
 
 def unit(keys: np.ndarray, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     """Numbers from 0 to 1, 1 left out: the first bits of each word are the mantissa."""
+    return unit_of(random_bits(keys, shape, 8 * dtype.itemsize), dtype)
+
+
+def unit_of(words: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """These bits as numbers from 0 to 1, in their memory."""
     width, mantissa = 8 * dtype.itemsize, _MANTISSA[dtype.itemsize]
-    words = random_bits(keys, shape, width)
     words >>= words.dtype.type(width - mantissa)
     words |= np.ones((), dtype).view(words.dtype)
     found = words.view(dtype)

@@ -31,7 +31,7 @@ import numpy as np
 # in the order of their definitions: each module uses only those before it
 _MODULES = (
     *("arithmetic", "exponentials", "logarithms", "trigonometric", "inverse_trigonometric"),
-    *("error_functions", "powers", "exponentials_single", "single"),
+    *("error_functions", "powers", "exponentials_single", "single", "random_numbers"),
 )
 _IMPORTS = {
     "math": "import math",
@@ -80,6 +80,8 @@ HALVES = {
     2.5: "pow_five_halves",
     -2.5: "pow_minus_five_halves",
 }
+# of a key and a place; with an f at the end, of half as many bits
+DRAWN = ("random_bits", "random_uniform", "random_normal", "random_exponential")
 # a primitive's ``scalar`` -> its vector function
 FUNCTIONS: dict[str, VectorFunction] = {
     name: VectorFunction(name, plain)
@@ -226,6 +228,9 @@ def plain_source_of(names: Iterable[str]) -> str:
     """
     texts = []
     for name in names:
+        if name.removesuffix("f") in DRAWN:
+            texts.append(f"from calque.runtime.random.elements import {name}  # noqa: E402\n")
+            continue
         known = FUNCTIONS.get(name) or FUNCTIONS[name.removesuffix("f")]
         args = "x, y" if "y)" in known.plain else "x"
         texts.append(f"def {name}({args}):\n    return {known.plain.format(name=known.name)}\n")

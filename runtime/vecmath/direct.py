@@ -370,6 +370,8 @@ def direct(dispatcher: Any, apart: bool = False) -> Any:
 
 
 def is_vector(value: Any) -> bool:
-    """Whether it is a vector function as Numba knows it."""
+    """Whether it is a vector function as Numba knows it, of numbers that are floats."""
     function = getattr(value, "py_func", None)
-    return getattr(function, "__module__", "").startswith("calque.runtime.vecmath.")
+    module = getattr(function, "__module__", "")
+    of_floats = not module.endswith(".random_numbers")
+    return module.startswith("calque.runtime.vecmath.") and of_floats

@@ -14,7 +14,8 @@ from calque.transpiler.types import DimLike, symbol
 
 NAMES = ("i", "j", "k", "l", "m", "n")
 _WEIGHTS = {"np.add": 1, "np.subtract": 1, "np.multiply": 1, "np.negative": 1, "np.where": 1}
-_SEARCH = 20
+_OTHERS = {"np.searchsorted": 20, "random.uniform": 30, "random.normal": 90}
+_OTHERS |= {"random.bits": 30, "random.exponential": 60}
 
 
 @dataclass(eq=False)
@@ -100,7 +101,7 @@ def weight(s: Statement) -> int:
             return 3
         scalar = s.primitive.scalar or ""
         return _WEIGHTS.get(s.primitive.name, 1 if "{" in scalar else 8)
-    return _SEARCH if s.primitive.name == "np.searchsorted" else 2
+    return _OTHERS.get(s.primitive.name, 2)
 
 
 # what one round of a root computes

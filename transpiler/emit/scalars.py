@@ -29,7 +29,9 @@ HALF_POWERS = {
     2.5: "pow_five_halves",
     -2.5: "pow_minus_five_halves",
 }
-_IN_BOTH = (*_VECTOR, "pow", *HALF_POWERS.values())
+# What they draw of a key, as ``transpiler/primitives/random.py`` has it.
+_DRAWN = ("random_bits", "random_uniform", "random_normal", "random_exponential")
+_IN_BOTH = (*_VECTOR, "pow", *HALF_POWERS.values(), *_DRAWN)
 VECTOR_FUNCTIONS = frozenset([*_IN_BOTH, *(f"{name}f" for name in _IN_BOTH)])
 # What ``runtime/kernel_functions.py`` gives besides, NumPy's functions on numbers, and
 # ``runtime/matrix_functions.py``, on small matrices.
@@ -318,7 +320,7 @@ def loop_dtypes(s: Apply) -> list[np.dtype]:
         return [types[0].dtype, s.out.type.dtype, s.out.type.dtype]
     if s.primitive.name.startswith("math."):
         return [np.dtype("f8")] * len(types)
-    if s.out.type.dtype.kind == "b":
+    if s.out.type.dtype.kind == "b" or s.primitive.name.removesuffix("f") in _DRAWN:
         return [t.dtype for t in types]
     return [s.out.type.dtype] * len(types)
 

@@ -16,6 +16,7 @@ import numpy as np
 from calque.transpiler.builder import FUNCTIONS, Array, current, type_of
 from calque.transpiler.core import Slot
 from calque.transpiler.primitives.base import PRIMITIVES, apply
+from calque.transpiler.primitives.random import AT_PLACE
 from calque.transpiler.types import ArrayType
 
 
@@ -139,6 +140,28 @@ def _outer(read: Read, args: Sequence[Any], params: dict[str, Any], index: Seque
 def _where(read: Read, args: Sequence[Any], params: dict[str, Any], index: Sequence[Any]) -> Any:
     test, a, b = (read(x, index) for x in args)
     return FUNCTIONS[np.where](test, a, b)
+
+
+def _drawn(name: str) -> Rule:
+    def rule(
+        read: Read, args: Sequence[Any], params: dict[str, Any], index: Sequence[Any]
+    ) -> Any:
+        key, *sizes = args
+        at_place = AT_PLACE.get((name, params["dtype"]))
+        if at_place is None:
+            raise NotImplementedError(f"{name} of {params['dtype']}")
+        batch = type_of(key).ndim - 1
+        place: Any = 0
+        for i, size in zip(index[batch:], sizes, strict=True):
+            place = i if _is_known(place, 0) else place * read.size(current().dim_of(size)) + i
+        one, two = (read(key, [*index[:batch], half]) for half in (0, 1))
+        return apply(at_place, one, two, place)
+
+    return rule
+
+
+for _name in {name for name, _ in AT_PLACE}:
+    ELEMENTS[_name] = _drawn(_name)
 
 
 @element_of("np.arange")

@@ -386,3 +386,40 @@ def _permutation(key: Any, x: Any, axis: Any = 0, independent: Any = False) -> A
     if known_int(independent, "The argument independent") and x.ndim > 1:
         return np.take_along_axis(x, _order(key, x.shape, axis), axis)
     return np.take(x, _order(key, (x.shape[axis],)), axis)
+
+
+# one element, in kernels: a function of the key's words and of the place in what it draws
+
+
+def _at(name: str, drawn_dtype: Any) -> Primitive:
+    """Declare ``random_name(one, two, place)``; with an f at the end, for half as many bits."""
+    kind = np.dtype(drawn_dtype)
+    text = f"random_{name}{'f' if kind.itemsize == 4 else ''}"
+
+    def compute(one: Any, two: Any, place: Any) -> Any:
+        elements = importlib.import_module("calque.runtime.random.elements")
+        return getattr(elements, text)(one, two, place)
+
+    return register(
+        Primitive(
+            text,
+            compute,
+            lambda one, two, place: ArrayType(kind),
+            f"{text}({{0}}, {{1}}, {{2}})",
+            kind="elementwise",
+            nondifferentiable=True,
+            scalar=f"{text}({{0}}, {{1}}, {{2}})",
+            samples=lambda rng: [((np.uint32(7), np.asarray(np.uint32(9)), 3), {})],
+        )
+    )
+
+
+# the function for one element, by the function for all and its dtype
+AT_PLACE = {
+    (f"random.{name}", np.dtype(kind)): _at(name, kind)
+    for name, kinds in (
+        ("bits", (np.uint64, np.uint32)),
+        *((name, (float, np.float32)) for name in ("uniform", "normal", "exponential")),
+    )
+    for kind in kinds
+}
