@@ -3,6 +3,7 @@
 import sys
 
 from calque.runtime import interpreted as _interpreted  # noqa: F401  (teaches the interpreter)
+from calque.runtime import outside as _outside  # noqa: F401  (what it cannot call)
 from calque.runtime import random, tree
 from calque.runtime.api import (
     grad,
@@ -59,6 +60,11 @@ from calque.runtime.placing import (
 from calque.runtime.primitive import bilinear, elementwise, linear, opaque, reduction
 from calque.runtime.random.reuse import debug_keys
 from calque.runtime.reading import explain, save, source
+from calque.runtime.registering import (
+    register_dataclass,
+    register_pytree_node,
+    register_pytree_node_class,
+)
 from calque.runtime.spec import spec
 from calque.runtime.trees import (
     keystr,
@@ -76,11 +82,6 @@ from calque.runtime.trees import (
     tree_unflatten,
 )
 from calque.runtime.version import __version__
-from calque.transpiler.tree import (
-    register_dataclass,
-    register_pytree_node,
-    register_pytree_node_class,
-)
 
 __all__ = [
     "Device",

@@ -90,7 +90,7 @@ def _parser() -> _Parser:
     show.add_argument("-o", dest="output", metavar="FILE", help="write a module instead")
     check = command("check", _check, "Compare forward mode, reverse mode and differences.")
     target(check)
-    check.add_argument("--seed", type=int, default=0, help="of the random arguments (0)")
+    check.add_argument("--seed", type=_seed, default=0, help="of the random arguments (0)")
     target(command("explain", _explain, "Say what the reverse phase saves or recomputes, and why."))
     kept = command("cache", _cache, "Show, or empty, the folder of compiled kernels.")
     kept.add_argument("what", choices=("info", "clear"), help="what is there; or remove it all")
@@ -99,6 +99,13 @@ def _parser() -> _Parser:
     told = "a file or folder outside of the checkout that headers may name; may be repeated"
     verify.add_argument("--source", action="append", default=[], metavar="PATH", help=told)
     return parser
+
+
+def _seed(text: str) -> int:
+    number = int(text)
+    if number < 0:
+        raise argparse.ArgumentTypeError(f"{number} is negative")
+    return number
 
 
 def _show(options: argparse.Namespace) -> int:

@@ -159,7 +159,7 @@ def _apply(node: ast.expr, fn: Callable[..., Any]) -> Callable[..., Any]:
                 return _transformation(name)(_apply(inner, fn), *values, **named)
             except CalqueError:
                 raise
-            except TypeError as error:
+            except (TypeError, ValueError) as error:
                 raise UsageError(f"in --transform: {ast.unparse(node)}: {error}") from None
     raise UsageError(f"in --transform: {ast.unparse(node)} is no transformation of f")
 

@@ -3,44 +3,79 @@
 from __future__ import annotations
 
 import functools
-import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from calque.runtime import debugging
-from calque.runtime.arguments import check_cotangent, check_tangents, private_copies
+from calque.runtime.arguments import (
+    check_cotangent,
+    check_numbers,
+    check_tangents,
+    labels_of,
+    naming,
+    private_copies,
+)
 from calque.runtime.lenders import is_made_anew
 from calque.runtime.mapped import Mapped, jitted
+from calque.runtime.options import (
+    UNSAID,
+    checked,
+    parameters_named,
+    positional_count,
+    shown,
+    within,
+)
 from calque.runtime.spec import Spec
 from calque.runtime.transformed import Transformed, run
 from calque.transpiler import tree
 from calque.transpiler.batching import Axes
 from calque.transpiler.builder import FUNCTIONS, Array
+from calque.transpiler.errors import NestedTooDeeply
 from calque.transpiler.primitives.base import Primitive, apply, operand, register
 from calque.transpiler.types import ArrayType, type_of_constant
 
 
-def _decorator(kind: str, function: Any, options: dict[str, Any]) -> Any:
-    if function is None:
-        return functools.partial(_decorator, kind, options=options)
-    if not callable(function):
-        raise TypeError(f"{kind} expects a function, and got {type(function).__name__}")
+def _made(kind: str, function: Any, options: dict[str, Any]) -> Any:
+    """The transformed function; without a function, a decorator."""
+    if function is UNSAID:
+        return Decorator(kind, options)
+    checked(kind, fun=function)
+    check_reach(kind, function, options)
     return Transformed(kind, function, **options)
 
 
-def _options(argnums: Any, has_aux: bool, holomorphic: bool, allow_int: bool) -> dict[str, Any]:
-    return {
-        "argnums": as_argnums(argnums),
-        "has_aux": bool(has_aux),
-        "holomorphic": bool(holomorphic),
-        "allow_int": bool(allow_int),
-    }
+class Decorator:
+    """``grad(argnums=1)``, waiting for its function."""
+
+    def __init__(self, kind: str, options: dict[str, Any]):
+        self.kind, self.options = kind, options
+
+    def __call__(self, fun: Callable[..., Any]) -> Any:
+        return _made(self.kind, fun, self.options)
+
+    def __repr__(self) -> str:
+        return f"<calque {self.kind}, waiting for its function>"
+
+
+def check_reach(kind: str, function: Any, options: dict[str, Any]) -> None:
+    """Raise where options name arguments that the function cannot take."""
+    for name in ("argnums", "static_argnums"):
+        if name in options:
+            within(kind, name, options[name], function)
+    if options.get("static_argnames"):
+        parameters_named(kind, "static_argnames", options["static_argnames"], function)
+    axes, count = options.get("axes"), positional_count(function)
+    if axes and isinstance(axes.in_axes, tuple) and count is not None and len(axes.in_axes) > count:
+        raise ValueError(
+            f"{kind}: in_axes has {len(axes.in_axes)} entries, and the function takes {count} "
+            "positional arguments"
+        )
 
 
 def grad(
-    fun: Callable[..., Any] | None = None,
+    fun: Callable[..., Any] = UNSAID,
     argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
@@ -54,11 +89,14 @@ def grad(
     >>> grad(lambda x: x**3 + 2 * x**2)(1.0)
     7.0
     """
-    return _decorator("grad", fun, _options(argnums, has_aux, holomorphic, allow_int))
+    options = checked(
+        "grad", argnums=argnums, has_aux=has_aux, holomorphic=holomorphic, allow_int=allow_int
+    )
+    return _made("grad", fun, options)
 
 
 def value_and_grad(
-    fun: Callable[..., Any] | None = None,
+    fun: Callable[..., Any] = UNSAID,
     argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
@@ -69,11 +107,15 @@ def value_and_grad(
     >>> value_and_grad(lambda x: x * x)(3.0)
     (9.0, 6.0)
     """
-    return _decorator("value_and_grad", fun, _options(argnums, has_aux, holomorphic, allow_int))
+    kind = "value_and_grad"
+    options = checked(
+        kind, argnums=argnums, has_aux=has_aux, holomorphic=holomorphic, allow_int=allow_int
+    )
+    return _made(kind, fun, options)
 
 
 def jit(
-    fun: Callable[..., Any] | None = None,
+    fun: Callable[..., Any] = UNSAID,
     static_argnums: int | Sequence[int] = (),
     static_argnames: str | Sequence[str] = (),
     parallel: bool | str = "auto",
@@ -94,23 +136,19 @@ def jit(
     >>> jit(lambda x: np.sum(x * x))(np.array([1.0, 2.0]))
     np.float64(5.0)
     """
-    numbers = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
-    names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
-    if parallel not in (True, False, "auto"):
-        raise ValueError(f"jit: parallel must be True, False or 'auto', and is {parallel!r}")
-    if boundscheck not in (True, False, None):
-        raise ValueError(f"jit: boundscheck must be True, False or None, and is {boundscheck!r}")
-    options = {
-        "static_argnums": numbers,
-        "static_argnames": names,
-        "parallel": parallel if parallel == "auto" else bool(parallel),
-        "boundscheck": None if boundscheck is None else bool(boundscheck),
-    }
+    options = checked(
+        "jit",
+        static_argnums=static_argnums,
+        static_argnames=static_argnames,
+        parallel=parallel,
+        boundscheck=boundscheck,
+    )
     if isinstance(fun, Mapped):
-        return jitted(fun, functools.partial(_decorator, "jit", options=options))
+        return jitted(fun, Decorator("jit", options))
     if isinstance(fun, Transformed) and fun.kind == "jit":
+        check_reach("jit", fun.function, options)
         options, fun = _both(fun.options, options), fun.function  # jitted once more is jitted
-    return _decorator("jit", fun, options)
+    return _made("jit", fun, options)
 
 
 def _both(inner: dict[str, Any], outer: dict[str, Any]) -> dict[str, Any]:
@@ -122,7 +160,7 @@ def _both(inner: dict[str, Any], outer: dict[str, Any]) -> dict[str, Any]:
 
 
 def vmap(
-    fun: Callable[..., Any] | None = None,
+    fun: Callable[..., Any] = UNSAID,
     in_axes: Any = 0,
     out_axes: Any = 0,
     axis_name: Any = None,
@@ -142,19 +180,11 @@ def vmap(
     array([3., 6.])
     """
     options = vmap_options(in_axes, out_axes, axis_name, axis_size, chunk_size)
-    return _decorator("vmap", fun, options)
-
-
-def _jacobian_options(argnums: Any, has_aux: bool, holomorphic: bool) -> dict[str, Any]:
-    return {
-        "argnums": as_argnums(argnums),
-        "has_aux": bool(has_aux),
-        "holomorphic": bool(holomorphic),
-    }
+    return _made("vmap", fun, options)
 
 
 def jacfwd(
-    fun: Callable[..., Any] | None = None,
+    fun: Callable[..., Any] = UNSAID,
     argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
@@ -166,11 +196,12 @@ def jacfwd(
     array([[4., 0.],
            [3., 2.]])
     """
-    return _decorator("jacfwd", fun, _jacobian_options(argnums, has_aux, holomorphic))
+    options = checked("jacfwd", argnums=argnums, has_aux=has_aux, holomorphic=holomorphic)
+    return _made("jacfwd", fun, options)
 
 
 def jacrev(
-    fun: Callable[..., Any] | None = None,
+    fun: Callable[..., Any] = UNSAID,
     argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
@@ -182,11 +213,12 @@ def jacrev(
     array([[4., 0.],
            [3., 2.]])
     """
-    return _decorator("jacrev", fun, _jacobian_options(argnums, has_aux, holomorphic))
+    options = checked("jacrev", argnums=argnums, has_aux=has_aux, holomorphic=holomorphic)
+    return _made("jacrev", fun, options)
 
 
 def hessian(
-    fun: Callable[..., Any] | None = None,
+    fun: Callable[..., Any] = UNSAID,
     argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
@@ -198,9 +230,8 @@ def hessian(
     array([[6., 4.],
            [4., 0.]])
     """
-    if fun is None:
-        return functools.partial(hessian, argnums=argnums, has_aux=has_aux, holomorphic=holomorphic)
-    return _decorator("hessian", fun, _jacobian_options(argnums, has_aux, holomorphic))
+    options = checked("hessian", argnums=argnums, has_aux=has_aux, holomorphic=holomorphic)
+    return _made("hessian", fun, options)
 
 
 def hvp(
@@ -217,7 +248,7 @@ def hvp(
     made = _transformed("hvp", fun)
     if primals is None and tangents is None:
         return made
-    return made(*(primals or ()), *(tangents or ()))
+    return made(*matched("hvp", primals, tangents))
 
 
 def vmap_options(
@@ -228,52 +259,20 @@ def vmap_options(
     chunk_size: int | None = None,
 ) -> dict[str, Any]:
     """The options of ``vmap``, checked."""
-    if isinstance(in_axes, list):
-        in_axes = tuple(in_axes)
-    if chunk_size is not None:
-        chunk_size = operator.index(chunk_size)
-        if chunk_size < 1:
-            raise ValueError(f"vmap: chunk_size must be at least 1, and is {chunk_size}")
-        if axis_name is not None:
-            raise ValueError(
-                "vmap: chunk_size cannot be given together with axis_name: a collective needs all "
-                "examples at once, and a chunk has but some of them"
-            )
-    return {"axes": Axes(in_axes, out_axes, axis_size, axis_name, chunk_size)}
-
-
-def as_argnums(argnums: int | Sequence[int]) -> int | tuple[int, ...]:
-    """An int or a tuple of ints, from whatever has an index.
-
-    >>> as_argnums([0, 1])
-    (0, 1)
-    """
-    values: Any = argnums
-    is_number = isinstance(values, np.ndarray) and not values.ndim
-    single = is_number or not _is_iterable(values)
-    found = tuple(_argnum(n, values) for n in ((values,) if single else values))
-    if single:
-        return found[0]
-    if not found:
-        raise ValueError("argnums is empty: there is nothing to differentiate by")
-    return found
-
-
-def _is_iterable(value: Any) -> bool:
-    return isinstance(value, Iterable) and not isinstance(value, (str, bytes))
-
-
-def _argnum(number: Any, given: Any) -> int:
-    """One of ``argnums``: no bool, which has an index and is most likely a misplaced flag."""
-    try:
-        if isinstance(number, (bool, np.bool_)):
-            raise TypeError(f"{type(number).__name__!r} object is not an integer")
-        return operator.index(number)
-    except TypeError as error:
-        reason = f"{error}, and is not iterable" if number is given else str(error)
-        raise TypeError(
-            f"argnums must be an int or a sequence of ints, and is {given!r}: {reason}"
-        ) from None
+    found = checked(
+        "vmap",
+        in_axes=in_axes,
+        out_axes=out_axes,
+        axis_size=axis_size,
+        axis_name=axis_name,
+        chunk_size=chunk_size,
+    )
+    if chunk_size is not None and axis_name is not None:
+        raise ValueError(
+            "vmap: chunk_size cannot be given together with axis_name: a collective needs all "
+            "examples at once, and a chunk has but some of them"
+        )
+    return {"axes": Axes(**found)}
 
 
 @functools.lru_cache(maxsize=512)
@@ -282,12 +281,12 @@ def _cached(kind: str, function: Any, has_aux: bool) -> Transformed:
 
 
 def _transformed(kind: str, function: Any, has_aux: bool = False) -> Transformed:
-    if not callable(function):
-        raise TypeError(f"{kind} expects a function, and got {type(function).__name__}")
+    if not callable(function) or type(has_aux) is not bool:
+        has_aux = checked(kind, fun=function, has_aux=has_aux)["has_aux"]
     if is_made_anew(function):  # to be freed, with what it captured
         return Transformed(kind, function, has_aux=has_aux)
     try:
-        return _cached(kind, function, bool(has_aux))
+        return _cached(kind, function, has_aux)
     except TypeError:  # a callable without a hash
         return Transformed(kind, function, has_aux=has_aux)
 
@@ -306,17 +305,22 @@ def jvp(
     transformed = _transformed("jvp", fun, has_aux)
     if primals is None and tangents is None:
         return transformed
+    return transformed(*matched("jvp", primals, tangents))
+
+
+def matched(kind: str, primals: Any, tangents: Any) -> tuple[Any, ...]:
+    """Primals, and a tangent for each; TypeError where there is none."""
     if not isinstance(primals, (tuple, list)) or not isinstance(tangents, (tuple, list)):
         raise TypeError(
-            "jvp: primals and tangents must be tuples or lists, and are "
+            f"{kind}: primals and tangents must be tuples or lists, and are "
             f"{type(primals).__name__} and {type(tangents).__name__}"
         )
     if len(primals) != len(tangents):
         raise TypeError(
-            f"jvp: there are {len(primals)} primals and {len(tangents)} tangents; "
+            f"{kind}: there are {len(primals)} primals and {len(tangents)} tangents; "
             "they must have the same structure"
         )
-    return transformed(*primals, *tangents)
+    return (*primals, *tangents)
 
 
 def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
@@ -331,8 +335,8 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     transformed = _transformed("vjp", fun, has_aux)
     if not primals:
         return transformed
-    kept = private_copies(primals)
-    value, aux = _value(fun, kept, has_aux)
+    kept = _kept("vjp", fun, primals)
+    value, aux = _value("vjp", fun, kept, has_aux)
 
     def pullback(cotangent: Any) -> Any:
         check_cotangent(value, cotangent)
@@ -341,16 +345,30 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     return (value, pullback, aux) if has_aux else (value, pullback)
 
 
-def _value(fun: Callable[..., Any], primals: Sequence[Any], has_aux: bool) -> tuple[Any, Any]:
+def _kept(kind: str, fun: Callable[..., Any], primals: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Copies of the primals, as they are now."""
+    try:
+        return private_copies(primals)
+    except NestedTooDeeply as error:
+        raise naming(error, kind, fun, (primals, {})) from None
+
+
+def _value(
+    kind: str, fun: Callable[..., Any], primals: Sequence[Any], has_aux: bool
+) -> tuple[Any, Any]:
     """The function's value, computed on copies, and its auxiliary output."""
-    checked = debugging.checking() and not isinstance(fun, Transformed)
-    run = Transformed("identity", fun) if checked else fun
-    result = run(*private_copies(primals))
+    looked_at = debugging.checking() and not isinstance(fun, Transformed)
+    run = Transformed("identity", fun) if looked_at else fun
+    try:
+        result = run(*private_copies(primals))
+    except Exception as error:
+        check_numbers(kind, fun, primals, error)
+        raise
     if not has_aux:
         return result, None
     if not isinstance(result, (tuple, list)) or len(result) != 2:
         raise TypeError(
-            "has_aux=True: the function must return a pair (value, aux), "
+            f"{kind}: has_aux=True: the function must return a pair (value, aux), "
             f"and returned a {type(result).__name__}"
         )
     return result[0], result[1]
@@ -366,11 +384,11 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     transformed = _transformed("jvp", fun, has_aux)
     if not primals:
         return transformed
-    kept = private_copies(primals)
-    value, aux = _value(fun, kept, has_aux)
+    kept = _kept("linearize", fun, primals)
+    value, aux = _value("linearize", fun, kept, has_aux)
 
     def push(*tangents: Any) -> Any:
-        check_tangents(kept, tangents, "linearize")
+        check_tangents(kept, tangents, "linearize", fun)
         return run(transformed, *kept, *tangents)[1]
 
     return (value, push, aux) if has_aux else (value, push)
@@ -388,24 +406,28 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any) -> Any:
     >>> transposed(np.array([1.0, 2.0, 3.0]))
     (array([-1., -1., -1.,  3.]),)
     """
-    if not callable(fun):
-        raise TypeError(f"linear_transpose expects a function, and got {type(fun).__name__}")
-    leaves, structure = tree.flatten(tuple(primals))
-    types = tuple(map(_type_of_primal, leaves))
+    checked("linear_transpose", fun=fun)
+    try:
+        leaves, structure = tree.flatten(primals)
+    except NestedTooDeeply as error:
+        raise naming(error, "linear_transpose", fun, (primals, {})) from None
+    types = tuple(map(_type_of_primal, leaves, labels_of(fun, primals)))
     return Transformed("linear_transpose", fun, types=(types, structure))
 
 
-def _type_of_primal(leaf: Any) -> ArrayType:
+def _type_of_primal(leaf: Any, name: str) -> ArrayType:
     if isinstance(leaf, Spec):
         if any(isinstance(d, str) for d in leaf.dims):
-            raise TypeError(f"linear_transpose: the sizes of {leaf} must be known")
+            raise TypeError(f"linear_transpose: the sizes of {name}, {leaf}, must be known")
         return ArrayType(leaf.dtype, tuple(d for d in leaf.dims if isinstance(d, int)), leaf.weak)
     if isinstance(leaf, (float, complex)) and not isinstance(leaf, np.generic):
         return type_of_constant(leaf)
-    dtype, shape = getattr(leaf, "dtype", None), getattr(leaf, "shape", None)
-    if dtype is None or shape is None or np.dtype(dtype).kind not in "fc":
-        raise TypeError(f"linear_transpose needs float or complex inputs, and got {leaf!r}")
-    return ArrayType(np.dtype(dtype), tuple(map(int, shape)))
+    array = hasattr(leaf, "dtype") and hasattr(leaf, "shape")
+    if not array or np.dtype(leaf.dtype).kind not in "fc":
+        raise TypeError(
+            f"linear_transpose needs float or complex inputs, and {name} is {shown(leaf)}"
+        )
+    return ArrayType(np.dtype(leaf.dtype), tuple(map(int, leaf.shape)))
 
 
 def _stopped(x: Any) -> Any:

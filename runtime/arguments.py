@@ -2,15 +2,108 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from calque.runtime.keys import leaf_key
+from calque.runtime.options import shown as short
 from calque.runtime.spec import Spec
 from calque.transpiler import tree
+from calque.transpiler.batching import labels, parameter_names
+from calque.transpiler.errors import DtypeError, NestedTooDeeply
 
+CallArguments = tuple[Sequence[Any], Mapping[str, Any]]
+_NONE: Mapping[str, Any] = {}
 FLOAT0 = np.dtype([("float0", "V")])
+
+
+def labels_of(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any] = _NONE) -> list[str]:
+    """What each leaf of the arguments of a call is called.
+
+    >>> labels_of(lambda x, w: x, (1.0, {"a": 2.0}))
+    ['argument 0 (x)', "argument 1 (w['a'])"]
+    """
+    return [
+        label
+        for place, own, value in _places(function, (args, kwargs))
+        for label in labels(value, place, own)
+    ]
+
+
+def _places(function: Any, call: CallArguments) -> list[tuple[int | str, str | None, Any]]:
+    args, kwargs = call
+    own: list[str | None] = [*parameter_names(function, len(args))]
+    own += [None] * (len(args) - len(own))
+    return [*zip(range(len(args)), own, args), *((n, None, v) for n, v in kwargs.items())]
+
+
+def _label(place: int | str, own: str | None) -> str:
+    return f"argument {place}" if own is None else f"argument {place} ({own})"
+
+
+def naming(
+    error: DtypeError | NestedTooDeeply, owner: str, function: Any, call: CallArguments
+) -> DtypeError | NestedTooDeeply:
+    """An error about an argument, which says what the argument is called.
+
+    ``error`` has been raised while the arguments of a call were looked at, not by the function.
+    """
+    for place, own, value in _places(function, call):
+        try:
+            leaves = tree.flatten(value)[0]
+        except NestedTooDeeply:
+            which = _label(place, own)
+            return NestedTooDeeply(f"{owner}: {which} holds itself, or is nested too deeply.")
+        for leaf, label in zip(leaves, labels(value, place, own), strict=True):
+            try:
+                leaf_key(leaf)
+            except DtypeError as found:
+                about = found.message.replace("An argument", label, 1)
+                return DtypeError(f"{owner}: {about}", hint=found.hint)
+    return error
+
+
+def check_numbers(owner: str, function: Any, args: Sequence[Any], error: Exception) -> None:
+    """Where a call failed, raise TypeError if there is no number in one of the arguments."""
+    for place, own, value in _places(function, (args, _NONE)):
+        if not any(map(_is_numeric, tree.flatten(value)[0])):
+            raise TypeError(
+                f"{owner}: {_label(place, own)} is {short(value)}, which holds no number to "
+                f"differentiate by: {type(error).__name__}: {error}"
+            ) from error
+
+
+def check_values(owner: str, function: Any, call: CallArguments, leaves: Sequence[Any]) -> None:
+    """Where a call failed, raise TypeError if one of the arguments is but a type."""
+    if not any(type(leaf) is Spec for leaf in leaves):
+        return
+    for leaf, label in zip(leaves, labels_of(function, *call)):
+        if isinstance(leaf, Spec):
+            raise TypeError(
+                f"{owner}: {label} is a type, {leaf!r}: a call needs values, and only source, save "
+                "and explain take types"
+            ) from None
+
+
+def check_static(owner: str, function: Any, call: CallArguments, static: Sequence[Any]) -> None:
+    """Raise TypeError where a static argument is an array, whose elements no key can hold."""
+    held = [x for x in static if isinstance(x, np.ndarray) and x.size != 1]
+    if not held:
+        return
+    leaves = tree.flatten(call)[0]
+    for leaf, label in zip(leaves, labels_of(function, *call)):
+        if leaf is held[0]:
+            raise TypeError(
+                f"{owner}: {label} is static, and is {short(leaf)}: a static argument must have a "
+                "hash, as numbers, texts and tuples have"
+            )
+
+
+def _is_numeric(leaf: Any) -> bool:
+    found = dtype_and_shape(leaf)
+    return found is not None and found[0].kind in "biufc"
 
 
 def dtype_and_shape(leaf: Any) -> tuple[np.dtype[Any], tuple[Any, ...]] | None:
@@ -27,37 +120,50 @@ def tangent_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return dtype if dtype.kind in "fc" else FLOAT0
 
 
-def check_tangents(primals: Sequence[Any], tangents: Sequence[Any], name: str = "jvp") -> None:
+def check_tangents(
+    primals: Sequence[Any], tangents: Sequence[Any], name: str = "jvp", function: Any = None
+) -> None:
     """Raise TypeError or ValueError where tangents do not fit their primals."""
     leaves, structure = tree.flatten(tuple(primals))
-    given, given_structure = tree.flatten(tuple(tangents))
+    try:
+        given, given_structure = tree.flatten(tuple(tangents))
+    except NestedTooDeeply:
+        text = "a tangent holds itself, or is nested too deeply"
+        raise NestedTooDeeply(f"{name}: {text}.") from None
     if structure != given_structure:
         raise TypeError(
             f"{name}: primals and tangents must have the same structure, and are "
             f"{shown(primals)} and {shown(tangents)}"
         )
     kind = ValueError if name == "linearize" else TypeError
-    for path, primal, tangent in zip(tree.paths(tuple(primals)), leaves, given, strict=True):
+    for place, (primal, tangent) in enumerate(zip(leaves, given, strict=True)):
         expected, found = dtype_and_shape(primal), dtype_and_shape(tangent)
         if expected is None:
             continue
+        wanted = tangent_dtype(expected[0])
+        if found is not None and found == (wanted, expected[1]):
+            continue
+        label = labels_of(function, primals)[place]
         if found is None:
-            raise kind(f"{name}: the tangent {path} is a {type(tangent).__name__}")
-        if found[0] != tangent_dtype(expected[0]):
+            raise kind(f"{name}: the tangent of {label} is {short(tangent)}")
+        if found[0] != wanted:
             raise kind(
-                f"{name}: the tangent {path} of a {expected[0]} must be of dtype "
-                f"{_dtype_name(tangent_dtype(expected[0]))}, and is of {_dtype_name(found[0])}"
+                f"{name}: the tangent of {label}, which is of dtype {expected[0]}, must be of "
+                f"dtype {_dtype_name(wanted)}, and is of {_dtype_name(found[0])}"
             )
-        if found[1] != expected[1]:
-            raise ValueError(
-                f"{name}: the tangent {path} has shape {found[1]}, and its primal {expected[1]}"
-            )
+        raise ValueError(
+            f"{name}: the tangent of {label} has shape {found[1]}, and its primal {expected[1]}"
+        )
 
 
 def check_cotangent(value: Any, cotangent: Any) -> None:
     """Raise ValueError where a cotangent does not fit the function's value."""
     leaves, structure = tree.flatten(value)
-    given, given_structure = tree.flatten(cotangent)
+    try:
+        given, given_structure = tree.flatten(cotangent)
+    except NestedTooDeeply:
+        text = "the cotangent holds itself, or is nested too deeply"
+        raise NestedTooDeeply(f"vjp: {text}.") from None
     if structure != given_structure:
         raise ValueError(
             f"vjp: the cotangent must have the structure of the result, {shown(value)}, "

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from calque.runtime.api import jvp, vjp
-from calque.runtime.arguments import private_copies
+from calque.runtime.arguments import naming, private_copies
 from calque.runtime.bisecting import Fault, find_faults, worst
 from calque.runtime.comparing import Comparison, Leaves, Modes, is_float
+from calque.runtime.options import checked
 from calque.transpiler import tree
-from calque.transpiler.errors import NotDifferentiable, WrongDerivative
+from calque.transpiler.errors import NestedTooDeeply, NotDifferentiable, WrongDerivative
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,7 @@ def check(fn: Callable[..., Any], *args: Any, seed: int = 0) -> Report:
     x         ...
     y         ...
     """
+    seed = checked("check", fn=fn, seed=seed)["seed"]
     report = examine(fn, args, seed)
     if not report.agrees:
         raise report.error()
@@ -75,7 +77,10 @@ def check(fn: Callable[..., Any], *args: Any, seed: int = 0) -> Report:
 
 def examine(fn: Callable[..., Any], args: tuple[Any, ...], seed: int = 0) -> Report:
     """The report of ``check``, whatever it says."""
-    leaves, structure = tree.flatten(args)
+    try:
+        leaves, structure = tree.flatten(args)
+    except NestedTooDeeply as error:
+        raise naming(error, "check", fn, (args, {})) from None
     names = _names(fn, args)
     owners = [k for k, arg in enumerate(args) for _ in tree.flatten(arg)[0]]
     modes = _modes(fn, structure)
@@ -85,7 +90,10 @@ def examine(fn: Callable[..., Any], args: tuple[Any, ...], seed: int = 0) -> Rep
         if moving:
             rows.append((name, worst(modes, leaves, moving, seed)))
     if not rows:
-        raise NotDifferentiable("no argument is of a floating dtype: nothing to differentiate by")
+        raise NotDifferentiable(
+            f"no argument is of a floating dtype ({', '.join(names) or 'none'}): nothing to "
+            "differentiate by"
+        )
     report = Report(tuple(rows))
     if report.agrees:
         return report
@@ -131,7 +139,14 @@ def check_grads(
 
     >>> check_grads(lambda x: np.sin(x) * x, (0.7,), order=2)
     """
-    args = tuple(args)
+    found = checked(
+        "check_grads", f=f, args=args, order=order, modes=modes, atol=atol, rtol=rtol, eps=eps
+    )
+    modes, atol, rtol, eps = (found[name] for name in ("modes", "atol", "rtol", "eps"))
+    try:
+        tree.flatten(args)
+    except NestedTooDeeply as error:
+        raise naming(error, "check_grads", f, (args, {})) from None
     step = 1e-6 if eps is None else eps
     tolerance = {
         "rtol": 1e-5 if rtol is None else rtol,

@@ -13,11 +13,15 @@ import operator
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
+import numpy as np
+
+from calque.runtime.options import checked, given, shown
 from calque.transpiler import tree
 from calque.transpiler.analyses.constants import NotConstant, known_tree
-from calque.transpiler.builder import current
+from calque.transpiler.builder import Array, current
 from calque.transpiler.errors import UnboundAxisName, UnsupportedFunction
 from calque.transpiler.frontend.calls import builtin
+from calque.transpiler.frontend.joining import is_number
 from calque.transpiler.frontend.trace import listed
 from calque.transpiler.primitives import collectives as meaning
 
@@ -25,10 +29,26 @@ AxisName = Hashable | Sequence[Hashable]
 
 
 def _unbound(name: str, axis_name: Any) -> UnboundAxisName:
+    text = shown(axis_name)
     return UnboundAxisName(
-        f"{name}: unbound axis name {axis_name!r}: it is called in plain Python.",
-        hint=f"call it in a function that vmap or pmap transforms with axis_name={axis_name!r}",
+        f"{name}: unbound axis name {text}: it is called in plain Python.",
+        hint=f"call it in a function that vmap or pmap transforms with axis_name={text}",
     )
+
+
+_OPTIONS = ("axis", "tiled", "scatter_dimension", "split_axis", "concat_axis")
+
+
+def _numeric(owner: str, x: Any) -> Any:
+    """What is told to the other examples: a tree of arrays and numbers."""
+    for leaf in tree.flatten(x)[0]:
+        if isinstance(leaf, (np.ndarray, np.generic)):
+            numeric = leaf.dtype.kind in "biufc"
+        else:
+            numeric = isinstance(leaf, Array) or is_number(leaf)
+        if not numeric:
+            raise TypeError(f"{owner}: x must hold arrays and numbers, and holds {shown(leaf)}")
+    return x
 
 
 def _means(public: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -36,13 +56,16 @@ def _means(public: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callabl
 
     def declare(recorded: Callable[..., Any]) -> Callable[..., Any]:
         def call(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-            if kwargs.pop("axis_index_groups", None) is not None:
+            found = {k: listed(v) for k, v in given(public, args, kwargs).items()}
+            if found.pop("axis_index_groups", None) is not None:
                 raise UnsupportedFunction(
                     f"{public.__name__}: axis_index_groups is not supported.",
                     machine.builder.origin,
                     "use two named axes, from two vmaps, instead of groups of one",
                 )
-            return recorded(*map(listed, args), **{k: listed(v) for k, v in kwargs.items()})
+            options = {k: v for k, v in found.items() if k in _OPTIONS}
+            x = {"x": _numeric(public.__name__, found["x"])} if "x" in found else {}
+            return recorded(**{**found, **x, **checked(public.__name__, **options)})
 
         builtin(public)(call)
         return recorded

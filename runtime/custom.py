@@ -8,25 +8,36 @@ from __future__ import annotations
 
 import functools
 import inspect
-import operator
 from collections.abc import Callable, Sequence
 from types import FunctionType, MethodType
 from typing import Any
 
+from calque.runtime.options import (
+    UNSAID,
+    checked,
+    fitting,
+    function,
+    function_or_none,
+    given,
+    within,
+)
 from calque.transpiler.calls.custom_jvp import call_custom_jvp, total
 from calque.transpiler.calls.custom_vjp import call_custom_vjp
 from calque.transpiler.calls.segments import Every, call_checkpoint
+from calque.transpiler.errors import MissingRule
 from calque.transpiler.frontend.guarding import Guard
 from calque.transpiler.frontend.interpreter import Closure
 from calque.transpiler.frontend.library import builtin
+from calque.transpiler.transformations import positions_of
 
 
 class Wrapped:
     """A function with something to say to derivative passes; called, it is the function."""
 
+    maker = "checkpoint"  # what users call to make it
+
     def __init__(self, fun: Any):
-        if not callable(fun) and not isinstance(fun, Closure):
-            raise TypeError(f"expected a function, and got {type(fun).__name__}")
+        checked(self.maker, fun=fun)
         self.fun = fun
         self.__name__ = getattr(fun, "__name__", getattr(fun, "name", "function"))
         if not isinstance(fun, Closure):
@@ -48,6 +59,10 @@ class Wrapped:
         """What a snapshot of the heap must follow."""
         return [self.fun]
 
+    def calque_same_arguments(self) -> Any:
+        """What takes the same positional arguments as this does."""
+        return self.fun
+
 
 class Custom(Wrapped):
     """A function with rules of its own."""
@@ -57,16 +72,19 @@ class Custom(Wrapped):
 
     def __init__(self, fun: Any, nondiff_argnums: int | Sequence[int] = ()):
         super().__init__(fun)
-        self.nondiff_argnums = _numbers(nondiff_argnums)
+        self.nondiff_argnums = checked(self.maker, nondiff_argnums=nondiff_argnums)[
+            "nondiff_argnums"
+        ]
+        within(self.maker, "nondiff_argnums", self.nondiff_argnums, fun)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         self.required()
         return self.fun(*args, **kwargs)
 
     def required(self) -> tuple[Any, ...]:
-        """The rules; an AttributeError, as in JAX, where none was given."""
+        """The rules; an error that is an AttributeError too, as in JAX, where none was given."""
         if self.rules is None:
-            raise AttributeError(f"{self.__name__} has no rule yet: {self.missing}")
+            raise MissingRule(f"{self.__name__} has no rule yet: {self.missing}")
         return self.rules
 
     def calque_children(self) -> list[Any]:
@@ -93,7 +111,9 @@ class Custom(Wrapped):
 
     def numbers(self, args: Sequence[Any]) -> tuple[int, ...]:
         """The positions of the arguments that are not differentiated."""
-        return tuple(sorted(n % len(args) for n in self.nondiff_argnums))
+        return tuple(
+            sorted(positions_of(self.nondiff_argnums, len(args), self.__name__, "nondiff_argnums"))
+        )
 
     def __calque_trace__(
         self, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any
@@ -105,13 +125,6 @@ class Custom(Wrapped):
     def trace(self, machine: Any, args: list[Any], node: Any) -> Any:
         """The call, recorded."""
         raise NotImplementedError
-
-
-def _numbers(argnums: int | Sequence[int]) -> tuple[int, ...]:
-    try:
-        return (operator.index(argnums),)  # type: ignore[arg-type]
-    except TypeError:
-        return tuple(map(operator.index, argnums))  # type: ignore[arg-type]
 
 
 class Definition:
@@ -129,28 +142,26 @@ class Definition:
         return self.define(*args, **kwargs)
 
 
-def _refuse_symbolic(symbolic_zeros: bool) -> None:
-    if symbolic_zeros:
-        raise NotImplementedError("symbolic_zeros=True is not supported: zeros are arrays of zeros")
-
-
 class CustomJvp(Custom):
     """See ``custom_jvp``."""
 
-    missing = "give it one with defjvp or defjvps"
+    missing, maker = "give it one with defjvp or defjvps", "custom_jvp"
 
     def __init__(self, fun: Any, nondiff_argnums: int | Sequence[int] = ()):
         super().__init__(fun, nondiff_argnums)
         self.defjvp, self.defjvps = Definition(self._defjvp), Definition(self._defjvps)
 
     def _defjvp(self, jvp: Any, symbolic_zeros: bool = False) -> Any:
-        _refuse_symbolic(symbolic_zeros)
+        checked("defjvp", symbolic_zeros=symbolic_zeros)
+        fitting(function, jvp, "defjvp", "jvp")
         self.rules = (jvp,)
         return jvp
 
     def _defjvps(self, *jvps: Any) -> None:
         if self.nondiff_argnums:
             raise TypeError("defjvps cannot be used with nondiff_argnums: use defjvp")
+        for number, jvp in enumerate(jvps):
+            fitting(function_or_none, jvp, "defjvps", f"jvps[{number}]")
         self.rules = (Sum(self, jvps),)
 
     def trace(self, machine: Any, args: list[Any], node: Any) -> Any:
@@ -186,7 +197,7 @@ class Sum:
 class CustomVjp(Custom):
     """See ``custom_vjp``."""
 
-    missing = "give it one with defvjp"
+    missing, maker = "give it one with defvjp", "custom_vjp"
 
     def __init__(self, fun: Any, nondiff_argnums: int | Sequence[int] = ()):
         super().__init__(fun, nondiff_argnums)
@@ -195,7 +206,8 @@ class CustomVjp(Custom):
     def _defvjp(
         self, fwd: Any, bwd: Any, symbolic_zeros: bool = False, optimize_remat: bool = False
     ) -> None:
-        _refuse_symbolic(symbolic_zeros)
+        options = {"symbolic_zeros": symbolic_zeros, "optimize_remat": optimize_remat}
+        checked("defvjp", fwd=fwd, bwd=bwd, **options)
         self.rules = (fwd, bwd)
 
     def trace(self, machine: Any, args: list[Any], node: Any) -> Any:
@@ -205,7 +217,7 @@ class CustomVjp(Custom):
         return call_custom_vjp(machine, self.fun, (fwd, bwd), where, args, node)
 
 
-def custom_jvp(fun: Any = None, nondiff_argnums: int | Sequence[int] = ()) -> Any:
+def custom_jvp(fun: Any = UNSAID, nondiff_argnums: int | Sequence[int] = ()) -> Any:
     """A function with a tangent rule of its own, as ``jax.custom_jvp``; also ``@custom_jvp``.
 
     ``f.defjvp(rule)`` declares ``rule(*nondiff, primals, tangents)``, which returns the value and
@@ -225,12 +237,13 @@ def custom_jvp(fun: Any = None, nondiff_argnums: int | Sequence[int] = ()) -> An
     >>> float(calque.grad(log1pexp)(0.0))
     0.5
     """
-    if fun is None:
+    if fun is UNSAID:
+        checked("custom_jvp", nondiff_argnums=nondiff_argnums)
         return functools.partial(custom_jvp, nondiff_argnums=nondiff_argnums)
     return CustomJvp(fun, nondiff_argnums)
 
 
-def custom_vjp(fun: Any = None, nondiff_argnums: int | Sequence[int] = ()) -> Any:
+def custom_vjp(fun: Any = UNSAID, nondiff_argnums: int | Sequence[int] = ()) -> Any:
     """A function with a cotangent rule of its own, as ``jax.custom_vjp``; also ``@custom_vjp``.
 
     ``f.defvjp(fwd, bwd)``: ``fwd(*args)`` returns the value and residuals, any pytree;
@@ -246,7 +259,8 @@ def custom_vjp(fun: Any = None, nondiff_argnums: int | Sequence[int] = ()) -> An
     >>> float(calque.grad(lambda x: 5.0 * clipped(x))(3.0))
     1.0
     """
-    if fun is None:
+    if fun is UNSAID:
+        checked("custom_vjp", nondiff_argnums=nondiff_argnums)
         return functools.partial(custom_vjp, nondiff_argnums=nondiff_argnums)
     return CustomVjp(fun, nondiff_argnums)
 
@@ -265,7 +279,7 @@ class Checkpoint(Wrapped):
 
 
 def checkpoint(
-    fun: Any = None,
+    fun: Any = UNSAID,
     *,
     every: Every = None,
     prevent_cse: bool = True,
@@ -285,13 +299,17 @@ def checkpoint(
     >>> float(calque.grad(f)(0.0))
     1.0
     """
-    if policy is not None:
-        raise NotImplementedError("checkpoint: policy is not supported")
-    if every is not None and every != "sqrt" and (isinstance(every, str) or int(every) < 1):
-        raise ValueError(f'checkpoint: every must be a positive int or "sqrt", and is {every!r}')
-    if fun is None:
-        return functools.partial(checkpoint, every=every)
-    return Checkpoint(fun, every)
+    options = checked(
+        "checkpoint",
+        every=every,
+        prevent_cse=prevent_cse,
+        policy=policy,
+        static_argnums=static_argnums,
+    )
+    if fun is UNSAID:
+        return functools.partial(checkpoint, **options)
+    within("checkpoint", "static_argnums", options["static_argnums"], fun)
+    return Checkpoint(fun, options["every"])
 
 
 remat = checkpoint
@@ -299,7 +317,7 @@ remat = checkpoint
 
 def _maker(make: Any) -> Any:
     def handle(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        return make(*args, **kwargs)
+        return make(**given(make, args, kwargs))
 
     return handle
 

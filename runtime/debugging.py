@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from calque.runtime.options import checked
 from calque.transpiler.core import Check
 from calque.transpiler.errors import NonFiniteError
 from calque.transpiler.forking import free_in_children
@@ -70,7 +71,7 @@ class debug_nans(ContextDecorator):
     """
 
     def __init__(self, enabled: bool = True):
-        self.enabled = bool(enabled)
+        self.enabled = checked("debug_nans", enabled=enabled)["enabled"]
 
     def __enter__(self) -> debug_nans:
         watch("nans", self.enabled)
@@ -95,9 +96,10 @@ def finite_checker(checks: dict[str, Check]) -> Callable[..., None]:
 
 def _error(check: Check, value: Any, wrong: Callable[[Any], Any]) -> NonFiniteError:
     made = "a NaN" if wrong is np.isnan else "an infinity"
-    name = check.what or {"forward": "this value", "reverse": "a value for the reverse of this"}[
-        check.phase
-    ]
+    name = (
+        check.what
+        or {"forward": "this value", "reverse": "a value for the reverse of this"}[check.phase]
+    )
     found = np.asarray(value)
     places = np.argwhere(wrong(found))
     text = f"The {check.phase} phase made {made}: {name} is {found[tuple(places[0])]}"

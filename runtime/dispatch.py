@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from calque.runtime.accounting import Account, described
+from calque.runtime.arguments import check_static, check_values, naming
 from calque.runtime.collecting import deep, uncollected
 from calque.runtime.keys import (
     Identity,
@@ -39,7 +40,9 @@ from calque.transpiler.debug import show_text
 from calque.transpiler.dims import InnerSizes, Sizes, is_small_product
 from calque.transpiler.errors import (
     CalqueError,
+    DtypeError,
     NeedsKnownValue,
+    NestedTooDeeply,
     SpecializationNeeded,
     UnsupportedFunction,
 )
@@ -103,15 +106,19 @@ class Dispatcher:
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Find or make the program for a call, and run it."""
         program, leaves = self.find(args, kwargs)
-        if self.compiled and program.traced.compiled and not program.tried:
-            program.check_aliases(leaves)
-            return self._first_call(program, leaves, args, kwargs)
-        if program.stored:
-            program.check_aliases(leaves)
-        self._remember(args, kwargs, program)
-        if program.captures:
-            return program.call(*args, **kwargs, **program.hidden())
-        return program.call(*args, **kwargs)
+        try:
+            if self.compiled and program.traced.compiled and not program.tried:
+                program.check_aliases(leaves)
+                return self._first_call(program, leaves, args, kwargs)
+            if program.stored:
+                program.check_aliases(leaves)
+            self._remember(args, kwargs, program)
+            if program.captures:
+                return program.call(*args, **kwargs, **program.hidden())
+            return program.call(*args, **kwargs)
+        except Exception:
+            check_values(self.name(), self.function, (args, kwargs), leaves)
+            raise
 
     def _first_call(
         self, program: Program, leaves: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -202,10 +209,15 @@ class Dispatcher:
 
     def find(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Program, list[Any]]:
         """The program for these arguments, made if there is none; and their leaves."""
-        leaves, structure = tree.flatten((args, kwargs))
+        try:
+            leaves, structure = tree.flatten((args, kwargs))
+            kinds = tuple([leaf_key(x) for x in leaves])
+        except (DtypeError, NestedTooDeeply) as error:
+            raise naming(error, self.name(), self.function, (args, kwargs)) from None
         order = _orders((args, kwargs))
         static = self.static(args, kwargs) if self.static is not None else frozenset()
-        kinds = tuple([leaf_key(x) for x in leaves])
+        if static:
+            check_static(self.name(), self.function, (args, kwargs), [leaves[i] for i in static])
         layout = tuple(map(_is_contiguous, leaves)) if self.compiled else ()
         key = (structure, order, kinds, layout, static)
         plan = self.plans.get(key)

@@ -7,8 +7,46 @@ from typing import Any
 
 import numpy as np
 
+from calque.runtime.options import checked, given, shown
+from calque.runtime.trees import tree_map
 from calque.transpiler import implicit, tree
+from calque.transpiler.builder import Array
 from calque.transpiler.frontend.library import builtin
+from calque.transpiler.frontend.trace import listed
+
+
+def check_options(owner: str, **given: Any) -> None:
+    """Raise where a parameter does not fit; of what only the run knows the type must."""
+    run_time = {n for n in ("tolerance", "max_steps") if isinstance(given.get(n), Array)}
+    for name in run_time:
+        t = given[name].type
+        if t.ndim or t.dtype.kind not in "iuf":
+            raise TypeError(f"{owner}: {name} must be a number, and is {t}")
+    checked(owner, **{n: v for n, v in given.items() if n not in run_time})
+
+
+def check_structure(x0: Any, after: Any) -> None:
+    """Raise where a step gives a tree of another structure than it was given, or no numbers."""
+    for leaf in tree.flatten(x0)[0]:
+        if not isinstance(leaf, (Array, np.ndarray, np.generic, int, float, complex)):
+            raise TypeError(
+                f"fixed_point: x0 must hold arrays and numbers, and holds {shown(leaf)}"
+            )
+    have, wanted = tree.flatten(tree.plain(after))[1], tree.flatten(tree.plain(x0))[1]
+    if have != wanted:
+        raise ValueError(
+            f"fixed_point: f must give a result of the structure of x0, {wanted}, and gives {have}"
+        )
+
+
+@builtin(check_options)
+def _check_options(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
+    check_options(*args, **kwargs)
+
+
+@builtin(check_structure)
+def _check_structure(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
+    check_structure(*map(listed, args))
 
 
 def custom_root(
@@ -38,6 +76,7 @@ def custom_root(
     >>> abs(calque.grad(root_of)(8.0) - 1.0 / 12.0) < 1e-15
     True
     """
+    check_options("custom_root", f=f, solve=solve, tangent_solve=tangent_solve, has_aux=has_aux)
     return solve(f, initial_guess)
 
 
@@ -62,11 +101,16 @@ def fixed_point(
     True
     """
 
+    check_options(
+        "fixed_point", f=f, tolerance=tolerance, max_steps=max_steps, tangent_solve=tangent_solve
+    )
+
     def residual(x: Any) -> Any:
-        return tree.tree_map(lambda new, old: new - old, f(x, *args), x)
+        return tree_map(lambda new, old: new - old, f(x, *args), x)
 
     def iterate(residual: Any, x: Any) -> Any:
         after = f(x, *args)
+        check_structure(x, after)
         steps = 1
         while _apart(x, after, tolerance) and steps < max_steps:
             x, after = after, f(after, *args)
@@ -107,17 +151,9 @@ def _custom_root(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any
     def bound(
         f: Any, initial_guess: Any, solve: Any, tangent_solve: Any = None, has_aux: bool = False
     ) -> Any:
+        check_options("custom_root", f=f, solve=solve, tangent_solve=tangent_solve, has_aux=has_aux)
         parts = (f, initial_guess, solve, tangent_solve, has_aux)
         return implicit.custom_root(machine, *parts, node)
 
     with machine.at(node):
-        return bound(*args, **kwargs)
-
-
-@builtin(tree.tree_map)
-def _tree_map(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    function, *trees = [args[0], *map(tree.plain, args[1:])]
-    leaves, structure = tree.flatten(trees[0])
-    rest = [tree.leaves_like(structure, t) for t in trees[1:]]
-    made = [machine.call_value(function, list(row), {}, node) for row in zip(leaves, *rest)]
-    return tree.unflatten(structure, made)
+        return bound(**given(custom_root, args, kwargs))

@@ -8,28 +8,13 @@ import numpy as np
 
 from calque.runtime import api, mapped, meshes, placing, trees
 from calque.runtime.arguments import check_cotangent, check_tangents
+from calque.runtime.options import UNSAID, checked, given
 from calque.runtime.transformed import TRACE, run
 from calque.transpiler import transformations, transposition, tree
 from calque.transpiler.builder import FUNCTIONS, Array
 from calque.transpiler.devices import PartitionSpec
 from calque.transpiler.frontend.library import builtin
-
-
-def _options(args: list[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
-    names = ("argnums", "has_aux", "holomorphic", "allow_int")
-    options: dict[str, Any] = {
-        "argnums": 0,
-        "has_aux": False,
-        "holomorphic": False,
-        "allow_int": False,
-    }
-    options.update(zip(names, args, strict=False))
-    for key, value in kwargs.items():
-        if key not in names:
-            raise TypeError(f"grad() got an unexpected keyword argument '{key}'")
-        options[key] = value
-    options["argnums"] = api.as_argnums(options["argnums"])
-    return options
+from calque.transpiler.frontend.trace import listed
 
 
 class Inner:
@@ -48,15 +33,6 @@ class Inner:
         return [self.function]
 
 
-def _gradient(kind: str) -> Any:
-    def make(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        if not args:
-            return _Decorator(kind, _options([], kwargs))
-        return Inner(kind, args[0], _options(args[1:], kwargs))
-
-    return make
-
-
 class _Decorator:
     """``grad(argnums=1)``, waiting for its function."""
 
@@ -66,46 +42,54 @@ class _Decorator:
     def __calque_trace__(
         self, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any
     ) -> Any:
-        return Inner(self.kind, args[0], self.options)
+        (function,) = given(_waiting, args, kwargs).values()
+        return _made(self.kind, function, self.options)
 
 
-def _jacobian(kind: str) -> Any:
+def _waiting(fun: Any) -> Any:
+    """What a decorator is called with."""
+
+
+def _made(kind: str, function: Any, options: dict[str, Any]) -> Any:
+    if function is UNSAID:
+        return _Decorator(kind, options)
+    checked(kind, fun=function)
+    api.check_reach(kind, function, options)
+    return Inner(kind, function, options)
+
+
+def _maker(kind: str) -> Any:
+    public = getattr(api, kind)
+
     def make(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        options = {k: v for k, v in _options(args[1:], kwargs).items() if k != "allow_int"}
-        return Inner(kind, args[0], options) if args else _Decorator(kind, options)
+        options = given(public, args, kwargs)
+        return _made(kind, options.pop("fun"), checked(kind, **options))
 
     return make
 
 
-for _kind in ("jacfwd", "jacrev", "hessian"):
-    builtin(getattr(api, _kind))(_jacobian(_kind))
-
-
-@builtin(api.hvp)
-def _hvp(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    made = Inner("hvp", args[0], {})
-    if len(args) + len(kwargs) == 1:
-        return made
-    primals, tangents = (*args[1:], *[kwargs[k] for k in ("primals", "tangents") if k in kwargs])
-    return made.__calque_trace__(machine, [*primals, *tangents], {}, node)
+for _kind in ("grad", "value_and_grad", "jacfwd", "jacrev", "hessian"):
+    builtin(getattr(api, _kind))(_maker(_kind))
 
 
 @builtin(api.vmap)
 def _vmap(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    if not args:
-        return _Decorator("vmap", api.vmap_options(**kwargs))
-    return Inner("vmap", args[0], api.vmap_options(*args[1:], **kwargs))
+    options = given(api.vmap, args, kwargs)
+    return _made("vmap", options.pop("fun"), api.vmap_options(**options))
 
 
 @builtin(mapped.pmap)
 def _pmap(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    return Inner("pmap", args[0], mapped.pmap_options(*args[1:], **kwargs))
+    options = given(mapped.pmap, args, kwargs)
+    function = options.pop("fun")
+    return _made("pmap", function, mapped.pmap_options(**options))
 
 
 @builtin(mapped.shard_map)
 def _shard_map(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    options = mapped.shard_map_options(**kwargs)
-    return Inner("shard_map", args[0], options) if args else _Decorator("shard_map", options)
+    options = given(mapped.shard_map, args, kwargs)
+    function = options.pop("f")
+    return _made("shard_map", function, mapped.shard_map_options(**options))
 
 
 def _known(function: Any) -> Any:
@@ -144,11 +128,12 @@ def _of_trees(function: Any, called: bool) -> Any:
         def interpreted(f: Any) -> Any:
             return lambda *values: machine.call_value(f, list(values), {}, node)
 
-        given = [tree.plain(a) for a in (args[1:] if called else args)]
-        if called:
-            given.insert(0, interpreted(args[0]))
+        trees_given = [tree.plain(a) for a in (args[1:] if called else args)]
+        if called and args:
+            checked(function.__name__, f=args[0])
+            trees_given.insert(0, interpreted(args[0]))
         named = {k: interpreted(v) if k == "is_leaf" and v else v for k, v in kwargs.items()}
-        return function(*given, **named)
+        return function(*trees_given, **named)
 
     return call
 
@@ -163,30 +148,58 @@ for _reading in (
     builtin(_reading)(_of_trees(_reading, False))
 
 
-builtin(api.grad)(_gradient("grad"))
-builtin(api.value_and_grad)(_gradient("value_and_grad"))
+@builtin(api.hvp)
+def _hvp(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    function, primals, tangents = given(api.hvp, args, kwargs).values()
+    made = _made("hvp", function, {})
+    if primals is None and tangents is None:
+        return made
+    both = api.matched("hvp", listed(primals), listed(tangents))
+    return made.__calque_trace__(machine, list(both), {}, node)
 
 
 @builtin(api.jvp)
 def _jvp(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    function, primals, tangents = (
-        *args,
-        *[kwargs[k] for k in ("primals", "tangents") if k in kwargs],
-    )[:3]
+    function, primals, tangents, has_aux = given(api.jvp, args, kwargs).values()
+    has_aux = checked("jvp", fun=function, has_aux=has_aux)["has_aux"]
+    if primals is None and tangents is None:
+        return Inner("jvp", function, {"has_aux": has_aux})
+    both = api.matched("jvp", listed(primals), listed(tangents))
+    half = len(both) // 2
     value, tangent, aux = transformations.jvp(
-        machine, function, list(primals), list(tangents), node, kwargs.get("has_aux", False)
+        machine, function, both[:half], both[half:], node, has_aux
     )
-    return (value, tangent, aux) if kwargs.get("has_aux") else (value, tangent)
+    return (value, tangent, aux) if has_aux else (value, tangent)
 
 
 @builtin(api.vjp)
 def _vjp(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    function, *primals = args
+    function, primals, has_aux = _at_primals(api.vjp, args, kwargs)
+    if not primals:
+        return Inner("vjp", function, {"has_aux": has_aux})
     primals = list(map(transformations.copies, primals))
     result = machine.call_value(function, list(map(transformations.copies, primals)), {}, node)
-    if kwargs.get("has_aux"):
-        return result[0], _Pullback(function, primals, True), result[1]
+    if has_aux:
+        value, aux = _pair(result, "vjp")
+        return value, _Pullback(function, primals, True), aux
     return result, _Pullback(function, primals, False)
+
+
+def _at_primals(public: Any, args: list[Any], kwargs: dict[str, Any]) -> tuple[Any, Any, bool]:
+    """The function, the primals and ``has_aux`` of a call of ``vjp`` or ``linearize``."""
+    found = given(public, args, kwargs)
+    options = checked(public.__name__, fun=found["fun"], has_aux=found["has_aux"])
+    return options["fun"], found.get("primals", ()), options["has_aux"]
+
+
+def _pair(result: Any, name: str) -> Any:
+    result = listed(result)
+    if not isinstance(result, (tuple, list)) or len(result) != 2:
+        raise TypeError(
+            f"{name}: has_aux=True: the function must return a pair (value, aux), "
+            f"and returned a {type(result).__name__}"
+        )
+    return result
 
 
 class _Pullback:
@@ -209,8 +222,9 @@ class _Pullback:
 
 @builtin(api.linear_transpose)
 def _linear_transpose(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    function, *primals = args
-    return _Transpose(function, primals)
+    found = given(api.linear_transpose, args, kwargs)
+    checked("linear_transpose", fun=found["fun"])
+    return _Transpose(found["fun"], list(found.get("primals", ())))
 
 
 class _Transpose:
@@ -243,22 +257,29 @@ def _checked(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -
 
 @builtin(api.linearize)
 def _linearize(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    function, *primals = args
+    function, primals, has_aux = _at_primals(api.linearize, args, kwargs)
+    if not primals:
+        return Inner("jvp", function, {"has_aux": has_aux})
     primals = list(map(transformations.copies, primals))
     result = machine.call_value(function, list(map(transformations.copies, primals)), {}, node)
-    return result, _Push(function, primals)
+    if has_aux:
+        value, aux = _pair(result, "linearize")
+        return value, _Push(function, primals, True), aux
+    return result, _Push(function, primals, False)
 
 
 class _Push:
     """linearize's second result."""
 
-    def __init__(self, function: Any, primals: list[Any]):
-        self.function, self.primals = function, primals
+    def __init__(self, function: Any, primals: list[Any], has_aux: bool):
+        self.function, self.primals, self.has_aux = function, primals, has_aux
 
     def __calque_trace__(
         self, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any
     ) -> Any:
-        return transformations.jvp(machine, self.function, self.primals, args, node)[1]
+        return transformations.jvp(machine, self.function, self.primals, args, node, self.has_aux)[
+            1
+        ]
 
     def calque_children(self) -> list[Any]:
         """What a snapshot of the heap must follow."""
@@ -268,13 +289,28 @@ class _Push:
 @builtin(api.jit)
 def _jit(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """Within interpreted code all is compiled together, or nothing is."""
-    return args[0] if args else _Same()
+    options = given(api.jit, args, kwargs)
+    function = options.pop("fun")
+    options = checked("jit", **options)
+    return _unjitted(function, options)
+
+
+def _unjitted(function: Any, options: dict[str, Any]) -> Any:
+    if function is UNSAID:
+        return _Same(options)
+    checked("jit", fun=function)
+    api.check_reach("jit", function, options)
+    return function
 
 
 class _Same:
     """``jit(static_argnums=0)``, waiting for its function."""
 
+    def __init__(self, options: dict[str, Any]):
+        self.options = options
+
     def __calque_trace__(
         self, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any
     ) -> Any:
-        return args[0]
+        (function,) = given(_waiting, args, kwargs).values()
+        return _unjitted(function, self.options)

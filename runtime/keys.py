@@ -50,8 +50,15 @@ def shape_key(args: tuple[Any, ...]) -> tuple[Any, ...] | None:
     >>> shape_key((np.ones(3), [2.0]))
     (dtype('float64'), (3,), <class 'list'>, 1, <class 'float'>)
     """
+    return _nested_key(args, False)
+
+
+def _nested_key(args: tuple[Any, ...], layout: bool) -> tuple[Any, ...] | None:
     key: list[Any] = []
-    return tuple(key) if _extend(key, args, False) else None
+    try:
+        return tuple(key) if _extend(key, args, layout) else None
+    except RecursionError:  # a list that holds itself: ``find`` says which argument it is
+        return None
 
 
 def layout_key(args: tuple[Any, ...]) -> tuple[Any, ...] | None:
@@ -63,8 +70,7 @@ def layout_key(args: tuple[Any, ...]) -> tuple[Any, ...] | None:
     quick: tuple[Any, ...] = ()
     for value in args:
         if type(value) is not _ARRAY:
-            key: list[Any] = []
-            return tuple(key) if _extend(key, args, True) else None
+            return _nested_key(args, True)
         quick += (value.dtype, value.shape, value.flags.c_contiguous)
     return quick
 
@@ -151,7 +157,10 @@ def is_float0(leaf: Any) -> bool:
 def _refused(leaf: Any) -> Exception:
     name = type(leaf).__name__
     if type(leaf) in _ARRAYS:
-        return DtypeError(f"An array of dtype {leaf.dtype} holds no numbers to compute with.")
+        held = f"an array of dtype {leaf.dtype}"
+        return DtypeError(f"An argument is {held}, which holds no numbers to compute with.")
+    if isinstance(leaf, np.generic):
+        return DtypeError(f"An argument is a {name}, which is no number to compute with.")
     return DtypeError(
         f"An argument is a {name}, which has operators of its own.", hint="pass np.asarray(x)"
     )

@@ -67,7 +67,7 @@ class Program:
                 if now is not value and not _equal(now, value):
                     return False
             found = tuple([capture_key(read()) for _, read in self.captures])
-        except (LookupError, AttributeError, ValueError):
+        except (LookupError, AttributeError, TypeError, ValueError):
             return False
         return found == self.capture_keys
 
@@ -173,7 +173,7 @@ class Ready:
                 if exact_key(value) != key:
                     return None
                 found[name] = value
-        except (LookupError, AttributeError, ValueError):
+        except (LookupError, AttributeError, TypeError, ValueError):
             return None  # what was captured is gone
         return found
 
@@ -363,7 +363,7 @@ def may_hold_again(program: Program) -> bool:
 def _now(read: Reader) -> Any:
     try:
         return read()
-    except (LookupError, AttributeError, ValueError):
+    except (LookupError, AttributeError, TypeError, ValueError):
         return None
 
 

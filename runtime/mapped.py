@@ -16,6 +16,7 @@ from calque.runtime.engines import mpi, threads
 from calque.runtime.loading import Program
 from calque.runtime.meshes import Mesh, take
 from calque.runtime.meshes import devices as all_devices
+from calque.runtime.options import UNSAID, checked, shown, within
 from calque.runtime.signatures import static_leaves
 from calque.runtime.spec import Spec
 from calque.runtime.transformed import TRACE, Transformed
@@ -52,6 +53,7 @@ class DeviceProgram(Transformed):
         self.engine = engine
         self.called = communicators(layout, _parameters(function))
         self.communicators = tuple(self.called.values())
+        self.static = static
         super().__init__("device", function, layout=layout)
         if self._dispatcher.options is not None:  # each device is a thread already
             self._dispatcher.options = {**self._dispatcher.options, "parallel": False}
@@ -63,7 +65,7 @@ class DeviceProgram(Transformed):
 
     def _chain(self) -> tuple[Any, tuple[Any, ...]]:
         function, chain = super()._chain()
-        return function, (self.communicators, self.engine, *chain)
+        return function, (self.communicators, self.engine, self.static, *chain)
 
 
 def _leaves(args: Sequence[Any]) -> list[Any]:
@@ -227,7 +229,10 @@ class Pmapped(Mapped):
                     f"{wherefrom} says that there are {size} devices."
                 )
         if size is None:
-            raise ValueError("pmap: at least one argument must have a mapped axis, and none has")
+            raise ValueError(
+                "pmap: at least one argument must have a mapped axis, and none has: in_axes is "
+                "None for all, and axis_size is not given"
+            )
         return size
 
     def parts(self, args: tuple[Any, ...], layout: Layout) -> list[tuple[Any, ...]]:
@@ -248,14 +253,22 @@ class Pmapped(Mapped):
     def cuts_of_result(self, layout: Layout, result: Any) -> list[Cut]:
         """An element of the axis that ``out_axes`` say, or all."""
         name = layout.axes[0][0]
-        axes = axes_of_leaves(self.options["axes"].out_axes, _numbered(result), "the result")
+        axes = axes_of_leaves(
+            self.options["axes"].out_axes, _numbered(result), "the result", "out_axes"
+        )
         return [Cut() if a is None else Cut((name, a)) for a in axes]
 
     def whole(self, results: list[Any], layout: Layout) -> Any:
         """Results behind each other along ``out_axes``; with None, those of the first device."""
         leaves, structure = tree.flatten(results[0])
-        axes = axes_of_leaves(self.options["axes"].out_axes, results[0], "the result")
+        axes = axes_of_leaves(self.options["axes"].out_axes, results[0], "the result", "out_axes")
         others = [tree.flatten(r)[0] for r in results]
+        for leaf, axis in zip(leaves, axes, strict=True):
+            if axis is not None and not -np.ndim(leaf) - 1 <= axis <= np.ndim(leaf):
+                raise ShapeError(
+                    f"pmap: out_axes {axis} is out of range for a result with "
+                    f"{np.ndim(leaf) + 1} axes"
+                )
         made = [
             leaf if axis is None else np.stack([o[k] for o in others], axis=axis)
             for k, (leaf, axis) in enumerate(zip(leaves, axes, strict=True))
@@ -515,7 +528,9 @@ def pmap(
     options = pmap_options(
         axis_name, in_axes, out_axes, static_broadcasted_argnums, devices, axis_size, engine
     )
-    return Pmapped("pmap", _function(fun, "pmap"), **options)
+    checked("pmap", fun=fun)
+    within("pmap", "static_broadcasted_argnums", options["static_argnums"], fun)
+    return Pmapped("pmap", fun, **options)
 
 
 def pmap_options(
@@ -528,30 +543,25 @@ def pmap_options(
     engine: str | None = None,
 ) -> dict[str, Any]:
     """The options of ``pmap``, checked."""
-    static = static_broadcasted_argnums
-    in_axes = tuple(in_axes) if isinstance(in_axes, list) else in_axes
+    if isinstance(axis_name, tuple):
+        raise TypeError(f"pmap: axis_name must be one name, and is {shown(axis_name)}")
+    axes = {"in_axes": in_axes, "out_axes": out_axes, "axis_size": axis_size}
+    found = checked(
+        "pmap",
+        static_broadcasted_argnums=static_broadcasted_argnums,
+        devices=devices,
+        engine=engine,
+    )
     return {
-        "axes": Axes(in_axes, out_axes, axis_size, axis_name),
-        "static_argnums": (static,) if isinstance(static, int) else tuple(static),
-        "devices": None if devices is None else tuple(devices),
-        "engine": _engine(engine, "pmap"),
+        "axes": Axes(**checked("pmap", **axes, axis_name=axis_name)),
+        "static_argnums": found["static_broadcasted_argnums"],
+        "devices": None if devices is None else tuple(found["devices"]),
+        "engine": found["engine"],
     }
 
 
-def _function(function: Any, name: str) -> Any:
-    if not callable(function):
-        raise TypeError(f"{name} expects a function, and got {type(function).__name__}")
-    return function
-
-
-def _engine(engine: Any, name: str) -> Any:
-    if engine not in (None, "threads", "mpi"):
-        raise ValueError(f"{name}: engine must be 'threads' or 'mpi', and is {engine!r}")
-    return engine
-
-
 def shard_map(
-    f: Callable[..., Any] | None = None,
+    f: Callable[..., Any] = UNSAID,
     *,
     mesh: Mesh | None = None,
     in_specs: Any = None,
@@ -581,9 +591,12 @@ def shard_map(
     np.float64(6.0)
     """
     options = shard_map_options(mesh, in_specs, out_specs, check_vma, engine)
-    if f is None:
-        return lambda g: Sharded("shard_map", _function(g, "shard_map"), **options)
-    return Sharded("shard_map", _function(f, "shard_map"), **options)
+
+    def made(f: Callable[..., Any]) -> Any:
+        checked("shard_map", f=f)
+        return Sharded("shard_map", f, **options)
+
+    return made if f is UNSAID else made(f)
 
 
 def shard_map_options(
@@ -595,7 +608,9 @@ def shard_map_options(
 ) -> dict[str, Any]:
     """The options of ``shard_map``, checked."""
     if not isinstance(mesh, Mesh):
-        raise TypeError(f"shard_map: mesh must be a Mesh, and is {mesh!r}")
+        raise TypeError(f"shard_map: mesh must be a Mesh, and is {shown(mesh)}")
+    found = checked("shard_map", check_vma=check_vma, engine=engine)
+    checked("shard_map", in_specs=in_specs, out_specs=out_specs)
     for what, specs in (("in_specs", in_specs), ("out_specs", out_specs)):
         if specs is None:
             raise TypeError(
@@ -605,8 +620,7 @@ def shard_map_options(
         "mesh": mesh,
         "in_specs": tuple(in_specs) if isinstance(in_specs, list) else in_specs,
         "out_specs": out_specs,
-        "check_vma": bool(check_vma),
-        "engine": _engine(engine, "shard_map"),
+        **found,
     }
 
 

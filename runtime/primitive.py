@@ -6,21 +6,24 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from calque.runtime.options import UNSAID, checked, parameters_named, within
 from calque.transpiler.frontend import declared_kinds as declared
 
 
-def _declaration(declare: Callable[[Any], Any], function: Any) -> Any:
+def _declaration(
+    declare: Callable[[Any], Any], function: Any, kind: str, static: tuple[str, ...]
+) -> Any:
     """Declare a function and give it back unchanged; without one, a decorator."""
-    if function is None:
-        return functools.partial(_declaration, declare)
-    if not callable(function):
-        raise TypeError(f"a function was expected, and got {type(function).__name__}")
+    if function is UNSAID:
+        return functools.partial(_declaration, declare, kind=kind, static=static)
+    checked(kind, function=function)
+    parameters_named(kind, "static", static, function)
     declare(function)
     return function
 
 
 def elementwise(
-    function: Callable[..., Any] | None = None,
+    function: Callable[..., Any] = UNSAID,
     partials: Callable[..., Any] | None = None,
     *,
     dtype: Any = None,
@@ -50,11 +53,14 @@ def elementwise(
 
     The method, one derivative for every mode, is ChainRules' ``@scalar_rule``.
     """
-    return _declaration(lambda f: declared.elementwise(f, partials, dtype, static, name), function)
+    kind = "elementwise"
+    found = checked(kind, partials=partials, dtype=dtype, static=static, name=name)
+    declare = lambda f: declared.elementwise(f, *found.values())
+    return _declaration(declare, function, kind, found["static"])
 
 
 def linear(
-    function: Callable[..., Any] | None = None,
+    function: Callable[..., Any] = UNSAID,
     transpose: Callable[..., Any] | None = None,
     *,
     result: Callable[..., Any],
@@ -79,14 +85,18 @@ def linear(
     >>> linear(stretched, lambda y_bar, x: 3.0 * y_bar, result=np.zeros_like) is stretched
     True
     """
-    positions = (wrt,) if isinstance(wrt, int) else None if wrt is None else tuple(wrt)
-    return _declaration(
-        lambda f: declared.linear(f, transpose, result, positions, batch, static, name), function
-    )
+    rules = {"transpose": transpose, "result": result, "wrt": wrt}
+    found = checked("linear", **rules, batch=batch, static=static, name=name)
+
+    def declare(f: Any) -> None:
+        within("linear", "wrt", found["wrt"] or (), f)
+        declared.linear(f, *found.values())
+
+    return _declaration(declare, function, "linear", found["static"])
 
 
 def bilinear(
-    function: Callable[..., Any] | None = None,
+    function: Callable[..., Any] = UNSAID,
     transpose: Callable[..., Any] | None = None,
     *,
     result: Callable[..., Any],
@@ -105,13 +115,14 @@ def bilinear(
     >>> bilinear(weighted, lambda c, a, b: (c * b, c * a), result=np.multiply) is weighted
     True
     """
-    return _declaration(
-        lambda f: declared.bilinear(f, transpose, result, batch, static, name), function
-    )
+    rules = {"transpose": transpose, "result": result}
+    found = checked("bilinear", **rules, batch=batch, static=static, name=name)
+    declare = lambda f: declared.bilinear(f, *found.values())
+    return _declaration(declare, function, "bilinear", found["static"])
 
 
 def reduction(
-    function: Callable[..., Any] | None = None,
+    function: Callable[..., Any] = UNSAID,
     slope: Callable[..., Any] | None = None,
     *,
     dtype: Any = None,
@@ -130,11 +141,14 @@ def reduction(
     >>> reduction(log_sum_exp, lambda x, y, axis=None: np.exp(x - y)) is log_sum_exp
     True
     """
-    return _declaration(lambda f: declared.reduction(f, slope, dtype, static, name), function)
+    kind = "reduction"
+    found = checked(kind, slope=slope, dtype=dtype, static=static, name=name)
+    declare = lambda f: declared.reduction(f, *found.values())
+    return _declaration(declare, function, kind, found["static"])
 
 
 def opaque(
-    function: Callable[..., Any] | None = None,
+    function: Callable[..., Any] = UNSAID,
     *,
     result: Callable[..., Any],
     jvp: Callable[..., Any] | None = None,
@@ -156,6 +170,7 @@ def opaque(
     >>> opaque(norm, result=np.sum, vjp=lambda y_bar, y, x: y_bar * x / y) is norm
     True
     """
-    return _declaration(
-        lambda f: declared.opaque(f, result, jvp, vjp, batch, static, name), function
-    )
+    rules = {"result": result, "jvp": jvp, "vjp": vjp}
+    found = checked("opaque", **rules, batch=batch, static=static, name=name)
+    declare = lambda f: declared.opaque(f, *found.values())
+    return _declaration(declare, function, "opaque", found["static"])

@@ -10,6 +10,7 @@ from typing import Any
 from calque.runtime import support
 from calque.runtime.device_source import DeviceSource
 from calque.runtime.mapped import Mapped, jitted
+from calque.runtime.options import checked, shown
 from calque.runtime.provenance import STAGES, provenance
 from calque.runtime.transformed import BoundTransformed, Transformed
 from calque.runtime.writing import write_whole
@@ -22,13 +23,15 @@ from calque.transpiler.placements import CALL, KERNEL, LOOP, placements
 def _as_transformed(fn: Any) -> Transformed:
     if isinstance(fn, BoundTransformed):
         return fn.unbound()
+    if not callable(fn):
+        raise TypeError(f"fn must be a function, and is {shown(fn)}")
     return fn if isinstance(fn, Transformed) else Transformed("identity", fn)
 
 
 def _at_stage(fn: Any, stage: str | None) -> Transformed:
     """A function as ``jit`` runs it for "kernels", without ``jit`` for "numpy", else as it is."""
-    if stage is not None and stage not in STAGES:
-        raise ValueError(f"stage must be one of {', '.join(STAGES)}, not {stage!r}")
+    if stage is not None and not (isinstance(stage, str) and stage in STAGES):
+        raise ValueError(f"stage must be one of {', '.join(STAGES)}, not {shown(stage)}")
     transformed = _as_transformed(fn)
     if isinstance(transformed, Mapped) and stage == "kernels" and not transformed.compiled:
         return jitted(transformed, lambda f: Transformed("jit", f))
@@ -50,9 +53,7 @@ def _without_jit(transformed: Transformed) -> Transformed:
     return type(transformed)(transformed.kind, function, **transformed.options)
 
 
-def source(
-    fn: Any, *args: Any, stage: str | None = None, engine: str | None = None
-) -> str:
+def source(fn: Any, *args: Any, stage: str | None = None, engine: str | None = None) -> str:
     """The generated source of a transformed (or plain) function for arguments of these types.
 
     Arguments are arrays, numbers, pytrees of them, or specs such as ``calque.spec("f8[n,3]")``.
@@ -99,6 +100,7 @@ def save(
     it needs mpi4py, too, and runs under ``mpiexec``: ``mpiexec -n 4 python saved.py arguments.npz
     results.npz``, where its arguments are arrays and numbers.
     """
+    checked("save", path=path)
     write_whole(path, module_source(fn, *args, stage=stage, engine=engine))
 
 
@@ -110,7 +112,7 @@ def module_source(
     engine: str | None = None,
 ) -> str:
     """The text that ``save`` writes; not ``alone``, it imports what kernels call from calque."""
-    if stage == "core":
+    if isinstance(stage, str) and stage == "core":
         raise ValueError('stage "core" is no module: it can only be shown')
     transformed = _at_stage(fn, stage)
     called = support.embedded if alone else None

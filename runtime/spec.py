@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from calque.runtime.options import shown
 from calque.transpiler.errors import SpecError
 
 _SHORT = {
@@ -79,6 +80,8 @@ def spec(text: str) -> Spec:
     >>> spec("float")
     spec('float')
     """
+    if not isinstance(text, str):
+        raise SpecError(f"spec: text must be a text, and is {shown(text)}.", hint=_EXAMPLE)
     found = _read(_parse(text), text)
     if not isinstance(found, Spec):
         raise SpecError(f"{text!r} is not the type of one array.", hint='write it as "f8[n,3]"')

@@ -12,7 +12,14 @@ import numpy as np
 
 from calque.runtime import debugging
 from calque.runtime.accounting import CacheInfo
-from calque.runtime.arguments import FLOAT0, check_cotangent, check_tangents, private_copies
+from calque.runtime.arguments import (
+    FLOAT0,
+    check_cotangent,
+    check_numbers,
+    check_tangents,
+    naming,
+    private_copies,
+)
 from calque.runtime.dispatch import Dispatcher
 from calque.runtime.keys import shape_key
 from calque.runtime.loading import Program
@@ -23,6 +30,7 @@ from calque.runtime.stand_ins import Lent, stand_in_for
 from calque.transpiler import batching, jacobians, transformations, transposition, tree
 from calque.transpiler.builder import Array, type_of
 from calque.transpiler.core import Slot, Var, map_tree
+from calque.transpiler.errors import NestedTooDeeply
 
 SUFFIXES = {"value_and_grad": "value_and_grad", "identity": "numpy"}
 
@@ -103,6 +111,11 @@ class Transformed:
         stem = "function" if stem == "<lambda>" else stem
         return stem if self.kind == "identity" else f"{stem}_{SUFFIXES.get(self.kind, self.kind)}"
 
+    def calque_same_arguments(self) -> Any:
+        """What takes the same positional arguments as this does; None where they are others."""
+        others = ("jvp", "vjp", "hvp", "linear_transpose")
+        return None if self.kind in others else self.function
+
     def program(self, *args: Any, **kwargs: Any) -> Program:
         """The generated program for arguments, or specs, of these types."""
         args = complete(self, args)
@@ -147,16 +160,26 @@ class Transformed:
 
     def _check(self, args: tuple[Any, ...]) -> None:
         """Tangents and cotangents must fit: checked once for arguments of each shape."""
-        if self.kind in ("jvp", "hvp") and len(args) % 2 == 0:
-            half = len(args) // 2
-            check_tangents(args[:half], args[half:])
-        elif self.kind == "vjp" and args:
-            key = shape_key(args)
-            if key is not None and key in self._checked:
-                return
+        try:
+            if self.kind in ("jvp", "hvp") and len(args) % 2 == 0:
+                half = len(args) // 2
+                check_tangents(args[:half], args[half:], self.kind, self.function)
+            elif self.kind == "vjp" and args:
+                self._check_cotangent(args)
+        except NestedTooDeeply as error:
+            raise naming(error, self.generated_name(), self, (args, {})) from None
+
+    def _check_cotangent(self, args: tuple[Any, ...]) -> None:
+        key = shape_key(args)
+        if key is not None and key in self._checked:
+            return
+        try:
             value = self.function(*private_copies(args[:-1]))
-            check_cotangent(value[0] if self.options.get("has_aux") else value, args[-1])
-            self._checked.add(key)
+        except Exception as error:
+            check_numbers(self.generated_name(), self.function, args[:-1], error)
+            raise
+        check_cotangent(value[0] if self.options.get("has_aux") else value, args[-1])
+        self._checked.add(key)
 
     def source(self, *args: Any, stage: str | None = None) -> str:
         """The generated source for arguments, or specs, of these types."""
@@ -387,9 +410,27 @@ def _trace_value_and_grad(
     return ((value, aux) if self.options["has_aux"] else value, gradient)
 
 
+def _by_position(self: Transformed, args: list[Any], kwargs: dict[str, Any]) -> None:
+    """Raise where arguments of ``f_jvp`` and the like are given by name, or are too few."""
+    kind, name = self.kind, getattr(self.function, "__name__", type(self.function).__name__)
+    if kwargs:
+        raise TypeError(
+            f"{name}_{kind}: arguments are given by position, and {next(iter(kwargs))} by name"
+        )
+    if kind in ("vjp", "linear_transpose"):
+        if not args or (kind == "linear_transpose" and len(args) > 1):
+            raise TypeError(f"{name}_{kind}: the cotangent is missing, or not the last argument")
+    elif not args or len(args) % 2:
+        raise TypeError(
+            f"{name}_{kind}: there must be as many tangents as primals, and there are {len(args)} "
+            "arguments"
+        )
+
+
 def _trace_jvp(
     self: Transformed, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any
 ) -> Any:
+    _by_position(self, args, kwargs)
     half = len(args) // 2
     value, tangent, aux = transformations.jvp(
         machine, self.function, args[:half], args[half:], node, self.options.get("has_aux", False)
@@ -400,6 +441,7 @@ def _trace_jvp(
 def _trace_vjp(
     self: Transformed, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any
 ) -> Any:
+    _by_position(self, args, kwargs)
     _, cotangents, _ = transformations.vjp(
         machine, self.function, args[:-1], args[-1], node, self.options.get("has_aux", False)
     )
@@ -436,6 +478,7 @@ def _trace_hessian(
 def _trace_hvp(
     self: Transformed, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any
 ) -> Any:
+    _by_position(self, args, kwargs)
     half = len(args) // 2
     options = {"argnums": 0 if half == 1 else tuple(range(half)), "has_aux": False}
     inner = Nested("grad", self.function, {**options, "holomorphic": False, "allow_int": False})
@@ -445,6 +488,7 @@ def _trace_hvp(
 def _trace_linear_transpose(
     self: Transformed, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any
 ) -> Any:
+    _by_position(self, args, kwargs)
     types, structure = self.options["types"]
     primals = tree.unflatten(structure, [Array(Var(t)) for t in types])
     return transposition.linear_transpose(machine, self.function, primals, args[0], node)

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import optree
 
+from calque.runtime.options import checked
 from calque.transpiler import tree as nodes
 
 IsLeaf = Callable[[Any], bool] | None
@@ -80,7 +81,10 @@ def tree_flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], Any]:
     >>> leaves, tree_unflatten(structure, [20, 10])
     ([2, 1], {'b': 10, 'a': (20, None)})
     """
-    return optree.tree_flatten(tree, is_leaf=_ends(is_leaf), namespace=nodes.NAMESPACE)
+    try:
+        return optree.tree_flatten(tree, is_leaf=_ends(is_leaf), namespace=nodes.NAMESPACE)
+    except RecursionError:
+        raise nodes.too_deep("tree") from None
 
 
 def tree_unflatten(treedef: Any, leaves: Iterable[Any]) -> Any:
@@ -120,9 +124,19 @@ def tree_map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = Non
     >>> tree_map(lambda w, g: w - 0.5 * g, {"w": 1.0, "b": (2.0,)}, {"w": 2.0, "b": (4.0,)})
     {'w': 0.0, 'b': (0.0,)}
     """
+    checked("tree_map", f=f, is_leaf=is_leaf)
     leaves, structure = tree_flatten(tree, is_leaf)
-    others = [structure.flatten_up_to(other) for other in rest]
+    others = [_up_to(structure, other, k) for k, other in enumerate(rest)]
     return tree_unflatten(structure, [f(*row) for row in zip(leaves, *others, strict=True)])
+
+
+def _up_to(structure: Any, other: Any, number: int) -> list[Any]:
+    """The parts of another tree that stand where the first one has its leaves."""
+    try:
+        found: list[Any] = structure.flatten_up_to(other)
+        return found
+    except ValueError as error:
+        raise ValueError(f"rest[{number}] has another structure than tree: {error}") from None
 
 
 def tree_reduce(
@@ -204,7 +218,7 @@ def tree_map_with_path(
     {'a': ["['a'][0]=1"]}
     """
     found, structure = tree_flatten_with_path(tree, is_leaf)
-    others = [structure.flatten_up_to(other) for other in rest]
+    others = [_up_to(structure, other, k) for k, other in enumerate(rest)]
     made = [f(path, leaf, *row) for (path, leaf), *row in zip(found, *others, strict=True)]
     return tree_unflatten(structure, made)
 

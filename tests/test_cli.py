@@ -232,23 +232,22 @@ def test_a_file_that_fails_on_import(folder: Path, capsys: pytest.CaptureFixture
 
 
 @pytest.mark.parametrize(
-    "body, words, message",
+    "body, message",
     [
-        ("return x.foo + 1", [], "AttributeError: 'ndarray' object has no attribute 'foo'"),
-        ("return np.sum(x, axes=0)", [], "TypeError: sum() got an unexpected keyword argument 'axes'"),
-        ("return {'a': x}['b']", [], "KeyError: 'b'"),
-        ("return np.sum(x)", ["--transform", "grad(f, argnums=3)"], "TypeError: argnums 3 is out of"),
+        ("return x.foo + 1", "AttributeError: 'ndarray' object has no attribute 'foo'"),
+        ("return np.sum(x, axes=0)", "TypeError: sum() got an unexpected keyword argument 'axes'"),
+        ("return {'a': x}['b']", "KeyError: 'b'"),
     ],
 )
 def test_an_error_of_the_program_shows_its_line(
-    folder: Path, capsys: pytest.CaptureFixture[str], body: str, words: list[str], message: str
+    folder: Path, capsys: pytest.CaptureFixture[str], body: str, message: str
 ) -> None:
     text = f"import numpy as np\ndef f(x):\n    {body}\n"
     (folder / "program.py").write_text(text, encoding="utf-8")
-    assert cli.main(["show", "program.py:f", "--args", "f8[3]", *words]) == 1
+    assert cli.main(["show", "program.py:f", "--args", "f8[3]"]) == 1
     out, err = capsys.readouterr()
     assert out == "" and err.startswith(message)
-    assert words or (f"    {body}\n" in err and "program.py, line 3, in f" in err)
+    assert f"    {body}\n" in err and "program.py, line 3, in f" in err
 
 
 def test_refusal_is_exit_code_1(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -426,7 +426,7 @@ def test_arguments_that_are_no_arrays() -> None:
 
 
 def test_wrong_declarations() -> None:
-    with pytest.raises(ValueError, match="batch must be one of"):
+    with pytest.raises(ValueError, match='batch must be "sequential", "expand_dims" or a function'):
         calque.linear(running, lambda c, x: c, result=np.zeros_like, batch="all")
-    with pytest.raises(TypeError, match="a function was expected"):
+    with pytest.raises(TypeError, match="elementwise: function must be a function, and is 3.0"):
         calque.elementwise(3.0)

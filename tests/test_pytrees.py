@@ -285,9 +285,9 @@ def test_another_structure_is_another_program() -> None:
 def test_registration() -> None:
     with pytest.raises(ValueError, match="registered as a pytree node already"):
         calque.register_pytree_node(Box, flatten_box, unflatten_box)
-    with pytest.raises(TypeError, match="a class was expected"):
+    with pytest.raises(TypeError, match="cls must be a class"):
         calque.register_pytree_node(INTERVAL, flatten_box, unflatten_box)
-    with pytest.raises(TypeError, match="a dataclass was expected"):
+    with pytest.raises(TypeError, match="cls must be a dataclass"):
         calque.register_dataclass(Box)
 
     @dataclasses.dataclass

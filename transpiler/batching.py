@@ -42,13 +42,13 @@ class Axes:
     chunk_size: int | None = None
 
 
-def axes_of_leaves(axes: Any, value: Any, what: str) -> list[int | None]:
+def axes_of_leaves(axes: Any, value: Any, what: str, option: str = "in_axes") -> list[int | None]:
     """The axis of each leaf of ``value``, from a prefix of its tree.
 
     >>> axes_of_leaves({"a": 0, "b": None}, {"a": (1, 2), "b": 3}, "x")
     [0, 0, None]
     """
-    found = leaves_of_prefix(axes, value, what, _is_axis, "vmap", "axes")
+    found = leaves_of_prefix(axes, value, what, _is_axis, "vmap", option)
     return [a if a is None else int(a) for a in found]
 
 
@@ -385,7 +385,10 @@ def _companions(
     fresh: list[Any] = []
     source = "axis_size"  # what the number of examples is known from
     if all(a is None for a in axes) and size is None:
-        raise ValueError("vmap: at least one argument must have a mapped axis, and none has")
+        raise ValueError(
+            "vmap: at least one argument must have a mapped axis, and none has: in_axes is None "
+            "for all, and axis_size is not given"
+        )
     for leaf, axis, what in zip(leaves, axes, called, strict=True):
         if axis is None:
             fresh.append(Array(leaf.atom) if isinstance(leaf, Array) else leaf)
@@ -441,7 +444,7 @@ def _results(
     inner: Inner, found: Sequence[tuple[Any, bool]], to_value: Any, out_axes: Any, size: Any
 ) -> Any:
     """The results with their batch axes where ``out_axes`` wants them."""
-    axes = axes_of_leaves(out_axes, inner.result, "the result")
+    axes = axes_of_leaves(out_axes, inner.result, "the result", "out_axes")
     made = []
     for leaf, (value, batched), axis in zip(inner.leaves, found, axes, strict=True):
         if not isinstance(leaf, Array) and not is_number(leaf):

@@ -97,9 +97,11 @@ def is_spec(value: Any) -> bool:
     return isinstance(value, PartitionSpec)
 
 
-def specs_of_leaves(specs: Any, value: Any, what: str) -> list[PartitionSpec]:
+def specs_of_leaves(
+    specs: Any, value: Any, what: str, option: str = "out_specs"
+) -> list[PartitionSpec]:
     """The spec of each leaf of a value, from a prefix of its tree."""
-    return leaves_of_prefix(specs, value, what, is_spec, "shard_map", "specs")
+    return leaves_of_prefix(specs, value, what, is_spec, "shard_map", option)
 
 
 def specs_of_arguments(in_specs: Any, args: Sequence[Any], name: str) -> list[PartitionSpec]:
@@ -116,7 +118,7 @@ def specs_of_arguments(in_specs: Any, args: Sequence[Any], name: str) -> list[Pa
     return [
         spec
         for k, (specs, value) in enumerate(zip(in_specs, args, strict=True))
-        for spec in specs_of_leaves(specs, value, f"argument {k}")
+        for spec in specs_of_leaves(specs, value, f"argument {k}", "in_specs")
     ]
 
 

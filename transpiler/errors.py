@@ -136,6 +136,10 @@ class CustomRuleError(CalqueError, TypeError):
     """A rule given with custom_jvp or custom_vjp does not fit its function."""
 
 
+class MissingRule(CustomRuleError, AttributeError):
+    """A function of custom_jvp or custom_vjp is called before it was given a rule."""
+
+
 class NotLinear(CalqueError, ValueError):
     """A function that was to be transposed is not linear, or calque cannot see that it is."""
 
@@ -162,6 +166,14 @@ class DtypeError(CalqueError, TypeError):
 
 class SpecError(CalqueError, ValueError):
     """A type specification such as ``f8[n,3]`` that cannot be read, or is missing."""
+
+
+class NestedTooDeeply(CalqueError, ValueError):
+    """A list, a tuple or a dict that holds itself, or thousands of others, one within the other."""
+
+
+class UnsupportedOption(CalqueError, NotImplementedError):
+    """A parameter that JAX has, and that calque only takes at its default."""
 
 
 class SourceNotFound(CalqueError, OSError):

@@ -30,6 +30,7 @@ from calque.transpiler.transformations import (
     interpret_inner,
     positions_of,
     require_float,
+    require_numbers,
     splice,
 )
 
@@ -92,6 +93,7 @@ def _varying(
     machine: Any, function: Any, args: Sequence[Any], argnums: Argnums, holomorphic: bool, name: str
 ) -> tuple[tuple[int, ...], list[Any]]:
     wanted = positions_of(argnums, len(args), getattr(function, "__name__", "the function"))
+    require_numbers(args, wanted, machine, name, True)
     leaves, _ = tree.flatten([args[i] for i in wanted])
     require_float(leaves, machine, False, holomorphic, name)
     return wanted, [x for x in leaves if isinstance(x, Array) or is_number(x)]

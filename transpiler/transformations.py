@@ -47,7 +47,9 @@ class Inner:
     aux: Any = None
 
 
-def positions_of(argnums: Argnums, count: int, name: str) -> tuple[int, ...]:
+def positions_of(
+    argnums: Argnums, count: int, name: str, parameter: str = "argnums"
+) -> tuple[int, ...]:
     """``argnums`` as nonnegative positions.
 
     >>> positions_of((0, -1), 3, "f")
@@ -58,11 +60,12 @@ def positions_of(argnums: Argnums, count: int, name: str) -> tuple[int, ...]:
         if not -count <= number < count:
             kind = TypeError if number >= 0 else ValueError
             raise kind(
-                f"argnums {number} is out of range: {name} was given {count} positional arguments"
+                f"{parameter} {number} is out of range: {name} was given {count} "
+                "positional arguments"
             )
     found = tuple(n % count for n in numbers)
     if len(set(found)) < len(found):
-        raise TypeError(f"argnums {argnums} names an argument of {name} twice")
+        raise TypeError(f"{parameter} {argnums} names an argument of {name} twice")
     return found
 
 
@@ -189,6 +192,28 @@ def _actual_atom(value: Any, t: ArrayType) -> Any:
     return value.atom if isinstance(value, Array) else value
 
 
+def require_numbers(
+    args: Sequence[Any], varying: Sequence[int], machine: Any, name: str, some: bool = False
+) -> None:
+    """What is differentiated by must hold numbers; with ``some``, nothing at all is refused too."""
+    for position in varying:
+        leaves = tree.flatten(args[position])[0]
+        if any(isinstance(x, Array) or is_number(x) for x in leaves):
+            some = False
+        elif leaves:
+            raise NotDifferentiable(
+                f"{name}: argument {position} is a {type(args[position]).__name__}, which holds "
+                "no number to differentiate by.",
+                machine.builder.origin,
+                "name the arguments that hold numbers in argnums",
+            )
+    if some:
+        raise NotDifferentiable(
+            f"{name}: argument {varying[0]} holds no number to differentiate by.",
+            machine.builder.origin,
+        )
+
+
 def require_float(
     leaves: Sequence[Any], machine: Any, allow_int: bool, holomorphic: bool, name: str
 ) -> None:
@@ -226,6 +251,7 @@ def value_and_grad(
 ) -> tuple[Any, Any, Any]:
     """The value, the gradient and the auxiliary output, as Arrays."""
     varying = positions_of(argnums, len(args), _name(function))
+    require_numbers(args, varying, machine, name)
     leaves, _ = tree.flatten([args[i] for i in varying])
     require_float(leaves, machine, allow_int, holomorphic, name)
     inner = interpret_inner(machine, function, args, kwargs, varying, has_aux, node, True)

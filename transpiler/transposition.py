@@ -17,7 +17,8 @@ from calque.transpiler.analyses.mapped import mapped
 from calque.transpiler.builder import Array, Builder, type_of
 from calque.transpiler.core import Apply, Atom, Block, Function, If, Var
 from calque.transpiler.debug import watched
-from calque.transpiler.errors import NotLinear
+from calque.transpiler.errors import DtypeError, NotLinear, ShapeError
+from calque.transpiler.frontend.joining import is_number
 from calque.transpiler.passes.reverse import reverse
 from calque.transpiler.primitives.base import Primitive
 from calque.transpiler.primitives.creation import (
@@ -81,11 +82,17 @@ def _seeds(inner: Inner, cotangent: Any, builder: Builder) -> dict[int, Any]:
     if structure != inner.result_structure:
         raise TypeError("linear_transpose: the cotangent must have the structure of the result")
     for leaf, result in zip(leaves, inner.leaves, strict=True):
+        if not isinstance(leaf, Array) and not is_number(leaf):
+            raise DtypeError(f"linear_transpose: the cotangent is a {type(leaf).__name__}.")
         have, want = type_of(leaf), type_of(result)
         if have.ndim != want.ndim or have.dtype != want.dtype:
-            raise TypeError(f"linear_transpose: a cotangent of type {have} is given for {want}")
-        for a, b in zip(have.dims, want.dims, strict=True):
-            builder.unify(a, b)
+            raise DtypeError(f"linear_transpose: a cotangent of type {have} is given for {want}.")
+        try:
+            for a, b in zip(have.dims, want.dims, strict=True):
+                builder.unify(a, b)
+        except ShapeError as error:
+            error.message = f"linear_transpose: the cotangent does not fit: {error.message}"
+            raise
     return dict(enumerate(leaves))
 
 

@@ -1,6 +1,6 @@
 """Pytrees, by optree, with JAX's rules: dict keys sorted, None an empty node.
 
-Namedtuples and dataclasses are nodes without registration; ``register_pytree_node`` adds classes.
+Namedtuples and dataclasses are nodes without registration; ``register`` adds classes.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 
 import optree
 
+from calque.transpiler.errors import NestedTooDeeply
 from calque.transpiler.forking import free_in_children
 
 NAMESPACE = "calque"
@@ -35,7 +36,9 @@ class Registration:
 REGISTERED: dict[type, Registration] = {}
 
 
-def _register(cls: type, registration: Registration, names: Sequence[str] | None = None) -> None:
+def register(cls: type, registration: Registration, names: Sequence[str] | None = None) -> None:
+    """Make instances of a class nodes of trees; ``names``: the attributes that are its parts."""
+
     def flatten(value: Any) -> Any:
         children, aux = registration.flatten(value)
         return (tuple(children), aux) if names is None else (tuple(children), aux, tuple(names))
@@ -49,91 +52,16 @@ def _register(cls: type, registration: Registration, names: Sequence[str] | None
         REGISTERED[cls] = registration
 
 
-def register_pytree_node(cls: type, flatten: Flatten, unflatten: Unflatten) -> None:
-    """Make instances of ``cls`` nodes of pytrees, as ``jax.tree_util.register_pytree_node``.
-
-    ``flatten(x) -> (children, aux)``, ``unflatten(aux, children) -> x``; aux must have equality and
-    a hash. Generated source reads the leaves through attributes of the instance, and makes a new
-    one by its class where the arguments have the attributes' names, else by ``unflatten``, which
-    must then be importable by name. Raises ValueError for a class that is registered already.
-
-    >>> class Interval:
-    ...     def __init__(self, low, high):
-    ...         self.low, self.high = low, high
-    >>> apart = lambda x: ((x.low, x.high), None)
-    >>> register_pytree_node(Interval, apart, lambda aux, children: Interval(*children))
-    >>> tree_map(lambda x: 2 * x, Interval(1, 2)).high
-    4
-    """
-    if not isinstance(cls, type):
-        raise TypeError(f"a class was expected, and got {cls!r}")
-    _register(cls, Registration(flatten, unflatten))
-
-
-def register_pytree_node_class(cls: Any) -> Any:
-    """Register a class by its methods ``tree_flatten(self)`` and ``tree_unflatten(cls, aux, c)``.
-
-    A decorator, as ``jax.tree_util.register_pytree_node_class``.
-
-    >>> @register_pytree_node_class
-    ... class Interval:
-    ...     def __init__(self, low, high):
-    ...         self.low, self.high = low, high
-    ...     def tree_flatten(self):
-    ...         return (self.low, self.high), None
-    ...     @classmethod
-    ...     def tree_unflatten(cls, aux, children):
-    ...         return cls(*children)
-    >>> flatten(Interval(1, 2))[0]
-    [1, 2]
-    """
-    register_pytree_node(cls, cls.tree_flatten, cls.tree_unflatten)
-    return cls
-
-
-def register_dataclass(
-    cls: Any,
-    data_fields: Sequence[str] | None = None,
-    meta_fields: Sequence[str] | None = None,
-    drop_fields: Sequence[str] = (),
-) -> Any:
-    """Register a dataclass, as ``jax.tree_util.register_dataclass``: some fields are no data.
-
-    A dataclass is a node without this; fields with ``metadata={"static": True}`` are part of its
-    structure, as ``meta_fields`` are. Serves as a decorator. Raises ValueError where the fields
-    named are not those of the class.
-
-    >>> @dataclasses.dataclass
-    ... class Layer:
-    ...     w: float
-    ...     kind: str
-    >>> flatten(register_dataclass(Layer, ["w"], ["kind"])(2.0, "dense"))[0]
-    [2.0]
-    """
-    if not isinstance(cls, type) or not dataclasses.is_dataclass(cls):
-        raise TypeError(f"a dataclass was expected, and got {cls!r}")
-    fields = [f.name for f in dataclasses.fields(cls) if f.init and f.name not in drop_fields]
-    if (data_fields is None) != (meta_fields is None):
-        raise TypeError("give both data_fields and meta_fields, or neither")
-    if data_fields is None or meta_fields is None:
-        meta_fields = [n for n in fields if n in _static_fields(cls)]
-        data_fields = [n for n in fields if n not in meta_fields]
-    if sorted([*data_fields, *meta_fields]) != sorted(fields):
-        raise ValueError(
-            f"data_fields and meta_fields must name each field of {cls.__name__} once: "
-            f"{', '.join(fields)}"
-        )
-    _register(cls, _of_dataclass(cls, tuple(data_fields), tuple(meta_fields)), tuple(data_fields))
-    return cls
-
-
-def _static_fields(cls: Any) -> list[str]:
+def static_fields(cls: Any) -> list[str]:
+    """The fields of a dataclass that are part of its structure."""
     return [f.name for f in dataclasses.fields(cls) if f.metadata.get("static", False)]
 
 
-def _of_dataclass(
+def of_dataclass(
     cls: Any, data: tuple[str, ...], meta: tuple[str, ...], automatic: bool = False
 ) -> Registration:
+    """How a dataclass of these fields is taken apart and made again."""
+
     def flatten(value: Any) -> tuple[tuple[Any, ...], Any]:
         return tuple(getattr(value, n) for n in data), tuple(getattr(value, n) for n in meta)
 
@@ -152,9 +80,9 @@ def discover(value: Any) -> bool:
     if cls not in REGISTERED and dataclasses.is_dataclass(cls):
         if getattr(cls, "__calque_leaf__", False):
             return True
-        meta = tuple(_static_fields(cls))
+        meta = tuple(static_fields(cls))
         data = tuple(f.name for f in dataclasses.fields(cls) if f.name not in meta)
-        _register(cls, _of_dataclass(cls, data, meta, automatic=True), data)
+        register(cls, of_dataclass(cls, data, meta, automatic=True), data)
     return False
 
 
@@ -165,7 +93,15 @@ def flatten(tree: Any) -> tuple[list[Any], Any]:
     >>> leaves, unflatten(structure, [20, 10])
     ([2, 1], {'b': 10, 'a': (20, None)})
     """
-    return optree.tree_flatten(tree, is_leaf=discover, namespace=NAMESPACE)
+    try:
+        return optree.tree_flatten(tree, is_leaf=discover, namespace=NAMESPACE)
+    except RecursionError:
+        raise too_deep("A container") from None
+
+
+def too_deep(what: str) -> NestedTooDeeply:
+    """The error that says of something that it cannot be walked through."""
+    return NestedTooDeeply(f"{what} holds itself, or is nested too deeply.")
 
 
 def unflatten(structure: Any, leaves: Sequence[Any]) -> Any:
@@ -198,7 +134,9 @@ def leaves_like(structure: Any, value: Any) -> list[Any]:
 
 def tree_map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
     """Apply a function to corresponding leaves, as ``jax.tree.map``."""
-    return optree.tree_map(function, tree, *rest, is_leaf=discover, namespace=NAMESPACE)
+    leaves, structure = flatten(tree)
+    others = [structure.flatten_up_to(other) for other in rest]
+    return optree.tree_unflatten(structure, map(function, leaves, *others))
 
 
 def paths(tree: Any) -> list[str]:

@@ -117,7 +117,10 @@ def _arguments(
                 "pass arrays by position, and name the other arguments in static=",
             )
         return list(args), dict(kwargs)
-    bound = primitive.parameters.bind(*args, **kwargs)
+    try:
+        bound = primitive.parameters.bind(*args, **kwargs)
+    except TypeError as error:
+        raise TypeError(f"{primitive.name}: {error}") from None
     values: list[Any] = []
     params: dict[str, Any] = {}
     skipped = ""

@@ -26,8 +26,6 @@ from calque.transpiler.primitives.batched import size_among
 from calque.transpiler.primitives.shapes import normalize_tuple
 from calque.transpiler.types import ArrayType, promote
 
-BATCHES = ("sequential", "expand_dims")
-
 # elementwise
 
 
@@ -284,8 +282,6 @@ def batch_rule(primitive: Declared, how: Any) -> Callable[..., Any]:
     """One after the other, all at once with axes in front, or the user's own rule."""
     if callable(how):
         return lambda args, batched, params: run_rule(how, [batched, *args], params)
-    if how not in BATCHES:
-        raise ValueError(f"batch must be one of {', '.join(BATCHES)} or a function, not {how!r}")
     if how == "expand_dims":
         return lambda args, batched, params: current().apply(
             primitive, _in_front(args, batched), params

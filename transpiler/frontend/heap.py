@@ -51,7 +51,7 @@ def rows_of(value: Any) -> Any:
     return value.rows if isinstance(value, RecordedList) else None
 
 
-tree.register_pytree_node(RecordedList, lambda x: (tuple(x), None), lambda aux, c: list(c))
+tree.register(RecordedList, tree.Registration(lambda x: (tuple(x), None), lambda aux, c: list(c)))
 
 
 @dataclass(eq=False)

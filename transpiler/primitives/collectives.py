@@ -44,12 +44,19 @@ class NamedAxis:
         return repr(self.name)
 
 
+def _is_bound(name: Any, bound: dict[Any, NamedAxis]) -> bool:
+    try:
+        return name in bound
+    except TypeError:  # without a hash it is no name
+        return False
+
+
 def axes_named(names: Any, function: str) -> list[NamedAxis]:
     """The axes that a name, or several, stand for where the call stands."""
     bound = current().axes
     found = []
     for name in names if isinstance(names, (tuple, list)) else (names,):
-        if name not in bound:
+        if not _is_bound(name, bound):
             have = ", ".join(map(repr, bound)) or "none"
             raise UnboundAxisName(
                 f"{function}: unbound axis name {name!r}. Axis names in scope here: {have}.",

@@ -246,6 +246,10 @@ def _constant_dtype(params: dict[str, Any]) -> str:
 def constant_array(value: Any) -> Array:
     """A known array as a recorded one."""
     value = np.asarray(value)
+    if value.dtype.kind not in "biufc" and value.dtype.itemsize:
+        raise DtypeError(
+            f"An array of dtype {value.dtype} holds no numbers to compute with.", current().origin
+        )
     return apply(constant, value=value.tolist(), dtype=value.dtype)
 
 

@@ -1,0 +1,36 @@
+"""Public functions that interpreted code cannot call: they are about programs, not of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from calque.runtime import checking, debugging, primitive, reading, registering
+from calque.runtime.spec import spec
+from calque.transpiler.errors import UnsupportedFunction
+from calque.transpiler.frontend.library import builtin
+
+_OUTSIDE = (
+    *(reading.source, reading.save, reading.explain, checking.check, checking.check_grads),
+    *(primitive.elementwise, primitive.linear, primitive.bilinear, primitive.reduction),
+    *(primitive.opaque, debugging.debug_nans, registering.register_dataclass),
+    *(registering.register_pytree_node, registering.register_pytree_node_class),
+)
+
+
+def _refusal(public: Any) -> Any:
+    def refuse(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        raise UnsupportedFunction(
+            f"calque.{public.__name__} is called in a function that is transformed.",
+            hint="call it outside",
+        )
+
+    return refuse
+
+
+for _public in _OUTSIDE:
+    builtin(_public)(_refusal(_public))
+
+
+@builtin(spec)
+def _spec(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    return spec(*args, **kwargs)
