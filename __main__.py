@@ -1,3 +1,4 @@
+# PYTHON_ARGCOMPLETE_OK
 """`python -m calque` is the command `calque`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# PYTHON_ARGCOMPLETE_OK
 """The command `calque`: show, check, verify and explain derivatives from a shell.
 
     calque show examples/logistic_regression.py:loss --transform "grad(f, argnums=(0, 1))"
@@ -8,6 +9,7 @@ Exit codes: 0 done, 1 the function cannot be transformed or a saved module is st
 from __future__ import annotations
 
 import argparse
+import contextlib
 import copy
 import os
 import sys
@@ -25,7 +27,7 @@ from calque.runtime.device_source import ENGINES
 from calque.runtime.reading import module_source
 from calque.runtime.spec import sample_args
 from calque.runtime.writing import write_whole
-from calque.targets import UsageError, resolve
+from calque.targets import UsageError, completions, resolve
 from calque.transpiler import debug, tree
 from calque.transpiler.errors import CalqueError, SpecError
 from calque.verifying import verdicts
@@ -47,7 +49,9 @@ class _Parser(argparse.ArgumentParser):
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     try:
-        options = _parser().parse_args(argv)
+        parser = _parser()
+        _complete(parser)
+        options = parser.parse_args(argv)
         return int(options.run(options))
     except (UsageError, SpecError) as error:
         print(f"calque: {error}", file=sys.stderr)
@@ -66,6 +70,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
 
 
+def _complete(parser: argparse.ArgumentParser) -> None:
+    """Answer a shell that asks what a command line may go on with, and end."""
+    if "_ARGCOMPLETE" in os.environ:
+        with contextlib.suppress(ImportError):
+            import argcomplete
+
+            argcomplete.autocomplete(parser)
+
+
 def _parser() -> _Parser:
     parser = _Parser(prog="calque", description="Derivatives of NumPy functions, as source.")
     parser.add_argument("--version", action="version", version=f"calque {calque.__version__}")
@@ -77,7 +90,8 @@ def _parser() -> _Parser:
         return sub
 
     def target(sub: _Parser) -> None:
-        sub.add_argument("target", metavar="FILE:FUNC", help="a file, and a function in it")
+        what = sub.add_argument("target", metavar="FILE:FUNC", help="a file, and a function in it")
+        what.completer = completions  # type: ignore[attr-defined]  # read by argcomplete
         sub.add_argument("--transform", metavar="TEXT", help='such as "grad(f, argnums=(0, 1))"')
         sub.add_argument("--args", metavar="TYPES", help="such as \"f8[3], {'W': f8[n,3]}, float\"")
 

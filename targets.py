@@ -186,3 +186,40 @@ def _literal(node: ast.expr) -> Any:
     except (ValueError, TypeError):
         shown = ast.unparse(node)
         raise UsageError(f"in --transform: {shown} is not a literal") from None
+
+
+def completions(prefix: str, **asked: Any) -> list[str]:
+    """What FILE:FUNC may be that begins so: folders and files, then a file's functions.
+
+    ``prefix``: what was typed; ``asked``: what else argcomplete tells. Nothing is imported or run.
+    """
+    file, colon, start = prefix.rpartition(":")
+    if not colon:
+        folder = os.path.dirname(prefix)
+        try:
+            found = sorted(os.scandir(folder or "."), key=lambda entry: entry.name)
+        except OSError:
+            return []
+        shown = [(os.path.join(folder, e.name), e) for e in found if not e.name.startswith(".")]
+        names = [f"{n}/" if e.is_dir() else f"{n}:" for n, e in shown if e.is_dir() or _is_code(n)]
+        return [name for name in names if name.startswith(prefix)]
+    try:
+        body = ast.parse(Path(file).read_bytes()).body
+    except (OSError, SyntaxError, ValueError):
+        return []
+    return [f"{file}:{name}" for name in _defined(body) if name.startswith(start)]
+
+
+def _is_code(name: str) -> bool:
+    return name.endswith(".py")
+
+
+def _defined(body: list[ast.stmt]) -> list[str]:
+    """The functions that statements define, and the methods of classes, but dunder ones."""
+    found = []
+    for node in body:
+        if isinstance(node, ast.FunctionDef) and not node.name.startswith("__"):
+            found.append(node.name)
+        elif isinstance(node, ast.ClassDef):
+            found += [f"{node.name}.{name}" for name in _defined(node.body)]
+    return found
