@@ -280,7 +280,10 @@ class Dispatcher:
         """
         if plan.few or not plan.inner:
             return False
-        captured = _capture_sizes((c.name, c.read) for c in plan.captures.values())
+        try:
+            captured = _capture_sizes((c.name, c.read) for c in plan.captures.values())
+        except (LookupError, AttributeError, TypeError, ValueError):
+            return False  # what was captured is no longer there: the function is read again
         plan.few = few_and_often(plan.inner, {**captured, **sizes})
         return bool(plan.few)
 
