@@ -23,7 +23,8 @@ from calque.transpiler.errors import UnboundAxisName, UnsupportedFunction
 from calque.transpiler.frontend.calls import builtin
 from calque.transpiler.frontend.joining import is_number
 from calque.transpiler.frontend.trace import listed
-from calque.transpiler.primitives import collectives as meaning
+from calque.transpiler.primitives import collective_calls as meaning
+from calque.transpiler.primitives import collectives as primitives
 
 AxisName = Hashable | Sequence[Hashable]
 
@@ -73,7 +74,7 @@ def _means(public: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callabl
     return declare
 
 
-def _single(axis_name: Any, function: str) -> meaning.NamedAxis:
+def _single(axis_name: Any, function: str) -> primitives.NamedAxis:
     found = meaning.axes_named(axis_name, function)
     if len(found) != 1:
         raise UnsupportedFunction(
@@ -281,13 +282,13 @@ def _pmean(x: Any, axis_name: Any) -> Any:
 @_means(pmax)
 def _pmax(x: Any, axis_name: Any) -> Any:
     axes = meaning.axes_named(axis_name, "pmax")
-    return tree.tree_map(lambda leaf: meaning.extreme(meaning.pmax, leaf, axes), x)
+    return tree.tree_map(lambda leaf: meaning.extreme(primitives.pmax, leaf, axes), x)
 
 
 @_means(pmin)
 def _pmin(x: Any, axis_name: Any) -> Any:
     axes = meaning.axes_named(axis_name, "pmin")
-    return tree.tree_map(lambda leaf: meaning.extreme(meaning.pmin, leaf, axes), x)
+    return tree.tree_map(lambda leaf: meaning.extreme(primitives.pmin, leaf, axes), x)
 
 
 @_means(all_gather)
