@@ -19,6 +19,8 @@ from calque.transpiler.primitives.calls import Called, Part, copied, same_facts
 class Checkpoint(Call):
     """A call that is an operation like any other to the recording of values."""
 
+    opened = True
+
     def _opened(self, builder: Builder) -> tuple[Block, dict[Var, Var]]:
         """A copy of the function's block, and its own names of what it reads."""
         names: dict[Var, Var] = {}

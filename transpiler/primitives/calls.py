@@ -34,6 +34,7 @@ class Called(Primitive):
     """One call. ``parts["value"]`` gives the values of the outs; other parts belong to its rule."""
 
     expands = False  # whether a reverse sweep needs the rule written out
+    opened = False  # whether it is the block of values that is differentiated
 
     def __init__(self, name: str, count: int, parts: dict[str, Part]):
         super().__init__(name, _never, _never, name)
