@@ -168,3 +168,7 @@ __all__ = [
 ]
 
 sys.modules["calque.random"] = random  # a file of this name would hide Python's own in this folder
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -40,6 +40,9 @@ class Report:
         lines = ("  ".join(c.ljust(w) for c, w in zip(row, widths)) for row in cells)
         return "\n".join(line.rstrip() for line in lines)
 
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(str(self))  # so that a notebook shows the table
+
     def error(self) -> WrongDerivative:
         """What ``check`` raises: the first statement at fault, or the argument."""
         if self.faults:

@@ -53,7 +53,21 @@ def _without_jit(transformed: Transformed) -> Transformed:
     return type(transformed)(transformed.kind, function, **transformed.options)
 
 
-def source(fn: Any, *args: Any, stage: str | None = None, engine: str | None = None) -> str:
+class SourceText(str):
+    """Source as text, which a notebook shows in colour."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        from pygments import highlight
+        from pygments.formatters import HtmlFormatter
+        from pygments.lexers import PythonLexer
+
+        # styles stand in the elements: a page has no sheet of ours
+        return str(highlight(self, PythonLexer(), HtmlFormatter(noclasses=True)))
+
+
+def source(fn: Any, *args: Any, stage: str | None = None, engine: str | None = None) -> SourceText:
     """The generated source of a transformed (or plain) function for arguments of these types.
 
     Arguments are arrays, numbers, pytrees of them, or specs such as ``calque.spec("f8[n,3]")``.
@@ -74,13 +88,13 @@ def source(fn: Any, *args: Any, stage: str | None = None, engine: str | None = N
     if isinstance(transformed, Mapped):
         found = DeviceSource(transformed, args, _engine(engine))
         if stage == "core":
-            return pipeline.core_text(found.program.traced, name)
-        return found.source()
+            return SourceText(pipeline.core_text(found.program.traced, name))
+        return SourceText(found.source())
     _refuse_engine(engine)
     traced = transformed.program(*args).traced
     if stage == "core":
-        return pipeline.core_text(traced, name)
-    return pipeline.function_text(traced, name)
+        return SourceText(pipeline.core_text(traced, name))
+    return SourceText(pipeline.function_text(traced, name))
 
 
 def save(
