@@ -28,6 +28,7 @@ from calque.runtime.options import (
     within,
 )
 from calque.runtime.spec import Spec
+from calque.runtime.tracebacks import hide_own_frames
 from calque.runtime.transformed import Transformed, run
 from calque.transpiler import tree
 from calque.transpiler.batching import Axes
@@ -245,10 +246,14 @@ def hvp(
     >>> hvp(lambda x: x[0] ** 2 * x[1], (np.array([2.0, 3.0]),), (np.array([1.0, 0.0]),))
     array([6., 4.])
     """
-    made = _transformed("hvp", fun)
-    if primals is None and tangents is None:
-        return made
-    return made(*matched("hvp", primals, tangents))
+    try:
+        made = _transformed("hvp", fun)
+        if primals is None and tangents is None:
+            return made
+        return made(*matched("hvp", primals, tangents))
+    except Exception as error:
+        hide_own_frames(error)
+        raise
 
 
 def vmap_options(
@@ -302,10 +307,14 @@ def jvp(
     >>> jvp(lambda x: x * x, (3.0,), (1.0,))
     (9.0, 6.0)
     """
-    transformed = _transformed("jvp", fun, has_aux)
-    if primals is None and tangents is None:
-        return transformed
-    return transformed(*matched("jvp", primals, tangents))
+    try:
+        transformed = _transformed("jvp", fun, has_aux)
+        if primals is None and tangents is None:
+            return transformed
+        return transformed(*matched("jvp", primals, tangents))
+    except Exception as error:
+        hide_own_frames(error)
+        raise
 
 
 def matched(kind: str, primals: Any, tangents: Any) -> tuple[Any, ...]:
@@ -332,17 +341,25 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     >>> value, pullback(1.0)
     (6.0, (3.0, 2.0))
     """
-    transformed = _transformed("vjp", fun, has_aux)
-    if not primals:
-        return transformed
-    kept = _kept("vjp", fun, primals)
-    value, aux = _value("vjp", fun, kept, has_aux)
+    try:
+        transformed = _transformed("vjp", fun, has_aux)
+        if not primals:
+            return transformed
+        kept = _kept("vjp", fun, primals)
+        value, aux = _value("vjp", fun, kept, has_aux)
 
-    def pullback(cotangent: Any) -> Any:
-        check_cotangent(value, cotangent)
-        return run(transformed, *kept, cotangent)
+        def pullback(cotangent: Any) -> Any:
+            try:
+                check_cotangent(value, cotangent)
+                return run(transformed, *kept, cotangent)
+            except Exception as error:
+                hide_own_frames(error)
+                raise
 
-    return (value, pullback, aux) if has_aux else (value, pullback)
+        return (value, pullback, aux) if has_aux else (value, pullback)
+    except Exception as error:
+        hide_own_frames(error)
+        raise
 
 
 def _kept(kind: str, fun: Callable[..., Any], primals: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -381,17 +398,25 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     >>> value, push(2.0)
     (9.0, 12.0)
     """
-    transformed = _transformed("jvp", fun, has_aux)
-    if not primals:
-        return transformed
-    kept = _kept("linearize", fun, primals)
-    value, aux = _value("linearize", fun, kept, has_aux)
+    try:
+        transformed = _transformed("jvp", fun, has_aux)
+        if not primals:
+            return transformed
+        kept = _kept("linearize", fun, primals)
+        value, aux = _value("linearize", fun, kept, has_aux)
 
-    def push(*tangents: Any) -> Any:
-        check_tangents(kept, tangents, "linearize", fun)
-        return run(transformed, *kept, *tangents)[1]
+        def push(*tangents: Any) -> Any:
+            try:
+                check_tangents(kept, tangents, "linearize", fun)
+                return run(transformed, *kept, *tangents)[1]
+            except Exception as error:
+                hide_own_frames(error)
+                raise
 
-    return (value, push, aux) if has_aux else (value, push)
+        return (value, push, aux) if has_aux else (value, push)
+    except Exception as error:
+        hide_own_frames(error)
+        raise
 
 
 def linear_transpose(fun: Callable[..., Any], *primals: Any) -> Any:

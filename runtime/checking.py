@@ -14,6 +14,7 @@ from calque.runtime.arguments import naming, private_copies
 from calque.runtime.bisecting import Fault, find_faults, worst
 from calque.runtime.comparing import Comparison, Leaves, Modes, is_float
 from calque.runtime.options import checked
+from calque.runtime.tracebacks import hide_own_frames
 from calque.transpiler import tree
 from calque.transpiler.errors import NestedTooDeeply, NotDifferentiable, WrongDerivative
 
@@ -71,11 +72,15 @@ def check(fn: Callable[..., Any], *args: Any, seed: int = 0) -> Report:
     x         ...
     y         ...
     """
-    seed = checked("check", fn=fn, seed=seed)["seed"]
-    report = examine(fn, args, seed)
-    if not report.agrees:
-        raise report.error()
-    return report
+    try:
+        seed = checked("check", fn=fn, seed=seed)["seed"]
+        report = examine(fn, args, seed)
+        if not report.agrees:
+            raise report.error()
+        return report
+    except Exception as error:
+        hide_own_frames(error)
+        raise
 
 
 def examine(fn: Callable[..., Any], args: tuple[Any, ...], seed: int = 0) -> Report:
@@ -142,37 +147,42 @@ def check_grads(
 
     >>> check_grads(lambda x: np.sin(x) * x, (0.7,), order=2)
     """
-    found = checked(
-        "check_grads", f=f, args=args, order=order, modes=modes, atol=atol, rtol=rtol, eps=eps
-    )
-    modes, atol, rtol, eps = (found[name] for name in ("modes", "atol", "rtol", "eps"))
     try:
-        tree.flatten(args)
-    except NestedTooDeeply as error:
-        raise naming(error, "check_grads", f, (args, {})) from None
-    step = 1e-6 if eps is None else eps
-    tolerance = {
-        "rtol": 1e-5 if rtol is None else rtol,
-        "atol": 1e-6 if atol is None else atol,
-    }
-    rng = np.random.default_rng(0)
-    tangents = tree.tree_map(lambda x: _direction(x, rng), args)
-    expected = _differences(f, args, tangents, step)
-    if "fwd" in modes:
-        _close(jvp(f, args, tangents)[1], expected, "forward mode against differences", tolerance)
-    if "rev" in modes:
-        value, pullback = vjp(f, *args)
-        weights = tree.tree_map(lambda y: _direction(y, rng), value)
-        given = _inner(tangents, tuple(pullback(weights)))
-        _close(given, _inner(expected, weights), "reverse mode against differences", tolerance)
-    if order > 1:
+        found = checked(
+            "check_grads", f=f, args=args, order=order, modes=modes, atol=atol, rtol=rtol, eps=eps
+        )
+        modes, atol, rtol, eps = (found[name] for name in ("modes", "atol", "rtol", "eps"))
+        try:
+            tree.flatten(args)
+        except NestedTooDeeply as error:
+            raise naming(error, "check_grads", f, (args, {})) from None
+        step = 1e-6 if eps is None else eps
+        tolerance = {
+            "rtol": 1e-5 if rtol is None else rtol,
+            "atol": 1e-6 if atol is None else atol,
+        }
+        rng = np.random.default_rng(0)
+        tangents = tree.tree_map(lambda x: _direction(x, rng), args)
+        expected = _differences(f, args, tangents, step)
         if "fwd" in modes:
-            check_grads(
-                _Tangent(f, len(args)), (*args, *tangents), order - 1, ("fwd",), atol, rtol, eps
-            )
+            found = jvp(f, args, tangents)[1]
+            _close(found, expected, "forward mode against differences", tolerance)
         if "rev" in modes:
-            weights = tree.tree_map(lambda y: _direction(y, rng), vjp(f, *args)[0])
-            check_grads(_Pullback(f), (*args, weights), order - 1, ("rev",), atol, rtol, eps)
+            value, pullback = vjp(f, *args)
+            weights = tree.tree_map(lambda y: _direction(y, rng), value)
+            given = _inner(tangents, tuple(pullback(weights)))
+            _close(given, _inner(expected, weights), "reverse mode against differences", tolerance)
+        if order > 1:
+            if "fwd" in modes:
+                check_grads(
+                    _Tangent(f, len(args)), (*args, *tangents), order - 1, ("fwd",), atol, rtol, eps
+                )
+            if "rev" in modes:
+                weights = tree.tree_map(lambda y: _direction(y, rng), vjp(f, *args)[0])
+                check_grads(_Pullback(f), (*args, weights), order - 1, ("rev",), atol, rtol, eps)
+    except Exception as error:
+        hide_own_frames(error)
+        raise
 
 
 def _Tangent(f: Callable[..., Any], count: int) -> Callable[..., Any]:

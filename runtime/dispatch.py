@@ -347,7 +347,7 @@ class Dispatcher:
                 self.varying.fix(needed.numbers)
                 return
             if needed.leaves <= known and needed.symbols <= symbols:
-                raise NeedsKnownValue(f"{needed.why} must be known.", needed.origin) from None
+                raise _unknown(needed, "must be known.") from None
             _check_specs(needed, leaves)
             plan.symbols, plan.leaves = symbols | needed.symbols, known | needed.leaves
             return
@@ -437,11 +437,14 @@ def _check_specs(needed: SpecializationNeeded, leaves: list[Any]) -> None:
     specs = [leaves[i] for i in needed.leaves if isinstance(leaves[i], Spec)]
     named = {d for x in leaves if isinstance(x, Spec) for d in x.dims if isinstance(d, str)}
     if specs or needed.symbols & named:
-        raise NeedsKnownValue(
-            f"{needed.why} must be known when the code is generated.",
-            needed.origin,
-            "give the value, or the size, in --args instead of a type or a letter",
-        )
+        hint = "give the value, or the size, in --args instead of a type or a letter"
+        raise _unknown(needed, "must be known when the code is generated.", hint)
+
+
+def _unknown(needed: SpecializationNeeded, what: str, hint: str | None = None) -> NeedsKnownValue:
+    error = NeedsKnownValue(f"{needed.why} {what}", needed.origin, hint)
+    error.calls = needed.calls
+    return error
 
 
 _LETTERS = ("n", "m", "k", "p", "q", "r", "s", "t", *"abcdefghijlouvwxyz")

@@ -19,6 +19,7 @@ from calque.runtime.meshes import devices as all_devices
 from calque.runtime.options import UNSAID, checked, shown, within
 from calque.runtime.signatures import static_leaves
 from calque.runtime.spec import Spec
+from calque.runtime.tracebacks import hide_own_frames
 from calque.runtime.transformed import TRACE, Transformed
 from calque.transpiler import batching, tree
 from calque.transpiler.batching import Axes, axes_of_leaves
@@ -132,20 +133,24 @@ class Mapped(Transformed):
         super().__init__(kind, function, **options)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        layout = self.layout(args, kwargs)
-        given = self.parts(args, layout)
-        device = self.device(layout)
-        program = self._program(device, given)
-        named = program.hidden()
-        shape = [size for _, size in layout.axes]
-        if self.engine() == "mpi":
-            mpi.roll_call(program.text, _described(self, args))
-            results = mpi.run(program.call, given, named, shape)
-        else:
-            library = blas_threads.library()
-            with library.one_thread() if library and len(given) > 1 else nullcontext():
-                results = threads.run(program.call, given, named, shape)
-        return self.whole(results, layout)
+        try:
+            layout = self.layout(args, kwargs)
+            given = self.parts(args, layout)
+            device = self.device(layout)
+            program = self._program(device, given)
+            named = program.hidden()
+            shape = [size for _, size in layout.axes]
+            if self.engine() == "mpi":
+                mpi.roll_call(program.text, _described(self, args))
+                results = mpi.run(program.call, given, named, shape)
+            else:
+                library = blas_threads.library()
+                with library.one_thread() if library and len(given) > 1 else nullcontext():
+                    results = threads.run(program.call, given, named, shape)
+            return self.whole(results, layout)
+        except Exception as error:
+            hide_own_frames(error)
+            raise
 
     def _program(self, device: DeviceProgram, given: list[tuple[Any, ...]]) -> Program:
         """The program that all devices run."""

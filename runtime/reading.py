@@ -12,6 +12,7 @@ from calque.runtime.device_source import DeviceSource
 from calque.runtime.mapped import Mapped, jitted
 from calque.runtime.options import checked, shown
 from calque.runtime.provenance import STAGES, provenance
+from calque.runtime.tracebacks import hide_own_frames
 from calque.runtime.transformed import BoundTransformed, Transformed
 from calque.runtime.writing import write_whole
 from calque.transpiler import pipeline
@@ -83,18 +84,22 @@ def source(fn: Any, *args: Any, stage: str | None = None, engine: str | None = N
     def cube(x):
         return x ** 3
     """
-    transformed = _at_stage(fn, stage)
-    name = transformed.generated_name()
-    if isinstance(transformed, Mapped):
-        found = DeviceSource(transformed, args, _engine(engine))
+    try:
+        transformed = _at_stage(fn, stage)
+        name = transformed.generated_name()
+        if isinstance(transformed, Mapped):
+            found = DeviceSource(transformed, args, _engine(engine))
+            if stage == "core":
+                return SourceText(pipeline.core_text(found.program.traced, name))
+            return SourceText(found.source())
+        _refuse_engine(engine)
+        traced = transformed.program(*args).traced
         if stage == "core":
-            return SourceText(pipeline.core_text(found.program.traced, name))
-        return SourceText(found.source())
-    _refuse_engine(engine)
-    traced = transformed.program(*args).traced
-    if stage == "core":
-        return SourceText(pipeline.core_text(traced, name))
-    return SourceText(pipeline.function_text(traced, name))
+            return SourceText(pipeline.core_text(traced, name))
+        return SourceText(pipeline.function_text(traced, name))
+    except Exception as error:
+        hide_own_frames(error)
+        raise
 
 
 def save(
@@ -114,8 +119,12 @@ def save(
     it needs mpi4py, too, and runs under ``mpiexec``: ``mpiexec -n 4 python saved.py arguments.npz
     results.npz``, where its arguments are arrays and numbers.
     """
-    checked("save", path=path)
-    write_whole(path, module_source(fn, *args, stage=stage, engine=engine))
+    try:
+        checked("save", path=path)
+        write_whole(path, module_source(fn, *args, stage=stage, engine=engine))
+    except Exception as error:
+        hide_own_frames(error)
+        raise
 
 
 def module_source(
@@ -215,12 +224,16 @@ def explain(fn: Any, *args: Any) -> str:
     >>> print(calque.explain(calque.grad(lambda x: x * x), 1.0))
     Nothing is saved: the reverse phase has all it needs at hand.
     """
-    traced = _as_transformed(fn).program(*args).traced
-    placed = _placement_lines(traced) if traced.compiled else []
-    lines = list(dict.fromkeys(_decision_lines(traced)))
-    if not lines and not placed:
-        return "Nothing is saved: the reverse phase has all it needs at hand."
-    return "\n".join([*placed, *lines])
+    try:
+        traced = _as_transformed(fn).program(*args).traced
+        placed = _placement_lines(traced) if traced.compiled else []
+        lines = list(dict.fromkeys(_decision_lines(traced)))
+        if not lines and not placed:
+            return "Nothing is saved: the reverse phase has all it needs at hand."
+        return "\n".join([*placed, *lines])
+    except Exception as error:
+        hide_own_frames(error)
+        raise
 
 
 def _decision_lines(traced: Traced) -> Iterator[str]:

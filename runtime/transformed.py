@@ -27,6 +27,7 @@ from calque.runtime.sharing import kept, shared
 from calque.runtime.signatures import extended_signature, static_leaves
 from calque.runtime.spec import Spec
 from calque.runtime.stand_ins import Lent, stand_in_for
+from calque.runtime.tracebacks import hide_own_frames
 from calque.transpiler import batching, jacobians, transformations, transposition, tree
 from calque.transpiler.builder import Array, type_of
 from calque.transpiler.core import Slot, Var, map_tree
@@ -133,30 +134,34 @@ class Transformed:
         return self._debugger
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if debugging.threads and debugging.checking():
+        try:
+            if debugging.threads and debugging.checking():
+                self._check(args)
+                return self.dispatcher().call(args, kwargs)
+            if self._lent is not None:
+                if self._lent.take():
+                    return self._lent.call(args, kwargs, self._check)
+                self._have_programs()
+            if not kwargs:
+                dispatcher = self._dispatcher
+                ready = dispatcher.ready.get(dispatcher.key(args))
+                if ready is not None and ready.same():
+                    if ready.plain:
+                        return ready.call(*args)
+                    hidden = ready.hidden(args)
+                    if hidden is not None:
+                        return ready.call(*args, **hidden)
+            else:
+                ready = self._dispatcher.ready_for(args, kwargs)
+                if ready is not None and ready.same():
+                    hidden = ready.hidden(args)
+                    if hidden is not None:
+                        return ready.call(*args, **kwargs, **hidden)
             self._check(args)
-            return self.dispatcher().call(args, kwargs)
-        if self._lent is not None:
-            if self._lent.take():
-                return self._lent.call(args, kwargs, self._check)
-            self._have_programs()
-        if not kwargs:
-            dispatcher = self._dispatcher
-            ready = dispatcher.ready.get(dispatcher.key(args))
-            if ready is not None and ready.same():
-                if ready.plain:
-                    return ready.call(*args)
-                hidden = ready.hidden(args)
-                if hidden is not None:
-                    return ready.call(*args, **hidden)
-        else:
-            ready = self._dispatcher.ready_for(args, kwargs)
-            if ready is not None and ready.same():
-                hidden = ready.hidden(args)
-                if hidden is not None:
-                    return ready.call(*args, **kwargs, **hidden)
-        self._check(args)
-        return self._dispatcher.call(args, kwargs)
+            return self._dispatcher.call(args, kwargs)
+        except Exception as error:
+            hide_own_frames(error)
+            raise
 
     def _check(self, args: tuple[Any, ...]) -> None:
         """Tangents and cotangents must fit: checked once for arguments of each shape."""
@@ -256,7 +261,11 @@ class BoundTransformed:
             )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return bound(self.transformed, self.instance)(*args, **kwargs)
+        try:
+            return bound(self.transformed, self.instance)(*args, **kwargs)
+        except Exception as error:
+            hide_own_frames(error)
+            raise
 
     def source(self, *args: Any, stage: str | None = None) -> str:
         """The generated source."""

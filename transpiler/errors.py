@@ -42,6 +42,19 @@ class Origin:
         return self.text[indent:] + "\n" + " " * (self.column - indent) + "^" * width
 
 
+MOST_CALLS = 8  # that a message shows
+
+
+def called_from(origin: Origin) -> str:
+    """A line about a call on the way to an error.
+
+    >>> called_from(Origin("f.py", 3, 4, 3, 7, "y = foo(x)", "f"))
+    'Called from f.py, line 3, in f: y = foo(x)'
+    """
+    place = f"{origin.file}, line {origin.line}, in {origin.function}"
+    return f"Called from {place}: {origin.text.strip()}"
+
+
 class CalqueError(Exception):
     """The base of all errors of calque: what is wrong, where, and what to write instead."""
 
@@ -50,6 +63,7 @@ class CalqueError(Exception):
         self.message = message
         self.origin = origin
         self.hint = hint
+        self.calls: list[Origin] = []  # the user's, on the way here; innermost first
 
     def __str__(self) -> str:
         lines = []
@@ -60,10 +74,13 @@ class CalqueError(Exception):
         lines.append(self.message)
         if self.hint:
             lines.append(f"Instead: {self.hint}")
+        lines += map(called_from, self.calls[:MOST_CALLS])
+        if len(self.calls) > MOST_CALLS:
+            lines.append(f"and {len(self.calls) - MOST_CALLS} calls more")
         return "\n".join(lines)
 
     def __reduce__(self):
-        return type(self), (self.message, self.origin, self.hint)
+        return type(self), (self.message, self.origin, self.hint), {"calls": self.calls}
 
 
 class UnsupportedSyntax(CalqueError):
@@ -225,4 +242,5 @@ class SpecializationNeeded(Exception):
         self.numbers = numbers
         self.origin = origin
         self.why = why
+        self.calls: list[Origin] = []
         self.captures: list[Any] = []  # filled in by ``trace``: where captured sizes are read

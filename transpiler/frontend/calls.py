@@ -330,6 +330,9 @@ class Calls(Statements):
             completion = self.exec_block(body.body)
             if completion is None:
                 self.return_origin = self.origin(body)
+        except Exception as error:
+            self.note_call(error, node)
+            raise
         finally:
             self.calls.pop()
             self.statement = before

@@ -19,6 +19,7 @@ import numpy as np
 from calque.transpiler.builder import Array, Builder
 from calque.transpiler.core import Var, map_tree
 from calque.transpiler.errors import (
+    MOST_CALLS,
     AliasUndecided,
     AxisOutOfRange,
     BranchMismatch,
@@ -31,6 +32,7 @@ from calque.transpiler.errors import (
     SpecializationNeeded,
     UndefinedVariable,
     UnrollingNeeded,
+    called_from,
 )
 from calque.transpiler.frontend.captures import Captures
 from calque.transpiler.frontend.guarding import guard_builtin
@@ -206,6 +208,17 @@ class State(Captures):
     def at(self, node: Any) -> At:
         """Statements recorded inside come from ``node``; errors without a place get it."""
         return At(self.builder, self.on_behalf or self.origin(node))
+
+    def note_call(self, error: Exception, node: Any) -> None:
+        """Tell an error that leaves the innermost call from where the user made that call."""
+        if node is None or len(self.calls) < 2 or self.on_behalf is not None:
+            return
+        origin = self.calls[-2].source.origin(node)
+        notes = getattr(error, "__notes__", ())
+        if isinstance(error, (CalqueError, SpecializationNeeded)):
+            error.calls.append(origin)
+        elif getattr(error, "calque_placed", False) and len(notes) <= MOST_CALLS:
+            error.add_note(called_from(origin))
 
     # ownership
 

@@ -1,0 +1,63 @@
+"""Tracebacks that name the user's files: frames of calque's own are dropped on the way out.
+
+``CALQUE_DEBUG=1`` keeps them, and so does an error that calque did not mean to raise.
+"""
+
+from __future__ import annotations
+
+import dis
+import os
+import sysconfig
+from types import TracebackType
+
+from calque.transpiler import debug
+from calque.transpiler.errors import CalqueError, CoreError
+
+_ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_OWN = tuple(os.path.join(_ROOT, name) + os.sep for name in ("runtime", "transpiler"))
+_LIBRARIES = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "purelib", "platlib")})
+
+_RAISE = dis.opmap["RAISE_VARARGS"]  # a `raise`: other errors in calque's files are defects
+_REFUSALS = (TypeError, ValueError, NotImplementedError)
+
+
+def hide_own_frames(error: BaseException) -> None:
+    """Drop calque's frames, and those of libraries that it called, from an error that leaves it."""
+    # to be followed by a bare `raise`, which adds no frame
+    if debug.level() or not _is_meant(error):
+        return
+    error.__traceback__ = _without_own(error.__traceback__)
+    context = error.__context__
+    if context is not None and not error.__suppress_context__:
+        context.__traceback__ = _without_own(context.__traceback__)
+        error.__suppress_context__ = context.__traceback__ is None and error.__cause__ is None
+
+
+def _is_meant(error: BaseException) -> bool:
+    """Whether an error is of calque's classes, raised by a statement, or of others' code."""
+    if isinstance(error, CalqueError):
+        return not isinstance(error, CoreError)
+    last = error.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    if last is None or not last.tb_frame.f_code.co_filename.startswith(_OWN):
+        return True
+    said = last.tb_frame.f_code.co_code[last.tb_lasti] == _RAISE and isinstance(error, _REFUSALS)
+    return said or hasattr(error, "calque_placed")
+
+
+def _without_own(trace: TracebackType | None) -> TracebackType | None:
+    kept, dropping = [], False
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        dropping = file.startswith(_OWN) or (dropping and _is_library(file))
+        if not dropping:
+            kept.append(trace)
+        trace = trace.tb_next
+    for step, after in zip(kept, [*kept[1:], None]):
+        step.tb_next = after
+    return kept[0] if kept else None
+
+
+def _is_library(file: str) -> bool:
+    return file.startswith((*_LIBRARIES, "<frozen")) or "site-packages" in file
