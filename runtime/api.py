@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from calque.runtime import debugging
+from calque.runtime import debugging, typed
 from calque.runtime.arguments import (
     check_cotangent,
     check_numbers,
@@ -75,6 +75,7 @@ def check_reach(kind: str, function: Any, options: dict[str, Any]) -> None:
         )
 
 
+@typed.gradient
 def grad(
     fun: Callable[..., Any] = UNSAID,
     argnums: int | Sequence[int] = 0,
@@ -96,6 +97,7 @@ def grad(
     return _made("grad", fun, options)
 
 
+@typed.value_and_gradient
 def value_and_grad(
     fun: Callable[..., Any] = UNSAID,
     argnums: int | Sequence[int] = 0,
@@ -115,6 +117,7 @@ def value_and_grad(
     return _made(kind, fun, options)
 
 
+@typed.compilation
 def jit(
     fun: Callable[..., Any] = UNSAID,
     static_argnums: int | Sequence[int] = (),
@@ -160,6 +163,7 @@ def _both(inner: dict[str, Any], outer: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
+@typed.batching
 def vmap(
     fun: Callable[..., Any] = UNSAID,
     in_axes: Any = 0,

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from types import FunctionType, MethodType
 from typing import Any
 
+from calque.runtime import typed
 from calque.runtime.options import (
     UNSAID,
     checked,
@@ -278,6 +279,7 @@ class Checkpoint(Wrapped):
         return call_checkpoint(machine, self.fun, self.every, args, kwargs, node)
 
 
+@typed.checkpointing
 def checkpoint(
     fun: Any = UNSAID,
     *,

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from calque.runtime import blas_threads
+from calque.runtime import blas_threads, typed
 from calque.runtime.engines import mpi, threads
 from calque.runtime.loading import Program
 from calque.runtime.meshes import Mesh, take
@@ -504,6 +504,7 @@ TRACE["pmap"] = _trace_pmap
 TRACE["shard_map"] = _trace_shard_map
 
 
+@typed.mapping
 def pmap(
     fun: Callable[..., Any],
     axis_name: Hashable | None = None,
