@@ -419,15 +419,20 @@ def _size(name: str, sizes: dict[str, int], plan: Plan) -> int | None:
     label, _, axis = name.rpartition(".")
     if label not in plan.captures:
         return None
-    shape = np.shape(plan.captures[label].read())
+    shape = _shape(plan.captures[label].read())
     return int(shape[int(axis)]) if int(axis) < len(shape) else None
+
+
+def _shape(captured: Any) -> tuple[int, ...]:
+    """The shape of what was an array when the program was made."""
+    return captured.shape if isinstance(captured, np.ndarray) else ()
 
 
 def _capture_sizes(captures: Iterable[tuple[str, Callable[[], Any]]]) -> dict[str, int]:
     """The present sizes of captured arrays' axes, by their symbols."""
     found = {}
     for name, read in captures:
-        for axis, size in enumerate(np.shape(read())):
+        for axis, size in enumerate(_shape(read())):
             found[f"{name}.{axis}"] = int(size)
     return found
 

@@ -264,7 +264,7 @@ LEGAL: dict[str, set[str]] = {
     "fields": {"{'a': 'b'}", *NOTHING},
     "axis": {*VALUES},
     "place": {"0", "1", "-1"},
-    "pairs": {"empty text", *NOTHING},
+    "pairs": {"empty text", "iterator", *NOTHING},
 }
 
 

@@ -4,6 +4,8 @@ One call in eighty of the systematic ones and a few random ones run everywhere; 
 """
 
 import inspect
+import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -91,6 +93,7 @@ def test_everything_public_has_a_call():
         (lambda: calque.jit(double)(calque.spec("f8[3]")), TypeError, r"argument 0 \(x\) is a type, spec\('f8\[3\]'\): a call needs values"),
         (lambda: calque.jvp(double)(2.0, x_dot=1.0), TypeError, "double_jvp: arguments are given by position, and x_dot by name"),
         (lambda: calque.jit(lambda x: calque.source(double, x))(1.0), CalqueError, "calque.source is called in a function that is transformed"),
+        (lambda: calque.grad(lambda x, held=malformed_calls.cyclic_list(): x * held[0])(1.0), ValueError, "held_b is a list that holds itself"),
         (lambda: calque.custom_vjp(double)(1.0), AttributeError, "double has no rule yet"),
     ],
 )  # fmt: skip
@@ -180,8 +183,50 @@ def test_the_command_names_what_is_wrong(arguments, text, capsys):
     assert text in shown and "Traceback" not in shown
 
 
+NAMES = np.array(["a", "b"])
+
+
+def counted(x):
+    total = 0.0
+    for name in NAMES:
+        total = total + (x if name == "a" else 5.0 * x)
+    return total
+
+
+def test_captured_texts_are_compared(monkeypatch):
+    """Arrays of texts are known values: a changed element, or another array, makes a new program."""
+    found = []
+    for names in (["a", "b"], ["b", "a"], ["a"]):
+        monkeypatch.setattr(sys.modules[__name__], "NAMES", np.array(names))
+        found.append(calque.grad(counted)(1.0))
+    assert found == [6.0, 6.0, 1.0]
+    NAMES[0] = "b"
+    assert calque.grad(counted)(1.0) == 5.0
+
+
+@pytest.mark.parametrize(
+    "use", [lambda x: x * np.sum(NAMES == "a"), lambda x: x if NAMES[0] == "a" else 5.0 * x]
+)
+def test_arithmetic_on_texts_is_refused(use):
+    """It compared generated arrays of texts with texts, and found none: 0.0 without a word."""
+    with pytest.raises(CalqueError, match="holds no numbers to compute with"):
+        calque.grad(use)(1.0)
+
+
 def test_a_default_that_was_a_container_may_be_a_number():
     """Lambdas of one code share a program, whose guards read items of the default."""
     for held, slope in (((2.0,), 2.0), (3.0, 3.0), ([4.0, 1.0], 4.0), (None, 1.0)):
         f = lambda x, i=held: x * (1.0 if i is None else i if isinstance(i, float) else i[0])
         assert calque.grad(f)(1.0) == slope
+
+
+TABLE: Any = np.ones((2, 2))
+
+
+def test_a_captured_array_may_become_a_ragged_list(monkeypatch):
+    f = calque.jit(lambda x: x * TABLE[0][0] * len(TABLE[1]))
+    assert f(1.0) == 2.0
+    monkeypatch.setattr(sys.modules[__name__], "TABLE", np.ones((2, 3)))
+    assert f(1.0) == 3.0
+    monkeypatch.setattr(sys.modules[__name__], "TABLE", [[2.0], [1.0, 2.0, 3.0, 4.0]])
+    assert f(1.0) == 8.0

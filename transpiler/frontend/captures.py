@@ -18,7 +18,7 @@ import numpy as np
 
 from calque.transpiler.builder import Array, Builder, current
 from calque.transpiler.core import Var
-from calque.transpiler.errors import DtypeError, ImpureFunction, UnsupportedSyntax
+from calque.transpiler.errors import DtypeError, ImpureFunction, NestedTooDeeply, UnsupportedSyntax
 from calque.transpiler.frontend.guarding import Guard, contents, guard_state, place_of
 from calque.transpiler.frontend.heap import RecordedList
 from calque.transpiler.frontend.surroundings import holds_surroundings
@@ -72,6 +72,7 @@ class Captures:
         self.readers: dict[int, Callable[[], Any]] = {}  # of what was lifted, where it was first
         self.foreign: dict[int, Any] = {}
         self.parameters: set[str] = set()  # the names of the program's own
+        self.around: set[int] = set()  # the containers whose items are being lifted
 
     def lift(self, value: Any, name: str, read: Callable[[], Any]) -> Any:
         """A value found outside the function: arrays become hidden inputs, numbers constants."""
@@ -111,6 +112,7 @@ class Captures:
         if value.dtype == object:
             raise UnsupportedSyntax(f"{name} is an array of objects.", self.builder.origin)
         if value.dtype.kind in "USMmV":
+            self.guards.append(Guard(lambda: _elements(read()), _elements(value)))
             return value
         if type(value) not in (np.ndarray, np.memmap):
             raise DtypeError(
@@ -158,7 +160,12 @@ class Captures:
         self._guard_identity(value, read)
         if id(value) in self.lifted:
             return self.lifted[id(value)][1]
+        if id(value) in self.around:
+            raise NestedTooDeeply(
+                f"{name} is a {type(value).__name__} that holds itself.", self.builder.origin
+            )
         self.guards.append(Guard(lambda: contents(read()), contents(value)))
+        self.around.add(id(value))
         if isinstance(value, dict):
             new: Any = {
                 k: self.lift(v, f"{name}_{k}", partial(_item, read, k)) for k, v in value.items()
@@ -172,9 +179,17 @@ class Captures:
                 new = type(value)(*items) if hasattr(value, "_fields") else tuple(items)
             else:
                 new = RecordedList(items)
+        self.around.discard(id(value))
         self.lifted[id(value)] = (value, new)
         self.foreign[id(new)] = new
         return new
+
+
+def _elements(value: Any) -> Any:
+    """What a guard compares of an array of texts, dates or records."""
+    if not isinstance(value, np.ndarray):
+        return type(value)
+    return (value.dtype.str, value.dtype.descr, value.shape, value.tobytes())
 
 
 def _read_the_same(first: Callable[[], Any], second: Callable[[], Any]) -> bool:

@@ -275,9 +275,10 @@ class State(Captures):
         if name in call.cells:
             cell = call.cells[name]
             try:
-                return self.lift(cell.cell_contents, name, lambda: cell.cell_contents)
+                value = cell.cell_contents
             except ValueError:
                 self.fail(UndefinedVariable, node, f"{name} has no value yet.")
+            return self.lift(value, name, lambda: cell.cell_contents)
         scope = call.globals
         if name in scope:
             if isinstance(scope[name], ModuleType) and not holds_surroundings(scope[name]):
