@@ -105,7 +105,11 @@ def _parser() -> _Parser:
     check = command("check", _check, "Compare forward mode, reverse mode and differences.")
     target(check)
     check.add_argument("--seed", type=_seed, default=0, help="of the random arguments (0)")
-    target(command("explain", _explain, "Say what the reverse phase saves or recomputes, and why."))
+    saved = "Say what the reverse phase saves or recomputes, and why."
+    explain = command("explain", _explain, saved)
+    target(explain)
+    told = "say instead which loops run on threads, and why the others do not"
+    explain.add_argument("--parallel", action="store_true", help=told)
     kept = command("cache", _cache, "Show, or empty, the folder of compiled kernels.")
     kept.add_argument("what", choices=("info", "clear"), help="what is there; or remove it all")
     verify = command("verify", _verify, "Check that saved modules are what calque writes today.")
@@ -158,9 +162,9 @@ def _cache(options: argparse.Namespace) -> int:
 
 
 def _explain(options: argparse.Namespace) -> int:
-    options.transform = options.transform or "grad(f)"
-    fn, args = resolve(options.target, options.transform, options.args)
-    print(calque.explain(fn, *args).rstrip("\n"))
+    transform = options.transform or (None if options.parallel else "grad(f)")
+    fn, args = resolve(options.target, transform, options.args)
+    print(calque.explain(fn, *args, parallel=options.parallel).rstrip("\n"))
     return 0
 
 

@@ -22,7 +22,7 @@ from calque.transpiler.errors import CalqueError
 
 TRANSFORMATIONS = (
     *("grad", "value_and_grad", "jvp", "vjp", "linearize", "hessian", "jacfwd", "jacrev"),
-    *("vmap", "jit", "checkpoint", "pmap", "shard_map"),
+    *("vmap", "jit", "parallel", "checkpoint", "pmap", "shard_map"),
 )
 _VALUES = ("P", "make_mesh")  # what may be called to give a transformation its options
 

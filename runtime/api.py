@@ -147,6 +147,10 @@ def jit(
         parallel=parallel,
         boundscheck=boundscheck,
     )
+    return _compiled(fun, options)
+
+
+def _compiled(fun: Any, options: dict[str, Any]) -> Any:
     if isinstance(fun, Mapped):
         return jitted(fun, Decorator("jit", options))
     if isinstance(fun, Transformed) and fun.kind == "jit":
@@ -160,7 +164,35 @@ def _both(inner: dict[str, Any], outer: dict[str, Any]) -> dict[str, Any]:
     found = {name: (*inner[name], *outer[name]) for name in ("static_argnums", "static_argnames")}
     for name, unsaid in (("parallel", "auto"), ("boundscheck", None)):
         found[name] = inner[name] if outer[name] == unsaid else outer[name]
-    return found
+    return found | {name: True for name in ("explained",) if name in inner or name in outer}
+
+
+def parallel(
+    fun: Callable[..., Any] = UNSAID,
+    static_argnums: int | Sequence[int] = (),
+    static_argnames: str | Sequence[str] = (),
+) -> Any:
+    """``fun`` with its loops on this machine's threads: ``jit(fun, parallel=True)``, explained.
+
+    It refuses nothing that ``jit`` takes: a loop that cannot run on threads runs on one. What
+    differs from ``jit``: above each loop of yours the source has a comment that says why it is
+    parallel or not; what may raise is a kernel of its own, so that it keeps no other loop off
+    threads; a loop known to have less than 1000 rounds, with those in it, runs on one. By line:
+    ``explain(parallel(fun), *args)``.
+
+    >>> import numpy as np
+    >>> def half(x):
+    ...     y = np.zeros(x.size)
+    ...     for i in range(x.size):
+    ...         y[i] = 0.5 * x[i]
+    ...     return y
+    >>> parallel(half)(np.array([1.0, 2.0]))
+    array([0.5, 1. ])
+    """
+    if fun is not UNSAID:
+        checked("parallel", fun=fun)
+    given = checked("parallel", static_argnums=static_argnums, static_argnames=static_argnames)
+    return _compiled(fun, {**given, "parallel": True, "boundscheck": None, "explained": True})
 
 
 @typed.batching

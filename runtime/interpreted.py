@@ -295,6 +295,13 @@ def _jit(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> An
     return _unjitted(function, options)
 
 
+@builtin(api.parallel)
+def _parallel(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    options = given(api.parallel, args, kwargs)
+    function = options.pop("fun")
+    return _unjitted(function, checked("parallel", **options))
+
+
 def _unjitted(function: Any, options: dict[str, Any]) -> Any:
     if function is UNSAID:
         return _Same(options)

@@ -50,8 +50,12 @@ def transform_text(transformed: Any) -> str:
     text = transform_text(transformed.function)
     if transformed.kind == "identity":
         return text
-    shown = [f"{k}={_written(v)}" for k, v in _given(transformed).items()]
-    return f"{transformed.kind}({', '.join([text, *shown])})"
+    given, kind = _given(transformed), transformed.kind
+    if given.pop("explained", False) and given.get("parallel") is True:
+        del given["parallel"]
+        kind = "parallel"
+    shown = [f"{k}={_written(v)}" for k, v in given.items()]
+    return f"{kind}({', '.join([text, *shown])})"
 
 
 def _given(transformed: Transformed) -> dict[str, Any]:

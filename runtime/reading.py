@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from calque.runtime import support
+from calque.runtime import api, support
 from calque.runtime.device_source import DeviceSource
 from calque.runtime.mapped import Mapped, jitted
 from calque.runtime.options import checked, shown
@@ -15,7 +15,7 @@ from calque.runtime.provenance import STAGES, provenance
 from calque.runtime.tracebacks import hide_own_frames
 from calque.runtime.transformed import BoundTransformed, Transformed
 from calque.runtime.writing import write_whole
-from calque.transpiler import pipeline
+from calque.transpiler import core, pipeline
 from calque.transpiler.errors import Origin, UnsupportedFunction
 from calque.transpiler.frontend.trace import Traced
 from calque.transpiler.placements import CALL, KERNEL, LOOP, placements
@@ -211,11 +211,12 @@ def _differentiated(transformed: Transformed) -> list[str]:
     ]
 
 
-def explain(fn: Any, *args: Any) -> str:
+def explain(fn: Any, *args: Any, parallel: bool = False) -> str:
     """What the reverse phase saves, recomputes or has at hand, and why, by the user's line.
 
     Of a jitted function also where each line runs: in kernels, in a call of NumPy's or SciPy's, or
-    in a loop that stays Python's, with what keeps it out of the kernels.
+    in a loop that stays Python's, with what keeps it out of the kernels. Of ``calque.parallel(f)``,
+    which loops run on threads, and why others do not; ``parallel=True`` tells that alone, of any.
 
     ``fn``: a transformed function, or a plain one; ``args``: arguments, or types (``spec``), for
     which to explain it. Raises what the transformation raises.
@@ -225,15 +226,31 @@ def explain(fn: Any, *args: Any) -> str:
     Nothing is saved: the reverse phase has all it needs at hand.
     """
     try:
-        traced = _as_transformed(fn).program(*args).traced
+        made = api.parallel(fn) if parallel else fn
+        traced = _as_transformed(made).program(*args).traced
+        loops = list(dict.fromkeys(_loop_lines(traced)))
+        if parallel:
+            return "\n".join(loops) or "No loop of the function's is left to run on threads."
         placed = _placement_lines(traced) if traced.compiled else []
         lines = list(dict.fromkeys(_decision_lines(traced)))
         if not lines and not placed:
             return "Nothing is saved: the reverse phase has all it needs at hand."
-        return "\n".join([*placed, *lines])
+        return "\n".join([*placed, *loops, *lines])
     except Exception as error:
         hide_own_frames(error)
         raise
+
+
+def _loop_lines(traced: Traced) -> Iterator[str]:
+    """Which loops of the user's run on threads, and why, where ``parallel`` asked for it."""
+    function = traced.function
+    if not function.kernel_options.get("explained"):
+        return
+    for s in core.walk(function.body):
+        if isinstance(s, core.For) and s.verdict is not None and s.origin is not None:
+            told, *statements = s.verdict.lines(s.index.name or "the counter")
+            head = f"{_place(s.origin)}: {told}\n    {s.origin.text.strip()}"
+            yield "\n".join([head, *(f"    {line}" for line in statements)])
 
 
 def _decision_lines(traced: Traced) -> Iterator[str]:

@@ -381,7 +381,8 @@ def kernel_options(function: Any) -> dict[str, Any]:
     while isinstance(function, Transformed) and function.kind != "jit":
         function = function.function
     wished = function.options if isinstance(function, Transformed) else {}
-    return {name: wished[name] for name in ("parallel", "boundscheck") if name in wished}
+    names = ("parallel", "boundscheck", "explained")
+    return {name: wished[name] for name in names if name in wished}
 
 
 def _trace_identity(

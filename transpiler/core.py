@@ -24,6 +24,7 @@ from typing import Any
 
 from calque.transpiler.errors import CoreError, Origin
 from calque.transpiler.types import ArrayType
+from calque.transpiler.verdicts import Verdict
 
 
 class Var:
@@ -101,7 +102,8 @@ class For:
     """``for index in range(start, stop, step)``; body.results are the next values of phis.
 
     ``scheduled``: it goes over elements, and is no loop of the user's. ``parallel``: its rounds may
-    run at the same time. ``vector``: it holds no loop, and may run so in one vector.
+    run at the same time; ``verdict``: why, or why not. ``vector``: it holds no loop, and may run so
+    in one vector.
     """
 
     outs: tuple[Var, ...]
@@ -116,6 +118,7 @@ class For:
     scheduled: bool = False
     parallel: bool = False
     vector: bool = False
+    verdict: Verdict | None = None
 
 
 @dataclass(eq=False, slots=True)
@@ -182,7 +185,7 @@ class Function:
     phases: dict[int, str] = field(
         default_factory=dict
     )  # id of a statement -> "forward", "reverse"
-    kernel_options: dict[str, Any] = field(default_factory=dict)  # parallel, boundscheck
+    kernel_options: dict[str, Any] = field(default_factory=dict)  # parallel, boundscheck, explained
     checks: dict[str, Check] = field(default_factory=dict)  # of the checked variant, by label
     helpers: dict[str, str] = field(default_factory=dict)  # name -> definition, in the module
 
@@ -342,6 +345,7 @@ def clone(block: Block, mapping: dict[Var, Atom]) -> Block:
                 body = clone(s.body, mapping)
                 made = For(fresh(s.outs), index, *bounds, phis, inits, body, s.origin)
                 made.scheduled, made.parallel, made.vector = s.scheduled, s.parallel, s.vector
+                made.verdict = s.verdict
                 return made
             case While():
                 inits = tuple(map(sub, s.inits))

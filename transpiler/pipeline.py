@@ -16,7 +16,7 @@ import calque.transpiler.primitives  # noqa: F401  (fills the tables)
 from calque.transpiler import core
 from calque.transpiler.analyses.bounds import mark_inside
 from calque.transpiler.analyses.few_rounds import inner_sizes
-from calque.transpiler.analyses.independent import keep_off_threads, mark_parallel
+from calque.transpiler.analyses.independent import keep_off_threads, mark_parallel, weigh
 from calque.transpiler.analyses.liveness import remove_dead_code
 from calque.transpiler.core import blocks_of
 from calque.transpiler.debug import watched
@@ -138,8 +138,11 @@ def to_kernels(
     edges = gather(traced.function, traced.builder)
     distribute(traced.function, traced.builder, edges)
     split_bands(traced.function, traced.builder, can_compile, may_divide_by_zero)
-    mark_parallel(traced.function.body, traced.builder)
+    explained = bool(traced.function.kernel_options.get("explained"))
+    mark_parallel(traced.function.body, traced.builder, explained)
     keep_off_threads(traced.function.body, can_compile, may_raise, may_divide_by_zero)
+    if explained:
+        weigh(traced.function.body, can_compile)
     order_axes(traced.function, traced.builder)
     contract(traced.function, traced.builder, can_compile)
     reuse_memory(traced.function, traced.builder, can_compile)

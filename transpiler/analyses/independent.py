@@ -16,36 +16,110 @@ from typing import Any
 
 from calque.transpiler import core
 from calque.transpiler.analyses.conflicts import may_meet
-from calque.transpiler.analyses.places import (
-    INDEXED,
-    Place,
-    differ,
-    place_of,
-    steady_symbols,
-)
+from calque.transpiler.analyses.dependences import Touch, of_elements, of_numbers
+from calque.transpiler.analyses.places import INDEXED, differ, place_of, steady_symbols
 from calque.transpiler.builder import Builder, atom, wrap
 from calque.transpiler.core import Apply, Block, Effect, For, If, Statement, Var, While
 from calque.transpiler.primitives.base import PRIMITIVES, apply
 from calque.transpiler.types import dim_symbols
+from calque.transpiler.verdicts import (
+    CARRIED,
+    LITTLE,
+    MAY_RAISE,
+    OTHER,
+    PARALLEL,
+    WITHIN,
+    Verdict,
+    element_text,
+)
 
 
-def mark_parallel(block: Block, builder: Builder) -> None:
-    """Note which of a function's loops are independent, and nests in the others, in place."""
+def mark_parallel(block: Block, builder: Builder, explained: bool = False) -> None:
+    """Note which of a function's loops are independent, and nests in the others, in place.
+
+    ``explained``: also of loops that would not run on threads anyway, whether they are.
+    """
     with builder.active():
-        _mark(block, builder, False)
+        _mark(block, builder, [], explained)
 
 
-def _mark(block: Block, builder: Builder, within: bool) -> None:
+def _mark(block: Block, builder: Builder, around: list[For | While], explained: bool) -> None:
     made: list[Statement] = []
     for s in block.statements:
-        if isinstance(s, For) and not s.scheduled and (not within or _is_nest(s)):
-            if is_independent(s, builder):
+        if isinstance(s, For) and not s.scheduled:
+            tried = not around or (len(around) == 1 and not _is_threads(around[0]) and _is_nest(s))
+            if tried or explained:
+                s.verdict = judged(s, builder)
+            if tried and s.verdict is not None and s.verdict.parallel:
                 made += upward(s, builder)
                 s.parallel = True
-        if isinstance(s, (For, While)) and not within and not (isinstance(s, For) and s.parallel):
-            _mark(s.body, builder, True)
+            elif s.verdict is not None and s.verdict.parallel:
+                s.verdict = _kept_off(s, around)
+        if isinstance(s, (For, While)):
+            if explained or (not around and not _is_threads(s)):
+                _mark(s.body, builder, [*around, s], explained)
+        elif explained:
+            for inner in core.blocks_of(s):
+                _mark(inner, builder, around, explained)
         made.append(s)
     block.statements[:] = made
+
+
+def _is_threads(s: For | While) -> bool:
+    return isinstance(s, For) and s.parallel
+
+
+def _kept_off(s: For, around: list[For | While]) -> Verdict:
+    """Why an independent loop within others is none of threads."""
+    if any(map(_is_threads, around)):
+        return Verdict(WITHIN, "those of a loop around it run at the same time")
+    what = f"within {len(around)} others" if _is_nest(s) else "within another, and holds none"
+    return Verdict(LITTLE, f"too little work: a loop {what}")
+
+
+def weigh(block: Block, compiles: Callable[[Statement], bool], depth: int = 0) -> None:
+    """Keep loops off threads, in place, that have little work for them, or are none of a kernel.
+
+    ``depth`` is that of the block in a kernel: 0 outside.
+    """
+    for s in block.statements:
+        inside = depth > 0 or (bool(core.blocks_of(s)) and compiles(s))
+        if isinstance(s, For) and s.parallel:
+            if not inside:
+                s.parallel = False
+                s.verdict = Verdict(OTHER, "it stays a loop of Python's: no kernel has all it does")
+            elif (_rounds(s) or _WORTH_THREADS) < _WORTH_THREADS:
+                s.parallel = False
+                s.verdict = Verdict(LITTLE, f"too little work: {_rounds(s)} rounds")
+            elif not worth_threads(s, depth or 1):
+                s.verdict = Verdict(LITTLE, "too little work: a loop in a branch that holds none")
+        for b in core.blocks_of(s):
+            weigh(b, compiles, (depth or 1) + 1 if inside else 0)
+
+
+_WORTH_THREADS = 1000  # rounds, of a loop and those in it: starting threads takes as long
+
+
+def _rounds(s: For) -> int | None:
+    """How many rounds a loop and those in it have; None where it is not known."""
+    if not isinstance(s.start, int) or not isinstance(s.stop, int):
+        return None
+    inner = [_rounds(t) if isinstance(t, For) else None for t in _loops(s.body)]
+    if None in inner:
+        return None
+    return max(s.stop - s.start, 0) * max(sum(n for n in inner if n is not None), 1)
+
+
+def _loops(block: Block) -> list[For | While]:
+    """The outermost loops of a block, also those in branches."""
+    found: list[For | While] = []
+    for s in block.statements:
+        if isinstance(s, (For, While)):
+            found.append(s)
+        else:
+            for b in core.blocks_of(s):
+                found += _loops(b)
+    return found
 
 
 def keep_off_threads(
@@ -62,16 +136,24 @@ def keep_off_threads(
     for s in block.statements:
         if isinstance(s, (For, While)) and compiles(s):
             inner = list(core.walk(Block([s], [])))
-            if any(map(refuses, inner)):
-                for t in inner:
-                    if isinstance(t, For):
-                        t.parallel = False
+            raising = next(filter(refuses, inner), None)
             for t in inner:
-                if isinstance(t, For) and t.parallel and any(map(divides, core.walk(t.body))):
-                    t.parallel = False
+                if isinstance(t, For) and raising is not None:
+                    _may_raise(t, raising)
+            for t in inner:
+                if isinstance(t, For) and t.parallel:
+                    division = next(filter(divides, core.walk(t.body)), None)
+                    if division is not None:
+                        _may_raise(t, division)
         else:
             for b in core.blocks_of(s):
                 keep_off_threads(b, compiles, refuses, divides)
+
+
+def _may_raise(s: For, raising: Statement) -> None:
+    if s.verdict is not None and s.verdict.parallel:
+        s.verdict = Verdict(MAY_RAISE, "{0} may raise, which no thread can", (raising.origin,))
+    s.parallel = False
 
 
 def worth_threads(s: For, depth: int) -> bool:
@@ -101,20 +183,32 @@ def upward(s: For, builder: Builder) -> list[Statement]:
 
 def is_independent(s: For, builder: Builder) -> bool:
     """Whether no round needs another's results."""
-    if s.index not in builder.dim_values or not s.phis or s.step not in (1, -1):
-        return False
+    return judged(s, builder).parallel
+
+
+def judged(s: For, builder: Builder) -> Verdict:
+    """Whether no round needs another's results, and why."""
+    if s.step not in (1, -1):
+        return Verdict(OTHER, f"it counts by {s.step}, and threads by 1")
+    if s.index not in builder.dim_values or not s.phis:
+        return Verdict(OTHER, "what its rounds make is not known")
+    numbers = of_numbers(s)
+    if numbers is not None:
+        return numbers
     carried = Carried(builder)
-    if any(not phi.type.ndim for phi in s.phis):
-        return False
     carried.chain = {phi: phi for phi in s.phis}
     if not carried.visit(s.body):
-        return False
+        return carried.lost or Verdict(OTHER, "an array of another round is read as a whole")
     results = zip(s.phis, s.body.results, strict=True)
     if any(carried.chain.get(r) is not p for p, r in results):
-        return False
+        return Verdict(CARRIED, "each round hands a whole array to the next (distance 1)", (), 1)
     counter = dim_symbols(builder.dim_values[s.index])
     steady = steady_symbols(s, builder) - counter
-    return all(carried.apart(p, counter, steady) for p in s.phis)
+    for phi in s.phis:
+        shared = carried.shared(phi, counter, steady)
+        if shared is not None:
+            return of_elements(*shared, s, steady, builder)
+    return Verdict(PARALLEL, carried.alone(), ())
 
 
 @dataclass(eq=False)
@@ -123,8 +217,8 @@ class Carried:
 
     builder: Builder
     chain: dict[Any, Var] = field(default_factory=dict)
-    places: dict[Var, list[Place]] = field(default_factory=dict)
-    stored: dict[Var, list[Place]] = field(default_factory=dict)  # those that are not only read
+    touches: dict[Var, list[Touch]] = field(default_factory=dict)
+    lost: Verdict | None = None  # where versions could not be followed
 
     def visit(self, block: Block) -> bool:
         """Follow versions through a block; False where they cannot be followed."""
@@ -133,7 +227,7 @@ class Carried:
     def _statement(self, s: Statement) -> bool:
         match s:
             case Effect():
-                return False
+                return self._lose(MAY_RAISE if _raises(s) else OTHER, _EFFECTS[_raises(s)], s)
             case Apply():
                 return self._apply(s)
             case If():
@@ -142,7 +236,7 @@ class Carried:
                 for out, *arms in zip(s.outs, s.then.results, s.orelse.results, strict=True):
                     found = {self.chain.get(a) if isinstance(a, Var) else None for a in arms}
                     if len(found) > 1:
-                        return False
+                        return self._lose(OTHER, "{0} chooses between whole arrays", s)
                     (only,) = found
                     if only is not None:
                         self.chain[out] = only
@@ -158,46 +252,73 @@ class Carried:
         if not all(self.visit(b) for b in core.blocks_of(s)):
             return False
         results = [self.chain.get(r) if isinstance(r, Var) else None for r in s.body.results]
-        return results == owners
+        if results != owners:
+            return self._lose(OTHER, "{0} hands whole arrays on", s)
+        return True
 
     def _apply(self, s: Apply) -> bool:
         held = [a for a in s.args if isinstance(a, Var) and a in self.chain]
         if not held or s.primitive.kind == "size":
             return True
-        if s.primitive.name not in INDEXED or held != [s.args[0]] or not s.proven:
-            return False
+        if s.primitive.name not in INDEXED or held != [s.args[0]]:
+            name = held[0].name or "an array"
+            words = f"{{0}} reads {name} as a whole, which each round changes"
+            return self._lose(CARRIED, words, s)
+        if not s.proven:
+            what = element_text(s.origin)
+            return self._lose(MAY_RAISE, f"{{0}}: {what} is not proven to be inside its array", s)
         owner = self.chain[s.args[0]]
-        place = place_of(s, self.builder)
-        self.places.setdefault(owner, []).append(place)
+        self.touches.setdefault(owner, []).append(Touch(place_of(s, self.builder), s))
         if s.primitive.name != "getitem":
-            self.stored.setdefault(owner, []).append(place)
             self.chain[s.outs[0]] = owner
         return True
 
-    def apart(self, phi: Var, counter: frozenset[str], steady: frozenset[str]) -> bool:
-        """Whether some axis is always indexed by the same expression in the counter.
+    def _lose(self, kind: str, words: str, s: Statement) -> bool:
+        self.lost = self.lost or Verdict(kind, words, (s.origin,))
+        return False
 
-        Or read at places that are the same in all rounds, which no round stores to. Else what is
+    def alone(self) -> str:
+        """What rounds store, for reading."""
+        stores = [t.statement for found in self.touches.values() for t in found if t.stores]
+        texts = dict.fromkeys(element_text(s.origin) for s in stores)
+        known = [text for text in texts if text != "an element"] or ["its own elements"]
+        return f"no two rounds share an element, and one stores {', '.join(known)}"
+
+    def shared(
+        self, phi: Var, counter: frozenset[str], steady: frozenset[str]
+    ) -> tuple[Touch, Touch] | None:
+        """A store and another access that may touch one element in two rounds.
+
+        There is none where some axis is always indexed by the same expression in the counter, or
+        read at places that are the same in all rounds, which no round stores to. Else what is
         known of the counters may tell: ``d[i, j]`` and ``d[j, i]`` of all ``j < i``.
         """
-        places = self.places.get(phi, [])
+        touches = self.touches.get(phi, [])
+        stored = [t for t in touches if t.stores]
         known = counter | self.builder.dims.arguments
         for axis in range(phi.type.ndim):
-            indices = {p[axis] for p in places}
+            indices = {t.place[axis] for t in touches}
             moving = [d for d in indices if d is not None and dim_symbols(d) & counter]
             if len(moving) != 1 or not dim_symbols(moving[0]) <= known:
                 continue
             others = indices - {moving[0]}
-            if any(p[axis] in others for p in self.stored.get(phi, [])):
+            if any(t.place[axis] in others for t in stored):
                 continue
             if all(
                 d is not None and dim_symbols(d) <= steady and differ(moving[0], d, self.builder)
                 for d in others
             ):
-                return True
+                return None
         (name,) = counter
-        return all(
-            not may_meet(one, two, name, steady, self.builder)
-            for one in self.stored.get(phi, [])
-            for two in places
-        )
+        for one in stored:
+            for two in touches:
+                if may_meet(one.place, two.place, name, steady, self.builder):
+                    return one, two
+        return None
+
+
+_EFFECTS = {True: "{0} may raise, which no thread can", False: "{0} happens in the order of rounds"}
+
+
+def _raises(s: Effect) -> bool:
+    return s.template.strip().startswith(("assert", "raise"))

@@ -9,7 +9,9 @@ compiles, and that holds a loop, is replaced by a call::
 
 from __future__ import annotations
 
+import itertools
 import re
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -32,7 +34,7 @@ from calque.transpiler.emit.launches import (
     replace,
     settle_launches,
 )
-from calque.transpiler.emit.layout import to_text
+from calque.transpiler.emit.layout import WIDTH, to_text
 from calque.transpiler.emit.scalars import (
     HALF_POWERS,
     KERNEL_FUNCTIONS,
@@ -256,6 +258,16 @@ class Launcher(Statements):
         return list(found.values())
 
     def _run(self, run: Sequence[Statement], depth: int) -> list[Any]:
+        """Statements in a row that Numba takes, in one kernel; what may raise apart, if asked."""
+        if not self.program.function.kernel_options.get("explained"):
+            return self._in_kernel(run, depth)
+        parts = itertools.groupby(run, self._raises)
+        return [line for _, part in parts for line in self._in_kernel(list(part), depth)]
+
+    def _raises(self, s: Statement) -> bool:
+        return any(map(may_raise, [*core.walk(Block([s], [])), *self._folded_into([s])]))
+
+    def _in_kernel(self, run: Sequence[Statement], depth: int) -> list[Any]:
         """Statements in a row that Numba takes: those before the first loop stay outside."""
         first = next((k for k, s in enumerate(run) if _is_work(s)), len(run))
         while first and not self._is_array(run[first - 1]) and first < len(run):
@@ -347,7 +359,15 @@ class Launcher(Statements):
             for line in lines:
                 if isinstance(line, gast.For) and isinstance(line.iter, gast.Call):
                     line.iter.func = name("prange" if threads else "vrange")
-        return lines
+        at = next((k for k, line in enumerate(lines) if isinstance(line, gast.For)), None)
+        return lines if at is None else [*lines[:at], *self._explained(s, depth), *lines[at:]]
+
+    def _explained(self, s: For, depth: int) -> list[Any]:
+        """What a loop's comment says of its threads, if asked."""
+        if s.verdict is None or not self.program.function.kernel_options.get("explained"):
+            return []
+        text = s.verdict.comment(self._counter(s))
+        return [self.notes.comment(t) for t in textwrap.wrap(text, WIDTH - 2 - 4 * depth)]
 
     # what kernels give back
 

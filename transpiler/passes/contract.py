@@ -114,7 +114,7 @@ def _accesses(body: Block, carried: Carried) -> list[Apply] | None:
 def _axis(loop: For, phi: Var, carried: Carried, builder: Builder) -> int | None:
     """The axis along which a round touches only the place of its own number."""
     counter = builder.dim_values.get(loop.index)
-    places = carried.places.get(phi, [])
+    places = [touch.place for touch in carried.touches.get(phi, [])]
     for axis in range(phi.type.ndim):
         if places and all(p[axis] == counter for p in places):
             return axis

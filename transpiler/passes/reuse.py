@@ -29,6 +29,7 @@ from calque.transpiler.builder import Array, Builder, atom, loop_index, wrap
 from calque.transpiler.core import Apply, Atom, Block, For, Function, If, Statement, Var, While
 from calque.transpiler.primitives.base import PRIMITIVES
 from calque.transpiler.types import DimLike
+from calque.transpiler.verdicts import OTHER, Verdict
 
 _FILLED = {"np.empty": None, "np.full": None, "np.zeros": 0, "np.ones": 1}
 _NAMES = ("i", "j", "k", "l", "m", "n")
@@ -197,7 +198,8 @@ class _Mover:
                 arm.results.append(last if arm is block else start)
             return start
         if isinstance(s, For):
-            s.parallel = False  # it hands memory on
+            s.parallel = False
+            s.verdict = Verdict(OTHER, "each round hands the memory of an array to the next")
         taken = Var(out.type, out.name, out.origin)
         s.phis, s.inits = (*s.phis, taken), (*s.inits, start)
         block.results.append(last)
