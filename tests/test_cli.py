@@ -236,7 +236,7 @@ def test_a_file_that_fails_on_import(folder: Path, capsys: pytest.CaptureFixture
 @pytest.mark.parametrize(
     "body, message",
     [
-        ("return x.foo + 1", "AttributeError: 'ndarray' object has no attribute 'foo'"),
+        ("return x.foo + 1", "AttributeError: 'numpy.ndarray' object has no attribute 'foo'"),
         ("return np.sum(x, axes=0)", "TypeError: sum() got an unexpected keyword argument 'axes'"),
         ("return {'a': x}['b']", "KeyError: 'b'"),
     ],

@@ -261,7 +261,8 @@ class Array:
             raise current().needs_known(self, f"What {kind.__name__}.{name} is called on")
         if hasattr(kind, name):
             raise UnsupportedFunction(f"ndarray.{name} has no rule.", current().origin)
-        raise AttributeError(f"'{kind.__name__}' object has no attribute '{name}'")
+        shown = kind.__name__ if kind.__module__ == "builtins" else f"numpy.{kind.__name__}"
+        raise AttributeError(f"'{shown}' object has no attribute '{name}'")
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         target = ufunc if method == "__call__" else (ufunc, method)

@@ -25,6 +25,7 @@ from calque.transpiler.frontend.heap import MISSING, Snapshot, rows_of
 from calque.transpiler.frontend.interpreter import Completion
 from calque.transpiler.frontend.maybe import Maybe, Mismatch
 from calque.transpiler.frontend.merging import GrowingList, Join, Outcome
+from calque.transpiler.frontend.own_errors import origin_of, raised
 
 
 @dataclass(eq=False)
@@ -107,6 +108,7 @@ class Branches(Expressions):
                 ) from None
             raise
 
+    error_on_path: Exception  # the last that an arm was found to raise
     rounds = 0  # how many loops of the generated program are being interpreted
 
     def loops_around(self) -> bool:
@@ -148,10 +150,22 @@ class Branches(Expressions):
             raise error
         if getattr(error, "calque_on_a_path", False) or self.ends[-1:] != [self.rounds]:
             raise error  # what is around is neither an arm nor the body of a loop
+        if self.arm_rounds[-1:] == [self.rounds]:
+            raise error  # to the arm, unless a handler within it is for this
         if isinstance(error, IndexOutOfRange):
             error = IndexError(error.message)
         self.builder.effect(f"raise {type(error).__name__}({str(error)!r})", [])
         raise PathEnds  # to the arm, or to the body of the loop, that is interpreted
+
+    def _raise_on_path(self, error: Exception) -> None:
+        """What plain Python raises in an arm is raised in it; all else is refused."""
+        text = raised(error)
+        if text is None or self.stacking or self.arrays_for_lists:  # lists as arrays: not for good
+            raise error
+        before, self.builder.origin = self.builder.origin, origin_of(error) or self.builder.origin
+        self.builder.effect(text, [])
+        self.builder.origin = before
+        self.error_on_path = error
 
     def _arm(self, arm: Callable[[], Any], base: Snapshot, fact: tuple[Any, bool]) -> Outcome:
         call, pending = self.call, list(self.call.pending)
@@ -167,6 +181,9 @@ class Branches(Expressions):
                     self._lists_again(base)
                     undo_exchanges(self, base)
                 except PathEnds:
+                    call.pending, value = pending, Completion("raise")
+                except Exception as error:
+                    self._raise_on_path(error)
                     call.pending, value = pending, Completion("raise")
             dead = isinstance(value, Completion) and value.kind == "raise"
             return Outcome(block, value, Snapshot([*self.roots(), value], self.owned), dead)
@@ -195,6 +212,8 @@ class Branches(Expressions):
     ) -> Any:
         """``then() if test else orelse()`` on a run-time test."""
         result = self.fork(test, then, orelse, node)
+        if isinstance(result, Completion):  # both raise
+            raise self.error_on_path
         return self.checked(result, "the value of this expression", node)
 
     def exec_If(self, node: Any) -> Completion | None:

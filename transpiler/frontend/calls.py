@@ -46,6 +46,7 @@ from calque.transpiler.frontend.iteration import Generator, Iterable, once
 from calque.transpiler.frontend.kinds import noted_of
 from calque.transpiler.frontend.methods import method_of
 from calque.transpiler.frontend.opaque import Watch, is_opaque
+from calque.transpiler.frontend.own_errors import missing_arguments, too_many_arguments
 from calque.transpiler.frontend.rows import gathered
 from calque.transpiler.frontend.scipy_objects import instead_of, is_frozen, is_scipys
 from calque.transpiler.frontend.source import assigned_functions, has_source, source_of
@@ -373,9 +374,8 @@ class Calls(Statements):
         values = dict(zip(names, args, strict=False))
         rest = args[len(names) :]
         if rest and spec.vararg is None:
-            raise TypeError(
-                f"{closure.name}() takes {len(names)} positional arguments, {len(args)} were given"
-            )
+            least, most = len(names) - len(closure.defaults), len(names)
+            raise TypeError(too_many_arguments(closure.name, least, most, len(args)))
         extra: dict[str, Any] = {}
         for key, value in kwargs.items():
             if key in values:
@@ -393,9 +393,9 @@ class Calls(Statements):
         for name in keyword_only:
             if name not in values and name in closure.kw_defaults:
                 values[name] = closure.kw_defaults[name]
-        missing = [n for n in [*names, *keyword_only] if n not in values]
-        if missing:
-            raise TypeError(f"{closure.name}() missing required argument: '{missing[0]}'")
+        for named in (names, keyword_only):
+            if missing := [n for n in named if n not in values]:
+                raise TypeError(missing_arguments(closure.name, missing, named is keyword_only))
         if spec.vararg is not None:
             values[spec.vararg.id] = tuple(rest)
         if spec.kwarg is not None:

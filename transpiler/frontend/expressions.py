@@ -228,8 +228,9 @@ class Expressions(Comparisons):
                 break
         try:
             found = getattr(value, name)
-        except AttributeError as error:
-            return self.fail(UnsupportedSyntax, node, str(error) + ".")
+        except AttributeError:
+            self.guards.append(Guard(lambda: hasattr(value, name), False))
+            raise
         if holds_surroundings(found):
             return self.lift(found, name, lambda: getattr(value, name))
         if is_library_object(value):

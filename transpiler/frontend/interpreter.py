@@ -35,9 +35,10 @@ from calque.transpiler.errors import (
     called_from,
 )
 from calque.transpiler.frontend.captures import Captures
-from calque.transpiler.frontend.guarding import guard_builtin
+from calque.transpiler.frontend.guarding import Guard, guard_builtin
 from calque.transpiler.frontend.heap import MISSING, Frame, rows_of, shown_name
 from calque.transpiler.frontend.maybe import Facts, Flags, Maybe, Mismatch
+from calque.transpiler.frontend.own_errors import UNDEFINED
 from calque.transpiler.frontend.source import FunctionSource
 from calque.transpiler.frontend.surroundings import holds_surroundings
 
@@ -116,7 +117,7 @@ def place(error: Any, origin: Origin | None) -> None:
     kind = _CONVERTED.get(type(error))
     if kind is not None and module.startswith((*_RULES, "numpy")):
         raise kind(f"{str(error).rstrip('.')}.", origin) from None
-    error.calque_placed = True
+    error.calque_placed, error.calque_origin = True, origin
     if origin is not None:
         error.add_note(str(CalqueError("", origin)).rstrip())
 
@@ -287,10 +288,11 @@ class State(Captures):
         if hasattr(builtins, name):
             guard_builtin(self, name, scope)
             return getattr(builtins, name)
+        self.guards.append(Guard(lambda: name in scope or hasattr(builtins, name), False))
         return self.fail(
             UndefinedVariable,
             node,
-            f"name '{name}' is not defined.",
+            f"name '{name}' {UNDEFINED}",
             f"give {name} a value before this line",
         )
 

@@ -225,10 +225,9 @@ class Statements(Contexts):
         starred = [i for i, t in enumerate(target.elts) if isinstance(t, gast.Starred)]
         count = len(target.elts)
         if (not starred and len(items) != count) or len(items) < count - len(starred):
-            word = "not enough" if len(items) < count else "too many"
-            self.fail(
-                UnsupportedSyntax, node, f"{word} values to unpack ({len(items)} for {count})."
-            )
+            few = f"not enough values to unpack (expected {count}, got {len(items)})"
+            many = f"too many values to unpack (expected {count})"
+            raise ValueError(few if len(items) < count else many)
         if starred:
             at, rest = starred[0], count - starred[0] - 1
             middle = items[at : len(items) - rest]

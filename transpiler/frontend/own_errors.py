@@ -1,0 +1,85 @@
+"""Errors that plain Python raises too, as text: an arm that ends with one raises it at run time."""
+
+from __future__ import annotations
+
+import builtins
+import re
+from typing import Any
+
+from calque.transpiler.errors import (
+    CalqueError,
+    DtypeError,
+    IndexOutOfRange,
+    Origin,
+    ShapeError,
+    UndefinedVariable,
+)
+
+_KINDS = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
+_MEANT = {  # the nearest of Python's classes
+    UndefinedVariable: NameError,
+    IndexOutOfRange: IndexError,
+    ShapeError: ValueError,
+    DtypeError: TypeError,
+}
+_OURS = re.compile(r"\b(Array|RuntimeText|Closure|Mismatch|Maybe|Deque|Unread|Frame)\b|'_")
+_PLAIN = (str, bytes, bool, int, float, complex, type(None))
+UNDEFINED = "is not defined."
+
+
+def raised(error: Exception) -> str | None:
+    """What to write for an error of Python's own; None for what calque refuses, or got wrong.
+
+    >>> raised(KeyError("k"))
+    "raise KeyError('k')"
+    >>> raised(ShapeError("sizes 2 and 5 do not fit together."))
+    "raise ValueError('sizes 2 and 5 do not fit together')"
+    >>> raised(TypeError("float() argument must be a string or a real number, not 'Array'"))
+    """
+    kind: Any = type(error)
+    if isinstance(error, CalqueError):
+        known = kind in _MEANT and (
+            kind is not UndefinedVariable or error.message.endswith(UNDEFINED)
+        )  # else some path does define it
+        return f"raise {_MEANT[kind].__name__}({error.message.rstrip('.')!r})" if known else None
+    if not isinstance(error, _KINDS) or _OURS.search(str(error)):
+        return None
+    kind = next(k for k in kind.__mro__ if getattr(builtins, k.__name__, None) is k)
+    simple = kind is type(error) and all(isinstance(a, _PLAIN) for a in error.args)
+    args = error.args if simple else (str(error),)
+    return f"raise {kind.__name__}({', '.join(repr(_as_list(a)) for a in args)})"
+
+
+def _as_list(part: Any) -> Any:
+    return part.replace("RecordedList", "list") if isinstance(part, str) else part
+
+
+def origin_of(error: Exception) -> Origin | None:
+    """Where an error arose, if that is known."""
+    return error.origin if isinstance(error, CalqueError) else getattr(error, "calque_origin", None)
+
+
+def missing_arguments(name: str, missing: list[str], keyword_only: bool = False) -> str:
+    """Python's words where a call leaves parameters without a value.
+
+    >>> missing_arguments("f", ["a", "b"])
+    "f() missing 2 required positional arguments: 'a' and 'b'"
+    """
+    quoted = [repr(n) for n in missing]
+    last = quoted[-1] if len(quoted) < 3 else f"and {quoted[-1]}"
+    listed = (" and " if len(quoted) == 2 else ", ").join([*quoted[:-1], last])
+    kind = "keyword-only" if keyword_only else "positional"
+    plural = "s" if len(missing) > 1 else ""
+    return f"{name}() missing {len(missing)} required {kind} argument{plural}: {listed}"
+
+
+def too_many_arguments(name: str, least: int, most: int, given: int) -> str:
+    """Python's words where a call gives more arguments than there are parameters.
+
+    >>> too_many_arguments("f", 1, 1, 2)
+    'f() takes 1 positional argument but 2 were given'
+    """
+    takes = str(most) if least == most else f"from {least} to {most}"
+    plural = "" if most == 1 else "s"
+    were = "was" if given == 1 else "were"
+    return f"{name}() takes {takes} positional argument{plural} but {given} {were} given"
