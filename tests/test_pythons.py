@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import fractions
 import importlib.util
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import calque
@@ -226,3 +228,14 @@ def test_setup_names_the_pythons_that_the_readme_names() -> None:
         assert f"Programming Language :: Python :: 3.{minor}\n" in setup
     assert "python_requires = >=3.11,<3.14" in setup
     assert "Python 3.11 to 3.13" in (root / "README.md").read_text()
+
+
+def by_the_standard_library(x):
+    return float(fractions.Fraction(x[0])) * x[0]
+
+
+def test_the_users_line_where_the_standard_library_stops() -> None:
+    with pytest.raises(CalqueError) as caught:
+        calque.grad(by_the_standard_library)(np.ones(3))
+    assert "test_pythons.py, line" in str(caught.value)
+    assert "float(fractions.Fraction(x[0]))" in str(caught.value) and caught.value.hint

@@ -238,6 +238,7 @@ def test_by_a_symmetric_argument_the_gradient_is_symmetric():
         lambda a, b: toeplitz(b),
     ],
 )
+@pytest.mark.filterwarnings("ignore:.*dtype=float16:DeprecationWarning")  # SciPy 1.18
 def test_float32_and_integers(function):
     for dtype in ("f4", "f2", "i8"):
         a, b = np.rint(4 * A).astype(dtype), np.rint(4 * B).astype(dtype)

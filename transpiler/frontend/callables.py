@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import os
 import sys
+import sysconfig
 from types import FunctionType
 from typing import Any
 
@@ -14,12 +16,14 @@ import numpy as np
 
 from calque.transpiler import tree
 from calque.transpiler.builder import Array
+from calque.transpiler.errors import Origin
 from calque.transpiler.frontend.heap import rows_of
 from calque.transpiler.frontend.interpreter import Closure
 from calque.transpiler.frontend.iteration import Iterable
 
 _LIBRARIES = {"numpy", "scipy", "numba", "jax", "math", "functools", "itertools", "operator"}
 _LIBRARIES |= {"collections", "typing", "enum", "copy", "abc", "warnings"}
+_STDLIB = sysconfig.get_path("stdlib") + os.sep
 
 
 def is_in(function: Any, table: Any) -> bool:
@@ -128,3 +132,8 @@ def made_dataclass(
     if hasattr(cls, "__post_init__"):
         machine.call_value(cls.__post_init__, [instance, *passed_on], {}, node)
     return instance
+
+
+def stands_in_pythons(origin: Origin | None) -> bool:
+    """Whether a place is in the standard library, whose lines are no user's."""
+    return origin is not None and origin.file.startswith(_STDLIB) and "-packages" not in origin.file

@@ -34,6 +34,7 @@ from calque.transpiler.frontend.callables import (
     is_twin,
     made_dataclass,
     plain_known,
+    stands_in_pythons,
     with_defaults,
 )
 from calque.transpiler.frontend.containers import container_method
@@ -276,7 +277,14 @@ class Calls(Statements):
             },
             function.__name__,
         )
-        return self.call_closure(closure, args, kwargs, node)
+        try:
+            return self.call_closure(closure, args, kwargs, node)
+        except CalqueError as error:
+            if node is not None and stands_in_pythons(error.origin):
+                caller = self.origin(node)
+                if not stands_in_pythons(caller):
+                    error.origin, error.hint = caller, error.hint or "write it in NumPy"
+            raise
 
     def call_for_user(
         self, function: Any, args: list[Any], kwargs: dict[str, Any], node: Any

@@ -146,6 +146,11 @@ def function_source(function: FunctionType) -> FunctionSource:
             hint="define it in a file or a notebook cell, or give the text to linecache",
         ) from None
     node = _find(tree, function)
+    if node is None and path == "<string>":  # since 3.13 linecache has the text of `python -c`
+        raise SourceNotFound(
+            f"The source of {function.__qualname__} cannot be read (it is made of a text).",
+            hint="define it in a file or a notebook cell, or give the text to linecache",
+        )
     if node is None:
         raise SourceNotFound(
             f"{function.__qualname__} is not at line {code.co_firstlineno} of {path}: "
