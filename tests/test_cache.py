@@ -16,7 +16,7 @@ import pytest
 
 import calque
 from calque import cli
-from calque.runtime import cache, compiling, loading
+from calque.runtime import cache, compiling, loading, stand_ins
 from calque.runtime.kernels import PARALLEL_FROM
 
 ROOT = Path(calque.__file__).resolve().parent
@@ -47,6 +47,7 @@ def run_fresh(function=wave, x=X):
     """Jit and call a function as in a process that has not seen it."""
     loading._modules.clear()
     vars(function).clear()
+    stand_ins._seen.clear()
     compiled = calque.jit(function)
     return compiled(x), compiled.cache_info()
 

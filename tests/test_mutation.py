@@ -96,6 +96,8 @@ COUNTED = {name: arguments_with_cotangent(name) for name in WITH_RULES}
 DIFFERENTIABLE = [name for name in WITH_RULES if COUNTED[name]]
 # Their derivative is zero wherever it is defined: there is nothing to break.
 FLAT = {"np.sign", "np.nextafter", "np.spacing"}
+# They are derivatives themselves, and those of second order are refused.
+LAST = {"random.gamma_slope", "random.log_gamma_slope"}
 
 
 @dataclass(frozen=True)
@@ -146,7 +148,7 @@ def replaced(
 
 def test_many_rules_are_mutated() -> None:
     assert len(DIFFERENTIABLE) >= 60
-    assert set(WITH_RULES) - set(DIFFERENTIABLE) <= FLAT
+    assert set(WITH_RULES) - set(DIFFERENTIABLE) <= FLAT | LAST
 
 
 CASES = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import os
+import sys
 from collections.abc import Callable
 from types import BuiltinFunctionType, FunctionType, MethodType, MethodWrapperType, ModuleType
 from typing import Any
@@ -424,6 +425,7 @@ class Calls(Statements):
         init = cls.__init__  # type: ignore[misc]
         make: Any = cls.__new__
         plain = type(cls).__call__ is type.__call__ and isinstance(make, FunctionType)
+        plain = plain and cls.__module__.split(".")[0] not in sys.stdlib_module_names
         if plain and not is_library(make) and has_source(make):
             made = self.call_value(make, [cls, *args], kwargs, node)
             if isinstance(made, cls) and init is not object.__init__:
