@@ -13,7 +13,7 @@ import numpy as np
 
 from calque.runtime.engines import communicator, threads
 from calque.runtime.loading import Program
-from calque.runtime.mapped import DeviceProgram, Mapped
+from calque.runtime.mapped import DeviceProgram, Mapped, require_own
 from calque.runtime.spec import Spec
 from calque.transpiler import tree
 from calque.transpiler.core import Function, Var
@@ -76,6 +76,7 @@ class DeviceSource:
         self.device: DeviceProgram = mapped.device(self.layout)
         parts = mapped.example_parts(args, self.layout)
         self.program: Program = self.device.dispatcher().find(parts, {})[0]
+        require_own(self.program, self.layout)
         self.function: Function = self.program.traced.function
         self.sizes = self.layout.sizes
         self.name = mapped.generated_name()

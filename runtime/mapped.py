@@ -7,6 +7,7 @@ import itertools
 import math
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -30,11 +31,18 @@ from calque.transpiler.devices import (
     as_batch,
     communicators,
     device_program,
+    first_store,
     specs_of_arguments,
     specs_of_leaves,
 )
 from calque.transpiler.emit.device_launchers import Cut
-from calque.transpiler.errors import DevicesDiffer, ShapeError, UnsupportedFunction
+from calque.transpiler.errors import (
+    DevicesDiffer,
+    ImpureFunction,
+    Origin,
+    ShapeError,
+    UnsupportedFunction,
+)
 from calque.transpiler.passes.mpi_calls import to_mpi_calls
 
 P = PartitionSpec
@@ -130,14 +138,18 @@ class Mapped(Transformed):
 
     def __init__(self, kind: str, function: Callable[..., Any], **options: Any):
         self._devices: dict[Layout, DeviceProgram] = {}
+        self._by_position: dict[tuple[int, int], Mapped] = {}  # of calls by name
         super().__init__(kind, function, **options)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         try:
+            if kwargs:
+                placed, args = self._placed(args, kwargs)
+                return placed(*args)
             layout = self.layout(args, kwargs)
             given = self.parts(args, layout)
             device = self.device(layout)
-            program = self._program(device, given)
+            program = self._program(device, given, args, layout)
             named = program.hidden()
             shape = [size for _, size in layout.axes]
             if self.engine() == "mpi":
@@ -152,24 +164,75 @@ class Mapped(Transformed):
             hide_own_frames(error)
             raise
 
-    def _program(self, device: DeviceProgram, given: list[tuple[Any, ...]]) -> Program:
+    def _placed(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Mapped, Any]:
+        """For a call by name: what takes all by position, and the arguments in that order."""
+        bound = inspect.signature(self.function).bind(*args, **kwargs)
+        if bound.kwargs or self.kind == "shard_map":
+            refuse_names(self.kind, [*(bound.kwargs or kwargs)])
+        key = len(args), len(bound.args)
+        if key not in self._by_position:
+            axes = self.options["axes"]
+            prefixes = batching.argument_axes(axes.in_axes, args, _name(self.function), "pmap")
+            prefixes += [0] * (len(bound.args) - len(args))
+            options = {**self.options, "axes": replace(axes, in_axes=tuple(prefixes))}
+            self._by_position[key] = type(self)(self.kind, self.function, **options)
+        return self._by_position[key], bound.args
+
+    def _program(
+        self,
+        device: DeviceProgram,
+        given: list[tuple[Any, ...]],
+        args: tuple[Any, ...],
+        layout: Layout,
+    ) -> Program:
         """The program that all devices run."""
         found = [device.dispatcher().find(args, {}) for args in given]
         program = found[0][0]
-        for k, (other, leaves) in enumerate(found):
+        for k, (other, _) in enumerate(found):
             if other is not program:
                 raise DevicesDiffer(
                     f"{self.generated_name()}: device {k} would run another program than device "
                     "0: a branch, a size or an option depends on a value that differs.",
                     hint="pass that value with in_axes=None, the same for all devices",
                 )
-            other.check_aliases(leaves)
+        if program.stored:
+            program.check_aliases(_leaves(args))
+            require_own(program, layout)
         return program
 
     def engine(self) -> str:
         """ "mpi" under mpiexec, else "threads"."""
         wished = self.options.get("engine")
         return wished or ("mpi" if mpi.is_running() else "threads")
+
+
+def refuse_names(kind: str, names: Sequence[str], origin: Origin | None = None) -> None:
+    """Arguments by name that no position, or no spec, stands for."""
+    takes = "in_specs are" if kind == "shard_map" else "the mapped axes are"
+    raise UnsupportedFunction(
+        f"{kind}: {', '.join(names)} is passed by name, and {takes} of positions.",
+        origin,
+        "pass it by position, or capture it: functools.partial, or a lambda around the call",
+    )
+
+
+def require_own(program: Program, layout: Layout) -> None:
+    """A device stores into what no other device has."""
+    params = program.traced.function.params
+    for position in program.stored:
+        spec = layout.given[position]
+        if any(size > 1 and name not in spec.names() for name, size in layout.axes):
+            name = params[position].name or "an argument"
+            raise ImpureFunction(
+                f"{name} is the same array on several devices, and is stored into: each would "
+                "read what the others have stored so far.",
+                first_store(program.traced.function.body, params[position]),
+                f"work on a copy: {name} = {name}.copy()",
+            )
+
+
+def _name(function: Any) -> str:
+    return getattr(function, "__name__", "the function")
 
 
 def _described(mapped: Mapped, args: Sequence[Any]) -> str:
@@ -181,6 +244,15 @@ def _described(mapped: Mapped, args: Sequence[Any]) -> str:
         for x in leaves
     ]
     return f"{mapped.generated_name()}({', '.join(types)})"
+
+
+def _pmap_prefixes(mapped: Transformed, args: Sequence[Any]) -> list[Any]:
+    """The mapped axes of each argument; a static one has none."""
+    in_axes, name = mapped.options["axes"].in_axes, _name(mapped.function)
+    found = batching.argument_axes(in_axes, args, name, "pmap")
+    count = len(args)
+    static = {n % count for n in mapped.options["static_argnums"] if -count <= n < count}
+    return [None if k in static else axes for k, axes in enumerate(found)]
 
 
 class Pmapped(Mapped):
@@ -199,8 +271,7 @@ class Pmapped(Mapped):
         return Layout(((name, total),), given, P(), False, places)
 
     def _prefixes(self, args: Sequence[Any]) -> list[Any]:
-        name = getattr(self.function, "__name__", "the function")
-        return batching.argument_axes(self.options["axes"].in_axes, args, name, "pmap")
+        return _pmap_prefixes(self, args)
 
     def _leaf_axes(self, args: Sequence[Any]) -> list[int | None]:
         """The mapped axis of each leaf of the arguments, counted from the front."""
@@ -233,6 +304,8 @@ class Pmapped(Mapped):
                     f"pmap: {what} has {shape[place]} elements along its mapped axis {axis}, and "
                     f"{wherefrom} says that there are {size} devices."
                 )
+        if size == 0:
+            raise ShapeError(f"pmap: {wherefrom} asks for 0 devices: there must be one at least.")
         if size is None:
             raise ValueError(
                 "pmap: at least one argument must have a mapped axis, and none has: in_axes is "
@@ -430,7 +503,10 @@ def _trace_pmap(
     self: Pmapped, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any
 ) -> Any:
     _require_one_process(self, machine)
-    return batching.vmap(machine, self.function, args, kwargs, node, self.options["axes"])
+    axes = self.options["axes"]
+    if self.options["static_argnums"]:
+        axes = replace(axes, in_axes=tuple(_pmap_prefixes(self, args)))
+    return batching.vmap(machine, self.function, args, kwargs, node, axes)
 
 
 def _require_one_process(self: Any, machine: Any) -> None:
@@ -448,6 +524,8 @@ def _trace_shard_map(
     self: Sharded, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any
 ) -> Any:
     _require_one_process(self, machine)
+    if kwargs:
+        refuse_names("shard_map", [*kwargs], machine.builder.origin)
     layout = layout_of(self.options, args, "the function")
     return as_batch(machine, self.function, args, node, layout)
 

@@ -168,5 +168,7 @@ def take(have: Sequence[Device], count: int) -> list[Device]:
         hint = f"set CALQUE_CPU_DEVICES={count} before the program starts"
         if mpi.is_running():
             hint = f"start the program with mpiexec -n {count}"
+        elif len(have) < len(devices()):
+            hint = f"pass {count} devices"
         raise NoSuchDevice(f"{count} devices are asked for, and there are {len(have)}.", hint=hint)
     return list(have[:count])

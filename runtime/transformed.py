@@ -225,7 +225,7 @@ class Transformed:
                 return name  # a decorated function: pickled by name, as functions are
         except AttributeError:
             pass
-        return _rebuild, (self.kind, self.function, self.options)
+        return _rebuild, (self.kind, self.function, self.options, type(self))
 
     def __calque_trace__(
         self, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any
@@ -319,7 +319,7 @@ def bound(transformed: Transformed, instance: Any) -> Transformed:
         method = (
             bound(inner, instance) if isinstance(inner, Transformed) else inner.__get__(instance)
         )
-        made = Transformed(transformed.kind, method, **transformed.options)
+        made = type(transformed)(transformed.kind, method, **transformed.options)
         found = table[id(transformed)] = (instance, made)
     return found[1]
 
@@ -332,8 +332,10 @@ def _bindings(instance: Any) -> _Bindings:
         return _elsewhere.setdefault(id(instance), (instance, _Bindings()))[1]
 
 
-def _rebuild(kind: str, function: Any, options: dict[str, Any]) -> Transformed:
-    return Transformed(kind, function, **options)
+def _rebuild(
+    kind: str, function: Any, options: dict[str, Any], made: type[Transformed] = Transformed
+) -> Transformed:
+    return made(kind, function, **options)
 
 
 def complete(transformed: Transformed, args: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -2,12 +2,33 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import numpy as np
 import pytest
 
-from calque import P, checkpoint, custom_jvp, custom_vjp, grad, hessian, make_mesh, psum, shard_map
+from calque import (
+    P,
+    checkpoint,
+    custom_jvp,
+    custom_vjp,
+    devices,
+    grad,
+    hessian,
+    make_mesh,
+    pmap,
+    psum,
+    shard_map,
+    source,
+)
+from calque.transpiler.errors import (
+    AliasUndecided,
+    ImpureFunction,
+    NoSuchDevice,
+    ShapeError,
+    UnsupportedFunction,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -99,3 +120,95 @@ def test_a_shared_argument_of_a_custom_vjp() -> None:
     total.defvjp(lambda w, x: (np.sum(w * x), (w, x)), lambda kept, g: (g * np.sum(kept[1]), g * kept[0] * np.ones_like(kept[1])))
     own = shard_map(grad(total), mesh=make_mesh((4,), ("i",)), in_specs=(P(), P("i")), out_specs=P())
     close(own(2.0, x), np.sum(x))
+
+
+# calls
+
+
+def scaled(x: Any, scale: Any = 2.0) -> Any:
+    return x * scale
+
+
+def keyword_only(x: Any, *, scale: Any = 2.0) -> Any:
+    return x * scale
+
+
+def refused(kind: type, f: Any, *args: Any, **kwargs: Any) -> str:
+    with pytest.raises(kind) as error:
+        f(*args, **kwargs)
+    return str(error.value)
+
+
+def test_arguments_by_name_are_mapped_over_their_first_axis() -> None:
+    row = np.arange(4.0)
+    close(pmap(scaled)(row, scale=row), row * row)
+    close(pmap(scaled, in_axes=(None,))(3.0, scale=row), 3.0 * row)
+    close(pmap(scaled)(scale=row, x=row), row * row)
+    close(pmap(scaled)(row), row * 2.0)
+    assert "scale is passed by name" in refused(UnsupportedFunction, pmap(keyword_only), row, scale=row)
+    blocks = shard_map(scaled, mesh=make_mesh((4,), ("i",)), in_specs=P("i"), out_specs=P("i"))
+    assert "in_specs are of positions" in refused(UnsupportedFunction, blocks, row, scale=3.0)
+    assert "by name" in refused(UnsupportedFunction, grad(lambda x: np.sum(blocks(x, scale=3.0))), row)
+
+
+def test_static_arguments_have_no_axis() -> None:
+    row = np.arange(4.0)
+    close(pmap(lambda f, x: f(x), static_broadcasted_argnums=0)(np.sin, row), np.sin(row))
+    power = pmap(lambda x, n: x**n, static_broadcasted_argnums=-1)
+    close(power(row, 3), row**3)
+    close(grad(lambda x: np.sum(power(x, 3)))(row), 3.0 * row**2)
+
+
+def test_no_devices_at_all() -> None:
+    assert "asks for 0 devices" in refused(ShapeError, pmap(scaled), np.ones((0, 3)))
+    assert "pass 4 devices" in refused(NoSuchDevice, pmap(scaled, devices=devices()[:2]), np.ones(4))
+
+
+class Model:
+    w = 3.0
+
+    @pmap
+    def times(self, x: Any) -> Any:
+        return x * self.w
+
+
+parallel = pmap(scaled, axis_name="i")
+
+
+def test_methods_and_copies_run_on_devices() -> None:
+    close(Model().times(np.arange(4.0)), 3.0 * np.arange(4.0))
+    assert "9 devices are asked for" in refused(NoSuchDevice, Model().times, np.arange(9.0))
+    copied = pickle.loads(pickle.dumps(parallel))
+    close(copied(np.arange(4.0)), 2.0 * np.arange(4.0))
+    assert "9 devices are asked for" in refused(NoSuchDevice, copied, np.arange(9.0))
+
+
+def test_stores_into_what_several_devices_have() -> None:
+    def adds(total: Any, x: Any) -> Any:
+        for k in range(2):
+            total[k] += x
+        return total[0]
+
+    for f in (pmap(adds, in_axes=(None, 0)), shard_map(lambda total, x: adds(total, x[0]), mesh=make_mesh((4,), ("i",)), in_specs=P(), out_specs=P("i"))):
+        for call in (f, lambda *args, f=f: source(f, *args)):
+            text = refused(ImpureFunction, call, np.zeros(3), np.arange(4.0))
+            assert "total[k] += x" in text and "total = total.copy()" in text
+    own = np.zeros((4, 3))
+    close(pmap(adds)(own, np.arange(4.0)), np.arange(4.0))
+    close(own[:, 1], np.arange(4.0))
+    both = np.arange(8.0).reshape(4, 2)
+
+    def reads(own: Any, other: Any) -> Any:
+        own[0] = 1.0
+        return other[0]
+
+    assert "pass a copy" in refused(AliasUndecided, pmap(reads), both, both[::-1])
+
+
+def test_the_callers_errstate_holds_on_all_devices() -> None:
+    inverse = pmap(lambda x: 1.0 / x)
+    zero_on_third = np.array([[1.0, 2.0], [1.0, 2.0], [0.0, 1.0], [1.0, 2.0]])
+    with np.errstate(divide="raise"), pytest.raises(FloatingPointError):
+        inverse(zero_on_third)
+    with np.errstate(divide="ignore"):
+        assert np.isinf(inverse(zero_on_third)[2, 0])

@@ -14,12 +14,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from calque.transpiler import batching, tree
+from calque.transpiler import batching, core, tree
 from calque.transpiler.analyses.varying import Varying, divergent_collectives
 from calque.transpiler.batching import Axes, leaves_of_prefix
 from calque.transpiler.builder import FUNCTIONS, Array
-from calque.transpiler.core import Block, Var
-from calque.transpiler.errors import DivergentCollective, VariesOverDevices
+from calque.transpiler.core import Apply, Block, For, Var, While
+from calque.transpiler.errors import DivergentCollective, Origin, VariesOverDevices
 from calque.transpiler.frontend.trace import listed
 from calque.transpiler.primitives.collectives import NamedAxis
 
@@ -226,6 +226,17 @@ def _require_same(result: Any, layout: Layout, varying: Varying, machine: Any) -
                 f"sum it up with psum or pmean over {names}, name the axis in out_specs, or pass "
                 "check_vma=False to take the first device's",
             )
+
+
+def first_store(body: Block, array: Var) -> Origin | None:
+    """Where a program first stores into an array that it is given."""
+    versions = {array}
+    for s in core.walk(body):
+        if isinstance(s, (For, While)):
+            versions.update(p for p, a in zip(s.phis, s.inits, strict=True) if a in versions)
+        elif isinstance(s, Apply) and s.primitive.kind == "store" and s.args[0] in versions:
+            return s.origin
+    return None
 
 
 # devices that are the examples of a batch

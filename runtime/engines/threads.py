@@ -6,6 +6,7 @@ at a barrier; a sum is taken in the order of the devices, so that it is the same
 
 from __future__ import annotations
 
+import contextvars
 import itertools
 import threading
 from collections.abc import Callable, Sequence
@@ -115,22 +116,30 @@ def run(
         except BaseException as error:
             error.add_note(f"on device {device} of {size}")
             errors[device] = error
-            for mine in connected:
-                for communicator in mine:
-                    communicator.abort(error)
+            end_all(error)
 
-    threads = [
-        threading.Thread(target=work, args=(k,), name=f"device {k}", daemon=True)
-        for k in range(1, size)
-    ]
+    def end_all(error: BaseException) -> None:
+        for mine in connected:
+            for communicator in mine:
+                communicator.abort(error)
+
+    threads = []
+    for k in range(1, size):
+        within = contextvars.copy_context().run  # np.errstate is the caller's
+        name = f"device {k}"
+        threads.append(threading.Thread(target=within, args=(work, k), name=name, daemon=True))
     for thread in threads:
         thread.start()
     work(0)
-    for thread in threads:
-        thread.join()
-    for error in errors:
-        if error is not None:
-            raise error
+    try:
+        for thread in threads:
+            thread.join()
+    except BaseException as interrupt:  # nobody waits for the others
+        end_all(interrupt)
+        raise
+    for found in errors:
+        if found is not None:
+            raise found
     return results
 
 
