@@ -36,6 +36,7 @@ from calque.transpiler.emit.python import (
 from calque.transpiler.passes.mpi_calls import to_mpi_calls
 
 ENGINES = ("threads", "mpi")
+_WORDS = {"threads": ("run",), "mpi": ("world", "all_gather", "MPI")}  # that launchers read
 
 _ALL_GATHER = '''
 def all_gather(x):
@@ -219,6 +220,16 @@ class DeviceSource:
         own = set(self.device.communicators)
         return [p for p in self.function.signature if p.name not in own]
 
+    def _called(self, parameter: Any) -> str:
+        """A parameter's name in the launcher, which has words of its own."""
+        own = {"np", "range", *_WORDS[self.engine]}
+        own |= {*place_letters(self.sizes).values()} if self.engine == "threads" else set()
+        name: str = parameter.name
+        own |= {p.name for p in self._parameters() if p is not parameter}
+        while name in own:
+            name += "_"
+        return name
+
     def _given(self, place: Callable[[Hashable], str]) -> str:
         """The arguments of a device's program, as they are cut of the whole ones."""
         cuts = self.mapped.cuts_of_arguments(self.layout)
@@ -226,7 +237,7 @@ class DeviceSource:
         def part(path: str, cut: Cut) -> str:
             return part_text(path, cut, self.sizes, place)
 
-        texts = [given_text(p.tree, p.name, cuts, part) for p in self._parameters()]
+        texts = [given_text(p.tree, self._called(p), cuts, part) for p in self._parameters()]
         return ", ".join(texts) + ("," if len(texts) == 1 and self.engine == "threads" else "")
 
     def _checks(self) -> list[str]:
@@ -241,7 +252,7 @@ class DeviceSource:
             return path
 
         for p in self._parameters():
-            given_text(p.tree, p.name, cuts, part)
+            given_text(p.tree, self._called(p), cuts, part)
         lines = []
         for size in found:
             count = next(iter(self.sizes.values()))
@@ -254,7 +265,7 @@ class DeviceSource:
         return result_text(self.function, cuts, leaf)
 
     def _definition(self, name: str, said: str, lines: Sequence[str]) -> str:
-        names = ", ".join(p.variadic + p.name for p in self._parameters())
+        names = ", ".join(p.variadic + self._called(p) for p in self._parameters())
         body = [f'"""{said}"""', *lines]
         text = f"def {name}({names}):\n" + textwrap.indent("\n".join(body), "    ")
         return "\n".join(w for line in text.split("\n") for w in wrapped(line)) + "\n"

@@ -32,6 +32,7 @@ from calque.transpiler.devices import (
     communicators,
     device_program,
     first_store,
+    require_fitting,
     specs_of_arguments,
     specs_of_leaves,
 )
@@ -429,14 +430,11 @@ class Sharded(Mapped):
         others = [tree.flatten(r)[0] for r in results]
         made = []
         for k, (leaf, spec) in enumerate(zip(leaves, specs, strict=True)):
+            require_fitting(spec, (None,) * np.ndim(leaf), layout.sizes, "the result")
             if not spec.names():
                 made.append(leaf)
                 continue
             shape = list(np.shape(leaf))
-            if len(spec) > len(shape):
-                raise ShapeError(
-                    f"shard_map: out_specs has {spec!r} for a result of shape {shape}."
-                )
             for axis, names in enumerate(spec.cuts()):
                 shape[axis] *= math.prod(layout.sizes[n] for n in names)
             joined = np.empty(shape, np.asarray(leaf).dtype)
@@ -464,27 +462,8 @@ def _places(layout: Layout) -> list[dict[Hashable, int]]:
 
 def _divides(x: Any, spec: PartitionSpec, sizes: dict[Hashable, int], what: str) -> Any:
     """An argument that can be cut as its spec says."""
-    unknown = [n for n in spec.names() if n not in sizes]
-    if unknown:
-        raise ValueError(
-            f"shard_map: the spec {spec!r} of {what} names {unknown[0]!r}, which is no axis of "
-            f"the mesh: it has {', '.join(map(repr, sizes))}"
-        )
-    if not spec.names():
-        return x
-    array = np.asarray(x)
-    if len(spec) > array.ndim:
-        raise ShapeError(
-            f"shard_map: the spec {spec!r} of {what} has more entries than its {array.ndim} axes."
-        )
-    for axis, names in enumerate(spec.cuts()):
-        count = math.prod(sizes[n] for n in names)
-        if array.shape[axis] % count:
-            raise ShapeError(
-                f"shard_map: axis {axis} of {what} has {array.shape[axis]} elements, which "
-                f"{count} devices along {', '.join(map(repr, names))} cannot share evenly."
-            )
-    return array
+    require_fitting(spec, np.shape(x), sizes, what)
+    return np.asarray(x) if spec.names() else x
 
 
 def _block(x: Any, spec: PartitionSpec, layout: Layout, place: dict[Hashable, int]) -> Any:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import runpy
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,7 @@ from calque import (
     make_mesh,
     pmap,
     psum,
+    save,
     shard_map,
     source,
 )
@@ -28,6 +31,7 @@ from calque.transpiler.errors import (
     NoSuchDevice,
     ShapeError,
     UnsupportedFunction,
+    VariesOverDevices,
 )
 
 
@@ -212,3 +216,34 @@ def test_the_callers_errstate_holds_on_all_devices() -> None:
         inverse(zero_on_third)
     with np.errstate(divide="ignore"):
         assert np.isinf(inverse(zero_on_third)[2, 0])
+
+
+def test_specs_that_do_not_fit_are_refused_alone_and_within() -> None:
+    line, grid = make_mesh((4,), ("i",)), make_mesh((2, 2), ("r", "c"))
+
+    def mapped(mesh: Any, given: Any, whole: Any, f: Any = lambda x: x * x, check: bool = True) -> Any:
+        return shard_map(f, mesh=mesh, in_specs=given, out_specs=whole, check_vma=check)
+
+    square, row = np.ones((4, 4)), np.ones(8)
+    wrong = [
+        (ValueError, "names 'r' twice", mapped(grid, P("r", "r"), P("r")), square),
+        (ValueError, "no axis of the mesh", mapped(line, P("j"), P("i")), row),
+        (ValueError, "no axis of the mesh", mapped(line, P("i"), P("j"), check=False), row),
+        (ShapeError, "of argument 0 has more entries than its 1 axes", mapped(line, P("i", None), P("i")), row),
+        (ShapeError, "of the result has more entries than its 1 axes", mapped(line, P("i"), P("i", None)), row),
+        (ShapeError, "of the result has more entries than its 0 axes", mapped(line, P("i"), P("i"), np.sum), row),
+        (VariesOverDevices, "out_specs has P()", mapped(line, P("i"), P(), lambda x: np.sum(x)), row),
+    ]
+    for kind, said, f, x in wrong:
+        assert said in refused(kind, f, x)
+        assert said in refused(kind, grad(lambda x, f=f: np.sum(f(x))), x)
+
+
+def test_a_saved_module_of_parameters_with_its_own_names(tmp_path: Path) -> None:
+    def clash(run: Any, k: Any, k_: Any, arguments: Any, results: Any, comm: Any, i: Any) -> Any:
+        return run * psum(k, "i") + k_ * arguments - results / comm + i
+
+    x = [np.arange(1.0, 5.0) + k for k in range(7)]
+    save(pmap(clash, "i"), tmp_path / "saved.py", *x)
+    found = runpy.run_path(str(tmp_path / "saved.py"))["clash_pmap"](*x)
+    close(found, x[0] * np.sum(x[1]) + x[2] * x[3] - x[4] / x[5] + x[6])

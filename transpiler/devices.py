@@ -19,7 +19,7 @@ from calque.transpiler.analyses.varying import Varying, divergent_collectives
 from calque.transpiler.batching import Axes, leaves_of_prefix
 from calque.transpiler.builder import FUNCTIONS, Array
 from calque.transpiler.core import Apply, Block, For, Var, While
-from calque.transpiler.errors import DivergentCollective, Origin, VariesOverDevices
+from calque.transpiler.errors import DivergentCollective, Origin, ShapeError, VariesOverDevices
 from calque.transpiler.frontend.trace import listed
 from calque.transpiler.primitives.collectives import NamedAxis
 
@@ -120,6 +120,41 @@ def specs_of_arguments(in_specs: Any, args: Sequence[Any], name: str) -> list[Pa
         for k, (specs, value) in enumerate(zip(in_specs, args, strict=True))
         for spec in specs_of_leaves(specs, value, f"argument {k}", "in_specs")
     ]
+
+
+def require_fitting(
+    spec: PartitionSpec,
+    shape: Sequence[Any],
+    sizes: dict[Hashable, int],
+    what: str,
+    origin: Origin | None = None,
+) -> None:
+    """An array of this shape, whose sizes need not be known, can be cut, or put together, so."""
+    named = [name for names in spec.cuts() for name in names]
+    for name in named:
+        if name not in sizes:
+            raise ValueError(
+                f"shard_map: the spec {spec!r} of {what} names {name!r}, which is no axis of "
+                f"the mesh: it has {', '.join(map(repr, sizes))}"
+            )
+        if named.count(name) > 1:
+            raise ValueError(
+                f"shard_map: the spec {spec!r} of {what} names {name!r} twice: an axis of the "
+                "mesh cuts one axis of an array"
+            )
+    if len(spec) > len(shape):
+        raise ShapeError(
+            f"shard_map: the spec {spec!r} of {what} has more entries than its {len(shape)} axes.",
+            origin,
+        )
+    for axis, names in enumerate(spec.cuts()):
+        count, size = math.prod(sizes[n] for n in names), shape[axis]
+        if isinstance(size, int) and size % count:
+            raise ShapeError(
+                f"shard_map: axis {axis} of {what} has {size} elements, which "
+                f"{count} devices along {', '.join(map(repr, names))} cannot share evenly.",
+                origin,
+            )
 
 
 def communicators(layout: Layout, taken: Sequence[str]) -> dict[Hashable, str]:
@@ -258,9 +293,16 @@ class _Device:
             builder.varying = before or Varying(builder)
             builder.varying.known.update(_differing(args, self.layout, builder.axes))
         try:
-            return machine.call_value(self.function, args, kwargs, node)
+            result = machine.call_value(self.function, args, kwargs, node)
+            if self.layout.checked:
+                whole = Varying(builder)
+                whole.known.update(_differing(args, self.layout, builder.axes))
+                whole.block(builder.blocks[-1])
+                _require_settled(builder.varying, whole)
+                _require_same(result, self.layout, whole, machine)
         finally:
             builder.varying = before
+        return result
 
     def calque_children(self) -> list[Any]:
         """What a snapshot of the heap must follow."""
@@ -289,6 +331,10 @@ def as_batch(machine: Any, function: Any, args: Sequence[Any], node: Any, layout
     sizes = layout.sizes
     flat, structure = tree.flatten(list(args))
     specs = layout.given
+    names = [name for k, value in enumerate(args) for name in batching.labels(value, k)]
+    for leaf, spec, what in zip(flat, specs, names, strict=True):
+        shape = leaf.shape if isinstance(leaf, Array) else np.shape(leaf)
+        require_fitting(spec, shape, sizes, what, machine.builder.origin)
     cut = [_cut(leaf, spec, sizes) for leaf, spec in zip(flat, specs, strict=True)]
     made: Any = _Device(function, layout)
     for name, size in reversed(layout.axes):
@@ -299,6 +345,9 @@ def as_batch(machine: Any, function: Any, args: Sequence[Any], node: Any, layout
     result = listed(result)
     leaves, shape = tree.flatten(result)
     outs = specs_of_leaves(layout.out_specs, result, "the result")
+    for x, spec in zip(leaves, outs, strict=True):
+        rank = (x.ndim if isinstance(x, Array) else np.ndim(x)) - len(layout.axes)
+        require_fitting(spec, (None,) * rank, sizes, "the result", machine.builder.origin)
     joined = [_joined(x, spec, layout) for x, spec in zip(leaves, outs, strict=True)]
     return tree.unflatten(shape, joined)
 
