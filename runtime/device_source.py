@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from calque.runtime.engines import communicator, threads
+from calque.runtime.engines import communicator, mpi, threads
 from calque.runtime.loading import Program
 from calque.runtime.mapped import DeviceProgram, Mapped, require_own
 from calque.runtime.spec import Spec
 from calque.transpiler import tree
 from calque.transpiler.core import Function, Var
+from calque.transpiler.devices import Layout
 from calque.transpiler.emit.device_launchers import (
     Cut,
     given_text,
@@ -75,6 +76,9 @@ class DeviceSource:
         self.mapped, self.engine = mapped, engine
         self.layout = mapped.layout(args, {})
         self.device: DeviceProgram = mapped.device(self.layout)
+        if mpi.is_running() and mapped.engine() == "mpi":
+            args = _of_all_ranks(mapped, args, self.layout)
+        self.args = args
         parts = mapped.example_parts(args, self.layout)
         self.program: Program = self.device.dispatcher().find(parts, {})[0]
         require_own(self.program, self.layout)
@@ -102,7 +106,7 @@ class DeviceSource:
         """Both, for reading."""
         return f"{self.device_text()}\n\n{self.launcher_text()}"
 
-    def specs_of(self, args: Sequence[Any]) -> tuple[Any, ...]:
+    def specs(self) -> tuple[Any, ...]:
         """The whole arguments as types."""
 
         def spec_of(leaf: Any) -> Any:
@@ -110,7 +114,7 @@ class DeviceSource:
                 return leaf
             return Spec(leaf.dtype, leaf.shape)
 
-        found: tuple[Any, ...] = tree.tree_map(spec_of, tuple(args))
+        found: tuple[Any, ...] = tree.tree_map(spec_of, tuple(self.args))
         return found
 
     # threads
@@ -298,6 +302,30 @@ class DeviceSource:
         body = "\n\n\n".join(t.strip("\n") for t in texts if t.strip())
         first = "\n\n" if self.engine == "mpi" else "\n\n\n"
         return f'"""{quoted}\n"""\n' + "\n".join(sorted_imports(lines)) + first + body + "\n"
+
+
+def _of_all_ranks(mapped: Mapped, args: Sequence[Any], layout: Layout) -> tuple[Any, ...]:
+    """The types of the whole arguments, of which a call under mpiexec is given this rank's part."""
+
+    def whole(leaf: Any, cut: Cut) -> Any:
+        if not cut.names:
+            return leaf
+        if not isinstance(leaf, Spec):
+            leaf = np.asarray(leaf)
+            leaf = Spec(leaf.dtype, leaf.shape)
+        counts = {axis: [layout.sizes[n] for n in names] for axis, names in enumerate(cut.blocks)}
+        if cut.element:
+            name, axis = cut.element
+            counts[axis] = [layout.sizes[name]]
+        dims = [
+            size * math.prod(counts.get(axis, ())) if isinstance(size, int) else size
+            for axis, size in enumerate(leaf.dims)
+        ]
+        return Spec(leaf.dtype, tuple(dims))
+
+    leaves, structure = tree.flatten(list(args))
+    cuts = mapped.cuts_of_arguments(layout)
+    return tuple(tree.unflatten(structure, [*map(whole, leaves, cuts)]))
 
 
 def engine_text() -> tuple[list[str], str]:

@@ -15,7 +15,7 @@ import numpy as np
 from calque.runtime import blas_threads, typed
 from calque.runtime.engines import mpi, threads
 from calque.runtime.loading import Program
-from calque.runtime.meshes import Mesh, take
+from calque.runtime.meshes import Mesh, local_device_count, take
 from calque.runtime.meshes import devices as all_devices
 from calque.runtime.options import UNSAID, checked, shown, within
 from calque.runtime.signatures import static_leaves
@@ -296,8 +296,8 @@ class Pmapped(Mapped):
                 continue
             shape = leaf.shape if isinstance(leaf, Spec) else np.shape(leaf)
             place = batching.leaf_axis(axis, len(shape), what, None, "pmap")
-            if isinstance(shape[place], str):  # of a type: as long as there are devices
-                size = len(all_devices()) if size is None else size
+            if isinstance(shape[place], str):  # of a type: as long as this process has devices
+                size = local_device_count() if size is None else size
             elif size is None:
                 size, wherefrom = shape[place], what
             elif shape[place] != size:

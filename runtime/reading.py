@@ -75,7 +75,8 @@ def source(fn: Any, *args: Any, stage: str | None = None, engine: str | None = N
     ``stage`` is "numpy" for NumPy source, "kernels" for what ``jit`` runs, or "core" for the
     intermediate program; without it, the function as it runs: kernels where it is jitted.
     Of a function over devices (``pmap``, ``shard_map``) it is the program of each, and what starts
-    it; ``engine`` is "threads" (by default) or "mpi": then collectives are calls of mpi4py.
+    it; ``engine`` is "threads" (by default) or "mpi": then collectives are calls of mpi4py. The
+    arguments are those of a call: under mpiexec, this rank's parts.
 
     >>> import calque
     >>> def cube(x):
@@ -141,7 +142,7 @@ def module_source(
     called = support.embedded if alone else None
     if isinstance(transformed, Mapped):
         found = DeviceSource(transformed, args, _engine(engine))
-        specs = found.specs_of(args)
+        specs = found.specs()
         origin = provenance(_as_transformed(fn), found.program, specs, stage, engine)
         return found.module(origin, title(transformed), called)
     _refuse_engine(engine)

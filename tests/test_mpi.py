@@ -100,3 +100,11 @@ def test_a_killed_rank_ends_all(number: int) -> None:
             raise
     assert running.returncode != 0
     assert time.monotonic() - began < 5.0 + moment
+
+
+def test_the_source_for_a_ranks_part_is_that_for_the_whole(tmp_path: Path) -> None:
+    alone = {**os.environ, "CALQUE_CPU_DEVICES": "2"}
+    done = subprocess.run([sys.executable, RANKS, "sources", str(tmp_path / "saved.py")], capture_output=True, text=True, env=alone)
+    assert done.returncode == 0 and "f8[2,6,3]" in done.stdout, done.stderr
+    code, out, err = run(2, "sources", str(tmp_path / "saved.py"))
+    assert code == 0 and out == done.stdout, err
