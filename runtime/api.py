@@ -385,14 +385,19 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
         value, aux = _value("vjp", fun, kept, has_aux)
 
         def pullback(cotangent: Any) -> Any:
-            try:
-                check_cotangent(value, cotangent)
-                return run(transformed, *kept, cotangent)
-            except Exception as error:
-                hide_own_frames(error)
-                raise
+            return pulled(transformed, value, kept, cotangent)
 
         return (value, pullback, aux) if has_aux else (value, pullback)
+    except Exception as error:
+        hide_own_frames(error)
+        raise
+
+
+def pulled(transformed: Transformed, value: Any, kept: Any, cotangent: Any) -> Any:
+    """What a pullback gives."""
+    try:
+        check_cotangent(value, cotangent)
+        return run(transformed, *kept, cotangent)
     except Exception as error:
         hide_own_frames(error)
         raise
@@ -442,12 +447,8 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
         value, aux = _value("linearize", fun, kept, has_aux)
 
         def push(*tangents: Any) -> Any:
-            try:
-                check_tangents(kept, tangents, "linearize", fun)
-                return run(transformed, *kept, *tangents)[1]
-            except Exception as error:
-                hide_own_frames(error)
-                raise
+            check_tangents(kept, tangents, "linearize", fun)
+            return run(transformed, *kept, *tangents)[1]
 
         return (value, push, aux) if has_aux else (value, push)
     except Exception as error:

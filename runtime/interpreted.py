@@ -249,6 +249,12 @@ def _run(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> An
     return args[0].__calque_trace__(machine, list(args[1:]), kwargs, node)
 
 
+@builtin(api.pulled)
+def _pulled(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    transformed, _, kept, cotangent = args
+    return transformed.__calque_trace__(machine, [*kept, cotangent], {}, node)
+
+
 @builtin(check_cotangent)
 @builtin(check_tangents)
 def _checked(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> None:

@@ -219,15 +219,16 @@ def refuse_names(kind: str, names: Sequence[str], origin: Origin | None = None) 
 
 def require_own(program: Program, layout: Layout) -> None:
     """A device stores into what no other device has."""
-    params = program.traced.function.params
-    for position in program.stored:
-        spec = layout.given[position]
+    function = program.traced.function
+    for position in function.written:
+        param = function.params[position]
+        spec = layout.given[program.traced.builder.leaf_of_param[param]]
         if any(size > 1 and name not in spec.names() for name, size in layout.axes):
-            name = params[position].name or "an argument"
+            name = param.name or "an argument"
             raise ImpureFunction(
                 f"{name} is the same array on several devices, and is stored into: each would "
                 "read what the others have stored so far.",
-                first_store(program.traced.function.body, params[position]),
+                first_store(function.body, param),
                 f"work on a copy: {name} = {name}.copy()",
             )
 

@@ -47,7 +47,7 @@ def test_at_random(seed, tmp_path, monkeypatch):
 UNTRIED = """
 Device Mesh NamedSharding P block_until_ready default_device device_count device_get device_put
 devices keystr local_device_count local_devices make_mesh pcast process_count process_index
-debug_keys ravel_pytree shard tree_all tree_flatten tree_flatten_with_path tree_leaves tree_leaves_with_path
+debug_keys parallel ravel_pytree shard tree_all tree_flatten tree_flatten_with_path tree_leaves tree_leaves_with_path
 tree_map_with_path tree_reduce tree_structure tree_transpose tree_unflatten unshard
 """.split()
 

@@ -33,6 +33,7 @@ OFFSETS = list(itertools.product((-2, -1, 0, 1, 2), repeat=3))
 
 @pytest.mark.parametrize("step", [1, -1, 2])
 @pytest.mark.parametrize("part", range(5))
+@pytest.mark.filterwarnings("ignore:.* is generated anew for each value")
 def test_every_offset_of_a_recurrence(part: int, step: int) -> None:
     for target, left, right in sampled(OFFSETS[part::5], 2, part % 2):
 
