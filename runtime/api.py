@@ -384,8 +384,7 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
         kept = _kept("vjp", fun, primals)
         value, aux = _value("vjp", fun, kept, has_aux)
 
-        def pullback(cotangent: Any) -> Any:
-            return pulled(transformed, value, kept, cotangent)
+        pullback = functools.partial(pulled, transformed, value, kept)
 
         return (value, pullback, aux) if has_aux else (value, pullback)
     except Exception as error:
