@@ -48,6 +48,7 @@ from calque.transpiler.errors import (
 )
 from calque.transpiler.forking import free_in_children
 from calque.transpiler.frontend.captures import Capture
+from calque.transpiler.frontend.memory_questions import memory_of
 from calque.transpiler.frontend.trace import Traced
 from calque.transpiler.passes.comparing import DIFFER
 from calque.transpiler.pipeline import Arguments
@@ -65,6 +66,7 @@ class Plan:
 
     leaves: frozenset[int] = frozenset()
     symbols: frozenset[str] = frozenset()
+    memory: frozenset[int] = frozenset()  # leaves of which programs ask where they lie
     captures: dict[str, Capture] = field(default_factory=dict)  # where known sizes are read
     choices: dict[Sizes, bool] = field(default_factory=dict)  # sizes that decided on a program
     inner: InnerSizes = field(default_factory=dict)  # what loops of these programs go over
@@ -186,7 +188,7 @@ class Dispatcher:
     def _remember(self, args: tuple[Any, ...], kwargs: dict[str, Any], program: Program) -> None:
         names = sorted(kwargs)
         values = (*args, *[kwargs[n] for n in names])
-        if self.quick(values) is None:
+        if program.asks_memory or self.quick(values) is None:
             return
         plain = all(type(a) not in (tuple, list, dict) for a in values)
         if not plain and (program.stored or program.known_leaves):
@@ -267,6 +269,8 @@ class Dispatcher:
         chosen = tuple([is_small_product(c, sizes) for c in plan.choices])
         written = self._writes_few(plan, sizes)
         pinned = tuple([(s, _size(s, sizes, plan)) for s in sorted(symbols)])
+        if plan.memory:
+            values += tuple([(i, memory_of(leaves[i])) for i in sorted(plan.memory)])
         return (known, values, pinned, written, chosen)
 
     def _writes_few(self, plan: Plan, sizes: dict[str, int]) -> bool:
@@ -338,6 +342,7 @@ class Dispatcher:
             lambda new: tree.unflatten(structure, new),
             frozenset(i for i, x in enumerate(leaves) if self.compiled and _is_contiguous(x)),
             self.compiled and not plan.uncompiled,
+            memory=plan.memory,
         )
         try:
             traced = self._traced(arguments, pinned)
@@ -345,6 +350,10 @@ class Dispatcher:
             self._note_captures(plan, needed.captures)
             if needed.numbers:
                 self.varying.fix(needed.numbers)
+                return
+            if needed.memory - plan.memory:
+                _check_specs(needed, leaves)
+                plan.memory |= needed.memory
                 return
             if needed.leaves <= known and needed.symbols <= symbols:
                 raise _unknown(needed, "must be known.") from None
@@ -365,6 +374,7 @@ class Dispatcher:
         if self.finish is not None:
             traced.function = self.finish(traced.function, traced.builder)
         program = load(traced, self.name(), known, pinned)
+        program.asks_memory = bool(plan.memory)
         if traced.compares:
             program.call = self._comparing(program)
         plan.choices |= traced.choices
@@ -439,7 +449,7 @@ def _capture_sizes(captures: Iterable[tuple[str, Callable[[], Any]]]) -> dict[st
 
 def _check_specs(needed: SpecializationNeeded, leaves: list[Any]) -> None:
     """A type cannot give the value that interpretation asks for."""
-    specs = [leaves[i] for i in needed.leaves if isinstance(leaves[i], Spec)]
+    specs = [leaves[i] for i in needed.leaves | needed.memory if isinstance(leaves[i], Spec)]
     named = {d for x in leaves if isinstance(x, Spec) for d in x.dims if isinstance(d, str)}
     if specs or needed.symbols & named:
         hint = "give the value, or the size, in --args instead of a type or a letter"

@@ -57,6 +57,7 @@ class Program:
     known_leaves: frozenset[int]
     known_symbols: dict[str, int]
     kernels: tuple[KernelCache, ...] = ()
+    asks_memory: bool = False  # where arguments lie: no table by shapes tells
     tried: bool = False  # its kernels have been compiled
 
     def still_valid(self) -> bool:

@@ -82,6 +82,7 @@ class Array:
         "_value",
         "is_buffer",
         "kinds",
+        "leaf",
         "listed",
         "packed",
         "partners",
@@ -99,6 +100,7 @@ class Array:
         self.listed: Any = None  # of an array that stands for a list: the list that holds it
         self.is_buffer = False  # a 0-d array that was made to be stored into
         self.kinds: frozenset[type] | None = None  # see frontend.kinds; None: by its definition
+        self.leaf: int | None = None  # of the arguments, if the caller holds this very array
         self.packed: bool | None = None  # C-contiguous or not, whatever its first version's layout
 
     # cells, versions, views

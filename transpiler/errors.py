@@ -225,7 +225,8 @@ class SpecializationNeeded(Exception):
     """Internal: interpretation needs a value or a size; the pipeline starts again.
 
     ``leaves`` are indices of flattened arguments whose value, ``symbols`` names of dimensions
-    whose size, must become part of the signature; ``numbers`` are places of captured ones.
+    whose size, must become part of the signature; ``numbers`` are places of captured ones,
+    ``memory`` leaves of which is asked where they lie.
     """
 
     def __init__(
@@ -235,11 +236,13 @@ class SpecializationNeeded(Exception):
         origin: Origin | None,
         why: str,
         numbers: frozenset[Any] = frozenset(),
+        memory: frozenset[int] = frozenset(),
     ):
         super().__init__(why)
         self.leaves = leaves
         self.symbols = symbols
         self.numbers = numbers
+        self.memory = memory
         self.origin = origin
         self.why = why
         self.calls: list[Origin] = []

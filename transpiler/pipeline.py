@@ -62,6 +62,7 @@ class Arguments:
     contiguous: frozenset[int] = frozenset()  # leaves known to be C-contiguous
     compiled: bool = False  # kernels are to be made
     varying: frozenset[Any] = frozenset()  # places of captured numbers that are inputs too
+    memory: frozenset[int] = frozenset()  # leaves of which is known where they lie
 
 
 def to_core(
@@ -81,6 +82,7 @@ def to_core(
             arguments.contiguous,
             arguments.compiled,
             arguments.varying,
+            arguments.memory,
         )
     applied = [s.primitive for s in core.walk(traced.function.body) if isinstance(s, core.Apply)]
     if any(isinstance(primitive, Called) for primitive in applied):

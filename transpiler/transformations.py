@@ -115,6 +115,7 @@ def _interpret_inner(
         params.append(var)
         cell = Array(var)
         cell.is_buffer = isinstance(leaf, Array) and leaf.is_buffer
+        cell.leaf = leaf.leaf if isinstance(leaf, Array) else None
         fresh.append(cell)
     inner_args = [copies(a) for a in args]
     for position, value in zip(varying, tree.unflatten(structure, fresh), strict=True):
@@ -153,7 +154,7 @@ def copies(value: Any) -> Any:
 def _copied(cell: Array) -> Array:
     made = Array(cell.atom)
     made.kinds = kinds_of(cell)
-    made.is_buffer = cell.is_buffer
+    made.is_buffer, made.leaf = cell.is_buffer, cell.leaf
     return made
 
 

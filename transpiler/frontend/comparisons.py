@@ -17,6 +17,7 @@ from calque.transpiler.frontend import twins
 from calque.transpiler.frontend.guarding import guard_native
 from calque.transpiler.frontend.heap import rows_of
 from calque.transpiler.frontend.iteration import Generator, Iterable
+from calque.transpiler.frontend.kinds import Unread
 from calque.transpiler.frontend.maybe import Maybe
 from calque.transpiler.frontend.methods import by_method, method_of
 from calque.transpiler.frontend.presence import check_dict, check_key
@@ -119,6 +120,9 @@ class Comparisons(Texts):
         """One comparison."""
         if isinstance(op, (gast.Is, gast.IsNot)):
             same: Any = left is right
+            for value, other in ((left, right), (right, left)):
+                if isinstance(value, Unread) and other is not None:
+                    raise value.refused()
             if isinstance(left, Maybe) and right is None:
                 there = left.there
                 return there if isinstance(op, gast.IsNot) else self.logical_not(there, node)

@@ -31,6 +31,7 @@ from calque.transpiler.frontend.iteration import (
     refuse_endless,
 )
 from calque.transpiler.frontend.kinds import attribute_of, noted
+from calque.transpiler.frontend.memory_questions import KnownFlags
 from calque.transpiler.frontend.methods import by_method, method_of
 from calque.transpiler.frontend.mutable_objects import is_mutable
 from calque.transpiler.frontend.presence import check_dict, check_key, lacking
@@ -323,6 +324,8 @@ class Expressions(Comparisons):
                 self.check_apart(value, node)
             found = noted(value[index], operator.getitem, [value, index], {})
             return hold_again(found, value.listed)
+        if isinstance(value, KnownFlags):
+            return value.by_name(index)
         value, index = self.settled(value, node), self.settled(index, node)
         rows = rows_of(value)
         if rows is not None and isinstance(index, slice):

@@ -177,6 +177,7 @@ class State(Captures):
         self.facts: Facts = []  # what these, and loops around, are known to have come out as
         self.unread: set[int] = set()  # nodes of which only is asked whether they are None
         self.arguments: list[Array] = []  # cells that the caller holds
+        self.memory: dict[int, Any] = {}  # where those lie of which a program asks it
         self.return_origin: Origin | None = None  # where the last call gave its result
         self.sources: dict[str, tuple[str, ...]] = {}
         self.temporary = 0

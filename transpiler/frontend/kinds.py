@@ -122,9 +122,18 @@ def noted(result: Any, function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
 
 def noted_of(function: Any, result: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """The same for any function: only NumPy's own is called on samples."""
+    if not (function in (np.asarray, np.asanyarray) and len(args) == 1 and not kwargs):
+        apart(result)
     module = getattr(function, "__module__", None) or ""
     numpys = isinstance(function, np.ufunc) or module.startswith("numpy")
     return noted(result, function, args, kwargs) if numpys else result
+
+
+def apart(result: Any) -> None:
+    """What a rule hands on as it is may be a view, or a copy, in NumPy: where it lies is open."""
+    for part in result if isinstance(result, (list, tuple)) else [result]:
+        if isinstance(part, Array):
+            part.leaf = None
 
 
 def _by_numpy(result: Array, function: Any, args: Any, kwargs: dict[str, Any]) -> Kinds:
@@ -177,6 +186,18 @@ class Unread:
     def __init__(self, name: str):
         self.name = name
 
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise self.refused()
+
+    def __bool__(self) -> bool:
+        raise self.refused()
+
+    def refused(self) -> UnsupportedFunction:
+        """What is said where more is asked of it than whether it is None."""
+        return UnsupportedFunction(f"ndarray.{self.name} is only compared with None.")
+
 
 def attribute_of(machine: Any, value: Array, name: str, node: Any) -> Any:
     """``value.name``; what a method gives has the classes that NumPy's gives."""
@@ -184,12 +205,15 @@ def attribute_of(machine: Any, value: Array, name: str, node: Any) -> Any:
         return answer(machine, value, type, "Its class", node)
     found = getattr(value, name)
     if isinstance(found, Array):
+        apart(found)
         return noted(found, lambda x: getattr(x, name), [value], {})
     if name not in METHODS:
         return found
 
     def method(*args: Any, **kwargs: Any) -> Any:
-        return noted(found(*args, **kwargs), _by_name(name), [value, *args], kwargs)
+        result = found(*args, **kwargs)
+        apart(result)
+        return noted(result, _by_name(name), [value, *args], kwargs)
 
     return method
 

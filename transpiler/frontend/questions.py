@@ -30,6 +30,8 @@ def _isinstance(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]
         return issubclass(FunctionType, kinds)
     if isinstance(value, Array):
         return answer(machine, value, lambda x: isinstance(x, kinds), "isinstance", node)
+    if isinstance(value, Unread):
+        raise value.refused()
     _guard_class(machine, value)
     return isinstance(value, kinds)
 
@@ -45,6 +47,8 @@ def _type(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> A
     (value,) = args
     if isinstance(value, Array):
         return answer(machine, value, type, "Its class", node)
+    if isinstance(value, Unread):
+        raise value.refused()
     if isinstance(value, Deque):
         return deque
     if isinstance(value, Closure):
@@ -76,9 +80,6 @@ def _getattr(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -
         return machine.attribute(value, name, node)
     if not _has(machine, node, value, name):
         return args[2]
-    if name == "base" and isinstance(value, Array):
-        if answer(machine, value, lambda x: isinstance(x, np.generic), "base", node):
-            return None
     if not isinstance(value, Array) or name in METHODS or name in ATTRIBUTES:
         return machine.attribute(value, name, node)
     try:

@@ -30,6 +30,7 @@ from calque.transpiler.frontend.interpreter import Completion
 from calque.transpiler.frontend.iteration import Generator
 from calque.transpiler.frontend.library import Interpreter
 from calque.transpiler.frontend.maybe import Maybe
+from calque.transpiler.frontend.memory_questions import memory_of
 from calque.transpiler.frontend.results import Results
 from calque.transpiler.frontend.source import source_of
 from calque.transpiler.frontend.twins import Deque
@@ -62,19 +63,21 @@ def trace(
     contiguous: frozenset[int] = frozenset(),
     compiled: bool = False,
     varying: frozenset[Any] = frozenset(),
+    memory: frozenset[int] = frozenset(),
 ) -> Traced:
     """Interpret ``function`` on arguments whose leaves have these types.
 
     A leaf without a type is known: its value is in ``leaf_values``. ``unflatten`` builds the
     arguments from leaves; ``contiguous`` are the leaves known to be C-contiguous,
     ``compiled`` says that kernels are to be made of it; ``varying`` are the places of captured
-    numbers that are inputs too.
+    numbers that are inputs too; ``memory`` are leaves of which is known where they lie.
     """
     way = Way()
     while True:
         machine = Interpreter(Builder(_symbols(leaf_types), pinned))
         machine.compiled, machine.unrolled = compiled, way.unrolled
         machine.varying = varying
+        machine.memory = {leaf: memory_of(leaf_values[leaf]) for leaf in memory}
         machine.stacking, machine.lists_stay = way.stacking, way.lists_stay
         try:
             return _attempt(machine, function, leaf_types, leaf_values, unflatten, contiguous)
@@ -193,6 +196,7 @@ def _recorded(
         if position in contiguous:
             builder.contiguous.add(var)
         cell = Array(var)
+        cell.leaf = position
         cell.is_buffer = isinstance(value, np.ndarray) and not t.ndim  # no np.float64: it stays
         leaves.append(cell)
     return leaves
