@@ -51,7 +51,12 @@ from calque.transpiler.frontend.opaque import Watch, is_opaque
 from calque.transpiler.frontend.own_errors import missing_arguments, too_many_arguments
 from calque.transpiler.frontend.rows import gathered
 from calque.transpiler.frontend.scipy_objects import instead_of, is_frozen, is_scipys
-from calque.transpiler.frontend.source import assigned_functions, has_source, source_of
+from calque.transpiler.frontend.source import (
+    assigned_functions,
+    bound_names,
+    has_source,
+    source_of,
+)
 from calque.transpiler.frontend.statements import Statements
 from calque.transpiler.frontend.stepwise import stepwise, takes_steps
 from calque.transpiler.frontend.text import RuntimeText
@@ -316,7 +321,7 @@ class Calls(Statements):
                 "recursion must end on known structure.",
                 "write it as a loop",
             )
-        frame = Frame({}, closure.frame)
+        frame = Frame({}, closure.frame, names=bound_names(closure.node))
         body = closure.node
         if not isinstance(body, gast.Lambda):
             self._refuse_coroutine(closure)

@@ -20,7 +20,7 @@ from calque.transpiler.frontend.heap import Frame
 from calque.transpiler.frontend.interpreter import Activation, Closure, Completion
 from calque.transpiler.frontend.iteration import Generator
 from calque.transpiler.frontend.lists import Lists
-from calque.transpiler.frontend.source import assigned_functions
+from calque.transpiler.frontend.source import assigned_functions, bound_names
 
 _SCOPES = (gast.FunctionDef, gast.AsyncFunctionDef, gast.Lambda, gast.ClassDef)
 _bodies: dict[tuple[Any, bool], list[Any]] = {}
@@ -119,7 +119,7 @@ class Generators(Lists):
         self, closure: Closure, args: list[Any], kwargs: dict[str, Any], node: Any
     ) -> Any:
         """What a call of a generator function gives."""
-        frame = Frame({}, closure.frame)
+        frame = Frame({}, closure.frame, names=bound_names(closure.node))
         self.bind(closure, frame, args, kwargs, node)
         origin = closure.source.origin(first_yield(closure.node))
         return self.own(Generator(closure, frame, origin))

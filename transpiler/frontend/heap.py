@@ -61,6 +61,7 @@ class Frame:
     locals: dict[str, Any] = field(default_factory=dict)
     parent: Frame | None = None
     comprehension: bool = False
+    names: frozenset[str] = frozenset()  # the function's own: without a value, not those outside
 
 
 class Snapshot:

@@ -38,7 +38,7 @@ from calque.transpiler.frontend.captures import Captures
 from calque.transpiler.frontend.guarding import Guard, guard_builtin
 from calque.transpiler.frontend.heap import MISSING, Frame, rows_of, shown_name
 from calque.transpiler.frontend.maybe import Facts, Flags, Maybe, Mismatch
-from calque.transpiler.frontend.own_errors import UNDEFINED
+from calque.transpiler.frontend.own_errors import UNASSIGNED, UNDEFINED
 from calque.transpiler.frontend.source import FunctionSource
 from calque.transpiler.frontend.surroundings import holds_surroundings
 
@@ -273,6 +273,8 @@ class State(Captures):
         while frame is not None:
             if name in frame.locals:
                 return self.checked(frame.locals[name], name, node)
+            if name in frame.names:
+                self._unassigned(name, frame, node)
             frame = frame.parent
         if name in call.cells:
             cell = call.cells[name]
@@ -319,6 +321,19 @@ class State(Captures):
             self.ask_for(self.unsure[value._value])
             self._undefined(name, node)
         return value
+
+    def _unassigned(self, name: str, frame: Frame, node: Any) -> None:
+        """A name that a function assigns hides those outside, before it has a value too."""
+        inner: Frame | None = self.call.frame
+        while inner is not None and inner.comprehension:
+            inner = inner.parent
+        kind, where = ("local", "") if inner is frame else ("free", " in enclosing scope")
+        self.fail(
+            UndefinedVariable,
+            node,
+            f"cannot access {kind} variable '{name}' {UNASSIGNED}{where}.",
+            f"give {name} a value before this line",
+        )
 
     def _undefined(self, name: str, node: Any) -> None:
         name = shown_name(name) or "this value"

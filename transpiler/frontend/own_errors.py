@@ -25,6 +25,7 @@ _MEANT = {  # the nearest of Python's classes
 _OURS = re.compile(r"\b(Array|RuntimeText|Closure|Mismatch|Maybe|Deque|Unread|Frame)\b|'_")
 _PLAIN = (str, bytes, bool, int, float, complex, type(None))
 UNDEFINED = "is not defined."
+UNASSIGNED = "where it is not associated with a value"
 
 
 def raised(error: Exception) -> str | None:
@@ -38,10 +39,11 @@ def raised(error: Exception) -> str | None:
     """
     kind: Any = type(error)
     if isinstance(error, CalqueError):
-        known = kind in _MEANT and (
-            kind is not UndefinedVariable or error.message.endswith(UNDEFINED)
-        )  # else some path does define it
-        return f"raise {_MEANT[kind].__name__}({error.message.rstrip('.')!r})" if known else None
+        own = error.message.endswith(UNDEFINED) or UNASSIGNED in error.message
+        if kind not in _MEANT or (kind is UndefinedVariable and not own):
+            return None  # some path does define it
+        meant = UnboundLocalError if " local variable " in error.message else _MEANT[kind]
+        return f"raise {meant.__name__}({error.message.rstrip('.')!r})"
     if not isinstance(error, _KINDS) or _OURS.search(str(error)):
         return None
     kind = next(k for k in kind.__mro__ if getattr(builtins, k.__name__, None) is k)

@@ -291,3 +291,43 @@ def assigned_functions(node: Any) -> tuple[set[str], set[str]]:
         pending += [n for n in gast.iter_child_nodes(item) if isinstance(n, gast.stmt)]
         pending += getattr(item, "handlers", [])
     return nonlocals, written
+
+
+_INNER = (gast.FunctionDef, gast.AsyncFunctionDef, gast.ClassDef, gast.Lambda)
+
+
+def bound_names(node: Any) -> frozenset[str]:
+    """The names that are a function's own: those of its parameters, and what it assigns anywhere.
+
+    >>> sorted(bound_names(gast.parse("def f(a):\\n  for k in a: g.b = [j for j in a]").body[0]))
+    ['a', 'k']
+    """
+    known: frozenset[str] | None = getattr(node, "bound_names", None)
+    if known is not None:
+        return known
+    given = node.args
+    parameters = [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg]
+    found = {a.id for a in parameters if a is not None}
+    pending: list[Any] = list(node.body) if isinstance(node.body, list) else [node.body]
+    while pending:
+        item = pending.pop()
+        match item:
+            case gast.FunctionDef() | gast.AsyncFunctionDef() | gast.ClassDef():
+                found.add(item.name)
+                pending += item.decorator_list
+            case gast.Name(id=name, ctx=gast.Store() | gast.Del()):
+                found.add(name)
+            case gast.alias(name=name, asname=renamed):
+                found.add(renamed or name.split(".")[0])
+            case gast.MatchAs(name=str(name)) | gast.MatchStar(name=str(name)):
+                found.add(name)
+            case gast.MatchMapping(rest=str(name)):
+                found.add(name)
+            case gast.comprehension():
+                pending += [item.iter, *item.ifs]  # its target is its own
+                continue
+        if not isinstance(item, _INNER):
+            pending += gast.iter_child_nodes(item)
+    nonlocals, written = assigned_functions(node)
+    node.bound_names = made = frozenset(found - nonlocals - written)
+    return made
