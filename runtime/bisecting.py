@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -12,7 +13,7 @@ from calque.runtime.comparing import Comparison, Leaves, Modes, compare, is_floa
 from calque.runtime.transformed import Transformed
 from calque.transpiler.core import Apply, For, If
 from calque.transpiler.errors import CalqueError, NotDifferentiable, Origin, SpecializationNeeded
-from calque.transpiler.single_statements import OBSERVER, SingleStatement, observed
+from calque.transpiler.single_statements import OBSERVER, Kind, SingleStatement, observed
 
 _ROUNDS = 4  # how often a statement of a loop is tested
 
@@ -112,11 +113,11 @@ def _modes(single: SingleStatement) -> Modes | None:
     if not single.differentiable:
         return None
     try:
-        value, vjp = (_load(single.text(kind), "single") for kind in ("value", "vjp"))
+        value, vjp = (_alone(single, kind) for kind in ("value", "vjp"))
     except (CalqueError, SpecializationNeeded):
         return None
     try:
-        jvp = _load(single.text("jvp"), "single")
+        jvp = _alone(single, "jvp")
     except NotDifferentiable as error:
         jvp = _refusing(error)
     floats = [k for k, v in enumerate(single.inputs) if v.type.is_float]
@@ -143,6 +144,12 @@ def _refusing(error: NotDifferentiable) -> Callable[..., Any]:
 
 def _fresh(leaves: Leaves) -> list[Any]:
     return [x.copy() if isinstance(x, np.ndarray) else x for x in leaves]
+
+
+def _alone(single: SingleStatement, kind: Kind) -> Callable[..., Any]:
+    """The statement, or a derivative of it, as a function."""
+    text, read_outside = single.module(kind)
+    return partial(_load(text, "single"), **read_outside)
 
 
 def _load(text: str, name: str, names: dict[str, Any] | None = None) -> Callable[..., Any]:

@@ -214,6 +214,29 @@ def wrong_tangent(x):
     return np.sum(y)
 
 
+FACTORS = np.array([-1.0, -2.0, -1.0])  # -1.0 everywhere is meant
+
+
+@calque.opaque(result=lambda x: x, vjp=lambda bar, y, x: -2.0 * bar * np.sin(x))  # 1.0 is meant
+def outside(x):
+    return np.cos(x)
+
+
+@calque.opaque(result=lambda x: x, vjp=lambda bar, y, x: bar * FACTORS * np.sin(x))
+def captures(x):
+    return np.cos(x)
+
+
+def wrong_captures(x):
+    y = np.exp(x)
+    return np.sum(y * captures(y))
+
+
+def wrong_opaque(x):
+    y = np.exp(x)
+    return np.sum(y * outside(y))
+
+
 def wrong_cotangent(x):
     y = np.sin(x)
     z = halved(y, np.cos(x))
@@ -224,6 +247,8 @@ def wrong_cotangent(x):
     ("fn", "text", "verdict"),
     [
         (wrong_tangent, "cube(x[i])", "cube: forward and reverse mode disagree with differences ("),
+        (wrong_opaque, "outside(y)", "tests.test_check.outside: reverse mode disagrees with differences ("),
+        (wrong_captures, "captures(y)", "tests.test_check.captures: reverse mode disagrees with diff"),
         (wrong_cotangent, "halved(y, np.cos(x))", "halved: reverse mode disagrees with differences ("),
     ],
 )

@@ -76,7 +76,7 @@ def moved(args, argument, step):
     return [a + step if k == argument else a for k, a in enumerate(args)]
 
 
-@pytest.mark.parametrize(("name", "program"), zip(NAMES, PROGRAMS), ids=NAMES)
+@pytest.mark.parametrize(("name", "program"), list(zip(NAMES, PROGRAMS, strict=True)), ids=NAMES)
 def test_value_and_gradient_are_jaxs_and_the_hessian_theirs(name, program):
     args = (Q if name in ("ppf", "isf") else X, LOC, SCALE)
     value, found = calque.value_and_grad(program, argnums=(0, 1, 2))(*args)
@@ -91,7 +91,7 @@ def test_value_and_gradient_are_jaxs_and_the_hessian_theirs(name, program):
         np.testing.assert_allclose(got, (high - low) / 2e-5, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize(("name", "program"), zip(NAMES, PROGRAMS), ids=NAMES)
+@pytest.mark.parametrize(("name", "program"), list(zip(NAMES, PROGRAMS, strict=True)), ids=NAMES)
 def test_forward_mode_and_vmap(name, program):
     x = Q if name in ("ppf", "isf") else X
     gradient = calque.grad(program)(x, LOC, SCALE)

@@ -15,6 +15,7 @@ from calque.transpiler.analyses.liveness import remove_dead_code
 from calque.transpiler.builder import Array, Builder
 from calque.transpiler.core import Block, Effect, Function, Parameter, Slot, Statement, Var
 from calque.transpiler.emit.python import emit_module
+from calque.transpiler.frontend.library import Interpreter
 from calque.transpiler.listing import verify
 from calque.transpiler.passes.forward import forward
 from calque.transpiler.passes.reverse import reverse
@@ -39,11 +40,12 @@ class SingleStatement:
         flows = (self.inputs, self.statement.outs)
         return all(any(v.type.is_float for v in vars) for vars in flows)
 
-    def text(self, kind: Kind) -> str:
-        """A module with the function ``single``.
+    def module(self, kind: Kind) -> tuple[str, dict[str, Any]]:
+        """The text of a module with the function ``single``, and what its rules read outside.
 
         ``value`` gives the statement's results; ``jvp`` takes, after the inputs, tangents of those
         that are floats; ``vjp`` the cotangents of the results that are floats. None is zero.
+        The values that rules of the user's read outside are given by name.
         """
         builder, function = self._function()
         moving = [p for p in function.params if p.type.is_float]
@@ -64,9 +66,14 @@ class SingleStatement:
             Slot(k) if isinstance(atom, Var) else atom
             for k, atom in enumerate(function.body.results)
         )
-        function.signature = [Parameter(f"value_{k}", p) for k, p in enumerate(function.params)]
+        captures = list(builder.machine.captures.values())
+        function.signature = [
+            *(Parameter(f"value_{k}", p) for k, p in enumerate(function.params)),
+            *(Parameter(c.name, c.var, keyword_only=True) for c in captures),
+        ]
+        function.params = [*function.params, *(c.var for c in captures)]
         verify(function)
-        return emit_module(function, title="")
+        return emit_module(function, title=""), {c.name: c.read() for c in captures}
 
     def _function(self) -> tuple[Builder, Function]:
         """The statement alone, with fresh Vars; what is known of sizes stays known."""
@@ -75,6 +82,7 @@ class SingleStatement:
         body = core.clone(Block([self.statement], list(self.statement.outs)), mapping)
         known, builder = self.builder, Builder(sorted(self.builder.dims.arguments))
         builder.dims = known.dims
+        Interpreter(builder)  # runs the rules that the user gave
         builder.leaf_of_param = {p: k for k, p in enumerate(params)}
         for old, new in mapping.items():
             if isinstance(new, Var) and old in known.dim_values:
