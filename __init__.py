@@ -38,7 +38,6 @@ from calque.runtime.collectives import (
 from calque.runtime.custom import checkpoint, custom_jvp, custom_vjp, remat
 from calque.runtime.debugging import debug_nans
 from calque.runtime.implicit import custom_root, fixed_point
-from calque.runtime.mapped import pmap, shard, shard_map, unshard
 from calque.runtime.meshes import (
     Device,
     Mesh,
@@ -57,7 +56,10 @@ from calque.runtime.placing import (
     default_device,
     device_get,
     device_put,
+    shard,
+    unshard,
 )
+from calque.runtime.pmapped import pmap
 from calque.runtime.primitive import bilinear, elementwise, linear, opaque, reduction
 from calque.runtime.random.reuse import debug_keys
 from calque.runtime.reading import explain, save, source
@@ -66,6 +68,7 @@ from calque.runtime.registering import (
     register_pytree_node,
     register_pytree_node_class,
 )
+from calque.runtime.sharded import shard_map
 from calque.runtime.spec import spec
 from calque.runtime.trees import (
     keystr,

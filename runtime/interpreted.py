@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from calque.runtime import api, mapped, meshes, placing, trees
+from calque.runtime import api, meshes, placing, pmapped, sharded, trees
 from calque.runtime.arguments import check_cotangent, check_tangents
 from calque.runtime.options import UNSAID, checked, given
 from calque.runtime.transformed import TRACE, run
@@ -78,18 +78,18 @@ def _vmap(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> A
     return _made("vmap", options.pop("fun"), api.vmap_options(**options))
 
 
-@builtin(mapped.pmap)
+@builtin(pmapped.pmap)
 def _pmap(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    options = given(mapped.pmap, args, kwargs)
+    options = given(pmapped.pmap, args, kwargs)
     function = options.pop("fun")
-    return _made("pmap", function, mapped.pmap_options(**options))
+    return _made("pmap", function, pmapped.pmap_options(**options))
 
 
-@builtin(mapped.shard_map)
+@builtin(sharded.shard_map)
 def _shard_map(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    options = given(mapped.shard_map, args, kwargs)
+    options = given(sharded.shard_map, args, kwargs)
     function = options.pop("f")
-    return _made("shard_map", function, mapped.shard_map_options(**options))
+    return _made("shard_map", function, sharded.shard_map_options(**options))
 
 
 def _known(function: Any) -> Any:

@@ -1,4 +1,4 @@
-"""``device_put`` and its kin: arrays on devices, with JAX's names; so far all devices are CPUs."""
+"""``device_put``, ``shard`` and their kin: where arrays lie; so far all devices are CPUs."""
 
 from __future__ import annotations
 
@@ -122,3 +122,50 @@ def default_device(device: Device | None) -> Iterator[None]:
     """
     _require(device)
     yield
+
+
+def shard(tree_of_arrays: Any) -> Any:
+    """This process's part of arrays whose leading axis goes over all devices.
+
+    In one process that is all of it; under mpiexec, rank k has the k-th of as many equal parts as
+    there are ranks. ``tree_of_arrays`` is a pytree of arrays. Raises ShapeError where a leading
+    axis cannot be shared evenly.
+
+    >>> import numpy as np
+    >>> shard({"x": np.arange(4)})
+    {'x': array([0, 1, 2, 3])}
+    """
+    if not mpi.is_running():
+        return tree_of_arrays
+    count, mine = mpi.size(), mpi.rank()
+
+    def part(leaf: Any) -> Any:
+        array = np.asarray(leaf)
+        if not array.ndim or array.shape[0] % count:
+            raise ShapeError(
+                f"shard: an array of shape {array.shape} has no leading axis that {count} ranks "
+                "can share evenly."
+            )
+        rows = array.shape[0] // count
+        return array[mine * rows : (mine + 1) * rows]
+
+    return tree.tree_map(part, tree_of_arrays)
+
+
+def unshard(tree_of_arrays: Any) -> Any:
+    """The whole of what every process has a part of, along the leading axis; see ``shard``.
+
+    ``tree_of_arrays`` is a pytree of arrays, of the same shapes on all ranks; every rank must call
+    this, and gets the whole.
+
+    >>> import numpy as np
+    >>> unshard({"x": np.arange(4)})
+    {'x': array([0, 1, 2, 3])}
+    """
+    if not mpi.is_running():
+        return tree_of_arrays
+    leaves, structure = tree.flatten(tree_of_arrays)
+    arrays = [np.ascontiguousarray(leaf) for leaf in leaves]
+    types = ", ".join(f"{a.dtype}[{','.join(map(str, a.shape))}]" for a in arrays)
+    mpi.roll_call("unshard", f"unshard({types})")
+    return tree.unflatten(structure, [np.concatenate(list(mpi.gathered(a))) for a in arrays])

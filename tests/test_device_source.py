@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import os
 import shutil
 import subprocess
@@ -157,7 +158,7 @@ def test_a_saved_script_of_mpi(name: str, tmp_path: Path) -> None:
     calque.save(f, tmp_path / "saved.py", *args, engine="mpi")
     text = (tmp_path / "saved.py").read_text()
     assert "calque" not in text.partition('"""\n')[2]
-    names = list(calque.runtime.mapped.inspect.signature(f).parameters)
+    names = list(inspect.signature(f).parameters)
     np.savez(tmp_path / "arguments.npz", **dict(zip(names, args)))
     done = mpiexec(4, [str(tmp_path / "saved.py"), str(tmp_path / "arguments.npz"), str(tmp_path / "results.npz")])
     assert done.returncode == 0, done.stdout + done.stderr
