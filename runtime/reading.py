@@ -103,6 +103,9 @@ def source(fn: Any, *args: Any, stage: str | None = None, engine: str | None = N
         raise
 
 
+Transformed.source_of = staticmethod(source)
+
+
 def save(
     fn: Any,
     path: str | os.PathLike[str],

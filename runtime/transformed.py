@@ -6,7 +6,7 @@ import functools
 import operator
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -38,6 +38,8 @@ SUFFIXES = {"value_and_grad": "value_and_grad", "identity": "numpy"}
 
 class Transformed:
     """``grad(f)`` and the like. Keeps the function's name, docstring, signature and pickling."""
+
+    source_of: ClassVar[Callable[..., str]]  # ``calque.source``, whose module enters it
 
     def __init__(self, kind: str, function: Callable[..., Any], **options: Any):
         self.kind = kind
@@ -188,9 +190,7 @@ class Transformed:
 
     def source(self, *args: Any, stage: str | None = None) -> str:
         """The generated source for arguments, or specs, of these types."""
-        from calque.runtime.reading import source
-
-        return source(self, *args, stage=stage)
+        return self.source_of(self, *args, stage=stage)
 
     def cache_info(self) -> CacheInfo:
         """The programs generated, why each was, and the kernels compiled or loaded from disk.
