@@ -8,17 +8,12 @@ from calque.runtime import random, tree
 from calque.runtime.api import (
     grad,
     hessian,
-    hvp,
     jacfwd,
     jacrev,
     jit,
-    jvp,
-    linear_transpose,
-    linearize,
     parallel,
     stop_gradient,
     value_and_grad,
-    vjp,
     vmap,
 )
 from calque.runtime.checking import check, check_grads
@@ -38,6 +33,7 @@ from calque.runtime.collectives import (
 from calque.runtime.custom import checkpoint, custom_jvp, custom_vjp, remat
 from calque.runtime.debugging import debug_nans
 from calque.runtime.implicit import custom_root, fixed_point
+from calque.runtime.linear_maps import hvp, jvp, linear_transpose, linearize, vjp
 from calque.runtime.meshes import (
     Device,
     Mesh,

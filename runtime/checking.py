@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from calque.runtime.api import jvp, vjp
 from calque.runtime.arguments import naming, private_copies
 from calque.runtime.bisecting import Fault, find_faults, worst
 from calque.runtime.comparing import Comparison, Leaves, Modes, is_float
+from calque.runtime.linear_maps import jvp, vjp
 from calque.runtime.options import checked
 from calque.runtime.tracebacks import hide_own_frames
 from calque.transpiler import tree

@@ -20,8 +20,8 @@ from calque.runtime.options import (
     function,
     function_or_none,
     given,
-    within,
 )
+from calque.runtime.parameters import within
 from calque.transpiler.calls.custom_jvp import call_custom_jvp, total
 from calque.transpiler.calls.custom_vjp import call_custom_vjp
 from calque.transpiler.calls.segments import Every, call_checkpoint

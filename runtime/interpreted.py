@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from calque.runtime import api, meshes, placing, pmapped, sharded, trees
+from calque.runtime import api, linear_maps, meshes, placing, pmapped, sharded, trees
 from calque.runtime.arguments import check_cotangent, check_tangents
+from calque.runtime.inlining import TRACE
 from calque.runtime.options import UNSAID, checked, given
-from calque.runtime.transformed import TRACE, run
+from calque.runtime.transformed import run
 from calque.transpiler import transformations, transposition, tree
 from calque.transpiler.builder import FUNCTIONS, Array
 from calque.transpiler.devices import PartitionSpec
@@ -148,23 +149,23 @@ for _reading in (
     builtin(_reading)(_of_trees(_reading, False))
 
 
-@builtin(api.hvp)
+@builtin(linear_maps.hvp)
 def _hvp(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    function, primals, tangents = given(api.hvp, args, kwargs).values()
+    function, primals, tangents = given(linear_maps.hvp, args, kwargs).values()
     made = _made("hvp", function, {})
     if primals is None and tangents is None:
         return made
-    both = api.matched("hvp", listed(primals), listed(tangents))
+    both = linear_maps.matched("hvp", listed(primals), listed(tangents))
     return made.__calque_trace__(machine, list(both), {}, node)
 
 
-@builtin(api.jvp)
+@builtin(linear_maps.jvp)
 def _jvp(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    function, primals, tangents, has_aux = given(api.jvp, args, kwargs).values()
+    function, primals, tangents, has_aux = given(linear_maps.jvp, args, kwargs).values()
     has_aux = checked("jvp", fun=function, has_aux=has_aux)["has_aux"]
     if primals is None and tangents is None:
         return Inner("jvp", function, {"has_aux": has_aux})
-    both = api.matched("jvp", listed(primals), listed(tangents))
+    both = linear_maps.matched("jvp", listed(primals), listed(tangents))
     half = len(both) // 2
     value, tangent, aux = transformations.jvp(
         machine, function, both[:half], both[half:], node, has_aux
@@ -172,9 +173,9 @@ def _jvp(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> An
     return (value, tangent, aux) if has_aux else (value, tangent)
 
 
-@builtin(api.vjp)
+@builtin(linear_maps.vjp)
 def _vjp(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    function, primals, has_aux = _at_primals(api.vjp, args, kwargs)
+    function, primals, has_aux = _at_primals(linear_maps.vjp, args, kwargs)
     if not primals:
         return Inner("vjp", function, {"has_aux": has_aux})
     primals = list(map(transformations.copies, primals))
@@ -220,9 +221,9 @@ class _Pullback:
         return [self.function, *self.primals]
 
 
-@builtin(api.linear_transpose)
+@builtin(linear_maps.linear_transpose)
 def _linear_transpose(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    found = given(api.linear_transpose, args, kwargs)
+    found = given(linear_maps.linear_transpose, args, kwargs)
     checked("linear_transpose", fun=found["fun"])
     return _Transpose(found["fun"], list(found.get("primals", ())))
 
@@ -249,7 +250,7 @@ def _run(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> An
     return args[0].__calque_trace__(machine, list(args[1:]), kwargs, node)
 
 
-@builtin(api.pulled)
+@builtin(linear_maps.pulled)
 def _pulled(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     transformed, _, kept, cotangent = args
     return transformed.__calque_trace__(machine, [*kept, cotangent], {}, node)
@@ -261,9 +262,9 @@ def _checked(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -
     """Types are checked where the derivative is made."""
 
 
-@builtin(api.linearize)
+@builtin(linear_maps.linearize)
 def _linearize(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    function, primals, has_aux = _at_primals(api.linearize, args, kwargs)
+    function, primals, has_aux = _at_primals(linear_maps.linearize, args, kwargs)
     if not primals:
         return Inner("jvp", function, {"has_aux": has_aux})
     primals = list(map(transformations.copies, primals))

@@ -12,11 +12,12 @@ import numpy as np
 
 from calque.runtime import blas_threads
 from calque.runtime.engines import mpi, threads
+from calque.runtime.inlining import TRACE
 from calque.runtime.loading import Program
 from calque.runtime.signatures import static_leaves
 from calque.runtime.spec import Spec
 from calque.runtime.tracebacks import hide_own_frames
-from calque.runtime.transformed import TRACE, Transformed
+from calque.runtime.transformed import Transformed
 from calque.transpiler import tree
 from calque.transpiler.core import Slot, map_tree
 from calque.transpiler.devices import (

@@ -11,6 +11,7 @@ import numpy as np
 
 from calque.runtime import typed
 from calque.runtime.engines import mpi
+from calque.runtime.inlining import TRACE
 from calque.runtime.mapped import (
     Mapped,
     leaves_of,
@@ -21,9 +22,10 @@ from calque.runtime.mapped import (
 )
 from calque.runtime.meshes import P, local_device_count, take
 from calque.runtime.meshes import devices as all_devices
-from calque.runtime.options import checked, shown, within
+from calque.runtime.options import checked, shown
+from calque.runtime.parameters import within
 from calque.runtime.spec import Spec
-from calque.runtime.transformed import TRACE, Transformed
+from calque.runtime.transformed import Transformed
 from calque.transpiler import batching, tree
 from calque.transpiler.batching import Axes, axes_of_leaves
 from calque.transpiler.devices import Layout

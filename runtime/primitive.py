@@ -6,7 +6,8 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from calque.runtime.options import UNSAID, checked, parameters_named, within
+from calque.runtime.options import UNSAID, checked
+from calque.runtime.parameters import parameters_named, within
 from calque.transpiler.frontend import declared_kinds as declared
 
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from calque.runtime.inlining import TRACE
 from calque.runtime.mapped import Mapped, numbered, refuse_names, require_one_process
 from calque.runtime.meshes import Mesh, take
 from calque.runtime.meshes import devices as all_devices
 from calque.runtime.options import UNSAID, checked, shown
-from calque.runtime.transformed import TRACE
 from calque.transpiler import batching, tree
 from calque.transpiler.devices import (
     Layout,

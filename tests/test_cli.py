@@ -12,7 +12,7 @@ import pytest
 
 import calque
 from calque import cli, targets, verifying
-from calque.runtime.transformed import TRACE
+from calque.runtime.inlining import TRACE
 from calque.transpiler.primitives.base import PRIMITIVES
 
 ROOT = Path(calque.__file__).resolve().parent

@@ -1,0 +1,151 @@
+"""Transformed functions that interpreted code calls: what ``grad(f)`` and the like are there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from calque.transpiler import batching, jacobians, transformations, transposition, tree
+from calque.transpiler.builder import Array
+from calque.transpiler.core import Var
+
+
+def _trace_identity(
+    self: Any, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any
+) -> Any:
+    return machine.call_value(self.function, args, kwargs, node)
+
+
+def _trace_observed(
+    self: Any, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any
+) -> Any:
+    """The function itself, its calls recorded with the rules that a derivative would use."""
+    before, machine.derivatives = machine.derivatives, 1
+    try:
+        return machine.call_value(self.function, args, kwargs, node)
+    finally:
+        machine.derivatives = before
+
+
+def _trace_grad(self: Any, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
+    _, gradient, aux = transformations.value_and_grad(
+        machine, self.function, args, kwargs, node, name="grad", **self.options
+    )
+    return (gradient, aux) if self.options["has_aux"] else gradient
+
+
+def _trace_value_and_grad(
+    self: Any, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any
+) -> Any:
+    value, gradient, aux = transformations.value_and_grad(
+        machine, self.function, args, kwargs, node, name="value_and_grad", **self.options
+    )
+    return ((value, aux) if self.options["has_aux"] else value, gradient)
+
+
+def _by_position(self: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
+    """Raise where arguments of ``f_jvp`` and the like are given by name, or are too few."""
+    kind, name = self.kind, getattr(self.function, "__name__", type(self.function).__name__)
+    if kwargs:
+        raise TypeError(
+            f"{name}_{kind}: arguments are given by position, and {next(iter(kwargs))} by name"
+        )
+    if kind in ("vjp", "linear_transpose"):
+        if not args or (kind == "linear_transpose" and len(args) > 1):
+            raise TypeError(f"{name}_{kind}: the cotangent is missing, or not the last argument")
+    elif not args or len(args) % 2:
+        raise TypeError(
+            f"{name}_{kind}: there must be as many tangents as primals, and there are {len(args)} "
+            "arguments"
+        )
+
+
+def _trace_jvp(self: Any, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
+    _by_position(self, args, kwargs)
+    half = len(args) // 2
+    value, tangent, aux = transformations.jvp(
+        machine, self.function, args[:half], args[half:], node, self.options.get("has_aux", False)
+    )
+    return (value, tangent, aux) if self.options.get("has_aux") else (value, tangent)
+
+
+def _trace_vjp(self: Any, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
+    _by_position(self, args, kwargs)
+    _, cotangents, _ = transformations.vjp(
+        machine, self.function, args[:-1], args[-1], node, self.options.get("has_aux", False)
+    )
+    return cotangents
+
+
+def _trace_vmap(self: Any, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
+    return batching.vmap(machine, self.function, args, kwargs, node, self.options["axes"])
+
+
+def _jacobian(kind: str) -> Callable[..., Any]:
+    build = getattr(jacobians, kind)
+
+    def trace(self: Any, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
+        found, aux = build(machine, self.function, args, kwargs, node, **self.options)
+        return (found, aux) if self.options["has_aux"] else found
+
+    return trace
+
+
+def _trace_hessian(
+    self: Any, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any
+) -> Any:
+    options = {**self.options, "has_aux": self.options["has_aux"]}
+    inner = Nested("jacrev", self.function, options)
+    found, aux = jacobians.jacfwd(machine, inner, args, kwargs, node, **options)
+    return (found, aux) if self.options["has_aux"] else found
+
+
+def _trace_hvp(self: Any, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
+    _by_position(self, args, kwargs)
+    half = len(args) // 2
+    options = {"argnums": 0 if half == 1 else tuple(range(half)), "has_aux": False}
+    inner = Nested("grad", self.function, {**options, "holomorphic": False, "allow_int": False})
+    return transformations.jvp(machine, inner, args[:half], args[half:], node)[1]
+
+
+def _trace_linear_transpose(
+    self: Any, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any
+) -> Any:
+    _by_position(self, args, kwargs)
+    types, structure = self.options["types"]
+    primals = tree.unflatten(structure, [Array(Var(t)) for t in types])
+    return transposition.linear_transpose(machine, self.function, primals, args[0], node)
+
+
+class Nested:
+    """A transformation within one."""
+
+    def __init__(self, kind: str, function: Any, options: dict[str, Any]):
+        self.kind, self.function, self.options = kind, function, options
+        self.__name__ = getattr(function, "__name__", type(function).__name__)
+
+    def __calque_trace__(
+        self, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any
+    ) -> Any:
+        return TRACE[self.kind](self, machine, args, kwargs, node)
+
+    def calque_children(self) -> list[Any]:
+        """What a snapshot of the heap must follow."""
+        return [self.function]
+
+
+TRACE: dict[str, Callable[..., Any]] = {
+    "identity": _trace_identity,
+    "jit": _trace_identity,
+    "observed": _trace_observed,
+    "grad": _trace_grad,
+    "value_and_grad": _trace_value_and_grad,
+    "jvp": _trace_jvp,
+    "vjp": _trace_vjp,
+    "vmap": _trace_vmap,
+    "jacfwd": _jacobian("jacfwd"),
+    "jacrev": _jacobian("jacrev"),
+    "hessian": _trace_hessian,
+    "hvp": _trace_hvp,
+    "linear_transpose": _trace_linear_transpose,
+}
