@@ -23,6 +23,7 @@ from calque.transpiler.passes.forward import forward
 from calque.transpiler.passes.reverse import reverse
 from calque.transpiler.primitives.base import definition
 from calque.transpiler.primitives.batched import spread
+from calque.transpiler.primitives.diagonals import eye
 from calque.transpiler.primitives.shapes import add_sizes, multiply_sizes
 from calque.transpiler.transformations import (
     Argnums,
@@ -184,7 +185,7 @@ def _basis_of(basis: Sequence[Any], size: Any) -> Basis | None:
     if len(basis) != 1 or not isinstance(basis[0], Array) or basis[0].ndim != 2:
         return None
     made = definition(basis[0])
-    return Basis(basis[0], size) if made is not None and made.primitive.name == "np.eye" else None
+    return Basis(basis[0], size) if made is not None and made.primitive is eye else None
 
 
 def _batched(

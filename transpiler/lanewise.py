@@ -11,8 +11,10 @@ from calque.transpiler.calls.checkpoint import Checkpoint, emit
 from calque.transpiler.core import Block, For, Slot, Var
 from calque.transpiler.errors import CalqueError
 from calque.transpiler.frontend.joining import shape_of
-from calque.transpiler.primitives.base import PRIMITIVES, apply
+from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.calls import Part
+from calque.transpiler.primitives.creation import empty
+from calque.transpiler.primitives.indexing import update
 
 
 def one_by_one(
@@ -33,7 +35,7 @@ def one_by_one(
         except CalqueError:
             return None
         arrays = [
-            apply(PRIMITIVES["np.empty"], size, *dims, dtype=r.type.dtype)
+            apply(empty, size, *dims, dtype=r.type.dtype)
             for r, dims in zip(results, sizes, strict=True)
         ]
     for array, r in zip(arrays, results, strict=True):
@@ -54,7 +56,7 @@ def one_by_one(
             values = emit(builder, record, {}, one.results, builder)
         stored = []
         for phi, value in zip(phis, values, strict=True):
-            new = apply(PRIMITIVES["update"], Array(phi), value, lane, index=(Slot(0),))
+            new = apply(update, Array(phi), value, lane, index=(Slot(0),))
             stored.append(new.atom)
         body.results = stored
     core.substitute(body, mapping)

@@ -29,6 +29,7 @@ from calque.transpiler.primitives.creation import (
     zeros,
     zeros_like,
 )
+from calque.transpiler.primitives.logic import frexp, modf
 from calque.transpiler.transformations import Inner, interpret_inner, or_zero, splice
 
 # results are put together from operands, each of which must be linear, or zero
@@ -41,7 +42,7 @@ _ELEMENTWISE = frozenset(
     "np.add np.subtract np.multiply np.divide np.negative np.positive np.deg2rad np.rad2deg "
     "np.radians np.degrees math.degrees math.radians same".split()
 )
-_PIECES = frozenset(["np.modf", "np.frexp"])
+_PIECES = frozenset([modf, frexp])
 _OF_SHAPE = {zeros_like: zeros, ones_like: ones, empty_like: empty}
 _HINT = "write it with sums, and with products by what does not depend on the linear arguments"
 
@@ -137,7 +138,7 @@ def _may_be_linear(primitive: Primitive) -> bool:
         return primitive.name in _ELEMENTWISE
     if primitive.kind in ("creation", "size"):
         return True
-    return not primitive.nondifferentiable and primitive.name not in _PIECES
+    return not primitive.nondifferentiable and primitive not in _PIECES
 
 
 def _joined(s: Apply) -> tuple[Atom, ...]:

@@ -21,7 +21,8 @@ from dataclasses import dataclass
 from calque.transpiler import core
 from calque.transpiler.builder import Builder, atom, wrap
 from calque.transpiler.core import Apply, Atom, Block, For, If, Statement, Var
-from calque.transpiler.primitives.base import PRIMITIVES, apply
+from calque.transpiler.primitives.base import apply
+from calque.transpiler.primitives.logic import greater, less
 from calque.transpiler.types import DimLike
 
 
@@ -72,7 +73,7 @@ def once(s: Apply, loop: For, builder: Builder) -> Var:
     name = s.out.name or builder.described(s.out)
     value, result = Var(s.out.type, name, s.origin), Var(s.out.type, name, s.origin)
     done = Apply((value,), s.primitive, s.args, s.params, s.origin)
-    ahead = PRIMITIVES["np.less" if loop.step == 1 else "np.greater"]
+    ahead = less if loop.step == 1 else greater
     test = atom(apply(ahead, wrap(loop.start), wrap(loop.stop)))
     zero: Atom = s.out.type.dtype.type(0).item()
     choice = If((result,), test, Block([done], [value]), Block([], [zero]), s.origin)

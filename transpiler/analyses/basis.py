@@ -17,6 +17,8 @@ import numpy as np
 
 from calque.transpiler.builder import FUNCTIONS, Array, current, type_of, wrap
 from calque.transpiler.primitives.base import definition
+from calque.transpiler.primitives.products import dot, matmul
+from calque.transpiler.primitives.reductions import mean, sum_
 
 _ONE = object()  # the slope of the identity itself
 _COMBINE: dict[str, Callable[[Any, Any], Any]] = {
@@ -94,11 +96,11 @@ class Basis:
     def fold(self, primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """The result of a product with a diagonal, or of a sum of one, without it; else None."""
         result = None
-        if primitive.name in ("np.matmul", "np.dot"):
+        if primitive in (matmul, dot):
             result = self._product(*args)
-        elif primitive.name in ("np.sum", "np.mean") and params["axis"] in ((0,), (1,)):
+        elif primitive in (sum_, mean) and params["axis"] in ((0,), (1,)):
             result = None if params["keepdims"] else self._sum(args[0])
-            if primitive.name == "np.mean" and result is not None:
+            if primitive is mean and result is not None:
                 result = result / self.size
         if not isinstance(result, Array):
             return None

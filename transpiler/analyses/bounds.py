@@ -14,13 +14,14 @@ from calque.transpiler.analyses.places import INDEXED
 from calque.transpiler.builder import Builder, wrap
 from calque.transpiler.core import Apply, Block, For, Slot, Var
 from calque.transpiler.primitives.elements import full_template
+from calque.transpiler.primitives.indexing import getitem
 
 
 def mark_inside(block: Block, builder: Builder) -> None:
     """Note every index that is proven, in place."""
     with builder.active():
         for s in statements_given(block, builder):
-            if isinstance(s, Apply) and s.primitive.name in INDEXED:
+            if isinstance(s, Apply) and s.primitive in INDEXED:
                 s.proven = s.proven or is_inside(s, builder)
 
 
@@ -43,7 +44,7 @@ def is_inside_without_rounds(s: Apply, loop: For, builder: Builder) -> bool:
 
 def _all_inside(s: Apply, builder: Builder, assume: bool) -> bool:
     base = s.args[0]
-    first = 1 if s.primitive.name == "getitem" else 2
+    first = 1 if s.primitive is getitem else 2
     dynamic = s.args[first:]
     if not isinstance(base, Var) or any(isinstance(d, Var) and d.type.ndim for d in dynamic):
         return False

@@ -13,6 +13,9 @@ from calque.transpiler.analyses.places import Place
 from calque.transpiler.builder import Builder
 from calque.transpiler.core import Apply, Block, For, If, Statement, Var, While
 from calque.transpiler.errors import Origin
+from calque.transpiler.primitives.elementwise import subtract
+from calque.transpiler.primitives.indexing import getitem, update_add
+from calque.transpiler.primitives.logic import greater, greater_equal, less, less_equal
 from calque.transpiler.types import DimLike, dim_symbols
 from calque.transpiler.verdicts import (
     CARRIED,
@@ -26,7 +29,7 @@ from calque.transpiler.verdicts import (
 
 _REDUCING = frozenset("np.add np.subtract np.multiply np.maximum np.minimum max min".split())
 
-_COMPARISONS = ("np.greater", "np.less", "np.greater_equal", "np.less_equal")
+_COMPARISONS = (greater, less, greater_equal, less_equal)
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +42,7 @@ class Touch:
     @property
     def stores(self) -> bool:
         """Whether it is not only read."""
-        return self.statement.primitive.name != "getitem"
+        return self.statement.primitive is not getitem
 
 
 def of_numbers(s: For) -> Verdict | None:
@@ -94,7 +97,7 @@ def _reduces(block: Block, start: Var, end: object) -> bool:
     s = next((s for s in block.statements if end in s.outs), None)
     match s:
         case Apply() if s.primitive.name in _REDUCING and not s.out.type.ndim:
-            before = s.args[:1] if s.primitive.name == "np.subtract" else s.args
+            before = s.args[:1] if s.primitive is subtract else s.args
             vars = [a for a in before if isinstance(a, Var) and _reads(block, a) == 1]
             return any(_reduces(block, start, a) for a in vars)
         case For():
@@ -117,7 +120,7 @@ def _reduces(block: Block, start: Var, end: object) -> bool:
 def _compares(block: Block, test: object, values: list[object]) -> bool:
     """Whether a test compares just these values."""
     made = next((s for s in block.statements if test in s.outs), None)
-    known = isinstance(made, Apply) and made.primitive.name in _COMPARISONS
+    known = isinstance(made, Apply) and made.primitive in _COMPARISONS
     return known and isinstance(made, Apply) and set(made.args) == set(values)
 
 
@@ -147,7 +150,7 @@ def of_elements(
 def _may_meet(one: Touch, two: Touch) -> Verdict:
     what = element_text(one.statement.origin)
     if one.statement is two.statement:
-        does = "add to" if one.statement.primitive.name == "update_add" else "store to"
+        does = "add to" if one.statement.primitive is update_add else "store to"
         words = f"{{0}} may {does} one element in two rounds"
         return Verdict(MAY_MEET, words, (one.statement.origin,))
     other, does = element_text(two.statement.origin), "stores" if two.stores else "reads"

@@ -8,8 +8,10 @@ from calque.transpiler.analyses.places import STORES
 from calque.transpiler.builder import atom, current, wrap
 from calque.transpiler.core import Apply, Atom, For, Statement, Var, While
 from calque.transpiler.primitives.base import apply
+from calque.transpiler.primitives.elementwise import add, multiply, negative, subtract
+from calque.transpiler.primitives.scalars import max_, min_
 
-_NUMBERS = ("np.add", "np.subtract", "np.multiply", "np.negative", "max", "min")
+_NUMBERS = (add, subtract, multiply, negative, max_, min_)
 
 
 def early(a: Atom, inside: Collection[Var], made: Mapping[Var, Statement]) -> Atom:
@@ -19,7 +21,7 @@ def early(a: Atom, inside: Collection[Var], made: Mapping[Var, Statement]) -> At
     s = made.get(a)
     if not isinstance(s, Apply):
         return None
-    if s.primitive.kind != "size" and s.primitive.name not in _NUMBERS:
+    if s.primitive.kind != "size" and s.primitive not in _NUMBERS:
         return None
     if any(v.type.dtype.kind not in "iu" for v in s.outs):
         return None
@@ -34,7 +36,7 @@ def outside(array: Atom, inside: Collection[Var], made: Mapping[Var, Statement])
     """The version of an array that comes into what is ``inside``, if it has the same sizes."""
     while isinstance(array, Var) and array in inside:
         s = made.get(array)
-        if isinstance(s, Apply) and s.primitive.name in STORES:
+        if isinstance(s, Apply) and s.primitive in STORES:
             array = s.args[0]
         elif isinstance(s, (For, While)):
             before = s.inits[(s.outs if array in s.outs else s.phis).index(array)]

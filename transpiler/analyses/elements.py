@@ -16,8 +16,9 @@ from calque.transpiler.analyses.places import positive
 from calque.transpiler.builder import Array, Builder, atom, current, wrap
 from calque.transpiler.core import Apply, Slot, Var
 from calque.transpiler.frontend.joining import combine
-from calque.transpiler.primitives.base import PRIMITIVES, apply
+from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.elements import ELEMENTS
+from calque.transpiler.primitives.indexing import getitem, update
 from calque.transpiler.types import DimLike, symbol
 
 KEEPS_PLACE = {"np.where", "copy", "astype", "np.full", "np.zeros", "np.zeros_like"}
@@ -203,7 +204,7 @@ class Reader:
 def load(base: Array, index: Sequence[Any], inside: bool = True) -> Any:
     """``base[i, j]``; ``inside``: the loops go no further than the array."""
     template, dynamic = _template(index)
-    found = apply(PRIMITIVES["getitem"], base, *dynamic, index=template)
+    found = apply(getitem, base, *dynamic, index=template)
     made = current().definitions.get(found.atom)
     if isinstance(made, Apply):
         made.proven = inside
@@ -213,7 +214,7 @@ def load(base: Array, index: Sequence[Any], inside: bool = True) -> Any:
 def stored(base: Any, value: Any, index: Sequence[Any], inside: bool = True) -> Array:
     """``base`` with one element replaced: its next version."""
     template, dynamic = _template(index)
-    new = apply(PRIMITIVES["update"], base, value, *dynamic, index=template)
+    new = apply(update, base, value, *dynamic, index=template)
     made = current().definitions.get(new.atom)
     if isinstance(made, Apply):
         made.proven = inside

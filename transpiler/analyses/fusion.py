@@ -33,7 +33,10 @@ from calque.transpiler.analyses.same_bits import read_with_extremum
 from calque.transpiler.builder import Array, Builder, atom, loop_index, type_of, wrap
 from calque.transpiler.core import Apply, Block, Statement, Var
 from calque.transpiler.errors import CalqueError
+from calque.transpiler.primitives.creation import full
 from calque.transpiler.primitives.elements import ELEMENTS, REDUCTIONS
+from calque.transpiler.primitives.indexing import copy, update_add
+from calque.transpiler.primitives.reductions import prod, sum_
 from calque.transpiler.primitives.templates import indexed_dims
 from calque.transpiler.types import DimLike, dim_symbols, substitute_dim, symbol
 
@@ -150,7 +153,7 @@ class Fusion:
             return "reduce" if not none and self._has_elements(s) else ""
         if not s.out.type.ndim or not self.allowed(s):
             return ""
-        if name in STORES:
+        if primitive in STORES:
             return "store" if self._region(s) else ""
         if primitive.kind == "elementwise" or name in ELEMENTS:
             return "map"
@@ -158,7 +161,7 @@ class Fusion:
 
     def _has_elements(self, s: Apply) -> bool:
         """Whether a reduction without a value for nothing gets something: noted as a condition."""
-        summed = s.primitive.name in ("np.sum", "np.prod")
+        summed = s.primitive in (sum_, prod)
         if not self.allowed(s) or (s.params.get("dtype") is not None and not summed):
             return False
         return s.out.type.dtype.kind != "c" or not REDUCTIONS[s.primitive.name].needs_elements
@@ -180,7 +183,7 @@ class Fusion:
     def _better_whole(self, s: Statement) -> bool:
         """Views cost nothing, and allocation is better left to NumPy."""
         assert isinstance(s, Apply)
-        if s.primitive.kind == "creation" or s.primitive.name in ("copy", "np.full"):
+        if s.primitive.kind == "creation" or s.primitive in (copy, full):
             return True
         if s.primitive.view_back is None:
             return False
@@ -211,7 +214,7 @@ class Fusion:
             return error.made if error.made is not None else s
         except CalqueError:
             return s
-        if root.scattered and s.primitive.name == "update_add":
+        if root.scattered and s.primitive is update_add:
             return s  # what an index array names twice counts once
         # the trial may have found another number of the same value than the one that is written
         named = [a for v, _ in root.computed for a in self._operands(v)]

@@ -13,7 +13,7 @@ from calque.transpiler.analyses.places import INDEXED, STORES
 from calque.transpiler.analyses.roots import Loop, Root, leaves
 from calque.transpiler.builder import Builder
 from calque.transpiler.core import Apply, Atom, Block, For, If, Statement, Var, While
-from calque.transpiler.primitives.base import PRIMITIVES
+from calque.transpiler.primitives.indexing import update
 
 Owned = Mapping[Var, Atom]  # arrays that are the block's own, with what their memory is to hold
 
@@ -91,7 +91,7 @@ class InPlace:
         value = Var(out.type, None, s.origin)
         made = Apply((value,), s.primitive, s.args, s.params, s.origin, s.proven)
         params: dict[str, Any] = {"index": (Ellipsis,)}
-        store = Apply((out,), PRIMITIVES["update"], (array, value), params, s.origin)
+        store = Apply((out,), update, (array, value), params, s.origin)
         at = self.block.statements.index(s)
         self.block.statements[at : at + 1] = [made, store]  # s stays as it is, for another try
         self.builder.definitions.update({value: made, out: store})
@@ -103,7 +103,7 @@ def _handed_on(block: Block) -> Iterator[Var]:
     yield from (a for a in block.results if isinstance(a, Var))
     for s in core.walk(block):
         match s:
-            case Apply() if s.primitive.name in INDEXED and not s.outs[0].type.ndim:
+            case Apply() if s.primitive in INDEXED and not s.outs[0].type.ndim:
                 pass
             case Apply() if s.primitive.kind in ("elementwise", "size", "reduction"):
                 pass
@@ -119,7 +119,7 @@ def versions(target: Atom, block: Block) -> Iterator[Var]:
     while isinstance(target, Var):
         yield target
         match made.get(target):
-            case Apply() as s if s.primitive.name in STORES:
+            case Apply() as s if s.primitive in STORES:
                 target = s.args[0]
             case For() | While() as s:
                 target = s.inits[s.outs.index(target)]

@@ -20,7 +20,9 @@ from calque.transpiler.analyses.dependences import Touch, of_elements, of_number
 from calque.transpiler.analyses.places import INDEXED, differ, place_of, steady_symbols
 from calque.transpiler.builder import Builder, atom, wrap
 from calque.transpiler.core import Apply, Block, Effect, For, If, Statement, Var, While
-from calque.transpiler.primitives.base import PRIMITIVES, apply
+from calque.transpiler.primitives.base import apply
+from calque.transpiler.primitives.elementwise import add
+from calque.transpiler.primitives.indexing import getitem
 from calque.transpiler.types import dim_symbols
 from calque.transpiler.verdicts import (
     CARRIED,
@@ -174,7 +176,7 @@ def upward(s: For, builder: Builder) -> list[Statement]:
         return []
     with builder.block() as bounds:
         first, last = (
-            apply(PRIMITIVES["np.add"], wrap(a), 1) if isinstance(a, Var) else a + 1
+            apply(add, wrap(a), 1) if isinstance(a, Var) else a + 1
             for a in (s.stop, s.start)
         )
     s.start, s.stop, s.step = atom(first), atom(last), 1
@@ -260,7 +262,7 @@ class Carried:
         held = [a for a in s.args if isinstance(a, Var) and a in self.chain]
         if not held or s.primitive.kind == "size":
             return True
-        if s.primitive.name not in INDEXED or held != [s.args[0]]:
+        if s.primitive not in INDEXED or held != [s.args[0]]:
             name = held[0].name or "an array"
             words = f"{{0}} reads {name} as a whole, which each round changes"
             return self._lose(CARRIED, words, s)
@@ -269,7 +271,7 @@ class Carried:
             return self._lose(MAY_RAISE, f"{{0}}: {what} is not proven to be inside its array", s)
         owner = self.chain[s.args[0]]
         self.touches.setdefault(owner, []).append(Touch(place_of(s, self.builder), s))
-        if s.primitive.name != "getitem":
+        if s.primitive is not getitem:
             self.chain[s.outs[0]] = owner
         return True
 

@@ -21,7 +21,7 @@ from calque.transpiler.builder import FUNCTIONS, Array, Builder, loop_index, wra
 from calque.transpiler.core import UNDEFINED, Apply, Atom, Block, Effect, For, If, Var, While
 from calque.transpiler.errors import CalqueError, DivergentCollective, Unstackable
 from calque.transpiler.frontend.joining import size_at_hand
-from calque.transpiler.primitives.base import PRIMITIVES, apply
+from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.batched import (
     counting,
     elementwise_rule,
@@ -31,7 +31,10 @@ from calque.transpiler.primitives.batched import (
 )
 from calque.transpiler.primitives.batched_indexing import of_rows
 from calque.transpiler.primitives.collectives import OWN
+from calque.transpiler.primitives.elementwise import multiply
 from calque.transpiler.primitives.growing import furthest, room, widened
+from calque.transpiler.primitives.indexing import getitem
+from calque.transpiler.primitives.shapes import size_of_axis
 from calque.transpiler.types import INT, ArrayType
 
 
@@ -139,7 +142,7 @@ class Values:
     def apply(self, s: Apply) -> None:
         """One primitive, by its rule."""
         batched = tuple(self.is_batched(a) for a in s.args)
-        if s.primitive.name == "getitem":
+        if s.primitive is getitem:
             self.read.add(element(s))
         if over_own_axis(s, self.found):
             self.collective(s)
@@ -304,7 +307,7 @@ class Values:
 
     def sizes(self, s: Apply) -> None:
         """A size of one example is a size of all of them, an axis further on."""
-        array, axis_of = self.value(s.args[0]), PRIMITIVES["size of axis"]
+        array, axis_of = self.value(s.args[0]), size_of_axis
         if s.primitive is axis_of:
             self.builder.emit(
                 Apply(s.outs, axis_of, (array.atom,), {"axis": s.params["axis"] + 1}, s.origin)
@@ -316,7 +319,7 @@ class Values:
             total = total * number
         last = sizes[-1] if sizes else 1
         args = [x.atom if isinstance(x, Array) else x for x in (total, last)]
-        self.builder.emit(Apply(s.outs, PRIMITIVES["np.multiply"], tuple(args), {}, s.origin))
+        self.builder.emit(Apply(s.outs, multiply, tuple(args), {}, s.origin))
 
     def effect(self, s: Effect) -> None:
         """Asserted of all examples; printed by each; raised for the first that comes here."""

@@ -21,7 +21,7 @@ def late_stores(block: Block) -> None:
 
 
 def _is_store(s: Statement) -> bool:
-    return isinstance(s, Apply) and s.primitive.name in STORES
+    return isinstance(s, Apply) and s.primitive in STORES
 
 
 def _move(statements: list[Statement], store: Statement) -> None:

@@ -18,8 +18,13 @@ from calque.transpiler.analyses.roots import (
 )
 from calque.transpiler.builder import FUNCTIONS, Array, atom, loop_index, wrap
 from calque.transpiler.core import Apply, Atom, Block, For, If, Var
-from calque.transpiler.primitives.base import PRIMITIVES, apply
+from calque.transpiler.primitives import shapes
+from calque.transpiler.primitives.base import apply
+from calque.transpiler.primitives.creation import empty, full
 from calque.transpiler.primitives.elements import REDUCTIONS
+from calque.transpiler.primitives.elementwise import add
+from calque.transpiler.primitives.indexing import update
+from calque.transpiler.primitives.shapes import reshape
 from calque.transpiler.types import ArrayType
 
 NOTHING = "raise ValueError('zero-size array to reduction operation {} which has no identity')"
@@ -94,9 +99,9 @@ class Nest:
             return None
         if root.kind == "reduce" and root.suffix > min(root.reduced):
             value = REDUCTIONS[s.primitive.name].neutral(t.dtype)
-            array = apply(PRIMITIVES["np.full"], value, *self._sizes(t), dtype=t.dtype)
+            array = apply(full, value, *self._sizes(t), dtype=t.dtype)
         else:
-            array = apply(PRIMITIVES["np.empty"], *self._sizes(t), dtype=t.dtype)
+            array = apply(empty, *self._sizes(t), dtype=t.dtype)
         array.atom.name = self._array_name(s)
         return array
 
@@ -248,12 +253,12 @@ class Nest:
 
     def _stored_value(self, root: Root, place: list[Any], value: Any) -> Any:
         """The element that a store leaves behind."""
-        if root.statement.primitive.name == "update":
+        if root.statement.primitive is update:
             dtype = root.out.type.dtype
             same = isinstance(value, Array) and value.dtype == dtype
             return value if same else FUNCTIONS["cast"](value, dtype)
         before = self.reader(wrap(root.statement.args[0]), place)
-        return apply(PRIMITIVES["np.add"], before, value)
+        return apply(add, before, value)
 
     def _write(self, root: Root, place: list[Any], value: Any, safe: bool) -> None:
         s = root.statement
@@ -268,10 +273,10 @@ class Nest:
             else:
                 so_far = load(self.state[key], place)
                 self.state[key] = stored(self.state[key], combine_(so_far, value), place)
-        elif root.kind == "map" or s.primitive.name == "update" or not root.scattered:
+        elif root.kind == "map" or s.primitive is update or not root.scattered:
             self.state[key] = stored(self.state[key], value, place, safe)
         else:
-            total = apply(PRIMITIVES["np.add"], load(self.state[key], place, safe), value)
+            total = apply(add, load(self.state[key], place, safe), value)
             self.state[key] = stored(self.state[key], total, place, safe)
 
     def _finish(self, root: Root, index: list[Any]) -> None:
@@ -298,7 +303,7 @@ class Nest:
         count, dim = self.at_hand(node.dim), node.dim
         parts = {}
         for root in beginning:
-            array = apply(PRIMITIVES["np.empty"], count, dtype=self._sum_type(root).dtype)
+            array = apply(empty, count, dtype=self._sum_type(root).dtype)
             array.atom.name = f"{root.out.name or 'total'}_parts"
             parts[root] = array
         self._parts_loop(node, beginning, parts, (count, dim))
@@ -362,7 +367,7 @@ class Nest:
         flat: dict[Var, Array] = {}
         for var in dict.fromkeys(v for r in self.roots for v, _ in r.loads):
             if var not in own:
-                flat[var] = apply(PRIMITIVES["flat"], Array(var))
+                flat[var] = apply(shapes.flat, Array(var))
                 flat[var].atom.name = f"{var.name}_flat" if var.name else None
         sizes = [self.at_hand(d) for d in self.roots[0].space]
         total: Any = 1
@@ -373,14 +378,14 @@ class Nest:
         for array in flat.values():
             builder.dims.unify(array.dims[0], builder.dim_of(total))
         for root in self.roots:
-            array = apply(PRIMITIVES["np.empty"], total, dtype=root.out.type.dtype)
+            array = apply(empty, total, dtype=root.out.type.dtype)
             array.atom.name = self._array_name(root.statement)
             self.state[root] = flat[root.out] = array
         reader.flat = flat
         leaf = Loop(builder.dim_of(total), list(self.roots))
         self._for(leaf, [], (0, total), leaf.dim, list(self.roots))
         for root in self.roots:
-            made = apply(PRIMITIVES["np.reshape"], self.state[root], *sizes)
+            made = apply(reshape, self.state[root], *sizes)
             builder.blocks[-1].statements[-1].proven = True  # type: ignore[union-attr]
             self._name(root.statement.outs[0], made)
 

@@ -8,6 +8,12 @@ from typing import Any
 from calque.transpiler import core
 from calque.transpiler.builder import current
 from calque.transpiler.core import Apply, Atom, Block, For, If, Slot, Var, While
+from calque.transpiler.primitives.collectives import all_to_all, ppermute, psum_scatter
+from calque.transpiler.primitives.elementwise import astype, multiply, power
+from calque.transpiler.primitives.growing import room, widened
+from calque.transpiler.primitives.histograms import bincount, unique
+from calque.transpiler.primitives.indexing import add_at, getitem, update, update_add
+from calque.transpiler.primitives.selecting import argwhere, flatnonzero, nonzero
 from calque.transpiler.types import ArrayType, dim_symbols
 
 # defined, and without a warning, for every finite number
@@ -25,10 +31,10 @@ _TOTAL = frozenset(
 
 
 # the size of the result depends on the data
-_LOOSE = frozenset(("np.nonzero", "np.argwhere", "np.flatnonzero", "np.unique", "np.bincount"))
+_LOOSE = frozenset((nonzero, argwhere, flatnonzero, unique, bincount))
 
 # over the batch's own axis: results that differ from one example to the next
-_DEALT = frozenset(("ppermute", "all_to_all", "psum_scatter"))
+_DEALT = frozenset((ppermute, all_to_all, psum_scatter))
 
 
 _NONE: frozenset[str] = frozenset()
@@ -56,7 +62,7 @@ def _visit(block: Block, found: set[Any], apart: frozenset[str]) -> None:
     for s in block.statements:
         match s:
             case Apply(primitive=primitive, outs=outs) if over_own_axis(s, found):
-                if primitive.name in _DEALT:
+                if primitive in _DEALT:
                     found.update(outs)
             case Apply(primitive=primitive) if primitive.kind == "size":
                 if any(name in found for name in _size_symbols(s)):
@@ -93,7 +99,7 @@ def _own_sizes(s: Apply, found: set[Any]) -> set[str]:
         _is(a, found) and a.type.dtype.kind in "iub" and (k or not a.type.ndim)
         for k, a in enumerate(s.args)
     )
-    if s.primitive.name in ("room", "widened") or not (chosen or s.primitive.name in _LOOSE):
+    if s.primitive in (room, widened) or not (chosen or s.primitive in _LOOSE):
         return set()  # an array that grows has room for the longest
     given = {n for a in s.args if isinstance(a, Var) for n in _symbols(a)}
     return {n for o in s.outs for n in _symbols(o)} - given
@@ -185,7 +191,7 @@ def _has_unbounded_slope(s: core.Statement) -> bool:
     if not isinstance(s, Apply) or s.outs[0].type.dtype.kind not in "fc":
         return False
     factors = [a for a in s.args if isinstance(a, Var)]
-    product = s.primitive.name == "np.multiply" and len(factors) > 1
+    product = s.primitive is multiply and len(factors) > 1
     return product or s.primitive.name in ("np.power", "np.square", "np.hypot", "math.hypot")
 
 
@@ -216,11 +222,11 @@ def total_statement(s: core.Statement, read: Collection[Any] = ()) -> bool:
         case Apply(primitive=primitive, args=args, outs=outs):
             if any(o.type.dtype.kind not in "fb" and not _small(o.type) for o in outs):
                 return False
-            if primitive.name == "getitem":
+            if primitive is getitem:
                 return _in_range(s) or element(s) in read
-            if primitive.name == "np.power":
+            if primitive is power:
                 return type(args[1]) in (int, float) and args[1] in (1, 2, 3, 4)
-            if primitive.name == "astype":
+            if primitive is astype:
                 return outs[0].type.dtype.kind == "f"
             if primitive.kind == "elementwise" and current().quiet:
                 return all(o.type.dtype.kind in "fb" for o in outs)
@@ -241,7 +247,7 @@ def _may_fail_on_none(s: core.Statement, found: Collection[Var]) -> bool:
         case Apply(primitive=primitive, args=args):
             if not any(a in found for a in args if isinstance(a, Var)):
                 return primitive.kind != "creation" and not total_statement(s)
-            if primitive.name in ("getitem", "update", "update_add", "add_at"):
+            if primitive in (getitem, update, update_add, add_at):
                 return not _in_range(s) and not _by_lanes(s, found)
             return primitive.kind not in ("elementwise", "size", "linear", "bilinear", "store")
         case For() | While():
@@ -251,13 +257,13 @@ def _may_fail_on_none(s: core.Statement, found: Collection[Var]) -> bool:
 
 def _by_lanes(s: Apply, found: Collection[Var]) -> bool:
     """Whether each place of an index is a lane's own: NumPy checks others where no lane is, too."""
-    given = s.args[1 if s.primitive.name == "getitem" else 2 :]
+    given = s.args[1 if s.primitive is getitem else 2 :]
     fixed = any(isinstance(part, int) for part in s.params.get("index", ()))
     return bool(given) and not fixed and all(a in found for a in given)
 
 
 def _indices(s: Apply) -> list[Var]:
-    return [a for a in s.args[1 if s.primitive.name == "getitem" else 2 :] if isinstance(a, Var)]
+    return [a for a in s.args[1 if s.primitive is getitem else 2 :] if isinstance(a, Var)]
 
 
 def stored_roots(block: Block) -> dict[Var, Var]:
@@ -265,7 +271,7 @@ def stored_roots(block: Block) -> dict[Var, Var]:
     roots: dict[Var, Var] = {}
     for s in block.statements:
         if isinstance(s, Apply) and s.primitive.kind == "store" and isinstance(s.args[0], Var):
-            if s.primitive.name == "room" or has_plain_index(s):
+            if s.primitive is room or has_plain_index(s):
                 roots[s.out] = roots.get(s.args[0], s.args[0])
     return roots
 
@@ -279,7 +285,7 @@ def read_by_element(blocks: Iterable[Block]) -> set[Var]:
         for s in block.statements:
             otherwise.update(v for b in core.blocks_of(s) for v in core.free_vars(b))
             used = [a for a in core.operands(s) if isinstance(a, Var)]
-            if isinstance(s, Apply) and s.primitive.name == "getitem" and has_plain_index(s):
+            if isinstance(s, Apply) and s.primitive is getitem and has_plain_index(s):
                 found.add(used.pop(0))
             otherwise.update(used)
     return found - otherwise
@@ -287,7 +293,7 @@ def read_by_element(blocks: Iterable[Block]) -> set[Var]:
 
 def has_plain_index(s: Apply) -> bool:
     """Whether a statement reads, or stores, at numbers and slices with known bounds."""
-    if s.primitive.name not in ("getitem", "update", "update_add"):
+    if s.primitive not in (getitem, update, update_add):
         return False
     if any(a.type.ndim for a in _indices(s)):
         return False

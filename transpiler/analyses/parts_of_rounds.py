@@ -22,9 +22,11 @@ from calque.transpiler.builder import Builder, wrap
 from calque.transpiler.core import Apply, Atom, For, Slot, Statement, Var
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.elements import full_template
+from calque.transpiler.primitives.elementwise import add, multiply, negative, subtract
+from calque.transpiler.primitives.indexing import getitem
 from calque.transpiler.types import Dim, DimLike, dim_symbols
 
-_AFFINE = ("np.add", "np.subtract", "np.negative", "np.multiply")
+_AFFINE = (add, subtract, negative, multiply)
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,13 +112,13 @@ class Rounds:
     def part(self, value: Atom) -> Part | None:
         """What a value is a part of; None where it is none, or of something that rounds change."""
         made = self.made.get(value) if isinstance(value, Var) else None
-        if not isinstance(made, Apply) or made.primitive.name != "getitem":
+        if not isinstance(made, Apply) or made.primitive is not getitem:
             return None
         return self.part_at(made) if self.is_steady(made.args[0]) else None
 
     def part_at(self, access: Apply) -> Part | None:
         """Which part of an array a read or a store touches."""
-        first = 1 if access.primitive.name == "getitem" else 2
+        first = 1 if access.primitive is getitem else 2
         dynamic, rank = access.args[first:], access.args[0].type.ndim
         if any(isinstance(d, Var) and d.type.ndim for d in dynamic):
             return None
@@ -202,7 +204,7 @@ def _is_view(made: Apply) -> bool:
 
 
 def _is_affine(made: Apply) -> bool:
-    return made.primitive.name in _AFFINE and not made.out.type.ndim and made.out.type.weak
+    return made.primitive in _AFFINE and not made.out.type.ndim and made.out.type.weak
 
 
 def sizes_at_hand(dims: tuple[DimLike, ...], builder: Builder) -> bool:

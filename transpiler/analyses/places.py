@@ -9,17 +9,18 @@ from calque.transpiler import core
 from calque.transpiler.builder import Builder, atom, wrap
 from calque.transpiler.core import Apply, For, Slot, Var
 from calque.transpiler.primitives.elements import full_template
+from calque.transpiler.primitives.indexing import add_at, getitem, update, update_add
 from calque.transpiler.types import Dim, DimLike, dim_symbols, symbol
 
-INDEXED = ("getitem", "update", "update_add")
-STORES = ("update", "update_add", "add_at")
+INDEXED = (getitem, update, update_add)
+STORES = (update, update_add, add_at)
 
 Place = tuple[DimLike | None, ...]
 
 
 def place_of(s: Apply, builder: Builder) -> Place:
     """The index along each axis, as far as it is an affine number; None where it is not."""
-    first = 1 if s.primitive.name == "getitem" else 2
+    first = 1 if s.primitive is getitem else 2
     dynamic = s.args[first:]
     found: list[DimLike | None] = []
     items = full_template(s.params["index"], [wrap(d) for d in dynamic], s.args[0].type.ndim)
@@ -57,9 +58,9 @@ def steady_symbols(loop: For, builder: Builder) -> frozenset[str]:
 
 def is_element(s: Apply, builder: Builder) -> bool:
     """Whether a read or store is of one element at a known place, proven to be inside."""
-    if s.primitive.name not in INDEXED or not s.proven or not isinstance(s.args[0], Var):
+    if s.primitive not in INDEXED or not s.proven or not isinstance(s.args[0], Var):
         return False
-    if s.primitive.name != "getitem" and isinstance(s.args[1], Var) and s.args[1].type.ndim:
+    if s.primitive is not getitem and isinstance(s.args[1], Var) and s.args[1].type.ndim:
         return False
     place = place_of(s, builder)
     return len(place) == s.args[0].type.ndim and None not in place

@@ -10,6 +10,7 @@ from calque.transpiler.analyses.elements import KEEPS_PLACE, NoElements, Reader
 from calque.transpiler.builder import Array, Builder, wrap
 from calque.transpiler.core import Apply, Statement, Var
 from calque.transpiler.primitives.elements import source_index
+from calque.transpiler.primitives.elementwise import divide, where
 from calque.transpiler.types import DimLike, symbol
 
 NAMES = ("i", "j", "k", "l", "m", "n")
@@ -96,8 +97,8 @@ def weight(s: Statement) -> int:
     """What a statement costs for each element, an addition being 1."""
     if not isinstance(s, Apply) or s.primitive.kind in ("indexing", "store", "size", "linear"):
         return 0
-    if s.primitive.kind == "elementwise" or s.primitive.name == "np.where":
-        if s.primitive.name == "np.divide":
+    if s.primitive.kind == "elementwise" or s.primitive is where:
+        if s.primitive is divide:
             return 3
         scalar = s.primitive.scalar or ""
         return _WEIGHTS.get(s.primitive.name, 1 if "{" in scalar else 8)

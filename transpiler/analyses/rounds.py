@@ -6,6 +6,7 @@ from typing import Any
 
 from calque.transpiler.builder import OPERATORS, Array, Builder, atom
 from calque.transpiler.core import Apply, Atom, For, Var, While
+from calque.transpiler.primitives.elementwise import add
 
 
 def own_counter(s: While) -> tuple[Var, Var] | None:
@@ -15,7 +16,7 @@ def own_counter(s: While) -> tuple[Var, Var] | None:
         made = definitions.get(result) if isinstance(result, Var) else None
         if type(init) is not int or init != 0 or not isinstance(made, Apply):
             continue
-        if made.primitive.name == "np.add" and made.args[0] is phi and made.args[1] == 1:
+        if made.primitive is add and made.args[0] is phi and made.args[1] == 1:
             return phi, out
     return None
 

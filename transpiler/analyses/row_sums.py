@@ -35,6 +35,7 @@ from calque.transpiler.analyses.places import (
 )
 from calque.transpiler.builder import FUNCTIONS, Array, Builder, wrap
 from calque.transpiler.core import Apply, Atom, Block, For, Statement, Var
+from calque.transpiler.primitives.indexing import update_add
 from calque.transpiler.types import dim_symbols
 
 
@@ -91,7 +92,7 @@ class Expansion:
         arrays = [a for a in s.args if isinstance(a, Var) and a.type.ndim]
         if not arrays:
             return not any(o.type.ndim for o in s.outs)
-        return s.primitive.name in INDEXED and arrays == [s.args[0]] and is_element(s, self.builder)
+        return s.primitive in INDEXED and arrays == [s.args[0]] and is_element(s, self.builder)
 
     def _in_order(self, within: For, rest: Sequence[Statement]) -> bool:
         """Whether no round of what sums touches what the rest of an earlier round has written."""
@@ -121,11 +122,11 @@ class Expansion:
         for number, s in enumerate(statements):
             if isinstance(s, Apply) and s.args and s.args[0] in origin:
                 array = origin[s.args[0]]
-                stores = s.primitive.name in STORES
+                stores = s.primitive in STORES
                 if stores:
                     origin[s.outs[0]] = array
                 k = self.loop.phis.index(array)
-                adds = s.primitive.name == "update_add"
+                adds = s.primitive is update_add
                 found.append(Access(k, self._place(s), number, stores, adds))
         return found
 

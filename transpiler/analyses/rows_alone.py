@@ -23,6 +23,8 @@ from calque.transpiler.builder import Builder, atom, wrap
 from calque.transpiler.core import Apply, Atom, Block, For, If, Slot, Statement, Var
 from calque.transpiler.primitives.base import PRIMITIVES
 from calque.transpiler.primitives.elements import full_template
+from calque.transpiler.primitives.elementwise import add
+from calque.transpiler.primitives.indexing import copy, getitem, update, update_add
 
 # what makes arrays, and the first of its arguments that is a size
 NEW = {"np.empty": 0, "np.zeros": 0, "np.ones": 0, "np.full": 1}
@@ -45,11 +47,11 @@ class RowsAlone:
         made: list[Apply] = []
         for s in core.walk(body):
             if isinstance(s, Apply) and any(o.type.ndim for o in s.outs):
-                if s.primitive.name in ("update", "update_add"):
+                if s.primitive in (update, update_add):
                     self._join(s.outs[0], s.args[0])
                 elif s.primitive.name in (*NEW, *LIKE, "copy", "getitem"):
                     made.append(s)
-                    if s.primitive.name == "copy":
+                    if s.primitive is copy:
                         self._join(s.outs[0], s.args[0])
                 else:
                     return False
@@ -88,7 +90,7 @@ class RowsAlone:
             if not touched or isinstance(s, (If, For)) or s in made:
                 continue
             items = s.params.get("index", ()) if isinstance(s, Apply) else ()
-            if not isinstance(s, Apply) or s.primitive.name not in INDEXED:
+            if not isinstance(s, Apply) or s.primitive not in INDEXED:
                 return False
             if touched != [s.args[0]]:
                 return False
@@ -98,12 +100,12 @@ class RowsAlone:
             accesses[self._first(s.args[0])].append(s)
         axes = {first: self._axis(found) for first, found in accesses.items()}
         views = {s: self._view(s, axes[self._first(s.out)]) for s in made
-                 if s.primitive.name == "getitem" and s.args[0] not in members}
+                 if s.primitive is getitem and s.args[0] not in members}
         known = {first: axis for first, axis in axes.items() if axis is not None}
         indices = {s: index for s, index in views.items() if index is not None}
         if len(known) < len(axes) or len(indices) < len(views):
             return False
-        if any(s.primitive.name == "getitem" and s not in views for s in made):
+        if any(s.primitive is getitem and s not in views for s in made):
             return False
         numbers = {v for v in members if v.type.ndim == 1}
         if not all(self._is_number(s) for s in core.walk(body) if not numbers.isdisjoint(s.outs)):
@@ -122,9 +124,9 @@ class RowsAlone:
 
     def _is_number(self, s: Statement) -> bool:
         """Whether what a statement makes of an array of one axis can be said of a number."""
-        if not isinstance(s, Apply) or s.primitive.name in ("copy", "getitem"):
+        if not isinstance(s, Apply) or s.primitive in (copy, getitem):
             return True
-        if s.primitive.name in ("update", "update_add"):
+        if s.primitive in (update, update_add):
             value, dtype = s.args[1], s.out.type.dtype
             if isinstance(value, Var):
                 return value.type.dtype == dtype and not value.type.ndim
@@ -142,12 +144,12 @@ class RowsAlone:
                     case Apply() if s.primitive.name in _BLANK and s.out in numbers:
                         zero = s.out.type.dtype.type(0)
                         same[s.out] = zero.item() if s.out.type.dtype in _PYTHON else zero
-                    case Apply() if touched and s.primitive.name == "update":
+                    case Apply() if touched and s.primitive is update:
                         same[s.out] = s.args[1]
-                    case Apply() if touched and s.primitive.name in ("getitem", "copy"):
+                    case Apply() if touched and s.primitive in (getitem, copy):
                         same[s.out] = s.args[0]
-                    case Apply() if touched and s.primitive.name == "update_add":
-                        s.primitive, s.args, s.params = PRIMITIVES["np.add"], s.args[:2], {}
+                    case Apply() if touched and s.primitive is update_add:
+                        s.primitive, s.args, s.params = add, s.args[:2], {}
                         kept.append(s)
                     case _:
                         kept.append(s)
@@ -224,7 +226,7 @@ def row_of(new: Apply, axis: int, builder: Builder) -> list[Statement]:
 def without_axis(s: Apply, axis: int) -> None:
     """The same access of an array that lacks one axis."""
     items: Sequence[Slot | int] = s.params["index"]
-    first = 1 if s.primitive.name == "getitem" else 2
+    first = 1 if s.primitive is getitem else 2
     kept = [item for k, item in enumerate(items) if k != axis]
     dynamic = [s.args[first + item.position] for item in kept if isinstance(item, Slot)]
     slots = iter(range(len(dynamic)))

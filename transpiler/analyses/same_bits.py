@@ -13,8 +13,9 @@ from collections.abc import Collection, Mapping
 
 from calque.transpiler import core
 from calque.transpiler.core import Apply, Atom, Block, Var
+from calque.transpiler.primitives.reductions import argmax, argmin, max_, min_
 
-EXTREMA = ("np.max", "np.min", "np.argmax", "np.argmin")
+EXTREMA = (max_, min_, argmax, argmin)
 _EXACT = frozenset("np.abs np.fabs abs np.negative np.positive np.where".split())
 
 
@@ -24,7 +25,7 @@ def read_with_extremum(
     """The virtual arrays that several nests compute, of which an extremum is taken."""
     found: set[Var] = set()
     for s in block.statements:
-        if isinstance(s, Apply) and s.primitive.name in EXTREMA:
+        if isinstance(s, Apply) and s.primitive in EXTREMA:
             read: set[Var] = set()
             for user in _after(s, block):
                 for a in core.operands(user):

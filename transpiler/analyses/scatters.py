@@ -29,6 +29,7 @@ from calque.transpiler.builder import Builder, wrap
 from calque.transpiler.core import Apply, Atom, Block, For, Slot, Statement, Var
 from calque.transpiler.errors import Origin
 from calque.transpiler.primitives.elements import full_template
+from calque.transpiler.primitives.indexing import getitem, update_add
 from calque.transpiler.types import Dim, DimLike, dim_symbols
 
 INTEGER = frozenset("np.add np.subtract np.multiply np.negative".split())
@@ -54,7 +55,7 @@ class Touch:
     @property
     def stores(self) -> bool:
         """Whether it writes."""
-        return self.statement.primitive.name != "getitem"
+        return self.statement.primitive is not getitem
 
 
 @dataclass(eq=False)
@@ -183,9 +184,9 @@ class Scatter:
         arrays = [a for a in s.args if isinstance(a, Var) and a.type.ndim]
         if not arrays or s.primitive.kind == "size":
             return all(not out.type.ndim for out in s.outs)
-        if s.primitive.name not in INDEXED or arrays != [s.args[0]]:
+        if s.primitive not in INDEXED or arrays != [s.args[0]]:
             return False
-        stores = s.primitive.name != "getitem"
+        stores = s.primitive is not getitem
         k = self.array_of.get(arrays[0])
         if k is None:
             return not stores and not s.out.type.ndim
@@ -248,7 +249,7 @@ class Scatter:
         reads = {
             (s.args[0], place_of(s, self.builder))
             for s in numbers
-            if s.primitive.name == "getitem"
+            if s.primitive is getitem
         }
         value = store.args[1]
         return (
@@ -351,7 +352,7 @@ def origin_of(terms: Sequence[Term]) -> Origin | None:
 
 
 def _adds(t: Touch) -> bool:
-    return t.statement.primitive.name == "update_add"
+    return t.statement.primitive is update_add
 
 
 def without(loop: For, stores: set[int]) -> dict[Var, Atom]:

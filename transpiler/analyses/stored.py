@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from calque.transpiler import core
 from calque.transpiler.core import Apply, Atom, For, Function, If, Slot, Statement, Var, While
+from calque.transpiler.primitives.indexing import update
 
 _EMPTY = ("space for rounds", "np.empty")
 
@@ -42,7 +43,7 @@ class Stored:
             elif isinstance(s, If):
                 k = s.outs.index(now)
                 pending += [s.then.results[k], s.orelse.results[k]]
-            elif isinstance(s, Apply) and s.primitive.name == "update":
+            elif isinstance(s, Apply) and s.primitive is update:
                 found.append(s)
                 pending.append(s.args[0])
             elif not isinstance(s, Apply) or s.primitive.name not in _EMPTY:

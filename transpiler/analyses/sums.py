@@ -9,6 +9,7 @@ import numpy as np
 
 from calque.transpiler.builder import current, wrap
 from calque.transpiler.core import Apply, Atom, Var
+from calque.transpiler.primitives.elementwise import multiply, negative
 
 
 def total_of(values: Sequence[Atom]) -> Any:
@@ -39,10 +40,10 @@ def _sum(summands: list[tuple[int, Any]]) -> Any:
 def _factored(value: Atom) -> tuple[int, float, Any]:
     """A sign, a positive constant and what they are multiplied with."""
     made = current().definitions.get(value) if isinstance(value, Var) else None
-    if isinstance(made, Apply) and made.primitive.name == "np.negative":
+    if isinstance(made, Apply) and made.primitive is negative:
         sign, factor, rest = _factored(made.args[0])
         return -sign, factor, rest
-    if isinstance(made, Apply) and made.primitive.name == "np.multiply":
+    if isinstance(made, Apply) and made.primitive is multiply:
         for factor, other in (made.args, made.args[::-1]):
             if type(factor) is float and factor and np.isfinite(factor):
                 sign, more, rest = _factored(other)

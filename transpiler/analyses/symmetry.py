@@ -14,6 +14,8 @@ import numpy as np
 
 from calque.transpiler.builder import current
 from calque.transpiler.core import Apply, Atom, Block, For, Function, If, Var, While, free_vars
+from calque.transpiler.primitives.axes import transpose
+from calque.transpiler.primitives.products import dot, matmul
 
 
 class Symmetry(IntEnum):
@@ -106,9 +108,9 @@ class _Finder:
     def _factors(self, value: Atom, turned: bool) -> list[Any]:
         """The matrices whose product a value is, and which of them are transposed."""
         made = self.made.get(value) if isinstance(value, Var) else None
-        if made is not None and made.primitive.name == "np.transpose" and _swaps(made):
+        if made is not None and made.primitive is transpose and _swaps(made):
             return self._factors(made.args[0], not turned)
-        if made is not None and made.primitive.name in ("np.matmul", "np.dot"):
+        if made is not None and made.primitive in (matmul, dot):
             if all(isinstance(a, Var) and a.type.ndim > 1 for a in made.args):
                 parts = [self._factors(a, turned) for a in made.args]
                 left, right = reversed(parts) if turned else parts

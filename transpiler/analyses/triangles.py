@@ -7,6 +7,8 @@ from collections.abc import Callable
 from calque.transpiler.analyses.stored import Stored
 from calque.transpiler.builder import current
 from calque.transpiler.core import Apply, Atom, Function, Var
+from calque.transpiler.primitives.diagonals import tril
+from calque.transpiler.primitives.elementwise import multiply
 
 Kinds = frozenset[str]
 LOWER, UPPER = frozenset(["lower"]), frozenset(["upper"])
@@ -44,7 +46,7 @@ class Triangles:
 
     def _cut(self, s: Apply, matrix: Var) -> Kinds:
         kept, k = self(s.args[0]), s.params["k"]
-        if s.primitive.name == "np.tril":
+        if s.primitive is tril:
             return kept | LOWER if k <= 0 else kept
         return kept | UPPER if k >= 0 else kept
 
@@ -61,7 +63,7 @@ class Triangles:
         if not isinstance(right, Var) or not right.type.ndim:
             return self(left)
         number = not isinstance(left, Var) or not left.type.ndim
-        return self(right) if number and s.primitive.name == "np.multiply" else UNKNOWN
+        return self(right) if number and s.primitive is multiply else UNKNOWN
 
     def _both(self, s: Apply, matrix: Var) -> Kinds:
         """Of a sum or a product: what is zero in both."""

@@ -23,9 +23,9 @@ from calque.transpiler.builder import FUNCTIONS, Array, Builder, atom, wrap
 from calque.transpiler.calls.checkpoint import Checkpoint
 from calque.transpiler.calls.recording import Recording, name_of
 from calque.transpiler.core import Apply, Atom, Block, For, If, Var, While
-from calque.transpiler.frontend.comparisons import and_
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.calls import Part, copied, same_facts
+from calque.transpiler.primitives.logic import and_
 from calque.transpiler.types import INT
 
 Every = int | str | None  # how many rounds of a loop make a segment; None: the whole function

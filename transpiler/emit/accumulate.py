@@ -15,7 +15,7 @@ from calque.transpiler.dims import Dims
 from calque.transpiler.emit.folding import continues
 from calque.transpiler.emit.memory import Memory, settle
 from calque.transpiler.emit.program import Program
-from calque.transpiler.primitives.base import PRIMITIVES
+from calque.transpiler.primitives.indexing import update
 from calque.transpiler.types import ArrayType
 
 _SIGNS = {"np.add": "+=", "np.subtract": "-=", "np.multiply": "*=", "np.divide": "/="}
@@ -85,7 +85,7 @@ def _convert(program: Program, s: Apply) -> None:
     out, total = s.out, Var(s.out.type, None, s.origin)
     s.outs = (total,)
     params = {"index": (Ellipsis,)}
-    store = Apply((out,), PRIMITIVES["update"], (s.args[0], total), params, s.origin)
+    store = Apply((out,), update, (s.args[0], total), params, s.origin)
     if id(s) in program.phases:
         program.phases[id(store)] = program.phases[id(s)]
     statements = program.block_of[id(s)].statements

@@ -10,12 +10,16 @@ import numpy as np
 
 from calque.transpiler.core import Apply, Statement, Var
 from calque.transpiler.emit.spelling import template
+from calque.transpiler.primitives.elementwise import to_int
+from calque.transpiler.primitives.indexing import checked_index
+from calque.transpiler.primitives.ranges import linspace
+from calque.transpiler.primitives.selecting import flatnonzero, nonzero
 
 # of the runtime: what a launcher calls where NumPy has nothing like it
 LAUNCHER_FUNCTIONS = frozenset(["solve_triangular"])
 
 _REAL = (np.float64, np.int64)
-_OF_BOOLEANS = ("np.nonzero", "np.flatnonzero")
+_OF_BOOLEANS = (nonzero, flatnonzero)
 # The text of NumPy source -> that of kernels, for vectors of 64 bits. Numba's own median forgets
 # NaN; its sums, and extrema, have another sign of zero.
 _SAFE = {
@@ -64,10 +68,10 @@ def text_in_loops(s: Apply) -> str | None:
         return None
     arrays = [a for a in s.args if isinstance(a, Var) and a.type.ndim]
     values = [*(a for a in s.args if isinstance(a, Var)), *s.outs]
-    kinds = (*_REAL, np.bool_) if s.primitive.name in _OF_BOOLEANS else _REAL
+    kinds = (*_REAL, np.bool_) if s.primitive in _OF_BOOLEANS else _REAL
     if any(v.type.dtype not in kinds or v.type.ndim > 1 for v in values):
         return None
-    if not arrays and s.primitive.name != "np.linspace":
+    if not arrays and s.primitive is not linspace:
         return None
     text = template(s.primitive, s.args, s.params)
     return _SAFE.get(text) or _RAISING.get(text)
@@ -77,9 +81,9 @@ def may_raise(s: Statement) -> bool:
     """Whether a statement refuses some indices or some arrays, as empty ones: no thread can."""
     if not isinstance(s, Apply):
         return False
-    if s.primitive.name == "int" and isinstance(s.args[0], Var):
+    if s.primitive is to_int and isinstance(s.args[0], Var):
         return s.args[0].type.dtype.kind == "f"
-    return s.primitive.name == "checked_index" or text_in_loops(s) in _MAY_RAISE
+    return s.primitive is checked_index or text_in_loops(s) in _MAY_RAISE
 
 
 _FACTORIZING = ("solve({0}, {1})", "matrix_inverse({0})", "cholesky_factor({0})")

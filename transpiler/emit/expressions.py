@@ -23,6 +23,8 @@ from calque.transpiler.emit.spelling import (
     target,
     template,
 )
+from calque.transpiler.primitives import creation
+from calque.transpiler.primitives.indexing import getitem, update
 
 _IN_PLACE = {
     "np.add": gast.Add,
@@ -55,7 +57,7 @@ class Expressions:
             return self._choice(s)
         assert isinstance(s, Apply)
         made = self._plain(s)
-        if s.primitive.name == "getitem" and s.out.type.weak:  # NumPy's scalar, saved as Python's
+        if s.primitive is getitem and s.out.type.weak:  # NumPy's scalar, saved as Python's
             return call(name(_PYTHON_TYPES[s.out.type.dtype.kind]), made)
         return made
 
@@ -120,12 +122,12 @@ class Expressions:
             return value
         made = self.program.definition[value]
         assert isinstance(made, Apply)
-        single = made.primitive.name == "constant" and not made.out.type.ndim
+        single = made.primitive is creation.constant and not made.out.type.ndim
         return made.params["value"] if single else value
 
     def changed(self, s: Apply) -> tuple[Apply | None, Any, Atom] | None:
         """``update(x, op(x[i], v), i)`` as the read (None if of all), the operator and ``v``."""
-        if s.primitive.name != "update" or not self._folded_apply(s.args[1]):
+        if s.primitive is not update or not self._folded_apply(s.args[1]):
             return None
         made = self.program.definition[s.args[1]]
         assert isinstance(made, Apply)
@@ -140,7 +142,7 @@ class Expressions:
         element = self.program.definition[made.args[0]]
         assert isinstance(element, Apply)
         same = (
-            element.primitive.name == "getitem"
+            element.primitive is getitem
             and element.args == (s.args[0], *s.args[2:])
             and element.params["index"] == s.params["index"]
             and element.out.type.dims == made.out.type.dims

@@ -13,6 +13,7 @@ from calque.transpiler.core import Apply, Atom, Block, For, If, Statement, Var, 
 from calque.transpiler.emit.groups import Groups
 from calque.transpiler.emit.memory import Memory
 from calque.transpiler.emit.program import Program, is_store
+from calque.transpiler.primitives.elementwise import add, subtract
 
 _STATEMENT_STARTS = ("if ", "elif ", "if(", "else", "for ", "while ", "return")
 
@@ -23,7 +24,7 @@ def is_simple(s: Statement) -> bool:
         return False
     if s.primitive.kind == "size":
         return True
-    if s.primitive.name not in ("np.add", "np.subtract"):
+    if s.primitive not in (add, subtract):
         return False
     t = s.outs[0].type
     count = sum(isinstance(a, Var) for a in s.args)

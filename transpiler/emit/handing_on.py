@@ -37,6 +37,7 @@ from calque.transpiler.emit.layout import Notes
 from calque.transpiler.emit.memory import Memory
 from calque.transpiler.emit.program import Program, indices, is_store
 from calque.transpiler.emit.spelling import call, name, target
+from calque.transpiler.primitives.creation import empty
 from calque.transpiler.types import ArrayType, DimLike
 
 NEW = ("np.empty", "np.full", "np.zeros", "np.ones")
@@ -163,7 +164,7 @@ def _take_over(body: list[Any], arrays: Sequence[_Array], notes: Notes) -> None:
     """Give each array that is first touched late the memory of one that is not touched since."""
     lines = list(body)
     free = [a for a in arrays if a.first >= 0]
-    for array in [a for a in free if a.line.made.primitive.name == "np.empty"]:
+    for array in [a for a in free if a.line.made.primitive is empty]:
         known, unknown = _size(array.type)
         if not unknown and known * array.type.dtype.itemsize < _SMALL:
             continue

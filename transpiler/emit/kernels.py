@@ -58,9 +58,14 @@ from calque.transpiler.emit.spelling import (
     target,
 )
 from calque.transpiler.emit.statements import Statements
+from calque.transpiler.primitives.axes import transpose
+from calque.transpiler.primitives.elementwise import astype, to_float, where
+from calque.transpiler.primitives.indexing import copy, getitem
+from calque.transpiler.primitives.shapes import reshape
+from calque.transpiler.primitives.sorting import searchsorted
 
 _REPEATED = 3  # loops that do so as often become launches of one kernel, which is compiled once
-_WRITTEN_INSIDE = ("getitem", "np.transpose", "np.reshape", "copy")  # arrays within expressions
+_WRITTEN_INSIDE = (getitem, transpose, reshape, copy)  # arrays within expressions
 HELPERS = VECTOR_FUNCTIONS | KERNEL_FUNCTIONS | LAUNCHER_FUNCTIONS | {"kernel", "prange", "vrange"}
 KERNEL_NAMES = HELPERS | GLOBALS  # no variable of a kernel is called so
 
@@ -92,25 +97,25 @@ class KernelExpressions(Expressions):
     def _plain(self, s: Apply) -> Any:
         if not self.inside:
             return super()._plain(s)
-        if s.primitive.name == "copy":
+        if s.primitive is copy:
             return fill_expression("{0}.copy()", self.operands(s.args))
-        if s.primitive.name == "np.transpose" and s.out.type.ndim > 2:
+        if s.primitive is transpose and s.out.type.ndim > 2:
             turned = f"np.transpose({{0}}, {s.params['axes']})"
             return fill_expression(turned, self.operands(s.args))
-        if s.primitive.name == "np.searchsorted":
+        if s.primitive is searchsorted:
             return fill_expression(
                 f"searchsorted_{s.params['side']}({{0}}, {{1}})", self.operands(s.args)
             )
         if (text := text_in_loops(s)) is not None:
             return fill_expression(text, self.operands(s.args))
-        if s.primitive.name == "float" and plain_type(s.args[0]).dtype.kind == "b":
+        if s.primitive is to_float and plain_type(s.args[0]).dtype.kind == "b":
             return fill_expression("float(int({0}))", self.operands(s.args))
-        if s.primitive.name == "astype" and not s.out.type.ndim:
+        if s.primitive is astype and not s.out.type.ndim:
             real = s.out.type.dtype.kind not in "bc" and plain_type(s.args[0]).dtype.kind == "c"
             cast = wrapper(s.out.type.dtype).replace("{0}", "{0}.real" if real else "{0}")
             return fill_expression(cast, self.operands(s.args))
         numbers = not any(isinstance(a, Var) and a.type.ndim for a in s.args)
-        elementwise = s.primitive.kind == "elementwise" or s.primitive.name == "np.where"
+        elementwise = s.primitive.kind == "elementwise" or s.primitive is where
         if not (numbers and elementwise) or s.out.type.ndim:
             return super()._plain(s)
         text = _power(s) or spelled(s)
@@ -236,7 +241,7 @@ class Launcher(Statements):
             if isinstance(made, Apply):
                 if looping and text_in_loops(made) is not None:
                     continue
-                if made.out.type.ndim and made.primitive.name not in _WRITTEN_INSIDE:
+                if made.out.type.ndim and made.primitive not in _WRITTEN_INSIDE:
                     return False
                 if not can_compile(made):
                     return False

@@ -21,6 +21,7 @@ from calque.transpiler.emit.liveness import Liveness
 from calque.transpiler.emit.program import Program, indices, is_store
 from calque.transpiler.emit.views import READ_ONLY, WriteBack, surely_view, viewed, write_backs
 from calque.transpiler.errors import CoreError
+from calque.transpiler.primitives.indexing import copy
 
 
 class Site(NamedTuple):
@@ -128,7 +129,7 @@ class Memory:
             return () if self.copied("base", self.backs[id(s)].take) else s.args[:1]
         if is_store(s):
             return () if self.copied("store", s) else s.args[:1]
-        if s.primitive.name == "copy":
+        if s.primitive is copy:
             return () if self.copied("copy", s) else s.args
         if self.copied("view", s) or self.copied("base", s):
             return ()
@@ -166,7 +167,7 @@ class Memory:
                 memory |= self.unwritable
         if s.primitive.name in READ_ONLY and not self.copied("view", s):
             memory |= self.unwritable
-        sure = taken and (is_store(s) or s.primitive.name == "copy" or surely_view(s))
+        sure = taken and (is_store(s) or s.primitive is copy or surely_view(s))
         for out in s.outs:
             own = s.primitive.kind == "creation" or bool(out.type.ndim)
             self._set(out, memory | (self.program.bit(out) if own and not sure else 0))
@@ -412,7 +413,7 @@ def _resolved(
 
 
 def _is_copy(s: Statement) -> bool:
-    return isinstance(s, Apply) and s.primitive.name == "copy"
+    return isinstance(s, Apply) and s.primitive is copy
 
 
 def sites_of(memory: Memory) -> Iterator[tuple[Site, Statement]]:

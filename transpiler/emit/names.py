@@ -12,6 +12,7 @@ from calque.transpiler.core import Apply, Atom, For, Var
 from calque.transpiler.emit.groups import Groups
 from calque.transpiler.emit.liveness import Liveness
 from calque.transpiler.emit.program import Program, is_store
+from calque.transpiler.primitives.indexing import copy, getitem
 from calque.transpiler.words import described, index_word, word_within
 
 _COUNTERS = ("i", "j", "k", "l", "m", "n")
@@ -163,9 +164,9 @@ class Names:
         if not isinstance(made, Apply):
             return "chosen" if isinstance(made, core.If) else "carried"
         source: Apply = made
-        if made.primitive.name == "copy" and isinstance(made.args[0], Var):
+        if made.primitive is copy and isinstance(made.args[0], Var):
             inner = self.program.definition.get(made.args[0])
-            if isinstance(inner, Apply) and inner.primitive.name == "getitem":
+            if isinstance(inner, Apply) and inner.primitive is getitem:
                 source = inner
         return described(source, self.word, self.program.definition)
 
@@ -181,7 +182,7 @@ def _accesses(
             continue
         if is_store(s) and "index" in s.params and isinstance(s.args[1], Var):
             stores.setdefault(s.args[1], []).append(s)
-        elif s.primitive.name == "getitem":
+        elif s.primitive is getitem:
             reads.setdefault((id(program.block_of[id(s)]), s.args[0].name), []).append(s)
     return stores, reads
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from calque.transpiler import core
 from calque.transpiler.core import Apply, Atom, Block, Effect, For, If, Statement, Var, While
-from calque.transpiler.primitives.base import PRIMITIVES
+from calque.transpiler.primitives.elementwise import add
+from calque.transpiler.primitives.indexing import getitem, update
 from calque.transpiler.tree import attributes, is_object
 
 
@@ -20,7 +21,7 @@ def is_store(statement: Statement) -> bool:
 
 def is_basic(statement: Apply) -> bool:
     """Whether a read or a store is by integers, slices and None, so that it names a view."""
-    first = 1 if statement.primitive.name == "getitem" else 2
+    first = 1 if statement.primitive is getitem else 2
     return all(not isinstance(a, Var) or a.type.ndim == 0 for a in statement.args[first:])
 
 
@@ -192,12 +193,12 @@ def _scalar_stores(body: Block) -> None:
             base, value = now(s.args[0]), now(s.args[1])
             if isinstance(value, Var) and value.type.ndim:
                 kept.append(s)
-            elif s.primitive.name == "update":
+            elif s.primitive is update:
                 mapping[s.out] = value if isinstance(value, Var) else s.out.type.dtype.type(value)
                 if isinstance(value, Var) and value.name is None:
                     value.name = s.out.name
             else:
-                kept.append(Apply(s.outs, PRIMITIVES["np.add"], (base, value), {}, s.origin))
+                kept.append(Apply(s.outs, add, (base, value), {}, s.origin))
         block.statements[:] = kept
 
     visit(body)

@@ -14,6 +14,16 @@ from calque.transpiler import core
 from calque.transpiler.core import Apply, Atom, Effect, For, If, Statement, Var, While
 from calque.transpiler.emit.calls import text_in_loops
 from calque.transpiler.emit.spelling import dtype_name, template
+from calque.transpiler.primitives.elementwise import add, divide, multiply, power, where
+from calque.transpiler.primitives.indexing import getitem, update
+from calque.transpiler.primitives.logic import (
+    logical_and,
+    logical_or,
+    maximum,
+    minimum,
+    python_round,
+)
+from calque.transpiler.primitives.sorting import searchsorted
 from calque.transpiler.types import ArrayType, type_of_constant
 
 # What the vector functions of ``runtime/vecmath`` compute.
@@ -100,7 +110,7 @@ _BY_NAME = {
     "np.positive": "{0}",
     "np.conj": "np.conj({0})",
 }
-_OF_BOOLEANS = {"np.logical_and": "{0} and {1}", "np.logical_or": "{0} or {1}"}
+_OF_BOOLEANS = {logical_and: "{0} and {1}", logical_or: "{0} or {1}"}
 _ALIKE = ("np.round", "round", "np.isclose", "np.nan_to_num", "np.sinc")
 _PARTS = ("np.real", "np.imag", "np.conj", "complex of parts")  # of complex numbers
 _TRUE_NUMBERS = ("special.", "math.")
@@ -164,7 +174,7 @@ def _alike(s: Apply) -> str | None:
     """A function that Numba has for numbers as NumPy has it."""
     if any(plain_type(a).dtype != np.float64 for a in s.args if _has_type(a)):
         return None
-    if s.primitive.name == "round":
+    if s.primitive is python_round:
         return None if s.params else "int(np.rint({0}))"
     if s.params.get("posinf") is not None or s.params.get("neginf") is not None:
         return None
@@ -185,7 +195,7 @@ def _division(s: Apply, is_complex: bool) -> str | None:
     """A function that divides where Numba's operator is not NumPy's, or not Python's by zero."""
     divisor = s.args[1]
     by_zero = isinstance(divisor, Var) or not divisor
-    if (is_complex and s.primitive.name == "np.divide") or (s.out.type.weak and by_zero):
+    if (is_complex and s.primitive is divide) or (s.out.type.weak and by_zero):
         return f"{DIVISIONS[s.primitive.name]}({{0}}, {{1}})"
     return None
 
@@ -211,7 +221,7 @@ def can_be_scalar(s: Apply) -> bool:
         return False
     if any(t.dtype.itemsize > (16 if t.dtype.kind == "c" else 8) for t in types):
         return False
-    if s.primitive.name == "np.searchsorted":
+    if s.primitive is searchsorted:
         return finds_place(*types[:2])
     if s.primitive.kind != "elementwise":
         return True
@@ -229,7 +239,7 @@ def _has_type(atom: Atom) -> bool:
 
 def _may_refuse(s: Apply) -> bool:
     """Integer powers of arrays: NumPy refuses negative exponents."""
-    if s.primitive.name != "np.power" or s.out.type.dtype.kind not in "iu" or not s.out.type.ndim:
+    if s.primitive is not power or s.out.type.dtype.kind not in "iu" or not s.out.type.ndim:
         return False
     return isinstance(s.args[1], Var) or s.args[1] < 0
 
@@ -238,7 +248,7 @@ def _odd_booleans(s: Apply) -> bool:
     """Sums and products of booleans are NumPy's own."""
     if s.out.type.dtype.kind != "b":
         return False
-    return s.primitive.name in ("np.add", "np.multiply", "np.maximum", "np.minimum", "np.power")
+    return s.primitive in (add, multiply, maximum, minimum, power)
 
 
 def can_compile(s: Statement, looping: bool = False) -> bool:
@@ -283,10 +293,10 @@ def _can_compile_apply(s: Apply) -> bool:
 
 def _plain_index(s: Apply) -> bool:
     """Integers and slices; an array may be read so, and numbers and whole slices stored."""
-    first = 1 if s.primitive.name == "getitem" else 2
+    first = 1 if s.primitive is getitem else 2
     if any(isinstance(a, Var) and a.type.ndim for a in s.args[first:]):
         return False
-    if s.primitive.name == "getitem":
+    if s.primitive is getitem:
         return s.params["index"] != (Ellipsis,)
     if None in s.params["index"] or Ellipsis in s.params["index"]:
         return False
@@ -299,7 +309,7 @@ def _plain_index(s: Apply) -> bool:
 def _stores_slice(s: Apply) -> bool:
     """Whether an array of just their shape and dtype is stored into slices."""
     base, value = s.args[:2]
-    if s.primitive.name != "update" or not isinstance(base, Var) or not isinstance(value, Var):
+    if s.primitive is not update or not isinstance(base, Var) or not isinstance(value, Var):
         return False
     integers = sum(not isinstance(i, slice) for i in s.params["index"])
     return value.type.dtype == base.type.dtype and value.type.ndim == base.type.ndim - integers > 0
@@ -316,7 +326,7 @@ def loop_dtypes(s: Apply) -> list[np.dtype]:
         given = [_PYTHON_TYPES[t.dtype.kind] if t.weak else t.dtype for t in types]
         found = function.resolve_dtypes((*given, *[None] * function.nout))
         return [np.dtype("f4") if d == np.float16 else d for d in found]
-    if s.primitive.name == "np.where":
+    if s.primitive is where:
         return [types[0].dtype, s.out.type.dtype, s.out.type.dtype]
     if s.primitive.name.startswith("math."):
         return [np.dtype("f8")] * len(types)

@@ -28,6 +28,7 @@ from calque.transpiler.emit.program import Program, is_store
 from calque.transpiler.emit.signature import result_tree
 from calque.transpiler.emit.spelling import call, constant, fill, name, target, without_quotes
 from calque.transpiler.emit.widths import Widths, candidates_within
+from calque.transpiler.primitives.creation import empty
 
 _CUT = 96
 _OPERATOR_SIGNS = {"np.add": "+", "np.subtract": "-", "np.multiply": "*", "np.divide": "/"}
@@ -103,7 +104,7 @@ class Statements:
             return []
         if not isinstance(s, (Apply, Effect)) and not origin.note:
             return []
-        if isinstance(s, Apply) and s.primitive.name == "np.empty":
+        if isinstance(s, Apply) and s.primitive is empty:
             return []  # memory, which may serve several statements
         key = (origin.statement_line or (origin.file, origin.line), origin.statement)
         if origin.note:

@@ -9,7 +9,9 @@ from calque.transpiler.emit.liveness import Liveness
 from calque.transpiler.emit.memory import Memory, Site, settle, sites_of
 from calque.transpiler.emit.program import Program, is_store
 from calque.transpiler.errors import AliasUndecided
-from calque.transpiler.primitives.base import PRIMITIVES
+from calque.transpiler.primitives import indexing
+from calque.transpiler.primitives.indexing import update
+from calque.transpiler.primitives.shapes import size_of_axis
 
 
 def place_copies(program: Program) -> Memory:
@@ -41,7 +43,7 @@ def _sizes_first(program: Program) -> None:
     for block in [program.body, *(b for s in core.walk(program.body) for b in core.blocks_of(s))]:
         kept: list[Statement] = []
         for s in block.statements:
-            if not isinstance(s, Apply) or s.primitive.name != "size of axis":
+            if not isinstance(s, Apply) or s.primitive is not size_of_axis:
                 kept.append(s)
             elif s.args[0] not in written:
                 kept.append(s)
@@ -61,7 +63,7 @@ def _store_final(program: Program, param: Var, value: Var, result: int) -> Apply
     """Give a parameter its final value: where that is made, if nobody reads the old one after."""
     out = Var(param.type, param.name)
     whole = {"index": (Ellipsis,)}
-    store = Apply((out,), PRIMITIVES["update"], (param, value), whole)
+    store = Apply((out,), update, (param, value), whole)
     statements = program.body.statements
     made = program.definition.get(value)
     place = len(statements)
@@ -110,7 +112,7 @@ def _settle(program: Program) -> Memory:
 def _remove_copies(program: Program, memory: Memory) -> dict[Var, Atom]:
     removed: dict[Var, Atom] = {}
     for n, s in enumerate(list(core.walk(program.body))):
-        if isinstance(s, Apply) and s.primitive.name == "copy":
+        if isinstance(s, Apply) and s.primitive is indexing.copy:
             if Site("copy", n) not in memory.copies:
                 removed[s.out] = s.args[0]
     return removed
@@ -172,7 +174,7 @@ def _write_carried(program: Program, memory: Memory, site: Site, s: For | While)
 
 def _copy(program: Program, out: Var, source: Atom, s: Statement) -> Apply:
     layout = {"order": "K"} if out.type.ndim > 1 else {}  # sums depend on it in the last bits
-    made = Apply((out,), PRIMITIVES["copy"], (source,), layout, s.origin)
+    made = Apply((out,), indexing.copy, (source,), layout, s.origin)
     if id(s) in program.phases:
         program.phases[id(made)] = program.phases[id(s)]
     return made
@@ -188,7 +190,7 @@ def _note_starts(program: Program, memory: Memory) -> None:
     loops = (s for s in core.walk(program.body) if isinstance(s, (For, While)))
     for start in (a for s in loops for a in s.inits if isinstance(a, Var)):
         made = program.definition.get(start)
-        if isinstance(made, Apply) and made.primitive.name == "copy":
+        if isinstance(made, Apply) and made.primitive is indexing.copy:
             _note_argument(program, memory, made.args[0], made)
 
 

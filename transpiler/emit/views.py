@@ -8,6 +8,7 @@ from calque.transpiler import core
 from calque.transpiler.core import Apply, Statement, Var
 from calque.transpiler.emit.liveness import Liveness
 from calque.transpiler.emit.program import Program, is_basic, is_store
+from calque.transpiler.primitives.indexing import getitem, update
 
 # Neither views nor declared fresh: results in memory of their own.
 _COPYING = frozenset(
@@ -30,7 +31,7 @@ def viewed(s: Apply) -> tuple[Var, ...]:
         return ()
     if p.name.startswith(_COPYING_PREFIXES) and p.view_back is None:
         return ()
-    if p.name == "getitem":
+    if p is getitem:
         whole = s.out.type.ndim or any(t is Ellipsis for t in s.params["index"])
         return _vars(s.args[:1]) if whole and is_basic(s) else ()
     if p.view_back is not None or p.name in READ_ONLY:
@@ -68,7 +69,7 @@ def write_backs(program: Program, live: Liveness) -> dict[int, WriteBack]:
     uses = program.uses()
     found: dict[int, WriteBack] = {}
     for s in program.definition.values():
-        if isinstance(s, Apply) and s.primitive.name == "update" and is_basic(s):
+        if isinstance(s, Apply) and s.primitive is update and is_basic(s):
             candidate = _write_back(program, live, s, uses)
             if candidate is not None:
                 found[id(s)] = candidate
@@ -87,7 +88,7 @@ def _write_back(
     while isinstance(made, Apply) and is_store(made) and program.block_of[id(made)] is block:
         first = made
         made = program.definition.get(made.args[0]) if isinstance(made.args[0], Var) else None
-    if first is None or not isinstance(made, Apply) or made.primitive.name != "getitem":
+    if first is None or not isinstance(made, Apply) or made.primitive is not getitem:
         return None
     same = made.args == (base, *dynamic) and made.params["index"] == final.params["index"]
     if not same or not made.out.type.ndim or program.block_of[id(made)] is not block:

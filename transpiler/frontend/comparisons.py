@@ -22,8 +22,9 @@ from calque.transpiler.frontend.maybe import Maybe
 from calque.transpiler.frontend.methods import by_method, method_of
 from calque.transpiler.frontend.presence import check_dict, check_key
 from calque.transpiler.frontend.text import Texts
-from calque.transpiler.primitives.base import PRIMITIVES, Primitive, apply, register
-from calque.transpiler.types import BOOL
+from calque.transpiler.primitives.base import apply
+from calque.transpiler.primitives.elementwise import add, negative, subtract
+from calque.transpiler.primitives.logic import and_, bitwise_and, not_, or_
 
 COMPARE: dict[type, tuple[str, Callable[[Any, Any], Any]]] = {
     gast.Lt: ("lt", operator.lt),
@@ -35,35 +36,6 @@ COMPARE: dict[type, tuple[str, Callable[[Any, Any], Any]]] = {
 }
 
 _STRICT: dict[type, type] = {gast.LtE: gast.Lt, gast.GtE: gast.Gt}
-
-not_ = register(
-    Primitive(
-        "not",
-        operator.not_,
-        lambda x: BOOL,
-        "not {0}",
-        kind="elementwise",
-        nondifferentiable=True,
-        cheap=True,
-        samples=lambda rng: [((True,), {}), ((False,), {})],
-    )
-)
-
-and_, or_ = (
-    register(
-        Primitive(
-            name,
-            function,
-            lambda a, b: BOOL,
-            f"{{0}} {name} {{1}}",
-            kind="elementwise",
-            nondifferentiable=True,
-            cheap=True,
-            samples=lambda rng: [((True, False), {}), ((False, True), {})],
-        )
-    )
-    for name, function in (("and", lambda a, b: a and b), ("or", lambda a, b: a or b))
-)
 
 
 class Comparisons(Texts):
@@ -192,7 +164,7 @@ class Comparisons(Texts):
                     return not equal
             elif not self._same_dim(a, b):
                 now = self.compare(gast.Eq(), a, b, node)
-                result = now if result is True else apply(PRIMITIVES["np.bitwise_and"], result, now)
+                result = now if result is True else apply(bitwise_and, result, now)
         return result if equal else self.logical_not(result, node)
 
     def _compare_order(self, op: Any, left: Any, right: Any, node: Any) -> Any:
@@ -394,7 +366,7 @@ def _is_harmless(s: Statement) -> bool:
         return False
     if s.primitive.kind == "size":
         return True
-    counts = s.primitive.name in ("np.add", "np.subtract", "np.negative") and s.outs[0].type.weak
+    counts = s.primitive in (add, subtract, negative) and s.outs[0].type.weak
     kind = s.outs[0].type.dtype.kind
     return s.primitive.kind == "elementwise" and (kind == "b" or (counts and kind == "i"))
 

@@ -14,7 +14,6 @@ from calque.transpiler.core import Block, Var
 from calque.transpiler.errors import BranchMismatch, CalqueError, NeedsKnownValue, UnsupportedSyntax
 from calque.transpiler.frontend.branches import LoopFlags, PathEnds, escapes
 from calque.transpiler.frontend.carrying import Carrying
-from calque.transpiler.frontend.comparisons import and_
 from calque.transpiler.frontend.else_arms import ElseArms
 from calque.transpiler.frontend.heap import MISSING, Snapshot
 from calque.transpiler.frontend.interpreter import Completion
@@ -23,6 +22,7 @@ from calque.transpiler.frontend.loop_scope import LoopScope, leave_flags
 from calque.transpiler.frontend.memory import Carried, Plan
 from calque.transpiler.frontend.merging import GrowingList
 from calque.transpiler.primitives.base import apply
+from calque.transpiler.primitives.logic import and_
 
 _UNROLL_LIMIT = 4096
 _UNROLL_ON_ERRORS = 64

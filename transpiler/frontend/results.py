@@ -12,7 +12,8 @@ from collections.abc import Collection
 from calque.transpiler import core
 from calque.transpiler.builder import Array, current
 from calque.transpiler.core import Apply, Atom, Block, For, If, Statement, Var, While
-from calque.transpiler.primitives.base import PRIMITIVES, apply
+from calque.transpiler.primitives.base import apply
+from calque.transpiler.primitives.indexing import copy
 
 
 class Results:
@@ -67,7 +68,7 @@ class Results:
         root = self._root(value.atom)
         if root in self.given:
             if (cell, value.atom) not in self.copies:
-                self.copies[cell, value.atom] = apply(PRIMITIVES["copy"], value)
+                self.copies[cell, value.atom] = apply(copy, value)
             return self.copies[cell, value.atom]
         self.own.add(cell)
         ends = {root}
@@ -127,7 +128,7 @@ class Results:
             return atom
         block, at = where
         out = Var(atom.type, name or atom.name, atom.origin)
-        made = Apply((out,), PRIMITIVES["copy"], (atom,), {}, atom.origin)
+        made = Apply((out,), copy, (atom,), {}, atom.origin)
         block.statements.insert(at, made)
         current().definitions[out] = self.made[out] = made
         return out

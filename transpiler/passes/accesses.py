@@ -32,7 +32,9 @@ from calque.transpiler.analyses.places import Place, apart, is_element, place_of
 from calque.transpiler.analyses.scatters import without
 from calque.transpiler.builder import Builder, atom, current, wrap
 from calque.transpiler.core import Apply, Atom, Block, For, Function, Statement, Var
-from calque.transpiler.primitives.base import PRIMITIVES, apply
+from calque.transpiler.primitives.base import apply
+from calque.transpiler.primitives.elementwise import add, divide, multiply, negative, subtract
+from calque.transpiler.primitives.indexing import getitem, update, update_add
 from calque.transpiler.types import dim_symbols
 
 
@@ -60,7 +62,7 @@ def _additions(block: Block, builder: Builder, phases: dict[int, str]) -> bool:
     gone: set[int] = set()
     alone = False
     for s in list(block.statements):
-        if not isinstance(s, Apply) or s.primitive.name != "update":
+        if not isinstance(s, Apply) or s.primitive is not update:
             continue
         if phases.get(id(s)) != "reverse" or not is_element(s, builder):
             continue
@@ -70,19 +72,19 @@ def _additions(block: Block, builder: Builder, phases: dict[int, str]) -> bool:
             alone = True
             continue
         total = made_by.get(s.args[1]) if isinstance(s.args[1], Var) else None
-        if not isinstance(total, Apply) or total.primitive.name not in ("np.add", "np.subtract"):
+        if not isinstance(total, Apply) or total.primitive not in (add, subtract):
             continue
         left, right = total.args
-        if total.primitive.name == "np.add" and _reads(made_by, right, s, builder):
+        if total.primitive is add and _reads(made_by, right, s, builder):
             left, right = right, left
         if not _reads(made_by, left, s, builder) or uses[left] + uses[s.args[1]] > 2:
             continue
         with builder.block() as parts, builder.at(s.origin):
-            more = right if total.primitive.name == "np.add" else atom(-wrap(right))
+            more = right if total.primitive is add else atom(-wrap(right))
         at = block.statements.index(s)
         block.statements[at:at] = parts.statements
         phases.update((id(t), "reverse") for t in parts.statements)
-        s.primitive, s.args = PRIMITIVES["update_add"], (s.args[0], more, *s.args[2:])
+        s.primitive, s.args = update_add, (s.args[0], more, *s.args[2:])
         gone |= {id(total), id(made_by[left])}
     block.statements[:] = [s for s in block.statements if id(s) not in gone]
     return alone
@@ -95,7 +97,7 @@ def _reads(
     read = made_by.get(value) if isinstance(value, Var) else None
     return (
         isinstance(read, Apply)
-        and read.primitive.name == "getitem"
+        and read.primitive is getitem
         and read.args[0] is store.args[0]
         and is_element(read, builder)
         and same_place(place_of(read, builder), place_of(store, builder))
@@ -117,12 +119,12 @@ class _Stores:
                     self._join(before, s)
 
     def _adds(self, s: Statement) -> TypeGuard[Apply]:
-        return self._is_store(s) and s.primitive.name == "update_add"
+        return self._is_store(s) and s.primitive is update_add
 
     def _is_store(self, s: Statement) -> TypeGuard[Apply]:
         if not isinstance(s, Apply) or self.phases.get(id(s)) != "reverse":
             return False
-        return s.primitive.name in ("update", "update_add") and is_element(s, self.builder)
+        return s.primitive in (update, update_add) and is_element(s, self.builder)
 
     def _store_before(self, s: Apply) -> Apply | None:
         """The last store at the same place, if all in between is elsewhere."""
@@ -155,7 +157,7 @@ class _Stores:
             return False
         if s.primitive.kind == "size":
             return True
-        if s.primitive.name != "getitem" or not is_element(s, self.builder):
+        if s.primitive is not getitem or not is_element(s, self.builder):
             return False
         return apart(place_of(s, self.builder), place, self.builder)
 
@@ -163,7 +165,7 @@ class _Stores:
         """One store, where the second one is."""
         statements = self.block.statements
         value, more = first.args[1], second.args[1]
-        if first.primitive.name == "update" and self._put_back(first, more):
+        if first.primitive is update and self._put_back(first, more):
             statements.remove(second)
             core.substitute(self.block, {second.outs[0]: second.args[0]})
         else:
@@ -182,7 +184,7 @@ class _Stores:
         if not _is_zero(zero.args[1]) or not isinstance(more, Var):
             return False
         read = self.builder.definitions.get(more)
-        if not isinstance(read, Apply) or read.primitive.name != "getitem":
+        if not isinstance(read, Apply) or read.primitive is not getitem:
             return False
         same = read.args[0] is zero.args[0] and read in self.block.statements
         return same and same_place(
@@ -205,9 +207,9 @@ def _opposite(value: Atom) -> Any:
     made = _definition(value)
     if made is None:
         return None
-    if made.primitive.name == "np.negative":
+    if made.primitive is negative:
         return wrap(made.args[0])
-    if made.primitive.name in ("np.multiply", "np.divide"):
+    if made.primitive in (multiply, divide):
         left = _opposite(made.args[0])
         if left is not None:
             return apply(made.primitive, left, wrap(made.args[1]), **made.params)
@@ -272,7 +274,7 @@ class _Numbers:
             if not is_element(s, self.builder) or version in s.args[1:]:
                 return []
             found.append(s)
-            version = version if s.primitive.name == "getitem" else s.outs[0]
+            version = version if s.primitive is getitem else s.outs[0]
         versions = {s.args[0] for s in found} | {version}
         used = [
             a
@@ -292,7 +294,7 @@ class _Numbers:
         places = [(s, place_of(s, self.builder)) for s in self._accesses(k)]
         found: list[tuple[Apply, Place]] = []
         for s, place in places:
-            if s.primitive.name == "getitem" or any(same_place(place, p) for _, p in found):
+            if s.primitive is getitem or any(same_place(place, p) for _, p in found):
                 continue
             if any(dim_symbols(d) & self.counter for d in place if d is not None):
                 continue
@@ -301,7 +303,7 @@ class _Numbers:
             known = [t for t, p in places if same_place(p, place)]
             if not all(t in known or apart(p, place, self.builder) for t, p in places):
                 continue
-            if all(_is_double(t.args[1]) for t in known if t.primitive.name != "getitem"):
+            if all(_is_double(t.args[1]) for t in known if t.primitive is not getitem):
                 found.append((s, place))
         return [s for s, _ in found]
 
@@ -318,7 +320,7 @@ class _Numbers:
         of_phi = {id(s): k for k, found in accesses.items() for s in found}
         for s in body.statements:
             assert isinstance(s, Apply)
-            if s.primitive.name != "getitem" or not is_element(s, self.builder):
+            if s.primitive is not getitem or not is_element(s, self.builder):
                 continue
             if not self._can_be_before(s, s.args[1:]):
                 continue
@@ -333,12 +335,12 @@ class _Numbers:
         core.substitute(body, mapping)
 
     def _never_stored(self, place: Place, accesses: list[Apply]) -> bool:
-        stores = [s for s in accesses if s.primitive.name != "getitem"]
+        stores = [s for s in accesses if s.primitive is not getitem]
         return all(apart(place_of(s, self.builder), place, self.builder) for s in stores)
 
     def _load(self, base: Atom, s: Apply) -> Any:
-        index = s.args[1:] if s.primitive.name == "getitem" else s.args[2:]
-        value = apply(PRIMITIVES["getitem"], wrap(base), *map(wrap, index), **s.params)
+        index = s.args[1:] if s.primitive is getitem else s.args[2:]
+        value = apply(getitem, wrap(base), *map(wrap, index), **s.params)
         made = _definition(value.atom)
         assert made is not None
         made.proven = True
@@ -364,11 +366,11 @@ class _Numbers:
             if id(s) not in touched:
                 made.append(s)
                 continue
-            if s.primitive.name == "getitem":
+            if s.primitive is getitem:
                 mapping[s.outs[0]] = now
                 continue
             with self.builder.block() as parts, self.builder.at(s.origin):
-                adds = s.primitive.name == "update_add"
+                adds = s.primitive is update_add
                 now = atom(_plus(now, s.args[1])) if adds else s.args[1]
             made += parts.statements
             mapping[s.outs[0]] = s.args[0]
@@ -387,7 +389,7 @@ class _Numbers:
             out = final if ends else Var(final.type, final.name, final.origin)
             args = (version, number, *example.args[2:])
             params, origin = example.params, example.origin
-            self.builder.emit(Apply((out,), PRIMITIVES["update"], args, params, origin, True))
+            self.builder.emit(Apply((out,), update, args, params, origin, True))
             version = out
 
 

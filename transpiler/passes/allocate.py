@@ -19,7 +19,9 @@ from typing import Any
 
 from calque.transpiler import core
 from calque.transpiler.core import Apply, Block, For, Function, If, Statement, Var, While
-from calque.transpiler.primitives.base import PRIMITIVES
+from calque.transpiler.primitives.creation import constant
+from calque.transpiler.primitives.indexing import copy
+from calque.transpiler.primitives.shapes import flat
 
 _NEW = ("np.empty", "np.full")
 _VIEWS = ("flat", "np.transpose", "np.reshape", "getitem")
@@ -42,7 +44,7 @@ def allocate_first(function: Function) -> None:
     def is_early(s: Statement) -> bool:
         if not isinstance(s, Apply):
             return False
-        if s.primitive.name == "flat":
+        if s.primitive is flat:
             return is_constant(s.args[0])
         return s.primitive.name in _NEW or s.primitive.kind == "size"
 
@@ -97,7 +99,7 @@ def creations_first(function: Function, can_compile: Callable[[Statement], bool]
                     elif s.out in changing:
                         first = Var(s.out.type, None, s.origin)
                         made.append(Apply((first,), s.primitive, s.args, s.params, s.origin))
-                        rest.append(Apply(s.outs, PRIMITIVES["copy"], (first,), {}, s.origin))
+                        rest.append(Apply(s.outs, copy, (first,), {}, s.origin))
                     else:
                         made.append(s)
                 block.statements[:] = rest
@@ -129,7 +131,7 @@ def _blocks(s: Statement) -> list[Block]:
 
 
 def _is_constant(s: Statement) -> bool:
-    return isinstance(s, Apply) and s.primitive.name == "constant"
+    return isinstance(s, Apply) and s.primitive is constant
 
 
 def _ends(s: Apply) -> bool:

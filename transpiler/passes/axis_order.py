@@ -22,6 +22,7 @@ from calque.transpiler import core
 from calque.transpiler.analyses.places import INDEXED, STORES, place_of, template_of
 from calque.transpiler.builder import Builder, wrap
 from calque.transpiler.core import Apply, Atom, Block, Effect, For, Function, If, Slot, Var, While
+from calque.transpiler.primitives.indexing import getitem
 from calque.transpiler.types import DimLike, dim_symbols
 
 _NEW = {"np.empty": 0, "np.zeros": 0, "space for rounds": 0, "np.full": 1}
@@ -91,12 +92,12 @@ class _Kept:
         """Whether a statement makes one of the arrays, other than by storing into one."""
         if self.versions.isdisjoint(s.outs):
             return False
-        return s.primitive.name not in STORES or s.args[0] not in self.versions
+        return s.primitive not in STORES or s.args[0] not in self.versions
 
     def _is_access(self, s: Apply, touched: Sequence[Var]) -> bool:
         items = s.params.get("index", ())
         return (
-            s.primitive.name in INDEXED
+            s.primitive in INDEXED
             and touched == [s.args[0]]
             and len(items) == s.args[0].type.ndim
             and all(isinstance(item, (Slot, int)) for item in items)
@@ -147,7 +148,7 @@ def _versions(array: Var, body: Block) -> set[Var]:
     links: list[tuple[Var, list[Atom]]] = []
     for s in core.walk(body):
         match s:
-            case Apply() if s.primitive.name in INDEXED and s.primitive.name != "getitem":
+            case Apply() if s.primitive in INDEXED and s.primitive is not getitem:
                 links.append((s.outs[0], [s.args[0]]))
             case If():
                 arms = zip(s.outs, s.then.results, s.orelse.results, strict=True)
@@ -167,7 +168,7 @@ def _versions(array: Var, body: Block) -> set[Var]:
 
 def _permute(s: Apply, order: Sequence[int]) -> None:
     """The same access of an array with its axes in another order."""
-    first = 1 if s.primitive.name == "getitem" else 2
+    first = 1 if s.primitive is getitem else 2
     items = s.params["index"]
     index = [s.args[first + k.position] if isinstance(k, Slot) else k for k in items]
     template, dynamic = template_of([wrap(index[k]) for k in order])

@@ -33,7 +33,11 @@ from calque.transpiler.analyses.places import place_of, same_place
 from calque.transpiler.analyses.roots import weight
 from calque.transpiler.builder import Array, Builder, loop_index, wrap
 from calque.transpiler.core import Apply, Atom, Block, For, Function, Statement, Var, While
-from calque.transpiler.primitives.base import PRIMITIVES, apply
+from calque.transpiler.primitives.base import apply
+from calque.transpiler.primitives.creation import empty
+from calque.transpiler.primitives.elementwise import add, where
+from calque.transpiler.primitives.indexing import getitem
+from calque.transpiler.primitives.logic import equal, maximum, minimum
 
 _ZEROS = ("np.zeros", "np.zeros_like")
 _WIDEST = 8  # elements of a band
@@ -101,7 +105,7 @@ class Bands:
         mine, its = resolve(values[self.loop.index]), resolve(values[inner.index])
         found: dict[Var, int] = {}
         for s in inner.body.statements:
-            if not isinstance(s, Apply) or s.primitive.name != "np.equal":
+            if not isinstance(s, Apply) or s.primitive is not equal:
                 continue
             if not all(isinstance(a, Var) and a in values for a in s.args):
                 continue
@@ -149,8 +153,8 @@ class Bands:
         if key not in self.bounds:
             with self.builder.block() as made, self.builder.at(inner.origin):
                 index = wrap(self.loop.index) + offset if offset else wrap(self.loop.index)
-                least = apply(PRIMITIVES["np.minimum"], index, wrap(inner.stop))
-                found = apply(PRIMITIVES["np.maximum"], least, wrap(inner.start))
+                least = apply(minimum, index, wrap(inner.stop))
+                found = apply(maximum, least, wrap(inner.start))
                 found.atom.name = name
             self.limits += made.statements
             self.bounds[key] = found.atom
@@ -163,13 +167,13 @@ class Bands:
             return False
         (store,) = stores
         added = self.builder.definitions.get(store.args[1])
-        if not isinstance(added, Apply) or added.primitive.name != "np.add":
+        if not isinstance(added, Apply) or added.primitive is not add:
             return False
         read, zero = (self.builder.definitions.get(a) if isinstance(a, Var) else a
                       for a in added.args)
         if not isinstance(read, Apply) or isinstance(zero, Apply) or zero is None or zero != 0:
             return False
-        same = read.primitive.name == "getitem" and read.args[0] is inner.phis[0]
+        same = read.primitive is getitem and read.args[0] is inner.phis[0]
         if not same:
             return False
         if not same_place(place_of(read, self.builder), place_of(store, self.builder)):
@@ -262,7 +266,7 @@ class Bands:
         """Whether a value can be had also if no round is to come: what it reads is inside."""
         if self.divides(s):
             return False
-        if s.primitive.name != "getitem":
+        if s.primitive is not getitem:
             return True
         return is_inside_without_rounds(s, self.loop, self.builder)
 
@@ -282,8 +286,8 @@ class Bands:
         with builder.block() as made, builder.at(inner.origin):
             size = wrap(inner.stop)
             if not builder.dims.nonnegative(builder.dims.resolve(builder.dim_of(size)), False):
-                size = apply(PRIMITIVES["np.maximum"], size, 0)  # no round: no array of -1 elements
-            start = apply(PRIMITIVES["np.empty"], size, dtype=value.type.dtype)
+                size = apply(maximum, size, 0)  # no round: no array of -1 elements
+            start = apply(empty, size, dtype=value.type.dtype)
             row = start.atom
             row.name = f"{value.name}_row" if value.name else "row"
             phi, out = _like(row), _like(row)
@@ -304,7 +308,7 @@ class Bands:
 def _folded(s: Apply, args: Sequence[Atom]) -> Atom | None:
     """The number that an operation on numbers gives; None where it has others."""
     kind = s.out.type.dtype.type
-    if s.primitive.name == "np.where" and not isinstance(args[0], Var):
+    if s.primitive is where and not isinstance(args[0], Var):
         chosen = args[1] if args[0] else args[2]
         if isinstance(chosen, Var):
             return chosen if chosen.type.dtype == s.out.type.dtype else None
@@ -319,9 +323,9 @@ def _is_pure(s: Apply) -> bool:
     """Whether an operation gives a number, and the same one whenever it is asked."""
     if len(s.outs) != 1 or s.out.type.ndim or s.primitive.fresh:
         return False
-    if s.primitive.name == "getitem":
+    if s.primitive is getitem:
         return s.proven and not any(a.type.ndim for a in _vars(s.args[1:]))
-    return s.primitive.kind == "elementwise" or s.primitive.name == "np.where"
+    return s.primitive.kind == "elementwise" or s.primitive is where
 
 
 def _drop_unread(body: Block) -> None:

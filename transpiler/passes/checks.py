@@ -22,11 +22,12 @@ from calque.transpiler import core
 from calque.transpiler.builder import Builder, atom, wrap
 from calque.transpiler.core import Apply, Block, Check, Effect, Statement, Var
 from calque.transpiler.errors import Origin
-from calque.transpiler.primitives.base import PRIMITIVES, apply
+from calque.transpiler.primitives.base import apply
+from calque.transpiler.primitives.indexing import add_at, getitem, update_add
 
 _MOVING = ("update", "room", "getitem", "copy")
 _MAKING = ("size", "creation")
-_ADDING = ("update_add", "add_at")
+_ADDING = (update_add, add_at)
 HELPER = '''\
 def {name}(place, value, *operands):
     """Raise where a value is NaN or infinite, and what it is computed from is not."""
@@ -69,7 +70,7 @@ class _Checks:
                 self.visit(inner)
             if not isinstance(s, Apply) or not _can_fail(s):
                 made.append(s)
-            elif s.primitive.name in _ADDING:
+            elif s.primitive in _ADDING:
                 made += self._addition(s)
             else:
                 made.append(s)
@@ -91,7 +92,7 @@ class _Checks:
         return found
 
     def _part(self, array: Var, s: Apply) -> Any:
-        return atom(apply(PRIMITIVES["getitem"], *map(wrap, (array, *s.args[2:])), **s.params))
+        return atom(apply(getitem, *map(wrap, (array, *s.args[2:])), **s.params))
 
     def _check(self, s: Apply, out: Var, value: Var, args: Sequence[Any]) -> Effect:
         """The call of the helper for the value of ``out``."""

@@ -27,7 +27,8 @@ from calque.transpiler.analyses.agreement import doubts
 from calque.transpiler.analyses.places import STORES
 from calque.transpiler.builder import Builder, atom, wrap
 from calque.transpiler.core import Apply, Block, For, Function, If, Statement, Var, While
-from calque.transpiler.primitives.base import PRIMITIVES, apply
+from calque.transpiler.primitives.base import apply
+from calque.transpiler.primitives.indexing import getitem
 from calque.transpiler.types import DimLike, dim_symbols
 
 DIFFER = "sizes do not fit together, or one is 1 and is not spread here"
@@ -103,9 +104,9 @@ class _Comparer:
     def _holder(self, s: Apply, dim: DimLike) -> tuple[Var, int] | None:
         """An operand that has this size, or what a store stores into, and the axis."""
         parts = [a for a in s.args if isinstance(a, Var)]
-        if s.primitive.name in STORES and isinstance(s.args[0], Var):
+        if s.primitive in STORES and isinstance(s.args[0], Var):
             index = map(wrap, s.args[2:])
-            part = apply(PRIMITIVES["getitem"], wrap(s.args[0]), *index, index=s.params["index"])
+            part = apply(getitem, wrap(s.args[0]), *index, index=s.params["index"])
             parts.append(part.atom)
         for a in parts:
             for axis, own in enumerate(a.type.dims):

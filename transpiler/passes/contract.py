@@ -101,7 +101,7 @@ def _accesses(body: Block, carried: Carried) -> list[Apply] | None:
         ):
             continue
         items = s.params.get("index", ())
-        if s.primitive.name not in INDEXED or len(items) != s.args[0].type.ndim:
+        if s.primitive not in INDEXED or len(items) != s.args[0].type.ndim:
             return None
         if not all(isinstance(item, (Slot, int)) for item in items):
             return None

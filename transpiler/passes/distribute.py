@@ -31,6 +31,8 @@ from calque.transpiler.analyses.independent import upward
 from calque.transpiler.analyses.places import is_element, place_of, steady_symbols
 from calque.transpiler.builder import Builder
 from calque.transpiler.core import Apply, Atom, Block, For, Function, Statement, Var
+from calque.transpiler.primitives.elementwise import add, subtract
+from calque.transpiler.primitives.indexing import update, update_add
 from calque.transpiler.types import dim_symbols
 
 MOST_LOOPS = 4  # each goes through memory again
@@ -99,7 +101,7 @@ class Loop:
         return self._write(groups)
 
     def _stores(self, s: Statement) -> TypeGuard[Apply]:
-        return isinstance(s, Apply) and s.primitive.name in ("update", "update_add")
+        return isinstance(s, Apply) and s.primitive in (update, update_add)
 
     def _simple(self) -> bool:
         """Whether the body is operations on elements, and each carried array is stored to."""
@@ -138,13 +140,13 @@ class Loop:
         """Whether a carried number is what all rounds add up, and nothing else reads it."""
         phi, total = self.loop.phis[k], self.loop.body.results[k]
         made = self.made_by.get(total)
-        if not isinstance(made, Apply) or made.primitive.name not in ("np.add", "np.subtract"):
+        if not isinstance(made, Apply) or made.primitive not in (add, subtract):
             return False
         if phi.type.dtype.kind != "f" or made.out.type.dtype != phi.type.dtype:
             return False
         read = [a for s in self.loop.body.statements for a in core.operands(s)]
         read += self.loop.body.results
-        first = made.args[0] is phi or made.primitive.name == "np.add"
+        first = made.args[0] is phi or made.primitive is add
         return first and read.count(phi) == 1 and phi in made.args and read.count(total) == 1
 
     def _task(self, store: Apply) -> Task:
@@ -169,7 +171,7 @@ class Loop:
             assert isinstance(s, Apply)
             if s.args and s.args[0] in self.array_of:
                 k = self.array_of[s.args[0]]
-                place, adds = place_of(s, self.builder), s.primitive.name == "update_add"
+                place, adds = place_of(s, self.builder), s.primitive is update_add
                 writes = self._stores(s)
                 task.accesses.append(Access(k, place, self.number[id(s)], writes, adds))
         return task

@@ -15,7 +15,9 @@ from typing import Any
 from calque.transpiler import core
 from calque.transpiler.builder import Builder, atom, wrap
 from calque.transpiler.core import Apply, Atom, Block, Function, Statement, Var
-from calque.transpiler.primitives.base import PRIMITIVES, apply
+from calque.transpiler.primitives.axes import transpose
+from calque.transpiler.primitives.base import apply
+from calque.transpiler.primitives.elementwise import multiply
 
 _PRODUCTS = ("np.matmul", "np.dot")
 
@@ -52,7 +54,7 @@ def _product(s: Apply, builder: Builder, made: dict[Var, Statement]) -> list[Sta
             return [s]
         value: Any = apply(s.primitive, *map(wrap, matrices), **s.params)
         for factor in factors:
-            value = apply(PRIMITIVES["np.multiply"], wrap(factor), value)
+            value = apply(multiply, wrap(factor), value)
     last = block.statements[-1]
     if not isinstance(last, Apply) or last.out is not atom(value):
         return [s]
@@ -69,10 +71,10 @@ def _without_factors(
     s = made.get(a) if isinstance(a, Var) and a.type.ndim > 1 else None
     if not isinstance(s, Apply) or s.out.type.dtype != product.out.type.dtype:
         return a
-    if s.primitive.name == "np.transpose" and isinstance(s.args[0], Var):
+    if s.primitive is transpose and isinstance(s.args[0], Var):
         inner = _without_factors(s.args[0], product, made, factors)
         return a if inner is s.args[0] else atom(apply(s.primitive, wrap(inner), **s.params))
-    if s.primitive.name == "np.multiply":
+    if s.primitive is multiply:
         for number, matrix in (s.args, s.args[::-1]):
             is_number = not isinstance(number, Var) or not number.type.ndim
             if is_number and isinstance(matrix, Var) and matrix.type.dtype == s.out.type.dtype:

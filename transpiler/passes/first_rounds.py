@@ -31,8 +31,9 @@ from calque.transpiler.core import (
     Var,
     While,
 )
-from calque.transpiler.primitives.base import PRIMITIVES, apply
+from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.calls import inline
+from calque.transpiler.primitives.logic import greater, less
 
 # operations on known numbers that may stand in a loop's test
 _KNOWN: dict[str, Callable[..., Any]] = {
@@ -155,7 +156,7 @@ def _guarded(s: For | While, before: tuple[Atom, ...], builder: Builder) -> list
     """A branch that is taken if the loop has a round; without one nothing has changed."""
     with builder.block() as made, builder.at(s.origin):
         if isinstance(s, For):
-            ahead = PRIMITIVES["np.less" if s.step > 0 else "np.greater"]
+            ahead = less if s.step > 0 else greater
             test = atom(apply(ahead, wrap(s.start), wrap(s.stop)))
         else:
             (test,) = inline(builder, s.test, dict(zip(s.phis, before, strict=True)))

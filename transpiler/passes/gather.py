@@ -30,8 +30,10 @@ from calque.transpiler.analyses.scatters import Nest, Scatter, Sum, Term, origin
 from calque.transpiler.analyses.sums import total_of
 from calque.transpiler.builder import Builder, atom, loop_index, wrap
 from calque.transpiler.core import Apply, Atom, Block, For, Function, If, Slot, Statement, Var
-from calque.transpiler.primitives.base import PRIMITIVES, apply
+from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.elements import full_template
+from calque.transpiler.primitives.indexing import getitem
+from calque.transpiler.primitives.logic import logical_and
 
 MOST_PLACES = 8  # written out one by one, at each end of the last axis
 
@@ -331,7 +333,7 @@ class _Places:
                 tests.append(place < _moved(self.highs[axis], high))
         found = tests.pop(0) if tests else None
         for test in tests:
-            found = apply(PRIMITIVES["np.logical_and"], found, test)
+            found = apply(logical_and, found, test)
         return found
 
     def _if(self, test: Any, then: Any, orelse: Any) -> Var:
@@ -447,7 +449,7 @@ class _Places:
             args = [mapping.get(a, a) if isinstance(a, Var) else a for a in s.args]
             key = s.primitive.name, *((type(a), a) for a in args), repr(s.params)
             if key not in done:
-                done[key] = self._read(s, args) if s.primitive.name == "getitem" else atom(
+                done[key] = self._read(s, args) if s.primitive is getitem else atom(
                     apply(s.primitive, *map(wrap, args), **s.params)
                 )
             made = done[key]

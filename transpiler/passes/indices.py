@@ -22,8 +22,10 @@ from calque.transpiler.analyses.early import early, outside
 from calque.transpiler.analyses.places import INDEXED
 from calque.transpiler.builder import Builder, wrap
 from calque.transpiler.core import Apply, Atom, Block, For, Function, Slot, Statement, Var, While
-from calque.transpiler.primitives.base import PRIMITIVES, apply
+from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.elements import full_template
+from calque.transpiler.primitives.indexing import checked_index, getitem
+from calque.transpiler.primitives.shapes import size_of_axis
 from calque.transpiler.types import DimLike, dim_symbols
 
 Known = dict[tuple[DimLike, DimLike], Var]  # an index, and the size it was checked for
@@ -80,7 +82,7 @@ class _Checker:
         known = dict(known)
         made: list[Statement] = []
         for s in block.statements:
-            if isinstance(s, Apply) and s.primitive.name in INDEXED and not s.proven:
+            if isinstance(s, Apply) and s.primitive in INDEXED and not s.proven:
                 made += self._checks(s, loops, known)
             made += self.statement(s, loops, known)
             made.append(s)
@@ -89,7 +91,7 @@ class _Checker:
 
     def _checks(self, s: Apply, loops: list[_Elements], known: Known) -> list[Statement]:
         """What checks the indices of one access, which then reads the checked ones."""
-        first = 1 if s.primitive.name == "getitem" else 2
+        first = 1 if s.primitive is getitem else 2
         base, dynamic = s.args[0], list(s.args[first:])
         if not isinstance(base, Var) or any(d.type.ndim for d in dynamic if isinstance(d, Var)):
             return []
@@ -164,6 +166,6 @@ class _Checker:
             dim = self.builder.dims.resolve(base.type.dims[axis])
             number: Any = dim
             if not isinstance(dim, int):
-                number = apply(PRIMITIVES["size of axis"], wrap(array), axis=axis)
-            apply(PRIMITIVES["checked_index"], wrap(place), wrap(number))
+                number = apply(size_of_axis, wrap(array), axis=axis)
+            apply(checked_index, wrap(place), wrap(number))
         return block.statements

@@ -34,6 +34,8 @@ from calque.transpiler.builder import Builder, atom, wrap
 from calque.transpiler.core import Apply, Atom, Block, For, Function, Statement, Var, While
 from calque.transpiler.errors import BranchMismatch
 from calque.transpiler.frontend.joining import size_at_hand
+from calque.transpiler.primitives.elementwise import add
+from calque.transpiler.primitives.indexing import getitem, update_add
 from calque.transpiler.types import DimLike, dim_symbols, substitute_dim, symbol
 
 Divides = Callable[[Statement], bool]
@@ -155,7 +157,7 @@ class _Columns:
     def _reads(self, s: Apply) -> bool:
         """Whether a number is an element of an array that stays: it may be read later."""
         arrays = [a for a in s.args if isinstance(a, Var) and a.type.ndim]
-        if s.primitive.name != "getitem" or arrays != [s.args[0]] or s.out.type.ndim:
+        if s.primitive is not getitem or arrays != [s.args[0]] or s.out.type.ndim:
             return False
         if not s.proven:
             return False  # within an inner loop without rounds nothing would look at its index
@@ -173,20 +175,20 @@ class _Columns:
         arrays = [a for a in s.args if isinstance(a, Var) and a.type.ndim]
         if not arrays:
             return all(not out.type.ndim for out in s.outs)
-        if s.primitive.name not in INDEXED or arrays != [s.args[0]]:
+        if s.primitive not in INDEXED or arrays != [s.args[0]]:
             return False
         place = place_of(s, self.builder)
-        each = 2 if s.primitive.name == "update_add" else 1
+        each = 2 if s.primitive is update_add else 1
         self.gain += each * (self._cost(place, inner) - self._cost(place, self.loop))
         k = self.array_of.get(arrays[0])
         if k is not None and not self._followed(inner, place):
             return False
         if k is None:
-            return s.primitive.name == "getitem" and not s.outs[0].type.ndim
+            return s.primitive is getitem and not s.outs[0].type.ndim
         if now[k] is not arrays[0] or not is_element(s, self.builder):
             return False
-        stores = s.primitive.name != "getitem"
-        adds = s.primitive.name == "update_add"
+        stores = s.primitive is not getitem
+        adds = s.primitive is update_add
         self.accesses.append((inner, Access(k, place, number, stores, adds)))
         if stores:
             now[k] = s.outs[0]
@@ -238,7 +240,7 @@ class _Columns:
             assert isinstance(s, Apply)
             if access.writes and not access.adds:
                 value = self.builder.definitions.get(s.args[1])
-                if not isinstance(value, Apply) or value.primitive.name != "np.add":
+                if not isinstance(value, Apply) or value.primitive is not add:
                     return False
                 read = [self.builder.definitions.get(v) for v in value.args]
                 there = [r for r in read if isinstance(r, Apply) and self._reads_there(r, s)]
@@ -254,7 +256,7 @@ class _Columns:
         return read.count(s.out) + inner.body.results.count(s.out)
 
     def _reads_there(self, read: Apply, store: Apply) -> bool:
-        if read.primitive.name != "getitem" or read.args[0] is not store.args[0]:
+        if read.primitive is not getitem or read.args[0] is not store.args[0]:
             return False
         return place_of(read, self.builder) == place_of(store, self.builder)
 

@@ -25,7 +25,9 @@ from calque.transpiler import core
 from calque.transpiler.analyses.places import STORES, apart, is_element, place_of, positive
 from calque.transpiler.builder import Array, Builder, atom, loop_index, wrap
 from calque.transpiler.core import Apply, Atom, Block, For, Function, If, Statement, Var, While
-from calque.transpiler.primitives.base import PRIMITIVES, apply
+from calque.transpiler.primitives import elementwise
+from calque.transpiler.primitives.base import apply
+from calque.transpiler.primitives.elementwise import add
 from calque.transpiler.types import Dim, DimLike, dim_symbols, substitute_dim
 
 _MOST = 40  # statements of a body that is written three times
@@ -69,7 +71,7 @@ def _without_branches(body: Block) -> Block | None:
             return None
         for out, then, orelse in zip(s.outs, s.then.results, s.orelse.results, strict=True):
             args = (s.test, then, orelse)
-            made.append(Apply((out,), PRIMITIVES["np.where"], args, {}, s.origin))
+            made.append(Apply((out,), elementwise.where, args, {}, s.origin))
     return Block(made, list(body.results)) if len(made) <= _MOST else None
 
 
@@ -86,7 +88,7 @@ def _meeting(
         if not all(is_element(s, builder) for s in accesses):
             return None
         for a, b in itertools.combinations(accesses, 2):
-            if a.primitive.name not in STORES and b.primitive.name not in STORES:
+            if a.primitive not in STORES and b.primitive not in STORES:
                 continue
             left, right = place_of(a, builder), place_of(b, builder)
             if not apart(left, right, builder):
@@ -106,7 +108,7 @@ def _accesses(loop: For, body: Block) -> list[list[Apply]]:
         if s.args and s.args[0] in chains:
             chain = chains[s.args[0]]
             chain.append(s)
-            if s.primitive.name in STORES:
+            if s.primitive in STORES:
                 chains[s.outs[0]] = chain
     return list({id(chain): chain for chain in chains.values()}.values())
 
@@ -138,7 +140,7 @@ def _parts(loop: For, where: Var, builder: Builder) -> list[Statement]:
     start, stop = builder.dim_of(wrap(loop.start)), builder.dim_of(wrap(loop.stop))
     here = builder.dim_of(wrap(where))
     with builder.block() as bounds, builder.at(loop.origin):
-        after = apply(PRIMITIVES["np.add"], Array(where), step)
+        after = apply(add, Array(where), step)
     below, above = ((start, here - 1), (here + 1, stop - 1))
     if step == -1:
         below, above = ((here + 1, start), (stop + 1, here - 1))

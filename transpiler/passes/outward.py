@@ -44,6 +44,7 @@ from calque.transpiler.builder import FUNCTIONS, Builder, atom, loop_index, wrap
 from calque.transpiler.core import Apply, Atom, Block, For, Function, If, Statement, Var, While
 from calque.transpiler.errors import BranchMismatch
 from calque.transpiler.frontend.joining import size_at_hand
+from calque.transpiler.primitives.indexing import getitem
 from calque.transpiler.primitives.scalars import smaller_integer
 from calque.transpiler.types import DimLike, dim_symbols, substitute_dim
 
@@ -167,7 +168,7 @@ class _Rounds:
         for lane in self.lanes:
             own = dim_symbols(resolve(values[lane.index]))
             for s in core.walk(lane.body):
-                if isinstance(s, Apply) and s.primitive.name in INDEXED and s.args[0].type.ndim > 1:
+                if isinstance(s, Apply) and s.primitive in INDEXED and s.args[0].type.ndim > 1:
                     last = place_of(s, self.builder)[-1]
                     moving = frozenset() if last is None else dim_symbols(last)
                     along += bool(moving & rounds) - bool(moving & own)
@@ -233,7 +234,7 @@ class _Rounds:
         """Whether a statement raises nothing, and all its accesses are proven to be inside."""
         if self.refuses(s):
             return False
-        return not isinstance(s, Apply) or s.primitive.name not in INDEXED or s.proven
+        return not isinstance(s, Apply) or s.primitive not in INDEXED or s.proven
 
     # the new loops
 
@@ -253,7 +254,7 @@ class _Rounds:
     def _parts(self) -> For | None:
         """The loop over parts of the elements around the rounds."""
         if any(o.type.ndim for s in core.walk(self.loop.body) if isinstance(s, Apply)
-               for o in s.outs if s.primitive.name not in INDEXED or s.primitive.name == "getitem"):
+               for o in s.outs if s.primitive not in INDEXED or s.primitive is getitem):
             return None  # a round has arrays of its own
         first, last = map(wrap, self.bounds)
         size = last - first
@@ -384,7 +385,7 @@ def _each_version_once(block: Block, stored: set[Var]) -> bool:
         if not stored.isdisjoint(a for a in core.operands(s) if isinstance(a, Var)):
             return False
         match s:
-            case Apply() if s.primitive.name in STORES:
+            case Apply() if s.primitive in STORES:
                 stored.add(s.args[0])
             case If():
                 arms = [set(stored), set(stored)]

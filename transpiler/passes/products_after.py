@@ -35,9 +35,12 @@ from calque.transpiler.analyses.parts_of_rounds import (
 from calque.transpiler.builder import Array, Builder, atom, wrap
 from calque.transpiler.core import Apply, Atom, For, Function, Statement, Var
 from calque.transpiler.frontend.joining import size_at_hand
-from calque.transpiler.primitives.base import PRIMITIVES, apply
+from calque.transpiler.primitives import products
+from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.creation import space
+from calque.transpiler.primitives.elementwise import subtract
 from calque.transpiler.primitives.indexing import getitem, update
+from calque.transpiler.primitives.products import outer
 from calque.transpiler.primitives.templates import indexed_dims, normalize
 
 _PRODUCTS = ("np.matmul", "np.dot")
@@ -167,7 +170,7 @@ class _Sums:
 
     def _outer(self, base: Var, link: Apply, product: Apply) -> _Term | None:
         """``W += np.outer(a, b)``."""
-        if product.primitive.name != "np.outer" or not all(map(self._is_row, product.args)):
+        if product.primitive is not outer or not all(map(self._is_row, product.args)):
             return None
         if not any(map(self._read, product.args)):
             return None  # the loop has no array of as many rows: it may have any number of rounds
@@ -247,7 +250,7 @@ class _Sums:
         made = self.builder.definitions.get(now.atom)
         zero = isinstance(made, Apply) and made.primitive.name in _ZEROS
         if term.part is None:
-            if term.link.primitive.name == "np.subtract":
+            if term.link.primitive is subtract:
                 return now - whole
             return whole if zero else now + whole
         turned = sum(isinstance(i, slice) for i in term.part.items[: term.part.axis])
@@ -262,7 +265,7 @@ class _Sums:
     def _product(self, term: _Term) -> Any:
         """The product for all rounds: a sum, or a row for each."""
         rows = [self._rows(a) for a in term.rows]
-        matmul = PRIMITIVES["np.matmul"]
+        matmul = products.matmul
         if term.part is None:
             return apply(matmul, rows[0].T, rows[1])
         left, right = term.product.args

@@ -23,7 +23,8 @@ from calque.transpiler.analyses.liveness import remove_dead_code
 from calque.transpiler.analyses.parts_of_rounds import Part, Rounds, worth_a_product
 from calque.transpiler.builder import Builder, atom, wrap
 from calque.transpiler.core import Apply, Block, For, Function, Statement
-from calque.transpiler.primitives.base import PRIMITIVES, apply
+from calque.transpiler.primitives.base import apply
+from calque.transpiler.primitives.products import matmul
 
 PRODUCTS = ("np.matmul", "np.dot")
 
@@ -73,7 +74,7 @@ def _read_instead(s: Apply, rounds: Rounds) -> Block | None:
         return None
     steady = rounds.outside(matrix)
     rows = rounds.all_parts(part)
-    whole = apply(PRIMITIVES["np.matmul"], rows, steady if of_rows else steady.T)
+    whole = apply(matmul, rows, steady if of_rows else steady.T)
     low = rounds.low(part)
     with rounds.builder.block() as reading:
         found = whole[wrap(part.place) - low]

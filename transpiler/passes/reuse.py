@@ -27,7 +27,7 @@ from calque.transpiler.analyses.places import STORES
 from calque.transpiler.analyses.unfilled import unfilled
 from calque.transpiler.builder import Array, Builder, atom, loop_index, wrap
 from calque.transpiler.core import Apply, Atom, Block, For, Function, If, Statement, Var, While
-from calque.transpiler.primitives.base import PRIMITIVES
+from calque.transpiler.primitives.creation import empty, full
 from calque.transpiler.types import DimLike
 from calque.transpiler.verdicts import OTHER, Verdict
 
@@ -83,7 +83,7 @@ class _Mover:
         self, new: Apply, s: If | For | While, block: Block, around: Block, inside: set[Var]
     ) -> None:
         versions, showing = self._versions(new.out, block)
-        sizes = new.args[1:] if new.primitive.name == "np.full" else new.args
+        sizes = new.args[1:] if new.primitive is full else new.args
         left = None  # what the round leaves for the next one to write into
         if not showing.isdisjoint(_vars(block.results)):
             left = self._replaced(new.out, versions, showing, s, block)
@@ -99,7 +99,7 @@ class _Mover:
             if None in known:
                 return
             start = Var(new.out.type, new.out.name, new.origin)
-            make, dtype = PRIMITIVES["np.empty"], {"dtype": new.out.type.dtype}
+            make, dtype = empty, {"dtype": new.out.type.dtype}
             self.builder.emit(Apply((start,), make, tuple(known), dtype, new.origin))
         at = around.statements.index(s)
         around.statements[at:at] = before.statements
@@ -149,7 +149,7 @@ class _Mover:
         def visit(block: Block) -> None:
             for s in block.statements:
                 match s:
-                    case Apply() if s.primitive.name in STORES:
+                    case Apply() if s.primitive in STORES:
                         join(s.outs, s.args[:1])
                     case Apply():
                         if any(o.type.ndim for o in s.outs) and not found.isdisjoint(

@@ -43,10 +43,14 @@ from calque.transpiler.core import Apply, Atom, Block, For, Function, If, Var, W
 from calque.transpiler.errors import NotDifferentiable
 from calque.transpiler.primitives.base import Scatter, apply, as_array
 from calque.transpiler.primitives.calls import Called
+from calque.transpiler.primitives.einsum import einsum
+from calque.transpiler.primitives.elementwise import where
 from calque.transpiler.primitives.growing import room, widened
 from calque.transpiler.primitives.guards import guarded, note_branch, note_selections, selections
 from calque.transpiler.primitives.indexing import update
+from calque.transpiler.primitives.reductions import mean, sum_
 from calque.transpiler.primitives.scaling import added
+from calque.transpiler.primitives.shapes import broadcast_to
 
 # linear rearrangements: a cotangent that is one number everywhere passes through them unchanged
 _REARRANGING = frozenset(
@@ -225,11 +229,11 @@ class Sweep:
     def _passes_through(self, s: Apply, cotangent: Any, adjoints: Adjoints) -> bool:
         """A number that stands for the whole cotangent of a rearrangement."""
         out, arg = s.outs[0], s.args[0]
-        if s.primitive.name in ("np.sum", "np.mean", "np.where") or not out.type.ndim:
+        if s.primitive in (sum_, mean, where) or not out.type.ndim:
             return False
         if type_of(cotangent).ndim:
             return False
-        if s.primitive.name == "np.broadcast_to":
+        if s.primitive is broadcast_to:
             shapes = out.type.dims, type_of(arg).dims
             cotangent = sum_to(cotangent, *shapes, self._like(out), self._like(arg))
         self.accumulate(adjoints, arg, cotangent)
@@ -237,17 +241,14 @@ class Sweep:
 
     def _unbroadcast(self, s: Apply, arg: Var, cotangent: Any) -> Any:
         have = type_of(cotangent).dims
-        spreads = s.primitive.kind == "elementwise" or s.primitive.name in (
-            "np.where",
-            "np.broadcast_to",
-        )
+        spreads = s.primitive.kind == "elementwise" or s.primitive in (where, broadcast_to)
         spread = s.outs[0].type.dims if spreads else have
         if same_dims(spread, arg.type.dims) or (not spreads and len(have) < arg.type.ndim):
             return cotangent
         if not spreads and not have:
             return cotangent
         like = self._like(s.outs[0]) if spreads else cotangent
-        if s.primitive.name == "np.einsum":  # has its sizes of what the other operands have
+        if s.primitive is einsum:  # has its sizes of what the other operands have
             spread = self.builder.broadcast([have, arg.type.dims])
         whole = spreads or s.primitive.kind == "store"
         return sum_to(cotangent, spread, arg.type.dims, like, self._like(arg), whole)

@@ -41,8 +41,8 @@ from calque.transpiler.primitives import (  # noqa: F401  (fill COMPOSED)
     composed_scipy,
     composed_stores,
 )
-from calque.transpiler.primitives.base import PRIMITIVES
 from calque.transpiler.primitives.composed import COMPOSED, PRODUCTS, is_small_factorization
+from calque.transpiler.primitives.elementwise import to_int
 
 Allowed = Callable[[Apply], bool]
 
@@ -206,7 +206,7 @@ class Schedule:
     def _size_of_virtual(self, s: Apply) -> None:
         """A size of an array that is not in memory, under its old name."""
         size = self.at_hand(self.builder.dim_of(Array(s.out)))
-        made = Apply(s.outs, PRIMITIVES["int"], (atom(size),), {}, s.origin)
+        made = Apply(s.outs, to_int, (atom(size),), {}, s.origin)
         self.builder.emit(made)
 
     # nests

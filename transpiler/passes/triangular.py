@@ -14,13 +14,14 @@ from calque.transpiler import core
 from calque.transpiler.analyses.triangles import LOWER, Triangles
 from calque.transpiler.builder import Builder, wrap
 from calque.transpiler.core import Apply, Block, For, Function, While
-from calque.transpiler.primitives.base import PRIMITIVES
 from calque.transpiler.primitives.composed import is_small_factorization
+from calque.transpiler.primitives.linalg import solve
+from calque.transpiler.primitives.systems import solve_triangular
 
 
 def solve_by_substitution(function: Function, builder: Builder) -> None:
     """Write such systems anew, in place; small ones in loops are left to the kernels."""
-    triangles, primitive = Triangles(function), PRIMITIVES["solve_triangular"]
+    triangles, primitive = Triangles(function), solve_triangular
     if any(p.name == primitive.name for p in function.signature):
         return  # in the source that is the argument
 
@@ -28,7 +29,7 @@ def solve_by_substitution(function: Function, builder: Builder) -> None:
         for s in block.statements:
             for inner in core.blocks_of(s):
                 visit(inner, looping or isinstance(s, (For, While)))
-            if not isinstance(s, Apply) or s.primitive.name != "np.linalg.solve":
+            if not isinstance(s, Apply) or s.primitive is not solve:
                 continue
             kinds = triangles(s.args[0])
             if kinds and not (looping and is_small_factorization([wrap(a) for a in s.args])):

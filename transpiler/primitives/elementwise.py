@@ -21,7 +21,6 @@ from calque.transpiler.builder import (
 from calque.transpiler.core import Var
 from calque.transpiler.errors import NotDifferentiable
 from calque.transpiler.primitives.base import (
-    PRIMITIVES,
     Primitive,
     apply,
     elementwise,
@@ -125,7 +124,7 @@ power = elementwise(
     spelling="{0} ** {1}",
     domain=[(0.5, 2), (-2, 2)],
 )
-elementwise(np.float_power, _power_partials, domain=[(0.5, 2), (-2, 2)])
+float_power = elementwise(np.float_power, _power_partials, domain=[(0.5, 2), (-2, 2)])
 floor_divide = elementwise(
     np.floor_divide, None, "{0} // {1}", spelling="{0} // {1}", domain=_QUOTIENT
 )
@@ -136,9 +135,9 @@ remainder = elementwise(
     spelling="{0} % {1}",
     domain=_QUOTIENT,
 )
-elementwise(np.fmod, lambda a, b, y: (1.0, -np.trunc(a / b)), "fmod", domain=_QUOTIENT)
-elementwise(np.square, lambda x, y: 2.0 * x, "{0} * {0}")
-elementwise(np.reciprocal, lambda x, y: -y * y, "1.0 / {0}", domain=[(0.5, 2)])
+fmod = elementwise(np.fmod, lambda a, b, y: (1.0, -np.trunc(a / b)), "fmod", domain=_QUOTIENT)
+square = elementwise(np.square, lambda x, y: 2.0 * x, "{0} * {0}")
+reciprocal = elementwise(np.reciprocal, lambda x, y: -y * y, "1.0 / {0}", domain=[(0.5, 2)])
 
 
 def no_derivative(name: str) -> Callable[..., Any]:
@@ -196,18 +195,18 @@ def operator(primitive: Primitive) -> Callable[..., Any]:
     return call
 
 
-for _name, _key in {
-    "add": "np.add",
-    "sub": "np.subtract",
-    "mul": "np.multiply",
-    "truediv": "np.divide",
-    "floordiv": "np.floor_divide",
-    "mod": "np.remainder",
-    "pow": "np.power",
-    "neg": "np.negative",
-    "pos": "np.positive",
+for _name, _record in {
+    "add": add,
+    "sub": subtract,
+    "mul": multiply,
+    "truediv": divide,
+    "floordiv": floor_divide,
+    "mod": remainder,
+    "pow": power,
+    "neg": negative,
+    "pos": positive,
 }.items():
-    OPERATORS[_name] = operator(PRIMITIVES[_key])
+    OPERATORS[_name] = operator(_record)
 
 
 @implements(abs, method="__abs__", op="abs")
@@ -325,8 +324,12 @@ def _conversion(kind: type, record: Primitive) -> Callable[..., Any]:
     return convert
 
 
-for _kind, _letter in ((float, "f8"), (int, "i8"), (bool, "?"), (complex, "c16")):
-    implements(_kind)(_conversion(_kind, _python_number(_kind, _letter)))
+to_float = _python_number(float, "f8")
+to_int = _python_number(int, "i8")
+to_bool = _python_number(bool, "?")
+to_complex = _python_number(complex, "c16")
+for _kind, _record in ((float, to_float), (int, to_int), (bool, to_bool), (complex, to_complex)):
+    implements(_kind)(_conversion(_kind, _record))
 
 
 def _item(x: Any, *args: Any) -> Any:

@@ -351,7 +351,7 @@ def _checked_index(index: Any, size: Any) -> Any:
     return index + size if index < 0 else index
 
 
-register(
+checked_index = register(
     Primitive(
         "checked_index",
         _checked_index,

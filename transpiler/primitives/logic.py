@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator as operators
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from calque.transpiler.primitives.base import (
     scale,
 )
 from calque.transpiler.primitives.elementwise import is_number, no_derivative, operator
-from calque.transpiler.types import INT, ArrayType
+from calque.transpiler.types import BOOL, INT, ArrayType
 
 Samples = list[tuple[tuple[Any, ...], dict[str, Any]]]
 
@@ -39,40 +40,65 @@ def booleans(rng: np.random.Generator, count: int) -> Samples:
     return [(tuple(a > 1 for a in args), {}) for args, _ in integers(rng, count)]
 
 
-_function: Any
-for _name, _function, _sign in (
-    ("lt", np.less, "<"),
-    ("le", np.less_equal, "<="),
-    ("gt", np.greater, ">"),
-    ("ge", np.greater_equal, ">="),
-    ("eq", np.equal, "=="),
-    ("ne", np.not_equal, "!="),
-    ("and", np.bitwise_and, "&"),
-    ("or", np.bitwise_or, "|"),
-    ("xor", np.bitwise_xor, "^"),
-    ("lshift", np.left_shift, "<<"),
-    ("rshift", np.right_shift, ">>"),
-):
-    _text = f"{{0}} {_sign} {{1}}"
-    _scalar = f"{_name}({{0}}, {{1}})" if "shift" in _name else _text
-    _record = elementwise(_function, None, _scalar, spelling=_text)
-    OPERATORS[_name] = operator(_record)
-    if _name in ("and", "or", "xor", "lshift", "rshift"):
-        _record.samples = lambda rng: integers(rng, 2)
+def _operator(name: str, function: Any, sign: str, scalar: str | None = None) -> Primitive:
+    text = f"{{0}} {sign} {{1}}"
+    record = elementwise(function, None, scalar or text, spelling=text)
+    OPERATORS[name] = operator(record)
+    return record
 
+
+less = _operator("lt", np.less, "<")
+less_equal = _operator("le", np.less_equal, "<=")
+greater = _operator("gt", np.greater, ">")
+greater_equal = _operator("ge", np.greater_equal, ">=")
+equal = _operator("eq", np.equal, "==")
+not_equal = _operator("ne", np.not_equal, "!=")
+bitwise_and = _operator("and", np.bitwise_and, "&")
+bitwise_or = _operator("or", np.bitwise_or, "|")
+bitwise_xor = _operator("xor", np.bitwise_xor, "^")
+left_shift = _operator("lshift", np.left_shift, "<<", "lshift({0}, {1})")
+right_shift = _operator("rshift", np.right_shift, ">>", "rshift({0}, {1})")
 _invert = elementwise(np.invert, None, "~{0}", spelling="~{0}")
-_invert.samples = lambda rng: integers(rng, 1)
 OPERATORS["invert"] = operator(_invert)
-for _function in (np.gcd, np.lcm):
-    elementwise(_function, None).samples = lambda rng: integers(rng, 2)
-for _function in (np.logical_and, np.logical_or, np.logical_xor):
-    elementwise(_function, None).samples = lambda rng: booleans(rng, 2)
-elementwise(np.logical_not, None).samples = lambda rng: booleans(rng, 1)
+gcd, lcm = elementwise(np.gcd, None), elementwise(np.lcm, None)
+for _record in (bitwise_and, bitwise_or, bitwise_xor, left_shift, right_shift, gcd, lcm):
+    _record.samples = lambda rng: integers(rng, 2)
+_invert.samples = lambda rng: integers(rng, 1)
+logical_and, logical_or, logical_xor = (
+    elementwise(f, None) for f in (np.logical_and, np.logical_or, np.logical_xor)
+)
+logical_not = elementwise(np.logical_not, None)
+for _record in (logical_and, logical_or, logical_xor):
+    _record.samples = lambda rng: booleans(rng, 2)
+logical_not.samples = lambda rng: booleans(rng, 1)
+
+
+def _of_truths(name: str, function: Any, spelling: str, *rows: tuple[bool, ...]) -> Primitive:
+    """Python's own operation on booleans."""
+    return register(
+        Primitive(
+            name,
+            function,
+            lambda *args: BOOL,
+            spelling,
+            kind="elementwise",
+            nondifferentiable=True,
+            cheap=True,
+            samples=lambda rng: [(row, {}) for row in rows],
+        )
+    )
+
+
+not_ = _of_truths("not", operators.not_, "not {0}", (True,), (False,))
+and_ = _of_truths("and", lambda a, b: a and b, "{0} and {1}", (True, False), (False, True))
+or_ = _of_truths("or", lambda a, b: a or b, "{0} or {1}", (True, False), (False, True))
+
+_function: Any
 for _function in (np.isnan, np.isfinite, np.isinf, np.signbit):
     elementwise(_function, None, _function.__name__)
 for _function in (np.floor, np.ceil, np.trunc, np.rint):
     elementwise(_function, None, _function.__name__)
-elementwise(np.heaviside, None)
+heaviside = elementwise(np.heaviside, None)
 for _function in (np.nextafter, np.spacing):
     elementwise(_function, no_derivative(f"np.{_function.__name__}"), _function.__name__)
 elementwise(

@@ -276,6 +276,7 @@ ATTAINS = {
         (np.min, _attains_smallest, "smallest"),
     )
 }
+is_largest, is_smallest = ATTAINS.values()
 
 
 def _chosen(primitive: Any, y: Any, x: Any, params: dict[str, Any]) -> tuple[Any, Any]:

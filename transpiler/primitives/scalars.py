@@ -124,18 +124,20 @@ def smaller_integer(a: int, b: int) -> int:
     return min(a, b)
 
 
-for _function, _name, _of_arrays in (
-    (larger_integer, "max", np.maximum),
-    (smaller_integer, "min", np.minimum),
-):
-    _text = f"{_name}({{0}}, {{1}})"
-    _chosen = elementwise(
-        _function, None, _text, spelling=_text, reference=_of_arrays, arity=2, name=_name
+def _extremum(function: Callable[[int, int], int], name: str, of_arrays: Any) -> Primitive:
+    text = f"{name}({{0}}, {{1}})"
+    record = elementwise(
+        function, None, text, spelling=text, reference=of_arrays, arity=2, name=name
     )
-    _chosen.infer = lambda *args: INT
-    FUNCTIONS[_function] = _handler(_chosen, _function)
-    _chosen.batch = lambda args, batched, params, of_arrays=_of_arrays: of_arrays(*args)
-    _chosen.samples = lambda rng: [((int(a), int(b)), {}) for a, b in rng.integers(-5, 5, (3, 2))]
+    record.infer = lambda *args: INT
+    FUNCTIONS[function] = _handler(record, function)
+    record.batch = lambda args, batched, params: of_arrays(*args)
+    record.samples = lambda rng: [((int(a), int(b)), {}) for a, b in rng.integers(-5, 5, (3, 2))]
+    return record
+
+
+max_ = _extremum(larger_integer, "max", np.maximum)
+min_ = _extremum(smaller_integer, "min", np.minimum)
 
 
 def _digamma(x: Any) -> Any:
