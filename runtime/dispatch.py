@@ -326,6 +326,21 @@ class Dispatcher:
     def _note_captures(self, plan: Plan, captures: list[Capture]) -> None:
         plan.captures = {**plan.captures, **{c.name: c for c in captures}}
 
+    def _specialize(self, plan: Plan, needed: SpecializationNeeded, leaves: list[Any]) -> None:
+        """Take into the plan what must be known; an error where it is known already."""
+        self._note_captures(plan, needed.captures)
+        if needed.numbers:
+            self.varying.fix(needed.numbers)
+            return
+        if needed.memory - plan.memory:
+            _check_specs(needed, leaves)
+            plan.memory |= needed.memory
+            return
+        if needed.leaves <= plan.leaves and needed.symbols <= plan.symbols:
+            raise _unknown(needed, "must be known.") from None
+        _check_specs(needed, leaves)
+        plan.symbols, plan.leaves = plan.symbols | needed.symbols, plan.leaves | needed.leaves
+
     def _make(
         self, plan: Plan, leaves: list[Any], structure: Any, sizes: dict[str, int], full: Any
     ) -> None:
@@ -347,18 +362,7 @@ class Dispatcher:
         try:
             traced = self._traced(arguments, pinned)
         except SpecializationNeeded as needed:
-            self._note_captures(plan, needed.captures)
-            if needed.numbers:
-                self.varying.fix(needed.numbers)
-                return
-            if needed.memory - plan.memory:
-                _check_specs(needed, leaves)
-                plan.memory |= needed.memory
-                return
-            if needed.leaves <= known and needed.symbols <= symbols:
-                raise _unknown(needed, "must be known.") from None
-            _check_specs(needed, leaves)
-            plan.symbols, plan.leaves = symbols | needed.symbols, known | needed.leaves
+            self._specialize(plan, needed, leaves)
             return
         except CalqueError as error:
             error.message = _readable(error.message)

@@ -13,13 +13,11 @@ from dataclasses import dataclass, field
 
 from calque.transpiler.errors import ShapeError
 from calque.transpiler.inequalities import CONSTANT, Affine, solvable
+from calque.transpiler.spans import ANY, SIZE, Span, fits
 from calque.transpiler.types import Dim, DimLike, dim_symbols, make_dim, substitute_dim, symbol
 
 SMALL = 8192  # multiplications up to which loops beside others beat a call of BLAS
 Sizes = tuple[DimLike, ...]
-Span = tuple[int, int]  # the least and the largest value
-ANY = (-(1 << 63), (1 << 63) - 1)
-SIZE = (0, 1 << 48)  # no memory holds a longer axis
 # by symbol, of loops whose rounds it tells: these, after the rounds of the loops around
 InnerSizes = Mapping[str, frozenset[Sizes]]
 
@@ -41,25 +39,6 @@ def age(name: str) -> int:
     (12, 0)
     """
     return int(name[1:]) if name[1:].isdecimal() and name[0] == "_" else 0
-
-
-def fits(span: Span) -> bool:
-    """Whether 64 bits hold all between two numbers.
-
-    >>> fits((0, 2**63 - 1)), fits((0, 2**63))
-    (True, False)
-    """
-    return ANY[0] <= span[0] and span[1] <= ANY[1]
-
-
-def hull(spans: Iterable[Span]) -> Span:
-    """From the least to the largest of several.
-
-    >>> hull([(1, 3), (-2, 2)])
-    (-2, 3)
-    """
-    lows, highs = zip(*spans, strict=True)
-    return min(lows), max(highs)
 
 
 def _is_symbol(dim: DimLike) -> bool:

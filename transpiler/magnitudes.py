@@ -16,7 +16,8 @@ import numpy as np
 
 from calque.transpiler import core
 from calque.transpiler.core import Apply, Atom, For, If, Statement, Var, While
-from calque.transpiler.dims import ANY, SIZE, Dims, Span, fits, hull
+from calque.transpiler.dims import Dims
+from calque.transpiler.spans import ANY, SIZE, Span, fits, hull
 from calque.transpiler.types import Dim
 
 ARGUMENT = (1 - (1 << 31), (1 << 31) - 1)  # dispatch takes larger ones for part of the program

@@ -22,6 +22,7 @@ from calque.transpiler.errors import (
     UnsupportedFunction,
     UnsupportedSyntax,
 )
+from calque.transpiler.frontend.attributes import guard_member
 from calque.transpiler.frontend.callables import (
     code_of,
     default_of,
@@ -67,16 +68,8 @@ _DEPTH_IN_BRANCHES = 16
 _CONTAINERS = (list, dict, set, tuple, str, bytes, frozenset, range, slice)
 _NAMEDTUPLE = ("_replace", "_asdict", "_make")
 _CREATORS = (
-    np.zeros,
-    np.ones,
-    np.empty,
-    np.ndarray,
-    np.full,
-    np.arange,
-    np.linspace,
-    np.eye,
-    np.identity,
-    np.array,
+    *(np.zeros, np.ones, np.empty, np.ndarray, np.full, np.array),
+    *(np.arange, np.linspace, np.eye, np.identity),
 )
 
 # what the builtins mean; filled by calque.transpiler.frontend.library
@@ -263,7 +256,7 @@ class Calls(Statements):
         self.guards.append(Guard(functools.partial(code_of, function), function.__code__))
         name = function.__name__
         if args and name.startswith("__") and getattr(type(args[0]), name, None) is function:
-            self._guard_member(type(args[0]), name)
+            guard_member(self, type(args[0]), name)
         names = function.__code__.co_freevars
         cells = dict(zip(names, function.__closure__ or (), strict=True))
         self.sources[source.file] = source.lines

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -54,6 +54,16 @@ from calque.transpiler.frontend.presence import (
 from calque.transpiler.types import ArrayType, DimLike, dim_symbols, substitute_dim
 
 _ROUNDS = 40
+
+
+@dataclass
+class _Ending:
+    """What is known after a loop: its results, its rounds, and whether it has one for certain."""
+
+    outs: list[Var]
+    trip: Range | None
+    certain: bool
+    finals: dict[Any, Array] = field(default_factory=dict)  # arrays that it carried, after it
 
 
 class Carrying(Changes):
@@ -137,7 +147,7 @@ class Carrying(Changes):
                     self._fill(node, carried, flags)
                     outs = self._outs(carried, block)
                     emit(outs, extra, carried, block, test)
-                    self._publish(plan, base, carried, outs, trip, certain)
+                    self._publish(plan, base, carried, _Ending(outs, trip, certain))
                     return True
                 outer.restore()
                 self._back_to(marks)
@@ -338,48 +348,55 @@ class Carrying(Changes):
         """What the body asks of a carried array's size may become a condition."""
         return self.builder.dims.solving(*carried.sizes)
 
-    def _publish(
-        self,
-        plan: Plan,
-        base: Snapshot,
-        carried: Carried,
-        outs: list[Var],
-        trip: Range | None,
-        certain: bool,
-    ) -> None:
+    def _publish(self, plan: Plan, base: Snapshot, carried: Carried, ending: _Ending) -> None:
         """The state after the loop."""
-        finals: dict[Any, Array] = {}
-        ends: list[Any] = []
-        for slot in carried.slots:
-            numbers = iter(range(slot.first, len(outs)))
-            made: list[Array] = []
-
-            def leaf(t: ArrayType, numbers: Any = numbers, made: list[Array] = made) -> Array:
-                made.append(Array(outs[next(numbers)]))
-                return made[-1]
-
-            value = instantiate(slot.description, leaf, lambda m: Mismatch(m, self.builder.origin))
-            finals.update({("phi", slot.key, i): array for i, array in enumerate(made)})
-            for number, leaf in enumerate(self._leaves(slot, slot.initial)):
-                made[number].poison = poison_of(leaf) or plan.stale.get((slot.key, number))
-            if not certain:
-                self._check_keys(slot.container, slot.place, slot.initial)
-            ends.append(value)
-            if isinstance(value, Maybe) and self._ran(trip) and not self._is_none(slot):
-                value = value.value
-            self._note_final(slot, value, certain)
-            if made:
-                self._count_after(slot, carried.phis[slot.first], made[0]._value, trip)
-            set_location(slot.container, slot.place, hold_again(value, plan.held.get(slot.key)))
-            late = place_lacks(base, slot.key) and not certain
-            if has_keys(slot.container) and (
-                late or unsure_key(self, slot.container, slot.place, slot.next_value)
-            ):
-                note_unsure(self, slot.container, slot.place, slot.now())
-            self._note_aliases(plan, replace(slot, value=value))
+        ends = [self._publish_slot(s, plan, base, carried, ending) for s in carried.slots]
         if plan.together:
             for group in self.flags.starting_alike(carried.slots, ends):
                 self.flags.unite(group)
+        self._publish_constants(plan, base, ending.certain)
+        self._publish_memory(plan, base, carried, ending)
+        for growth in plan.growing.values():
+            rows = growth.values.rows
+            rows.filled = (self.rounds - 1, len(self.tests))
+            if growth.per_round is not None and rows.fixed:
+                rows.count = appended(ending.trip, growth, rows.first)
+
+    def _publish_slot(
+        self, slot: Slot, plan: Plan, base: Snapshot, carried: Carried, ending: _Ending
+    ) -> Any:
+        """What a location holds after the loop."""
+        certain, numbers = ending.certain, iter(range(slot.first, len(ending.outs)))
+        made: list[Array] = []
+
+        def leaf(t: ArrayType) -> Array:
+            made.append(Array(ending.outs[next(numbers)]))
+            return made[-1]
+
+        end = value = instantiate(
+            slot.description, leaf, lambda m: Mismatch(m, self.builder.origin)
+        )
+        ending.finals.update({("phi", slot.key, i): array for i, array in enumerate(made)})
+        for number, first in enumerate(self._leaves(slot, slot.initial)):
+            made[number].poison = poison_of(first) or plan.stale.get((slot.key, number))
+        if not certain:
+            self._check_keys(slot.container, slot.place, slot.initial)
+        if isinstance(value, Maybe) and self._ran(ending.trip) and not self._is_none(slot):
+            value = value.value
+        self._note_final(slot, value, certain)
+        if made:
+            self._count_after(slot, carried.phis[slot.first], made[0]._value, ending.trip)
+        set_location(slot.container, slot.place, hold_again(value, plan.held.get(slot.key)))
+        late = place_lacks(base, slot.key) and not certain
+        if has_keys(slot.container) and (
+            late or unsure_key(self, slot.container, slot.place, slot.next_value)
+        ):
+            note_unsure(self, slot.container, slot.place, slot.now())
+        self._note_aliases(plan, replace(slot, value=value))
+        return end
+
+    def _publish_constants(self, plan: Plan, base: Snapshot, certain: bool) -> None:
+        """Known values that a round leaves; there may have been none."""
         for (key, place), constant in plan.constants.items():
             container = base.contents[key][0]
             if certain or (isinstance(container, Frame) and place.startswith("%")):
@@ -390,22 +407,24 @@ class Carrying(Changes):
                     message = "it exists only where the loop runs"
                     missing = Mismatch(message, self.builder.origin, absent=True)
                     set_location(container, place, missing)
+
+    def _publish_memory(
+        self, plan: Plan, base: Snapshot, carried: Carried, ending: _Ending
+    ) -> None:
+        """Which arrays are the same memory, which may be, and what memory holds."""
+        finals = ending.finals
         for pair in plan.partners | carried.partners:
-            ends = [finals[t] if t in finals else self._cell_of(t, carried, base) for t in pair]
-            link_cells(*ends)
+            link_cells(
+                *[finals[t] if t in finals else self._cell_of(t, carried, base) for t in pair]
+            )
         for key, origin in plan.poison.items():
             if key in base.contents:
                 base.contents[key][0].poison = origin
         last = len(carried.phis) - len(carried.cells)
-        for (cell, phi), out in zip(carried.cells, outs[last:], strict=True):
+        for (cell, phi), out in zip(carried.cells, ending.outs[last:], strict=True):
             cell._value = out
             if phi in self.builder.contiguous:
                 self.builder.contiguous.add(out)
-        for growth in plan.growing.values():
-            rows = growth.values.rows
-            rows.filled = (self.rounds - 1, len(self.tests))
-            if growth.per_round is not None and rows.fixed:
-                rows.count = appended(trip, growth, rows.first)
 
     def _ran(self, trip: Range | None) -> bool:
         """Whether a loop has a round; it may be a condition on sizes."""

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import inspect
 import operator
-import sys
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from functools import cached_property, partial
-from types import FunctionType, ModuleType
 from typing import Any
 
 import gast
 import numpy as np
 
-from calque.transpiler import tree
 from calque.transpiler.arrays import link
 from calque.transpiler.builder import FUNCTIONS, OPERATORS, Array, known_int, type_of
 from calque.transpiler.core import Apply, Var
 from calque.transpiler.errors import NeedsKnownValue, SpecializationNeeded, UnsupportedSyntax
+from calque.transpiler.frontend.attributes import read_attribute
 from calque.transpiler.frontend.comparisons import Comparisons, numeric
 from calque.transpiler.frontend.elements import alike, hold, hold_again, holder
-from calque.transpiler.frontend.guarding import Guard
 from calque.transpiler.frontend.heap import MISSING, RecordedList, rows_of
 from calque.transpiler.frontend.interpreter import Closure
 from calque.transpiler.frontend.iteration import (
@@ -30,12 +25,10 @@ from calque.transpiler.frontend.iteration import (
     is_runtime_iterable,
     refuse_endless,
 )
-from calque.transpiler.frontend.kinds import attribute_of, noted
+from calque.transpiler.frontend.kinds import noted
 from calque.transpiler.frontend.memory_questions import KnownFlags
 from calque.transpiler.frontend.methods import by_method, method_of
-from calque.transpiler.frontend.mutable_objects import is_mutable
 from calque.transpiler.frontend.presence import check_dict, check_key, lacking
-from calque.transpiler.frontend.surroundings import holds_surroundings
 from calque.transpiler.frontend.text import RuntimeText
 from calque.transpiler.frontend.twins import joined_lists
 
@@ -59,10 +52,6 @@ UNARY: dict[type, tuple[str, Callable[[Any], Any]]] = {
     gast.UAdd: ("pos", operator.pos),
     gast.Invert: ("invert", operator.invert),
 }
-
-
-# of library modules, which nobody gives other values
-_CONSTANTS = frozenset("pi e tau inf nan infj nanj newaxis euler_gamma float_info maxsize".split())
 
 
 class Expressions(Comparisons):
@@ -205,86 +194,7 @@ class Expressions(Comparisons):
 
     def attribute(self, value: Any, name: str, node: Any) -> Any:
         """An attribute: of an Array, a module, or an object, whose arrays become hidden inputs."""
-        if isinstance(value, Array):
-            if hasattr(list, name) and not name.startswith("__"):
-                self.check_apart(value, node)
-            return attribute_of(self, value, name, node)
-        value = self.settled(value, node)
-        if isinstance(value, Closure) and name == "__name__":
-            return value.name
-        if isinstance(value, super):
-            return self._inherited(value, name, node)
-        for base in type(value).__mro__:
-            member = vars(base).get(name)
-            if (
-                isinstance(member, property)
-                and member.fget is not None
-                and not isinstance(value, type)
-            ):
-                self._guard_member(type(value), name)
-                return self.call_value(member.fget, [value], {}, node)
-            if isinstance(member, cached_property) and id(value) in self.owned:
-                return self._cached(value, name, member, node)
-            if member is not None:
-                break
-        try:
-            found = getattr(value, name)
-        except AttributeError:
-            self.guards.append(Guard(lambda: hasattr(value, name), False))
-            raise
-        if holds_surroundings(found):
-            return self.lift(found, name, lambda: getattr(value, name))
-        if is_library_object(value):
-            if not callable(found) and self._may_change(value, name):
-                return self.lift(found, name, lambda: getattr(value, name))
-            return self.checked(found, name, node)
-        mine = id(value) in self.owned
-        if mine and tree.has_attributes(value) and name in tree.contents(value):
-            return self.checked(found, name, node)
-        if callable(found) and not isinstance(found, np.ndarray):
-            self._guard_member(type(value) if mine else value, name)
-            return found
-        if mine and not hasattr(type(value), name):
-            return self.checked(found, name, node)
-        if mine:
-            if not isinstance(found, (bool, int, float, complex, str, np.ndarray)):
-                return self.checked(found, name, node)
-            value = type(value)
-        return self.lift(found, name, lambda: getattr(value, name))
-
-    def _may_change(self, value: Any, name: str) -> bool:
-        """Whether an attribute of a library's object may have another value at the next call."""
-        if isinstance(value, ModuleType):
-            return name not in _CONSTANTS and not isinstance(getattr(value, name), ModuleType)
-        if id(value) in self.owned or id(value) in self.made:
-            return False
-        return isinstance(value, partial) or is_mutable(value)
-
-    def _cached(self, value: Any, name: str, member: cached_property[Any], node: Any) -> Any:
-        """A ``functools.cached_property`` of an object made here: computed once, then held."""
-        if name not in vars(value):
-            self._guard_member(type(value), name)
-            found = self.call_value(member.func, [value], {}, node)
-            self.set_attribute(value, name, found, node)
-        return self.checked(vars(value)[name], name, node)
-
-    def _inherited(self, value: Any, name: str, node: Any) -> Any:
-        """An attribute of ``super()``."""
-        order = value.__self_class__.__mro__
-        for base in order[order.index(value.__thisclass__) + 1 :]:
-            member = vars(base).get(name)
-            if member is not None:
-                self._guard_member(base, name)
-            if isinstance(member, property) and member.fget is not None:
-                return self.call_value(member.fget, [value.__self__], {}, node)
-            if member is not None:
-                break
-        return getattr(value, name)
-
-    def _guard_member(self, owner: Any, name: str) -> None:
-        """The generated code holds while this method, property or function is the same."""
-        read = partial(inspect.getattr_static, owner, name, None)
-        self.guards.append(Guard(read, read()))
+        return read_attribute(self, value, name, node)
 
     def consumed(self, node: Any) -> Any:
         """An expression whose value is consumed at once (see comprehensions)."""
@@ -494,17 +404,3 @@ def is_count(value: Any) -> bool:
 
 def _has_rows(value: Any) -> bool:
     return rows_of(value) is not None
-
-
-def is_library_object(value: Any) -> bool:
-    """Something whose attributes nobody changes between two calls."""
-    if isinstance(value, (list, tuple, dict)):
-        return True
-    if isinstance(value, np.ndarray):
-        return False
-    if isinstance(value, ModuleType):
-        where = value.__name__
-    else:
-        where = (value if isinstance(value, (type, FunctionType)) else type(value)).__module__ or ""
-    top = where.split(".")[0]
-    return top in ("numpy", "scipy", "builtins") or top in sys.stdlib_module_names

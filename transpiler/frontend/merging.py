@@ -272,21 +272,12 @@ class Join:
         other = left if start is right else right
         description = abstract(start, owned)
         if other is DEAD or other is MISSING:
-            hidden = self.name is not None and self.name.startswith("%")
-            if other is MISSING and self.name is None:
-                where = self.machine.origin(self.node)
-                message = "it exists on one path only"
-                self.memo[key] = Mismatch(message, where, self.test, absent=True)
-                return self.memo[key]
-            if other is MISSING and not hidden and is_number(start):
+            if other is MISSING and self._is_plain_name() and is_number(start):
                 description = Leaf(type_of(start))
-            if not _has_leaves(description):
-                kept = other is DEAD or hidden
-                where = self.machine.origin(self.node)
-                missing = Mismatch("it has no value on one path", where, self.test, True)
-                result = start if kept else missing
-                self.memo[key] = result
-                return result
+            alone = self._on_one_path(start, other, description)
+            if alone is not None:
+                self.memo[key] = alone[0]
+                return alone[0]
         else:
             description = widen(description, other, owned, spread=False)
         if self.machine.uniform and leaf_type(description) is not None:
@@ -298,20 +289,11 @@ class Join:
             return self.memo[key]
         pair = (leaf_values(description, left, owned), leaf_values(description, right, owned))
         made: list[Array] = []
-        one, two = (o.after for o in self.outcomes)
         result = instantiate(
             description, lambda t: self._leaf(t, made), lambda m: Mismatch(m, None)
         )
         for array, first, second in zip(made, *pair, strict=True):
-            self.leaves.append((first, second))
-            array.poison = one.poison_of(first) or two.poison_of(second)
-            self._note_contiguous(array, (first, second))
-            cells = [v if isinstance(v, Array) else None for v in (first, second)]
-            array.kinds = kinds_of(first) | kinds_of(second) or None
-            if array.ndim or any(c is not None and c.is_buffer for c in cells):
-                array.is_buffer = not array.ndim
-                self.arrays.append((array, [None if c is None else c.root() for c in cells]))
-            self._note_unsure(array, (first, second))
+            self._note_leaf(array, first, second)
         if isinstance(result, Maybe):
             self._unite(result, left, right)
         hold_again(result, holder(sources))
@@ -319,6 +301,33 @@ class Join:
             self.rebuilt.append((result, sources))
         self.memo[key] = result
         return result
+
+    def _is_plain_name(self) -> bool:
+        return self.name is not None and not self.name.startswith("%")
+
+    def _on_one_path(self, value: Any, other: Any, description: Any) -> tuple[Any] | None:
+        """What is known of a value that the other path lacks; None where it is to be joined."""
+        where = self.machine.origin(self.node)
+        if other is MISSING and self.name is None:
+            return (Mismatch("it exists on one path only", where, self.test, absent=True),)
+        if _has_leaves(description):
+            return None
+        if other is MISSING and self._is_plain_name():
+            return (Mismatch("it has no value on one path", where, self.test, True),)
+        return (value,)
+
+    def _note_leaf(self, array: Array, first: Any, second: Any) -> None:
+        """What is known of a joined value by what it was in each arm."""
+        one, two = (o.after for o in self.outcomes)
+        self.leaves.append((first, second))
+        array.poison = one.poison_of(first) or two.poison_of(second)
+        self._note_contiguous(array, (first, second))
+        cells = [v if isinstance(v, Array) else None for v in (first, second)]
+        array.kinds = kinds_of(first) | kinds_of(second) or None
+        if array.ndim or any(c is not None and c.is_buffer for c in cells):
+            array.is_buffer = not array.ndim
+            self.arrays.append((array, [None if c is None else c.root() for c in cells]))
+        self._note_unsure(array, (first, second))
 
     def _unite(self, result: Maybe, left: Any, right: Any) -> None:
         """Values that are there, or not, together in both arms are so after them."""
@@ -357,7 +366,7 @@ class Join:
 
     def _note_unsure(self, array: Array, values: tuple[Any, Any]) -> None:
         """A name that one path leaves without a value."""
-        if self.name is None or self.name.startswith("%"):
+        if not self._is_plain_name():
             return
         unsure = self.machine.unsure
         for value in values:

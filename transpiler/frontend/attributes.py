@@ -1,0 +1,120 @@
+"""Attributes that interpreted code reads: of arrays, modules and objects."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from functools import cached_property, partial
+from types import FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from calque.transpiler import tree
+from calque.transpiler.builder import Array
+from calque.transpiler.frontend.guarding import Guard
+from calque.transpiler.frontend.interpreter import Closure
+from calque.transpiler.frontend.kinds import attribute_of
+from calque.transpiler.frontend.mutable_objects import is_mutable
+from calque.transpiler.frontend.surroundings import holds_surroundings
+
+# of library modules, which nobody gives other values
+_CONSTANTS = frozenset("pi e tau inf nan infj nanj newaxis euler_gamma float_info maxsize".split())
+
+
+def read_attribute(machine: Any, value: Any, name: str, node: Any) -> Any:
+    """An attribute: of an Array, a module, or an object, whose arrays become hidden inputs."""
+    if isinstance(value, Array):
+        if hasattr(list, name) and not name.startswith("__"):
+            machine.check_apart(value, node)
+        return attribute_of(machine, value, name, node)
+    value = machine.settled(value, node)
+    if isinstance(value, Closure) and name == "__name__":
+        return value.name
+    if isinstance(value, super):
+        return _inherited(machine, value, name, node)
+    for base in type(value).__mro__:
+        member = vars(base).get(name)
+        if isinstance(member, property) and member.fget is not None and not isinstance(value, type):
+            guard_member(machine, type(value), name)
+            return machine.call_value(member.fget, [value], {}, node)
+        if isinstance(member, cached_property) and id(value) in machine.owned:
+            return _cached(machine, value, name, member, node)
+        if member is not None:
+            break
+    try:
+        found = getattr(value, name)
+    except AttributeError:
+        machine.guards.append(Guard(lambda: hasattr(value, name), False))
+        raise
+    if holds_surroundings(found):
+        return machine.lift(found, name, lambda: getattr(value, name))
+    if is_library_object(value):
+        if not callable(found) and _may_change(machine, value, name):
+            return machine.lift(found, name, lambda: getattr(value, name))
+        return machine.checked(found, name, node)
+    mine = id(value) in machine.owned
+    if mine and tree.has_attributes(value) and name in tree.contents(value):
+        return machine.checked(found, name, node)
+    if callable(found) and not isinstance(found, np.ndarray):
+        guard_member(machine, type(value) if mine else value, name)
+        return found
+    if mine and not hasattr(type(value), name):
+        return machine.checked(found, name, node)
+    if mine:
+        if not isinstance(found, (bool, int, float, complex, str, np.ndarray)):
+            return machine.checked(found, name, node)
+        value = type(value)
+    return machine.lift(found, name, lambda: getattr(value, name))
+
+
+def _may_change(machine: Any, value: Any, name: str) -> bool:
+    """Whether an attribute of a library's object may have another value at the next call."""
+    if isinstance(value, ModuleType):
+        return name not in _CONSTANTS and not isinstance(getattr(value, name), ModuleType)
+    if id(value) in machine.owned or id(value) in machine.made:
+        return False
+    return isinstance(value, partial) or is_mutable(value)
+
+
+def _cached(machine: Any, value: Any, name: str, member: cached_property[Any], node: Any) -> Any:
+    """A ``functools.cached_property`` of an object made here: computed once, then held."""
+    if name not in vars(value):
+        guard_member(machine, type(value), name)
+        found = machine.call_value(member.func, [value], {}, node)
+        machine.set_attribute(value, name, found, node)
+    return machine.checked(vars(value)[name], name, node)
+
+
+def _inherited(machine: Any, value: Any, name: str, node: Any) -> Any:
+    """An attribute of ``super()``."""
+    order = value.__self_class__.__mro__
+    for base in order[order.index(value.__thisclass__) + 1 :]:
+        member = vars(base).get(name)
+        if member is not None:
+            guard_member(machine, base, name)
+        if isinstance(member, property) and member.fget is not None:
+            return machine.call_value(member.fget, [value.__self__], {}, node)
+        if member is not None:
+            break
+    return getattr(value, name)
+
+
+def guard_member(machine: Any, owner: Any, name: str) -> None:
+    """The generated code holds while this method, property or function is the same."""
+    read = partial(inspect.getattr_static, owner, name, None)
+    machine.guards.append(Guard(read, read()))
+
+
+def is_library_object(value: Any) -> bool:
+    """Something whose attributes nobody changes between two calls."""
+    if isinstance(value, (list, tuple, dict)):
+        return True
+    if isinstance(value, np.ndarray):
+        return False
+    if isinstance(value, ModuleType):
+        where = value.__name__
+    else:
+        where = (value if isinstance(value, (type, FunctionType)) else type(value)).__module__ or ""
+    top = where.split(".")[0]
+    return top in ("numpy", "scipy", "builtins") or top in sys.stdlib_module_names
