@@ -1,0 +1,141 @@
+"""CUDA C made to run on the CPU: its pointers checked ones, a launcher for each kernel, g++."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+HEADER = Path(__file__).with_name("emulator.h")
+MISSING = None if shutil.which("g++") else "g++ is not installed"
+TYPE = r"(?:unsigned )?(?:long long|\w+)"
+KERNEL = re.compile(
+    r'extern "C"\s+__global__(?:\s+__launch_bounds__\([^)]*\))?\s+void\s+(\w+)\s*\(([^)]*)\)'
+)
+POINTER = re.compile(rf"(const )?({TYPE})\s*\*\s*__restrict__\s+(\w+)")
+SHARED = re.compile(rf"__shared__\s+({TYPE})\s+(\w+)((?:\[[^\]]+\])+);")
+CHECKS = "signed-integer-overflow,shift,bounds,integer-divide-by-zero,float-cast-overflow"
+FLAGS = ("-std=c++20", "-O1", "-w", "-fPIC", "-ffp-contract=off", f"-fsanitize={CHECKS}")
+
+
+@functools.cache
+def folder() -> Path:
+    """Where libraries are kept from run to run, for this user only."""
+    found = Path(tempfile.gettempdir()) / f"calque-emulator-{os.getuid()}"
+    found.mkdir(mode=0o700, exist_ok=True)
+    status = found.lstat()
+    if found.is_symlink() or status.st_uid != os.getuid() or status.st_mode & 0o077:
+        return Path(tempfile.mkdtemp(prefix="calque-emulator-"))
+    return found
+
+
+def library(text: str, options: Sequence[str] = ()) -> ctypes.CDLL:
+    """``text`` compiled; ``launch_NAME`` runs its kernel NAME."""
+    return ctypes.CDLL(str(_built(text, tuple(options))))
+
+
+def build(texts: Sequence[tuple[str, tuple[str, ...]]]) -> None:
+    """Compile texts, each with its options, two at a time."""
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda given: _built(*given), texts))
+
+
+def _built(text: str, options: tuple[str, ...]) -> Path:
+    made = folder() / f"{_digest(text, options)}.so"
+    if not made.exists():
+        source = _scratch(made, ".cpp")
+        source.write_text(translated(text), encoding="utf-8")
+        header = _precompiled_header()
+        compiled, linked = _scratch(made, ".o"), _scratch(made, ".so")
+        _run("g++", *FLAGS, *options, "-include", header, "-c", source, "-o", compiled)
+        _run("g++", "-shared", compiled, "-o", linked)  # no sanitizer's library: see the header
+        linked.replace(made)
+        source.unlink()
+        compiled.unlink()
+    return made
+
+
+@functools.cache
+def _precompiled_header() -> Path:
+    copy = folder() / f"{_digest()}.h"
+    compiled = copy.with_suffix(".h.gch")
+    if not compiled.exists():
+        shutil.copyfile(HEADER, copy)
+        made = _scratch(compiled, ".gch")
+        _run("g++", *FLAGS, "-x", "c++-header", copy, "-o", made)
+        made.replace(compiled)
+    return copy
+
+
+def _digest(*what: object) -> str:
+    text = repr((FLAGS, HEADER.read_text(encoding="utf-8"), what))
+    return hashlib.sha256(text.encode()).hexdigest()[:24]
+
+
+def _scratch(path: Path, suffix: str) -> Path:
+    return path.with_name(f"{path.stem}-{os.getpid()}{suffix}")
+
+
+def _run(*command: object) -> None:
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(done.stderr)
+
+
+def parameters(text: str, name: str, options: Sequence[str] = ()) -> list[str]:
+    """Those of a kernel as they are written, with the types that the options define."""
+    defined = dict(option[2:].split("=") for option in options if option.startswith("-D"))
+    given = dict(KERNEL.findall(text))[name].split(",")
+    return [" ".join(defined.get(word, word) for word in one.split()) for one in given]
+
+
+def translated(text: str) -> str:
+    """``text`` for g++ behind the header; lines keep their numbers."""
+    kernels = KERNEL.findall(text)
+    text = POINTER.sub(lambda p: f"emulator::Global<{p[1] or ''}{p[2]}> {p[3]}", text)
+    text = SHARED.sub(_shared, text)
+    text = text.replace('extern "C"', "").replace("__shared__", "static")
+    return "#line 1\n" + text + "".join(_launcher(name, given) for name, given in kernels)
+
+
+def _shared(found: re.Match[str]) -> str:
+    sizes = ", ".join(re.findall(r"\[([^\]]+)\]", found[3]))
+    return f'static emulator::Shared<{found[1]}, {sizes}> {found[2]}{{"{found[2]}"}};'
+
+
+def _launcher(kernel: str, given: str) -> str:
+    """A C function that makes the checked pointers, and runs the kernel's grid."""
+    taken, made, passed = [], [], []
+    for parameter in (" ".join(p.split()) for p in given.split(",")):
+        pointer = POINTER.fullmatch(parameter)
+        if pointer is None:
+            taken.append(parameter)
+            passed.append(parameter.split()[-1].lstrip("*"))
+            continue
+        constant, kind, name = pointer.groups()
+        kind = f"{constant or ''}{kind}"
+        taken.append(f"{kind}* {name}_data, long long {name}_size")
+        made.append(f"    std::vector<emulator::Touch> {name}_touches({name}_size);")
+        memory = f'{name}_data, {name}_size, {name}_touches.data(), nullptr, "{name}"'
+        passed.append(f"emulator::Global<{kind}>{{{{{memory}}}}}")
+    taken = ["const unsigned* grid, const unsigned* block, bool barriers, int seed", *taken]
+    return "\n".join(
+        (
+            "",
+            f'extern "C" const char* launch_{kernel}({", ".join(taken)})',
+            "{",
+            *made,
+            f"    auto run = [&] {{ {kernel}({', '.join(passed)}); }};",
+            "    return emulator::launch(grid, block, barriers, seed, run);",
+            "}",
+            "",
+        )
+    )

@@ -1,0 +1,383 @@
+// Runs CUDA C on the CPU, one thread after another, and reports what a GPU passes over in silence:
+// indices outside of arrays; two threads that touch one cell of global or shared memory, one of them
+// storing, with no barrier between; barriers and shuffles to which not all threads come; shared
+// memory that is read before it is stored; overflow of signed integers.
+//
+// The threads of a block are fibers of one thread: at a barrier the next one goes on, in an order
+// that the caller chooses, so that nothing is left to chance.
+#include <algorithm>
+#include <cmath>
+#include <csetjmp>
+#include <cstdint>
+#include <cstring>
+#include <random>
+#include <string>
+#include <ucontext.h>
+#include <vector>
+#undef INFINITY  // not in NVRTC either
+#undef NAN
+
+#define __global__ static
+#define __device__ static
+#define __constant__ static
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+
+struct Dim { unsigned x, y, z; };
+static Dim threadIdx, blockIdx, blockDim, gridDim;
+constexpr int warpSize = 32;
+
+namespace emulator {
+enum State { ready, at_block, at_warp, at_shuffle, done };
+struct Fiber { ucontext_t context; Dim index; State state; int line; char value[16]; };
+
+static ucontext_t scheduler;
+static std::vector<Fiber> fibers;  // the threads of the block that runs
+static std::vector<char> stacks;
+static jmp_buf given_up;           // where a thread without fibers goes after an error
+static bool switches;              // whether the kernel has barriers: else fibers are not needed
+static std::string error;          // the first
+static int current;                // thread
+static int epoch;                  // barriers that the block has passed
+static std::vector<int> warp_epochs;
+static long long block_number;
+static void (*body)(void*);
+static void* arguments;
+constexpr size_t stack_size = 64 << 10;
+
+inline std::string text(long long number) { return std::to_string(number); }
+inline void fail(const std::string& message) { if (error.empty()) error = message; }
+inline void fail_at(int line, const std::string& what) { fail("line " + text(line) + ": " + what); }
+
+[[noreturn]] inline void give_up()  // the thread that runs cannot go on
+{
+    if (!switches) longjmp(given_up, 1);
+    fibers[current].state = done;
+    swapcontext(&fibers[current].context, &scheduler);
+    __builtin_unreachable();
+}
+
+// -- memory: every pointer in the text becomes a Global, every array in shared memory a Shared
+
+struct Moment { int block, warp; };  // barriers passed
+
+struct Touch {  // who touched an element last, in this launch
+    long long writer = -1, reader = -1;
+    Moment written{}, read{};
+    int spread = 0;       // readers without a barrier between: 0 one, 1 of one warp, 2 of several
+    bool atomic = false;  // the store
+};
+
+inline Moment now() { return {epoch, warp_epochs[current / 32]}; }
+inline long long thread_number() { return block_number * (long long)fibers.size() + current; }
+
+// Whether a barrier lies between another thread's moment and now.
+inline bool ordered(long long other, Moment then, bool of_warp)
+{
+    long long size = fibers.size();
+    if (other / size != block_number) return false;
+    if (then.block < epoch) return true;
+    return of_warp && other % size / 32 == current / 32 && then.warp < now().warp;
+}
+
+template <class T> struct Memory {
+    T* data; long long size; Touch* touches; bool* stored; const char* name;
+
+    std::string cell(long long k) const { return std::string(name) + "[" + text(k) + "]"; }
+    bool touch(long long k, bool store, bool atomic) const
+    {
+        if (k < 0 || k >= size) {
+            fail(cell(k) + " is outside of " + text(size) + " elements");
+            return false;
+        }
+        if (stored && !store && !stored[k]) fail(cell(k) + " is read before anything is stored");
+        Touch& last = touches[k];
+        long long me = thread_number();
+        bool other_stored = last.writer >= 0 && last.writer != me && !(atomic && last.atomic);
+        bool other_read = store && last.reader >= 0 && (last.spread || last.reader != me);
+        if ((other_stored && !ordered(last.writer, last.written, true))
+            || (other_read && !ordered(last.reader, last.read, last.spread < 2)))
+            fail("two threads touch " + cell(k) + " with no barrier between, and one stores");
+        if (store) {
+            last.writer = me;
+            last.written = now();
+            last.atomic = atomic;
+            if (stored) stored[k] = true;
+        }
+        if (!store) note_reader(last, me);
+        return true;
+    }
+    void note_reader(Touch& last, long long me) const
+    {
+        bool fresh = last.reader < 0 || ordered(last.reader, last.read, false);
+        bool one_warp = last.reader / 32 == me / 32;
+        if (fresh) last.spread = 0;
+        else if (last.reader != me) last.spread = std::max(last.spread, one_warp ? 1 : 2);
+        last.reader = me;
+        last.read = now();
+    }
+    T load(long long k) const { return touch(k, false, false) ? data[k] : T(); }
+};
+
+template <class T> struct Cell {
+    Memory<T> of; long long k;
+    operator T() const { return of.load(k); }
+    T operator=(T value) const { if (of.touch(k, true, false)) of.data[k] = value; return value; }
+    T operator=(const Cell& other) const { return *this = T(other); }
+    template <class V> T operator+=(V value) const { return *this = T(T(*this) + value); }
+    template <class V> T operator-=(V value) const { return *this = T(T(*this) - value); }
+    template <class V> T operator*=(V value) const { return *this = T(T(*this) * value); }
+    template <class V> T operator/=(V value) const { return *this = T(T(*this) / value); }
+    template <class V> T operator|=(V value) const { return *this = T(T(*this) | value); }
+    template <class V> T operator&=(V value) const { return *this = T(T(*this) & value); }
+    template <class V> T operator^=(V value) const { return *this = T(T(*this) ^ value); }
+    const Cell* operator&() const { return this; }  // for atomicAdd(&x[i], ..)
+    template <class F> T atomically(F combine) const
+    {
+        if (!of.touch(k, true, true)) return T();
+        T old = of.data[k];
+        of.data[k] = combine(old);
+        return old;
+    }
+};
+
+template <class T> struct Global {
+    Memory<T> memory;
+    operator Global<const T>() const
+    {
+        const auto& m = memory;
+        return {{m.data, m.size, m.touches, m.stored, m.name}};
+    }
+    auto operator[](long long k) const
+    {
+        if constexpr (std::is_const_v<T>) return memory.load(k);
+        else return Cell<T>{memory, k};
+    }
+};
+
+struct Cleared { virtual void clear() = 0; };
+static std::vector<Cleared*> shared_arrays;  // those of the launch
+
+template <class T, int Size, int... Inner> struct Part {  // an array of arrays in shared memory
+    Memory<T> memory; long long begin;
+    auto operator[](long long k) const
+    {
+        constexpr long long step = (1LL * ... * Inner);
+        bool inside = k >= 0 && k < Size && begin >= 0;
+        if (!inside) fail(std::string(memory.name) + ": index " + text(k) + " is outside of " + text(Size));
+        long long place = inside ? begin + k * step : -1;
+        if constexpr (sizeof...(Inner) == 0) return Cell<T>{memory, place};
+        else return Part<T, Inner...>{memory, place};
+    }
+};
+
+template <class T, int... Sizes> struct Shared : Cleared {
+    static constexpr long long size = (1LL * ... * Sizes);
+    T data[size]; Touch touches[size]; bool stored[size]; const char* name;
+
+    explicit Shared(const char* name) : name(name) { clear(); shared_arrays.push_back(this); }
+    void clear() override
+    {
+        memset((void*)data, 0xff, sizeof data);
+        std::fill_n(touches, size, Touch());
+        std::fill_n(stored, size, false);
+    }
+    auto operator[](long long k)
+    {
+        return Part<T, Sizes...>{{data, size, touches, stored, name}, 0}[k];
+    }
+};
+
+// -- threads
+
+inline void wait(State state, int line)
+{
+    fibers[current].state = state;
+    fibers[current].line = line;
+    swapcontext(&fibers[current].context, &scheduler);
+}
+
+template <class T> T shuffle(unsigned mask, T value, int lane, int line)
+{
+    if (mask != 0xffffffffu || fibers.size() % 32) fail_at(line, "a shuffle without all 32 lanes");
+    memcpy(fibers[current].value, &value, sizeof value);
+    wait(at_shuffle, line);
+    if (lane >= 0 && lane < 32)
+        memcpy(&value, fibers[current / 32 * 32 + lane].value, sizeof value);
+    wait(at_shuffle, line);
+    return value;
+}
+
+inline unsigned ballot(unsigned mask, bool value, int line)
+{
+    unsigned all = 0;
+    for (int lane = 0; lane < 32; lane++) all |= unsigned(shuffle(mask, value, lane, line)) << lane;
+    return all;
+}
+
+inline void enter()
+{
+    body(arguments);
+    fibers[current].state = done;
+    swapcontext(&fibers[current].context, &scheduler);
+}
+
+// Frees the threads from..to if they wait at one and the same barrier; all of them, or, at a
+// barrier of the block, all that have not returned.
+inline bool release(size_t from, size_t to, State state)
+{
+    int line = 0;
+    for (size_t k = from; k < to; k++) {
+        const auto& fiber = fibers[k];
+        if (fiber.state == done && state == at_block) continue;
+        if (fiber.state != state || (line && fiber.line != line)) return false;
+        line = fiber.line;
+    }
+    for (size_t k = from; k < to; k++)
+        if (fibers[k].state == state) fibers[k].state = ready;
+    if (state == at_block) epoch++;
+    if (state == at_warp) warp_epochs[from / 32]++;
+    return line;
+}
+
+inline void begin_block(const std::vector<int>& order)
+{
+    for (auto* array : shared_arrays) array->clear();
+    epoch = 0;
+    warp_epochs.assign(fibers.size() / 32 + 1, 0);
+    for (auto k : order) {
+        auto& fiber = fibers[k];
+        unsigned n = k;
+        fiber.index = {n % blockDim.x, n / blockDim.x % blockDim.y, n / blockDim.x / blockDim.y};
+        fiber.state = ready;
+        if (!switches) continue;
+        getcontext(&fiber.context);
+        fiber.context.uc_stack.ss_sp = &stacks[k * stack_size];
+        fiber.context.uc_stack.ss_size = stack_size;
+        makecontext(&fiber.context, enter, 0);
+    }
+}
+
+inline void run_block(const std::vector<int>& order)
+{
+    begin_block(order);
+    for (auto k : order) {
+        if (switches) break;
+        current = k;
+        threadIdx = fibers[k].index;
+        if (!setjmp(given_up)) body(arguments);
+    }
+    for (bool going = switches; going;) {
+        going = false;
+        for (auto k : order) {
+            if (fibers[k].state != ready) continue;
+            going = true;
+            current = k;
+            threadIdx = fibers[k].index;
+            swapcontext(&scheduler, &fibers[k].context);
+        }
+        for (size_t k = 0; k < fibers.size(); k += 32)
+            for (State state : {at_warp, at_shuffle})
+                going |= release(k, std::min(k + 32, fibers.size()), state);
+        going |= release(0, fibers.size(), at_block);
+        for (auto& fiber : fibers)
+            if (!going && fiber.state != done)
+                fail_at(fiber.line, "not all threads come to this barrier");
+    }
+}
+
+inline std::vector<int> shuffled(size_t size, int seed)  // 0: as numbered; 1: backward
+{
+    std::vector<int> order(size);
+    for (size_t k = 0; k < size; k++) order[k] = seed == 1 ? size - 1 - k : k;
+    std::mt19937 random(seed);
+    if (seed > 1) std::shuffle(order.begin(), order.end(), random);
+    return order;
+}
+
+template <class F>
+const char* launch(const unsigned* grid, const unsigned* block, bool barriers, int seed, F kernel)
+{
+    gridDim = {grid[0], grid[1], grid[2]};
+    blockDim = {block[0], block[1], block[2]};
+    body = [](void* given) { (*static_cast<F*>(given))(); };
+    arguments = &kernel;
+    switches = barriers;
+    error.clear();
+    fibers = std::vector<Fiber>(block[0] * block[1] * block[2]);
+    if (switches) stacks.resize(fibers.size() * stack_size);
+    auto threads = shuffled(fibers.size(), seed);
+    for (auto k : shuffled(grid[0] * grid[1] * grid[2], seed)) {
+        block_number = k;
+        unsigned n = k;
+        blockIdx = {n % grid[0], n / grid[0] % grid[1], n / grid[0] / grid[1]};
+        run_block(threads);
+    }
+    return error.c_str();
+}
+
+inline int lane() { return current % 32; }
+
+// -- what GCC's sanitizer calls; each gets the place in the text first
+
+struct Place { const char* file; uint32_t line, column; };
+}  // namespace emulator
+
+#define CAUGHT(check, what) \
+    extern "C" inline __attribute__((used)) void __ubsan_handle_##check(emulator::Place* place, ...) \
+    { emulator::fail_at(place->line, what); }
+CAUGHT(add_overflow, "a sum overflows")
+CAUGHT(sub_overflow, "a difference overflows")
+CAUGHT(mul_overflow, "a product overflows")
+CAUGHT(negate_overflow, "a negation overflows")
+CAUGHT(shift_out_of_bounds, "a shift by more bits than there are")
+CAUGHT(out_of_bounds, "an index is outside of a local array")
+CAUGHT(float_cast_overflow, "a float that no integer holds becomes one")
+#undef CAUGHT
+extern "C" inline __attribute__((used)) void __ubsan_handle_divrem_overflow(emulator::Place* place, ...)
+{
+    emulator::fail_at(place->line, "an integer is divided by zero, or its quotient overflows");
+    emulator::give_up();  // the processor would end the process
+}
+
+// -- CUDA's words
+
+#define __syncthreads() emulator::wait(emulator::at_block, __LINE__)
+#define __syncwarp() emulator::wait(emulator::at_warp, __LINE__)
+#define __shfl_sync(mask, value, from) emulator::shuffle(mask, value, from, __LINE__)
+#define __shfl_up_sync(mask, value, by) __shfl_sync(mask, value, emulator::lane() - (by))
+#define __shfl_down_sync(mask, value, by) __shfl_sync(mask, value, emulator::lane() + (by))
+#define __shfl_xor_sync(mask, value, by) __shfl_sync(mask, value, emulator::lane() ^ (by))
+#define __ballot_sync(mask, value) emulator::ballot(mask, value, __LINE__)
+#define __any_sync(mask, value) (__ballot_sync(mask, value) != 0)
+#define __all_sync(mask, value) (__ballot_sync(mask, value) == 0xffffffffu)
+
+template <class T, class V> T atomicAdd(const emulator::Cell<T>* cell, V value)
+{
+    return cell->atomically([&](T old) { return T(old + value); });
+}
+template <class T, class V> T atomicMax(const emulator::Cell<T>* cell, V value)
+{
+    return cell->atomically([&](T old) { return std::max(old, T(value)); });
+}
+template <class T, class V> T atomicMin(const emulator::Cell<T>* cell, V value)
+{
+    return cell->atomically([&](T old) { return std::min(old, T(value)); });
+}
+template <class T, class V> T atomicExch(const emulator::Cell<T>* cell, V value)
+{
+    return cell->atomically([&](T) { return T(value); });
+}
+template <class T, class E, class V> T atomicCAS(const emulator::Cell<T>* cell, E expected, V value)
+{
+    return cell->atomically([&](T old) { return old == T(expected) ? T(value) : old; });
+}
+
+inline float __int_as_float(int bits) { float value; memcpy(&value, &bits, 4); return value; }
+inline double __longlong_as_double(long long bits) { double value; memcpy(&value, &bits, 8); return value; }
+inline int __float_as_int(float value) { int bits; memcpy(&bits, &value, 4); return bits; }
+inline long long __double_as_longlong(double value) { long long bits; memcpy(&bits, &value, 8); return bits; }
+inline float rsqrtf(float x) { return 1.0f / std::sqrt(x); }
+inline double rsqrt(double x) { return 1.0 / std::sqrt(x); }
+using std::isfinite; using std::isinf; using std::isnan;
+using std::max; using std::min;

@@ -1,0 +1,259 @@
+"""A ``cupy`` on NumPy for machines without a GPU; its kernels run in the emulator.
+
+It is stricter than CuPy, which hands arrays of any dtype and numbers of any width to a kernel
+without a word: here a launch whose arguments do not fit the parameters is a TypeError. As on a
+GPU, host and device do not mix: an ``ndarray`` of this module and one of NumPy refuse each other.
+New memory holds NaN, or -1. ``order`` is that of a kernel's threads: 0 as numbered, 1 backward,
+else the seed of a shuffle.
+
+>>> import numpy
+>>> sum(asarray([1.0, 2.0]))
+array(3.)
+>>> asarray([1.0]) + numpy.ones(1)
+Traceback (most recent call last):
+    ...
+TypeError: add: one operand is on the device, and another one, an array of NumPy, is not
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy
+
+from cuda_emulator import building
+from cuda_emulator.building import POINTER
+
+# names of NumPy that CuPy 14 has not
+ABSENT = frozenset(
+    "block bmat einsum_path frompyfunc fromregex geomspace histogram_bin_edges insert matvec "
+    "nanpercentile nanquantile nested_iters polyder polydiv polyint spacing unstack vecdot vecmat "
+    "linalg.diagonal linalg.matrix_norm linalg.multi_dot linalg.outer linalg.svdvals "
+    "linalg.tensordot linalg.trace linalg.vecdot linalg.vector_norm".split()
+)
+SCALARS: dict[str, tuple[type, Any]] = {  # C's types, NumPy's, those of ctypes
+    "bool": (numpy.bool_, ctypes.c_bool),
+    "signed char": (numpy.int8, ctypes.c_int8),
+    "unsigned char": (numpy.uint8, ctypes.c_uint8),
+    "short": (numpy.int16, ctypes.c_int16),
+    "unsigned short": (numpy.uint16, ctypes.c_uint16),
+    "int": (numpy.int32, ctypes.c_int),
+    "unsigned int": (numpy.uint32, ctypes.c_uint32),
+    "long long": (numpy.int64, ctypes.c_longlong),
+    "unsigned long long": (numpy.uint64, ctypes.c_uint64),
+    "float": (numpy.float32, ctypes.c_float),
+    "double": (numpy.float64, ctypes.c_double),
+}
+PASSED_AS: dict[type, type] = {bool: numpy.bool_, int: numpy.int64, float: numpy.float64}  # by CuPy
+order = 0
+launches: list[str] = []  # the kernels that ran, by name: what a test may count
+
+
+class ndarray(numpy.ndarray):
+    """An array on the device."""
+
+    def __array_ufunc__(self, function: Any, method: str, *given: Any, **options: Any) -> Any:
+        out = options.get("out", ())
+        for value in (*given, *out):
+            if isinstance(value, numpy.ndarray) and not isinstance(value, ndarray):
+                raise TypeError(
+                    f"{function.__name__}: one operand is on the device, and another one, an array "
+                    "of NumPy, is not"
+                )
+        if out:
+            options["out"] = tuple(x.view(numpy.ndarray) for x in out)
+        result = getattr(function, method)(*map(_host, given), **options)
+        return out[0] if len(out) == 1 else _device(result)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return _on_device(function)(*args, **kwargs)
+
+    def __getitem__(self, index: Any) -> Any:
+        return _device(super().__getitem__(_host(index)))
+
+    def __float__(self) -> float:
+        return float(self.view(numpy.ndarray))
+
+    def get(self) -> numpy.ndarray:
+        """A copy on the host."""
+        return numpy.array(self)
+
+
+def _device(value: Any) -> Any:
+    """Arrays and NumPy's scalars are arrays on the device, as results of CuPy are."""
+    if isinstance(value, (numpy.ndarray, numpy.generic)):
+        return numpy.asarray(value).view(ndarray)
+    if isinstance(value, (tuple, list)):
+        made = [_device(v) for v in value]
+        return type(value)(*made) if hasattr(value, "_fields") else type(value)(made)
+    return value
+
+
+def _host(value: Any) -> Any:
+    if isinstance(value, ndarray):
+        return value.view(numpy.ndarray)
+    return type(value)(map(_host, value)) if type(value) in (tuple, list) else value
+
+
+def _on_device(function: Any) -> Any:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        for value in (*args, *kwargs.values()):
+            if isinstance(value, numpy.ndarray) and not isinstance(value, ndarray):
+                raise TypeError(f"{function.__name__}: an array of NumPy is not on the device")
+        out = kwargs.get("out")
+        result = function(*map(_host, args), **{k: _host(v) for k, v in kwargs.items()})
+        return _device(result) if out is None else out
+
+    return call
+
+
+def _found(module: Any, prefix: str, name: str) -> Any:
+    value = getattr(module, name, None)
+    if value is None or prefix + name in ABSENT:
+        raise AttributeError(f"CuPy has no {prefix}{name}")
+    plain = isinstance(value, (type, ModuleType)) or not callable(value)
+    return value if plain else _on_device(value)
+
+
+def __getattr__(name: str) -> Any:
+    return _found(numpy, "", name)
+
+
+class _Module(ModuleType):
+    def __init__(self, name: str, of: Any):
+        super().__init__(name)
+        self.of = of
+
+    def __getattr__(self, name: str) -> Any:
+        return _found(self.of, f"{self.__name__}.", name)
+
+
+linalg, fft = _Module("linalg", numpy.linalg), _Module("fft", numpy.fft)
+
+
+def empty(shape: Any, dtype: Any = numpy.float64) -> ndarray:
+    """Memory that holds NaN, or -1: what reads it before it is stored is seen."""
+    made = numpy.empty(shape, dtype)
+    made.reshape(-1).view(numpy.uint8)[:] = 255
+    return made.view(ndarray)
+
+
+def empty_like(x: Any, dtype: Any = None) -> ndarray:
+    """As ``empty``, of the shape of an array, and of its dtype where none is given."""
+    return empty(x.shape, x.dtype if dtype is None else dtype)
+
+
+def asarray(x: Any, dtype: Any = None) -> ndarray:
+    """To the device: a copy, unless it is there."""
+    if isinstance(x, ndarray) and dtype in (None, x.dtype):
+        return x
+    return numpy.array(x, dtype).view(ndarray)
+
+
+def array(x: Any, dtype: Any = None) -> ndarray:
+    """A copy on the device."""
+    return numpy.array(x, dtype).view(ndarray)
+
+
+def asnumpy(x: Any) -> numpy.ndarray:
+    """A copy on the host."""
+    return numpy.array(x)
+
+
+def argsort(x: Any, axis: int = -1) -> Any:
+    """CuPy's sorts are stable."""
+    return _device(numpy.argsort(_host(x), axis, kind="stable"))
+
+
+def _pinned(size: int) -> Any:
+    return ctypes.create_string_buffer(size)
+
+
+cuda = SimpleNamespace(alloc_pinned_memory=_pinned)
+
+
+class RawModule:
+    """``RawModule(code=..., options=...)``: ``get_function`` gives its kernels."""
+
+    def __init__(self, *, code: str, options: tuple[str, ...] = ()):
+        self.code, self.options = code, options
+
+    def get_function(self, name: str) -> RawKernel:
+        """A kernel of the text."""
+        return RawKernel(self.code, name, self.options)
+
+
+class RawKernel:
+    """``RawKernel(code, name, options)``; compiled when it is first launched, as in CuPy."""
+
+    def __init__(self, code: str, name: str, options: tuple[str, ...] = ()):
+        self.code, self.name, self.options = code, name, options
+        self.parameters = building.parameters(code, name, options)
+        self._launcher: Any = None
+
+    def __call__(self, grid: Sequence[int], block: Sequence[int], args: Sequence[Any]) -> None:
+        grid, block = ((*shape, 1, 1)[:3] for shape in (grid, block))
+        if min(*grid, *block) < 1 or max(grid[1:]) > 65535 or numpy.prod(block) > 1024:
+            raise ValueError(f"{self.name}: no such launch, {grid} blocks of {block}")
+        passed = self._passed(args)
+        launches.append(self.name)
+        if self._launcher is None:
+            library = building.library(self.code, self.options)
+            self._launcher = getattr(library, f"launch_{self.name}")
+            self._launcher.restype = ctypes.c_char_p
+        shapes = [(ctypes.c_uint * 3)(*shape) for shape in (grid, block)]
+        barriers = ctypes.c_bool(bool(re.search(r"_sync\b|__sync", self.code)))
+        if error := self._launcher(*shapes, barriers, order, *passed):
+            raise RuntimeError(f"{self.name}: {error.decode()}")
+
+    def _passed(self, args: Sequence[Any]) -> list[Any]:
+        """The arguments for ctypes, after the checks that CuPy does not make."""
+        if len(args) != len(self.parameters):
+            wanted, got = len(self.parameters), len(args)
+            raise TypeError(f"{self.name}: {wanted} parameters, and {got} arguments")
+        passed: list[Any] = []
+        arrays: list[tuple[str, Any, str | None]] = []
+        for parameter, value in zip(self.parameters, args, strict=True):
+            pointer = POINTER.fullmatch(parameter)
+            if pointer is None:
+                passed.append(self._number(parameter, value))
+                continue
+            constant, kind, name = pointer.groups()
+            fits = isinstance(value, ndarray) and value.dtype == SCALARS[kind][0]
+            if not fits or not value.flags.c_contiguous:
+                got = f"{type(value).__name__} {getattr(value, 'dtype', '')}"
+                raise TypeError(f"{self.name}: {name} is a contiguous array of {kind}, got {got}")
+            for other_name, other, other_constant in arrays:
+                if not (constant and other_constant) and numpy.may_share_memory(value, other):
+                    raise ValueError(f"{self.name}: {name} and {other_name} share memory")
+            arrays.append((name, value, constant))
+            passed += [ctypes.c_void_p(value.ctypes.data), ctypes.c_longlong(value.size)]
+        return passed
+
+    def _number(self, parameter: str, value: Any) -> Any:
+        kind, _, name = parameter.rpartition(" ")
+        if kind.startswith("volatile"):  # the address of pinned memory, as a number
+            return ctypes.c_void_p(int(value))
+        value = PASSED_AS.get(type(value), lambda x: x)(value)
+        dtype, ctype = SCALARS[kind]
+        if type(value) is not dtype:
+            raise TypeError(f"{self.name}: {name} is {kind}, got {type(value).__name__}")
+        return ctype(value)
+
+
+@contextmanager
+def installed() -> Iterator[ModuleType]:
+    """``import cupy`` gives this module."""
+    before, sys.modules["cupy"] = sys.modules.get("cupy"), sys.modules[__name__]
+    try:
+        yield sys.modules[__name__]
+    finally:
+        del sys.modules["cupy"]
+        if before is not None:
+            sys.modules["cupy"] = before
