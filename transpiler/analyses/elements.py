@@ -17,7 +17,6 @@ from calque.transpiler.builder import Array, Builder, atom, current, wrap
 from calque.transpiler.core import Apply, Slot, Var
 from calque.transpiler.frontend.joining import combine
 from calque.transpiler.primitives.base import apply
-from calque.transpiler.primitives.elements import ELEMENTS
 from calque.transpiler.primitives.indexing import getitem, update
 from calque.transpiler.types import DimLike, symbol
 
@@ -182,7 +181,7 @@ class Reader:
         args = [wrap(a) for a in made.args]
         if made.primitive.kind == "elementwise":
             return apply(made.primitive, *[self(a, index) for a in args], **made.params)
-        rule = ELEMENTS.get(made.primitive.name)
+        rule = made.primitive.element
         if rule is None:
             raise NoElements(made.primitive.name, made)
         if self.unsafe and made.primitive.name not in KEEPS_PLACE:

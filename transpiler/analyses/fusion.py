@@ -34,7 +34,6 @@ from calque.transpiler.builder import Array, Builder, atom, loop_index, type_of,
 from calque.transpiler.core import Apply, Block, Statement, Var
 from calque.transpiler.errors import CalqueError
 from calque.transpiler.primitives.creation import full
-from calque.transpiler.primitives.elements import ELEMENTS, REDUCTIONS
 from calque.transpiler.primitives.indexing import copy, update_add
 from calque.transpiler.primitives.reductions import prod, sum_
 from calque.transpiler.primitives.templates import indexed_dims
@@ -147,15 +146,15 @@ class Fusion:
             return ""
         if not agree(s, self.builder):
             return ""
-        name, primitive = s.primitive.name, s.primitive
-        if name in REDUCTIONS:
+        primitive = s.primitive
+        if primitive.reduction is not None:
             none = not type_of(wrap(s.args[0])).ndim or s.params["axis"] == ()  # nothing to go over
             return "reduce" if not none and self._has_elements(s) else ""
         if not s.out.type.ndim or not self.allowed(s):
             return ""
         if primitive in STORES:
             return "store" if self._region(s) else ""
-        if primitive.kind == "elementwise" or name in ELEMENTS:
+        if primitive.kind == "elementwise" or primitive.element is not None:
             return "map"
         return ""
 
@@ -164,7 +163,7 @@ class Fusion:
         summed = s.primitive in (sum_, prod)
         if not self.allowed(s) or (s.params.get("dtype") is not None and not summed):
             return False
-        return s.out.type.dtype.kind != "c" or not REDUCTIONS[s.primitive.name].needs_elements
+        return s.out.type.dtype.kind != "c" or not s.primitive.reduction.needs_elements
 
     def _surely_some(self, dim: DimLike) -> bool:
         """Whether a size is known not to be 0; for arguments, a condition of the program."""
@@ -200,7 +199,7 @@ class Fusion:
             reduced = tuple(range(source.ndim)) if axis is None else tuple(axis)
             space = tuple(resolve(d) for d in source.dims)
             root = Root(s, kind, space, reduced)
-            if REDUCTIONS[s.primitive.name].needs_elements:
+            if s.primitive.reduction.needs_elements:
                 sizes = [space[k] for k in reduced]
                 root.guarded = [d for d in sizes if not self._surely_some(d)]
         elif kind == "store":

@@ -21,7 +21,6 @@ from calque.transpiler.core import Apply, Atom, Block, For, If, Var
 from calque.transpiler.primitives import shapes
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.creation import empty, full
-from calque.transpiler.primitives.elements import REDUCTIONS
 from calque.transpiler.primitives.elementwise import add
 from calque.transpiler.primitives.indexing import update
 from calque.transpiler.primitives.shapes import reshape
@@ -98,7 +97,7 @@ class Nest:
         if not t.ndim:
             return None
         if root.kind == "reduce" and root.suffix > min(root.reduced):
-            value = REDUCTIONS[s.primitive.name].neutral(t.dtype)
+            value = s.primitive.reduction.neutral(t.dtype)
             array = apply(full, value, *self._sizes(t), dtype=t.dtype)
         else:
             array = apply(empty, *self._sizes(t), dtype=t.dtype)
@@ -155,7 +154,7 @@ class Nest:
 
     def _neutral(self, root: Root) -> Any:
         t = self._sum_type(root)
-        value = REDUCTIONS[root.statement.primitive.name].neutral(t.dtype)
+        value = root.statement.primitive.reduction.neutral(t.dtype)
         return value if t.dtype.kind != "b" else bool(value)
 
     def _touched(self, node: Loop, depth: int) -> list[Any]:
@@ -267,7 +266,7 @@ class Nest:
         if root.kind == "reduce":
             dtype = self._sum_type(root).dtype if (root, "sum") in self.state else t.dtype
             value = FUNCTIONS["cast"](value, dtype) if isinstance(value, Array) else value
-            combine_ = REDUCTIONS[s.primitive.name].combine
+            combine_ = s.primitive.reduction.combine
             if (root, "sum") in self.state:
                 self.state[root, "sum"] = combine_(self.state[root, "sum"], value)
             else:
@@ -291,7 +290,7 @@ class Nest:
             return
         if root.suffix > min(root.reduced):
             so_far = load(self.state[root], kept)
-            total = REDUCTIONS[root.statement.primitive.name].combine(so_far, total)
+            total = root.statement.primitive.reduction.combine(so_far, total)
         else:
             self.reader.keep(root.out, kept, total)
         self.state[root] = stored(self.state[root], total, kept)
@@ -348,7 +347,7 @@ class Nest:
 
     def _total(self, root: Root, parts: Any, count: Any, dim: Any) -> Any:
         builder = self.builder
-        reduction = REDUCTIONS[root.statement.primitive.name]
+        reduction = root.statement.primitive.reduction
         phi = Var(self._sum_type(root), root.out.name or "total", builder.origin)
         counter = loop_index(0, dim - 1, "i")
         with builder.block() as body:

@@ -37,12 +37,13 @@ from calque.transpiler.analyses.unfilled import unfilled
 from calque.transpiler.builder import Array, Builder, atom, wrap
 from calque.transpiler.core import Apply, Block, For, Function, If, Statement, Var, While
 from calque.transpiler.errors import CalqueError, SpecializationNeeded
-from calque.transpiler.primitives import (  # noqa: F401  (fill COMPOSED)
+from calque.transpiler.primitives import (  # noqa: F401  (fill ``lowering``)
     composed_scipy,
     composed_stores,
 )
-from calque.transpiler.primitives.composed import COMPOSED, PRODUCTS, is_small_factorization
+from calque.transpiler.primitives.composed import is_small_factorization
 from calque.transpiler.primitives.elementwise import to_int
+from calque.transpiler.primitives.products import dot, matmul
 
 Allowed = Callable[[Apply], bool]
 
@@ -132,8 +133,8 @@ class Schedule:
             s = pending.pop()
             if self.depth and isinstance(s, Apply) and s.primitive.in_loops is not None:
                 s.proven = is_small_factorization([wrap(a) for a in s.args])
-            rule = COMPOSED.get(s.primitive.name) if isinstance(s, Apply) else None
-            if not self.depth and isinstance(s, Apply) and s.primitive.name in PRODUCTS:
+            rule = s.primitive.lowering if isinstance(s, Apply) else None
+            if not self.depth and isinstance(s, Apply) and s.primitive in (matmul, dot):
                 if read[s.args[0]] > 1:
                     rule = None  # the matrix is needed in memory
             if rule is None or id(s) in kept or id(s) in self.composed or not self._allows(s):  # type: ignore[arg-type]

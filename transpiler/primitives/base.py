@@ -59,7 +59,11 @@ class Primitive:
     jvp: Callable[..., Any] | None = None
     vjp: Callable[..., Any] | None = None
     batch: Callable[..., Any] | None = None
+    element: Callable[..., Any] | None = None  # element(read, args, params, index): one of many
+    reduction: Any = None  # how elements are put together: ``elements.Reduction``
+    lowering: Callable[..., Any] | None = None  # lowering(args, params, looping): in simpler ones
     partials: Callable[..., Any] | None = None
+    on_arrays: Callable[..., Any] | None = None  # what a function of Python numbers stands for
     linear_in: tuple[int, ...] = ()
     nondifferentiable: bool = False  # the derivative is zero wherever there is one
     scalar: str | None = None  # the name in loops and in CUDA
@@ -104,6 +108,21 @@ def register(primitive: Primitive) -> Primitive:
         raise ValueError(f"{primitive.name} is declared twice")
     PRIMITIVES[primitive.name] = primitive
     return primitive
+
+
+def rule_of(field: str) -> Callable[..., Callable[[Callable[..., Any]], Any]]:
+    """A decorator, ``@rule_of("batch")(sum_, mean)``: the rule is entered in the records."""
+
+    def of(*primitives: Primitive) -> Callable[[Callable[..., Any]], Any]:
+        def declare(rule: Callable[..., Any]) -> Callable[..., Any]:
+            for primitive in primitives:
+                assert getattr(primitive, field) is None, f"{primitive} has a rule: {field}"
+                setattr(primitive, field, rule)
+            return rule
+
+        return declare
+
+    return of
 
 
 def apply(primitive: Primitive, *args: Any, **params: Any) -> Any:

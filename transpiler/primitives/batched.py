@@ -8,6 +8,7 @@ elementwise ones.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,23 +17,15 @@ import numpy as np
 from calque.transpiler.builder import FUNCTIONS, Array, current, type_of, wrap
 from calque.transpiler.errors import Unstackable
 from calque.transpiler.primitives import complexes, elementwise, indexing, logic
-from calque.transpiler.primitives.base import PRIMITIVES, Primitive, apply, definition
+from calque.transpiler.primitives.base import PRIMITIVES, Primitive, apply, definition, rule_of
 from calque.transpiler.primitives.creation import full
+from calque.transpiler.primitives.logic import python_round
 from calque.transpiler.primitives.shapes import broadcast_to, joined_axes
 
 Rule = Callable[[Sequence[Any], tuple[bool, ...], dict[str, Any]], Any]
 
 
-def batches(*primitives: Primitive | str) -> Callable[[Rule], Rule]:
-    """Give primitives (or those of these names) the decorated batch rule."""
-
-    def declare(rule: Rule) -> Rule:
-        for primitive in primitives:
-            record = PRIMITIVES[primitive] if isinstance(primitive, str) else primitive
-            record.batch = rule
-        return rule
-
-    return declare
+batches = rule_of("batch")
 
 
 def refuse(name: str, why: str) -> Unstackable:
@@ -100,46 +93,12 @@ def flat_rows(x: Any) -> Any:
     return x if x.ndim == 2 else joined_axes(x, 1)
 
 
-_AS_NUMPY: dict[str, Any] = {
-    "math.asin": np.arcsin,
-    "math.acos": np.arccos,
-    "math.atan": np.arctan,
-    "math.asinh": np.arcsinh,
-    "math.acosh": np.arccosh,
-    "math.atanh": np.arctanh,
-    "math.atan2": np.arctan2,
-    "math.pow": np.power,
-    "math.erf": "special.erf",
-    "math.erfc": "special.erfc",
-    "math.lgamma": "special.gammaln",
-    "math.gamma": "special.gamma",
-    "not": np.logical_not,
-    "and": np.logical_and,
-    "or": np.logical_or,
-}
-
-
-def on_arrays(primitive: Primitive) -> Callable[..., Any]:
-    """The elementwise function of arrays that a function of Python numbers stands for."""
-    name = primitive.name
-    if name in _AS_NUMPY:
-        found = _AS_NUMPY[name]
-        if isinstance(found, str):
-            return lambda *args: apply(PRIMITIVES[found], *args)
-        return lambda *args: FUNCTIONS[found](*args)
-    if name.startswith("math."):
-        function = FUNCTIONS[getattr(np, name[5:])]
-        if name[5:] in ("floor", "ceil", "trunc"):
-            return lambda x: FUNCTIONS["cast"](function(x), int)
-        return function
-    return lambda *args, **params: apply(primitive, *args, **params)
-
-
 def elementwise_rule(primitive: Primitive) -> Rule:
     """Operands aligned, and the function itself."""
 
     def rule(args: Sequence[Any], batched: tuple[bool, ...], params: dict[str, Any]) -> Any:
-        return on_arrays(primitive)(*aligned(args, batched), **params)
+        on_arrays = primitive.on_arrays or functools.partial(apply, primitive)
+        return on_arrays(*aligned(args, batched), **params)
 
     return rule
 
@@ -159,7 +118,7 @@ for _record in (elementwise.where, complexes.of_parts):
     _record.batch = elementwise_rule(_record)
 
 
-@batches("round")
+@batches(python_round)
 def _round(args: Sequence[Any], batched: tuple[bool, ...], params: dict[str, Any]) -> Any:
     """Python's ``round``: to an integer where no digits are given."""
     digits = params.get("ndigits")

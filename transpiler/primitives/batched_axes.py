@@ -8,8 +8,23 @@ from typing import Any
 import numpy as np
 
 from calque.transpiler.builder import FUNCTIONS, type_of
-from calque.transpiler.primitives import axes, creation, diagonals, shapes, sorting
-from calque.transpiler.primitives.base import PRIMITIVES, Primitive, apply
+from calque.transpiler.primitives import (
+    axes,
+    creation,
+    diagonals,
+    fourier,
+    joining,
+    norms,
+    ranges,
+    rearranging,
+    reductions,
+    scans,
+    scipy_linalg,
+    shapes,
+    sorting,
+    statistics,
+)
+from calque.transpiler.primitives.base import Primitive, apply
 from calque.transpiler.primitives.batched import (
     Rule,
     aligned,
@@ -25,6 +40,7 @@ from calque.transpiler.primitives.batched import (
     spread,
 )
 from calque.transpiler.primitives.growing import furthest, room, widened
+from calque.transpiler.primitives.special import SPECIAL
 
 Args = Sequence[Any]
 Flags = tuple[bool, ...]
@@ -115,15 +131,13 @@ def _moved_up(primitive: Primitive, key: str = "axis") -> Rule:
     return rule
 
 
-for _name in ("np.squeeze", "np.expand_dims"):
-    PRIMITIVES[_name].batch = _moved_up(PRIMITIVES[_name])
-for _name in ("np.diagonal", "np.trace"):
-    PRIMITIVES[_name].batch = _moved_up(PRIMITIVES[_name], "axes")
-for _name in (
-    *("np.cumsum", "np.cumprod", "np.maximum.accumulate", "np.minimum.accumulate", "np.diff"),
-    *("np.sort", "np.argsort", "np.argpartition"),
+for _record in (diagonals.diagonal, diagonals.trace):
+    _record.batch = _moved_up(_record, "axes")
+for _record in (
+    *(axes.squeeze, axes.expand_dims, sorting.sort, sorting.argsort, sorting.argpartition),
+    *(scans.cumsum, scans.cumprod, scans.cummax, scans.cummin, scans.diff),
 ):
-    PRIMITIVES[_name].batch = _moved_up(PRIMITIVES[_name])
+    _record.batch = _moved_up(_record)
 
 
 @batches(sorting.take_along_axis)
@@ -136,7 +150,7 @@ def _take_along_axis(args: Args, batched: Flags, params: Params) -> Any:
 
 
 # NumPy's own reshape to reduce along several axes, which fails where there are no examples
-_ONE_AXIS = ("np.median", "np.quantile", "np.percentile")
+_ONE_AXIS = (statistics.median, statistics.quantile, statistics.percentile)
 
 
 def reduction(primitive: Primitive) -> Rule:
@@ -150,14 +164,14 @@ def reduction(primitive: Primitive) -> Rule:
                 primitive, x[:, None], *rest, **{**params, "axis": (1,), "keepdims": False}
             )
             return result
-        single = primitive.name in ("np.argmax", "np.argmin", "np.linalg.norm", "linalg.norm")
+        single = primitive in (reductions.argmax, reductions.argmin, norms.norm, scipy_linalg.norm)
         if axis is None and single and rank > 1:
             result = apply(
                 primitive, flat_rows(x), *rest, **{**params, "axis": (1,), "keepdims": False}
             )
             return lift(result, rank) if params["keepdims"] else result
         up = tuple(range(1, rank + 1)) if axis is None else tuple(a + 1 for a in _tuple(axis))
-        if primitive.name in _ONE_AXIS and len(up) > 1:
+        if primitive in _ONE_AXIS and len(up) > 1:
             rest_axes = tuple(a for a in range(rank + 1) if a not in up)
             moved = shapes.joined_axes(np.transpose(x, (*rest_axes, *up)), len(rest_axes))
             options = {**params, "axis": (len(rest_axes),), "keepdims": False}
@@ -172,12 +186,13 @@ def _tuple(axis: Any) -> tuple[int, ...]:
     return axis if isinstance(axis, tuple) else (axis,)
 
 
-for _name in (
-    *("np.sum", "np.mean", "np.max", "np.min", "np.argmax", "np.argmin", "np.any", "np.all"),
-    *("np.count_nonzero", "np.prod", "np.var", "np.std", "np.median", "special.logsumexp"),
-    "np.linalg.norm",
+for _record in (
+    *(reductions.sum_, reductions.mean, reductions.max_, reductions.min_, reductions.argmax),
+    *(reductions.argmin, reductions.any_, reductions.all_, reductions.count_nonzero),
+    *(reductions.prod, statistics.var, statistics.std, statistics.median),
+    *(SPECIAL["logsumexp"], norms.norm),
 ):
-    PRIMITIVES[_name].batch = reduction(PRIMITIVES[_name])
+    _record.batch = reduction(_record)
 
 
 def _quantile(primitive: Primitive) -> Rule:
@@ -192,8 +207,8 @@ def _quantile(primitive: Primitive) -> Rule:
     return rule
 
 
-for _name in ("np.quantile", "np.percentile"):
-    PRIMITIVES[_name].batch = _quantile(PRIMITIVES[_name])
+for _record in (statistics.quantile, statistics.percentile):
+    _record.batch = _quantile(_record)
 
 
 def _softmax(primitive: Primitive) -> Rule:
@@ -210,23 +225,10 @@ def _softmax(primitive: Primitive) -> Rule:
     return rule
 
 
-for _name in ("special.softmax", "special.log_softmax"):
-    PRIMITIVES[_name].batch = _softmax(PRIMITIVES[_name])
+for _record in (SPECIAL["softmax"], SPECIAL["log_softmax"]):
+    _record.batch = _softmax(_record)
 
 # joining
-
-_JOINS: dict[str, tuple[int, dict[int, tuple[Any, ...]]]] = {
-    "np.vstack": (1, {0: (None, None), 1: (None, slice(None))}),
-    "np.column_stack": (2, {0: (None, None), 1: (slice(None), None)}),
-    "np.dstack": (
-        3,
-        {
-            0: (None, None, None),
-            1: (None, slice(None), None),
-            2: (slice(None), slice(None), None),
-        },
-    ),
-}
 
 
 def _join(axis: int, patterns: dict[int, tuple[Any, ...]]) -> Rule:
@@ -240,22 +242,26 @@ def _join(axis: int, patterns: dict[int, tuple[Any, ...]]) -> Rule:
     return rule
 
 
-for _name, (_axis, _patterns) in _JOINS.items():
-    PRIMITIVES[_name].batch = _join(_axis, _patterns)
+_all = slice(None)
+joining.vstack.batch = _join(1, {0: (None, None), 1: (None, _all)})
+joining.column_stack.batch = _join(2, {0: (None, None), 1: (_all, None)})
+joining.dstack.batch = _join(
+    3, {0: (None, None, None), 1: (None, _all, None), 2: (_all, _all, None)}
+)
 
 
-@batches("np.hstack")
+@batches(joining.hstack)
 def _hstack(args: Args, batched: Flags, params: Params) -> Any:
     low = all(rank_of(a, b) <= 1 for a, b in zip(args, batched, strict=True))
     return _join(1 if low else 2, {0: (None,)})(args, batched, params)
 
 
-@batches("np.concatenate")
+@batches(joining.concatenate)
 def _concatenate(args: Args, batched: Flags, params: Params) -> Any:
     return np.concatenate(all_batched(args, batched), axis=params["axis"] + 1)
 
 
-@batches("np.stack")
+@batches(joining.stack)
 def _stack(args: Args, batched: Flags, params: Params) -> Any:
     return np.stack(all_batched(args, batched), axis=params["axis"] + 1)
 
@@ -268,7 +274,7 @@ def _only_first(name: str, batched: Flags) -> None:
         raise refuse(name, "a size depends on batched values.")
 
 
-@batches("np.tile")
+@batches(rearranging.tile)
 def _tile(args: Args, batched: Flags, params: Params) -> Any:
     _only_first("np.tile", batched)
     x, *repeats = args
@@ -277,13 +283,13 @@ def _tile(args: Args, batched: Flags, params: Params) -> Any:
     return np.tile(x, tuple(repeats))
 
 
-@batches("np.repeat")
+@batches(rearranging.repeat)
 def _repeat(args: Args, batched: Flags, params: Params) -> Any:
     _only_first("np.repeat", batched)
     return np.repeat(args[0], args[1], axis=params["axis"] + 1)
 
 
-@batches("np.roll")
+@batches(rearranging.roll)
 def _roll(args: Args, batched: Flags, params: Params) -> Any:
     x, *shifts = args
     axis = params["axis"]
@@ -296,25 +302,25 @@ def _roll(args: Args, batched: Flags, params: Params) -> Any:
         rolled = x[np.arange(x.shape[0])[:, None], places]
         return np.moveaxis(rolled, 1, axis[0] + 1)
     if axis is None:
-        rolled = apply(PRIMITIVES["np.roll"], flat_rows(x), *shifts, axis=(1,))
+        rolled = apply(rearranging.roll, flat_rows(x), *shifts, axis=(1,))
         return np.reshape(rolled, x.shape)
-    return apply(PRIMITIVES["np.roll"], x, *shifts, axis=tuple(a + 1 for a in axis))
+    return apply(rearranging.roll, x, *shifts, axis=tuple(a + 1 for a in axis))
 
 
-@batches("np.pad")
+@batches(rearranging.pad)
 def _pad(args: Args, batched: Flags, params: Params) -> Any:
     x, value = args
     widths = ((0, 0), *params["widths"])
     params = {**params, "widths": widths}
     if not batched[1]:
-        return apply(PRIMITIVES["np.pad"], x, value, **params)
+        return apply(rearranging.pad, x, value, **params)
     x = x if batched[0] else spread(x, value.shape[0])
-    padded = apply(PRIMITIVES["np.pad"], x, 0, **params)
-    inside = apply(PRIMITIVES["np.pad"], np.ones_like(x, dtype=bool), False, **params)
+    padded = apply(rearranging.pad, x, 0, **params)
+    inside = apply(rearranging.pad, np.ones_like(x, dtype=bool), False, **params)
     return np.where(inside, padded, lift(value, x.ndim - 1))
 
 
-@batches("np.meshgrid")
+@batches(ranges.meshgrid)
 def _meshgrid(args: Args, batched: Flags, params: Params) -> Any:
     vectors = all_batched(args, batched)
     order = list(range(len(vectors)))
@@ -341,13 +347,13 @@ def _spaced(primitive: Primitive) -> Rule:
     return rule
 
 
-for _name in ("np.linspace", "np.geomspace"):
-    PRIMITIVES[_name].batch = _spaced(PRIMITIVES[_name])
+for _record in (ranges.linspace, ranges.geomspace):
+    _record.batch = _spaced(_record)
 
 # diagonals
 
 
-@batches("np.diag")
+@batches(diagonals.diag)
 def _diag(args: Args, batched: Flags, params: Params) -> Any:
     (x,), k = args, params["k"]
     if x.ndim > 2:
@@ -374,7 +380,7 @@ for _record in (diagonals.tril, diagonals.triu):
     _record.batch = _triangle(_record)
 
 
-@batches("np.vander")
+@batches(diagonals.vander)
 def _vander(args: Args, batched: Flags, params: Params) -> Any:
     (x,), n = args, params["n"]
     if n == 0:
@@ -396,8 +402,8 @@ def _transform(primitive: Primitive) -> Rule:
     return rule
 
 
-for _name in ("np.fft.fft", "np.fft.ifft", "np.fft.rfft", "np.fft.irfft"):
-    PRIMITIVES[_name].batch = _transform(PRIMITIVES[_name])
+for _record in (fourier.fft, fourier.ifft, fourier.rfft, fourier.irfft):
+    _record.batch = _transform(_record)
 
 
 # arrays that grow

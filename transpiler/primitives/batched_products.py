@@ -9,9 +9,22 @@ from typing import Any
 import numpy as np
 
 from calque.transpiler.builder import current, type_of
-from calque.transpiler.primitives import products, signals, sorting
-from calque.transpiler.primitives.base import PRIMITIVES, apply
+from calque.transpiler.primitives import (
+    creation,
+    decompositions,
+    diagonals,
+    eigenvalues,
+    histograms,
+    linalg,
+    norms,
+    products,
+    selecting,
+    signals,
+    sorting,
+)
+from calque.transpiler.primitives.base import Primitive, apply
 from calque.transpiler.primitives.batched import (
+    Rule,
     aligned,
     all_batched,
     as_it_is,
@@ -223,33 +236,31 @@ def _digitize(args: Args, batched: Flags, params: Params) -> Any:
     return apply(sorting.digitize, *args, **params)
 
 
-@batches("np.unravel_index")
+@batches(selecting.unravel_index)
 def _unravel_index(args: Args, batched: Flags, params: Params) -> Any:
-    return apply(PRIMITIVES["np.unravel_index"], *args)
+    return apply(selecting.unravel_index, *args)
 
 
-@batches("np.ravel_multi_index")
+@batches(selecting.ravel_multi_index)
 def _ravel_multi_index(args: Args, batched: Flags, params: Params) -> Any:
     rank = params["rank"]
     indices = aligned(args[:rank], batched[:rank])
-    return apply(PRIMITIVES["np.ravel_multi_index"], *indices, *args[rank:], **params)
+    return apply(selecting.ravel_multi_index, *indices, *args[rank:], **params)
 
 
 # linear algebra
 
-for _name in (
-    *("np.linalg.inv", "np.linalg.det", "np.linalg.slogdet", "np.linalg.pinv"),
-    *("np.linalg.cholesky", "np.linalg.qr", "np.linalg.eigh", "np.linalg.eigvalsh"),
-    *("np.linalg.eig", "np.linalg.eigvals"),
-    *("np.linalg.svd", "np.linalg.svd of all columns", "np.linalg.svdvals"),
-    "np.linalg.matrix_rank",
+for _record in (
+    *(linalg.inv, linalg.det, linalg.slogdet, linalg.pinv, eigenvalues.eig, eigenvalues.eigvals),
+    *(decompositions.cholesky, decompositions.qr, decompositions.eigh, decompositions.eigvalsh),
+    *(decompositions.svd, decompositions.full_svd, decompositions.svdvals, norms.matrix_rank),
 ):
-    PRIMITIVES[_name].batch = as_it_is(PRIMITIVES[_name])
+    _record.batch = as_it_is(_record)
 
 
-@batches("np.linalg.solve")
+@batches(linalg.solve)
 def _solve(args: Args, batched: Flags, params: Params) -> Any:
-    (a, b), solve = args, PRIMITIVES["np.linalg.solve"]
+    (a, b), solve = args, linalg.solve
     ranks = rank_of(a, batched[0]), rank_of(b, batched[1])
     if ranks == (2, 1) and not batched[0]:
         return apply(solve, a, b.T).T
@@ -263,7 +274,7 @@ def _solve(args: Args, batched: Flags, params: Params) -> Any:
     return apply(solve, a, b)
 
 
-@batches("np.linalg.multi_dot")
+@batches(linalg.multi_dot)
 def _multi_dot(args: Args, batched: Flags, params: Params) -> Any:
     product, has = args[0], batched[0]
     rank = rank_of(product, has)
@@ -277,22 +288,23 @@ def _multi_dot(args: Args, batched: Flags, params: Params) -> Any:
     return product
 
 
-@batches("np.bincount")
+@batches(histograms.bincount)
 def _bincount(args: Args, batched: Flags, params: Params) -> Any:
     """Each example counts in a row of its own; only a known number of bins is the same for all."""
     raise refuse("np.bincount", "the number of bins depends on batched values.")
 
 
-for _name in ("np.nonzero", "np.argwhere", "np.flatnonzero", "np.unique"):
+def _refused(primitive: Primitive, why: str) -> Rule:
+    def rule(args: Args, batched: Flags, params: Params) -> Any:
+        raise refuse(primitive.name, why)
 
-    def _refuse(args: Args, batched: Flags, params: Params, _name: str = _name) -> Any:
-        raise refuse(_name, "the size of the result would differ from one example to the next.")
+    return rule
 
-    PRIMITIVES[_name].batch = _refuse
 
-for _name in ("np.linalg.lstsq", "np.histogram", "np.arange", "np.eye", "np.tri"):
-
-    def _unstacked(args: Args, batched: Flags, params: Params, _name: str = _name) -> Any:
-        raise refuse(_name, "NumPy does not stack it.")
-
-    PRIMITIVES[_name].batch = _unstacked
+for _record in (selecting.nonzero, selecting.argwhere, selecting.flatnonzero, histograms.unique):
+    _record.batch = _refused(
+        _record, "the size of the result would differ from one example to the next."
+    )
+_unstacked = (decompositions.lstsq, histograms.histogram, creation.arange, diagonals.eye)
+for _record in (*_unstacked, diagonals.tri):
+    _record.batch = _refused(_record, "NumPy does not stack it.")

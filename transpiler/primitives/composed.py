@@ -13,112 +13,118 @@ import numpy as np
 
 from calque.transpiler.builder import FUNCTIONS, Array, current, type_of, wrap
 from calque.transpiler.core import Slot
-from calque.transpiler.primitives.base import PRIMITIVES, apply, definition
+from calque.transpiler.primitives import (
+    creation,
+    diagonals,
+    indexing,
+    joining,
+    products,
+    reductions,
+    shapes,
+)
+from calque.transpiler.primitives.axes import expand_dims, transpose
+from calque.transpiler.primitives.base import Primitive, apply, definition, rule_of
+from calque.transpiler.primitives.diagonals import trace
+from calque.transpiler.primitives.elementwise import to_int
+from calque.transpiler.primitives.norms import norm
+from calque.transpiler.primitives.rearranging import pad
 from calque.transpiler.primitives.reductions import count_reduced
+from calque.transpiler.primitives.scans import diff
+from calque.transpiler.primitives.special import SPECIAL
+from calque.transpiler.primitives.statistics import std, var
 
 Rule = Callable[[Sequence[Any], dict[str, Any], bool], Any]
-COMPOSED: dict[str, Rule] = {}
+composed = rule_of("lowering")
 
 
-def composed(*names: str) -> Callable[[Rule], Rule]:
-    """Enter the rule of primitives by name."""
-
-    def declare(rule: Rule) -> Rule:
-        for name in names:
-            assert name in PRIMITIVES, name
-            COMPOSED[name] = rule
-        return rule
-
-    return declare
-
-
-def _reduced(name: str, x: Any, params: dict[str, Any], keep: bool | None = None) -> Any:
+def _reduced(
+    reduction: Primitive, x: Any, params: dict[str, Any], keep: bool | None = None
+) -> Any:
     keepdims = params["keepdims"] if keep is None else keep
-    return apply(PRIMITIVES[name], x, axis=params["axis"], keepdims=keepdims)
+    return apply(reduction, x, axis=params["axis"], keepdims=keepdims)
 
 
-_SPREAD = frozenset("getitem np.expand_dims np.reshape np.broadcast_to".split())
+_SPREAD = (indexing.getitem, expand_dims, shapes.reshape, shapes.broadcast_to)
 
 
-def _extremum_again(function: Any) -> Rule:
+def _extremum_again(extremum: Primitive) -> Rule:
     """Of an array that is computed again, the extremum is too: it may differ in its last bit."""
-    name = f"np.{function.__name__}"
 
     def rule(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
         x, y = args
         made = definition(y)
-        while made is not None and made.primitive.name in _SPREAD:
+        while made is not None and made.primitive in _SPREAD:
             made = definition(wrap(made.args[0]))
         sizes, first = type_of(y).dims, x.ndim - type_of(y).ndim
         gone = [a for a in range(x.ndim) if a < first or (sizes[a - first] == 1 and x.dims[a] != 1)]
-        own = made is not None and made.primitive.name == name and made.args[0] is x.atom
+        own = made is not None and made.primitive is extremum and made.args[0] is x.atom
         if not own and gone:
-            y = apply(PRIMITIVES[name], x, axis=tuple(gone), keepdims=True)
+            y = apply(extremum, x, axis=tuple(gone), keepdims=True)
         return np.equal(x, y)
 
     return rule
 
 
-composed("is largest")(_extremum_again(np.max))
-composed("is smallest")(_extremum_again(np.min))
+composed(reductions.is_largest)(_extremum_again(reductions.max_))
+composed(reductions.is_smallest)(_extremum_again(reductions.min_))
 
 
-@composed("np.mean")
+@composed(reductions.mean)
 def _mean(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
     (x,) = args
     if params.get("dtype") is not None or type_of(x).dtype.kind != "f":
         return None
-    return _reduced("np.sum", x, params) / count_reduced(x, params["axis"])
+    return _reduced(reductions.sum_, x, params) / count_reduced(x, params["axis"])
 
 
-@composed("np.var", "np.std")
+@composed(var)
 def _variance(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
     (x,) = args
     if type_of(x).dtype.kind != "f":
         return None
     count = count_reduced(x, params["axis"])
-    mean = _reduced("np.sum", x, params, True) / count
+    mean = _reduced(reductions.sum_, x, params, True) / count
     away = x - mean
     ddof = params.get("ddof", 0)
-    return _reduced("np.sum", away * away, params) / (count - ddof if ddof else count)
+    return _reduced(reductions.sum_, away * away, params) / (count - ddof if ddof else count)
 
 
-@composed("np.std")
+@composed(std)
 def _deviation(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
     variance = _variance(args, params, looping)
     return None if variance is None else np.sqrt(variance)
 
 
-@composed("np.count_nonzero")
+@composed(reductions.count_nonzero)
 def _count(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
     ones = FUNCTIONS["cast"](args[0] != 0, np.dtype("i8"))
-    return _reduced("np.sum", ones, params)
+    return _reduced(reductions.sum_, ones, params)
 
 
-@composed("np.trace")
+@composed(trace)
 def _trace(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
-    diagonal = apply(PRIMITIVES["np.diagonal"], args[0], **params)
-    return apply(PRIMITIVES["np.sum"], diagonal, axis=(diagonal.ndim - 1,), keepdims=False)
+    diagonal = apply(diagonals.diagonal, args[0], **params)
+    return apply(reductions.sum_, diagonal, axis=(diagonal.ndim - 1,), keepdims=False)
 
 
-@composed("special.softmax")
+@composed(SPECIAL["softmax"])
 def _softmax(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
     (x,) = args
     whole = {"axis": params["axis"], "keepdims": True}
-    powers = np.exp(x - _reduced("np.max", x, whole))
-    return powers / _reduced("np.sum", powers, whole)
+    powers = np.exp(x - _reduced(reductions.max_, x, whole))
+    return powers / _reduced(reductions.sum_, powers, whole)
 
 
-@composed("special.logsumexp")
+@composed(SPECIAL["logsumexp"])
 def _logsumexp(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
     """What is not finite is not taken off, as in SciPy."""
     (x,) = args
     if type_of(x).dtype.kind != "f":
         return None
     whole = {"axis": params["axis"], "keepdims": True}
-    largest = _reduced("np.max", x, whole)
+    largest = _reduced(reductions.max_, x, whole)
     largest = np.where(np.isfinite(largest), largest, 0.0)
-    total = np.log(_reduced("np.sum", np.exp(x - largest), params))
+    total = np.log(_reduced(reductions.sum_, np.exp(x - largest), params))
     if params["keepdims"]:
         return total + largest
     axes = params["axis"]
@@ -126,15 +132,15 @@ def _logsumexp(args: Sequence[Any], params: dict[str, Any], looping: bool) -> An
     return total + largest[tuple(0 if k in gone else slice(None) for k in range(x.ndim))]
 
 
-@composed("special.log_softmax")
+@composed(SPECIAL["log_softmax"])
 def _log_softmax(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
     (x,) = args
     whole = {"axis": params["axis"], "keepdims": True}
-    away = x - _reduced("np.max", x, whole)
-    return away - np.log(_reduced("np.sum", np.exp(away), whole))
+    away = x - _reduced(reductions.max_, x, whole)
+    return away - np.log(_reduced(reductions.sum_, np.exp(away), whole))
 
 
-@composed("np.linalg.norm")
+@composed(norm)
 def _norm(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
     (x,) = args
     order, axis = params.get("ord"), params["axis"]
@@ -144,15 +150,15 @@ def _norm(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
     if type_of(x).dtype.kind != "f":
         return None
     if order is None or (order == 2 and len(axes) == 1) or order == "fro":
-        return np.sqrt(_reduced("np.sum", x * x, how))
+        return np.sqrt(_reduced(reductions.sum_, x * x, how))
     if len(axes) == 1 and order == 1:
-        return _reduced("np.sum", np.abs(x), how)
+        return _reduced(reductions.sum_, np.abs(x), how)
     if len(axes) == 1 and order == np.inf:
-        return _reduced("np.max", np.abs(x), how)
+        return _reduced(reductions.max_, np.abs(x), how)
     return None
 
 
-@composed("np.diff")
+@composed(diff)
 def _diff(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
     if params["n"] != 1:
         return None
@@ -161,7 +167,7 @@ def _diff(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
     return x[(*before, slice(1, None))] - x[(*before, slice(None, -1))]
 
 
-@composed("np.pad")
+@composed(pad)
 def _pad(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
     """Within loops, an array between two of the constant that it is padded with."""
     x, value = args
@@ -171,10 +177,10 @@ def _pad(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
         parts = [x]
         for width, place in zip(widths, (0, 2), strict=True):
             sizes = [*x.shape[:axis], width, *x.shape[axis + 1 :]]
-            filled = apply(PRIMITIVES["np.full"], value, *sizes, dtype=x.dtype) if width else None
+            filled = apply(creation.full, value, *sizes, dtype=x.dtype) if width else None
             parts.insert(place, filled)
         parts = [part for part in parts if part is not None]
-        x = apply(PRIMITIVES["np.concatenate"], *parts, axis=axis) if len(parts) > 1 else x
+        x = apply(joining.concatenate, *parts, axis=axis) if len(parts) > 1 else x
     return x if x is not args[0] else None
 
 
@@ -193,7 +199,7 @@ def _computed(x: Any) -> bool:
     return made is not None and made.primitive.kind == "elementwise"
 
 
-@composed("np.vdot")
+@composed(products.vdot)
 def _conjugate_product(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
     a, b = map(type_of, args)
     if a.ndim > 1 or b.ndim > 1:
@@ -201,16 +207,13 @@ def _conjugate_product(args: Sequence[Any], params: dict[str, Any], looping: boo
     return _product((np.conj(args[0]), args[1]), params, looping)
 
 
-@composed("np.inner")
+@composed(products.inner)
 def _inner_product(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
     a, b = args
     return _product((a, b.T) if type_of(b).ndim == 2 else (a, b), params, looping)
 
 
-PRODUCTS = ("np.dot", "np.matmul")
-
-
-@composed("np.matmul")
+@composed(products.matmul)
 def _stacked_product(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
     """Within loops, of stacks of small matrices too."""
     a, b = args
@@ -223,10 +226,10 @@ def _stacked_product(args: Sequence[Any], params: dict[str, Any], looping: bool)
     vector = ranks[1] == 1
     product = a * b if vector else a[..., None] * b[..., None, :, :]
     axis = product.ndim - (1 if vector else 2)
-    return apply(PRIMITIVES["np.sum"], product, axis=(axis,), keepdims=False)
+    return apply(reductions.sum_, product, axis=(axis,), keepdims=False)
 
 
-@composed(PRODUCTS[0])
+@composed(products.dot)
 def _product(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
     a, b = args
     ranks = type_of(a).ndim, type_of(b).ndim
@@ -235,22 +238,21 @@ def _product(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
     if not looping and not (_is_vector(b) and ranks[0] == 2 and _computed(a)):
         return None  # BLAS does it, but for a matrix that need not be in memory
     if ranks == (1, 1):
-        return apply(PRIMITIVES["np.sum"], a * b, axis=(0,), keepdims=False)
+        return apply(reductions.sum_, a * b, axis=(0,), keepdims=False)
     return _matrix_product(a, b, ranks)
 
 
 def _matrix_product(a: Array, b: Array, ranks: tuple[int, int]) -> Any:
-    sum_ = PRIMITIVES["np.sum"]
     if ranks == (2, 1):
-        return apply(sum_, a * b, axis=(1,), keepdims=False)
+        return apply(reductions.sum_, a * b, axis=(1,), keepdims=False)
     if ranks == (1, 2):
-        return apply(sum_, a[:, None] * b, axis=(0,), keepdims=False)
+        return apply(reductions.sum_, a[:, None] * b, axis=(0,), keepdims=False)
     if ranks != (2, 2) or not (_is_thin(a, b) or current().dims.are_small((*a.dims, b.dims[1]))):
         return None
     made = definition(b)
-    if made is not None and made.primitive.name == "np.transpose" and b.dims[1] != 1:
-        return apply(sum_, a[:, None, :] * b.T[None], axis=(2,), keepdims=False)
-    return apply(sum_, a[:, :, None] * b[None], axis=(1,), keepdims=False)
+    if made is not None and made.primitive is transpose and b.dims[1] != 1:
+        return apply(reductions.sum_, a[:, None, :] * b.T[None], axis=(2,), keepdims=False)
+    return apply(reductions.sum_, a[:, :, None] * b[None], axis=(1,), keepdims=False)
 
 
 def is_small_factorization(args: Sequence[Any]) -> bool:
@@ -267,24 +269,24 @@ def is_small_factorization(args: Sequence[Any]) -> bool:
     return current().dims.are_small((types[0].dims[-1],) * 3)
 
 
-@composed("np.reshape")
+@composed(shapes.reshape)
 def _reshape(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
     """Within loops; simpler for numbers, and where axes of size 1 come or go."""
     x = args[0]
     if not looping:
         return None
-    before, after = type_of(x).dims, PRIMITIVES["np.reshape"].infer(*args, **params).dims
+    before, after = type_of(x).dims, shapes.reshape.infer(*args, **params).dims
     if not before:
-        return apply(PRIMITIVES["np.full"], x, *after, dtype=type_of(x).dtype)
+        return apply(creation.full, x, *after, dtype=type_of(x).dtype)
     same = current().dims.same
     kept, wanted = ([d for d in dims if d != 1] for dims in (before, after))
     if len(kept) != len(wanted) or not all(map(same, kept, wanted)) or len(before) == len(after):
-        return apply(PRIMITIVES["reshape in loops"], *args)
+        return apply(shapes.reshape_in_loops, *args)
     squeezed = x[tuple(0 if d == 1 else slice(None) for d in before)]
     return squeezed[tuple(None if d == 1 else slice(None) for d in after)]
 
 
-@composed("flatten", "flat")
+@composed(shapes.flatten, shapes.flat)
 def _flattened(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
     return _reshape((args[0], -1), params, looping)
 
@@ -302,22 +304,13 @@ def _is_thin(a: Array, b: Array) -> bool:
 # masks
 
 
-@composed("update")
+@composed(indexing.update)
 def _masked_store(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
     """``x[mask] = f(y[mask])``: f of every element, kept where the mask holds."""
     x, value, *dynamic = args
     mask = _mask(x, dynamic, params)
     whole = None if mask is None else _uncompressed(value, mask, {})
     return None if whole is None else np.where(mask, FUNCTIONS["cast"](whole, x.dtype), x)
-
-
-@composed("update_add")
-def _masked_addition(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
-    """``x[mask] += f(y[mask])``."""
-    x, value, *dynamic = args
-    mask = _mask(x, dynamic, params)
-    whole = None if mask is None else _uncompressed(value, mask, {})
-    return None if whole is None else np.where(mask, FUNCTIONS["cast"](x + whole, x.dtype), x)
 
 
 def _mask(x: Any, dynamic: Sequence[Any], params: dict[str, Any]) -> Any:
@@ -344,7 +337,7 @@ def _whole(value: Array, mask: Any, known: dict[Any, Any]) -> Any:
     if made is None:
         return None
     args = [wrap(a) for a in made.args]
-    if made.primitive.name == "getitem":
+    if made.primitive is indexing.getitem:
         own = _mask(args[0], args[1:], made.params)
         return args[0] if own is not None and _same(own, mask, 8) else None
     if made.primitive.kind != "elementwise" or made.outs[0].type.dtype.kind not in "fcb":
@@ -370,21 +363,21 @@ def _same(left: Any, right: Any, depth: int) -> bool:
     )
 
 
-@composed("np.size", "size of axis")
+@composed(shapes.size, shapes.size_of_axis)
 def _masked_size(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
     """How many elements a mask keeps."""
     made = definition(args[0]) if type_of(args[0]).ndim == 1 else None
-    if made is None or made.primitive.name != "getitem":
+    if made is None or made.primitive is not indexing.getitem:
         return None
     x, *dynamic = [wrap(a) for a in made.args]
     mask = _mask(x, dynamic, made.params)
     if mask is None:
         return None
     ones = FUNCTIONS["cast"](mask, np.dtype("i8"))
-    return apply(PRIMITIVES["int"], apply(PRIMITIVES["np.sum"], ones, axis=None, keepdims=False))
+    return apply(to_int, apply(reductions.sum_, ones, axis=None, keepdims=False))
 
 
-@composed("np.sum")
+@composed(reductions.sum_)
 def _masked_sum(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
     """``np.sum(f(x[mask]))``."""
     (value,) = args
@@ -395,7 +388,7 @@ def _masked_sum(args: Sequence[Any], params: dict[str, Any], looping: bool) -> A
     if whole is None or type_of(whole).dtype.kind not in "fc":
         return None
     kept = np.where(mask, whole, type_of(whole).dtype.type(0))
-    return apply(PRIMITIVES["np.sum"], kept, axis=None, keepdims=False)
+    return apply(reductions.sum_, kept, axis=None, keepdims=False)
 
 
 def _mask_behind(value: Any) -> Any:
@@ -408,7 +401,7 @@ def _mask_behind(value: Any) -> Any:
             continue
         seen.add(now.atom)
         args = [wrap(a) for a in made.args]
-        if made.primitive.name == "getitem":
+        if made.primitive is indexing.getitem:
             mask = _mask(args[0], args[1:], made.params)
             if mask is not None:
                 return mask
@@ -420,12 +413,12 @@ def _mask_behind(value: Any) -> Any:
 # parts put together, within loops or where a part is computed: it is written in its place at once
 
 
-@composed("np.concatenate")
+@composed(joining.concatenate)
 def _concatenate(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
     if not looping and not any(map(_computed, args)):
         return None
     axis = params["axis"]
-    out = _empty_like_result("np.concatenate", args, params)
+    out = _empty_like_result(joining.concatenate, args, params)
     if out is None:
         return None
     start: Any = 0
@@ -437,27 +430,27 @@ def _concatenate(args: Sequence[Any], params: dict[str, Any], looping: bool) -> 
     return Array(out.atom)
 
 
-def _side_by_side(axis: int, of_vectors: str) -> Rule:
+def _side_by_side(axis: int, of_vectors: Primitive) -> Rule:
     def rule(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
         ranks = {type_of(a).ndim for a in args}
         if ranks == {1}:
-            own = {"axis": axis if of_vectors == "np.stack" else 0}
-            return COMPOSED[of_vectors](args, own, looping)
+            own = {"axis": axis if of_vectors is joining.stack else 0}
+            return of_vectors.lowering(args, own, looping)  # type: ignore[misc]
         return _concatenate(args, {"axis": axis}, looping) if min(ranks) > 1 else None
 
     return rule
 
 
-composed("np.hstack")(_side_by_side(1, "np.concatenate"))
-composed("np.vstack")(_side_by_side(0, "np.stack"))
-composed("np.column_stack")(_side_by_side(1, "np.stack"))
+composed(joining.hstack)(_side_by_side(1, joining.concatenate))
+composed(joining.vstack)(_side_by_side(0, joining.stack))
+composed(joining.column_stack)(_side_by_side(1, joining.stack))
 
 
-@composed("np.stack")
+@composed(joining.stack)
 def _stack(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
     if not looping and not any(map(_computed, args)):
         return None
-    out = _empty_like_result("np.stack", args, params)
+    out = _empty_like_result(joining.stack, args, params)
     if out is None:
         return None
     for k, part in enumerate(args):
@@ -465,31 +458,31 @@ def _stack(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
     return Array(out.atom)
 
 
-@composed("np.array")
+@composed(creation.stack_rows)
 def _array(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
     if not looping:
         return None
-    out = _empty_like_result("np.array", args, params)
+    out = _empty_like_result(creation.stack_rows, args, params)
     for place, part in zip(np.ndindex(*params["shape"]), args, strict=True):
         out[place] = part
     return Array(out.atom)
 
 
-def _empty_like_result(name: str, args: Sequence[Any], params: dict[str, Any]) -> Any:
-    t = PRIMITIVES[name].infer(*args, **params)
+def _empty_like_result(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    t = primitive.infer(*args, **params)
     builder = current()
     sizes = []
     for axis, dim in enumerate(t.dims):
         dim = builder.dims.resolve(dim)
-        sizes.append(dim if isinstance(dim, int) else _size(name, args, params, axis))
-    return apply(PRIMITIVES["np.empty"], *sizes, dtype=t.dtype)
+        sizes.append(dim if isinstance(dim, int) else _size(primitive, args, params, axis))
+    return apply(creation.empty, *sizes, dtype=t.dtype)
 
 
-def _size(name: str, args: Sequence[Any], params: dict[str, Any], axis: int) -> Any:
+def _size(primitive: Primitive, args: Sequence[Any], params: dict[str, Any], axis: int) -> Any:
     """A size of the result, from the parts'."""
-    if name == "np.array":
+    if primitive is creation.stack_rows:
         return args[0].shape[axis - len(params["shape"])]
-    if name == "np.stack":
+    if primitive is joining.stack:
         return args[0].shape[axis - (axis > params["axis"])]
     if axis != params["axis"]:
         return args[0].shape[axis]

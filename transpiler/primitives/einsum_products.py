@@ -14,8 +14,11 @@ from typing import Any
 import numpy as np
 
 from calque.transpiler.builder import current, type_of
-from calque.transpiler.primitives.base import PRIMITIVES, apply
+from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.composed import are_floating, composed
+from calque.transpiler.primitives.einsum import einsum
+from calque.transpiler.primitives.products import matmul, tensordot
+from calque.transpiler.primitives.reductions import sum_
 
 
 def _matrix_product(args: Sequence[Any], terms: Sequence[str], output: str) -> Any:
@@ -46,7 +49,7 @@ def _matrix_product(args: Sequence[Any], terms: Sequence[str], output: str) -> A
         left = left[..., None, :]
     if stacked and not columns:
         right = right[..., None]
-    product = apply(PRIMITIVES["np.matmul"], left, right)
+    product = apply(matmul, left, right)
     if stacked and not rows:
         product = product[..., 0, :]
     if stacked and not columns:
@@ -60,7 +63,7 @@ def _turned(x: Any, labels: Sequence[str], wanted: Sequence[str]) -> Any:
     return x if order == tuple(range(len(order))) else np.transpose(x, order)
 
 
-@composed("np.einsum")
+@composed(einsum)
 def _einsum(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
     """Products of matrices; within loops, sums of products of small arrays."""
     inputs, _, output = params["subscripts"].replace(" ", "").partition("->")
@@ -85,7 +88,7 @@ def _einsum(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
     summed = tuple(range(len(output), len(letters)))
     if not summed:
         return product if len(args) > 1 else None
-    return apply(PRIMITIVES["np.sum"], product, axis=summed, keepdims=False)
+    return apply(sum_, product, axis=summed, keepdims=False)
 
 
 def _spread(x: Any, term: str, letters: str) -> Any:
@@ -95,7 +98,7 @@ def _spread(x: Any, term: str, letters: str) -> Any:
     return turned[tuple(slice(None) if d in term else None for d in letters)]
 
 
-@composed("np.tensordot")
+@composed(tensordot)
 def _tensordot(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
     a, b = args
     left, right = params["axes"]

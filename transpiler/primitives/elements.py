@@ -15,8 +15,20 @@ import numpy as np
 
 from calque.transpiler.builder import FUNCTIONS, Array, current, type_of
 from calque.transpiler.core import Slot
-from calque.transpiler.primitives.base import PRIMITIVES, apply
+from calque.transpiler.primitives import (
+    axes,
+    complexes,
+    creation,
+    diagonals,
+    elementwise,
+    reductions,
+    shapes,
+)
+from calque.transpiler.primitives.base import Primitive, apply, rule_of
+from calque.transpiler.primitives.indexing import copy, getitem
+from calque.transpiler.primitives.products import outer
 from calque.transpiler.primitives.random import AT_PLACE
+from calque.transpiler.primitives.sorting import searchsorted
 from calque.transpiler.types import ArrayType
 
 
@@ -35,51 +47,38 @@ class Read(Protocol):
 
 
 Rule = Callable[[Read, Sequence[Any], dict[str, Any], Sequence[Any]], Any]
-
-ELEMENTS: dict[str, Rule] = {}
-
-
-def element_of(*names: str) -> Callable[[Rule], Rule]:
-    """Enter the rule of primitives by name."""
-
-    def declare(rule: Rule) -> Rule:
-        for name in names:
-            assert name in PRIMITIVES, name
-            ELEMENTS[name] = rule
-        return rule
-
-    return declare
+element_of = rule_of("element")
 
 
 # what computes nothing
 
 
-@element_of("copy", "np.broadcast_to")
+@element_of(copy, shapes.broadcast_to)
 def _same(read: Read, args: Sequence[Any], params: dict[str, Any], index: Sequence[Any]) -> Any:
     return read(args[0], index)
 
 
-@element_of("np.full")
+@element_of(creation.full)
 def _full(read: Read, args: Sequence[Any], params: dict[str, Any], index: Sequence[Any]) -> Any:
     return FUNCTIONS["cast"](read(args[0], index), params["dtype"])
 
 
-@element_of("astype")
+@element_of(elementwise.astype)
 def _cast(read: Read, args: Sequence[Any], params: dict[str, Any], index: Sequence[Any]) -> Any:
     return FUNCTIONS["cast"](read(args[0], index), params["dtype"])
 
 
-@element_of("np.zeros", "np.zeros_like")
+@element_of(creation.zeros, creation.zeros_like)
 def _zero(read: Read, args: Sequence[Any], params: dict[str, Any], index: Sequence[Any]) -> Any:
     return params["dtype"].type(0)
 
 
-@element_of("np.ones", "np.ones_like")
+@element_of(creation.ones, creation.ones_like)
 def _one(read: Read, args: Sequence[Any], params: dict[str, Any], index: Sequence[Any]) -> Any:
     return params["dtype"].type(1)
 
 
-@element_of("np.transpose")
+@element_of(axes.transpose)
 def _transpose(
     read: Read, args: Sequence[Any], params: dict[str, Any], index: Sequence[Any]
 ) -> Any:
@@ -87,11 +86,11 @@ def _transpose(
     return read(args[0], [index[p] for p in place])
 
 
-@element_of("reshape in loops")
+@element_of(shapes.reshape_in_loops)
 def _reshape(read: Read, args: Sequence[Any], params: dict[str, Any], index: Sequence[Any]) -> Any:
     x, before = args[0], type_of(args[0]).dims
     place: Any = 0
-    for i, dim in zip(index, PRIMITIVES["np.reshape"].infer(*args).dims, strict=True):
+    for i, dim in zip(index, shapes.reshape.infer(*args).dims, strict=True):
         place = i if _is_known(place, 0) else place * read.size(dim) + i
     found = []
     for dim in reversed(before[1:]):
@@ -101,34 +100,34 @@ def _reshape(read: Read, args: Sequence[Any], params: dict[str, Any], index: Seq
     return read(x, [place, *reversed(found)])
 
 
-@element_of("np.expand_dims")
+@element_of(axes.expand_dims)
 def _expand(read: Read, args: Sequence[Any], params: dict[str, Any], index: Sequence[Any]) -> Any:
     return read(args[0], [i for a, i in enumerate(index) if a not in params["axis"]])
 
 
-@element_of("np.squeeze")
+@element_of(axes.squeeze)
 def _squeeze(read: Read, args: Sequence[Any], params: dict[str, Any], index: Sequence[Any]) -> Any:
     rest = iter(index)
     rank = type_of(args[0]).ndim
     return read(args[0], [0 if a in params["axis"] else next(rest) for a in range(rank)])
 
 
-@element_of("np.real")
+@element_of(complexes.real)
 def _real(read: Read, args: Sequence[Any], params: dict[str, Any], index: Sequence[Any]) -> Any:
-    return apply(PRIMITIVES["np.real"], read(args[0], index))
+    return apply(complexes.real, read(args[0], index))
 
 
-@element_of("np.imag")
+@element_of(complexes.imag)
 def _imag(read: Read, args: Sequence[Any], params: dict[str, Any], index: Sequence[Any]) -> Any:
-    return apply(PRIMITIVES["np.imag"], read(args[0], index))
+    return apply(complexes.imag, read(args[0], index))
 
 
-@element_of("np.conj")
+@element_of(complexes.conj)
 def _conj(read: Read, args: Sequence[Any], params: dict[str, Any], index: Sequence[Any]) -> Any:
-    return apply(PRIMITIVES["np.conj"], read(args[0], index))
+    return apply(complexes.conj, read(args[0], index))
 
 
-@element_of("np.outer")
+@element_of(outer)
 def _outer(read: Read, args: Sequence[Any], params: dict[str, Any], index: Sequence[Any]) -> Any:
     a, b = args
     if type_of(a).ndim != 1 or type_of(b).ndim != 1:
@@ -136,20 +135,20 @@ def _outer(read: Read, args: Sequence[Any], params: dict[str, Any], index: Seque
     return read(a, index[:1]) * read(b, index[1:])
 
 
-@element_of("np.where")
+@element_of(elementwise.where)
 def _where(read: Read, args: Sequence[Any], params: dict[str, Any], index: Sequence[Any]) -> Any:
     test, a, b = (read(x, index) for x in args)
     return FUNCTIONS[np.where](test, a, b)
 
 
-def _drawn(name: str) -> Rule:
+def _drawn(primitive: Primitive) -> Rule:
     def rule(
         read: Read, args: Sequence[Any], params: dict[str, Any], index: Sequence[Any]
     ) -> Any:
         key, *sizes = args
-        at_place = AT_PLACE.get((name, params["dtype"]))
+        at_place = AT_PLACE.get((primitive, params["dtype"]))
         if at_place is None:
-            raise NotImplementedError(f"{name} of {params['dtype']}")
+            raise NotImplementedError(f"{primitive} of {params['dtype']}")
         batch = type_of(key).ndim - 1
         place: Any = 0
         for i, size in zip(index[batch:], sizes, strict=True):
@@ -160,11 +159,11 @@ def _drawn(name: str) -> Rule:
     return rule
 
 
-for _name in {name for name, _ in AT_PLACE}:
-    ELEMENTS[_name] = _drawn(_name)
+for _record in {primitive for primitive, _ in AT_PLACE}:
+    _record.element = _drawn(_record)
 
 
-@element_of("np.arange")
+@element_of(creation.arange)
 def _arange(read: Read, args: Sequence[Any], params: dict[str, Any], index: Sequence[Any]) -> Any:
     start, _, step = args
     found = index[0] if _is_known(step, 1) else index[0] * step
@@ -175,7 +174,7 @@ def _is_known(value: Any, number: int) -> bool:
     return not isinstance(value, Array) and value == number
 
 
-@element_of("np.eye")
+@element_of(diagonals.eye)
 def _eye(read: Read, args: Sequence[Any], params: dict[str, Any], index: Sequence[Any]) -> Any:
     i, j = index
     kind = params["dtype"].type
@@ -197,11 +196,11 @@ def _triangle(keep: Callable[[Any, Any], Any]) -> Rule:
     return rule
 
 
-element_of("np.tril")(_triangle(lambda i, j: j <= i))
-element_of("np.triu")(_triangle(lambda i, j: j >= i))
+element_of(diagonals.tril)(_triangle(lambda i, j: j <= i))
+element_of(diagonals.triu)(_triangle(lambda i, j: j >= i))
 
 
-@element_of("np.diagonal")
+@element_of(diagonals.diagonal)
 def _diagonal(
     read: Read, args: Sequence[Any], params: dict[str, Any], index: Sequence[Any]
 ) -> Any:
@@ -214,7 +213,7 @@ def _diagonal(
     return read(args[0], [at[a] if a in at else next(others) for a in range(rank)])
 
 
-@element_of("np.diag")
+@element_of(diagonals.diag)
 def _diag(read: Read, args: Sequence[Any], params: dict[str, Any], index: Sequence[Any]) -> Any:
     x, k = args[0], params["k"]
     if type_of(x).ndim == 2:
@@ -225,15 +224,15 @@ def _diag(read: Read, args: Sequence[Any], params: dict[str, Any], index: Sequen
     return FUNCTIONS[np.where](i == j, read(x, [i]), type_of(x).dtype.type(0))
 
 
-@element_of("np.searchsorted")
+@element_of(searchsorted)
 def _searchsorted(
     read: Read, args: Sequence[Any], params: dict[str, Any], index: Sequence[Any]
 ) -> Any:
     places, value = args
-    return apply(PRIMITIVES["np.searchsorted"], read.whole(places), read(value, index), **params)
+    return apply(searchsorted, read.whole(places), read(value, index), **params)
 
 
-@element_of("getitem")
+@element_of(getitem)
 def _getitem(read: Read, args: Sequence[Any], params: dict[str, Any], index: Sequence[Any]) -> Any:
     x, *dynamic = args
     return read(x, source_index(read, type_of(x), params["index"], dynamic, index))
@@ -366,14 +365,12 @@ def _smaller(a: Any, x: Any) -> Any:
 
 
 def _add(total: Any, x: Any) -> Any:
-    return apply(PRIMITIVES["np.add"], total, x)
+    return apply(elementwise.add, total, x)
 
 
-REDUCTIONS: dict[str, Reduction] = {
-    "np.sum": Reduction(lambda d: d.type(0), _add),
-    "np.prod": Reduction(lambda d: d.type(1), lambda a, x: a * x),
-    "np.max": Reduction(_lowest, _larger, True),
-    "np.min": Reduction(_highest, _smaller, True),
-    "np.any": Reduction(lambda d: False, lambda a, x: a | x),
-    "np.all": Reduction(lambda d: True, lambda a, x: a & x),
-}
+reductions.sum_.reduction = Reduction(lambda d: d.type(0), _add)
+reductions.prod.reduction = Reduction(lambda d: d.type(1), lambda a, x: a * x)
+reductions.max_.reduction = Reduction(_lowest, _larger, True)
+reductions.min_.reduction = Reduction(_highest, _smaller, True)
+reductions.any_.reduction = Reduction(lambda d: False, lambda a, x: a | x)
+reductions.all_.reduction = Reduction(lambda d: True, lambda a, x: a & x)

@@ -73,25 +73,28 @@ for _record in (logical_and, logical_or, logical_xor):
 logical_not.samples = lambda rng: booleans(rng, 1)
 
 
-def _of_truths(name: str, function: Any, spelling: str, *rows: tuple[bool, ...]) -> Primitive:
+def _of_truths(name: str, function: Any, of_arrays: Any) -> Primitive:
     """Python's own operation on booleans."""
+    two = name != "not"
+    rows: list[tuple[bool, ...]] = [(True, False), (False, True)] if two else [(True,), (False,)]
     return register(
         Primitive(
             name,
             function,
             lambda *args: BOOL,
-            spelling,
+            f"{{0}} {name} {{1}}" if two else f"{name} {{0}}",
             kind="elementwise",
             nondifferentiable=True,
             cheap=True,
+            on_arrays=of_arrays,
             samples=lambda rng: [(row, {}) for row in rows],
         )
     )
 
 
-not_ = _of_truths("not", operators.not_, "not {0}", (True,), (False,))
-and_ = _of_truths("and", lambda a, b: a and b, "{0} and {1}", (True, False), (False, True))
-or_ = _of_truths("or", lambda a, b: a or b, "{0} or {1}", (True, False), (False, True))
+not_ = _of_truths("not", operators.not_, np.logical_not)
+and_ = _of_truths("and", lambda a, b: a and b, np.logical_and)
+or_ = _of_truths("or", lambda a, b: a or b, np.logical_or)
 
 _function: Any
 for _function in (np.isnan, np.isfinite, np.isinf, np.signbit):

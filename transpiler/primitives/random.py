@@ -151,7 +151,8 @@ def _samples(options: dict[str, Any]) -> Callable[..., Any]:
 
 bits = drawn("bits", np.uint64)
 uniform = drawn("uniform")
-for _name in ("normal", "exponential", "laplace", "logistic", "cauchy", "maxwell"):
+normal, exponential = drawn("normal"), drawn("exponential")
+for _name in ("laplace", "logistic", "cauchy", "maxwell"):
     drawn(_name)
 drawn("gumbel", mode=None)
 drawn("rademacher", int)
@@ -416,10 +417,10 @@ def _at(name: str, drawn_dtype: Any) -> Primitive:
 
 # the function for one element, by the function for all and its dtype
 AT_PLACE = {
-    (f"random.{name}", np.dtype(kind)): _at(name, kind)
-    for name, kinds in (
-        ("bits", (np.uint64, np.uint32)),
-        *((name, (float, np.float32)) for name in ("uniform", "normal", "exponential")),
+    (primitive, np.dtype(kind)): _at(primitive.name.removeprefix("random."), kind)
+    for primitive, kinds in (
+        (bits, (np.uint64, np.uint32)),
+        *((primitive, (float, np.float32)) for primitive in (uniform, normal, exponential)),
     )
     for kind in kinds
 }

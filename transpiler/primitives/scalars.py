@@ -48,6 +48,7 @@ def declare(
     count: int = 1,
     domain: list[tuple[float, float]] | None = None,
     result: ArrayType = FLOAT,
+    of_arrays: Any = None,
 ) -> Primitive | None:
     """Declare ``math.name`` where this Python has it; its result is weak."""
     function = getattr(math, name, None)
@@ -61,6 +62,7 @@ def declare(
 
     primitive.infer = lambda *args: result
     primitive.samples = samples
+    primitive.on_arrays = of_arrays or getattr(np, name)
     FUNCTIONS[function] = _handler(primitive, function)
     return primitive
 
@@ -93,8 +95,8 @@ declare("atanh", lambda x, y: 1.0 / (1.0 - x * x), domain=_INSIDE)
 declare("degrees", lambda x, y: 1.0 / _DEGREE)
 declare("radians", lambda x, y: _DEGREE)
 declare("fabs", lambda x, y: m.copysign(1.0, x))
-declare("erf", lambda x, y: 2.0 / math.sqrt(math.pi) * m.exp(-x * x))
-declare("erfc", lambda x, y: -2.0 / math.sqrt(math.pi) * m.exp(-x * x))
+declare("erf", lambda x, y: 2.0 / math.sqrt(math.pi) * m.exp(-x * x), of_arrays=SPECIAL["erf"])
+declare("erfc", lambda x, y: -2.0 / math.sqrt(math.pi) * m.exp(-x * x), of_arrays=SPECIAL["erfc"])
 declare("atan2", lambda a, b, y: (b / (a * a + b * b), -a / (a * a + b * b)), 2, _PAIR)
 declare("hypot", lambda a, b, y: (a / y, b / y), 2, _PAIR)
 declare("fmod", lambda a, b, y: (1.0, -m.trunc(a / b)), 2, _PAIR)
@@ -108,8 +110,9 @@ def _pow_partials(a: Any, b: Any, y: Any) -> tuple[Any, Any]:
 
 
 declare("pow", _pow_partials, 2, [(0.5, 2.0), (-2.0, 2.0)])
-for _name in ("floor", "ceil", "trunc"):
-    declare(_name, None, result=INT)
+declare("floor", None, result=INT, of_arrays=lambda x: FUNCTIONS["cast"](np.floor(x), int))
+declare("ceil", None, result=INT, of_arrays=lambda x: FUNCTIONS["cast"](np.ceil(x), int))
+declare("trunc", None, result=INT, of_arrays=lambda x: FUNCTIONS["cast"](np.trunc(x), int))
 for _name in ("isnan", "isinf", "isfinite"):
     declare(_name, None, result=BOOL)
 
@@ -144,8 +147,8 @@ def _digamma(x: Any) -> Any:
     return FUNCTIONS[float](apply_primitive(SPECIAL["digamma"], x))
 
 
-declare("lgamma", lambda x, y: _digamma(x), domain=_POSITIVE)
-declare("gamma", lambda x, y: y * _digamma(x), domain=_POSITIVE)
+declare("lgamma", lambda x, y: _digamma(x), domain=_POSITIVE, of_arrays=SPECIAL["gammaln"])
+declare("gamma", lambda x, y: y * _digamma(x), domain=_POSITIVE, of_arrays=SPECIAL["gamma"])
 _log, _hypot = FUNCTIONS[math.log], FUNCTIONS[math.hypot]
 
 

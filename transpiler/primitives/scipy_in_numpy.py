@@ -17,10 +17,11 @@ from calque.transpiler.primitives import (
     decompositions,
     linalg,
     scipy_eigen,
+    scipy_factors,
     scipy_linalg,
     scipy_matrices,
 )
-from calque.transpiler.primitives.base import PRIMITIVES, apply
+from calque.transpiler.primitives.base import Primitive, apply
 from calque.transpiler.primitives.batched import all_batched, as_it_is, batches, rank_of, refuse
 from calque.transpiler.primitives.batched_axes import reduction
 from calque.transpiler.primitives.linalg import transposed
@@ -80,24 +81,24 @@ def _det(over: Over, args: Args, params: Params) -> Any:
     return FUNCTIONS["cast"](found, np.result_type(found.dtype, np.float64))
 
 
-IN_NUMPY: dict[str, Callable[[Over, Args, Params], Any]] = {
-    "linalg.solve": _solve,
-    "linalg.solve_triangular": _solve_triangular,
-    "linalg.inv": lambda over, args, params: apply(linalg.inv, _checked(args[0], params)),
-    "linalg.det": _det,
-    "linalg.cholesky": lambda over, args, params: _cholesky(
+IN_NUMPY: dict[Primitive, Callable[[Over, Args, Params], Any]] = {
+    scipy_linalg.solve: _solve,
+    scipy_linalg.solve_triangular: _solve_triangular,
+    scipy_linalg.inv: lambda over, args, params: apply(linalg.inv, _checked(args[0], params)),
+    scipy_linalg.det: _det,
+    scipy_factors.cholesky: lambda over, args, params: _cholesky(
         _checked(args[0], params), params["lower"]
     ),
-    "linalg.cho_factor": _cho_factor,
-    "linalg.cho_solve": _cho_solve,
+    scipy_factors.cho_factor: _cho_factor,
+    scipy_factors.cho_solve: _cho_solve,
 }
 
 
-def _stacked(name: str) -> Callable[[Args, Flags, Params], Any]:
+def _stacked(primitive: Primitive) -> Callable[[Args, Flags, Params], Any]:
     """The batch rule of a function that NumPy has."""
 
     def rule(args: Args, batched: Flags, params: Params) -> Any:
-        return IN_NUMPY[name](_over_stacks(batched), args, params)
+        return IN_NUMPY[primitive](_over_stacks(batched), args, params)
 
     return rule
 
@@ -114,8 +115,8 @@ def _over_stacks(batched: Flags) -> Over:
     return over
 
 
-for _name in IN_NUMPY:
-    PRIMITIVES[_name].batch = _stacked(_name)
+for _record in IN_NUMPY:
+    _record.batch = _stacked(_record)
 
 for _record, _numpys in (
     (scipy_eigen.svd, decompositions.svd),
@@ -139,7 +140,7 @@ def _frechet(args: Args, batched: Flags, params: Params) -> Any:
     return scipy_matrices.along(a, e)
 
 
-@batches("linalg.norm")
+@batches(scipy_linalg.norm)
 def _norm(args: Args, batched: Flags, params: Params) -> Any:
     """SciPy's norm of a vector of float32 is a float64."""
     single = scipy_linalg.norm.infer(args[0][0], **params)
@@ -147,28 +148,31 @@ def _norm(args: Args, batched: Flags, params: Params) -> Any:
     return FUNCTIONS["cast"](found, single.dtype)
 
 
-def _check_version(name: str) -> None:
+def _check_version(primitive: Primitive) -> None:
     version = importlib.import_module("scipy").__version__.split(".")[:2]
     if tuple(map(int, version)) < (1, 16):
-        raise refuse(f"scipy.{name}", "SciPy stacks it since its version 1.16.")
+        raise refuse(f"scipy.{primitive}", "SciPy stacks it since its version 1.16.")
 
 
-for _name in (
-    *("linalg.eigh", "linalg.eigh of values", "linalg.eigh of two", "linalg.pinv"),
-    *("linalg.lu_factor", "linalg.qr of all columns"),
+def _own_stack(primitive: Primitive) -> Callable[[Args, Flags, Params], Any]:
+    def rule(args: Args, batched: Flags, params: Params) -> Any:
+        _check_version(primitive)
+        return apply(primitive, *all_batched(args, batched), **params)
+
+    return rule
+
+
+for _record in (
+    *(scipy_eigen.eigh, scipy_eigen.eigenvalues, scipy_eigen.pair, scipy_linalg.pinv),
+    *(scipy_factors.lu_factor, scipy_eigen.full_qr),
 ):
-
-    def _own(args: Args, batched: Flags, params: Params, _name: str = _name) -> Any:
-        _check_version(_name)
-        return apply(PRIMITIVES[_name], *all_batched(args, batched), **params)
-
-    PRIMITIVES[_name].batch = _own
+    _record.batch = _own_stack(_record)
 
 
-@batches("linalg.lu_solve")
+@batches(scipy_factors.lu_solve)
 def _lu_solve(args: Args, batched: Flags, params: Params) -> Any:
-    _check_version("linalg.lu_solve")
+    _check_version(scipy_factors.lu_solve)
     vector = rank_of(args[2], batched[2]) == 1
     lu, piv, b = all_batched(args, batched)
-    x = apply(PRIMITIVES["linalg.lu_solve"], lu, piv, b[..., None] if vector else b, **params)
+    x = apply(scipy_factors.lu_solve, lu, piv, b[..., None] if vector else b, **params)
     return x[..., 0] if vector else x
