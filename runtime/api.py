@@ -66,6 +66,11 @@ def grad(
     Raises NotDifferentiable (a TypeError) for integer arguments and for results that are no real
     scalar.
 
+    ``fun`` returns a real number. ``argnums`` says which arguments, an int or several: the result
+    is then one, or a tuple. ``has_aux``: ``fun`` returns a pair, of which the second part is passed
+    through. ``holomorphic``: arguments and results are complex. ``allow_int``: integer arguments
+    have a derivative of dtype float0.
+
     >>> grad(lambda x: x**3 + 2 * x**2)(1.0)
     7.0
     """
@@ -84,6 +89,9 @@ def value_and_grad(
     allow_int: bool = False,
 ) -> Any:
     """The value and the gradient together, as ``jax.value_and_grad``.
+
+    Parameters, ``fun``, ``argnums``, ``has_aux``, ``holomorphic`` and ``allow_int``, are those of
+    ``grad``. With ``has_aux`` the first part of the result is a pair ``(value, aux)``.
 
     >>> value_and_grad(lambda x: x * x)(3.0)
     (9.0, 6.0)
@@ -158,6 +166,8 @@ def parallel(
     threads; a loop known to have less than 1000 rounds, with those in it, runs on one. By line:
     ``explain(parallel(fun), *args)``.
 
+    ``static_argnums`` and ``static_argnames`` are as for ``jit``.
+
     >>> import numpy as np
     >>> def half(x):
     ...     y = np.zeros(x.size)
@@ -190,6 +200,8 @@ def vmap(
     are computed at a time, and the results are the same. Raises ValueError where an argument has
     not the mapped axis, or not as many examples as the others.
 
+    ``axis_size`` is the number of examples, where no argument is mapped.
+
     >>> import numpy as np
     >>> vmap(lambda x, y: x * y, in_axes=(0, None))(np.array([1.0, 2.0]), 3.0)
     array([3., 6.])
@@ -205,6 +217,10 @@ def jacfwd(
     holomorphic: bool = False,
 ) -> Any:
     """The Jacobian by forward mode, for few arguments; laid out as ``jax.jacfwd`` does.
+
+    ``fun`` takes and returns arrays or pytrees of them. ``argnums`` says which arguments, an int or
+    several: the result is then one, or a tuple. ``has_aux``: ``fun`` returns a pair, of which the
+    second part is passed through. ``holomorphic``: arguments and results are complex.
 
     >>> import numpy as np
     >>> jacfwd(lambda x: x * x[0])(np.array([2.0, 3.0]))
@@ -223,6 +239,8 @@ def jacrev(
 ) -> Any:
     """The Jacobian by reverse mode, for few results; laid out as ``jax.jacrev`` does.
 
+    Parameters, ``fun``, ``argnums``, ``has_aux`` and ``holomorphic``, are those of ``jacfwd``.
+
     >>> import numpy as np
     >>> jacrev(lambda x: x * x[0])(np.array([2.0, 3.0]))
     array([[4., 0.],
@@ -239,6 +257,8 @@ def hessian(
     holomorphic: bool = False,
 ) -> Any:
     """The Hessian, ``jacfwd(jacrev(fun))``; laid out as ``jax.hessian`` does.
+
+    Parameters, ``fun``, ``argnums``, ``has_aux`` and ``holomorphic``, are those of ``jacfwd``.
 
     >>> import numpy as np
     >>> hessian(lambda x: x[0] ** 2 * x[1])(np.array([2.0, 3.0]))
@@ -294,6 +314,8 @@ _stop = register(
 
 def stop_gradient(x: Any) -> Any:
     """The identity, with derivative zero, as ``jax.lax.stop_gradient``; trees too.
+
+    ``x`` is an array, a number or a pytree of them.
 
     >>> grad(lambda x: x * stop_gradient(x))(3.0)
     3.0

@@ -67,6 +67,8 @@ def check(fn: Callable[..., Any], *args: Any, seed: int = 0) -> Report:
     Returns a report, to print. Raises WrongDerivative (an AssertionError) that shows the line, and
     NotDifferentiable where no argument is of a floating dtype.
 
+    ``args`` are those of a call; ``seed`` is that of the random directions.
+
     >>> print(check(lambda x, y: np.sin(x) * y, 0.5, 2.0))
     argument  forward        reverse        differences    agree
     x         ...
@@ -144,6 +146,10 @@ def check_grads(
     """Compare derivatives with central differences along random directions, as JAX does.
 
     Raises AssertionError where they disagree.
+
+    ``f`` is called with ``args``. ``order`` is how many times it is differentiated; ``modes`` are
+    "fwd", "rev" or both. ``atol`` and ``rtol`` are the tolerances, ``eps`` is the step of the
+    differences: by default what suits the dtype.
 
     >>> check_grads(lambda x: np.sin(x) * x, (0.7,), order=2)
     """

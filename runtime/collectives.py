@@ -91,6 +91,9 @@ def psum(x: Any, axis_name: AxisName, *, axis_index_groups: Any = None) -> Any:
     ``axis_name`` is a name or a tuple of names. Raises UnboundAxisName (a NameError) where nothing
     around the call has that name.
 
+    ``x`` is an array, a number or a pytree. ``axis_index_groups`` must be None, and is there for
+    JAX's sake.
+
     >>> import numpy as np
     >>> from calque import vmap
     >>> vmap(lambda x: x / psum(x, "i"), axis_name="i")(np.array([1.0, 3.0]))
@@ -103,6 +106,9 @@ def pmean(x: Any, axis_name: AxisName, *, axis_index_groups: Any = None) -> Any:
     """The mean over all examples of the axis, as ``jax.lax.pmean``.
 
     Raises UnboundAxisName (a NameError) where nothing around the call has that name.
+
+    ``x`` is an array, a number or a pytree. ``axis_name`` is the name of the axis, or a tuple of
+    names; ``axis_index_groups`` must be None, and is there for JAX's sake.
 
     >>> import numpy as np
     >>> from calque import vmap
@@ -118,6 +124,9 @@ def pmax(x: Any, axis_name: AxisName, *, axis_index_groups: Any = None) -> Any:
     Differentiable, unlike JAX's: examples that share the maximum share the derivative equally.
     Raises UnboundAxisName (a NameError) where nothing around the call has that name.
 
+    ``x`` is an array, a number or a pytree. ``axis_name`` is the name of the axis, or a tuple of
+    names; ``axis_index_groups`` must be None, and is there for JAX's sake.
+
     >>> import numpy as np
     >>> from calque import vmap
     >>> vmap(lambda x: x / pmax(x, "i"), axis_name="i")(np.array([1.0, 4.0]))
@@ -131,6 +140,9 @@ def pmin(x: Any, axis_name: AxisName, *, axis_index_groups: Any = None) -> Any:
 
     Differentiable as ``pmax`` is. Raises UnboundAxisName (a NameError) where no ``vmap`` around the
     call has that name.
+
+    ``x`` is an array, a number or a pytree. ``axis_name`` is the name of the axis, or a tuple of
+    names; ``axis_index_groups`` must be None, and is there for JAX's sake.
 
     >>> import numpy as np
     >>> from calque import vmap
@@ -154,6 +166,9 @@ def all_gather(
     instead. Over several axes the last one runs fastest. Raises UnboundAxisName (a NameError)
     where nothing around the call has that name.
 
+    ``axis_name`` is the name of the axis, or a tuple of names; ``axis_index_groups`` must be None,
+    and is there for JAX's sake.
+
     >>> import numpy as np
     >>> from calque import vmap
     >>> vmap(lambda x: np.sort(all_gather(x, "i"))[0], axis_name="i")(np.array([3.0, 1.0]))
@@ -174,6 +189,10 @@ def psum_scatter(
 
     Raises UnboundAxisName (a NameError) where no ``vmap`` around the call has that name, and
     ShapeError where ``scatter_dimension`` is not as long as the axis (a multiple, with ``tiled``).
+
+    ``x`` is split along ``scatter_dimension``; with ``tiled`` the axis stays, as a block of it.
+    ``axis_name`` is the name of the axis, or a tuple of names; ``axis_index_groups`` must be None,
+    and is there for JAX's sake.
 
     >>> import numpy as np
     >>> from calque import vmap
@@ -199,6 +218,9 @@ def all_to_all(
     ``split_axis`` are dealt out and joined along ``concat_axis``, and no axis comes or goes. Raises
     UnboundAxisName (a NameError) where nothing around the call has that name.
 
+    ``axis_name`` is the name of the axis, or a tuple of names; ``axis_index_groups`` must be None,
+    and is there for JAX's sake.
+
     >>> import numpy as np
     >>> from calque import vmap
     >>> vmap(lambda x: all_to_all(x, "i", 0, 0), axis_name="i")(np.array([[1, 2], [3, 4]]))
@@ -214,6 +236,8 @@ def ppermute(x: Any, axis_name: AxisName, perm: Sequence[tuple[int, int]]) -> An
     ``perm`` holds pairs (source, target); an example that is sent nothing has zeros. Raises
     UnboundAxisName (a NameError) where no ``vmap`` around the call has that name, ValueError where
     a source or a target stands twice.
+
+    ``axis_name`` is the name of the axis.
 
     >>> import numpy as np
     >>> from calque import vmap
@@ -246,6 +270,8 @@ def axis_index(axis_name: AxisName) -> Any:
     Over several axes the last one runs fastest. Raises UnboundAxisName (a NameError) where no
     ``vmap`` around the call has that name.
 
+    ``axis_name`` is the name of the axis, or a tuple of names.
+
     >>> import numpy as np
     >>> from calque import vmap
     >>> vmap(lambda x: x * axis_index("i"), axis_name="i")(np.array([5.0, 5.0, 5.0]))
@@ -258,6 +284,8 @@ def axis_size(axis_name: AxisName) -> Any:
     """The number of examples along the axis, as ``jax.lax.axis_size``.
 
     Raises UnboundAxisName (a NameError) where nothing around the call has that name.
+
+    ``axis_name`` is the name of the axis, or a tuple of names: then the product.
 
     >>> import numpy as np
     >>> from calque import vmap

@@ -227,6 +227,9 @@ def custom_jvp(fun: Any = UNSAID, nondiff_argnums: int | Sequence[int] = ()) -> 
     where a rule does not fit its function, NotDifferentiable where a captured value would be
     differentiated.
 
+    ``fun`` is the function; ``nondiff_argnums`` are positions of arguments that are no numbers, or
+    have no tangent: rules get them first.
+
     >>> import numpy as np, calque
     >>> @custom_jvp
     ... def log1pexp(x):
@@ -251,6 +254,9 @@ def custom_vjp(fun: Any = UNSAID, nondiff_argnums: int | Sequence[int] = ()) -> 
     ``bwd(*nondiff, residuals, out_bar)`` a tuple of cotangents, one for each differentiable
     argument, None for zero. Forward mode over such a call raises NotDifferentiable, a rule that
     does not fit CustomRuleError.
+
+    ``fun`` is the function; ``nondiff_argnums`` are positions of arguments that are no numbers, or
+    have no cotangent: ``bwd`` gets them first.
 
     >>> import calque
     >>> @custom_vjp
@@ -295,6 +301,9 @@ def checkpoint(
     ``every="sqrt"`` lets k be about the square root of the number of rounds (of a ``while``, whose
     number is not known before, each segment is one round longer than the one before). Arguments
     that are known numbers are static anyway; ``prevent_cse`` has nothing to prevent here.
+
+    ``policy`` must be None: which values are saved is not to be chosen. ``static_argnums`` are
+    positions of arguments that are known values.
 
     >>> import numpy as np, calque
     >>> f = checkpoint(lambda x: np.sin(np.sin(x)))

@@ -60,6 +60,8 @@ class debug_nans(ContextDecorator):
 
     After ``jax.debug_nans`` and ``jax.debug_infs``.
 
+    ``enabled`` says whether it is on inside.
+
     >>> import calque
     >>> with debug_nans():
     ...     calque.grad(lambda x: np.sqrt(x))(0.0)

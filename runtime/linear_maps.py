@@ -34,6 +34,9 @@ def hvp(
 ) -> Any:
     """The Hessian of a scalar function times a vector, ``jvp(grad(fun))``: no Hessian is formed.
 
+    ``primals`` are the arguments of ``fun``, ``tangents`` the vector: a tuple with a part of the
+    same structure for each. Without them, the function f_hvp itself.
+
     >>> import numpy as np
     >>> hvp(lambda x: x[0] ** 2 * x[1], (np.array([2.0, 3.0]),), (np.array([1.0, 0.0]),))
     array([6., 4.])
@@ -72,6 +75,9 @@ def jvp(
 ) -> Any:
     """``(fun(*primals), its tangent)``, as ``jax.jvp``; without primals, the function f_jvp itself.
 
+    ``primals`` are the arguments of ``fun``, ``tangents`` their tangents: tuples of the same
+    structure. ``has_aux``: ``fun`` returns a pair ``(value, aux)``, and aux is added to the result.
+
     >>> jvp(lambda x: x * x, (3.0,), (1.0,))
     (9.0, 6.0)
     """
@@ -104,6 +110,8 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """``(fun(*primals), pullback)``, as ``jax.vjp``; without primals, the function f_vjp itself.
 
     The pullback runs the forward phase again, on the primals as they were given.
+
+    ``has_aux``: ``fun`` returns a pair ``(value, aux)``, and aux is added to the result.
 
     >>> value, pullback = vjp(lambda x, y: x * y, 2.0, 3.0)
     >>> value, pullback(1.0)
@@ -165,6 +173,8 @@ def _value(
 
 def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """``(fun(*primals), f_jvp)`` with the tangent map at the primals, as ``jax.linearize``.
+
+    ``has_aux``: ``fun`` returns a pair ``(value, aux)``, and aux is added to the result.
 
     >>> value, push = linearize(lambda x: x * x, 3.0)
     >>> value, push(2.0)

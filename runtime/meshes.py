@@ -20,7 +20,13 @@ P = PartitionSpec
 
 @dataclass(frozen=True)
 class Device:
-    """A place where programs run: ``platform`` ("cpu"), ``id``, and the process that has it."""
+    """A place where programs run: ``platform`` ("cpu"), ``id``, and the process that has it.
+
+    ``process_index`` is the number of that process. Devices come from ``devices()``.
+
+    >>> Device("cpu", 2), Device("cpu", 2) == Device("cpu", 2, process_index=1)
+    (CpuDevice(id=2), False)
+    """
 
     platform: str
     id: int
@@ -40,6 +46,9 @@ def local_device_count() -> int:
     under MPI, where each process is a device.
 
     Raises ValueError where ``CALQUE_CPU_DEVICES`` is no positive number.
+
+    >>> local_device_count() == len(local_devices())
+    True
     """
     if mpi.is_running():
         return 1
@@ -52,17 +61,29 @@ def local_device_count() -> int:
 
 
 def process_count() -> int:
-    """How many processes work together: the ranks of ``mpiexec``, else 1."""
+    """How many processes work together: the ranks of ``mpiexec``, else 1.
+
+    >>> process_count()
+    1
+    """
     return mpi.size() if mpi.is_running() else 1
 
 
 def process_index() -> int:
-    """The number of this process among them."""
+    """The number of this process among all that work together, from 0 on.
+
+    >>> process_index()
+    0
+    """
     return mpi.rank() if mpi.is_running() else 0
 
 
 def device_count() -> int:
-    """How many devices all processes have."""
+    """How many devices all processes have.
+
+    >>> device_count() == len(devices())
+    True
+    """
     return local_device_count() * process_count()
 
 
@@ -80,7 +101,14 @@ def devices(backend: str | None = None) -> list[Device]:
 
 
 def local_devices(process_index: int | None = None, backend: str | None = None) -> list[Device]:
-    """The devices of this process, or of the one given, as ``jax.local_devices``."""
+    """The devices of this process, as ``jax.local_devices``.
+
+    ``process_index`` is the number of another process; ``backend`` is as for ``devices``. There
+    are none of a process that is not there.
+
+    >>> local_devices()[0], local_devices(process_index=7)
+    (CpuDevice(id=0), [])
+    """
     mine = globals()["process_index"]() if process_index is None else process_index
     return [d for d in devices(backend) if d.process_index == mine]
 

@@ -23,6 +23,8 @@ class NamedSharding:
 
     As ``jax.sharding.NamedSharding``. Raises ValueError for a name that the mesh has not.
 
+    ``mesh`` is a ``Mesh``.
+
     >>> from calque import P, make_mesh
     >>> NamedSharding(make_mesh((1,), ("x",)), P("x"))
     NamedSharding(mesh=Mesh('x': 1), spec=P('x'))
@@ -45,6 +47,8 @@ def device_put(x: Any, device: Any = None) -> Any:
     shared evenly by the devices, and under mpiexec each rank keeps its own block. None is the
     default device. Raises NoSuchDevice (a ValueError) for a device that is not there, ShapeError
     where an array cannot be cut so.
+
+    ``x`` is the pytree.
 
     >>> device_put({"w": [1.0, 2.0]}, devices()[0])
     {'w': [array(1.), array(2.)]}
@@ -93,6 +97,8 @@ def _cut(array: np.ndarray, sharding: NamedSharding) -> np.ndarray:
 def device_get(x: Any) -> Any:
     """A pytree's arrays as NumPy's, as ``jax.device_get``.
 
+    ``x`` is the pytree.
+
     >>> device_get({"w": np.ones(2), "b": 1.0})
     {'w': array([1., 1.]), 'b': 1.0}
     """
@@ -101,6 +107,8 @@ def device_get(x: Any) -> Any:
 
 def block_until_ready(x: Any) -> Any:
     """The pytree itself, as ``jax.block_until_ready``: what a CPU returns is complete.
+
+    ``x`` is the pytree.
 
     >>> block_until_ready(np.ones(2))
     array([1., 1.])

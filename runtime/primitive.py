@@ -78,7 +78,9 @@ def linear(
     a batch is computed: "sequential", one example after the other; "expand_dims", all at once,
     if the function and its rules take any number of axes in front; or a function
     ``batch(batched, *args)``: ``batched[k]`` says whether ``args[k]`` has the batch axis, which
-    stands at 0, as it must in the result. For the rest see ``elementwise``.
+    stands at 0, as it must in the result.
+
+    ``function`` is the one declared; ``static`` and ``name`` are as in ``elementwise``.
 
     >>> import numpy as np
     >>> def stretched(x):
@@ -108,7 +110,9 @@ def bilinear(
     """Declare a function of two arguments that is linear in each; its jvp is the product rule.
 
     ``transpose(y_bar, a, b)`` gives the cotangents of a and of b. ``result`` and ``batch`` are as
-    in ``linear``, the rest as in ``elementwise``.
+    in ``linear``.
+
+    ``function`` takes the two; ``static`` and ``name`` are as in ``elementwise``.
 
     >>> import numpy as np
     >>> def weighted(a, b):
@@ -134,7 +138,9 @@ def reduction(
 
     ``slope(x, y, axis)`` is the derivative of the result by each element; y is the result with
     the lost axes as ones. A function without ``axis`` takes all axes away, and its slope is
-    ``slope(x, y)``. The rest is as in ``elementwise``.
+    ``slope(x, y)``.
+
+    ``function`` is the one declared; ``dtype``, ``static`` and ``name`` are as in ``elementwise``.
 
     >>> import numpy as np
     >>> def log_sum_exp(x, axis=None):
@@ -163,7 +169,9 @@ def opaque(
     ``jvp(tangents, y, *args)`` gives the tangent of the result, ``vjp(y_bar, y, *args)`` the
     cotangent of each argument; y is the result, None a zero. Where there is one argument (one
     result), its tangent (cotangent) comes alone, else they come in a tuple. A mode without a rule
-    is refused. ``result`` and ``batch`` are as in ``linear``, the rest as in ``elementwise``.
+    is refused. ``result`` and ``batch`` are as in ``linear``.
+
+    ``function`` is the one declared; ``static`` and ``name`` are as in ``elementwise``.
 
     >>> import numpy as np
     >>> def norm(x):

@@ -71,7 +71,8 @@ class SourceText(str):
 def source(fn: Any, *args: Any, stage: str | None = None, engine: str | None = None) -> SourceText:
     """The generated source of a transformed (or plain) function for arguments of these types.
 
-    Arguments are arrays, numbers, pytrees of them, or specs such as ``calque.spec("f8[n,3]")``.
+    ``fn`` is the function, ``args`` are those of a call: arrays, numbers, pytrees of them, or specs
+    such as ``calque.spec("f8[n,3]")``.
     ``stage`` is "numpy" for NumPy source, "kernels" for what ``jit`` runs, or "core" for the
     intermediate program; without it, the function as it runs: kernels where it is jitted.
     Of a function over devices (``pmap``, ``shard_map``) it is the program of each, and what starts
@@ -122,6 +123,17 @@ def save(
     A function over devices takes whole arrays and gives whole arrays there. With ``engine="mpi"``
     it needs mpi4py, too, and runs under ``mpiexec``: ``mpiexec -n 4 python saved.py arguments.npz
     results.npz``, where its arguments are arrays and numbers.
+
+    ``fn`` is a transformed (or plain) function, ``path`` the file, ``args`` are as for ``source``.
+    What stands in the file already is replaced as a whole, or not at all.
+
+    >>> import pathlib, tempfile, calque
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> path = pathlib.Path(folder.name, "half.py")
+    >>> calque.save(lambda x: 0.5 * x, path, 1.0)
+    >>> "return 0.5 * x" in path.read_text()
+    True
+    >>> folder.cleanup()
     """
     try:
         checked("save", path=path)

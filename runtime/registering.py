@@ -68,6 +68,10 @@ def register_dataclass(
     structure, as ``meta_fields`` are. Serves as a decorator. Raises ValueError where the fields
     named are not those of the class.
 
+    ``cls`` is the dataclass. ``data_fields`` are children, ``meta_fields`` part of the structure;
+    ``drop_fields`` are neither, and have their defaults in a copy. Without any, all fields are
+    data.
+
     >>> @dataclasses.dataclass
     ... class Layer:
     ...     w: float

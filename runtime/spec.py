@@ -71,7 +71,10 @@ class Spec:
 
 
 def spec(text: str) -> Spec:
-    """The type that `text` describes, to be given to `source`, `save` and `explain` for an array.
+    """The type that ``text`` describes, for an array in ``source``, ``save`` and ``explain``.
+
+    ``text`` is a dtype, with sizes, or names for sizes, in brackets; a bare "float", "int", "bool"
+    or "complex" is Python's.
 
     >>> spec("f8[n,3]").dims
     ('n', 3)

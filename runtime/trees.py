@@ -59,6 +59,8 @@ KeyPath = tuple[DictKey | SequenceKey | GetAttrKey, ...]
 def keystr(path: KeyPath) -> str:
     """A path as one writes it in Python.
 
+    ``path`` is one of those that ``tree_flatten_with_path`` gives.
+
     >>> keystr((DictKey("layers"), SequenceKey(0), GetAttrKey("w")))
     "['layers'][0].w"
     """
@@ -92,6 +94,8 @@ def tree_unflatten(treedef: Any, leaves: Iterable[Any]) -> Any:
 
     Raises ValueError where their number is not that of the structure.
 
+    ``treedef`` is the structure, as ``tree_structure`` gives it; ``leaves`` are as many as it has.
+
     >>> tree_unflatten(tree_structure((0, [0])), [1, 2])
     (1, [2])
     """
@@ -121,6 +125,8 @@ def tree_map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = Non
 
     ``rest`` are more trees, of the same structure. Raises ValueError where theirs is another.
 
+    ``is_leaf``, a function of a subtree, says what else is a leaf.
+
     >>> tree_map(lambda w, g: w - 0.5 * g, {"w": 1.0, "b": (2.0,)}, {"w": 2.0, "b": (4.0,)})
     {'w': 0.0, 'b': (0.0,)}
     """
@@ -147,6 +153,8 @@ def tree_reduce(
     ``function(joined, leaf)`` gives what is joined next; ``initializer``, if given, comes first.
     Raises TypeError for a tree without leaves and no initializer.
 
+    ``is_leaf``, a function of a subtree, says what else is a leaf.
+
     >>> tree_reduce(lambda total, x: total + x, {"a": 1, "b": (2, 3)}, 10)
     16
     """
@@ -155,6 +163,8 @@ def tree_reduce(
 
 def tree_all(tree: Any, *, is_leaf: IsLeaf = None) -> bool:
     """Whether all leaves are true, as ``jax.tree.all``.
+
+    ``is_leaf``, a function of a subtree, says what else is a leaf.
 
     >>> tree_all({"a": True, "b": (1, 0)})
     False
@@ -167,6 +177,8 @@ def tree_transpose(outer_treedef: Any, inner_treedef: Any, pytree_to_transpose: 
 
     ``outer_treedef`` is the structure outside, ``inner_treedef`` that of each of its leaves: it
     becomes the one outside. Raises ValueError where the tree is of other structures.
+
+    ``pytree_to_transpose`` is the tree.
 
     >>> outer, inner = tree_structure((0, 0)), tree_structure({"a": 0, "b": 0})
     >>> tree_transpose(outer, inner, ({"a": 1, "b": 2}, {"a": 3, "b": 4}))
@@ -181,6 +193,8 @@ def tree_flatten_with_path(
     """``([(path, leaf), ...], structure)``, as ``jax.tree.flatten_with_path``.
 
     A path is a tuple of ``DictKey``, ``SequenceKey`` and ``GetAttrKey``; see ``keystr``.
+
+    ``is_leaf``, a function of a subtree, says what else is a leaf.
 
     >>> tree_flatten_with_path({"a": [1]})[0]
     [((DictKey(key='a'), SequenceKey(idx=0)), 1)]
@@ -203,6 +217,8 @@ def _step(entry: Any) -> DictKey | SequenceKey | GetAttrKey:
 def tree_leaves_with_path(tree: Any, is_leaf: IsLeaf = None) -> list[tuple[KeyPath, Any]]:
     """``[(path, leaf), ...]``, as ``jax.tree.leaves_with_path``.
 
+    ``is_leaf``, a function of a subtree, says what else is a leaf.
+
     >>> [(keystr(path), leaf) for path, leaf in tree_leaves_with_path({"a": [1, 2]})]
     [("['a'][0]", 1), ("['a'][1]", 2)]
     """
@@ -213,6 +229,9 @@ def tree_map_with_path(
     f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = None
 ) -> Any:
     """``f(path, leaf, ...)`` of corresponding leaves, as ``jax.tree.map_with_path``.
+
+    ``rest`` are more trees, of the same structure. ``is_leaf``, a function of a subtree, says what
+    else is a leaf.
 
     >>> tree_map_with_path(lambda path, x: f"{keystr(path)}={x}", {"a": [1]})
     {'a': ["['a'][0]=1"]}
@@ -229,6 +248,8 @@ def ravel_pytree(pytree: Any) -> tuple[Any, Callable[[Any], Any]]:
     ``flat`` is one-dimensional, of the dtype that the leaves share; ``unravel(flat)`` gives a
     pytree of the old structure, shapes and dtypes. Raises ValueError where ``unravel`` is given
     an array of another size.
+
+    ``pytree`` holds arrays and numbers.
 
     >>> flat, unravel = ravel_pytree({"w": np.array([[1.0, 2.0]]), "b": 3.0})
     >>> flat, unravel(2.0 * flat)

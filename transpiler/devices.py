@@ -28,8 +28,8 @@ from calque.transpiler.primitives.collectives import NamedAxis
 class PartitionSpec:
     """Which axes of a mesh cut each axis of an array, as ``jax.P``; ``P()`` is the whole of it.
 
-    Each entry is the name of an axis of the mesh, a tuple of names, or None for an axis that is
-    not cut; axes of the array beyond the entries are not cut.
+    Each of ``entries`` is the name of an axis of the mesh, a tuple of names, or None for an axis
+    that is not cut; axes of the array beyond the entries are not cut.
 
     >>> P("data", None)
     P('data', None)

@@ -27,6 +27,10 @@ def choice(
 
     ``p`` gives the probability of each; without ``replace``, none is taken twice.
 
+    ``key`` is used up by the draw; ``shape`` is that of the draws, by default one. ``mode`` is as
+    for ``gumbel``, which draws where ``p`` is given and ``replace`` is not. Raises ValueError where
+    more are asked for than there are.
+
     >>> from calque import random
     >>> random.choice(random.key(0), 10, (3,))
     array([5, 1, 5])
@@ -68,6 +72,10 @@ def categorical(
 ) -> Any:
     """Places along an axis, with probabilities in the ratio of ``exp(logits)``.
 
+    ``key`` is used up by the draw; ``shape`` is the result's, by default that of ``logits`` without
+    ``axis``; without ``replace`` no place is taken twice along its first axes. ``mode`` is as for
+    ``gumbel``.
+
     >>> from calque import random
     >>> random.categorical(random.key(0), np.log([0.2, 0.3, 0.5]), shape=(4,))
     array([2, 2, 0, 1])
@@ -101,6 +109,9 @@ def _none_twice(key: Any, logits: Any, axis: int, outer: Shape, mode: str | None
 def geometric(key: Any, p: Any, shape: Shape | None = None, dtype: Any = None) -> Any:
     """How many trials until the first that succeeds, each with probability ``p``.
 
+    ``key`` is used up by the draw; ``shape`` is the result's, by default that of ``p``; ``dtype``
+    is one of integers, int64 by default.
+
     >>> from calque import random
     >>> random.geometric(random.key(0), 0.3, (4,))
     array([3, 5, 1, 2])
@@ -116,6 +127,9 @@ def geometric(key: Any, p: Any, shape: Shape | None = None, dtype: Any = None) -
 
 def multinomial(key: Any, n: Any, p: Any, *, shape: Shape | None = None, dtype: Any = None) -> Any:
     """How often each of several outcomes comes in ``n`` trials; the last axis of ``p`` are these.
+
+    ``key`` is used up by the draw; ``shape`` is the result's, by default that of ``p``; ``dtype``
+    is float64 by default.
 
     >>> from calque import random
     >>> random.multinomial(random.key(0), 10, np.array([0.2, 0.3, 0.5]))

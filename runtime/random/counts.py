@@ -39,6 +39,9 @@ def poisson(key: Any, lam: Any, shape: Shape | None = None, dtype: Any = None) -
     Knuth's method below 10, else Hörmann's PTRS, "The transformed rejection method for generating
     Poisson random variables" (1993), in float32 as JAX has it.
 
+    ``key`` is used up by the draw; ``shape`` is the result's, by default that of ``lam``; ``dtype``
+    is one of integers, int64 by default.
+
     >>> from calque import random
     >>> random.poisson(random.key(0), 3.0, (4,))
     array([0, 0, 4, 4])
@@ -138,6 +141,9 @@ def binomial(key: Any, n: Any, p: Any, shape: Shape | None = None, dtype: Any = 
 
     By the lengths of runs where ``n p`` is at most 10, else Hörmann's BTRS, "The generation of
     binomial random variates" (1993).
+
+    ``key`` is used up by the draw; ``shape`` is the result's, by default that of ``n`` and ``p``
+    together; ``dtype`` is float64 by default.
 
     >>> from calque import random
     >>> random.binomial(random.key(0), 10, 0.3, (4,))

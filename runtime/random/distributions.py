@@ -23,6 +23,10 @@ from calque.runtime.random.uniforms import uniform
 def beta(key: Any, a: Any, b: Any, shape: Shape | None = None, dtype: Any = None) -> Any:
     """Numbers of the beta distribution, from two of the gamma distribution.
 
+    ``a`` and ``b`` are its shape parameters, both positive. ``key`` is used up by the draw;
+    ``shape`` is the result's, by default that of ``a`` and ``b`` together; ``dtype`` is one of
+    floats, float64 by default.
+
     >>> from calque import random
     >>> random.beta(random.key(0), 2.0, 5.0, (2,))
     array([0.24133463, 0.46730043])
@@ -38,6 +42,9 @@ def beta(key: Any, a: Any, b: Any, shape: Shape | None = None, dtype: Any = None
 
 def dirichlet(key: Any, alpha: Any, shape: Shape | None = None, dtype: Any = None) -> Any:
     """Parts of a whole, of the Dirichlet distribution; the last axis of ``alpha`` are the parts.
+
+    ``key`` is used up by the draw; ``shape`` is the result's without the axis of parts, by default
+    that of ``alpha``; ``dtype`` is one of floats, float64 by default.
 
     >>> from calque import random
     >>> random.dirichlet(random.key(0), np.array([1.0, 2.0, 3.0]))
@@ -56,6 +63,9 @@ def dirichlet(key: Any, alpha: Any, shape: Shape | None = None, dtype: Any = Non
 def chisquare(key: Any, df: Any, shape: Shape | None = None, dtype: Any = None) -> Any:
     """Sums of ``df`` squares of normal numbers.
 
+    ``key`` is used up by the draw; ``shape`` is the result's, by default that of ``df``; ``dtype``
+    is one of floats, float64 by default.
+
     >>> from calque import random
     >>> random.chisquare(random.key(0), 4.0, (2,))
     array([2.70406159, 2.2487189 ])
@@ -67,6 +77,10 @@ def chisquare(key: Any, df: Any, shape: Shape | None = None, dtype: Any = None) 
 
 def f(key: Any, dfnum: Any, dfden: Any, shape: Shape | None = None, dtype: Any = None) -> Any:
     """Ratios of two chi-square numbers, each by its degrees of freedom.
+
+    ``dfnum`` are those above, ``dfden`` those below. ``key`` is used up by the draw; ``shape`` is
+    the result's, by default that of ``dfnum`` and ``dfden`` together; ``dtype`` is one of floats,
+    float64 by default.
 
     >>> from calque import random
     >>> random.f(random.key(0), 4.0, 6.0, (2,))
@@ -84,6 +98,9 @@ def f(key: Any, dfnum: Any, dfden: Any, shape: Shape | None = None, dtype: Any =
 def t(key: Any, df: Any, shape: Shape | None = None, dtype: Any = None) -> Any:
     """Numbers of Student's t distribution.
 
+    ``df`` are its degrees of freedom. ``key`` is used up by the draw; ``shape`` is the result's, by
+    default that of ``df``; ``dtype`` is one of floats, float64 by default.
+
     >>> from calque import random
     >>> random.t(random.key(0), 5.0, (2,))
     array([ 1.46806694, -0.55869328])
@@ -98,6 +115,9 @@ def t(key: Any, df: Any, shape: Shape | None = None, dtype: Any = None) -> Any:
 def lognormal(key: Any, sigma: Any = 1.0, shape: Shape | None = None, dtype: Any = None) -> Any:
     """The exponential function of normal numbers with deviation ``sigma``.
 
+    ``key`` is used up by the draw; ``shape`` is the result's, by default that of ``sigma``;
+    ``dtype`` is one of floats, float64 by default.
+
     >>> from calque import random
     >>> random.lognormal(random.key(0), 0.5, (2,))
     array([0.90219818, 0.67544544])
@@ -109,6 +129,9 @@ def lognormal(key: Any, sigma: Any = 1.0, shape: Shape | None = None, dtype: Any
 
 def pareto(key: Any, b: Any, shape: Shape | None = None, dtype: Any = None) -> Any:
     """Numbers of the Pareto distribution with exponent ``b``, from 1 on.
+
+    ``key`` is used up by the draw; ``shape`` is the result's, by default that of ``b``; ``dtype``
+    is one of floats, float64 by default.
 
     >>> from calque import random
     >>> random.pareto(random.key(0), 2.0, (2,))
@@ -122,6 +145,9 @@ def pareto(key: Any, b: Any, shape: Shape | None = None, dtype: Any = None) -> A
 def rayleigh(key: Any, scale: Any, shape: Shape | None = None, dtype: Any = None) -> Any:
     """The length of two normal numbers with deviation ``scale``.
 
+    ``key`` is used up by the draw; ``shape`` is the result's, by default that of ``scale``;
+    ``dtype`` is one of floats, float64 by default.
+
     >>> from calque import random
     >>> random.rayleigh(random.key(0), 2.0, (2,))
     array([2.63997102, 3.49983995])
@@ -134,6 +160,9 @@ def rayleigh(key: Any, scale: Any, shape: Shape | None = None, dtype: Any = None
 
 def wald(key: Any, mean: Any, shape: Shape | None = None, dtype: Any = None) -> Any:
     """Numbers of the inverse Gaussian distribution with this mean (Michael and others, 1976).
+
+    ``mean`` is positive. ``key`` is used up by the draw; ``shape`` is the result's, by default that
+    of ``mean``; ``dtype`` is one of floats, float64 by default.
 
     >>> from calque import random
     >>> random.wald(random.key(0), 2.0, (2,))
@@ -155,6 +184,9 @@ def triangular(
 ) -> Any:
     """Numbers from ``left`` to ``right``, most often near ``mode``.
 
+    ``key`` is used up by the draw; ``shape`` is the result's, by default that of the parameters
+    together; ``dtype`` is one of floats, float64 by default.
+
     >>> from calque import random
     >>> random.triangular(random.key(0), 0.0, 1.0, 4.0, (2,))
     array([1.35831216, 0.9301515 ])
@@ -173,6 +205,10 @@ def weibull_min(
 ) -> Any:
     """Numbers of the Weibull distribution.
 
+    ``scale`` is what they are times, ``concentration`` the exponent. ``key`` is used up by the
+    draw; ``shape`` is the result's, by default one number's; ``dtype`` is one of floats, float64 by
+    default.
+
     >>> from calque import random
     >>> random.weibull_min(random.key(0), 2.0, 1.5, (2,))
     array([1.32963939, 0.78035921])
@@ -186,6 +222,9 @@ def double_sided_maxwell(
     key: Any, loc: Any, scale: Any, shape: Shape = (), dtype: Any = None
 ) -> Any:
     """Maxwell numbers of either sign, times ``scale``, from ``loc`` on.
+
+    ``key`` is used up by the draw; ``shape`` stands before that of ``loc`` and ``scale`` together,
+    and is by default that once more, as in JAX; ``dtype`` is one of floats, float64 by default.
 
     >>> from calque import random
     >>> random.double_sided_maxwell(random.key(0), 1.0, 2.0, (2,))
@@ -202,6 +241,9 @@ def double_sided_maxwell(
 def generalized_normal(key: Any, p: Any, shape: Shape = (), dtype: Any = None) -> Any:
     """Numbers with a density of ``exp(-abs(x) ** p)``, up to a factor.
 
+    ``key`` is used up by the draw; ``shape`` is the result's, by default one number's; ``dtype`` is
+    one of floats, float64 by default.
+
     >>> from calque import random
     >>> random.generalized_normal(random.key(0), 4.0, (2,))
     array([ 0.70833083, -0.98146637])
@@ -214,6 +256,9 @@ def generalized_normal(key: Any, p: Any, shape: Shape = (), dtype: Any = None) -
 
 def ball(key: Any, d: int, p: Any = 2, shape: Shape = (), dtype: Any = None) -> Any:
     """Points of the unit ball of the ``p`` norm in ``d`` dimensions (Barthe and others, 2005).
+
+    ``key`` is used up by the draw; ``shape`` stands before the axis of ``d`` coordinates; ``dtype``
+    is one of floats, float64 by default.
 
     >>> from calque import random
     >>> random.ball(random.key(0), 3)
@@ -231,6 +276,10 @@ def truncated_normal(
     key: Any, lower: Any, upper: Any, shape: Shape | None = None, dtype: Any = None
 ) -> Any:
     """Standard normal numbers between two bounds.
+
+    They lie between ``lower`` and ``upper``. ``key`` is used up by the draw; ``shape`` is the
+    result's, by default that of ``lower`` and ``upper`` together; ``dtype`` is one of floats,
+    float64 by default.
 
     >>> from calque import random
     >>> random.truncated_normal(random.key(0), 1.0, 2.0, (2,))
@@ -255,6 +304,11 @@ def multivariate_normal(
     method: str = "cholesky",
 ) -> Any:
     """Normal vectors with this mean and covariance, which ``method`` factors.
+
+    ``mean`` holds vectors along its last axis, ``cov`` matrices along its last two; ``method`` is
+    "cholesky", "eigh" or "svd". ``key`` is used up by the draw; ``shape`` is the result's without
+    the axis of coordinates, by default that of the parameters; ``dtype`` is one of floats, by
+    default that of the parameters.
 
     >>> from calque import random
     >>> random.multivariate_normal(random.key(0), np.zeros(2), np.eye(2))

@@ -22,6 +22,9 @@ _error_function = np.vectorize(math.erf, otypes=[float])
 def exponential(key: Any, shape: Shape = (), dtype: Any = None) -> Any:
     """Numbers of the exponential distribution with mean 1.
 
+    ``key`` is used up by the draw; ``shape`` is the result's, by default one number's; ``dtype`` is
+    one of floats, float64 by default.
+
     >>> from calque import random
     >>> random.exponential(random.key(0), (2,), np.float32)
     array([2.950128 , 3.8434246], dtype=float32)
@@ -31,6 +34,9 @@ def exponential(key: Any, shape: Shape = (), dtype: Any = None) -> Any:
 
 def gumbel(key: Any, shape: Shape = (), dtype: Any = None, mode: str | None = None) -> Any:
     """Numbers of the standard Gumbel distribution; ``mode="high"``: more bits for large ones.
+
+    ``key`` is used up by the draw; ``shape`` is the result's, by default one number's; ``dtype`` is
+    one of floats, float64 by default.
 
     >>> from calque import random
     >>> random.gumbel(random.key(0), (2,), np.float32)
@@ -53,6 +59,9 @@ def gumbel(key: Any, shape: Shape = (), dtype: Any = None, mode: str | None = No
 def laplace(key: Any, shape: Shape = (), dtype: Any = None) -> Any:
     """Numbers of the Laplace distribution with mean 0 and scale 1.
 
+    ``key`` is used up by the draw; ``shape`` is the result's, by default one number's; ``dtype`` is
+    one of floats, float64 by default.
+
     >>> from calque import random
     >>> random.laplace(random.key(0), (2,), np.float32)
     array([-2.2569816, -3.1502788], dtype=float32)
@@ -64,6 +73,9 @@ def laplace(key: Any, shape: Shape = (), dtype: Any = None) -> Any:
 
 def logistic(key: Any, shape: Shape = (), dtype: Any = None) -> Any:
     """Numbers of the standard logistic distribution.
+
+    ``key`` is used up by the draw; ``shape`` is the result's, by default one number's; ``dtype`` is
+    one of floats, float64 by default.
 
     >>> from calque import random
     >>> random.logistic(random.key(0), (2,), np.float32)
@@ -77,6 +89,9 @@ def logistic(key: Any, shape: Shape = (), dtype: Any = None) -> Any:
 def cauchy(key: Any, shape: Shape = (), dtype: Any = None) -> Any:
     """Numbers of the standard Cauchy distribution.
 
+    ``key`` is used up by the draw; ``shape`` is the result's, by default one number's; ``dtype`` is
+    one of floats, float64 by default.
+
     >>> from calque import random
     >>> random.cauchy(random.key(0), (2,), np.float32)
     array([ 6.0274944, 14.837895 ], dtype=float32)
@@ -89,6 +104,8 @@ def cauchy(key: Any, shape: Shape = (), dtype: Any = None) -> Any:
 def rademacher(key: Any, shape: Shape = (), dtype: Any = None) -> Any:
     """-1 and 1, equally often; integers, unless ``dtype`` says otherwise.
 
+    ``key`` is used up by the draw; ``shape`` is the result's, by default one number's.
+
     >>> from calque import random
     >>> random.rademacher(random.key(0), (4,))
     array([ 1,  1, -1, -1])
@@ -100,6 +117,9 @@ def rademacher(key: Any, shape: Shape = (), dtype: Any = None) -> Any:
 
 def maxwell(key: Any, shape: Shape = (), dtype: Any = None) -> Any:
     """The speed of a molecule: the length of three normal numbers.
+
+    ``key`` is used up by the draw; ``shape`` is the result's, by default one number's; ``dtype`` is
+    one of floats, float64 by default.
 
     >>> from calque import random
     >>> random.maxwell(random.key(0), (2,), np.float32)
@@ -114,6 +134,9 @@ def orthogonal(
 ) -> np.ndarray:
     """Matrices of ``n`` rows and ``m`` columns, uniform among those with orthonormal rows (or
     columns, whichever are fewer).
+
+    ``key`` is used up by the draw; ``shape`` stands before the axes of the matrices; without ``m``
+    they are square. ``dtype`` is one of floats or complex numbers, float64 by default.
 
     >>> from calque import random
     >>> q = random.orthogonal(random.key(0), 3)
@@ -131,6 +154,8 @@ def orthogonal(
 def erf(x: Any) -> Any:
     """The error function.
 
+    ``x`` is a number or an array of floats.
+
     >>> from calque import random
     >>> float(random.erf(0.5))
     0.5204998778130465
@@ -141,6 +166,8 @@ def erf(x: Any) -> Any:
 
 def erfinv(x: Any) -> Any:
     """The inverse of the error function, from -1 to 1.
+
+    ``x`` is a number or an array of floats.
 
     >>> from calque import random
     >>> float(random.erfinv(0.5))

@@ -23,6 +23,9 @@ def gamma(key: Any, a: Any, shape: Shape | None = None, dtype: Any = None) -> An
     Marsaglia and Tsang, "A simple method for generating gamma variables" (2000), each element with
     a key of its own, as in JAX. Differentiable by ``a``: see ``gamma_slope``.
 
+    ``key`` is used up by the draw; ``shape`` is the result's, by default that of ``a``; ``dtype``
+    is one of floats, float64 by default.
+
     >>> from calque import random
     >>> random.gamma(random.key(0), 3.0, (2,))
     array([2.26291139, 1.96213947])
@@ -32,6 +35,9 @@ def gamma(key: Any, a: Any, shape: Shape | None = None, dtype: Any = None) -> An
 
 def loggamma(key: Any, a: Any, shape: Shape | None = None, dtype: Any = None) -> Any:
     """The logarithm of gamma numbers: also of those too small for a float.
+
+    ``a`` is the shape parameter. ``key`` is used up by the draw; ``shape`` is the result's, by
+    default that of ``a``; ``dtype`` is one of floats, float64 by default.
 
     >>> from calque import random
     >>> random.loggamma(random.key(0), 0.001, (2,))
@@ -128,6 +134,8 @@ def gamma_slope(a: Any, x: Any) -> Any:
 
 def log_gamma_slope(a: Any, y: Any) -> Any:
     """How the logarithm ``y`` of a gamma number changes with its shape parameter.
+
+    ``a`` is that parameter.
 
     >>> from calque import random
     >>> round(float(random.log_gamma_slope(3.0, np.log(2.5))), 12)

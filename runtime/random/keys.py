@@ -64,6 +64,9 @@ def _checked_implementation(impl: Any) -> None:
 def key(seed: Any, *, impl: str | None = None, dtype: Any = None) -> np.ndarray:
     """The key of an integer; of an array of integers, a key of each.
 
+    ``seed`` is the integer, or the array. ``impl``, or ``dtype``, may be "threefry2x32", the one
+    kind of keys there is. Raises TypeError for a seed that is no integer.
+
     >>> from calque import random
     >>> random.key(42)
     array([ 0, 42], dtype=uint32)
@@ -82,28 +85,58 @@ def key(seed: Any, *, impl: str | None = None, dtype: Any = None) -> np.ndarray:
 
 
 def PRNGKey(seed: Any, *, impl: str | None = None) -> np.ndarray:
-    """``key``: JAX's older name for it."""
+    """``key``: JAX's older name for it.
+
+    ``seed`` is an integer or an array of integers, ``impl`` "threefry2x32" or None.
+
+    >>> from calque import random
+    >>> random.PRNGKey(42)
+    array([ 0, 42], dtype=uint32)
+    """
     return key(seed, impl=impl)
 
 
 def key_data(keys: Any) -> np.ndarray:
-    """The numbers of keys: the keys themselves."""
+    """The numbers of keys: the keys themselves.
+
+    ``keys`` are one key or many; TypeError for what is none.
+
+    >>> from calque import random
+    >>> random.key_data(random.key(42))
+    array([ 0, 42], dtype=uint32)
+    """
     return checked_key(keys, "random.key_data")
 
 
 def wrap_key_data(key_bits_array: Any, *, impl: str | None = None, dtype: Any = None) -> np.ndarray:
-    """Keys of these numbers, uint32 of shape (..., 2)."""
+    """Keys of these numbers, uint32 of shape (..., 2).
+
+    ``key_bits_array`` are the numbers; ``impl``, or ``dtype``, may be "threefry2x32".
+
+    >>> from calque import random
+    >>> random.wrap_key_data(np.array([0, 42], np.uint32))
+    array([ 0, 42], dtype=uint32)
+    """
     _checked_implementation(impl if dtype is None else dtype)
     return fresh(checked_key(key_bits_array, "random.wrap_key_data"))
 
 
 def clone(key: Any) -> np.ndarray:
-    """The same key, which ``debug_keys`` allows to be used once more."""
+    """The same key, which ``debug_keys`` allows to be used once more.
+
+    ``key`` is one key, or an array of keys.
+
+    >>> from calque import random
+    >>> random.clone(random.key(42))
+    array([ 0, 42], dtype=uint32)
+    """
     return fresh(checked_key(key, "random.clone"))
 
 
 def split(key: Any, num: int | Shape = 2) -> np.ndarray:
     """``num`` new keys (or a shape of them), as if drawn independently.
+
+    ``key`` is used up by it.
 
     >>> from calque import random
     >>> key, subkey = random.split(random.key(0))
@@ -122,6 +155,8 @@ def parts_of(keys: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 
 def fold_in(key: Any, data: Any) -> np.ndarray:
     """The key that belongs to an integer: for a round, a step, a name's hash.
+
+    ``key`` is not used up. ``data`` is the integer, or an array of them.
 
     >>> from calque import random
     >>> random.fold_in(random.key(0), 7)
@@ -143,6 +178,8 @@ def fold_in(key: Any, data: Any) -> np.ndarray:
 
 def bits(key: Any, shape: Shape = (), dtype: Any = None) -> np.ndarray:
     """Random bits: unsigned integers, uint64 unless ``dtype`` says otherwise.
+
+    ``key`` is used up by the draw; ``shape`` is the result's, by default one number's.
 
     >>> from calque import random
     >>> random.bits(random.key(0), (2,), np.uint8)

@@ -108,6 +108,9 @@ def _polynomial(x: np.ndarray, coefficients: tuple[float, ...], exact: int = 0) 
 def normal(key: Any, shape: Shape = (), dtype: Any = None) -> Any:
     """Numbers of the standard normal distribution; complex ones have variance 1 in all.
 
+    ``key`` is used up by the draw; ``shape`` is the result's, by default one number's; ``dtype`` is
+    one of floats or complex numbers, float64 by default.
+
     >>> from calque import random
     >>> float(random.normal(random.key(0)))
     -0.2058421394796434

@@ -30,6 +30,8 @@ class debug_keys(ContextDecorator):
 
     After ``jax.debug_key_reuse``.
 
+    ``enabled`` says whether it is on inside.
+
     >>> from calque import random
     >>> key = random.key(0)
     >>> with debug_keys():

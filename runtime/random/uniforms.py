@@ -58,6 +58,8 @@ def _halves(x: Any) -> tuple[Any, Any]:
 def between(u: Any, minval: Any, maxval: Any) -> Any:
     """Numbers from 0 to 1 stretched to the interval, as ``uniform`` does it.
 
+    ``u`` are the numbers; ``minval`` and ``maxval`` are the ends of the interval.
+
     >>> from calque import random
     >>> float(random.between(0.25, 10.0, 14.0))
     11.0
@@ -69,6 +71,9 @@ def uniform(
     key: Any, shape: Shape = (), dtype: Any = None, minval: Any = 0.0, maxval: Any = 1.0
 ) -> Any:
     """Numbers from ``minval`` to ``maxval``, which is left out.
+
+    ``key`` is used up by the draw; ``shape`` is the result's, by default one number's; ``dtype`` is
+    one of floats, float64 by default.
 
     >>> from calque import random
     >>> random.uniform(random.key(0), (2,), np.float32)
@@ -90,6 +95,9 @@ def is_number(value: Any, wanted: float) -> bool:
 
 def randint(key: Any, shape: Shape, minval: Any, maxval: Any, dtype: Any = None) -> Any:
     """Integers from ``minval`` to ``maxval``, which is left out.
+
+    ``key`` is used up by the draw; ``shape`` is the result's; ``dtype`` is one of integers, int64
+    by default.
 
     >>> from calque import random
     >>> random.randint(random.key(0), (3,), 0, 10)
@@ -143,6 +151,9 @@ def _clipped(value: np.ndarray, dtype: np.dtype) -> np.ndarray:
 def order(key: Any, shape: Shape, axis: int = 0) -> np.ndarray:
     """The order in which ``permutation`` puts what lies along an axis of an array of this shape.
 
+    ``key`` is used up by the draw; ``shape`` is that of the array, ``axis`` the one along which
+    things are put.
+
     >>> from calque import random
     >>> random.order(random.key(0), (4,))
     array([0, 1, 3, 2])
@@ -168,6 +179,8 @@ def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> A
 
     ``independent``: each row along the axis in an order of its own.
 
+    ``key`` is used up by the draw; ``axis`` is the first by default.
+
     >>> from calque import random
     >>> random.permutation(random.key(0), 4)
     array([0, 1, 3, 2])
@@ -183,6 +196,8 @@ def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> A
 
 def bernoulli(key: Any, p: Any = 0.5, shape: Shape | None = None, mode: str = "low") -> Any:
     """True with probability ``p``; ``mode="high"`` tells apart small ones that "low" cannot.
+
+    ``key`` is used up by the draw; ``shape`` is the result's, by default that of ``p``.
 
     >>> from calque import random
     >>> random.bernoulli(random.key(0), 0.5, (3,))
