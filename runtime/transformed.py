@@ -92,10 +92,13 @@ class Transformed:
         self._dispatcher = shared(*self._chain(), make)
 
     def _can_be_of_another(self) -> bool:
-        """Whether ``_with`` can make it: programs for devices belong to their function."""
+        """Whether ``_with`` can make it: programs for devices belong to their function.
+
+        So do those that are observed, whose captured values are read after they are made.
+        """
         inner = self.function
         inner_can = not isinstance(inner, Transformed) or inner._can_be_of_another()
-        return type(self) is Transformed and inner_can
+        return type(self) is Transformed and self.kind != "observed" and inner_can
 
     def _with(self, function: Any) -> Transformed:
         """The same transformations of another function."""

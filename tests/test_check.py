@@ -260,6 +260,17 @@ def test_a_wrong_custom_rule_is_named(fn: Callable[..., Any], text: str, verdict
     assert caught.value.message.startswith(f"The derivative of {verdict}")
 
 
+def test_functions_made_anew_are_each_checked() -> None:
+    """Such functions share their programs; what each has captured is its own."""
+
+    def scaled(weights):
+        return lambda x: np.sum(weights * cube(x))
+
+    for scale in (1.0, 2.0, 3.0):
+        with pytest.raises(WrongDerivative, match="The derivative of cube"):
+            calque.check(scaled(np.full(3, scale)), np.ones(3))
+
+
 def test_a_right_custom_vjp() -> None:
     """Forward mode is refused there, so that reverse mode is compared with differences alone."""
 

@@ -13,7 +13,7 @@ import calque
 
 ROOT = Path(calque.__file__).resolve().parent
 LAYERS = (
-    *("errors", "verdicts", "forking", "types", "inequalities", "spans", "dims", "core", "magnitudes", "listing", "words", "debug", "sizes", "tree", "arrays", "builder", "primitives", "frontend", "analyses"),
+    *("errors", "verdicts", "forking", "types", "inequalities", "spans", "dims", "core", "magnitudes", "listing", "words", "debug", "sizes", "tree", "arrays", "builder", "primitives", "parsing", "frontend", "analyses"),
     *("passes", "emit", "calls", "transformations", "transposition", "lanewise", "batching", "devices", "jacobians", "implicit", "single_statements", "placements"),
     "pipeline",
 )

@@ -173,6 +173,18 @@ class Builder(Sizes):
             results[0].become_view(args[0], primitive, statement.args[1:], params)
         return results[0] if single else results
 
+    def record(self, statement: Apply) -> None:
+        """Append a statement whose types are known, and note what it says of sizes and layout."""
+        self.emit(statement)
+        self._note_layout(statement)
+        args = [wrap(a) for a in statement.args]
+        value = self._affine_value(statement.primitive.name, args)
+        if statement.primitive.kind == "size" and "axis" in statement.params:
+            value = type_of(args[0]).dims[statement.params["axis"]]
+        if value is not None:
+            self.dim_values[statement.out] = value
+            self._sizes[-1].setdefault(value, statement.out)
+
     def _at_hand(self, dim: DimLike) -> Array | None:
         """A recorded integer of this value in scope."""
         for sizes in reversed(self._sizes):

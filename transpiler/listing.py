@@ -18,6 +18,8 @@ from calque.transpiler.core import (
 )
 from calque.transpiler.errors import CoreError
 
+LOOP_MARKS = ("scheduled", "parallel", "vector")
+
 
 def show(function: Function) -> str:
     """The text of a Core program, for ``--stage core`` and for debugging."""
@@ -50,7 +52,8 @@ def show(function: Function) -> str:
             match s:
                 case Apply():
                     parts = [name(a) for a in s.args] + [f"{k}={v!r}" for k, v in s.params.items()]
-                    lines.append(f"{head}{s.primitive.name}({', '.join(parts)})")
+                    mark = " as proven" if s.proven else ""
+                    lines.append(f"{head}{s.primitive.name}({', '.join(parts)}){mark}")
                 case Effect():
                     lines.append(f"{pad}effect {s.template!r}({', '.join(map(name, s.args))})")
                 case If():
@@ -60,8 +63,10 @@ def show(function: Function) -> str:
                     visit(s.orelse, depth + 1)
                 case For():
                     bounds = ", ".join(map(name, (s.start, s.stop, s.step)))
+                    marks = [mark for mark in LOOP_MARKS if getattr(s, mark)]
+                    what = f" as {', '.join(marks)}" if marks else ""
                     lines.append(
-                        f"{head}for {name(s.index)} in range({bounds}) carrying {carried(s)}:"
+                        f"{head}for {name(s.index)} in range({bounds}){what} carrying {carried(s)}:"
                     )
                     visit(s.body, depth + 1)
                 case While():
