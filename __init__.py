@@ -16,7 +16,7 @@ from calque.runtime.api import (
     value_and_grad,
     vmap,
 )
-from calque.runtime.checking import check, check_grads
+from calque.runtime.check.checking import check, check_grads
 from calque.runtime.collectives import (
     all_gather,
     all_to_all,
@@ -31,8 +31,19 @@ from calque.runtime.collectives import (
     psum_scatter,
 )
 from calque.runtime.custom import checkpoint, custom_jvp, custom_vjp, remat
-from calque.runtime.debugging import debug_nans
-from calque.runtime.implicit import custom_root, fixed_point
+from calque.runtime.custom_root import custom_root, fixed_point
+from calque.runtime.debug_nans import debug_nans
+from calque.runtime.devices.placing import (
+    NamedSharding,
+    block_until_ready,
+    default_device,
+    device_get,
+    device_put,
+    shard,
+    unshard,
+)
+from calque.runtime.devices.pmapped import pmap
+from calque.runtime.devices.sharded import shard_map
 from calque.runtime.linear_maps import hvp, jvp, linear_transpose, linearize, vjp
 from calque.runtime.meshes import (
     Device,
@@ -46,25 +57,14 @@ from calque.runtime.meshes import (
     process_count,
     process_index,
 )
-from calque.runtime.placing import (
-    NamedSharding,
-    block_until_ready,
-    default_device,
-    device_get,
-    device_put,
-    shard,
-    unshard,
-)
-from calque.runtime.pmapped import pmap
 from calque.runtime.primitive import bilinear, elementwise, linear, opaque, reduction
 from calque.runtime.random.reuse import debug_keys
-from calque.runtime.reading import explain, save, source
 from calque.runtime.registering import (
     register_dataclass,
     register_pytree_node,
     register_pytree_node_class,
 )
-from calque.runtime.sharded import shard_map
+from calque.runtime.saving.reading import explain, save, source
 from calque.runtime.spec import spec
 from calque.runtime.trees import (
     keystr,

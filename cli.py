@@ -20,16 +20,16 @@ from typing import Any, NoReturn
 import numpy as np
 
 import calque
-from calque.runtime import cache
-from calque.runtime.checking import examine
-from calque.runtime.comparing import is_float
-from calque.runtime.device_source import ENGINES
-from calque.runtime.reading import module_source
+from calque.runtime.call import disk_cache
+from calque.runtime.check.checking import examine
+from calque.runtime.check.directional import is_float
+from calque.runtime.devices.device_source import ENGINES
+from calque.runtime.saving.reading import module_source
+from calque.runtime.saving.writing import write_whole
 from calque.runtime.spec import sample_args
-from calque.runtime.writing import write_whole
 from calque.targets import UsageError, completions, resolve
-from calque.transpiler import debug, tree
 from calque.transpiler.errors import CalqueError, SpecError
+from calque.transpiler.ir import debug, pytrees
 from calque.verifying import verdicts
 
 # what a user's program may raise
@@ -147,16 +147,16 @@ def _show(options: argparse.Namespace) -> int:
 
 def _cache(options: argparse.Namespace) -> int:
     if options.what == "clear":
-        print(f"{cache.clear()} files removed")
+        print(f"{disk_cache.clear()} files removed")
         return 0
-    folder = cache.folder()
+    folder = disk_cache.folder()
     if folder is None:
         print("nothing is kept on disk")
         return 0
-    found = cache.entries(folder)
+    found = disk_cache.entries(folder)
     modules = sum(entry.path.suffix == ".py" for entry in found)
     kernels = sum(entry.path.suffix == ".code" for entry in found)
-    size, most = (f"{n / 2**20:.1f} MiB" for n in (sum(e.size for e in found), cache.limit()))
+    size, most = (f"{n / 2**20:.1f} MiB" for n in (sum(e.size for e in found), disk_cache.limit()))
     print(f"{folder}\n{modules} modules, {kernels} compiled kernels, {size} of at most {most}")
     return 0
 
@@ -231,7 +231,7 @@ def _users_line(error: Exception) -> str:
 
 
 def _leaves(value: Any) -> list[Any]:
-    return list(tree.flatten(value)[0])
+    return list(pytrees.flatten(value)[0])
 
 
 if __name__ == "__main__":

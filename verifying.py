@@ -23,12 +23,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from calque.runtime.device_source import ENGINES
-from calque.runtime.provenance import LOST
-from calque.runtime.reading import module_source
+from calque.runtime.devices.device_source import ENGINES
+from calque.runtime.saving.provenance import LOST
+from calque.runtime.saving.reading import module_source
 from calque.targets import UsageError, resolve
-from calque.transpiler import debug
 from calque.transpiler.errors import SpecError
+from calque.transpiler.ir import debug
 
 _AGAIN = (
     "import json, sys; job = json.load(sys.stdin); sys.path[:] = job['path']; "

@@ -28,10 +28,10 @@ from calque import (
     tree_map,
     value_and_grad,
 )
-from calque.runtime.device_source import DeviceSource
+from calque.runtime.devices.device_source import DeviceSource
 from calque.runtime.spec import Spec
-from calque.transpiler.core import Apply, Block, For, Var, While, blocks_of
-from calque.transpiler.primitives import collectives as c
+from calque.transpiler.ir.core import Apply, Block, For, Var, While, blocks_of
+from calque.transpiler.primitives import axis_collectives as c
 
 DEVICES = (1, 8, 64, 1024)
 ROWS, COLUMNS, STEPS = 65_536, 1_024, 100  # of the plate

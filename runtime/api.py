@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from calque.runtime import typed
-from calque.runtime.mapped import Mapped, jitted
+from calque.runtime.devices.mapped import Mapped, jitted
 from calque.runtime.options import UNSAID, checked
 from calque.runtime.parameters import parameters_named, positional_count, within
 from calque.runtime.transformed import Transformed
-from calque.transpiler import tree
-from calque.transpiler.batching import Axes
-from calque.transpiler.builder import FUNCTIONS, Array
+from calque.transpiler.ir import pytrees
+from calque.transpiler.ir.builder import FUNCTIONS, Array
 from calque.transpiler.primitives.base import Primitive, apply, operand, register
+from calque.transpiler.transformations.vmap import Axes
 
 
 def _made(kind: str, function: Any, options: dict[str, Any]) -> Any:
@@ -327,7 +327,7 @@ def _record_stop(x: Any) -> Any:
     def stopped(leaf: Any) -> Any:
         return apply(_stop, operand(leaf)) if isinstance(leaf, Array) else leaf
 
-    return tree.tree_map(stopped, x)
+    return pytrees.tree_map(stopped, x)
 
 
 FUNCTIONS[stop_gradient] = _record_stop

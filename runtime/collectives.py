@@ -16,15 +16,15 @@ from typing import Any
 import numpy as np
 
 from calque.runtime.options import checked, given, shown
-from calque.transpiler import tree
-from calque.transpiler.analyses.constants import NotConstant, known_tree
-from calque.transpiler.builder import Array, current
 from calque.transpiler.errors import UnboundAxisName, UnsupportedFunction
 from calque.transpiler.frontend.calls import builtin
-from calque.transpiler.frontend.joining import is_number
+from calque.transpiler.frontend.control.value_join import is_number
 from calque.transpiler.frontend.trace import listed
+from calque.transpiler.ir import pytrees
+from calque.transpiler.ir.builder import Array, current
+from calque.transpiler.ir.constant_folding import NotConstant, known_tree
+from calque.transpiler.primitives import axis_collectives as primitives
 from calque.transpiler.primitives import collective_calls as meaning
-from calque.transpiler.primitives import collectives as primitives
 
 AxisName = Hashable | Sequence[Hashable]
 
@@ -42,7 +42,7 @@ _OPTIONS = ("axis", "tiled", "scatter_dimension", "split_axis", "concat_axis")
 
 def _numeric(owner: str, x: Any) -> Any:
     """What is told to the other examples: a tree of arrays and numbers."""
-    for leaf in tree.flatten(x)[0]:
+    for leaf in pytrees.flatten(x)[0]:
         if isinstance(leaf, (np.ndarray, np.generic)):
             numeric = leaf.dtype.kind in "biufc"
         else:
@@ -298,31 +298,31 @@ def axis_size(axis_name: AxisName) -> Any:
 @_means(psum)
 def _psum(x: Any, axis_name: Any) -> Any:
     axes = meaning.axes_named(axis_name, "psum")
-    return tree.tree_map(lambda leaf: meaning.summed(leaf, axes), x)
+    return pytrees.tree_map(lambda leaf: meaning.summed(leaf, axes), x)
 
 
 @_means(pmean)
 def _pmean(x: Any, axis_name: Any) -> Any:
     axes = meaning.axes_named(axis_name, "pmean")
-    return tree.tree_map(lambda leaf: meaning.averaged(leaf, axes), x)
+    return pytrees.tree_map(lambda leaf: meaning.averaged(leaf, axes), x)
 
 
 @_means(pmax)
 def _pmax(x: Any, axis_name: Any) -> Any:
     axes = meaning.axes_named(axis_name, "pmax")
-    return tree.tree_map(lambda leaf: meaning.extreme(primitives.pmax, leaf, axes), x)
+    return pytrees.tree_map(lambda leaf: meaning.extreme(primitives.pmax, leaf, axes), x)
 
 
 @_means(pmin)
 def _pmin(x: Any, axis_name: Any) -> Any:
     axes = meaning.axes_named(axis_name, "pmin")
-    return tree.tree_map(lambda leaf: meaning.extreme(primitives.pmin, leaf, axes), x)
+    return pytrees.tree_map(lambda leaf: meaning.extreme(primitives.pmin, leaf, axes), x)
 
 
 @_means(all_gather)
 def _all_gather(x: Any, axis_name: Any, *, axis: int = 0, tiled: bool = False) -> Any:
     axes, place = meaning.axes_named(axis_name, "all_gather"), operator.index(axis)
-    return tree.tree_map(lambda leaf: meaning.gathered(leaf, axes, place, tiled), x)
+    return pytrees.tree_map(lambda leaf: meaning.gathered(leaf, axes, place, tiled), x)
 
 
 @_means(psum_scatter)
@@ -330,7 +330,7 @@ def _psum_scatter(
     x: Any, axis_name: Any, *, scatter_dimension: int = 0, tiled: bool = False
 ) -> Any:
     axis, place = _single(axis_name, "psum_scatter"), operator.index(scatter_dimension)
-    return tree.tree_map(lambda leaf: meaning.scattered(leaf, axis, place, tiled), x)
+    return pytrees.tree_map(lambda leaf: meaning.scattered(leaf, axis, place, tiled), x)
 
 
 @_means(all_to_all)
@@ -339,7 +339,7 @@ def _all_to_all(
 ) -> Any:
     axis = _single(axis_name, "all_to_all")
     split, concat = operator.index(split_axis), operator.index(concat_axis)
-    return tree.tree_map(lambda leaf: meaning.exchanged(leaf, axis, split, concat, tiled), x)
+    return pytrees.tree_map(lambda leaf: meaning.exchanged(leaf, axis, split, concat, tiled), x)
 
 
 @_means(ppermute)
@@ -349,7 +349,7 @@ def _ppermute(x: Any, axis_name: Any, perm: Any) -> Any:
         perm = known_tree(perm, builder)
     except NotConstant:
         raise builder.needs_dims([builder.dim_of(axis.size)], "The pairs of ppermute") from None
-    return tree.tree_map(lambda leaf: meaning.permuted(leaf, axis, perm), x)
+    return pytrees.tree_map(lambda leaf: meaning.permuted(leaf, axis, perm), x)
 
 
 @_means(pcast)
@@ -357,7 +357,7 @@ def _pcast(x: Any, axis_name: Any, *, to: str) -> Any:
     if to != "varying":
         raise ValueError(f"pcast: to must be 'varying', and is {to!r}")
     axes = meaning.axes_named(axis_name, "pcast")
-    return tree.tree_map(lambda leaf: meaning.varying(leaf, axes), x)
+    return pytrees.tree_map(lambda leaf: meaning.varying(leaf, axes), x)
 
 
 @_means(axis_index)

@@ -22,14 +22,14 @@ from calque.runtime.options import (
     given,
 )
 from calque.runtime.parameters import within
-from calque.transpiler.calls.custom_jvp import call_custom_jvp, total
-from calque.transpiler.calls.custom_vjp import call_custom_vjp
-from calque.transpiler.calls.segments import Every, call_checkpoint
+from calque.transpiler.autodiff.rules.custom_jvp import call_custom_jvp, total
+from calque.transpiler.autodiff.rules.custom_vjp import call_custom_vjp
+from calque.transpiler.autodiff.rules.segmented_loops import Every, call_checkpoint
 from calque.transpiler.errors import MissingRule
 from calque.transpiler.frontend.guarding import Guard
 from calque.transpiler.frontend.interpreter import Closure
-from calque.transpiler.frontend.library import builtin
-from calque.transpiler.transformations import positions_of
+from calque.transpiler.frontend.library.python_builtins import builtin
+from calque.transpiler.transformations.derivatives import positions_of
 
 
 class Wrapped:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from calque.transpiler import batching, jacobians, transformations, transposition, tree
-from calque.transpiler.builder import Array
-from calque.transpiler.core import Var
+from calque.transpiler.ir import pytrees
+from calque.transpiler.ir.builder import Array
+from calque.transpiler.ir.core import Var
+from calque.transpiler.transformations import derivatives, jacobian, transpose, vmap
 
 
 def _trace_identity(
@@ -28,7 +29,7 @@ def _trace_observed(
 
 
 def _trace_grad(self: Any, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
-    _, gradient, aux = transformations.value_and_grad(
+    _, gradient, aux = derivatives.value_and_grad(
         machine, self.function, args, kwargs, node, name="grad", **self.options
     )
     return (gradient, aux) if self.options["has_aux"] else gradient
@@ -37,7 +38,7 @@ def _trace_grad(self: Any, machine: Any, args: list[Any], kwargs: dict[str, Any]
 def _trace_value_and_grad(
     self: Any, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any
 ) -> Any:
-    value, gradient, aux = transformations.value_and_grad(
+    value, gradient, aux = derivatives.value_and_grad(
         machine, self.function, args, kwargs, node, name="value_and_grad", **self.options
     )
     return ((value, aux) if self.options["has_aux"] else value, gradient)
@@ -63,7 +64,7 @@ def _by_position(self: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
 def _trace_jvp(self: Any, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
     _by_position(self, args, kwargs)
     half = len(args) // 2
-    value, tangent, aux = transformations.jvp(
+    value, tangent, aux = derivatives.jvp(
         machine, self.function, args[:half], args[half:], node, self.options.get("has_aux", False)
     )
     return (value, tangent, aux) if self.options.get("has_aux") else (value, tangent)
@@ -71,18 +72,18 @@ def _trace_jvp(self: Any, machine: Any, args: list[Any], kwargs: dict[str, Any],
 
 def _trace_vjp(self: Any, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
     _by_position(self, args, kwargs)
-    _, cotangents, _ = transformations.vjp(
+    _, cotangents, _ = derivatives.vjp(
         machine, self.function, args[:-1], args[-1], node, self.options.get("has_aux", False)
     )
     return cotangents
 
 
 def _trace_vmap(self: Any, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
-    return batching.vmap(machine, self.function, args, kwargs, node, self.options["axes"])
+    return vmap.vmap(machine, self.function, args, kwargs, node, self.options["axes"])
 
 
 def _jacobian(kind: str) -> Callable[..., Any]:
-    build = getattr(jacobians, kind)
+    build = getattr(jacobian, kind)
 
     def trace(self: Any, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
         found, aux = build(machine, self.function, args, kwargs, node, **self.options)
@@ -96,7 +97,7 @@ def _trace_hessian(
 ) -> Any:
     options = {**self.options, "has_aux": self.options["has_aux"]}
     inner = Nested("jacrev", self.function, options)
-    found, aux = jacobians.jacfwd(machine, inner, args, kwargs, node, **options)
+    found, aux = jacobian.jacfwd(machine, inner, args, kwargs, node, **options)
     return (found, aux) if self.options["has_aux"] else found
 
 
@@ -105,7 +106,7 @@ def _trace_hvp(self: Any, machine: Any, args: list[Any], kwargs: dict[str, Any],
     half = len(args) // 2
     options = {"argnums": 0 if half == 1 else tuple(range(half)), "has_aux": False}
     inner = Nested("grad", self.function, {**options, "holomorphic": False, "allow_int": False})
-    return transformations.jvp(machine, inner, args[:half], args[half:], node)[1]
+    return derivatives.jvp(machine, inner, args[:half], args[half:], node)[1]
 
 
 def _trace_linear_transpose(
@@ -113,8 +114,8 @@ def _trace_linear_transpose(
 ) -> Any:
     _by_position(self, args, kwargs)
     types, structure = self.options["types"]
-    primals = tree.unflatten(structure, [Array(Var(t)) for t in types])
-    return transposition.linear_transpose(machine, self.function, primals, args[0], node)
+    primals = pytrees.unflatten(structure, [Array(Var(t)) for t in types])
+    return transpose.linear_transpose(machine, self.function, primals, args[0], node)
 
 
 class Nested:

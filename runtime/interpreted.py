@@ -6,16 +6,18 @@ from typing import Any
 
 import numpy as np
 
-from calque.runtime import api, linear_maps, meshes, placing, pmapped, sharded, trees
-from calque.runtime.arguments import check_cotangent, check_tangents
+from calque.runtime import api, linear_maps, meshes, trees
+from calque.runtime.call.arguments import check_cotangent, check_tangents
+from calque.runtime.devices import placing, pmapped, sharded
 from calque.runtime.inlining import TRACE
 from calque.runtime.options import UNSAID, checked, given
 from calque.runtime.transformed import run
-from calque.transpiler import transformations, transposition, tree
-from calque.transpiler.builder import FUNCTIONS, Array
-from calque.transpiler.devices import PartitionSpec
-from calque.transpiler.frontend.library import builtin
+from calque.transpiler.frontend.library.python_builtins import builtin
 from calque.transpiler.frontend.trace import listed
+from calque.transpiler.ir import pytrees
+from calque.transpiler.ir.builder import FUNCTIONS, Array
+from calque.transpiler.transformations import derivatives, transpose
+from calque.transpiler.transformations.mesh_programs import PartitionSpec
 
 
 class Inner:
@@ -113,7 +115,7 @@ def _device_put(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]
     def copied(leaf: Any) -> Any:
         return FUNCTIONS[np.array](leaf) if isinstance(leaf, Array) else leaf
 
-    return tree.tree_map(copied, tree.plain(args[0]))
+    return pytrees.tree_map(copied, pytrees.plain(args[0]))
 
 
 @builtin(placing.device_get)
@@ -129,7 +131,7 @@ def _of_trees(function: Any, called: bool) -> Any:
         def interpreted(f: Any) -> Any:
             return lambda *values: machine.call_value(f, list(values), {}, node)
 
-        trees_given = [tree.plain(a) for a in (args[1:] if called else args)]
+        trees_given = [pytrees.plain(a) for a in (args[1:] if called else args)]
         if called and args:
             checked(function.__name__, f=args[0])
             trees_given.insert(0, interpreted(args[0]))
@@ -167,7 +169,7 @@ def _jvp(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> An
         return Inner("jvp", function, {"has_aux": has_aux})
     both = linear_maps.matched("jvp", listed(primals), listed(tangents))
     half = len(both) // 2
-    value, tangent, aux = transformations.jvp(
+    value, tangent, aux = derivatives.jvp(
         machine, function, both[:half], both[half:], node, has_aux
     )
     return (value, tangent, aux) if has_aux else (value, tangent)
@@ -178,8 +180,8 @@ def _vjp(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> An
     function, primals, has_aux = _at_primals(linear_maps.vjp, args, kwargs)
     if not primals:
         return Inner("vjp", function, {"has_aux": has_aux})
-    primals = list(map(transformations.copies, primals))
-    result = machine.call_value(function, list(map(transformations.copies, primals)), {}, node)
+    primals = list(map(derivatives.copies, primals))
+    result = machine.call_value(function, list(map(derivatives.copies, primals)), {}, node)
     if has_aux:
         value, aux = _pair(result, "vjp")
         return value, _Pullback(function, primals, True), aux
@@ -212,7 +214,7 @@ class _Pullback:
     def __calque_trace__(
         self, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any
     ) -> Any:
-        return transformations.vjp(
+        return derivatives.vjp(
             machine, self.function, self.primals, args[0], node, self.has_aux
         )[1]
 
@@ -237,7 +239,7 @@ class _Transpose:
     def __calque_trace__(
         self, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any
     ) -> Any:
-        return transposition.linear_transpose(machine, self.function, self.primals, args[0], node)
+        return transpose.linear_transpose(machine, self.function, self.primals, args[0], node)
 
     def calque_children(self) -> list[Any]:
         """What a snapshot of the heap must follow."""
@@ -267,8 +269,8 @@ def _linearize(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any])
     function, primals, has_aux = _at_primals(linear_maps.linearize, args, kwargs)
     if not primals:
         return Inner("jvp", function, {"has_aux": has_aux})
-    primals = list(map(transformations.copies, primals))
-    result = machine.call_value(function, list(map(transformations.copies, primals)), {}, node)
+    primals = list(map(derivatives.copies, primals))
+    result = machine.call_value(function, list(map(derivatives.copies, primals)), {}, node)
     if has_aux:
         value, aux = _pair(result, "linearize")
         return value, _Push(function, primals, True), aux
@@ -284,7 +286,7 @@ class _Push:
     def __calque_trace__(
         self, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any
     ) -> Any:
-        return transformations.jvp(machine, self.function, self.primals, args, node, self.has_aux)[
+        return derivatives.jvp(machine, self.function, self.primals, args, node, self.has_aux)[
             1
         ]
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from calque.runtime import debugging
-from calque.runtime.arguments import (
+from calque.runtime import debug_nans
+from calque.runtime.call.arguments import (
     check_cotangent,
     check_numbers,
     check_tangents,
@@ -17,14 +17,14 @@ from calque.runtime.arguments import (
     naming,
     private_copies,
 )
-from calque.runtime.lenders import is_made_anew
+from calque.runtime.call.lenders import is_made_anew
 from calque.runtime.options import checked, shown
 from calque.runtime.spec import Spec
 from calque.runtime.tracebacks import hide_own_frames
 from calque.runtime.transformed import Transformed, run
-from calque.transpiler import tree
 from calque.transpiler.errors import NestedTooDeeply
-from calque.transpiler.types import ArrayType, type_of_constant
+from calque.transpiler.ir import pytrees
+from calque.transpiler.ir.types import ArrayType, type_of_constant
 
 
 def hvp(
@@ -154,7 +154,7 @@ def _value(
     kind: str, fun: Callable[..., Any], primals: Sequence[Any], has_aux: bool
 ) -> tuple[Any, Any]:
     """The function's value, computed on copies, and its auxiliary output."""
-    looked_at = debugging.checking() and not isinstance(fun, Transformed)
+    looked_at = debug_nans.checking() and not isinstance(fun, Transformed)
     run = Transformed("identity", fun) if looked_at else fun
     try:
         result = run(*private_copies(primals))
@@ -211,7 +211,7 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any) -> Any:
     """
     checked("linear_transpose", fun=fun)
     try:
-        leaves, structure = tree.flatten(primals)
+        leaves, structure = pytrees.flatten(primals)
     except NestedTooDeeply as error:
         raise naming(error, "linear_transpose", fun, (primals, {})) from None
     types = tuple(map(_type_of_primal, leaves, labels_of(fun, primals)))

@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from calque.runtime.engines import mpi
-from calque.transpiler.devices import PartitionSpec
 from calque.transpiler.errors import NoSuchDevice
+from calque.transpiler.transformations.mesh_programs import PartitionSpec
 
 P = PartitionSpec
 

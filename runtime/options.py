@@ -21,9 +21,9 @@ import numpy as np
 
 from calque.runtime.meshes import Device
 from calque.runtime.parameters import is_function
-from calque.transpiler import tree
-from calque.transpiler.devices import PartitionSpec
 from calque.transpiler.errors import NestedTooDeeply, UnsupportedOption
+from calque.transpiler.ir import pytrees
+from calque.transpiler.transformations.mesh_programs import PartitionSpec
 
 
 class Unsaid:
@@ -248,7 +248,7 @@ def axes(value: Any) -> Any:
     if value is None or type(value) is int:
         return value
     try:
-        leaves = tree.flatten(value)[0]
+        leaves = pytrees.flatten(value)[0]
     except NestedTooDeeply:
         raise Unfit("an int, None or a tree of these", ValueError, "it holds itself") from None
     for leaf in leaves:
@@ -264,7 +264,7 @@ def specs(value: Any) -> Any:
     """A P, or a tree of these."""
     wanted = "a P or a tree of these"
     try:
-        wrong = [x for x in tree.flatten(value)[0] if not isinstance(x, PartitionSpec)]
+        wrong = [x for x in pytrees.flatten(value)[0] if not isinstance(x, PartitionSpec)]
     except NestedTooDeeply:
         raise Unfit(wanted, ValueError, "it holds itself") from None
     if wrong:

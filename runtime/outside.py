@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from calque.runtime import checking, debugging, primitive, reading, registering
+from calque.runtime import debug_nans, primitive, registering
+from calque.runtime.check import checking
+from calque.runtime.saving import reading
 from calque.runtime.spec import spec
 from calque.transpiler.errors import UnsupportedFunction
-from calque.transpiler.frontend.library import builtin
+from calque.transpiler.frontend.library.python_builtins import builtin
 
 _OUTSIDE = (
     *(reading.source, reading.save, reading.explain, checking.check, checking.check_grads),
     *(primitive.elementwise, primitive.linear, primitive.bilinear, primitive.reduction),
-    *(primitive.opaque, debugging.debug_nans, registering.register_dataclass),
+    *(primitive.opaque, debug_nans.debug_nans, registering.register_dataclass),
     *(registering.register_pytree_node, registering.register_pytree_node_class),
 )
 

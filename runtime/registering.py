@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from calque.runtime.options import checked, fitting, names
-from calque.transpiler import tree
-from calque.transpiler.tree import Flatten, Unflatten
+from calque.transpiler.ir import pytrees
+from calque.transpiler.ir.pytrees import Flatten, Unflatten
 
 
 def register_pytree_node(cls: type, flatten: Flatten, unflatten: Unflatten) -> None:
@@ -24,11 +24,12 @@ def register_pytree_node(cls: type, flatten: Flatten, unflatten: Unflatten) -> N
     ...         self.low, self.high = low, high
     >>> apart = lambda x: ((x.low, x.high), None)
     >>> register_pytree_node(Interval, apart, lambda aux, children: Interval(*children))
-    >>> tree.tree_map(lambda x: 2 * x, Interval(1, 2)).high
+    >>> import calque
+    >>> calque.tree_map(lambda x: 2 * x, Interval(1, 2)).high
     4
     """
     checked("register_pytree_node", cls=cls, flatten=flatten, unflatten=unflatten)
-    tree.register(cls, tree.Registration(flatten, unflatten))
+    pytrees.register(cls, pytrees.Registration(flatten, unflatten))
 
 
 def register_pytree_node_class(cls: Any) -> Any:
@@ -45,7 +46,8 @@ def register_pytree_node_class(cls: Any) -> Any:
     ...     @classmethod
     ...     def tree_unflatten(cls, aux, children):
     ...         return cls(*children)
-    >>> tree.tree_map(lambda x: 2 * x, Interval(1, 2)).high
+    >>> import calque
+    >>> calque.tree_map(lambda x: 2 * x, Interval(1, 2)).high
     4
     """
     checked("register_pytree_node_class", cls=cls)
@@ -76,7 +78,8 @@ def register_dataclass(
     ... class Layer:
     ...     w: float
     ...     kind: str
-    >>> tree.tree_map(lambda x: 2 * x, register_dataclass(Layer, ["w"], ["kind"])(2.0, "dense"))
+    >>> import calque
+    >>> calque.tree_map(lambda x: 2 * x, register_dataclass(Layer, ["w"], ["kind"])(2.0, "dense"))
     Layer(w=4.0, kind='dense')
     """
     owner = "register_dataclass"
@@ -88,7 +91,7 @@ def register_dataclass(
     if (data_fields is None) != (meta_fields is None):
         raise TypeError(f"{owner}: give both data_fields and meta_fields, or neither")
     if data_fields is None or meta_fields is None:
-        meta_fields = [n for n in fields if n in tree.static_fields(cls)]
+        meta_fields = [n for n in fields if n in pytrees.static_fields(cls)]
         data_fields = [n for n in fields if n not in meta_fields]
     data: tuple[str, ...] = fitting(names, data_fields, owner, "data_fields")
     meta: tuple[str, ...] = fitting(names, meta_fields, owner, "meta_fields")
@@ -97,5 +100,5 @@ def register_dataclass(
             f"{owner}: data_fields and meta_fields must name each field of {cls.__name__} once: "
             f"{', '.join(fields)}"
         )
-    tree.register(cls, tree.of_dataclass(cls, data, meta), data)
+    pytrees.register(cls, pytrees.of_dataclass(cls, data, meta), data)
     return cls

@@ -10,8 +10,8 @@ import os
 import sysconfig
 from types import TracebackType
 
-from calque.transpiler import debug
 from calque.transpiler.errors import CalqueError, CoreError
+from calque.transpiler.ir import debug
 
 _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _OWN = tuple(os.path.join(_ROOT, name) + os.sep for name in ("runtime", "transpiler"))

@@ -10,9 +10,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from calque.runtime import debugging
-from calque.runtime.accounting import CacheInfo
-from calque.runtime.arguments import (
+from calque.runtime import debug_nans
+from calque.runtime.call.accounting import CacheInfo
+from calque.runtime.call.argument_keys import shape_key
+from calque.runtime.call.arguments import (
     FLOAT0,
     check_cotangent,
     check_numbers,
@@ -20,19 +21,18 @@ from calque.runtime.arguments import (
     naming,
     private_copies,
 )
-from calque.runtime.dispatch import Dispatcher
+from calque.runtime.call.dispatch import Dispatcher
+from calque.runtime.call.loading import Program
+from calque.runtime.call.sharing import kept, shared
+from calque.runtime.call.signatures import extended_signature, static_leaves
+from calque.runtime.call.stand_ins import Lent, stand_in_for
 from calque.runtime.inlining import TRACE
-from calque.runtime.keys import shape_key
-from calque.runtime.loading import Program
-from calque.runtime.sharing import kept, shared
-from calque.runtime.signatures import extended_signature, static_leaves
 from calque.runtime.spec import Spec
-from calque.runtime.stand_ins import Lent, stand_in_for
 from calque.runtime.tracebacks import hide_own_frames
-from calque.transpiler import tree
-from calque.transpiler.builder import type_of
-from calque.transpiler.core import Slot, map_tree
 from calque.transpiler.errors import NestedTooDeeply
+from calque.transpiler.ir import pytrees
+from calque.transpiler.ir.builder import type_of
+from calque.transpiler.ir.core import Slot, map_tree
 
 SUFFIXES = {"value_and_grad": "value_and_grad", "identity": "numpy"}
 
@@ -126,14 +126,14 @@ class Transformed:
     def program(self, *args: Any, **kwargs: Any) -> Program:
         """The generated program for arguments, or specs, of these types."""
         args = complete(self, args)
-        if self._lent is not None and not debugging.checking() and self._lent.take():
+        if self._lent is not None and not debug_nans.checking() and self._lent.take():
             with self._lent.stand_in:
                 return self._dispatcher.find(args, kwargs)[0]
         return self.dispatcher().find(args, kwargs)[0]
 
     def dispatcher(self) -> Dispatcher:
         """What finds programs in this thread: under ``debug_nans``, the checked ones."""
-        if not debugging.checking():
+        if not debug_nans.checking():
             return self._dispatcher
         if self._debugger is None:
             self._debugger = Dispatcher(self, self.generated_name, checked=True)
@@ -141,7 +141,7 @@ class Transformed:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         try:
-            if debugging.threads and debugging.checking():
+            if debug_nans.threads and debug_nans.checking():
                 self._check(args)
                 return self.dispatcher().call(args, kwargs)
             if self._lent is not None:
@@ -239,7 +239,7 @@ class Transformed:
 
 def run(transformed: Transformed, *args: Any) -> Any:
     """Call with arguments that are known to fit each other."""
-    if debugging.threads and debugging.checking():
+    if debug_nans.threads and debug_nans.checking():
         return transformed.dispatcher().call(args, {})
     if transformed._lent is not None:
         return transformed(*args)
@@ -355,7 +355,7 @@ def complete(transformed: Transformed, args: tuple[Any, ...]) -> tuple[Any, ...]
     if given > count:
         return args
     if transformed.kind in ("jvp", "hvp"):
-        return (*args, *tree.tree_map(_tangent_spec, args))
+        return (*args, *pytrees.tree_map(_tangent_spec, args))
     return (*args, _result_spec(inner, args))
 
 

@@ -18,7 +18,7 @@ import numpy as np
 import optree
 
 from calque.runtime.options import checked
-from calque.transpiler import tree as nodes
+from calque.transpiler.ir import pytrees as nodes
 
 IsLeaf = Callable[[Any], bool] | None
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Concatenate, Literal, ParamSpec, Protocol, Self, TypeVar, overload
 
-from calque.runtime.accounting import CacheInfo
+from calque.runtime.call.accounting import CacheInfo
 
 Parameters = ParamSpec("Parameters")
 Others = ParamSpec("Others")

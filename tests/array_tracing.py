@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from calque.transpiler.builder import Array, Builder
-from calque.transpiler.core import Apply, Var
 from calque.transpiler.errors import SpecializationNeeded
+from calque.transpiler.ir.builder import Array, Builder
+from calque.transpiler.ir.core import Apply, Var
+from calque.transpiler.ir.types import ArrayType, symbol
 from calque.transpiler.primitives.base import PRIMITIVES, Scatter
-from calque.transpiler.types import ArrayType, symbol
 
 
 def flat(tree):

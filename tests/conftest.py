@@ -45,7 +45,7 @@ def pytest_xdist_make_scheduler(config: Any, log: Any) -> Any:
 
 def pytest_runtest_setup() -> None:
     """A transformation finds no programs that another test had generated of the same function."""
-    from calque.runtime import sharing
+    from calque.runtime.call import sharing
 
     original = sharing._Shared.__mro__[-3]  # the last two are dict and object
     sharing._Shared = type("_Shared", (original,), {"__module__": sharing.__name__})

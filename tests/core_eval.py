@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.core import Apply, Block, Effect, For, Function, If, Var, While
+from calque.transpiler.ir.core import Apply, Block, Effect, For, Function, If, Var, While
 
 _PYTHON = {"b": bool, "i": int, "u": int, "f": float, "c": complex}
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler import core
-from calque.transpiler.builder import Array, Builder, atom
-from calque.transpiler.core import Slot, Var
-from calque.transpiler.listing import verify
+from calque.transpiler.ir import core
+from calque.transpiler.ir.builder import Array, Builder, atom
+from calque.transpiler.ir.core import Slot, Var
+from calque.transpiler.ir.text import verify
+from calque.transpiler.ir.types import BOOL, INT, ArrayType
 from calque.transpiler.primitives.base import PRIMITIVES
-from calque.transpiler.types import BOOL, INT, ArrayType
 
 F8 = np.dtype("f8")
 KINDS = {"s": ArrayType(F8), "v": ArrayType(F8, (4,)), "m": ArrayType(F8, (3, 4))}

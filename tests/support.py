@@ -20,11 +20,11 @@ from scipy import linalg, special
 from scipy.stats import norm
 
 import calque
-from calque.runtime.checking import examine
+from calque.runtime.check.checking import examine
 from calque.runtime.transformed import Transformed
-from calque.transpiler import tree
-from calque.transpiler.builder import FUNCTIONS
 from calque.transpiler.errors import CalqueError
+from calque.transpiler.ir import pytrees
+from calque.transpiler.ir.builder import FUNCTIONS
 from calque.transpiler.primitives.scipy_modules import register_scipy
 
 PAGE = Path(calque.__file__).resolve().parent / "docs" / "support.md"
@@ -136,13 +136,13 @@ def _value(fn: Callable[..., Any]) -> str:
 
 
 def _same(found: Any, want: Any) -> None:
-    for a, b in zip(tree.flatten(found)[0], tree.flatten(want)[0], strict=True):
+    for a, b in zip(pytrees.flatten(found)[0], pytrees.flatten(want)[0], strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)
         assert np.shape(a) == np.shape(b)
 
 
 def _forward(fn: Callable[..., Any]) -> str:
-    found = tree.flatten(calque.jvp(fn, (X, I), (np.ones_like(X), np.zeros(I.shape, FLOAT0)))[1])[0]
+    found = pytrees.flatten(calque.jvp(fn, (X, I), (np.ones_like(X), np.zeros(I.shape, FLOAT0)))[1])[0]
     return "yes" if any(np.asarray(t).dtype.kind in "fc" and np.any(t) for t in found) else "0"
 
 
@@ -159,7 +159,7 @@ def _batch(fn: Callable[..., Any]) -> str:
 
 
 def _stacked(results: list[Any]) -> Any:
-    return tree.tree_map(lambda *leaves: np.stack(leaves), *results)
+    return pytrees.tree_map(lambda *leaves: np.stack(leaves), *results)
 
 
 def rows(module: Any, prefix: str, table: dict[str, str], names: list[str]) -> Iterator[Row]:

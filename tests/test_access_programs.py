@@ -12,7 +12,7 @@ from access_programs import Accesses
 from sampling import sampled
 
 import calque
-from calque.runtime import kernel_functions
+from calque.runtime.kernels import kernel_functions
 from calque.transpiler.errors import CalqueError
 
 SIZES = [(6, 9, 4, 5), (9, 5, 5, 3), (3, 6, 2, 7), (0, 3, 1, 2), (1, 5, 2, 2), (2, 2, 2, 2), (1, 1, 1, 1)]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import calque
-from calque.runtime import loading
+from calque.runtime.call import loading
 
 X = np.linspace(-1.0, 2.0, 7)
 

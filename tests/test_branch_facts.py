@@ -13,12 +13,12 @@ from branch_programs import Program
 from sampling import sampled
 
 import calque
-from calque.runtime.kernel_functions import checked_index
-from calque.transpiler.builder import Builder, wrap
-from calque.transpiler.core import Var
-from calque.transpiler.dims import Dims
+from calque.runtime.kernels.kernel_functions import checked_index
 from calque.transpiler.errors import IndexOutOfRange
-from calque.transpiler.types import INT, substitute_dim, symbol
+from calque.transpiler.ir.builder import Builder, wrap
+from calque.transpiler.ir.core import Var
+from calque.transpiler.ir.dims import Dims
+from calque.transpiler.ir.types import INT, substitute_dim, symbol
 
 
 def smoothed(x):

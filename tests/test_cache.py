@@ -16,8 +16,8 @@ import pytest
 
 import calque
 from calque import cli
-from calque.runtime import cache, compiling, loading, stand_ins
-from calque.runtime.kernels import PARALLEL_FROM
+from calque.runtime.call import disk_cache, loading, machine_code, stand_ins
+from calque.runtime.kernels.decorator import PARALLEL_FROM
 
 ROOT = Path(calque.__file__).resolve().parent
 POSIX = pytest.mark.skipif(not hasattr(os, "getuid"), reason="files have no owner here")
@@ -238,24 +238,24 @@ def test_parallel_kernels_are_kept(folder: Path) -> None:
 
 
 def test_an_entry_is_whole_or_missing(folder: Path) -> None:
-    assert cache.write_entry("a.code", "key", b"payload")
-    assert cache.read_entry("a.code", "key") == b"payload"
+    assert disk_cache.write_entry("a.code", "key", b"payload")
+    assert disk_cache.read_entry("a.code", "key") == b"payload"
     whole = (folder / "a.code").read_bytes()
     damaged = [whole[:k] for k in range(len(whole))] + [whole + b"\0"]
     for k, byte in enumerate(whole):
         damaged += [whole[:k] + bytes([byte ^ bit]) + whole[k + 1 :] for bit in (1, 0x80)]
     for data in damaged:
         (folder / "a.code").write_bytes(data)
-        assert cache.read_entry("a.code", "key") is None
+        assert disk_cache.read_entry("a.code", "key") is None
     assert not (folder / "a.code").exists()
 
 
 def test_an_entry_for_something_else_is_not_taken(folder: Path) -> None:
-    cache.write_entry("a.code", "key", b"payload")
-    assert cache.read_entry("a.code", "kez") is None
-    cache.write_entry("a.code", "key", b"payload")
-    assert cache.read_entry("a.code", "ke") is None
-    assert cache.read_entry("b.code", "key") is None
+    disk_cache.write_entry("a.code", "key", b"payload")
+    assert disk_cache.read_entry("a.code", "kez") is None
+    disk_cache.write_entry("a.code", "key", b"payload")
+    assert disk_cache.read_entry("a.code", "ke") is None
+    assert disk_cache.read_entry("b.code", "key") is None
 
 
 class Bomb:
@@ -271,7 +271,7 @@ def test_damaged_files_are_made_again(folder: Path, monkeypatch: pytest.MonkeyPa
     for file, data in whole.items():
         middle = len(data) // 2
         flipped = data[:middle] + bytes([data[middle] ^ 4]) + data[middle + 1 :]
-        bomb = data[: len(cache.MAGIC) + 32] + pickle.dumps(Bomb())
+        bomb = data[: len(disk_cache.MAGIC) + 32] + pickle.dumps(Bomb())
         for bad in (b"", data[:middle], data[:-1], flipped, bomb, b"raise SystemExit\n"):
             file.write_bytes(bad)
             again, info = run_fresh()
@@ -286,26 +286,26 @@ def test_damaged_files_are_made_again(folder: Path, monkeypatch: pytest.MonkeyPa
 def test_code_that_cannot_be_loaded_is_made_again(folder: Path) -> None:
     value, _ = run_fresh()
     file = code_of(folder)
-    head = file.read_bytes()[len(cache.MAGIC) + 32 :]
+    head = file.read_bytes()[len(disk_cache.MAGIC) + 32 :]
     size = int.from_bytes(head[:8], "little")
-    cache.write_entry(file.name, head[8 : 8 + size].decode(), pickle.dumps(("no", "code")))
+    disk_cache.write_entry(file.name, head[8 : 8 + size].decode(), pickle.dumps(("no", "code")))
     again, info = run_fresh()
     assert (again, info.compiled, info.loaded) == (value, 1, 0)
 
 
 @POSIX
 def test_files_that_others_may_write_are_not_read(folder: Path) -> None:
-    cache.write_entry("a.code", "key", b"payload")
+    disk_cache.write_entry("a.code", "key", b"payload")
     for mode, expected in ((0o620, None), (0o602, None), (0o640, b"payload")):
-        cache.write_entry("a.code", "key", b"payload")
+        disk_cache.write_entry("a.code", "key", b"payload")
         (folder / "a.code").chmod(mode)
-        assert cache.read_entry("a.code", "key") == expected
+        assert disk_cache.read_entry("a.code", "key") == expected
     (folder / "a.code").rename(folder / "b.code")
     (folder / "a.code").symlink_to(folder / "b.code")
-    assert cache.read_entry("a.code", "key") is None
+    assert disk_cache.read_entry("a.code", "key") is None
     (folder / "a.code").unlink()
     os.mkfifo(folder / "a.code")
-    assert cache.read_entry("a.code", "key") is None
+    assert disk_cache.read_entry("a.code", "key") is None
 
 
 @POSIX
@@ -326,7 +326,7 @@ def test_a_folder_that_others_may_write_is_refused(folder: Path) -> None:
     folder.mkdir()
     folder.chmod(0o777)
     with pytest.warns(RuntimeWarning, match="others may write"):
-        assert cache.folder() is None
+        assert disk_cache.folder() is None
 
 
 def test_a_file_in_place_of_the_folder(folder: Path) -> None:
@@ -339,31 +339,29 @@ def test_a_file_in_place_of_the_folder(folder: Path) -> None:
 
 
 def test_the_key_holds_all_that_the_code_depends_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    keys = [compiling.module_key("@kernel\n")]
-    assert keys[0] == compiling.module_key("@kernel\n")
-    keys.append(compiling.module_key("@kernel \n"))
+    keys = [machine_code.module_key("@kernel\n")]
+    assert keys[0] == machine_code.module_key("@kernel\n")
+    keys.append(machine_code.module_key("@kernel \n"))
     monkeypatch.setenv("NUMBA_OPT", "1")
-    keys.append(compiling.module_key("@kernel\n"))
-    monkeypatch.setattr(compiling, "_helpers", lambda: "other vector functions")
-    keys.append(compiling.module_key("@kernel\n"))
-    monkeypatch.setattr(compiling, "_numba_version", lambda: "another numba")
-    keys.append(compiling.module_key("@kernel\n"))
+    keys.append(machine_code.module_key("@kernel\n"))
+    monkeypatch.setattr(machine_code, "_helpers", lambda: "other vector functions")
+    keys.append(machine_code.module_key("@kernel\n"))
+    monkeypatch.setattr(machine_code, "_numba_version", lambda: "another numba")
+    keys.append(machine_code.module_key("@kernel\n"))
     assert len(set(keys)) == len(keys)
     monkeypatch.setenv("NUMBA_NUM_THREADS", "2")
-    assert keys[-1] == compiling.module_key("@kernel\n")
+    assert keys[-1] == machine_code.module_key("@kernel\n")
 
 
 def test_the_helpers_are_read_from_their_files(tmp_path, monkeypatch) -> None:
-    inner = compiling._helpers.__wrapped__
+    inner = machine_code._helpers.__wrapped__
     before = inner()
-    copy = tmp_path / "compiling.py"
-    own = [ROOT / "runtime" / name for name in ("kernels.py", "numbers.py")]
-    own += [f for kind in ("*_functions.py", "quick*.py") for f in (ROOT / "runtime").glob(kind)]
-    for source in [*own, *(ROOT / "runtime/vecmath").glob("*.py")]:
+    copy = tmp_path / "call" / "machine_code.py"
+    for source in [f for r in ("kernels", "vecmath") for f in (ROOT / "runtime" / r).glob("*.py")]:
         target = tmp_path / source.relative_to(ROOT / "runtime")
         target.parent.mkdir(exist_ok=True)
         target.write_bytes(source.read_bytes())
-    monkeypatch.setattr(compiling, "__file__", str(copy))
+    monkeypatch.setattr(machine_code, "__file__", str(copy))
     assert inner() == before
     with open(tmp_path / "vecmath/powers.py", "a", encoding="utf-8") as file:
         file.write("#\n")
@@ -378,7 +376,7 @@ def test_another_machine_has_entries_of_its_own() -> None:
         def magic_tuple(self):
             return "x86_64", "cpu", self.features
 
-    kernel = compiling.KernelCache("module", "kernel", "serial", "key")
+    kernel = machine_code.KernelCache("module", "kernel", "serial", "key")
     one, other = (kernel._entry(("float64",), Machine(f)) for f in ("+avx2", "+avx512f"))
     assert one[0] != other[0] and one[1] != other[1]
 
@@ -390,32 +388,32 @@ def test_what_was_not_used_for_longest_goes(folder, monkeypatch) -> None:
     monkeypatch.setenv("CALQUE_CACHE_SIZE", "1K")
     now = time.time()
     for k in range(5):
-        cache.write_entry(f"{k}.code", "key", b"x" * 100)
+        disk_cache.write_entry(f"{k}.code", "key", b"x" * 100)
         os.utime(folder / f"{k}.code", (now - 1000 + k, now - 1000 + k))
-    assert cache.read_entry("0.code", "key") is not None  # used now
-    cache.write_entry("5.code", "key", b"x" * 500)
-    kept = sorted(entry.path.name for entry in cache.entries(folder))
+    assert disk_cache.read_entry("0.code", "key") is not None  # used now
+    disk_cache.write_entry("5.code", "key", b"x" * 500)
+    kept = sorted(entry.path.name for entry in disk_cache.entries(folder))
     assert kept == ["0.code", "4.code", "5.code"] or kept == ["0.code", "5.code"], kept
-    assert sum(entry.size for entry in cache.entries(folder)) <= 1024
+    assert sum(entry.size for entry in disk_cache.entries(folder)) <= 1024
     monkeypatch.setenv("CALQUE_CACHE_SIZE", "0")
-    cache.write_entry("6.code", "key", b"x")
-    assert cache.entries(folder) == []
+    disk_cache.write_entry("6.code", "key", b"x")
+    assert disk_cache.entries(folder) == []
 
 
 def test_other_files_are_left_alone(folder, monkeypatch) -> None:
     folder.mkdir(mode=0o700)
     (folder / "mine.txt").write_text("x" * 5000, encoding="utf-8")
     monkeypatch.setenv("CALQUE_CACHE_SIZE", "0")
-    cache.write_entry("0.code", "key", b"x")
+    disk_cache.write_entry("0.code", "key", b"x")
     assert [f.name for f in folder.iterdir()] == ["mine.txt"]
 
 
 def test_half_written_files_of_the_dead_go(folder) -> None:
-    cache.write_entry("0.code", "key", b"x")
+    disk_cache.write_entry("0.code", "key", b"x")
     for name, age in (("old.partial", 7200), ("new.partial", 10)):
         (folder / name).write_bytes(b"x")
         os.utime(folder / name, (time.time() - age,) * 2)
-    cache.evict(folder)
+    disk_cache.evict(folder)
     assert {f.name for f in folder.iterdir()} == {"0.code", "new.partial"}
 
 
@@ -425,13 +423,13 @@ def test_half_written_files_of_the_dead_go(folder) -> None:
 )
 def test_limit(monkeypatch, text: str, size: int) -> None:
     monkeypatch.setenv("CALQUE_CACHE_SIZE", text)
-    assert cache.limit() == size
+    assert disk_cache.limit() == size
 
 
 def test_a_limit_that_is_no_size(monkeypatch) -> None:
     monkeypatch.setenv("CALQUE_CACHE_SIZE", "much")
     with pytest.raises(ValueError, match="CALQUE_CACHE_SIZE is 'MUCH'; write 500M, or 2G"):
-        cache.limit()
+        disk_cache.limit()
 
 
 def test_calque_cache(folder: Path, monkeypatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,10 +13,10 @@ from sampling import sampled
 from test_random_programs import REFUSED, arguments, imported
 
 import calque
-from calque.runtime.bisecting import find_faults
-from calque.runtime.checking import examine
+from calque.runtime.check.bisecting import find_faults
+from calque.runtime.check.checking import examine
+from calque.transpiler.autodiff.forward import Push
 from calque.transpiler.errors import CalqueError, NotDifferentiable, WrongDerivative
-from calque.transpiler.passes.forward import Push
 from calque.transpiler.primitives.base import PRIMITIVES
 
 WEIGHTS = np.array([0.3, -0.7, 1.1])
@@ -140,13 +140,13 @@ def test_a_loop_that_is_wrong_though_its_statements_are_right(monkeypatch: pytes
 
 def test_no_statement_is_at_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     """A whole that is wrong though every statement is right is told as such."""
-    right = calque.runtime.checking.vjp
+    right = calque.runtime.check.checking.vjp
 
     def wrong(fn, *args):
         out, pullback = right(fn, *args)
         return out, lambda seed: tuple(2.0 * bar for bar in pullback(seed))
 
-    monkeypatch.setattr(calque.runtime.checking, "vjp", wrong)
+    monkeypatch.setattr(calque.runtime.check.checking, "vjp", wrong)
     with pytest.raises(WrongDerivative, match="every statement is right by itself"):
         calque.check(program, WEIGHTS, ROWS)
 

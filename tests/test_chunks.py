@@ -61,7 +61,7 @@ FUNCTIONS = [straight, branching, newton, storing, growing, own_range]
 
 def scalar(tree: Any) -> Any:
     total = 0.0
-    for leaf in calque.transpiler.tree.flatten(tree)[0]:
+    for leaf in calque.transpiler.ir.pytrees.flatten(tree)[0]:
         total = total + np.sum(np.sin(leaf) * np.cos(1.0 * leaf))
     return total
 

@@ -13,12 +13,12 @@ import calque
 from battery.oracle import copied
 from battery.registry import Program, load
 from calque.runtime.transformed import Transformed
-from calque.transpiler import tree
-from calque.transpiler.core import Function, Parameter, Slot, Var
-from calque.transpiler.emit.python import emit_module
+from calque.transpiler.codegen.numpy.emit import emit_module
+from calque.transpiler.diagnostics.parsing import parse
 from calque.transpiler.errors import CalqueError, CoreError
-from calque.transpiler.listing import show
-from calque.transpiler.parsing import parse
+from calque.transpiler.ir import pytrees
+from calque.transpiler.ir.core import Function, Parameter, Slot, Var
+from calque.transpiler.ir.text import show
 
 ALL = [p for p in load() if p.refused is None]
 TRIED = ALL if os.environ.get("CALQUE_TESTS") == "all" else ALL[::6]
@@ -58,7 +58,7 @@ def test_text_is_read_back(program: Program, way: str) -> None:
     assert show(again) == text
 
     if not traced.compiled and not traced.function.imports and not traced.function.helpers:
-        leaves, places = tree.flatten((args, {}))[0], traced.builder.leaf_of_param
+        leaves, places = pytrees.flatten((args, {}))[0], traced.builder.leaf_of_param
         given = [leaves[places[p]] for p in traced.function.params if p in places]
         given += made.hidden().values()
         found, wanted = (run(f, [copied(x) for x in given]) for f in (again, traced.function))

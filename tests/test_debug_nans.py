@@ -15,9 +15,9 @@ import random_programs
 from sampling import sampled
 
 import calque
-from calque.runtime import debugging
-from calque.transpiler import tree
+from calque.runtime import debug_nans
 from calque.transpiler.errors import CalqueError, NonFiniteError
+from calque.transpiler.ir import pytrees
 
 
 def loss(x):
@@ -112,7 +112,7 @@ def test_names_the_line(name: str) -> None:
     assert origin.function == function.__name__
     assert f"The {phase} phase made " in caught.value.message
     assert text in caught.value.message
-    assert not debugging.checking() and debugging.threads == 0
+    assert not debug_nans.checking() and debug_nans.threads == 0
 
 
 def test_whole_message() -> None:
@@ -235,5 +235,5 @@ def test_random_programs_keep_their_results(seed: int, tmp_path: Path) -> None:
     expected = function(*args)
     with calque.debug_nans():
         found = function(*args)
-    for a, b in zip(tree.flatten(found)[0], tree.flatten(expected)[0]):
+    for a, b in zip(pytrees.flatten(found)[0], pytrees.flatten(expected)[0]):
         assert np.asarray(a).tobytes() == np.asarray(b).tobytes()

@@ -15,16 +15,16 @@ from core_eval import evaluate
 
 import calque
 import calque.transpiler.primitives  # noqa: F401
-from calque.transpiler import core
-from calque.transpiler.builder import Array, Builder, atom
-from calque.transpiler.core import Parameter, Slot, Var
-from calque.transpiler.emit.layout import at_most, to_text, wrapped
-from calque.transpiler.emit.python import emit_function, emit_module
-from calque.transpiler.emit.spelling import fill, literal, name, without_quotes
+from calque.transpiler.codegen.numpy.emit import emit_function, emit_module
+from calque.transpiler.codegen.text.layout import at_most, to_text, wrapped
+from calque.transpiler.codegen.text.spelling import fill, literal, name, without_quotes
 from calque.transpiler.errors import Origin
-from calque.transpiler.listing import verify
+from calque.transpiler.ir import core
+from calque.transpiler.ir.builder import Array, Builder, atom
+from calque.transpiler.ir.core import Parameter, Slot, Var
+from calque.transpiler.ir.text import verify
+from calque.transpiler.ir.types import BOOL, INT, ArrayType, symbol
 from calque.transpiler.primitives.base import PRIMITIVES
-from calque.transpiler.types import BOOL, INT, ArrayType, symbol
 
 F8, F4 = np.dtype("f8"), np.dtype("f4")
 
@@ -214,7 +214,7 @@ def for_loop(builder: Builder, stop: Any, inits: list[tuple[str, Any]], body: An
 
 
 def test_carried_values_that_permute_are_assigned_at_once() -> None:
-    from calque.transpiler.builder import current
+    from calque.transpiler.ir.builder import current
 
     def fibonacci(x: Array) -> Any:
         a, b = for_loop(current(), 3, [("a", 0.0), ("b", 1.0)], lambda i, a, b: (b, a + b))
@@ -231,7 +231,7 @@ def test_carried_values_that_permute_are_assigned_at_once() -> None:
 
 
 def test_two_buffers_change_roles_without_a_copy() -> None:
-    from calque.transpiler.builder import current
+    from calque.transpiler.ir.builder import current
 
     def sweep(x: Array) -> Any:
         def body(i: Array, u: Array, v: Array) -> Any:
@@ -254,7 +254,7 @@ def test_two_buffers_change_roles_without_a_copy() -> None:
 
 
 def test_a_copy_stands_before_the_loop_not_in_it() -> None:
-    from calque.transpiler.builder import current
+    from calque.transpiler.ir.builder import current
 
     def sweep(u: Array) -> Any:
         def body(i: Array, u: Array) -> Any:
@@ -275,7 +275,7 @@ def test_a_copy_stands_before_the_loop_not_in_it() -> None:
 
 def choice(arms: tuple[Any, Any], type: ArrayType, text: str | None = None) -> Callable[..., Any]:
     def body(x: Array) -> Any:
-        from calque.transpiler.builder import current
+        from calque.transpiler.ir.builder import current
 
         blocks = []
         test = x > 1.0
@@ -314,7 +314,7 @@ def test_constant_arms_of_a_truth_value_are_and_or() -> None:
 
 
 def test_effects_stand_once_and_in_order() -> None:
-    from calque.transpiler.builder import current
+    from calque.transpiler.ir.builder import current
 
     def shows(x: Array) -> Any:
         y = named(x + 1.0, "y")
@@ -335,7 +335,7 @@ def test_effects_stand_once_and_in_order() -> None:
 
 
 def test_phases_and_the_users_statements() -> None:
-    from calque.transpiler.builder import current
+    from calque.transpiler.ir.builder import current
 
     def gradient(x: Array) -> Any:
         builder = current()
@@ -464,7 +464,7 @@ def test_a_name_python_cannot_write_is_replaced() -> None:
 def test_lengths_of_lines_are_bounded() -> None:
     """``at_most`` on the statements of calque's own files."""
     bounds = []
-    for file in sorted(Path(calque.__file__).parent.glob("transpiler/[a-f]*.py")):
+    for file in sorted(Path(calque.__file__).parent.glob("transpiler/ir/*.py")):
         for node in gast.walk(gast.parse(file.read_text())):
             if isinstance(node, (gast.Assign, gast.AugAssign, gast.Expr, gast.If, gast.For)):
                 node.body, node.orelse = [gast.Pass()], []

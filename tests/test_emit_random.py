@@ -13,9 +13,9 @@ from core_eval import evaluate
 from emit_random import Maker, arguments
 
 import calque.transpiler.primitives  # noqa: F401
-from calque.transpiler import core
-from calque.transpiler.emit.python import emit_function
-from calque.transpiler.listing import show
+from calque.transpiler.codegen.numpy.emit import emit_function
+from calque.transpiler.ir import core
+from calque.transpiler.ir.text import show
 
 
 def outcome(run: Any) -> tuple[Any, str]:

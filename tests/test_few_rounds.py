@@ -11,12 +11,12 @@ import pytest
 
 import calque
 from calque import cli
-from calque.transpiler.analyses import few_rounds
+from calque.transpiler.loops import size_specialization
 
 pytest.importorskip("numba")
 
 RNG = np.random.default_rng(11)
-OFTEN = few_rounds.OFTEN
+OFTEN = size_specialization.OFTEN
 
 
 def softmax(x):
@@ -52,7 +52,7 @@ def normal(*shape: int) -> np.ndarray:
 @pytest.fixture(autouse=True)
 def uncompiled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CALQUE_JIT", "0")
-    monkeypatch.setattr(few_rounds, "OFTEN", 30)  # OFTEN rounds take long where nothing is compiled
+    monkeypatch.setattr(size_specialization, "OFTEN", 30)  # OFTEN rounds take long where nothing is compiled
 
 
 def test_one_program_for_a_small_size_and_one_for_the_others() -> None:
@@ -138,7 +138,7 @@ def test_a_saved_module_is_verified_and_refuses_another_size(
 
 
 def test_enough_rounds_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(few_rounds, "OFTEN", OFTEN)
+    monkeypatch.setattr(size_specialization, "OFTEN", OFTEN)
     jitted = calque.jit(softmax)
     jitted(normal(3, 4))
     assert "range(4)" not in jitted.source(normal(3, 4))

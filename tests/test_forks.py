@@ -14,17 +14,19 @@ from typing import Any
 import pytest
 
 import calque
-from calque.runtime import blas_threads, cache, debugging, dispatch, loading
-from calque.transpiler import forking, tree
+from calque.runtime import debug_nans
+from calque.runtime.call import blas_threads, disk_cache, dispatch, loading
+from calque.transpiler import forking
+from calque.transpiler.ir import pytrees
 
 ROOT = Path(calque.__file__).resolve().parent
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 LOCKS = {
     "programs": dispatch._lock,
     "modules": loading._lock,
-    "pytrees": tree._lock,
-    "debugging": debugging._lock,
-    "cache": cache._lock,
+    "pytrees": pytrees._lock,
+    "debugging": debug_nans._lock,
+    "cache": disk_cache._lock,
 }
 
 
@@ -85,7 +87,7 @@ def test_every_lock_of_modules_is_told() -> None:
 
 
 def test_a_forking_thread_may_hold_them() -> None:
-    with dispatch._lock, cache._lock:
+    with dispatch._lock, disk_cache._lock:
         assert in_child(lambda: dispatch._lock.acquire(timeout=1)) == 0
     assert in_child(lambda: in_child(lambda: True) == 0) == 0
 

@@ -11,7 +11,7 @@ import pytest
 from scipy import special
 
 import calque
-from calque.runtime.gamma_functions import digamma
+from calque.runtime.kernels.gamma_functions import digamma
 
 
 def test_digamma_is_scipys() -> None:

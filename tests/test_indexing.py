@@ -101,7 +101,7 @@ def test_not_an_index():
 
 def test_duplicates_accumulate_in_the_adjoint_of_a_gather():
     rng = np.random.default_rng(0)
-    from calque.transpiler.core import Slot
+    from calque.transpiler.ir.core import Slot
 
     index = (Slot(0),)
     args = (rng.standard_normal(4), np.array([1, 1, 3, 1]))
@@ -110,7 +110,7 @@ def test_duplicates_accumulate_in_the_adjoint_of_a_gather():
 
 def test_last_writer_gets_the_cotangent():
     rng = np.random.default_rng(0)
-    from calque.transpiler.core import Slot
+    from calque.transpiler.ir.core import Slot
 
     where = np.array([1, 1, 3, 1, 3])
     for value in (rng.standard_normal(5), np.array(0.5), rng.standard_normal(1)):
@@ -121,7 +121,7 @@ def test_last_writer_gets_the_cotangent():
 
 def test_rows_with_repeated_rows():
     rng = np.random.default_rng(0)
-    from calque.transpiler.core import Slot
+    from calque.transpiler.ir.core import Slot
 
     args = (rng.standard_normal((3, 2)), rng.standard_normal((4, 2)), np.array([2, 0, 2, 2]))
     dot_product_test("update", args, {"index": (Slot(0),)}, rng)

@@ -19,8 +19,8 @@ from sampling import sampled
 
 import calque
 from battery.registry import Program, load
-from calque.runtime import dispatch
-from calque.transpiler import tree
+from calque.runtime.call import dispatch
+from calque.transpiler.ir import pytrees
 
 pytest.importorskip("numba")
 
@@ -147,7 +147,7 @@ def test_battery(program: Program) -> None:
 
 
 def check_gradient(want: Any, got: Any) -> None:
-    want, got = tree.flatten(want)[0], tree.flatten(got)[0]
+    want, got = pytrees.flatten(want)[0], pytrees.flatten(got)[0]
     assert len(got) == len(want)
     for w, g in zip(want, got):
         assert np.shape(g) == np.shape(w)

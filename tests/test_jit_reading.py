@@ -16,9 +16,9 @@ import pytest
 
 import calque
 from calque import cli
-from calque.runtime import loading
-from calque.runtime.kernels import PARALLEL_FROM
-from calque.transpiler import tree
+from calque.runtime.call import loading
+from calque.runtime.kernels.decorator import PARALLEL_FROM
+from calque.transpiler.ir import pytrees
 
 ROOT = Path(calque.__file__).resolve().parent
 
@@ -254,7 +254,7 @@ def test_uncompiled_is_the_same(uncompiled: None, function, args) -> None:
     jitted = calque.jit(function)
     found, expected = jitted(*args), function(*args)
     assert jitted.cache_info().kernels == ()
-    for a, b in zip(tree.flatten(found)[0], tree.flatten(expected)[0], strict=True):
+    for a, b in zip(pytrees.flatten(found)[0], pytrees.flatten(expected)[0], strict=True):
         assert np.asarray(a).dtype == np.asarray(b).dtype
         np.testing.assert_allclose(a, b, rtol=1e-13)
 

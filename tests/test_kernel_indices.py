@@ -10,11 +10,11 @@ import pytest
 from numba import prange
 
 import calque
-from calque.runtime import kernels
-from calque.runtime.kernel_functions import checked_index
+from calque.runtime.kernels import decorator
+from calque.runtime.kernels.kernel_functions import checked_index
 
 
-@kernels.kernel
+@decorator.kernel
 def spread(x, y, n):
     for i in prange(n):
         for j in range(n - 1, -1, -1):
@@ -24,7 +24,7 @@ def spread(x, y, n):
     y[0, n - 1] = x[last, -2]
 
 
-@kernels.kernel
+@decorator.kernel
 def picked(x, where):
     total = np.zeros(2)
     part = x[1:-1]
@@ -54,7 +54,7 @@ def test_indices_of_every_kind(kind):
 
 
 def test_a_loop_that_counts_down_is_vectorized():
-    @kernels.kernel
+    @decorator.kernel
     def add(x, y, n):
         for i in range(n - 2, 0, -1):
             y[i + 1] += 0.5 * x[i]
@@ -82,9 +82,9 @@ def test_compensated_summation_stays_exact():
 
 
 def test_rows_of_one_array_are_vectorized_without_comparing_addresses():
-    vrange = kernels.vrange
+    vrange = decorator.vrange
 
-    @kernels.kernel
+    @decorator.kernel
     def spread_rows(x, y, n):
         for i in range(n - 2, 0, -1):
             for j in vrange(1, n - 1):

@@ -1,10 +1,16 @@
-"""Imports run one way: every module's imports, also those inside functions, are held to DESIGN's order."""
+"""Imports run one way: between rooms by a fixed order, between files without a circle; and names.
+
+A room is a folder. What stands in it may import from rooms before it in the order below, never from
+those behind it; imports within functions count. No name is that of two files.
+"""
 
 from __future__ import annotations
 
 import ast
+import graphlib
 import subprocess
 import sys
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -12,12 +18,28 @@ import pytest
 import calque
 
 ROOT = Path(calque.__file__).resolve().parent
+TRANSPILER = (
+    *("errors", "forking", "ir", "primitives", "frontend"),
+    *("vectorize", "algebra", "autodiff.tape", "autodiff", "autodiff.rules", "spmd"),
+    *("transformations", "loops", "memory"),
+    *("codegen.text", "codegen.numba", "codegen", "codegen.numpy", "diagnostics", "pipeline"),
+)
+RUNTIME = (
+    *("version", "gc_pause", "linear_systems", "vecmath", "kernels", "engines", "tracebacks"),
+    *("inlining", "parameters", "meshes", "options", "spec", "debug_nans", "collectives"),
+    *("primitive", "registering", "trees", "tree", "call", "typed", "transformed", "custom"),
+    *("custom_root", "linear_maps", "devices", "api", "check", "saving", "interpreted", "random"),
+    "outside",
+)
 LAYERS = (
-    *("errors", "verdicts", "forking", "types", "inequalities", "spans", "dims", "core", "magnitudes", "listing", "words", "debug", "sizes", "tree", "arrays", "builder", "primitives", "parsing", "frontend", "analyses"),
-    *("passes", "emit", "calls", "transformations", "transposition", "lanewise", "batching", "devices", "jacobians", "implicit", "single_statements", "placements"),
-    "pipeline",
+    *(f"transpiler.{name}" for name in TRANSPILER),
+    *(f"runtime.{name}" for name in RUNTIME),
+    *("", "targets", "verifying", "cli", "__main__"),
 )
 HEAVY = ("numba", "llvmlite", "cupy", "mpi4py", "jax", "scipy", "autograd", "pygments", "matplotlib")
+# Passes that other passes ask, too: what is said of a loop there is said once.
+ASKED = {"parallelize": "whether rounds are independent", "bounds": "whether an index is inside"}
+SAME_FILES: dict[str, str] = {}
 
 
 def modules() -> dict[str, Path]:
@@ -33,28 +55,23 @@ def modules() -> dict[str, Path]:
 
 
 MODULES = modules()
+TREES = {module: ast.parse(file.read_text(encoding="utf-8")) for module, file in MODULES.items()}
+ROOMS = {module for module, file in MODULES.items() if file.name == "__init__.py"}
 
 
-def layer_of(module: str) -> tuple[int, str]:
-    """A module's height in the house, and the name of its layer."""
-    match module.split("."):
-        case ["calque"]:
-            return 101, "calque"
-        case ["calque", "cli" | "targets" | "verifying" | "__main__"]:
-            return 102, "cli"
-        case ["calque", "runtime", *_]:
-            return 100, "runtime"
-        case ["calque", "transpiler"]:
-            return -1, "transpiler"
-        case ["calque", "transpiler", name, *_] if name in LAYERS:
-            return LAYERS.index(name), name
-    raise AssertionError(f"{module} has no place in the layers of tests/test_layers.py")
+def layer_of(module: str) -> str:
+    """The innermost room, or file beside the rooms, that has a place in the order."""
+    name = module.removeprefix("calque").removeprefix(".")
+    while name not in LAYERS:
+        assert "." in name, f"{module} has no place in the layers of tests/test_layers.py"
+        name = name.rpartition(".")[0]
+    return name
 
 
 def imports(module: str) -> list[tuple[int, str]]:
     """The modules of calque that a module imports, with line numbers; relative imports by their dots."""
     found = []
-    for node in ast.walk(ast.parse(MODULES[module].read_text(encoding="utf-8"))):
+    for node in ast.walk(TREES[module]):
         if isinstance(node, ast.Import):
             found += [(node.lineno, alias.name) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -67,15 +84,45 @@ def imports(module: str) -> list[tuple[int, str]]:
 
 @pytest.mark.parametrize("module", sorted(MODULES))
 def test_imports_run_one_way(module: str) -> None:
-    height, layer = layer_of(module)
+    if module in ("calque.transpiler", "calque.runtime"):
+        assert not imports(module)
+        return
+    layer = layer_of(module)
     for line, name in imports(module):
         place = f"{MODULES[module].relative_to(ROOT)}:{line} imports {name}"
         assert not name.startswith("."), f"{place}: imports are absolute"
         assert name in MODULES, f"{place}: no such module"
-        other_height, other_layer = layer_of(name)
-        assert other_height <= height, f"{place}: {other_layer} stands above {layer}"
-        if layer == "passes" and other_layer == "passes":
-            assert name in ("calque.transpiler.passes", module), f"{place}: a pass imports no pass"
+        other = layer_of(name)
+        assert LAYERS.index(other) <= LAYERS.index(layer), f"{place}: {other} stands above {layer}"
+
+
+def test_no_imports_go_in_a_circle() -> None:
+    graph = {m: {name for _, name in imports(m) if name != m} for m in MODULES}
+    for room in ROOMS - {"calque.runtime.kernels", "calque.runtime.random", "calque.runtime.vecmath"}:
+        graph[room] -= {name for name in graph[room] if name.startswith(f"{room}.")}
+    graphlib.TopologicalSorter(graph).prepare()
+
+
+def test_a_pass_imports_no_pass() -> None:
+    rooms = tuple(f"calque.transpiler.{room}." for room in ("algebra", "loops", "memory"))
+    led = {name for _, name in imports("calque.transpiler.pipeline") if name.startswith(rooms)}
+    passes = {name for name in led if name.rpartition(".")[2] not in ASKED}
+    for module in passes:
+        assert not {name for _, name in imports(module)} & passes, f"{module}: a pass imports no pass"
+
+
+def test_a_name_is_one_files() -> None:
+    places = defaultdict(list)
+    for file in MODULES.values():
+        if file.name != "__init__.py":
+            places[file.stem].append(str(file.relative_to(ROOT)))
+    found = {name: where for name, where in places.items() if len(where) > 1}
+    assert found.keys() == SAME_FILES.keys(), found
+
+
+@pytest.mark.parametrize("module", sorted(MODULES))
+def test_a_file_says_what_it_is(module: str) -> None:
+    assert ast.get_docstring(TREES[module])
 
 
 def test_importing_calque_loads_nothing_heavy() -> None:

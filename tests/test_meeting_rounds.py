@@ -11,9 +11,9 @@ from sampling import sampled
 from test_access_programs import stepped
 
 import calque
-from calque.transpiler.analyses.conflicts import may_meet
-from calque.transpiler.builder import Builder
-from calque.transpiler.types import symbol
+from calque.transpiler.ir.builder import Builder
+from calque.transpiler.ir.types import symbol
+from calque.transpiler.loops.dependence_test import may_meet
 
 pytest.importorskip("numba")
 

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 import test_primitives as table
 
-from calque.transpiler.builder import Array
 from calque.transpiler.errors import NotDifferentiable
+from calque.transpiler.ir.builder import Array
 from calque.transpiler.primitives.base import PRIMITIVES, Primitive, Scatter
 
 Change = Callable[[Any], Any]

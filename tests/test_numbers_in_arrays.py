@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import calque
-from calque.runtime import dispatch
+from calque.runtime.call import dispatch
 
 CAPTURED = np.array(1.5)
 

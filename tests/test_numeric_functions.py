@@ -14,8 +14,8 @@ from test_primitives import Derivative
 from tracing import push_forward, trace_any
 
 import calque
-from calque.transpiler.builder import FUNCTIONS, Array
 from calque.transpiler.errors import NotDifferentiable, UnsupportedFunction
+from calque.transpiler.ir.builder import FUNCTIONS, Array
 from calque.transpiler.primitives.base import PRIMITIVES
 
 special = pytest.importorskip("scipy.special")

@@ -13,7 +13,7 @@ from sampling import sampled
 
 import calque
 from calque.transpiler.errors import CalqueError
-from calque.transpiler.passes import outward
+from calque.transpiler.loops import outward_interchange
 
 pytest.importorskip("numba")
 
@@ -345,7 +345,7 @@ def random_program(seed: int) -> tuple[Callable[..., Any], str]:
 @pytest.mark.parametrize("seed", [*sampled(range(300), 15), 4269])
 def test_random_programs(seed: int, monkeypatch: Any) -> None:
     monkeypatch.setenv("CALQUE_JIT", "0")
-    monkeypatch.setattr(outward, "PART", 2 if seed % 2 else 1024)
+    monkeypatch.setattr(outward_interchange, "PART", 2 if seed % 2 else 1024)
     program, text = random_program(seed)
     rng = np.random.default_rng(seed)
     a, b, v, *away = (rng.normal(size=shape) for shape in [(5, 3), (5, 3), 5] * 2)

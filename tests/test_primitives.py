@@ -9,8 +9,8 @@ import pytest
 from core_eval import evaluate
 from tracing import full, push_forward, trace, trace_any
 
-from calque.transpiler.builder import Array, current
 from calque.transpiler.errors import NotDifferentiable
+from calque.transpiler.ir.builder import Array, current
 from calque.transpiler.primitives.base import PRIMITIVES, Primitive, Scatter, apply
 
 pytest.importorskip("scipy")

@@ -11,8 +11,8 @@ import pytest
 from random_products import Products
 
 import calque
-from calque.transpiler import dims
 from calque.transpiler.errors import CalqueError
+from calque.transpiler.ir import dims
 
 pytest.importorskip("numba")
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import calque
-from calque.runtime import kernels, numbers
-from calque.runtime.collecting import uncollected
-from calque.runtime.quick import quick
+from calque.runtime.gc_pause import uncollected
+from calque.runtime.kernels import decorator, llvm_numbers
+from calque.runtime.kernels.trimmed_compiler import quick
 
 VALUES = [0.0, -0.0, 1.0, -1.0, 2.5, -3.0, 1e308, -1e308, 5e-324, np.inf, -np.inf, np.nan]
 PLAIN = {"maximum": np.maximum, "minimum": np.minimum, "heaviside": np.heaviside, "sign": np.sign}
@@ -45,7 +45,7 @@ CASES = [
 @pytest.mark.parametrize("name, types", CASES)
 def test_functions_on_numbers(name, types):
     """Written in LLVM, or by Numba where they are not: NumPy's numbers, and those of a saved module."""
-    plain = getattr(kernels, name)
+    plain = getattr(decorator, name)
     count = plain.__code__.co_argcount
     with np.errstate(all="ignore"):
         x, y = (np.array(VALUES, t) if t != "q" else np.arange(-6, 6) for t in types)
@@ -58,7 +58,7 @@ def test_functions_on_numbers(name, types):
         if name in ("heaviside", "sign"):
             wanted = wanted.astype(x.dtype)  # as kernels have it
     found = [np.empty_like(wanted), np.empty_like(wanted)]
-    looped(numbers.DIRECT[plain], count)(x, y, found[0])
+    looped(llvm_numbers.DIRECT[plain], count)(x, y, found[0])
     looped(plain, count)(x, y, found[1])
     assert found[0].tobytes() == found[1].tobytes() or np.isnan(wanted).any()
     for got in found:
@@ -67,7 +67,7 @@ def test_functions_on_numbers(name, types):
 
 @pytest.mark.parametrize("kinds", [(1.0, 0.0), (1, 0), (np.float32(1), np.float32(0)), (0.0, -0.0)])
 def test_a_division_by_zero_is_pythons(kinds):
-    divide = numbers.DIRECT[kernels.divide]
+    divide = llvm_numbers.DIRECT[decorator.divide]
     compiled = numba.njit(error_model="numpy")(lambda a, b: divide(a, b))
     with pytest.raises(ZeroDivisionError, match="division by zero"):
         compiled(*kinds)

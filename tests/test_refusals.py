@@ -13,7 +13,7 @@ import calque
 from battery import refusals, refusals_structure  # noqa: F401  (fills the register)
 from battery.refusals import MARK, REFUSALS, Refusal
 from calque.transpiler import errors
-from calque.transpiler.arrays import function_name
+from calque.transpiler.ir.arrays import function_name
 
 each = pytest.mark.parametrize("refusal", REFUSALS, ids=lambda refusal: refusal.name)
 

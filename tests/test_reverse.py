@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import calque
-from calque.transpiler import core
+from calque.transpiler.ir import core
 
 
 def gauss_seidel(u, f):

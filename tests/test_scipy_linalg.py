@@ -20,7 +20,7 @@ from scipy.linalg import block_diag, cho_factor, cho_solve, solve_triangular, to
 
 import calque
 from calque.transpiler import errors
-from calque.transpiler.builder import FUNCTIONS
+from calque.transpiler.ir.builder import FUNCTIONS
 
 jax.config.update("jax_enable_x64", True)
 RNG = np.random.default_rng(3)

@@ -6,8 +6,8 @@ import pytest
 from array_tracing import dot_product_test, run, sampled
 
 from calque.transpiler import primitives as P
-from calque.transpiler.builder import FUNCTIONS
 from calque.transpiler.errors import ShapeError, SpecializationNeeded, UnsupportedFunction
+from calque.transpiler.ir.builder import FUNCTIONS
 
 A = np.arange(12.0).reshape(3, 4)
 V = np.array([3.0, -1.0, 2.0])

@@ -22,7 +22,7 @@ import scipy.sparse
 
 import calque
 from calque.transpiler.errors import CalqueError
-from calque.transpiler.frontend.mutable_objects import Unguarded, state
+from calque.transpiler.frontend.values.mutable_objects import Unguarded, state
 
 
 @dataclasses.dataclass

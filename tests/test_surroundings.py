@@ -13,7 +13,8 @@ import pytest
 
 import calque
 from calque import cli
-from calque.runtime import cache, loading, writing
+from calque.runtime.call import disk_cache, loading
+from calque.runtime.saving import writing
 
 
 def wave(x):
@@ -36,7 +37,7 @@ def nowhere() -> str:
 
 @pytest.fixture(autouse=True)
 def nothing_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache, "_refused", set())
+    monkeypatch.setattr(disk_cache, "_refused", set())
     monkeypatch.setattr(loading, "_modules", {})
 
 
@@ -68,7 +69,7 @@ def test_a_folder_whose_place_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CALQUE_CACHE", "here")
     monkeypatch.setattr(os, "getcwd", nowhere)
     with pytest.warns(RuntimeWarning, match="the cache folder here cannot be found"):
-        assert cache.folder() is None
+        assert disk_cache.folder() is None
 
 
 def test_no_home(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import pytest
 from sampling import sampled
 
 import calque
-from calque.transpiler.inequalities import CONSTANT, solvable
+from calque.transpiler.ir.inequalities import CONSTANT, solvable
 
 X = np.array([0.6, -0.4, 0.9, 0.5, -0.7, 0.8, 0.3])
 

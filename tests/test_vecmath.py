@@ -24,7 +24,7 @@ from vecmath_reference import EXACT, TWO_ARGUMENTS, pairs, points, ulps
 import calque
 from calque.runtime import vecmath
 from calque.runtime.vecmath import direct
-from calque.transpiler.emit import scalars
+from calque.transpiler.codegen.numba import scalar_text
 from calque.transpiler.primitives.base import PRIMITIVES
 
 FAR = ("sin", "cos", "tan")
@@ -312,9 +312,9 @@ def test_other_dtypes_and_names_are_refused() -> None:
 
 
 def test_kernels_know_the_functions_for_half_powers() -> None:
-    assert scalars.HALF_POWERS == vecmath.HALVES
+    assert scalar_text.HALF_POWERS == vecmath.HALVES
     drawn = {f"{name}{end}" for name in vecmath.DRAWN for end in ("", "f")}
-    assert scalars.VECTOR_FUNCTIONS == set(all_names()) | drawn
+    assert scalar_text.VECTOR_FUNCTIONS == set(all_names()) | drawn
 
 
 def test_source_is_the_least_that_is_needed() -> None:

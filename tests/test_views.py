@@ -91,7 +91,7 @@ def test_ravel_of_fresh_memory_is_a_view():
         return y
 
     def on_arrays(x):
-        from calque.transpiler.builder import FUNCTIONS
+        from calque.transpiler.ir.builder import FUNCTIONS
 
         y = FUNCTIONS[np.zeros]((2, 3))
         y.ravel()[1] = x[0, 1]

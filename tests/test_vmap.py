@@ -14,12 +14,12 @@ from tracing import trace_any
 import calque
 from battery import oracle
 from battery.registry import Program, load
-from calque.transpiler.builder import Array, current
-from calque.transpiler.core import Function, Var
 from calque.transpiler.errors import CalqueError
-from calque.transpiler.passes.batch import batch
+from calque.transpiler.ir.builder import Array, current
+from calque.transpiler.ir.core import Function, Var
+from calque.transpiler.ir.types import ArrayType
 from calque.transpiler.primitives.base import PRIMITIVES, Primitive, apply
-from calque.transpiler.types import ArrayType
+from calque.transpiler.vectorize.batch import batch
 
 pytest.importorskip("scipy")
 SIZE = 3

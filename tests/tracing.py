@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler import builder as build
 from calque.transpiler import primitives  # noqa: F401  (fills the tables)
-from calque.transpiler.builder import Array, Builder
-from calque.transpiler.core import Apply, Block, Function, If, Slot, Var, map_tree
 from calque.transpiler.errors import SpecializationNeeded
-from calque.transpiler.listing import verify
+from calque.transpiler.ir import builder as build
+from calque.transpiler.ir.builder import Array, Builder
+from calque.transpiler.ir.core import Apply, Block, Function, If, Slot, Var, map_tree
+from calque.transpiler.ir.text import verify
+from calque.transpiler.ir.types import ArrayType, symbol, type_of_constant
 from calque.transpiler.primitives.scipy_modules import register_scipy
-from calque.transpiler.types import ArrayType, symbol, type_of_constant
 
 
 def trace(f: Callable[..., Any], *arrays: Any, concrete: bool = False) -> Function:

@@ -13,43 +13,51 @@ from typing import Any
 import numpy as np
 
 import calque.transpiler.primitives  # noqa: F401  (fills the tables)
-from calque.transpiler import core
-from calque.transpiler.analyses.bounds import mark_inside
-from calque.transpiler.analyses.few_rounds import inner_sizes
-from calque.transpiler.analyses.independent import keep_off_threads, mark_parallel, weigh
-from calque.transpiler.analyses.liveness import remove_dead_code
-from calque.transpiler.core import blocks_of
-from calque.transpiler.debug import watched
-from calque.transpiler.emit.calls import may_raise
-from calque.transpiler.emit.python import Support, emit_function, emit_module
-from calque.transpiler.emit.scalars import can_be_scalar, can_compile, may_divide_by_zero
-from calque.transpiler.emit.signature import name_parameters
+from calque.transpiler.algebra.scalar_factoring import take_factors_out
+from calque.transpiler.algebra.triangular_solves import solve_by_substitution
+from calque.transpiler.codegen.numba.scalar_text import (
+    can_be_scalar,
+    can_compile,
+    may_divide_by_zero,
+)
+from calque.transpiler.codegen.numba.whole_array_calls import may_raise
+from calque.transpiler.codegen.numpy.emit import Support, emit_function, emit_module
+from calque.transpiler.codegen.text.signature import name_parameters
+from calque.transpiler.diagnostics.finite_checks import add_checks
 from calque.transpiler.frontend.trace import Traced, trace
-from calque.transpiler.listing import show, verify
-from calque.transpiler.passes.accesses import fewer_accesses
-from calque.transpiler.passes.allocate import allocate_first, constants_first, creations_first
-from calque.transpiler.passes.axis_order import order_axes
-from calque.transpiler.passes.bands import split_bands
-from calque.transpiler.passes.checks import add_checks
-from calque.transpiler.passes.comparing import compare_sizes
-from calque.transpiler.passes.contract import contract
-from calque.transpiler.passes.distribute import distribute
-from calque.transpiler.passes.factors import take_factors_out
-from calque.transpiler.passes.first_rounds import set_before_first_rounds
-from calque.transpiler.passes.gather import gather
-from calque.transpiler.passes.indices import check_indices
-from calque.transpiler.passes.interchange import interchange
-from calque.transpiler.passes.meetings import split_meetings
-from calque.transpiler.passes.outward import move_outward
-from calque.transpiler.passes.products_after import products_after
-from calque.transpiler.passes.products_ahead import products_ahead
-from calque.transpiler.passes.reuse import reuse_memory
-from calque.transpiler.passes.schedule import schedule
-from calque.transpiler.passes.spans import hold_spans
-from calque.transpiler.passes.triangular import solve_by_substitution
-from calque.transpiler.passes.unchanged import drop_unchanged
-from calque.transpiler.primitives.calls import Called, copied, inline_calls
-from calque.transpiler.types import ArrayType, Dim
+from calque.transpiler.ir import core
+from calque.transpiler.ir.core import blocks_of
+from calque.transpiler.ir.dead_code import remove_dead_code
+from calque.transpiler.ir.debug import watched
+from calque.transpiler.ir.text import show, verify
+from calque.transpiler.ir.types import ArrayType, Dim
+from calque.transpiler.loops.array_contraction import contract
+from calque.transpiler.loops.bounds import mark_inside
+from calque.transpiler.loops.bounds_checks import check_indices
+from calque.transpiler.loops.crossing_splitting import split_meetings
+from calque.transpiler.loops.definite_initialization import set_before_first_rounds
+from calque.transpiler.loops.distribution import distribute
+from calque.transpiler.loops.hoisted_products import products_ahead
+from calque.transpiler.loops.index_set_splitting import split_bands
+from calque.transpiler.loops.interchange import interchange
+from calque.transpiler.loops.invariant_phis import drop_unchanged
+from calque.transpiler.loops.lowering import schedule
+from calque.transpiler.loops.outward_interchange import move_outward
+from calque.transpiler.loops.parallelize import keep_off_threads, mark_parallel, weigh
+from calque.transpiler.loops.scalar_replacement import fewer_accesses
+from calque.transpiler.loops.scatter_to_gather import gather
+from calque.transpiler.loops.shape_guards import compare_sizes
+from calque.transpiler.loops.size_specialization import inner_sizes
+from calque.transpiler.loops.sunk_products import products_after
+from calque.transpiler.loops.trip_count_guards import hold_spans
+from calque.transpiler.memory.buffer_reuse import reuse_memory
+from calque.transpiler.memory.data_layout import order_axes
+from calque.transpiler.memory.hoisted_allocation import (
+    allocate_first,
+    constants_first,
+    creations_first,
+)
+from calque.transpiler.primitives.called import Called, copied, inline_calls
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Devices that are MPI ranks: ``mpiexec -n 4 python train.py``, by mpi4py (the extra "mpi").
 
-A program's collectives are calls of mpi4py (``transpiler.passes.mpi_calls``), as in a saved script.
+A program's collectives are calls of mpi4py (``spmd.mpi_calls``), as in a saved script.
 Each call begins with a roll call: a rank that is about to run another program, or the same on other
 shapes, is named on all ranks, and so is one that has ended; nobody waits for it. A rank that raises
 prints its traceback and ends all.

@@ -62,8 +62,8 @@ from calque.runtime.random.uniforms import (
     randint,
     uniform,
 )
-from calque.transpiler.builder import FUNCTIONS
-from calque.transpiler.frontend.substitutes import interpret
+from calque.transpiler.frontend.library.substitutes import interpret
+from calque.transpiler.ir.builder import FUNCTIONS
 from calque.transpiler.primitives.random import HANDLERS
 
 __all__ = [

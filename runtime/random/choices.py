@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from calque.runtime.random.counts import binomial
+from calque.runtime.random.distribution_parameters import broadcast_shape, inexact
 from calque.runtime.random.elementary import gumbel
 from calque.runtime.random.keys import Shape, split
-from calque.runtime.random.shapes import broadcast_shape, inexact
 from calque.runtime.random.uniforms import permutation, randint, uniform
 
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from calque.runtime.random.distribution_parameters import broadcast_shape, float_dtype, inexact
 from calque.runtime.random.keys import Shape, parts_of, used_key
-from calque.runtime.random.shapes import broadcast_shape, float_dtype, inexact
 from calque.runtime.random.uniforms import unit
 
 _SINGLE = np.dtype(np.float32)

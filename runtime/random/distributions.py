@@ -12,11 +12,16 @@ from typing import Any
 import numpy as np
 
 from calque.runtime.api import stop_gradient
+from calque.runtime.random.distribution_parameters import (
+    broadcast_shape,
+    float_dtype,
+    inexact,
+    parameter,
+)
 from calque.runtime.random.elementary import erf, erfinv, exponential, maxwell, rademacher
 from calque.runtime.random.gammas import gamma, loggamma
 from calque.runtime.random.keys import Shape, split
 from calque.runtime.random.normals import normal
-from calque.runtime.random.shapes import broadcast_shape, float_dtype, inexact, parameter
 from calque.runtime.random.uniforms import uniform
 
 

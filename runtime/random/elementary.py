@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from calque.runtime.random.distribution_parameters import float_dtype
 from calque.runtime.random.keys import Shape, checked_key, checked_shape
 from calque.runtime.random.normals import inverse_error_function, normal
-from calque.runtime.random.shapes import float_dtype
 from calque.runtime.random.uniforms import uniform
 
 _error_function = np.vectorize(math.erf, otypes=[float])

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from calque.runtime.random.distribution_parameters import broadcast_shape, float_dtype
 from calque.runtime.random.elementary import exponential
 from calque.runtime.random.keys import Shape, parts_of, used_key
 from calque.runtime.random.normals import normal
-from calque.runtime.random.shapes import broadcast_shape, float_dtype
 from calque.runtime.random.uniforms import uniform
 
 _SMALL = 1e-17  # relative terms that change no sum

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from calque.runtime import debugging
+from calque.runtime import debug_nans
 from calque.runtime.random import reuse
 from calque.runtime.random.threefry import hash_in_place, hash_numbers, hashed
 
@@ -37,14 +37,14 @@ def checked_key(key: Any, name: str) -> np.ndarray:
 def used_key(key: Any, name: str) -> np.ndarray:
     """A key, or a batch of keys, that a draw uses up."""
     found = checked_key(key, name)
-    if debugging.threads:
+    if debug_nans.threads:
         reuse.use(found, name)
     return found
 
 
 def fresh(keys: np.ndarray) -> np.ndarray:
     """Keys that have not been used."""
-    if debugging.threads:
+    if debug_nans.threads:
         reuse.renew(keys)
     return keys
 

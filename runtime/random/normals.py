@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from calque.runtime.random.distribution_parameters import float_dtype
 from calque.runtime.random.keys import Shape, checked_shape, parts_of, used_key
-from calque.runtime.random.shapes import float_dtype
 from calque.runtime.random.uniforms import multiply_add, unit
 
 # Giles, "Approximating the erfinv function" (2012): polynomials in w = -log(1 - x ** 2) around the

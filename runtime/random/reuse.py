@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from calque.runtime import debugging
+from calque.runtime import debug_nans
 from calque.transpiler.errors import KeyReuseError, Origin
 
 _HERE = str(Path(__file__).parent)
@@ -47,13 +47,13 @@ class debug_keys(ContextDecorator):
         self.enabled = bool(enabled)
 
     def __enter__(self) -> debug_keys:
-        debugging.watch("keys", self.enabled)
+        debug_nans.watch("keys", self.enabled)
         _local.__dict__.setdefault("states", []).append({} if self.enabled else None)
         return self
 
     def __exit__(self, *error: object) -> None:
         _local.states.pop()
-        debugging.unwatch()
+        debug_nans.unwatch()
 
 
 def _used() -> dict[tuple[int, int], tuple[str, Origin]] | None:

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from calque.runtime.random.distribution_parameters import broadcast_shape, float_dtype
 from calque.runtime.random.keys import Shape, checked_shape, parts_of, random_bits, used_key
-from calque.runtime.random.shapes import broadcast_shape, float_dtype
 
 _MANTISSA = {2: 10, 4: 23, 8: 52}  # bits, by the size of a float in bytes
 

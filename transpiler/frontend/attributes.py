@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler import tree
-from calque.transpiler.builder import Array
 from calque.transpiler.frontend.guarding import Guard
 from calque.transpiler.frontend.interpreter import Closure
-from calque.transpiler.frontend.kinds import attribute_of
-from calque.transpiler.frontend.mutable_objects import is_mutable
-from calque.transpiler.frontend.surroundings import holds_surroundings
+from calque.transpiler.frontend.library.surroundings import holds_surroundings
+from calque.transpiler.frontend.values.kinds import attribute_of
+from calque.transpiler.frontend.values.mutable_objects import is_mutable
+from calque.transpiler.ir import pytrees
+from calque.transpiler.ir.builder import Array
 
 # of library modules, which nobody gives other values
 _CONSTANTS = frozenset("pi e tau inf nan infj nanj newaxis euler_gamma float_info maxsize".split())
@@ -54,7 +54,7 @@ def read_attribute(machine: Any, value: Any, name: str, node: Any) -> Any:
             return machine.lift(found, name, lambda: getattr(value, name))
         return machine.checked(found, name, node)
     mine = id(value) in machine.owned
-    if mine and tree.has_attributes(value) and name in tree.contents(value):
+    if mine and pytrees.has_attributes(value) and name in pytrees.contents(value):
         return machine.checked(found, name, node)
     if callable(found) and not isinstance(found, np.ndarray):
         guard_member(machine, type(value) if mine else value, name)

@@ -14,12 +14,12 @@ from typing import Any
 import gast
 import numpy as np
 
-from calque.transpiler import tree
-from calque.transpiler.builder import Array
 from calque.transpiler.errors import Origin
-from calque.transpiler.frontend.heap import rows_of
 from calque.transpiler.frontend.interpreter import Closure
-from calque.transpiler.frontend.iteration import Iterable
+from calque.transpiler.frontend.values.heap import rows_of
+from calque.transpiler.frontend.values.iterables import Iterable
+from calque.transpiler.ir import pytrees
+from calque.transpiler.ir.builder import Array
 
 _LIBRARIES = {"numpy", "scipy", "numba", "jax", "math", "functools", "itertools", "operator"}
 _LIBRARIES |= {"collections", "typing", "enum", "copy", "abc", "warnings"}
@@ -64,7 +64,7 @@ def plain_known(value: Any) -> bool:
     """Known, and without arrays: Python can compute with it."""
     if isinstance(value, (tuple, list)):
         return rows_of(value) is None and all(map(plain_known, value))
-    leaves = tree.flatten(value)[0]
+    leaves = pytrees.flatten(value)[0]
     if len(leaves) != 1 or leaves[0] is not value:  # a dict, or another node of a tree
         return all(map(plain_known, leaves))
     return not isinstance(value, (Array, np.ndarray, Iterable, FunctionType))
@@ -91,12 +91,12 @@ def is_library(function: FunctionType) -> bool:
 def is_own(function: Any) -> bool:
     """A function of calque itself (a rule, an Array's method): called, never interpreted."""
     parts = (getattr(function, "__module__", None) or "").split(".")
-    return parts[:2] == ["calque", "transpiler"] and parts[-1] != "twins"
+    return parts[:2] == ["calque", "transpiler"] and parts[-1] != "polyfills"
 
 
 def is_twin(function: FunctionType) -> bool:
     """A method of a Python twin of what Python keeps in C: interpreted, but not the user's text."""
-    return function.__module__ == "calque.transpiler.frontend.twins"
+    return function.__module__ == "calque.transpiler.frontend.library.polyfills"
 
 
 def is_plain_class(cls: type) -> bool:

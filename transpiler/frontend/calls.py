@@ -13,7 +13,6 @@ from typing import Any
 import gast
 import numpy as np
 
-from calque.transpiler.builder import FUNCTIONS, Array, function_name, known
 from calque.transpiler.errors import (
     CalqueError,
     NeedsKnownValue,
@@ -39,19 +38,15 @@ from calque.transpiler.frontend.callables import (
     stands_in_pythons,
     with_defaults,
 )
-from calque.transpiler.frontend.containers import container_method
-from calque.transpiler.frontend.generators import first_yield
+from calque.transpiler.frontend.control.generator import first_yield
+from calque.transpiler.frontend.control.python_errors import missing_arguments, too_many_arguments
 from calque.transpiler.frontend.guarding import Guard, contents, guard_native
-from calque.transpiler.frontend.heap import Frame, RecordedList
-from calque.transpiler.frontend.impure import refuse_impure
 from calque.transpiler.frontend.interpreter import Activation, Closure
-from calque.transpiler.frontend.iteration import Generator, Iterable, once
-from calque.transpiler.frontend.kinds import noted_of
+from calque.transpiler.frontend.library.container_methods import container_method
+from calque.transpiler.frontend.library.generator_builtins import stepwise, takes_steps
+from calque.transpiler.frontend.library.impure import refuse_impure
+from calque.transpiler.frontend.library.scipy_objects import instead_of, is_frozen, is_scipys
 from calque.transpiler.frontend.methods import method_of
-from calque.transpiler.frontend.opaque import Watch, is_opaque
-from calque.transpiler.frontend.own_errors import missing_arguments, too_many_arguments
-from calque.transpiler.frontend.rows import gathered
-from calque.transpiler.frontend.scipy_objects import instead_of, is_frozen, is_scipys
 from calque.transpiler.frontend.source import (
     assigned_functions,
     bound_names,
@@ -59,8 +54,13 @@ from calque.transpiler.frontend.source import (
     source_of,
 )
 from calque.transpiler.frontend.statements import Statements
-from calque.transpiler.frontend.stepwise import stepwise, takes_steps
-from calque.transpiler.frontend.text import RuntimeText
+from calque.transpiler.frontend.values.heap import Frame, RecordedList
+from calque.transpiler.frontend.values.iterables import Generator, Iterable, once
+from calque.transpiler.frontend.values.kinds import noted_of
+from calque.transpiler.frontend.values.list_arrays import gathered
+from calque.transpiler.frontend.values.opaque_objects import Watch, is_opaque
+from calque.transpiler.frontend.values.strings import RuntimeText
+from calque.transpiler.ir.builder import FUNCTIONS, Array, function_name, known
 from calque.transpiler.primitives.logic import outer_product
 
 _MAX_DEPTH = 200

@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.builder import Array, Builder, current
-from calque.transpiler.core import Var
 from calque.transpiler.errors import DtypeError, ImpureFunction, NestedTooDeeply, UnsupportedSyntax
 from calque.transpiler.frontend.guarding import Guard, contents, guard_state, place_of
-from calque.transpiler.frontend.heap import RecordedList
-from calque.transpiler.frontend.surroundings import holds_surroundings
-from calque.transpiler.types import LARGE, ArrayType, DimLike, symbol, type_of_constant
+from calque.transpiler.frontend.library.surroundings import holds_surroundings
+from calque.transpiler.frontend.values.heap import RecordedList
+from calque.transpiler.ir.builder import Array, Builder, current
+from calque.transpiler.ir.core import Var
+from calque.transpiler.ir.types import LARGE, ArrayType, DimLike, symbol, type_of_constant
 
 
 class Captured(Array):

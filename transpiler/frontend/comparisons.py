@@ -10,18 +10,18 @@ from typing import Any, NoReturn
 import gast
 import numpy as np
 
-from calque.transpiler.builder import FUNCTIONS, OPERATORS, Array, known, type_of, wrap
-from calque.transpiler.core import Apply, If, Statement
 from calque.transpiler.errors import NeedsKnownValue
-from calque.transpiler.frontend import twins
 from calque.transpiler.frontend.guarding import guard_native
-from calque.transpiler.frontend.heap import rows_of
-from calque.transpiler.frontend.iteration import Generator, Iterable
-from calque.transpiler.frontend.kinds import Unread
-from calque.transpiler.frontend.maybe import Maybe
+from calque.transpiler.frontend.library import polyfills
 from calque.transpiler.frontend.methods import by_method, method_of
-from calque.transpiler.frontend.presence import check_dict, check_key
-from calque.transpiler.frontend.text import Texts
+from calque.transpiler.frontend.values.heap import rows_of
+from calque.transpiler.frontend.values.iterables import Generator, Iterable
+from calque.transpiler.frontend.values.key_presence import check_dict, check_key
+from calque.transpiler.frontend.values.kinds import Unread
+from calque.transpiler.frontend.values.optional import Maybe
+from calque.transpiler.frontend.values.strings import Texts
+from calque.transpiler.ir.builder import FUNCTIONS, OPERATORS, Array, known, type_of, wrap
+from calque.transpiler.ir.core import Apply, If, Statement
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.elementwise import add, negative, subtract
 from calque.transpiler.primitives.logic import and_, bitwise_and, not_, or_
@@ -153,7 +153,8 @@ class Comparisons(Texts):
         if any(rows_of(v) is not None for v in (left, right)):
             if not isinstance(left, list) or not isinstance(right, list):
                 return not equal
-            result = self.truth(self.call_value(twins.same_lists, [left, right], {}, node), node)
+            same = self.call_value(polyfills.same_lists, [left, right], {}, node)
+            result = self.truth(same, node)
             return result if equal else self.logical_not(result, node)
         if len(left) != len(right) or isinstance(left, list) != isinstance(right, list):
             return not equal
@@ -172,7 +173,7 @@ class Comparisons(Texts):
         if any(rows_of(v) is not None for v in (left, right)):
             by = COMPARE[type(op)][1]
             return self.truth(
-                self.call_value(twins.ordered_lists, [by, left, right], {}, node), node
+                self.call_value(polyfills.ordered_lists, [by, left, right], {}, node), node
             )
 
         def rest(position: int) -> Any:

@@ -17,8 +17,6 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler import builder as build
-from calque.transpiler.builder import FUNCTIONS, Array, current, function_name, type_of
 from calque.transpiler.errors import (
     NotDifferentiable,
     ShapeError,
@@ -26,11 +24,13 @@ from calque.transpiler.errors import (
     UnsupportedFunction,
 )
 from calque.transpiler.frontend.calls import BUILTINS
+from calque.transpiler.frontend.control.value_join import is_number
 from calque.transpiler.frontend.guarding import Guard
-from calque.transpiler.frontend.joining import is_number
 from calque.transpiler.frontend.trace import listed
+from calque.transpiler.ir import builder as build
+from calque.transpiler.ir.builder import FUNCTIONS, Array, current, function_name, type_of
+from calque.transpiler.ir.types import ArrayType
 from calque.transpiler.primitives.base import Primitive, operand
-from calque.transpiler.types import ArrayType
 
 # the record of each declared function
 DECLARED: dict[Any, Declared] = {}

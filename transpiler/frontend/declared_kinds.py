@@ -8,10 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler import builder as build
-from calque.transpiler.builder import FUNCTIONS, Array, current, loop_index, type_of
-from calque.transpiler.core import For, Var
 from calque.transpiler.errors import NotDifferentiable
+from calque.transpiler.frontend.control.value_join import size_at_hand
 from calque.transpiler.frontend.declared import (
     Declared,
     checked,
@@ -20,11 +18,13 @@ from calque.transpiler.frontend.declared import (
     run_rule,
     several,
 )
-from calque.transpiler.frontend.joining import size_at_hand
+from calque.transpiler.ir import builder as build
+from calque.transpiler.ir.builder import FUNCTIONS, Array, current, loop_index, type_of
+from calque.transpiler.ir.core import For, Var
+from calque.transpiler.ir.types import ArrayType, promote
 from calque.transpiler.primitives.base import scale
 from calque.transpiler.primitives.batched import size_among
 from calque.transpiler.primitives.shapes import normalize_tuple
-from calque.transpiler.types import ArrayType, promote
 
 # elementwise
 

@@ -10,27 +10,27 @@ from typing import Any
 import gast
 import numpy as np
 
-from calque.transpiler.arrays import link
-from calque.transpiler.builder import FUNCTIONS, OPERATORS, Array, known_int, type_of
-from calque.transpiler.core import Apply, Var
 from calque.transpiler.errors import NeedsKnownValue, SpecializationNeeded, UnsupportedSyntax
 from calque.transpiler.frontend.attributes import read_attribute
 from calque.transpiler.frontend.comparisons import Comparisons, numeric
-from calque.transpiler.frontend.elements import alike, hold, hold_again, holder
-from calque.transpiler.frontend.heap import MISSING, RecordedList, rows_of
 from calque.transpiler.frontend.interpreter import Closure
-from calque.transpiler.frontend.iteration import (
+from calque.transpiler.frontend.library.polyfills import joined_lists
+from calque.transpiler.frontend.methods import by_method, method_of
+from calque.transpiler.frontend.values.heap import MISSING, RecordedList, rows_of
+from calque.transpiler.frontend.values.iterables import (
     Rows,
     as_iterable,
     is_runtime_iterable,
     refuse_endless,
 )
-from calque.transpiler.frontend.kinds import noted
-from calque.transpiler.frontend.memory_questions import KnownFlags
-from calque.transpiler.frontend.methods import by_method, method_of
-from calque.transpiler.frontend.presence import check_dict, check_key, lacking
-from calque.transpiler.frontend.text import RuntimeText
-from calque.transpiler.frontend.twins import joined_lists
+from calque.transpiler.frontend.values.key_presence import check_dict, check_key, lacking
+from calque.transpiler.frontend.values.kinds import noted
+from calque.transpiler.frontend.values.memory_questions import KnownFlags
+from calque.transpiler.frontend.values.nested_lists import alike, hold, hold_again, holder
+from calque.transpiler.frontend.values.strings import RuntimeText
+from calque.transpiler.ir.arrays import link
+from calque.transpiler.ir.builder import FUNCTIONS, OPERATORS, Array, known_int, type_of
+from calque.transpiler.ir.core import Apply, Var
 
 BINARY: dict[type, tuple[str, Callable[[Any, Any], Any]]] = {
     gast.Add: ("add", operator.add),

@@ -9,13 +9,13 @@ from types import FunctionType
 from typing import Any
 
 from calque.transpiler.errors import ImpureFunction
-from calque.transpiler.frontend.mutable_objects import (
+from calque.transpiler.frontend.library.scipy_objects import is_public
+from calque.transpiler.frontend.values.mutable_objects import (
     Unguarded,
     is_mutable,
     is_read_by_python,
     state,
 )
-from calque.transpiler.frontend.scipy_objects import is_public
 
 
 @dataclass(frozen=True)

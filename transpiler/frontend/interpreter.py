@@ -16,8 +16,6 @@ from typing import Any
 import gast
 import numpy as np
 
-from calque.transpiler.builder import Array, Builder
-from calque.transpiler.core import Var, map_tree
 from calque.transpiler.errors import (
     MOST_CALLS,
     AliasUndecided,
@@ -35,12 +33,14 @@ from calque.transpiler.errors import (
     called_from,
 )
 from calque.transpiler.frontend.captures import Captures
+from calque.transpiler.frontend.control.python_errors import UNASSIGNED, UNDEFINED
 from calque.transpiler.frontend.guarding import Guard, guard_builtin
-from calque.transpiler.frontend.heap import MISSING, Frame, rows_of, shown_name
-from calque.transpiler.frontend.maybe import Facts, Flags, Maybe, Mismatch
-from calque.transpiler.frontend.own_errors import UNASSIGNED, UNDEFINED
+from calque.transpiler.frontend.library.surroundings import holds_surroundings
 from calque.transpiler.frontend.source import FunctionSource
-from calque.transpiler.frontend.surroundings import holds_surroundings
+from calque.transpiler.frontend.values.heap import MISSING, Frame, rows_of, shown_name
+from calque.transpiler.frontend.values.optional import Facts, Flags, Maybe, Mismatch
+from calque.transpiler.ir.builder import Array, Builder
+from calque.transpiler.ir.core import Var, map_tree
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,9 @@ _CONVERTED = {
 }
 PYTHON_ERRORS = (ShapeError, DtypeError, IndexOutOfRange)  # those that plain Python would raise too
 _PLACED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-_RULES = tuple(f"calque.transpiler.{name}" for name in ("primitives", "builder", "types", "dims"))
+_RULES = tuple(
+    f"calque.transpiler.{n}" for n in ("primitives", "ir.builder", "ir.types", "ir.dims")
+)
 
 
 def place(error: Any, origin: Origin | None) -> None:

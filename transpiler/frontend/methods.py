@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from calque.transpiler.builder import Array
 from calque.transpiler.errors import SourceNotFound
 from calque.transpiler.frontend.callables import is_interpreted
 from calque.transpiler.frontend.source import source_of
+from calque.transpiler.ir.builder import Array
 
 _SWAPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from calque.transpiler import core
-from calque.transpiler.builder import Array, current
-from calque.transpiler.core import Apply, Atom, Block, For, If, Statement, Var, While
+from calque.transpiler.ir import core
+from calque.transpiler.ir.builder import Array, current
+from calque.transpiler.ir.core import Apply, Atom, Block, For, If, Statement, Var, While
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.indexing import copy
 

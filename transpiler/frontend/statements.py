@@ -9,23 +9,23 @@ from typing import Any
 import gast
 import numpy as np
 
-from calque.transpiler.builder import OPERATORS, Array, type_of
 from calque.transpiler.errors import (
     DtypeError,
     IndexOutOfRange,
     UndefinedVariable,
     UnsupportedSyntax,
 )
-from calque.transpiler.frontend.branches import escapes
 from calque.transpiler.frontend.comparisons import always
-from calque.transpiler.frontend.contexts import Contexts
+from calque.transpiler.frontend.control.branch import escapes
+from calque.transpiler.frontend.control.with_blocks import Contexts
 from calque.transpiler.frontend.expressions import BINARY
-from calque.transpiler.frontend.heap import RecordedList, rows_of
 from calque.transpiler.frontend.interpreter import Completion
-from calque.transpiler.frontend.iteration import once
 from calque.transpiler.frontend.methods import in_place
-from calque.transpiler.frontend.opaque import is_opaque
-from calque.transpiler.frontend.text import RuntimeText, display
+from calque.transpiler.frontend.values.heap import RecordedList, rows_of
+from calque.transpiler.frontend.values.iterables import once
+from calque.transpiler.frontend.values.opaque_objects import is_opaque
+from calque.transpiler.frontend.values.strings import RuntimeText, display
+from calque.transpiler.ir.builder import OPERATORS, Array, type_of
 from calque.transpiler.primitives.indexing import store_add
 
 
@@ -376,7 +376,7 @@ class Statements(Contexts):
         return self._cases(subject, node.cases, node)
 
     def _cases(self, subject: Any, cases: list[Any], node: Any) -> Completion | None:
-        from calque.transpiler.frontend.matching import match_pattern
+        from calque.transpiler.frontend.control.match import match_pattern
 
         for position, case in enumerate(cases):
             bindings: dict[str, Any] = {}

@@ -10,10 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler import core, tree
-from calque.transpiler.builder import Array, Builder
-from calque.transpiler.core import Parameter, Slot, Var
-from calque.transpiler.dims import InnerSizes, Sizes
 from calque.transpiler.errors import (
     AliasUndecided,
     BranchMismatch,
@@ -25,16 +21,20 @@ from calque.transpiler.errors import (
 )
 from calque.transpiler.frontend.captures import Capture
 from calque.transpiler.frontend.guarding import Guard, guard_known
-from calque.transpiler.frontend.heap import rows_of
 from calque.transpiler.frontend.interpreter import Completion
-from calque.transpiler.frontend.iteration import Generator
-from calque.transpiler.frontend.library import Interpreter
-from calque.transpiler.frontend.maybe import Maybe
-from calque.transpiler.frontend.memory_questions import memory_of
+from calque.transpiler.frontend.library.polyfills import Deque
+from calque.transpiler.frontend.library.python_builtins import Interpreter
 from calque.transpiler.frontend.results import Results
 from calque.transpiler.frontend.source import source_of
-from calque.transpiler.frontend.twins import Deque
-from calque.transpiler.types import ArrayType, Dim, dim_symbols
+from calque.transpiler.frontend.values.heap import rows_of
+from calque.transpiler.frontend.values.iterables import Generator
+from calque.transpiler.frontend.values.memory_questions import memory_of
+from calque.transpiler.frontend.values.optional import Maybe
+from calque.transpiler.ir import core, pytrees
+from calque.transpiler.ir.builder import Array, Builder
+from calque.transpiler.ir.core import Parameter, Slot, Var
+from calque.transpiler.ir.dims import InnerSizes, Sizes
+from calque.transpiler.ir.types import ArrayType, Dim, dim_symbols
 
 
 @dataclass(eq=False)
@@ -48,7 +48,7 @@ class Traced:
     assumptions: list[Dim] = field(default_factory=list)  # each must be >= 0
     sources: dict[str, tuple[str, ...]] = field(default_factory=dict)
     compiled: bool = False  # scheduled for kernels
-    compares: bool = False  # and refuses what NumPy may spread: see passes.comparing
+    compares: bool = False  # and refuses what NumPy may spread: see loops.shape_guards
     choices: dict[Sizes, bool] = field(default_factory=dict)  # made by the sizes of the call
     inner: InnerSizes = field(default_factory=dict)  # that loops within loops go over
     with_calls: core.Function | None = None  # before calls that have rules were inlined
@@ -144,7 +144,7 @@ def _attempt(
         for var in params:
             var.name = None
         for parameter in signature:
-            found = tree.words_of_leaves(parameter.tree, parameter.name)
+            found = pytrees.words_of_leaves(parameter.tree, parameter.name)
             builder.words.update((leaf, word) for leaf, word in found if isinstance(leaf, Var))
         result = _interpret(machine, function, args, kwargs)
         template = close_result(result, body, machine)
@@ -336,9 +336,9 @@ def map_leaves(function: Callable[[Any], Any], value: Any) -> Any:
     """Like core.map_tree, and through dataclasses and instances of registered classes."""
     if isinstance(value, (tuple, list, dict)):
         return core.map_tree(lambda leaf: map_leaves(function, leaf), value)
-    if isinstance(value, Array) or not tree.is_object(value):
+    if isinstance(value, Array) or not pytrees.is_object(value):
         return function(value)
-    return tree.map_object(lambda part: map_leaves(function, part), value)
+    return pytrees.map_object(lambda part: map_leaves(function, part), value)
 
 
 def listed(value: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from types import FunctionType
 
-from calque.transpiler.builder import FUNCTIONS
+from calque.transpiler.ir.builder import FUNCTIONS
 from calque.transpiler.primitives import (
     axes,
     complexes,
@@ -49,7 +49,7 @@ from calque.transpiler.primitives import (  # isort: skip
     batched_axes,
     batched_indexing,
     batched_products,
-    collectives,
+    axis_collectives,
     einsum_products,
     random,
     random_parameters,
@@ -62,11 +62,11 @@ for _function, _handler in FUNCTIONS.items():  # Python says whom an unknown arg
 
 __all__ = [
     "axes",
+    "axis_collectives",
     "batched",
     "batched_axes",
     "batched_indexing",
     "batched_products",
-    "collectives",
     "complexes",
     "compositions",
     "creation",

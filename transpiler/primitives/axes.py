@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.builder import (
+from calque.transpiler.errors import ShapeError
+from calque.transpiler.ir.builder import (
     ATTRIBUTES,
     FUNCTIONS,
     METHODS,
@@ -15,11 +16,10 @@ from calque.transpiler.builder import (
     known_int,
     type_of,
 )
-from calque.transpiler.errors import ShapeError
+from calque.transpiler.ir.types import ArrayType, Dim
 from calque.transpiler.primitives.base import PRIMITIVES, apply, definition, implements, linear
 from calque.transpiler.primitives.sampling import case, cases, single
 from calque.transpiler.primitives.shapes import normalize_axis, normalize_tuple
-from calque.transpiler.types import ArrayType, Dim
 
 
 def _transpose_text(args: Any, params: dict[str, Any]) -> str:

@@ -22,8 +22,9 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler import builder as build
-from calque.transpiler.builder import (
+from calque.transpiler.errors import UnsupportedFunction
+from calque.transpiler.ir import builder as build
+from calque.transpiler.ir.builder import (
     ATTRIBUTES,
     FUNCTIONS,
     METHODS,
@@ -32,10 +33,9 @@ from calque.transpiler.builder import (
     current,
     type_of,
 )
-from calque.transpiler.core import If, Var
-from calque.transpiler.errors import UnsupportedFunction
+from calque.transpiler.ir.core import If, Var
+from calque.transpiler.ir.types import ArrayType, elementwise_dtype
 from calque.transpiler.primitives.scaling import definition, scale, scaled_where
-from calque.transpiler.types import ArrayType, elementwise_dtype
 
 # name -> Primitive; every record there is
 PRIMITIVES: dict[str, Primitive] = {}

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.builder import FUNCTIONS, Array, current, type_of, wrap
 from calque.transpiler.errors import Unstackable
+from calque.transpiler.ir.builder import FUNCTIONS, Array, current, type_of, wrap
 from calque.transpiler.primitives import complexes, elementwise, indexing, logic
 from calque.transpiler.primitives.base import PRIMITIVES, Primitive, apply, definition, rule_of
 from calque.transpiler.primitives.creation import full

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.builder import FUNCTIONS, type_of
+from calque.transpiler.ir.builder import FUNCTIONS, type_of
 from calque.transpiler.primitives import (
     axes,
     creation,

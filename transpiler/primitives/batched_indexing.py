@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.builder import Array, type_of
-from calque.transpiler.core import Slot
+from calque.transpiler.ir.builder import Array, type_of
+from calque.transpiler.ir.core import Slot
 from calque.transpiler.primitives.base import Primitive, apply
 from calque.transpiler.primitives.batched import (
     batches,

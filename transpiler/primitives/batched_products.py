@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.builder import current, type_of
+from calque.transpiler.ir.builder import current, type_of
 from calque.transpiler.primitives import (
     creation,
     decompositions,

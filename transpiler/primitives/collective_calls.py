@@ -12,10 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.builder import FUNCTIONS, Array, current, type_of
 from calque.transpiler.errors import ShapeError, UnboundAxisName
-from calque.transpiler.primitives.base import Primitive, apply, as_array, operand
-from calque.transpiler.primitives.collectives import (
+from calque.transpiler.ir.builder import FUNCTIONS, Array, current, type_of
+from calque.transpiler.primitives.axis_collectives import (
     NamedAxis,
     all_gather,
     all_to_all,
@@ -26,6 +25,7 @@ from calque.transpiler.primitives.collectives import (
     psum_scatter,
     sum_over,
 )
+from calque.transpiler.primitives.base import Primitive, apply, as_array, operand
 from calque.transpiler.primitives.shapes import multiply_sizes
 
 

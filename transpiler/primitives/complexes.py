@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.builder import ATTRIBUTES, FUNCTIONS, Array, current, known, type_of
 from calque.transpiler.errors import UnsupportedFunction
+from calque.transpiler.ir.builder import ATTRIBUTES, FUNCTIONS, Array, current, known, type_of
+from calque.transpiler.ir.types import COMPLEX, ArrayType
 from calque.transpiler.primitives import elementwise  # noqa: F401  (complex of one number)
 from calque.transpiler.primitives.base import apply, finish, implements, linear, opaque, operand
 from calque.transpiler.primitives.sampling import case, cases
-from calque.transpiler.types import COMPLEX, ArrayType
 
 Samples = list[tuple[tuple[Any, ...], dict[str, Any]]]
 

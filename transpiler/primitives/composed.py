@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.builder import FUNCTIONS, Array, current, type_of, wrap
-from calque.transpiler.core import Slot
+from calque.transpiler.ir.builder import FUNCTIONS, Array, current, type_of, wrap
+from calque.transpiler.ir.core import Slot
 from calque.transpiler.primitives import (
     creation,
     diagonals,

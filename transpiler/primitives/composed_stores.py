@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from calque.transpiler.builder import type_of
+from calque.transpiler.ir.builder import type_of
 from calque.transpiler.primitives.base import apply, definition
 from calque.transpiler.primitives.composed import composed
 from calque.transpiler.primitives.creation import constant

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.builder import FUNCTIONS, METHODS, Array, current, known_int, type_of
 from calque.transpiler.errors import ShapeError, UnsupportedFunction
+from calque.transpiler.ir.builder import FUNCTIONS, METHODS, Array, current, known_int, type_of
+from calque.transpiler.ir.types import promote, sample
 from calque.transpiler.primitives.base import finish, implements, operand
 from calque.transpiler.primitives.creation import shape_tuple
 from calque.transpiler.primitives.reductions import normalize_axes
@@ -21,7 +22,6 @@ from calque.transpiler.primitives.shapes import (
     normalize_axis,
 )
 from calque.transpiler.primitives.statistics import QUANTILE_METHODS, quantile_position
-from calque.transpiler.types import promote, sample
 
 # quantiles of what is not NaN
 

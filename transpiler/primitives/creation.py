@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.builder import FUNCTIONS, METHODS, Array, current, known, link, type_of
 from calque.transpiler.errors import DtypeError, ShapeError, UnsupportedFunction
+from calque.transpiler.ir.builder import FUNCTIONS, METHODS, Array, current, known, link, type_of
+from calque.transpiler.ir.types import ArrayType
 from calque.transpiler.primitives.base import Primitive, apply, implements, operand, register
 from calque.transpiler.primitives.sampling import case, cases, single
-from calque.transpiler.types import ArrayType
 
 
 def shape_tuple(shape: Any) -> tuple[Any, ...]:

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.builder import FUNCTIONS, Array, current
 from calque.transpiler.errors import NotDifferentiable, UnsupportedFunction
+from calque.transpiler.ir.builder import FUNCTIONS, Array, current
+from calque.transpiler.ir.types import ArrayType, DimLike
 from calque.transpiler.primitives.base import apply, implements, opaque
 from calque.transpiler.primitives.linalg import linalg_dtype, matrices, transposed
 from calque.transpiler.primitives.one_triangle import as_read, onto_read, symmetrized
 from calque.transpiler.primitives.sampling import Drawn, case, cases
-from calque.transpiler.types import ArrayType, DimLike
 
 EighResult = type(np.linalg.eigh(np.eye(1)))
 QRResult = type(np.linalg.qr(np.eye(1)))

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.builder import FUNCTIONS, Array, current, known_int
 from calque.transpiler.errors import ShapeError
+from calque.transpiler.ir.builder import FUNCTIONS, Array, current, known_int
+from calque.transpiler.ir.types import ArrayType, DimLike
 from calque.transpiler.primitives.base import (
     Primitive,
     Scatter,
@@ -21,7 +22,6 @@ from calque.transpiler.primitives.base import (
 from calque.transpiler.primitives.creation import dtype_text
 from calque.transpiler.primitives.sampling import case, cases, single
 from calque.transpiler.primitives.shapes import flattened, normalize_axis, read_only
-from calque.transpiler.types import ArrayType, DimLike
 
 # eye and tri
 

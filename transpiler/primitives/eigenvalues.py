@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.builder import FUNCTIONS, Array, type_of
+from calque.transpiler.ir.builder import FUNCTIONS, Array, type_of
+from calque.transpiler.ir.types import ArrayType
 from calque.transpiler.primitives.base import apply, implements, opaque
 from calque.transpiler.primitives.linalg import linalg_dtype, matrices, transposed
 from calque.transpiler.primitives.sampling import Drawn, case, cases
-from calque.transpiler.types import ArrayType
 
 EigResult = type(np.linalg.eig(np.eye(1)))
 

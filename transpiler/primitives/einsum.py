@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.builder import FUNCTIONS, Array, current, known_int, type_of
 from calque.transpiler.errors import ShapeError, UnsupportedFunction
+from calque.transpiler.ir.builder import FUNCTIONS, Array, current, known_int, type_of
+from calque.transpiler.ir.types import ArrayType, DimLike
 from calque.transpiler.primitives.base import Primitive, apply, finish, implements, register, scale
 from calque.transpiler.primitives.sampling import case, cases, single
-from calque.transpiler.types import ArrayType, DimLike
 
 
 def expand(subscripts: str, ranks: Sequence[int]) -> tuple[list[str], str]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.builder import current, type_of
+from calque.transpiler.ir.builder import current, type_of
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.composed import are_floating, composed
 from calque.transpiler.primitives.einsum import einsum

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.builder import (
+from calque.transpiler.errors import NotDifferentiable
+from calque.transpiler.ir.builder import (
     FUNCTIONS,
     METHODS,
     OPERATORS,
@@ -18,8 +19,8 @@ from calque.transpiler.builder import (
     type_of,
     wrap,
 )
-from calque.transpiler.core import Var
-from calque.transpiler.errors import NotDifferentiable
+from calque.transpiler.ir.core import Var
+from calque.transpiler.ir.types import ArrayType, sample
 from calque.transpiler.primitives.base import (
     Primitive,
     apply,
@@ -30,7 +31,6 @@ from calque.transpiler.primitives.base import (
     scale,
     strong,
 )
-from calque.transpiler.types import ArrayType, sample
 
 
 def _same_one(builder: Any, args: Any, params: Any) -> Any:

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.builder import FUNCTIONS, current, type_of
 from calque.transpiler.errors import ShapeError, UnsupportedFunction
+from calque.transpiler.ir.builder import FUNCTIONS, current, type_of
+from calque.transpiler.ir.types import ArrayType
 from calque.transpiler.primitives.base import Primitive, apply, finish, implements, linear, operand
 from calque.transpiler.primitives.sampling import Drawn, case, cases, single
 from calque.transpiler.primitives.scans import along
 from calque.transpiler.primitives.shapes import normalize_axis
-from calque.transpiler.types import ArrayType
 
 _OTHER = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
 

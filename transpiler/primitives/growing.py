@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.builder import current, type_of
+from calque.transpiler.ir.builder import current, type_of
+from calque.transpiler.ir.types import INT, ArrayType
 from calque.transpiler.primitives.base import Primitive, apply, register
-from calque.transpiler.types import INT, ArrayType
 
 
 def _grown(x: Any, count: Any, axis: int = 0, several: bool = False) -> Any:

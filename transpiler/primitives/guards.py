@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.builder import FUNCTIONS, Array, current, type_of, wrap
-from calque.transpiler.core import Apply, Block, If, Slot, Var, defined_vars
+from calque.transpiler.ir.builder import FUNCTIONS, Array, current, type_of, wrap
+from calque.transpiler.ir.core import Apply, Block, If, Slot, Var, defined_vars
 from calque.transpiler.primitives.smooth import may_be_infinite
 
 _DEPTH = 60  # how far back a selection is looked for

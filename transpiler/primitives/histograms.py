@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.builder import FUNCTIONS, Array, current, known_int, type_of
 from calque.transpiler.errors import UnsupportedFunction
+from calque.transpiler.ir.builder import FUNCTIONS, Array, current, known_int, type_of
+from calque.transpiler.ir.types import ArrayType
 from calque.transpiler.primitives.base import (
     Scatter,
     apply,
@@ -15,7 +16,6 @@ from calque.transpiler.primitives.base import (
     opaque,
     operand,
 )
-from calque.transpiler.types import ArrayType
 
 Samples = list[tuple[tuple[Any, ...], dict[str, Any]]]
 _INT = np.dtype(np.intp)

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.builder import (
+from calque.transpiler.errors import DtypeError, ShapeError
+from calque.transpiler.ir.builder import (
     FUNCTIONS,
     Array,
     atom,
@@ -18,8 +19,8 @@ from calque.transpiler.builder import (
     type_of,
     wrap,
 )
-from calque.transpiler.core import Slot, Var
-from calque.transpiler.errors import DtypeError, ShapeError
+from calque.transpiler.ir.core import Slot, Var
+from calque.transpiler.ir.types import INT, ArrayType
 from calque.transpiler.primitives.base import (
     Primitive,
     Scatter,
@@ -40,7 +41,6 @@ from calque.transpiler.primitives.templates import (
     normalize,
     shifted,
 )
-from calque.transpiler.types import INT, ArrayType
 
 
 def _infer_getitem(x: Any, *dynamic: Any, index: Template) -> ArrayType:

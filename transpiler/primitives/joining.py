@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.builder import FUNCTIONS, Array, current, known_int, type_of
 from calque.transpiler.errors import ShapeError
+from calque.transpiler.ir.builder import FUNCTIONS, Array, current, known_int, type_of
+from calque.transpiler.ir.types import ArrayType, DimLike, divide_dim, promote
 from calque.transpiler.primitives.base import Primitive, apply, finish, implements, register
 from calque.transpiler.primitives.sampling import Sampler, case, cases, single
 from calque.transpiler.primitives.shapes import (
@@ -17,7 +18,6 @@ from calque.transpiler.primitives.shapes import (
     multiply_sizes,
     normalize_axis,
 )
-from calque.transpiler.types import ArrayType, DimLike, divide_dim, promote
 
 # For an operand's rank, which axes of the result are its own (True) and which are added, of size 1.
 Pattern = Callable[[int, dict[str, Any]], tuple[bool, ...]]

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.builder import FUNCTIONS, Array, current, known_int
 from calque.transpiler.errors import ShapeError, UnsupportedFunction
+from calque.transpiler.ir.builder import FUNCTIONS, Array, current, known_int
+from calque.transpiler.ir.types import ArrayType, promote
 from calque.transpiler.primitives.base import apply, implements, opaque
 from calque.transpiler.primitives.sampling import Drawn, case, cases
-from calque.transpiler.types import ArrayType, promote
 
 
 def transposed(x: Any) -> Any:

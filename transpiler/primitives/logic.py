@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.builder import FUNCTIONS, OPERATORS, Array, current, type_of
 from calque.transpiler.errors import UnsupportedFunction
+from calque.transpiler.ir.builder import FUNCTIONS, OPERATORS, Array, current, type_of
+from calque.transpiler.ir.types import BOOL, INT, ArrayType
 from calque.transpiler.primitives.base import (
     Primitive,
     apply,
@@ -23,7 +24,6 @@ from calque.transpiler.primitives.base import (
     scale,
 )
 from calque.transpiler.primitives.elementwise import is_number, no_derivative, operator
-from calque.transpiler.types import BOOL, INT, ArrayType
 
 Samples = list[tuple[tuple[Any, ...], dict[str, Any]]]
 

@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.builder import FUNCTIONS, Array, current, known_int, type_of
 from calque.transpiler.errors import ShapeError, UnsupportedFunction
+from calque.transpiler.ir.builder import FUNCTIONS, Array, current, known_int, type_of
+from calque.transpiler.ir.types import ArrayType
 from calque.transpiler.primitives.base import Primitive, apply, implements, opaque, register
 from calque.transpiler.primitives.decompositions import svd
 from calque.transpiler.primitives.linalg import linalg_dtype, matrices
 from calque.transpiler.primitives.sampling import Drawn, case, cases
 from calque.transpiler.primitives.shapes import normalize_tuple
-from calque.transpiler.types import ArrayType
 
 Axes = tuple[int, ...] | None
 

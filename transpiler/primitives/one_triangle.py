@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.builder import FUNCTIONS, Array, current
+from calque.transpiler.ir.builder import FUNCTIONS, Array, current
 from calque.transpiler.primitives import logic  # noqa: F401  (np.allclose)
 from calque.transpiler.primitives.linalg import transposed
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.builder import FUNCTIONS, current, known_int, type_of
 from calque.transpiler.errors import ShapeError, UnsupportedFunction
+from calque.transpiler.ir.builder import FUNCTIONS, current, known_int, type_of
 from calque.transpiler.primitives.base import implements, operand
 
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.builder import FUNCTIONS, METHODS, Array, current, known_int, type_of
 from calque.transpiler.errors import ShapeError
+from calque.transpiler.ir.builder import FUNCTIONS, METHODS, Array, current, known_int, type_of
+from calque.transpiler.ir.types import ArrayType, promote
 from calque.transpiler.primitives.base import apply, bilinear, finish, implements, operand, strong
 from calque.transpiler.primitives.sampling import case, cases, single
 from calque.transpiler.primitives.shapes import normalize_axis, normalize_tuple, product_dim
-from calque.transpiler.types import ArrayType, promote
 
 
 def _infer_matmul(a: Any, b: Any) -> ArrayType:

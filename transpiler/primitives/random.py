@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.builder import FUNCTIONS, Array, current, known_int, type_of
 from calque.transpiler.errors import UnsupportedFunction
+from calque.transpiler.ir.builder import FUNCTIONS, Array, current, known_int, type_of
+from calque.transpiler.ir.types import ArrayType
 from calque.transpiler.primitives.base import (
     Primitive,
     as_array,
@@ -26,7 +27,6 @@ from calque.transpiler.primitives.base import (
 from calque.transpiler.primitives.batched import all_batched, batches, lift, refuse
 from calque.transpiler.primitives.creation import dtype_text, shape_tuple
 from calque.transpiler.primitives.shapes import normalize_axis
-from calque.transpiler.types import ArrayType
 
 # what a call of each function of calque.random means, by its name
 HANDLERS: dict[str, Callable[..., Any]] = {}

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.builder import current, type_of
+from calque.transpiler.ir.builder import current, type_of
+from calque.transpiler.ir.types import ArrayType
 from calque.transpiler.primitives.base import (
     Primitive,
     apply,
@@ -35,7 +36,6 @@ from calque.transpiler.primitives.random import (
     shape_text,
 )
 from calque.transpiler.primitives.shapes import np_broadcast_shapes
-from calque.transpiler.types import ArrayType
 
 
 def function(

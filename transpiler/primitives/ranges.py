@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.builder import FUNCTIONS, Array, current, type_of
 from calque.transpiler.errors import ShapeError, UnsupportedFunction
+from calque.transpiler.ir.builder import FUNCTIONS, Array, current, type_of
+from calque.transpiler.ir.types import ArrayType, sample
 from calque.transpiler.primitives.base import Primitive, apply, implements, operand, register
 from calque.transpiler.primitives.creation import dtype_text, shape_text, shape_tuple
 from calque.transpiler.primitives.sampling import case, cases, single
 from calque.transpiler.primitives.shapes import normalize_axis, product_dim
-from calque.transpiler.types import ArrayType, sample
 
 
 def _infer_spaced(start: Any, stop: Any, num: Any, endpoint: bool, dtype: Any) -> ArrayType:

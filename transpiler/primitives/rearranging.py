@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.builder import FUNCTIONS, METHODS, Array, current, known_int, type_of
 from calque.transpiler.errors import ShapeError, UnsupportedFunction
+from calque.transpiler.ir.builder import FUNCTIONS, METHODS, Array, current, known_int, type_of
+from calque.transpiler.ir.types import ArrayType
 from calque.transpiler.primitives.base import (
     Primitive,
     apply,
@@ -27,7 +28,6 @@ from calque.transpiler.primitives.shapes import (
     normalize_tuple,
     product_dim,
 )
-from calque.transpiler.types import ArrayType
 
 # tile
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.builder import FUNCTIONS, METHODS, Array, current, type_of
 from calque.transpiler.errors import UnsupportedFunction
+from calque.transpiler.ir.builder import FUNCTIONS, METHODS, Array, current, type_of
+from calque.transpiler.ir.types import ArrayType, elementwise_dtype
 from calque.transpiler.primitives.base import (
     Primitive,
     apply,
@@ -23,7 +24,6 @@ from calque.transpiler.primitives.base import (
 )
 from calque.transpiler.primitives.elementwise import dtype_name
 from calque.transpiler.primitives.shapes import joined_axes, normalize_axis
-from calque.transpiler.types import ArrayType, elementwise_dtype
 
 Axes = tuple[int, ...] | None
 Samples = list[tuple[tuple[Any, ...], dict[str, Any]]]

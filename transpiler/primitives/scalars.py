@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.builder import FUNCTIONS, Array, type_of
+from calque.transpiler.ir.builder import FUNCTIONS, Array, type_of
+from calque.transpiler.ir.types import BOOL, FLOAT, INT, ArrayType
 from calque.transpiler.primitives.base import Primitive, elementwise, implements, operand
 from calque.transpiler.primitives.base import apply as apply_primitive
 from calque.transpiler.primitives.elementwise import is_number, power_by_base
 from calque.transpiler.primitives.special import SPECIAL
-from calque.transpiler.types import BOOL, FLOAT, INT, ArrayType
 
 
 class _Math:

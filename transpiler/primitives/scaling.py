@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.builder import Array, atom, current, wrap
-from calque.transpiler.core import Apply, Var
+from calque.transpiler.ir.builder import Array, atom, current, wrap
+from calque.transpiler.ir.core import Apply, Var
 from calque.transpiler.primitives.guards import guarded, same_condition, selected
 
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.builder import FUNCTIONS, METHODS, current, type_of
 from calque.transpiler.errors import DtypeError, UnsupportedFunction
+from calque.transpiler.ir.builder import FUNCTIONS, METHODS, current, type_of
+from calque.transpiler.ir.types import ArrayType
 from calque.transpiler.primitives.base import (
     Primitive,
     apply,
@@ -20,7 +21,6 @@ from calque.transpiler.primitives.base import (
     run_time_choice,
 )
 from calque.transpiler.primitives.shapes import normalize_axis
-from calque.transpiler.types import ArrayType
 
 Samples = list[tuple[tuple[Any, ...], dict[str, Any]]]
 

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.builder import FUNCTIONS, Array, current, known_int
 from calque.transpiler.errors import NotDifferentiable
+from calque.transpiler.ir.builder import FUNCTIONS, Array, current, known_int
+from calque.transpiler.ir.types import ArrayType
 from calque.transpiler.primitives import decompositions
 from calque.transpiler.primitives.base import apply, opaque
 from calque.transpiler.primitives.decompositions import by_gaps
@@ -32,7 +33,6 @@ from calque.transpiler.primitives.scipy_linalg import (
     spelled,
 )
 from calque.transpiler.primitives.scipy_modules import means
-from calque.transpiler.types import ArrayType
 
 # eigh
 

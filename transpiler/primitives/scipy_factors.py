@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.builder import FUNCTIONS, current
 from calque.transpiler.errors import UnsupportedFunction
+from calque.transpiler.ir.builder import FUNCTIONS, current
+from calque.transpiler.ir.types import ArrayType
 from calque.transpiler.primitives.base import apply, opaque
 from calque.transpiler.primitives.linalg import infer_solve, linalg_dtype, transposed
 from calque.transpiler.primitives.one_triangle import as_read, onto_read, symmetrized
@@ -34,7 +35,6 @@ from calque.transpiler.primitives.scipy_linalg import (
     triangle,
 )
 from calque.transpiler.primitives.scipy_modules import means
-from calque.transpiler.types import ArrayType
 
 
 def _halved(x: Any, lower: bool) -> Any:

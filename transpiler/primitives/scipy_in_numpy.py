@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.builder import FUNCTIONS
+from calque.transpiler.ir.builder import FUNCTIONS
 from calque.transpiler.primitives import (
     decompositions,
     linalg,

@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.builder import FUNCTIONS, Array, current
 from calque.transpiler.errors import DtypeError, ShapeError, UnsupportedFunction
+from calque.transpiler.ir.builder import FUNCTIONS, Array, current
+from calque.transpiler.ir.types import ArrayType
 from calque.transpiler.primitives import linalg, norms
 from calque.transpiler.primitives.base import Primitive, apply, opaque
 from calque.transpiler.primitives.linalg import linalg_dtype, transposed
 from calque.transpiler.primitives.one_triangle import as_read, onto_read, symmetrized
 from calque.transpiler.primitives.sampling import Drawn, case, cases
 from calque.transpiler.primitives.scipy_modules import Lazy, means
-from calque.transpiler.types import ArrayType
 
 
 class _Several(Lazy):

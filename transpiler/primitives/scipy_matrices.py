@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.builder import FUNCTIONS, OPERATORS, Array, current
 from calque.transpiler.errors import ShapeError, UnsupportedFunction
+from calque.transpiler.ir.builder import FUNCTIONS, OPERATORS, Array, current
+from calque.transpiler.ir.types import ArrayType
 from calque.transpiler.primitives.base import apply, opaque, zeros_like
 from calque.transpiler.primitives.linalg import linalg_dtype, transposed
 from calque.transpiler.primitives.sampling import Drawn, case, cases
 from calque.transpiler.primitives.scipy_linalg import matrix, scipys
 from calque.transpiler.primitives.scipy_modules import means
-from calque.transpiler.types import ArrayType
 
 # expm. Its derivative in a direction is SciPy's expm_frechet: A. H. Al-Mohy and N. J. Higham,
 # "Computing the Frechet derivative of the matrix exponential, with an application to condition

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
-from calque.transpiler.builder import FUNCTIONS
+from calque.transpiler.ir.builder import FUNCTIONS
 
 # module -> path of a function in it -> what a call of it means
 HANDLERS: dict[str, dict[str, Callable[..., Any]]] = {}

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.builder import FUNCTIONS, Array, current
 from calque.transpiler.errors import DtypeError
+from calque.transpiler.ir.builder import FUNCTIONS, Array, current
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.scipy_modules import HANDLERS, means
 from calque.transpiler.primitives.special import SPECIAL

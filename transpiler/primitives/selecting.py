@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.builder import (
+from calque.transpiler.errors import ShapeError, UnsupportedFunction
+from calque.transpiler.ir.builder import (
     FUNCTIONS,
     METHODS,
     OPERATORS,
@@ -16,14 +17,13 @@ from calque.transpiler.builder import (
     known_int,
     type_of,
 )
-from calque.transpiler.errors import ShapeError, UnsupportedFunction
+from calque.transpiler.ir.types import ArrayType
 from calque.transpiler.primitives.base import Primitive, apply, implements, operand, register
 from calque.transpiler.primitives.creation import shape_text, shape_tuple
 from calque.transpiler.primitives.joining import along
 from calque.transpiler.primitives.sampling import case, cases
 from calque.transpiler.primitives.shapes import flattened, normalize_axis
 from calque.transpiler.primitives.templates import count_dim
-from calque.transpiler.types import ArrayType
 
 _INDEX = np.dtype(np.intp)
 _HOLES = np.array([[1.0, 0.0, 2.0], [0.0, 0.0, 3.0]])

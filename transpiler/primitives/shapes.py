@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.builder import (
+from calque.transpiler.errors import ShapeError, UnsupportedFunction
+from calque.transpiler.ir.builder import (
     ATTRIBUTES,
     FUNCTIONS,
     METHODS,
@@ -18,8 +19,8 @@ from calque.transpiler.builder import (
     link,
     type_of,
 )
-from calque.transpiler.core import Slot
-from calque.transpiler.errors import ShapeError, UnsupportedFunction
+from calque.transpiler.ir.core import Slot
+from calque.transpiler.ir.types import INT, ArrayType, DimLike, divide_dim
 from calque.transpiler.primitives.base import (
     Primitive,
     apply,
@@ -30,7 +31,6 @@ from calque.transpiler.primitives.base import (
 )
 from calque.transpiler.primitives.creation import shape_text, shape_tuple
 from calque.transpiler.primitives.sampling import case, cases, single
-from calque.transpiler.types import INT, ArrayType, DimLike, divide_dim
 
 
 def normalize_axis(axis: Any, ndim: int) -> int:

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.builder import FUNCTIONS, current, type_of
 from calque.transpiler.errors import UnsupportedFunction
+from calque.transpiler.ir.builder import FUNCTIONS, current, type_of
+from calque.transpiler.ir.types import ArrayType, DimLike, elementwise_dtype, promote
 from calque.transpiler.primitives.base import apply, bilinear, implements, opaque, operand
-from calque.transpiler.types import ArrayType, DimLike, elementwise_dtype, promote
 
 Samples = list[tuple[tuple[Any, ...], dict[str, Any]]]
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.builder import current
-from calque.transpiler.core import Apply, Var
+from calque.transpiler.ir.builder import current
+from calque.transpiler.ir.core import Apply, Var
 
 # elementwise functions that have finite values and slopes of every order wherever they are finite
 _SMOOTH = frozenset(

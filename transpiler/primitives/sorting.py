@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.builder import FUNCTIONS, METHODS, OPERATORS, current, type_of
 from calque.transpiler.errors import UnsupportedFunction
+from calque.transpiler.ir.builder import FUNCTIONS, METHODS, OPERATORS, current, type_of
+from calque.transpiler.ir.types import ArrayType
 from calque.transpiler.primitives.base import (
     Primitive,
     Scatter,
@@ -21,7 +22,6 @@ from calque.transpiler.primitives.base import (
 )
 from calque.transpiler.primitives.scans import along, along_index, axis_samples, axis_text
 from calque.transpiler.primitives.shapes import normalize_axis
-from calque.transpiler.types import ArrayType
 
 Samples = list[tuple[tuple[Any, ...], dict[str, Any]]]
 _INT = np.dtype(np.intp)

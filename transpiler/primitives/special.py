@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.builder import FUNCTIONS, Array, type_of
+from calque.transpiler.ir.builder import FUNCTIONS, Array, type_of
+from calque.transpiler.ir.types import ArrayType
 from calque.transpiler.primitives.base import (
     Primitive,
     apply,
@@ -27,7 +28,6 @@ from calque.transpiler.primitives.reductions import (
     reduction_text,
 )
 from calque.transpiler.primitives.scipy_modules import Lazy, means
-from calque.transpiler.types import ArrayType
 
 # name in scipy.special -> its record
 SPECIAL: dict[str, Primitive] = {}

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.builder import FUNCTIONS, Array, current, type_of
 from calque.transpiler.errors import NotDifferentiable, UnsupportedFunction
+from calque.transpiler.ir.builder import FUNCTIONS, Array, current, type_of
+from calque.transpiler.ir.types import ArrayType, elementwise_dtype
 from calque.transpiler.primitives.base import Primitive, apply, finish, implements, opaque, operand
 from calque.transpiler.primitives.reductions import (
     Axes,
@@ -24,7 +25,6 @@ from calque.transpiler.primitives.reductions import (
     shared,
 )
 from calque.transpiler.primitives.shapes import joined_axes
-from calque.transpiler.types import ArrayType, elementwise_dtype
 
 
 def _spread(x: Any, params: dict[str, Any]) -> tuple[Any, Any]:

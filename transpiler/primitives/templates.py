@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.builder import Array, atom, current, known_int, type_of
-from calque.transpiler.core import Slot
 from calque.transpiler.errors import DtypeError, IndexOutOfRange, UnsupportedFunction
+from calque.transpiler.ir.builder import Array, atom, current, known_int, type_of
+from calque.transpiler.ir.core import Slot
+from calque.transpiler.ir.types import DimLike
 from calque.transpiler.primitives.base import definition, operand
-from calque.transpiler.types import DimLike
 
 Template = tuple[Any, ...]
 

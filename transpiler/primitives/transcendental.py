@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.builder import FUNCTIONS, known
+from calque.transpiler.ir.builder import FUNCTIONS, known
 from calque.transpiler.primitives.base import elementwise, implements
 
 _LN2, _LN10, _DEGREE = math.log(2.0), math.log(10.0), math.pi / 180.0

@@ -1,0 +1,217 @@
+"""Tangents and cotangents must fit what they belong to, by JAX's rules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from calque.runtime.call.argument_keys import leaf_key
+from calque.runtime.options import shown as short
+from calque.runtime.spec import Spec
+from calque.transpiler.errors import DtypeError, NestedTooDeeply
+from calque.transpiler.ir import pytrees
+from calque.transpiler.transformations.vmap import labels, parameter_names
+
+CallArguments = tuple[Sequence[Any], Mapping[str, Any]]
+_NONE: Mapping[str, Any] = {}
+FLOAT0 = np.dtype([("float0", "V")])
+
+
+def labels_of(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any] = _NONE) -> list[str]:
+    """What each leaf of the arguments of a call is called.
+
+    >>> labels_of(lambda x, w: x, (1.0, {"a": 2.0}))
+    ['argument 0 (x)', "argument 1 (w['a'])"]
+    """
+    return [
+        label
+        for place, own, value in _places(function, (args, kwargs))
+        for label in labels(value, place, own)
+    ]
+
+
+def _places(function: Any, call: CallArguments) -> list[tuple[int | str, str | None, Any]]:
+    args, kwargs = call
+    own: list[str | None] = [*parameter_names(function, len(args))]
+    own += [None] * (len(args) - len(own))
+    return [*zip(range(len(args)), own, args), *((n, None, v) for n, v in kwargs.items())]
+
+
+def _label(place: int | str, own: str | None) -> str:
+    return f"argument {place}" if own is None else f"argument {place} ({own})"
+
+
+def naming(
+    error: DtypeError | NestedTooDeeply, owner: str, function: Any, call: CallArguments
+) -> DtypeError | NestedTooDeeply:
+    """An error about an argument, which says what the argument is called.
+
+    ``error`` has been raised while the arguments of a call were looked at, not by the function.
+    """
+    for place, own, value in _places(function, call):
+        try:
+            leaves = pytrees.flatten(value)[0]
+        except NestedTooDeeply:
+            which = _label(place, own)
+            return NestedTooDeeply(f"{owner}: {which} holds itself, or is nested too deeply.")
+        for leaf, label in zip(leaves, labels(value, place, own), strict=True):
+            try:
+                leaf_key(leaf)
+            except DtypeError as found:
+                about = found.message.replace("An argument", label, 1)
+                return DtypeError(f"{owner}: {about}", hint=found.hint)
+    return error
+
+
+def check_numbers(owner: str, function: Any, args: Sequence[Any], error: Exception) -> None:
+    """Where a call failed, raise TypeError if there is no number in one of the arguments."""
+    for place, own, value in _places(function, (args, _NONE)):
+        if not any(map(_is_numeric, pytrees.flatten(value)[0])):
+            raise TypeError(
+                f"{owner}: {_label(place, own)} is {short(value)}, which holds no number to "
+                f"differentiate by: {type(error).__name__}: {error}"
+            ) from error
+
+
+def check_values(owner: str, function: Any, call: CallArguments, leaves: Sequence[Any]) -> None:
+    """Where a call failed, raise TypeError if one of the arguments is but a type."""
+    if not any(type(leaf) is Spec for leaf in leaves):
+        return
+    for leaf, label in zip(leaves, labels_of(function, *call)):
+        if isinstance(leaf, Spec):
+            raise TypeError(
+                f"{owner}: {label} is a type, {leaf!r}: a call needs values, and only source, save "
+                "and explain take types"
+            ) from None
+
+
+def check_static(owner: str, function: Any, call: CallArguments, static: Sequence[Any]) -> None:
+    """Raise TypeError where a static argument is an array, whose elements no key can hold."""
+    held = [x for x in static if isinstance(x, np.ndarray) and x.size != 1]
+    if not held:
+        return
+    leaves = pytrees.flatten(call)[0]
+    for leaf, label in zip(leaves, labels_of(function, *call)):
+        if leaf is held[0]:
+            raise TypeError(
+                f"{owner}: {label} is static, and is {short(leaf)}: a static argument must have a "
+                "hash, as numbers, texts and tuples have"
+            )
+
+
+def _is_numeric(leaf: Any) -> bool:
+    found = dtype_and_shape(leaf)
+    return found is not None and found[0].kind in "biufc"
+
+
+def dtype_and_shape(leaf: Any) -> tuple[np.dtype[Any], tuple[Any, ...]] | None:
+    """What JAX compares of a leaf; None for what is no array."""
+    if isinstance(leaf, Spec):
+        return leaf.dtype, leaf.dims
+    if isinstance(leaf, (np.ndarray, np.generic)):
+        return leaf.dtype, leaf.shape
+    return (np.dtype(type(leaf)), ()) if isinstance(leaf, (bool, int, float, complex)) else None
+
+
+def tangent_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype of the tangents of a dtype: float0 for integers and booleans."""
+    return dtype if dtype.kind in "fc" else FLOAT0
+
+
+def check_tangents(
+    primals: Sequence[Any], tangents: Sequence[Any], name: str = "jvp", function: Any = None
+) -> None:
+    """Raise TypeError or ValueError where tangents do not fit their primals."""
+    leaves, structure = pytrees.flatten(tuple(primals))
+    try:
+        given, given_structure = pytrees.flatten(tuple(tangents))
+    except NestedTooDeeply:
+        text = "a tangent holds itself, or is nested too deeply"
+        raise NestedTooDeeply(f"{name}: {text}.") from None
+    if structure != given_structure:
+        raise TypeError(
+            f"{name}: primals and tangents must have the same structure, and are "
+            f"{shown(primals)} and {shown(tangents)}"
+        )
+    kind = ValueError if name == "linearize" else TypeError
+    for place, (primal, tangent) in enumerate(zip(leaves, given, strict=True)):
+        expected, found = dtype_and_shape(primal), dtype_and_shape(tangent)
+        if expected is None:
+            continue
+        wanted = tangent_dtype(expected[0])
+        if found is not None and found == (wanted, expected[1]):
+            continue
+        label = labels_of(function, primals)[place]
+        if found is None:
+            raise kind(f"{name}: the tangent of {label} is {short(tangent)}")
+        if found[0] != wanted:
+            raise kind(
+                f"{name}: the tangent of {label}, which is of dtype {expected[0]}, must be of "
+                f"dtype {_dtype_name(wanted)}, and is of {_dtype_name(found[0])}"
+            )
+        raise ValueError(
+            f"{name}: the tangent of {label} has shape {found[1]}, and its primal {expected[1]}"
+        )
+
+
+def check_cotangent(value: Any, cotangent: Any) -> None:
+    """Raise ValueError where a cotangent does not fit the function's value."""
+    leaves, structure = pytrees.flatten(value)
+    try:
+        given, given_structure = pytrees.flatten(cotangent)
+    except NestedTooDeeply:
+        text = "the cotangent holds itself, or is nested too deeply"
+        raise NestedTooDeeply(f"vjp: {text}.") from None
+    if structure != given_structure:
+        raise ValueError(
+            f"vjp: the cotangent must have the structure of the result, {shown(value)}, "
+            f"and is {shown(cotangent)}"
+        )
+    for leaf, found in zip(leaves, given, strict=True):
+        expected, got = dtype_and_shape(leaf), dtype_and_shape(found)
+        if expected is None or expected[0].kind not in "fc":
+            continue
+        if got != expected:
+            raise ValueError(
+                f"vjp: the result is {_type_text(expected)}, and its cotangent {_type_text(got)}"
+            )
+
+
+def shown(value: Any) -> str:
+    """A tree with ``*`` for leaves.
+
+    >>> shown({"a": (1.0, None)})
+    "{'a': (*, None)}"
+    """
+
+    class Leaf:
+        def __repr__(self) -> str:
+            return "*"
+
+    return repr(pytrees.tree_map(lambda leaf: Leaf(), value))
+
+
+def _dtype_name(dtype: np.dtype[Any]) -> str:
+    return "float0" if dtype == FLOAT0 else str(dtype)
+
+
+def _type_text(found: tuple[np.dtype[Any], tuple[Any, ...]] | None) -> str:
+    if found is None:
+        return "no array"
+    return f"{_dtype_name(found[0])}[{', '.join(map(str, found[1]))}]"
+
+
+def private_copies(args: Sequence[Any]) -> tuple[Any, ...]:
+    """Arguments to run a function on, which cannot change the caller's; layout is kept."""
+    made: dict[int, Any] = {}
+
+    def copy(leaf: Any) -> Any:
+        if not isinstance(leaf, np.ndarray):
+            return leaf
+        if id(leaf) not in made:
+            made[id(leaf)] = leaf.copy(order="K")
+        return made[id(leaf)]
+
+    return tuple(pytrees.tree_map(copy, tuple(args)))

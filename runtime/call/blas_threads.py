@@ -1,0 +1,120 @@
+"""Programs that call BLAS or LAPACK run on one of its threads, or on all where that is quicker.
+
+OpenBLAS's threads wait for each other in loops: where a core has other work (Numba's threads,
+another program), a product takes ten times as long on all of them as on one. So, as for kernels,
+a program is timed on both (``kernels.Pace``).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import re
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from calque.transpiler.forking import run_in_children
+
+_CALLS = re.compile(
+    r" @ |\bnp\.(matmul|dot|vdot|inner|tensordot|einsum|linalg\.)|\bsolve_triangular\("
+)
+_SPELLINGS = (
+    ("scipy_openblas_{}_num_threads64_", "scipy_openblas_{}_num_threads")  # NumPy's wheels
+    + ("openblas_{}_num_threads64_", "openblas_{}_num_threads")
+)
+FROM = 1 << 12  # elements of the largest array from which BLAS may use several threads
+
+
+def calls_blas(text: str) -> bool:
+    """Whether a program's text has calls that BLAS or LAPACK does.
+
+    >>> calls_blas("y = x @ W"), calls_blas("y = x + W")
+    (True, False)
+    """
+    return _CALLS.search(text) is not None
+
+
+class Library:
+    """The number of threads of NumPy's BLAS, which is one for the whole process."""
+
+    def __init__(self, read: Callable[[], int], write: Callable[[int], Any]):
+        self.read, self.write = read, write
+        self.calls, self.before = 0, 1  # calls on one thread now; the number before the first
+        self.lock = threading.Lock()
+
+    def forget_calls(self) -> None:
+        """In a forked child no other thread's call goes on, and none holds the lock."""
+        self.lock = threading.Lock()
+        if self.calls:
+            self.calls = 0
+            self.write(self.before)
+
+    @contextmanager
+    def one_thread(self) -> Iterator[None]:
+        """Inside, there is one; the last of several calls at a time puts the number back."""
+        with self.lock:
+            self.calls += 1
+            if self.calls == 1:
+                self.before = self.read()
+                self.write(1)
+        try:
+            yield
+        finally:
+            with self.lock:
+                self.calls = max(0, self.calls - 1)
+                if self.calls == 0:
+                    self.write(self.before)
+
+
+@functools.cache
+def library() -> Library | None:
+    """NumPy's BLAS if it is OpenBLAS, whose threads can be set."""
+    try:
+        loaded = ctypes.CDLL(np._core._multiarray_umath.__file__)  # type: ignore[attr-defined]
+    except (AttributeError, OSError):
+        return None
+    for spelling in _SPELLINGS:
+        try:
+            read, write = (getattr(loaded, spelling.format(way)) for way in ("get", "set"))
+        except AttributeError:
+            continue
+        read.argtypes, read.restype = (), ctypes.c_int
+        write.argtypes, write.restype = (ctypes.c_int,), None
+        found = Library(read, write)
+        run_in_children(found.forget_calls)
+        return found
+    return None
+
+
+def on_measured_threads(program: Callable[..., Any]) -> Callable[..., Any]:
+    """A program that runs on one thread of BLAS, or on those there are if that is quicker."""
+    blas = library()
+    if blas is None or blas.read() <= 1:
+        return program
+    from calque.runtime.kernels.decorator import Pace
+
+    paces: dict[int, Pace] = {}  # by the size of the largest array, in powers of two
+
+    def on_one(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        with blas.one_thread():
+            return program(*args, **kwargs)
+
+    def on_all(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return program(*args, **kwargs)
+
+    @functools.wraps(program)
+    def launch(*args: Any, **kwargs: Any) -> Any:
+        arrays = [a.size for a in args if type(a) is np.ndarray]
+        size = max(arrays, default=FROM)
+        if size < FROM and len(arrays) == len(args):
+            return program(*args, **kwargs)
+        width = size.bit_length()
+        if width not in paces:
+            paces[width] = Pace(compiles=False)
+        return paces[width].run(on_one, on_all, (args, kwargs))
+
+    return launch

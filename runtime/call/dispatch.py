@@ -1,0 +1,495 @@
+"""From a call to the generated function for its types, made once.
+
+The key of a call holds each array's dtype, rank and which sizes are 1; values of leaves that are no
+numbers; and, where interpretation asked for them, values of integers and sizes. In front of it
+stands a table by exact shapes, for calls with nothing but arrays, numbers, flags and names.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from calque.runtime.call.accounting import Account, described
+from calque.runtime.call.argument_keys import (
+    Identity,
+    QuickKey,
+    is_named,
+    known_value,
+    layout_key,
+    leaf_key,
+    leaf_type,
+    shape_key,
+    sizes_of,
+    valued_key,
+)
+from calque.runtime.call.arguments import check_static, check_values, naming
+from calque.runtime.call.loading import Program, Ready, changed_numbers, load, may_hold_again
+from calque.runtime.call.varying_numbers import Varying
+from calque.runtime.gc_pause import deep, uncollected
+from calque.runtime.spec import Spec
+from calque.transpiler import pipeline
+from calque.transpiler.errors import (
+    CalqueError,
+    DtypeError,
+    NeedsKnownValue,
+    NestedTooDeeply,
+    SpecializationNeeded,
+    UnsupportedFunction,
+)
+from calque.transpiler.forking import free_in_children
+from calque.transpiler.frontend.captures import Capture
+from calque.transpiler.frontend.trace import Traced
+from calque.transpiler.frontend.values.memory_questions import memory_of
+from calque.transpiler.ir import pytrees
+from calque.transpiler.ir.debug import show_text
+from calque.transpiler.ir.dims import InnerSizes, Sizes, is_small_product
+from calque.transpiler.loops.shape_guards import DIFFER
+from calque.transpiler.loops.size_specialization import few_and_often
+from calque.transpiler.pipeline import Arguments
+
+_MAX_ROUNDS = 64
+_MAX_READY = 1024
+_REFUSALS = (CalqueError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+_FORMER = 8  # programs kept that hold when captured values are again what they were
+_lock = free_in_children("programs", threading.RLock())
+
+
+@dataclass(eq=False)
+class Plan:
+    """For one key: which values and sizes became part of the key, and the programs made so far."""
+
+    leaves: frozenset[int] = frozenset()
+    symbols: frozenset[str] = frozenset()
+    memory: frozenset[int] = frozenset()  # leaves of which programs ask where they lie
+    captures: dict[str, Capture] = field(default_factory=dict)  # where known sizes are read
+    choices: dict[Sizes, bool] = field(default_factory=dict)  # sizes that decided on a program
+    inner: InnerSizes = field(default_factory=dict)  # what loops of these programs go over
+    few: dict[str, int] = field(default_factory=dict)  # sizes written into a program of their own
+    programs: dict[Any, Program] = field(default_factory=dict)
+    uncompiled: bool = False  # Numba could not take it
+    comparing: bool = True  # sizes that only a run knows, in loops (loops.shape_guards)
+    former: dict[Any, deque[Program]] = field(default_factory=dict)  # for other captured values
+    why: str = ""  # the next program is needed, where the call does not tell
+
+
+class Dispatcher:
+    """The programs of one function; the checked ones if ``checked`` (see ``debug_nans``)."""
+
+    def __init__(
+        self,
+        function: Any,
+        name: Callable[[], str],
+        checked: bool = False,
+        compiled: bool = False,
+        static: Callable[[tuple[Any, ...], dict[str, Any]], frozenset[int]] | None = None,
+        options: dict[str, Any] | None = None,
+    ):
+        self.function = function
+        self.name = name
+        self.checked = checked
+        self.compiled = compiled and not checked  # into kernels
+        self.static = static  # the leaves whose values are part of the key from the start
+        self.options = options  # of the kernels
+        self.account = Account()
+        self.finish: Callable[[Any, Any], Any] | None = None  # what is done to Core before text
+        self.varying = Varying(name)
+        self.quick: QuickKey = layout_key if self.compiled else shape_key
+        self.key: QuickKey = self.quick  # with the integers that programs hold, once there is one
+        self.valued: frozenset[int] = frozenset()  # the places of these
+        self.plans: dict[Any, Plan] = {}
+        self.ready: dict[Any, Ready] = {}
+
+    def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Find or make the program for a call, and run it."""
+        program, leaves = self.find(args, kwargs)
+        try:
+            if self.compiled and program.traced.compiled and not program.tried:
+                program.check_aliases(leaves)
+                return self._first_call(program, leaves, args, kwargs)
+            if program.stored:
+                program.check_aliases(leaves)
+            self._remember(args, kwargs, program)
+            if program.captures:
+                return program.call(*args, **kwargs, **program.hidden())
+            return program.call(*args, **kwargs)
+        except Exception:
+            check_values(self.name(), self.function, (args, kwargs), leaves)
+            raise
+
+    def _first_call(
+        self, program: Program, leaves: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """Compile, and run; what Numba cannot take runs as NumPy source."""
+        kept = [(leaves[i], leaves[i].copy()) for i in program.stored]
+        try:
+            result = program.call(*args, **kwargs, **program.hidden())
+        except Exception as error:
+            if not type(error).__module__.startswith("numba"):
+                raise
+            show_text(f"# {self.name()} runs as NumPy source: {error}")
+            for array, before in kept:
+                np.copyto(array, before)
+            self._replan(program, False)
+            return self.call(args, kwargs)
+        program.tried = True
+        return result
+
+    def _comparing(self, program: Program) -> Callable[..., Any]:
+        """The call of a program that compares sizes: once they differ, NumPy has those loops."""
+        compare, hidden = program.call, {name for name, _ in program.captures}
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            leaves = pytrees.flatten((args, kwargs))[0] if program.stored else ()
+            kept = [(leaves[i], leaves[i].copy()) for i in program.stored]
+            try:
+                return compare(*args, **kwargs)
+            except ValueError as error:
+                if not str(error).endswith(DIFFER):
+                    raise
+            for array, before in kept:
+                np.copyto(array, before)
+            self._replan(program, True)
+            return self.call(args, {k: v for k, v in kwargs.items() if k not in hidden})
+
+        return call
+
+    def _replan(self, program: Program, differ: bool) -> None:
+        """Make other programs from now on: without comparisons, or without kernels."""
+        for plan in self.plans.values():
+            if program not in plan.programs.values():
+                continue
+            if differ:
+                plan.comparing = False
+                plan.why = "sizes differ in a loop: NumPy compares and spreads them"
+            else:
+                plan.uncompiled = True
+                plan.why = "Numba cannot compile it: it runs as NumPy source"
+            plan.programs.clear()
+            plan.former.clear()
+        self.ready.clear()
+
+    def clear(self) -> None:
+        """Forget all programs; what is on disk stays."""
+        with _lock:
+            self.plans, self.ready, self.account = {}, {}, Account()
+            self.varying = Varying(self.name)
+
+    def ready_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Ready | None:
+        """What was made ready for a call with arguments by name."""
+        names = sorted(kwargs)
+        return self.ready.get((len(args), *names, self.key((*args, *[kwargs[n] for n in names]))))
+
+    def _remember(self, args: tuple[Any, ...], kwargs: dict[str, Any], program: Program) -> None:
+        names = sorted(kwargs)
+        values = (*args, *[kwargs[n] for n in names])
+        if program.asks_memory or self.quick(values) is None:
+            return
+        plain = all(type(a) not in (tuple, list, dict) for a in values)
+        if not plain and (program.stored or program.known_leaves):
+            return
+        if program.stored and (program.captures or names):
+            return  # each call asks whether arrays that are not at hand share memory
+        place = [k for k, value in enumerate(values) if value is not None]  # of each leaf
+        known = {k: values[k] for k in map(place.__getitem__, program.known_leaves)}
+        if not all(type(v) is int or is_named(v) for v in known.values()):
+            return
+        if len(self.ready) >= _MAX_READY:
+            self.ready.clear()
+        if not self.valued.issuperset(known):
+            self.valued |= known.keys()
+            self.key = valued_key(self.quick, tuple(sorted(self.valued)))
+            self.ready.clear()
+        key: Any = (len(args), *names, self.key(values)) if names else self.key(values)
+        stored = tuple(place[i] for i in program.stored)
+        self.ready[key] = Ready.of(program, stored)
+
+    def find(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Program, list[Any]]:
+        """The program for these arguments, made if there is none; and their leaves."""
+        try:
+            leaves, structure = pytrees.flatten((args, kwargs))
+            kinds = tuple([leaf_key(x) for x in leaves])
+        except (DtypeError, NestedTooDeeply) as error:
+            raise naming(error, self.name(), self.function, (args, kwargs)) from None
+        order = _orders((args, kwargs))
+        static = self.static(args, kwargs) if self.static is not None else frozenset()
+        if static:
+            check_static(self.name(), self.function, (args, kwargs), [leaves[i] for i in static])
+        layout = tuple(map(_is_contiguous, leaves)) if self.compiled else ()
+        key = (structure, order, kinds, layout, static)
+        plan = self.plans.get(key)
+        if plan is None:
+            with _lock:
+                plan = self.plans.setdefault(key, Plan(static))
+        sizes = sizes_of(leaves)
+        for _ in range(_MAX_ROUNDS):
+            full = self._full_key(plan, leaves, sizes)
+            program = plan.programs.get(full)
+            if program is None:
+                with _lock, uncollected(), deep():
+                    self._make(plan, leaves, structure, sizes, full)
+            elif not program.still_valid():
+                self._put_aside(plan, full, program)
+            elif violated := self._violated(program, sizes):
+                with _lock:
+                    self._note_captures(plan, program.traced.captures)
+                    plan.symbols |= violated
+            elif not self._has_few(plan, sizes):
+                return program, leaves
+        raise RuntimeError("the signature does not settle")
+
+    def _put_aside(self, plan: Plan, full: Any, program: Program) -> None:
+        """A captured value changed: take up a former program that holds now, if there is one."""
+        self.varying.note(changed_numbers(program))
+        with _lock:
+            if plan.programs.get(full) is not program:
+                return  # another thread was here
+            former = plan.former.setdefault(full, deque(maxlen=_FORMER))
+            again = next((p for p in former if p.still_valid()), None)
+            if again is None:
+                plan.why = "a captured value changed"
+                del plan.programs[full]
+            else:
+                former.remove(again)
+                plan.programs[full] = again
+            if may_hold_again(program):
+                former.append(program)
+
+    def _full_key(self, plan: Plan, leaves: list[Any], sizes: dict[str, int]) -> Any:
+        known, symbols = plan.leaves, plan.symbols
+        values = tuple([_hashable(known_value(leaves[i])) for i in sorted(known)])
+        if plan.choices and plan.captures:
+            captured = _capture_sizes((c.name, c.read) for c in plan.captures.values())
+            sizes = {**captured, **sizes}
+        chosen = tuple([is_small_product(c, sizes) for c in plan.choices])
+        written = self._writes_few(plan, sizes)
+        pinned = tuple([(s, _size(s, sizes, plan)) for s in sorted(symbols)])
+        if plan.memory:
+            values += tuple([(i, memory_of(leaves[i])) for i in sorted(plan.memory)])
+        return (known, values, pinned, written, chosen)
+
+    def _writes_few(self, plan: Plan, sizes: dict[str, int]) -> bool:
+        """Whether a call has the small sizes that were written into one of the programs."""
+        return bool(plan.few) and all(_size(s, sizes, plan) == n for s, n in plan.few.items())
+
+    def _has_few(self, plan: Plan, sizes: dict[str, int]) -> bool:
+        """Whether this call is the first that is worth a program with its small sizes in it.
+
+        There is one such program for a plan: calls with other small sizes share the general one.
+        """
+        if plan.few or not plan.inner:
+            return False
+        try:
+            captured = _capture_sizes((c.name, c.read) for c in plan.captures.values())
+        except (LookupError, AttributeError, TypeError, ValueError):
+            return False  # what was captured is no longer there: the function is read again
+        plan.few = few_and_often(plan.inner, {**captured, **sizes})
+        return bool(plan.few)
+
+    def _violated(self, program: Program, sizes: dict[str, int]) -> frozenset[str]:
+        if not program.conditions:
+            return frozenset()
+        full = {**sizes, **_capture_sizes(program.captures)}
+        if all(condition(full) for condition in program.conditions):
+            return frozenset()
+        return program.condition_symbols
+
+    def _traced(self, arguments: Arguments, pinned: dict[str, int]) -> Traced:
+        """The program for arguments; what cannot be one while a captured number varies is fixed."""
+
+        def traced(inputs: frozenset[Any]) -> Traced:
+            given = replace(arguments, varying=inputs)
+            return pipeline.to_core(self.function, given, pinned, self.checked)
+
+        inputs = self.varying.inputs
+        try:
+            return traced(inputs)
+        except _REFUSALS:
+            if not inputs:
+                raise
+        found = traced(frozenset())  # an error of its own is no matter of what varies
+        for place in inputs:
+            try:
+                found = traced(inputs - {place})
+            except (*_REFUSALS, SpecializationNeeded):
+                continue
+            self.varying.fix({place})
+            return found
+        self.varying.fix(inputs)
+        return found
+
+    def _note_captures(self, plan: Plan, captures: list[Capture]) -> None:
+        plan.captures = {**plan.captures, **{c.name: c for c in captures}}
+
+    def _specialize(self, plan: Plan, needed: SpecializationNeeded, leaves: list[Any]) -> None:
+        """Take into the plan what must be known; an error where it is known already."""
+        self._note_captures(plan, needed.captures)
+        if needed.numbers:
+            self.varying.fix(needed.numbers)
+            return
+        if needed.memory - plan.memory:
+            _check_specs(needed, leaves)
+            plan.memory |= needed.memory
+            return
+        if needed.leaves <= plan.leaves and needed.symbols <= plan.symbols:
+            raise _unknown(needed, "must be known.") from None
+        _check_specs(needed, leaves)
+        plan.symbols, plan.leaves = plan.symbols | needed.symbols, plan.leaves | needed.leaves
+
+    def _make(
+        self, plan: Plan, leaves: list[Any], structure: Any, sizes: dict[str, int], full: Any
+    ) -> None:
+        if full in plan.programs:
+            return
+        known, symbols = plan.leaves, plan.symbols
+        pinned = {s: size for s in symbols if (size := _size(s, sizes, plan)) is not None}
+        pinned |= plan.few if self._writes_few(plan, sizes) else {}
+        types = [None if i in known else leaf_type(x, i, pinned) for i, x in enumerate(leaves)]
+        values = [known_value(x) if i in known else x for i, x in enumerate(leaves)]
+        arguments = Arguments(
+            tuple(types),
+            tuple(values),
+            lambda new: pytrees.unflatten(structure, new),
+            frozenset(i for i, x in enumerate(leaves) if self.compiled and _is_contiguous(x)),
+            self.compiled and not plan.uncompiled,
+            memory=plan.memory,
+        )
+        try:
+            traced = self._traced(arguments, pinned)
+        except SpecializationNeeded as needed:
+            self._specialize(plan, needed, leaves)
+            return
+        except CalqueError as error:
+            error.message = _readable(error.message)
+            raise
+        if self.compiled and not plan.uncompiled:
+            self._note_captures(plan, traced.captures)
+            captured = _capture_sizes((c.name, c.read) for c in traced.captures)
+            known_sizes = {**captured, **sizes}
+            traced = pipeline.to_kernels(traced, self.options, known_sizes, plan.comparing)
+            plan.inner = plan.inner or traced.inner
+            if self._has_few(plan, sizes):
+                return
+        if self.finish is not None:
+            traced.function = self.finish(traced.function, traced.builder)
+        program = load(traced, self.name(), known, pinned)
+        program.asks_memory = bool(plan.memory)
+        if traced.compares:
+            program.call = self._comparing(program)
+        plan.choices |= traced.choices
+        full = self._full_key(plan, leaves, sizes)
+        if any(key[:-1] == full[:-1] for key in plan.programs):
+            plan.why = "a matrix product within a loop is small now, or was before"
+        plan.programs[full] = program
+        args, kwargs = pytrees.unflatten(structure, leaves)
+        description = described(self.function, args, kwargs, known, pinned, self.compiled)
+        reason = self.account.note(description, program.kernels, plan.why)
+        plan.why = ""
+        show_text(f"# {self.name()} generated: {reason}")
+
+
+def _is_contiguous(leaf: Any) -> bool:
+    """Whether an array is C-contiguous; a type stands for one that is."""
+    if isinstance(leaf, Spec):
+        return bool(leaf.dims)
+    return isinstance(leaf, np.ndarray) and bool(leaf.flags.c_contiguous)
+
+
+def _orders(value: Any) -> tuple[tuple[Any, ...], ...]:
+    """The insertion orders of dicts, which iteration shows and a tree's structure does not."""
+    if isinstance(value, dict):
+        if isinstance(value, OrderedDict) and list(value) != list(dict.keys(value)):
+            raise UnsupportedFunction(
+                "An argument is an OrderedDict whose items were moved to another place.",
+                hint="pass OrderedDict(x), which has them in this order from the start",
+            )
+        inner = [o for v in dict.values(value) for o in _orders(v)]
+        order = tuple(dict.keys(value))
+        return (order, *inner) if order else ()
+    if isinstance(value, (tuple, list)):
+        return tuple([o for v in value for o in _orders(v)])
+    return ()
+
+
+def _hashable(value: Any) -> Any:
+    try:
+        hash(value)
+    except TypeError:
+        return Identity(value)
+    if isinstance(value, (float, complex, np.inexact)):
+        return (type(value), repr(value))  # 0.0 is not -0.0, and nan is itself
+    return (type(value), value)
+
+
+def _size(name: str, sizes: dict[str, int], plan: Plan) -> int | None:
+    """The present size of an argument's axis, or of a captured array's."""
+    if name in sizes:
+        return sizes[name]
+    label, _, axis = name.rpartition(".")
+    if label not in plan.captures:
+        return None
+    shape = _shape(plan.captures[label].read())
+    return int(shape[int(axis)]) if int(axis) < len(shape) else None
+
+
+def _shape(captured: Any) -> tuple[int, ...]:
+    """The shape of what was an array when the program was made."""
+    return captured.shape if isinstance(captured, np.ndarray) else ()
+
+
+def _capture_sizes(captures: Iterable[tuple[str, Callable[[], Any]]]) -> dict[str, int]:
+    """The present sizes of captured arrays' axes, by their symbols."""
+    found = {}
+    for name, read in captures:
+        for axis, size in enumerate(_shape(read())):
+            found[f"{name}.{axis}"] = int(size)
+    return found
+
+
+def _check_specs(needed: SpecializationNeeded, leaves: list[Any]) -> None:
+    """A type cannot give the value that interpretation asks for."""
+    specs = [leaves[i] for i in needed.leaves | needed.memory if isinstance(leaves[i], Spec)]
+    named = {d for x in leaves if isinstance(x, Spec) for d in x.dims if isinstance(d, str)}
+    if specs or needed.symbols & named:
+        hint = "give the value, or the size, in --args instead of a type or a letter"
+        raise _unknown(needed, "must be known when the code is generated.", hint)
+
+
+def _unknown(needed: SpecializationNeeded, what: str, hint: str | None = None) -> NeedsKnownValue:
+    error = NeedsKnownValue(f"{needed.why} {what}", needed.origin, hint)
+    error.calls = needed.calls
+    return error
+
+
+_LETTERS = ("n", "m", "k", "p", "q", "r", "s", "t", *"abcdefghijlouvwxyz")
+
+
+def letters(names: list[str]) -> dict[str, str]:
+    """A letter for each internal symbol, in order; the user's own names stay.
+
+    >>> letters(["d0_0", "m", "d1_0"])
+    {'d0_0': 'n', 'm': 'm', 'd1_0': 'k'}
+    """
+    names = list(dict.fromkeys(names))
+    own = {n for n in names if not _internal(n)}
+    free = [letter for letter in _LETTERS if letter not in own]
+    free += [a + b for a in _LETTERS for b in _LETTERS]
+    given = iter(free)
+    return {n: n if n in own else next(given) for n in names}
+
+
+def _internal(name: str) -> bool:
+    return re.fullmatch(r"d\d+_\d+|_\d+|.*\.\d+", name) is not None
+
+
+def _readable(message: str) -> str:
+    """An error's text with letters for the internal symbols."""
+    pattern = r"\bd\d+_\d+\b|(?<!\w)_\d+\b"
+    table = letters(re.findall(pattern, message))
+    return re.sub(pattern, lambda found: table[found[0]], message)

@@ -1,0 +1,413 @@
+"""Generated text made callable, with what must still hold when it is called again."""
+
+from __future__ import annotations
+
+import itertools
+import linecache
+import os
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import partial
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from calque.runtime.call import disk_cache, kernel_source
+from calque.runtime.call.argument_keys import leaf_key
+from calque.runtime.call.blas_threads import calls_blas, on_measured_threads
+from calque.runtime.call.lenders import stands_in
+from calque.runtime.call.machine_code import KernelCache, attach, module_key, module_name
+from calque.runtime.debug_nans import finite_checker
+from calque.transpiler import pipeline
+from calque.transpiler.errors import AliasUndecided, Origin
+from calque.transpiler.forking import free_in_children
+from calque.transpiler.frontend.callables import code_of, default_of
+from calque.transpiler.frontend.captures import may_be_input
+from calque.transpiler.frontend.guarding import is_unshadowed, place_of
+from calque.transpiler.frontend.trace import Traced
+from calque.transpiler.ir import core
+from calque.transpiler.ir.core import Apply, Block, For, If, Var, While
+from calque.transpiler.ir.debug import show_text
+from calque.transpiler.ir.dims import Dims
+from calque.transpiler.ir.types import LARGE, Dim
+
+_count = itertools.count(1)
+_lock = free_in_children("modules", threading.RLock())
+_modules: dict[str, tuple[Any, tuple[KernelCache, ...]]] = {}  # of kernels, by their titles
+Reader = Callable[[], Any]
+_PLAIN = (bool, int, float, complex, str, bytes, type(None))
+
+
+@dataclass(eq=False)
+class Program:
+    """One generated function, and what must still hold for it to be used."""
+
+    call: Callable[..., Any]
+    traced: Traced
+    text: str
+    captures: tuple[tuple[str, Reader], ...]
+    guards: tuple[tuple[Reader, Any], ...]
+    capture_keys: tuple[Any, ...]
+    conditions: tuple[Callable[[dict[str, int]], bool], ...]
+    condition_symbols: frozenset[str]
+    stored: tuple[int, ...]  # leaves that are stored into
+    known_leaves: frozenset[int]
+    known_symbols: dict[str, int]
+    kernels: tuple[KernelCache, ...] = ()
+    asks_memory: bool = False  # where arguments lie: no table by shapes tells
+    tried: bool = False  # its kernels have been compiled
+
+    def still_valid(self) -> bool:
+        """Whether captured constants, and the types of captured arrays, are what they were."""
+        try:
+            for read, value in self.guards:
+                now = read()
+                if now is not value and not _equal(now, value):
+                    return False
+            found = tuple([capture_key(read()) for _, read in self.captures])
+        except (LookupError, AttributeError, TypeError, ValueError):
+            return False
+        return found == self.capture_keys
+
+    def hidden(self) -> dict[str, Any]:
+        """The captured arrays, read again at every call."""
+        return {name: read() for name, read in self.captures}
+
+    def check_aliases(self, leaves: list[Any]) -> None:
+        """An array stored into shares no memory with another argument, or a captured array."""
+        others = [x for x in leaves if isinstance(x, np.ndarray)]
+        others += [read() for _, read in self.captures]
+        for position in self.stored:
+            mine = leaves[position]
+            if overlaps_itself(mine):
+                name = self.traced.function.params[position].name or "an argument"
+                raise AliasUndecided(
+                    f"{name} is stored into, and its elements share memory with each other.",
+                    hint="pass a copy",
+                )
+            if sum(np.may_share_memory(mine, x) and np.shares_memory(mine, x) for x in others) > 1:
+                name = self.traced.function.params[position].name or "an argument"
+                raise AliasUndecided(
+                    f"{name} is stored into, and shares memory with another argument of this call, "
+                    "or with a captured array.",
+                    _with_text(self.traced.function.origin),
+                    "pass a copy",
+                )
+
+
+def _with_text(origin: Origin | None) -> Origin | None:
+    """A function's place, with its first line to show."""
+    if origin is None:
+        return None
+    text = linecache.getline(origin.file, origin.line).rstrip()
+    start = len(text) - len(text.lstrip())
+    return replace(origin, column=start, end_column=len(text), text=text)
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A program for arguments of exactly these shapes: what is left to check at each call."""
+
+    call: Callable[..., Any]
+    functions: tuple[tuple[FunctionType, CodeType, Any], ...]  # with their code and defaults
+    unshadowed: tuple[partial[Any], ...]  # whether globals have no names of builtins
+    guards: tuple[tuple[Reader, Any], ...]
+    captures: tuple[tuple[str, Reader, Any], ...]
+    stored: tuple[int, ...]  # the arguments that the program stores into
+    plain: bool  # nothing is but the functions
+
+    @classmethod
+    def of(cls, program: Program, stored: tuple[int, ...]) -> Ready:
+        """What a program asks, with what is found now."""
+        functions = {}
+        unshadowed, guards = [], []
+        for read, _ in program.guards:
+            if isinstance(read, partial) and _reads_function(read) and not stands_in(read.args[0]):
+                function = read.args[0]
+                functions[function] = (function, function.__code__, function.__defaults__)
+            elif isinstance(read, partial) and read.func is is_unshadowed:
+                unshadowed.append(partial(read.args[0].keys().isdisjoint, read.args[1]))
+            else:
+                guards.append((read, read()))
+        captures = tuple((name, read, exact_key(read())) for name, read in program.captures)
+        plain = not (guards or captures or stored)
+        return cls(
+            program.call,
+            tuple(functions.values()),
+            tuple(unshadowed),
+            tuple(guards),
+            captures,
+            stored,
+            plain,
+        )
+
+    def same(self) -> bool:
+        """Whether the functions are what they were."""
+        for function, code, defaults in self.functions:
+            if function.__code__ is not code or function.__defaults__ is not defaults:
+                return False
+        for holds in self.unshadowed:
+            if not holds():
+                return False
+        return True
+
+    def hidden(self, args: tuple[Any, ...]) -> dict[str, Any] | None:
+        """The captured arrays; None where one has changed, or arguments may share memory."""
+        found = {}
+        for position in self.stored:
+            mine = args[position]
+            if overlaps_itself(mine):
+                return None
+            for k, other in enumerate(args):
+                if k != position and type(other) is np.ndarray and np.may_share_memory(mine, other):
+                    return None
+        try:
+            for read, value in self.guards:
+                now = read()
+                if now is not value and not _equal(now, value):
+                    return None
+            for name, read, key in self.captures:
+                value = read()
+                if exact_key(value) != key:
+                    return None
+                found[name] = value
+        except (LookupError, AttributeError, TypeError, ValueError):
+            return None  # what was captured is gone
+        return found
+
+
+def overlaps_itself(x: Any) -> bool:
+    """Whether elements of an array may share memory, as in a sliding window.
+
+    >>> overlaps_itself(np.lib.stride_tricks.sliding_window_view(np.ones(4), 2))
+    True
+    >>> overlaps_itself(np.ones((4, 4))[::2, ::-1].T)
+    False
+    """
+    if not isinstance(x, np.ndarray) or x.flags.c_contiguous or not x.size:
+        return False
+    reach = x.itemsize
+    for stride, size in sorted((abs(s), n) for s, n in zip(x.strides, x.shape) if n > 1):
+        if stride < reach:
+            return True
+        reach += stride * (size - 1)
+    return False
+
+
+def _reads_function(read: partial[Any]) -> bool:
+    """Whether a guard reads what a function that is not changed has: its code, a default."""
+    if not isinstance(read.args[0], FunctionType):
+        return False
+    return read.func is code_of or (read.func is default_of and isinstance(read.args[1], int))
+
+
+def exact_key(value: Any) -> Any:
+    """Dtype, shape and layout of a captured array; the type of a captured number."""
+    kind = type(value)
+    if kind is np.ndarray:
+        return (value.dtype, value.shape, value.strides)
+    return kind if kind is not int or -LARGE < value < LARGE else (kind, value)
+
+
+def capture_key(value: Any) -> Any:
+    """What of a captured array, or number, the generated code depends on."""
+    if isinstance(value, np.ndarray):
+        return (leaf_key(value), value.flags.c_contiguous)
+    return exact_key(value)
+
+
+def _equal(left: Any, right: Any) -> bool:
+    """Equality that tells 0.0 from -0.0 and 1 from True, and takes nan for itself."""
+    if type(left) is not type(right):
+        return False
+    if isinstance(left, (float, complex)):
+        return repr(left) == repr(right)
+    try:
+        return bool(left == right)
+    except Exception:
+        return False
+
+
+def load(traced: Traced, name: str, known_leaves: frozenset[int], sizes: dict[str, int]) -> Program:
+    """Execute the generated text; tracebacks and debuggers find its lines."""
+    stepping = traced.compiled and os.environ.get("CALQUE_JIT") == "0"
+    support = kernel_source.uncompiled if stepping else None
+    text = pipeline.module_text(traced, name, "", [], support)
+    show_text(text)
+    if traced.compiled:
+        own = set(traced.function.imports.values()) - {"scipy", "warnings", "mpi4py"}
+        function, kernels = _compiled_module(text, name, not own)
+        if calls_blas(text):
+            function = on_measured_threads(function)
+    else:
+        function, kernels = _plain(text, name, traced), ()
+    traced.builder.machine = None  # it holds the arrays that were captured
+    conditions, symbols = _conditions(traced)
+    captures = tuple((c.name, c.read) for c in traced.captures)
+    return Program(
+        function,
+        traced,
+        text,
+        captures,
+        _distinct((g.read, g.value) for g in traced.guards),
+        tuple(capture_key(read()) for _, read in captures),
+        conditions,
+        symbols,
+        stored_leaves(traced),
+        known_leaves,
+        sizes,
+        kernels,
+    )
+
+
+def _plain(text: str, name: str, traced: Traced) -> Any:
+    """The function of a text that lives in memory alone."""
+    file = f"<calque {name} {next(_count)}>"
+    function = _executed(text, name, file, {"__name__": f"calque.generated.{name}"})
+    if traced.function.checks:
+        (helper,) = traced.function.helpers
+        function.__globals__[helper] = finite_checker(traced.function.checks)
+        function = np.errstate(all="ignore")(function)
+    weakref.finalize(function, linecache.cache.pop, file, None)
+    return function
+
+
+def _executed(text: str, name: str, file: str, namespace: dict[str, Any]) -> Any:
+    linecache.cache[file] = (len(text), None, text.splitlines(True), file)
+    try:
+        exec(compile(text, file, "exec"), namespace)
+        return namespace[name]
+    except BaseException:
+        linecache.cache.pop(file, None)
+        raise
+
+
+def _compiled_module(
+    text: str, name: str, shared: bool
+) -> tuple[Any, tuple[KernelCache, ...]]:
+    """The function and the kernels of a text: one module for one text, with a file in the cache.
+
+    It stays for good, as imported modules do: Numba finds it by its name when it loads machine
+    code, and never lets go of what a kernel's globals are. A text that imports the user's functions
+    or classes is not ``shared``: other ones may have their names later, or in another process.
+    """
+    key = module_key(text)
+    title = module_name(name, key)
+    with _lock:
+        if not shared:
+            return _module(text, name, f"{title}-{next(_count)}", None)
+        if title not in _modules:
+            _modules[title] = _module(text, name, title, key)
+        return _modules[title]
+
+
+def _module(
+    text: str, name: str, title: str, key: str | None
+) -> tuple[Any, tuple[KernelCache, ...]]:
+    """Execute the text of kernels and their launcher as a module; without a key, none is kept."""
+    path = None if key is None else disk_cache.keep_text(f"{title}.py", text)
+    file = f"<calque {title}>" if path is None else str(path)
+    made = ModuleType(f"calque.generated.{title}")
+    sys.modules[made.__name__] = made
+    try:
+        function = _executed(text, name, file, vars(made))
+    except BaseException:
+        sys.modules.pop(made.__name__)
+        raise
+    return function, attach(vars(made), title, key)
+
+
+def _conditions(
+    traced: Traced,
+) -> tuple[tuple[Callable[[dict[str, int]], bool], ...], frozenset[str]]:
+    """What was assumed of sizes, as functions of them."""
+    dims = traced.builder.dims
+    found = [_condition(d, False, dims) for d in traced.assumptions]
+    symbols = {s for d in traced.assumptions for s in d.symbols()}
+    for equal in traced.function.equal_dims:
+        difference = equal.left - equal.right
+        if isinstance(difference, Dim) and not dims.beyond_arguments(difference):
+            found.append(_condition(difference, True, dims))
+            symbols |= dims.arguments_in(difference)
+    return tuple(found), frozenset(symbols)
+
+
+def _condition(dim: Dim, zero: bool, dims: Dims) -> Callable[[dict[str, int]], bool]:
+    def holds(sizes: dict[str, int]) -> bool:
+        value = dims.of_arguments(dim, sizes)
+        if isinstance(value, Dim):
+            return True
+        return value == 0 if zero else value >= 0
+
+    return holds
+
+
+def changed_numbers(program: Program) -> dict[Any, str]:
+    """The captured numbers that are no longer what they were: the user's names, by places."""
+    found = {}
+    for guard in program.traced.guards:
+        if guard.name and may_be_input(guard.value):
+            now = _now(guard.read)
+            if may_be_input(now) and not _equal(now, guard.value):
+                found[place_of(guard.read)] = guard.name
+    return found
+
+
+def may_hold_again(program: Program) -> bool:
+    """Whether all that changed are flags, numbers and names: these may be again what they were."""
+    values = [value for read, value in program.guards if not _equal(_now(read), value)]
+    return all(isinstance(value, (*_PLAIN, np.generic)) for value in values)
+
+
+def _now(read: Reader) -> Any:
+    try:
+        return read()
+    except (LookupError, AttributeError, TypeError, ValueError):
+        return None
+
+
+def _distinct(guards: Iterable[tuple[Reader, Any]]) -> tuple[tuple[Reader, Any], ...]:
+    """Each place once, however often the function reads it."""
+    return tuple({place_of(read): (read, value) for read, value in guards}.values())
+
+
+def stored_leaves(traced: Traced) -> tuple[int, ...]:
+    """The positions of the arguments into which some statement stores, or that get a new value."""
+    roots: dict[Var, set[Var]] = {p: {p} for p in traced.function.params}
+    stored: set[Var] = set()
+    before = -1
+    while sum(map(len, roots.values())) + len(stored) != before:
+        before = sum(map(len, roots.values())) + len(stored)
+        _follow(traced.function.body, roots, stored)
+    params = traced.function.params
+    stored.update(params[k] for k in traced.function.written)  # also y[...] = v, which is v in Core
+    captured = {c.var for c in traced.captures}
+    positions = traced.builder.leaf_of_param
+    return tuple(positions[p] for p in params if p in stored and p not in captured)
+
+
+def _follow(block: Block, roots: dict[Var, set[Var]], stored: set[Var]) -> None:
+    def flow(targets: Iterable[Any], sources: Iterable[Any]) -> None:
+        for target, source in zip(targets, sources, strict=True):
+            if isinstance(source, Var) and isinstance(target, Var) and source in roots:
+                roots.setdefault(target, set()).update(roots[source])
+
+    for s in block.statements:
+        if isinstance(s, Apply) and s.primitive.kind == "store":
+            flow(s.outs, s.args[:1])
+            if s.args[0] in roots:
+                stored |= roots[s.args[0]]
+        elif isinstance(s, (For, While)):
+            flow(s.phis, s.inits)
+        for inner in core.blocks_of(s):
+            _follow(inner, roots, stored)
+        if isinstance(s, (For, While)):
+            flow(s.phis, s.body.results)
+            flow(s.outs, s.phis)
+        elif isinstance(s, If):
+            flow(s.outs, s.then.results)
+            flow(s.outs, s.orelse.results)

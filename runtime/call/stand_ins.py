@@ -1,0 +1,147 @@
+"""Functions that are made anew share programs: each call lends what it captured to a stand-in.
+
+In ``for x in batches: p = p - grad(lambda p: loss(p, x))(p)`` each turn makes another function, of
+the same code. From the second on, programs are those of a stand-in, a function of this code with
+closure cells of its own, which hold what the present one has captured while its program is looked
+for. So what is captured is checked as ever, and an array that changes is an input. Closures that
+these only call (``def predict(p)`` in the loop, ``lambda p: loss(predict(p))``) have stand-ins too.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable
+from types import FunctionType, MethodType
+from typing import Any
+
+from calque.runtime.call.lenders import is_made_anew, is_partial, is_plain, lender_for
+from calque.transpiler.forking import run_in_children
+from calque.transpiler.frontend.callables import is_in, is_library
+from calque.transpiler.ir.builder import FUNCTIONS
+
+_MOST = 256  # kinds of functions made anew that are remembered
+_PATIENCE = 5.0  # seconds, until a call goes on with programs of its own
+_seen: dict[Any, Any] = {}  # what is made anew: first what must live on, then its stand-in
+_all: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+class _Seen:
+    """What functions were made of that stand for themselves."""
+
+    def __init__(self, kept: tuple[Any, ...]):
+        self.kept = kept  # so that nothing else gets its id
+        self.alone = False  # nothing can stand in for them
+
+
+class StandIn:
+    """What a program is generated of, in place of functions, or partials, that are made anew."""
+
+    def __init__(self, lender: Any):
+        self.lock = threading.Lock()
+        self.owner = 0  # the thread that has it
+        self.homes: dict[Any, Any] = {}  # the transformations of it
+        self.lender = lender
+        self.function = lender.function
+        _all.add(self)
+
+    def take(self) -> bool:
+        """Have it to oneself; False where this thread has it, or another one for long."""
+        if self.owner == threading.get_ident() or not self.lock.acquire(timeout=_PATIENCE):
+            return False
+        self.owner = threading.get_ident()
+        return True
+
+    def __enter__(self) -> StandIn:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Let go of it, and of what was lent to it."""
+        self.lender.empty()
+        self.owner = 0
+        self.lock.release()
+
+
+def stand_in_for(function: Any) -> StandIn | None:
+    """The stand-in of a function that was made anew; None for others, and at the first one."""
+    kind = type(function)
+    if kind is FunctionType:
+        if not is_plain(function) or not is_made_anew(function) or is_in(function, FUNCTIONS):
+            return None
+        kept: tuple[Any, ...] = (function.__code__, function.__globals__)
+        key: Any = tuple(map(id, kept))
+    elif is_partial(function) and type(function.func) is FunctionType and not vars(function):
+        kept = (function.func,)
+        key = (id(function.func), len(function.args), *function.keywords)
+    elif kind is MethodType and not isinstance(function.__self__, type):
+        kept = (function.__func__, type(function.__self__))
+        key = (*map(id, kept), "method")
+    elif _is_called_as_a_user_says(kind):
+        kept = (kind,)
+        key = (id(kind), "instance")
+    else:
+        return None
+    found = _seen.get(key)
+    if found is None:
+        while len(_seen) >= _MOST:
+            _seen.pop(next(iter(_seen)), None)
+        _seen[key] = _Seen(kept)
+        return None
+    if isinstance(found, _Seen):
+        lender = None if found.alone else lender_for(function)
+        if lender is None:
+            found.alone = True
+            return None
+        found = _seen[key] = StandIn(lender)
+    return found if found.lender.fits(function) else None
+
+
+def _is_called_as_a_user_says(kind: type) -> bool:
+    called: Any = getattr(kind, "__call__")  # noqa: B004, B009
+    own = (kind.__module__ or "").startswith("calque.")
+    return type(called) is FunctionType and not own and not is_library(called)
+
+
+def _free_all() -> None:
+    """In a forked child no other thread has a stand-in."""
+    for stand_in in list(_all):
+        stand_in.lock, stand_in.owner = threading.Lock(), 0
+
+
+run_in_children(_free_all)
+
+
+class Lent:
+    """Calls of one transformed function through the stand-in for the function that it is of."""
+
+    __slots__ = ("dispatcher", "function", "missed", "stand_in")
+
+    def __init__(self, stand_in: StandIn, function: Any, dispatcher: Any):
+        self.stand_in, self.function, self.dispatcher = stand_in, function, dispatcher
+        self.missed = 0  # calls for which a program was made
+
+    def take(self) -> bool:
+        """Lend what the function captured; False where it needs programs of its own."""
+        if self.missed > 1 or not self.stand_in.take():
+            return False
+        self.stand_in.lender.fill(self.function, {})
+        return True
+
+    def call(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], check: Callable[[Any], None]
+    ) -> Any:
+        """Run the program for a call, and give the stand-in back."""
+        dispatcher = self.dispatcher
+        with self.stand_in:
+            if kwargs:
+                ready = dispatcher.ready_for(args, kwargs)
+            else:
+                ready = dispatcher.ready.get(dispatcher.key(args))
+            hidden = ready.hidden(args) if ready is not None and ready.same() else None
+            if hidden is None:
+                check(args)
+                before = len(dispatcher.account.reasons)
+                result = dispatcher.call(args, kwargs)
+                self.missed += len(dispatcher.account.reasons) > before
+                return result
+        return ready.call(*args, **kwargs, **hidden)

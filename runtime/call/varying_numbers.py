@@ -1,0 +1,60 @@
+"""Captured numbers that change from call to call: an annealed temperature, a learning rate.
+
+A captured number is a constant of the generated code. From its third change on it is an input of
+it, read again at each call. Where a size or a list's index hangs on it, it stays a constant, and
+one warning says which name to pass as an argument.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from calque.transpiler import pipeline
+
+_OFTEN = 3  # changes of a captured number, until it is an input
+_OWN = (str(Path(__file__).parents[1]), str(Path(pipeline.__file__).parent))
+
+
+class Varying:
+    """Which captured numbers of a function change, by their places."""
+
+    def __init__(self, name: Callable[[], str]):
+        self.name = name  # of the generated function
+        self.names: dict[Any, str] = {}
+        self.changes: dict[Any, int] = {}
+        self.inputs: frozenset[Any] = frozenset()
+        self.fixed: frozenset[Any] = frozenset()  # that cannot be inputs
+
+    def note(self, changed: dict[Any, str]) -> None:
+        """Count changes; what has changed often becomes an input, if it can be one."""
+        for place, name in changed.items():
+            self.names[place] = name
+            self.changes[place] = self.changes.get(place, 0) + 1
+            if self.changes[place] >= _OFTEN and place not in self.fixed:
+                self.inputs |= {place}
+
+    def fix(self, places: Iterable[Any]) -> None:
+        """These cannot be inputs: a program is generated for each value, which is said once."""
+        places = frozenset(places) & self.inputs
+        self.inputs -= places
+        self.fixed |= places
+        for name in sorted({self.names[place] for place in places}):
+            warnings.warn(
+                f"{self.name()} is generated anew for each value of {name}, a captured number that "
+                f"has changed {_OFTEN} times, and on which the code depends: pass {name} as an "
+                "argument",
+                RuntimeWarning,
+                stacklevel=_level_of_user(),
+            )
+
+
+def _level_of_user() -> int:
+    """How many calls up the user's code is, for ``warnings.warn`` in the caller."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_OWN):
+        frame, level = frame.f_back, level + 1
+    return level

@@ -1,0 +1,266 @@
+"""What ``pmap`` and ``shard_map`` share: one program for all devices, run by an engine."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Hashable, Sequence
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+
+from calque.runtime.call import blas_threads
+from calque.runtime.call.loading import Program
+from calque.runtime.call.signatures import static_leaves
+from calque.runtime.engines import mpi, threads
+from calque.runtime.inlining import TRACE
+from calque.runtime.spec import Spec
+from calque.runtime.tracebacks import hide_own_frames
+from calque.runtime.transformed import Transformed
+from calque.transpiler.codegen.numpy.device_launchers import Cut
+from calque.transpiler.errors import (
+    DevicesDiffer,
+    ImpureFunction,
+    Origin,
+    UnsupportedFunction,
+)
+from calque.transpiler.ir import pytrees
+from calque.transpiler.ir.core import Slot, map_tree
+from calque.transpiler.spmd.mpi_calls import to_mpi_calls
+from calque.transpiler.transformations.mesh_programs import (
+    Layout,
+    communicators,
+    device_program,
+    first_store,
+)
+
+
+class DeviceProgram(Transformed):
+    """What one device runs; its first parameters are the communicators."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        layout: Layout,
+        static: tuple[int, ...] = (),
+        engine: str = "threads",
+    ):
+        self.engine = engine
+        self.called = communicators(layout, _parameters(function))
+        self.communicators = tuple(self.called.values())
+        self.static = static
+        super().__init__("device", function, layout=layout)
+        if self._dispatcher.options is not None:  # each device is a thread already
+            self._dispatcher.options = {**self._dispatcher.options, "parallel": False}
+        if engine == "mpi":
+            self._dispatcher.finish = to_mpi_calls
+        if static:
+            options = {"static_argnums": static}
+            self._dispatcher.static = static_leaves(function, options)
+
+    def _chain(self) -> tuple[Any, tuple[Any, ...]]:
+        function, chain = super()._chain()
+        return function, (self.communicators, self.engine, self.static, *chain)
+
+
+def leaves_of(args: Sequence[Any]) -> list[Any]:
+    found: list[Any] = pytrees.flatten(list(args))[0]
+    return found
+
+
+def _parameters(function: Any) -> list[str]:
+    try:
+        return list(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        return []
+
+
+def _trace_device(
+    self: DeviceProgram, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any
+) -> Any:
+    layout = self.options["layout"]
+    return device_program(machine, self.function, args, kwargs, node, layout, self.called)
+
+
+class Mapped(Transformed):
+    """A function over devices. Called, it runs on them; within another, it is a batch."""
+
+    def layout(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Layout:
+        """The axes of devices, and how these arguments are cut."""
+        raise NotImplementedError
+
+    def parts(self, args: tuple[Any, ...], layout: Layout) -> list[tuple[Any, ...]]:
+        """The arguments of each device of this process."""
+        raise NotImplementedError
+
+    def whole(self, results: list[Any], layout: Layout) -> Any:
+        """The result, of those of the devices."""
+        raise NotImplementedError
+
+    def example_parts(self, args: Sequence[Any], layout: Layout) -> tuple[Any, ...]:
+        """The arguments of one device, of arrays or types."""
+        leaves, structure = pytrees.flatten(list(args))
+        cuts = self.cuts_of_arguments(layout)
+        parts = [_example(x, cut, layout.sizes) for x, cut in zip(leaves, cuts, strict=True)]
+        return tuple(pytrees.unflatten(structure, parts))
+
+    def cuts_of_arguments(self, layout: Layout) -> list[Cut]:
+        """How each leaf of the arguments is dealt out."""
+        raise NotImplementedError
+
+    def cuts_of_result(self, layout: Layout, result: Any) -> list[Cut]:
+        """How each leaf of a result, whose leaves are Slots, is put together."""
+        raise NotImplementedError
+
+    def device(self, layout: Layout) -> DeviceProgram:
+        """The program of one device."""
+        found = self._devices.get(layout)
+        if found is None:
+            static = self.options.get("static_argnums", ())
+            found = self._devices[layout] = DeviceProgram(
+                self.function, layout, static, self.engine()
+            )
+        return found
+
+    def __init__(self, kind: str, function: Callable[..., Any], **options: Any):
+        self._devices: dict[Layout, DeviceProgram] = {}
+        self._by_position: dict[tuple[int, int], Mapped] = {}  # of calls by name
+        super().__init__(kind, function, **options)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            if kwargs:
+                placed, args = self._placed(args, kwargs)
+                return placed(*args)
+            layout = self.layout(args, kwargs)
+            given = self.parts(args, layout)
+            device = self.device(layout)
+            program = self._program(device, given, args, layout)
+            named = program.hidden()
+            shape = [size for _, size in layout.axes]
+            if self.engine() == "mpi":
+                mpi.roll_call(program.text, _described(self, args))
+                results = mpi.run(program.call, given, named, shape)
+            else:
+                library = blas_threads.library()
+                with library.one_thread() if library and len(given) > 1 else nullcontext():
+                    results = threads.run(program.call, given, named, shape)
+            return self.whole(results, layout)
+        except Exception as error:
+            hide_own_frames(error)
+            raise
+
+    def _placed(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Mapped, Any]:
+        """For a call by name: what takes all by position, and the arguments in that order."""
+        raise refuse_names(self.kind, [*kwargs])
+
+    def _program(
+        self,
+        device: DeviceProgram,
+        given: list[tuple[Any, ...]],
+        args: tuple[Any, ...],
+        layout: Layout,
+    ) -> Program:
+        """The program that all devices run."""
+        found = [device.dispatcher().find(args, {}) for args in given]
+        program = found[0][0]
+        for k, (other, _) in enumerate(found):
+            if other is not program:
+                raise DevicesDiffer(
+                    f"{self.generated_name()}: device {k} would run another program than device "
+                    "0: a branch, a size or an option depends on a value that differs.",
+                    hint="pass that value with in_axes=None, the same for all devices",
+                )
+        if program.stored:
+            program.check_aliases(leaves_of(args))
+            require_own(program, layout)
+        return program
+
+    def engine(self) -> str:
+        """ "mpi" under mpiexec, else "threads"."""
+        wished = self.options.get("engine")
+        return wished or ("mpi" if mpi.is_running() else "threads")
+
+
+def refuse_names(
+    kind: str, names: Sequence[str], origin: Origin | None = None
+) -> UnsupportedFunction:
+    """The error of arguments by name that no position, or no spec, stands for."""
+    takes = "in_specs are" if kind == "shard_map" else "the mapped axes are"
+    return UnsupportedFunction(
+        f"{kind}: {', '.join(names)} is passed by name, and {takes} of positions.",
+        origin,
+        "pass it by position, or capture it: functools.partial, or a lambda around the call",
+    )
+
+
+def require_own(program: Program, layout: Layout) -> None:
+    """A device stores into what no other device has."""
+    function = program.traced.function
+    for position in function.written:
+        param = function.params[position]
+        spec = layout.given[program.traced.builder.leaf_of_param[param]]
+        if any(size > 1 and name not in spec.names() for name, size in layout.axes):
+            name = param.name or "an argument"
+            raise ImpureFunction(
+                f"{name} is the same array on several devices, and is stored into: each would "
+                "read what the others have stored so far.",
+                first_store(function.body, param),
+                f"work on a copy: {name} = {name}.copy()",
+            )
+
+
+def name_of(function: Any) -> str:
+    return getattr(function, "__name__", "the function")
+
+
+def _described(mapped: Mapped, args: Sequence[Any]) -> str:
+    leaves = pytrees.flatten(list(args))[0]
+    types = [
+        f"{x.dtype}[{','.join(map(str, x.shape))}]"
+        if isinstance(x, np.ndarray)
+        else type(x).__name__
+        for x in leaves
+    ]
+    return f"{mapped.generated_name()}({', '.join(types)})"
+
+
+def numbered(result: Any) -> Any:
+    """A result with numbers for its Slots, which are no nodes."""
+    return map_tree(lambda leaf: leaf.position if isinstance(leaf, Slot) else leaf, result)
+
+
+def _example(leaf: Any, cut: Cut, sizes: dict[Hashable, int]) -> Any:
+    """A device's part of an array, or its type."""
+    if not cut.names:
+        return leaf
+    if not isinstance(leaf, Spec):
+        leaf = np.asarray(leaf)
+        leaf = Spec(leaf.dtype, leaf.shape)
+    dims = list(leaf.dims)
+    if cut.element:
+        del dims[cut.element[1]]
+    for axis, names in enumerate(cut.blocks):
+        size, count = dims[axis], math.prod(sizes[n] for n in names)
+        dims[axis] = size // count if isinstance(size, int) else size
+    return Spec(leaf.dtype, tuple(dims))
+
+
+def require_one_process(self: Any, machine: Any) -> None:
+    """Within a transformation devices are the examples of a batch, in one process."""
+    if mpi.is_running() and self.options.get("engine") != "threads":
+        raise UnsupportedFunction(
+            f"Under mpiexec {self.kind} cannot be called within another transformation: each rank "
+            "has its own part, and the derivative of one knows nothing of the others.",
+            machine.builder.origin,
+            f"take the derivative within: {self.kind}(grad(f), ...)",
+        )
+
+
+TRACE["device"] = _trace_device
+
+
+def jitted(mapped: Mapped, jit: Callable[..., Any]) -> Mapped:
+    """``jit(pmap(f))``: the program of each device is compiled."""
+    return type(mapped)(mapped.kind, jit(mapped.function), **mapped.options)

@@ -1,0 +1,179 @@
+"""``device_put``, ``shard`` and their kin: where arrays lie; so far all devices are CPUs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from calque.runtime.engines import mpi
+from calque.runtime.meshes import Device, Mesh, devices
+from calque.transpiler.errors import NoSuchDevice, ShapeError
+from calque.transpiler.ir import pytrees
+from calque.transpiler.transformations.mesh_programs import PartitionSpec
+
+
+@dataclass(frozen=True)
+class NamedSharding:
+    """How an array lies on a mesh: ``spec`` says which axes of the mesh cut which of its axes.
+
+    As ``jax.sharding.NamedSharding``. Raises ValueError for a name that the mesh has not.
+
+    ``mesh`` is a ``Mesh``.
+
+    >>> from calque import P, make_mesh
+    >>> NamedSharding(make_mesh((1,), ("x",)), P("x"))
+    NamedSharding(mesh=Mesh('x': 1), spec=P('x'))
+    """
+
+    mesh: Mesh
+    spec: PartitionSpec
+    __calque_leaf__: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        unknown = self.spec.names() - self.mesh.shape.keys()
+        if unknown:
+            raise ValueError(f"NamedSharding: {self.mesh!r} has no axis {min(unknown, key=repr)!r}")
+
+
+def device_put(x: Any, device: Any = None) -> Any:
+    """Copies of a pytree's arrays and numbers on a device, as ``jax.device_put``.
+
+    ``device`` is one of ``devices()``, or a ``NamedSharding``: then an axis that is cut must be
+    shared evenly by the devices, and under mpiexec each rank keeps its own block. None is the
+    default device. Raises NoSuchDevice (a ValueError) for a device that is not there, ShapeError
+    where an array cannot be cut so.
+
+    ``x`` is the pytree.
+
+    >>> device_put({"w": [1.0, 2.0]}, devices()[0])
+    {'w': [array(1.), array(2.)]}
+    """
+    if isinstance(device, NamedSharding):
+        return pytrees.tree_map(lambda leaf: _cut(np.array(leaf), device), x)
+    _require(device)
+    return pytrees.tree_map(np.array, x)
+
+
+def _require(device: Any) -> None:
+    if device is None or device in devices():
+        return
+    shown = ", ".join(map(repr, devices()))
+    if isinstance(device, Device) and device.platform == "cpu":
+        hint = f"set CALQUE_CPU_DEVICES={device.id + 1} before the program starts"
+        raise NoSuchDevice(f"There is no {device!r}; there are {shown}.", hint=hint)
+    raise NoSuchDevice(
+        f"{device!r} is no device that is there; there are {shown}.",
+        hint="take one of calque.devices(); GPUs are not supported yet: the extras cuda12 and "
+        "cuda13 will bring them",
+    )
+
+
+def _cut(array: np.ndarray, sharding: NamedSharding) -> np.ndarray:
+    sizes, spec = sharding.mesh.shape, sharding.spec
+    if len(spec) > array.ndim:
+        raise ShapeError(f"device_put: {spec!r} has more entries than an array with {array.ndim}.")
+    mine = np.unravel_index(mpi.rank(), tuple(sizes.values())) if mpi.is_running() else ()
+    place = dict(zip(sizes, map(int, mine), strict=False))
+    for axis, names in enumerate(spec.cuts()):
+        count = math.prod(sizes[n] for n in names)
+        if array.shape[axis] % count:
+            raise ShapeError(
+                f"device_put: axis {axis} of an array of shape {array.shape} cannot be shared "
+                f"evenly by {count} devices."
+            )
+        number = 0
+        for name in names:
+            number = number * sizes[name] + place.get(name, 0)
+        if place and names:
+            array = np.split(array, count, axis=axis)[number]
+    return array
+
+
+def device_get(x: Any) -> Any:
+    """A pytree's arrays as NumPy's, as ``jax.device_get``.
+
+    ``x`` is the pytree.
+
+    >>> device_get({"w": np.ones(2), "b": 1.0})
+    {'w': array([1., 1.]), 'b': 1.0}
+    """
+    return pytrees.tree_map(lambda leaf: leaf, x)
+
+
+def block_until_ready(x: Any) -> Any:
+    """The pytree itself, as ``jax.block_until_ready``: what a CPU returns is complete.
+
+    ``x`` is the pytree.
+
+    >>> block_until_ready(np.ones(2))
+    array([1., 1.])
+    """
+    return x
+
+
+@contextmanager
+def default_device(device: Device | None) -> Iterator[None]:
+    """Within the ``with``, arrays go to this device, as ``jax.default_device``.
+
+    All devices of a process share its memory so far, so that this checks the device alone.
+
+    ``device`` is one of ``devices()``; None is the first one. Raises NoSuchDevice for others.
+
+    >>> with default_device(devices()[0]):
+    ...     device_put(1.0)
+    array(1.)
+    """
+    _require(device)
+    yield
+
+
+def shard(tree_of_arrays: Any) -> Any:
+    """This process's part of arrays whose leading axis goes over all devices.
+
+    In one process that is all of it; under mpiexec, rank k has the k-th of as many equal parts as
+    there are ranks. ``tree_of_arrays`` is a pytree of arrays. Raises ShapeError where a leading
+    axis cannot be shared evenly.
+
+    >>> import numpy as np
+    >>> shard({"x": np.arange(4)})
+    {'x': array([0, 1, 2, 3])}
+    """
+    if not mpi.is_running():
+        return tree_of_arrays
+    count, mine = mpi.size(), mpi.rank()
+
+    def part(leaf: Any) -> Any:
+        array = np.asarray(leaf)
+        if not array.ndim or array.shape[0] % count:
+            raise ShapeError(
+                f"shard: an array of shape {array.shape} has no leading axis that {count} ranks "
+                "can share evenly."
+            )
+        rows = array.shape[0] // count
+        return array[mine * rows : (mine + 1) * rows]
+
+    return pytrees.tree_map(part, tree_of_arrays)
+
+
+def unshard(tree_of_arrays: Any) -> Any:
+    """The whole of what every process has a part of, along the leading axis; see ``shard``.
+
+    ``tree_of_arrays`` is a pytree of arrays, of the same shapes on all ranks; every rank must call
+    this, and gets the whole.
+
+    >>> import numpy as np
+    >>> unshard({"x": np.arange(4)})
+    {'x': array([0, 1, 2, 3])}
+    """
+    if not mpi.is_running():
+        return tree_of_arrays
+    leaves, structure = pytrees.flatten(tree_of_arrays)
+    arrays = [np.ascontiguousarray(leaf) for leaf in leaves]
+    types = ", ".join(f"{a.dtype}[{','.join(map(str, a.shape))}]" for a in arrays)
+    mpi.roll_call("unshard", f"unshard({types})")
+    return pytrees.unflatten(structure, [np.concatenate(list(mpi.gathered(a))) for a in arrays])

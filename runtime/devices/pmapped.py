@@ -1,0 +1,240 @@
+"""``pmap``: one axis of devices, which the arguments have and a device's part has not."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from calque.runtime import typed
+from calque.runtime.devices.mapped import (
+    Mapped,
+    leaves_of,
+    name_of,
+    numbered,
+    refuse_names,
+    require_one_process,
+)
+from calque.runtime.engines import mpi
+from calque.runtime.inlining import TRACE
+from calque.runtime.meshes import P, local_device_count, take
+from calque.runtime.meshes import devices as all_devices
+from calque.runtime.options import checked, shown
+from calque.runtime.parameters import within
+from calque.runtime.spec import Spec
+from calque.runtime.transformed import Transformed
+from calque.transpiler.codegen.numpy.device_launchers import Cut
+from calque.transpiler.errors import ShapeError
+from calque.transpiler.ir import pytrees
+from calque.transpiler.transformations import vmap
+from calque.transpiler.transformations.mesh_programs import Layout
+from calque.transpiler.transformations.vmap import Axes, axes_of_leaves
+
+UNNAMED = "devices"  # the axis of a pmap without a name: no collective can have it
+
+
+def _pmap_prefixes(mapped: Transformed, args: Sequence[Any]) -> list[Any]:
+    """The mapped axes of each argument; a static one has none."""
+    in_axes, name = mapped.options["axes"].in_axes, name_of(mapped.function)
+    found = vmap.argument_axes(in_axes, args, name, "pmap")
+    count = len(args)
+    static = {n % count for n in mapped.options["static_argnums"] if -count <= n < count}
+    return [None if k in static else axes for k, axes in enumerate(found)]
+
+
+class Pmapped(Mapped):
+    """``pmap(f)``: one axis of devices, which the arguments have and a device's part has not."""
+
+    def layout(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Layout:
+        """One axis, as long as what the arguments have of it."""
+        axes = self.options["axes"]
+        size = self._size(args)
+        total = size * mpi.size() if self.engine() == "mpi" else size
+        have = self.options["devices"]
+        take(all_devices() if have is None else have, total)
+        name = UNNAMED if axes.axis_name is None else axes.axis_name
+        places = tuple(self._leaf_axes(args))
+        given = tuple(P() if a is None else P(name) for a in places)
+        return Layout(((name, total),), given, P(), False, places)
+
+    def _prefixes(self, args: Sequence[Any]) -> list[Any]:
+        return _pmap_prefixes(self, args)
+
+    def _leaf_axes(self, args: Sequence[Any]) -> list[int | None]:
+        """The mapped axis of each leaf of the arguments, counted from the front."""
+        axes = [
+            a
+            for k, (p, v) in enumerate(zip(self._prefixes(args), args, strict=True))
+            for a in axes_of_leaves(p, v, f"argument {k}")
+        ]
+        ranks = [len(x.dims) if isinstance(x, Spec) else np.ndim(x) for x in leaves_of(args)]
+        return [
+            a + rank if a is not None and a < 0 else a for a, rank in zip(axes, ranks, strict=True)
+        ]
+
+    def _size(self, args: Sequence[Any]) -> int:
+        """The length of the mapped axis."""
+        size, wherefrom = self.options["axes"].axis_size, "axis_size"
+        leaves = pytrees.flatten(list(args))[0]
+        names = [n for k, v in enumerate(args) for n in vmap.labels(v, k)]
+        for leaf, axis, what in zip(leaves, self._leaf_axes(args), names, strict=True):
+            if axis is None:
+                continue
+            shape = leaf.shape if isinstance(leaf, Spec) else np.shape(leaf)
+            place = vmap.leaf_axis(axis, len(shape), what, None, "pmap")
+            if isinstance(shape[place], str):  # of a type: as long as this process has devices
+                size = local_device_count() if size is None else size
+            elif size is None:
+                size, wherefrom = shape[place], what
+            elif shape[place] != size:
+                raise ShapeError(
+                    f"pmap: {what} has {shape[place]} elements along its mapped axis {axis}, and "
+                    f"{wherefrom} says that there are {size} devices."
+                )
+        if size == 0:
+            raise ShapeError(f"pmap: {wherefrom} asks for 0 devices: there must be one at least.")
+        if size is None:
+            raise ValueError(
+                "pmap: at least one argument must have a mapped axis, and none has: in_axes is "
+                "None for all, and axis_size is not given"
+            )
+        return size
+
+    def _placed(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Mapped, Any]:
+        """For a call by name: what takes all by position, and the arguments in that order."""
+        bound = inspect.signature(self.function).bind(*args, **kwargs)
+        if bound.kwargs:
+            raise refuse_names(self.kind, [*bound.kwargs])
+        key = len(args), len(bound.args)
+        if key not in self._by_position:
+            axes = self.options["axes"]
+            prefixes = vmap.argument_axes(axes.in_axes, args, name_of(self.function), "pmap")
+            prefixes += [0] * (len(bound.args) - len(args))
+            options = {**self.options, "axes": replace(axes, in_axes=tuple(prefixes))}
+            self._by_position[key] = type(self)(self.kind, self.function, **options)
+        return self._by_position[key], bound.args
+
+    def parts(self, args: tuple[Any, ...], layout: Layout) -> list[tuple[Any, ...]]:
+        """Element k of the mapped axis of each argument."""
+        leaves, structure = pytrees.flatten(list(args))
+        axes = self._leaf_axes(args)
+        count = 1 if self.engine() == "mpi" else layout.axes[0][1]
+        return [
+            tuple(pytrees.unflatten(structure, [_element(x, a, k) for x, a in zip(leaves, axes)]))
+            for k in range(count)
+        ]
+
+    def cuts_of_arguments(self, layout: Layout) -> list[Cut]:
+        """An element of the mapped axis, or all."""
+        name = layout.axes[0][0]
+        return [Cut() if a is None else Cut((name, a)) for a in layout.places]
+
+    def cuts_of_result(self, layout: Layout, result: Any) -> list[Cut]:
+        """An element of the axis that ``out_axes`` say, or all."""
+        name = layout.axes[0][0]
+        axes = axes_of_leaves(
+            self.options["axes"].out_axes, numbered(result), "the result", "out_axes"
+        )
+        return [Cut() if a is None else Cut((name, a)) for a in axes]
+
+    def whole(self, results: list[Any], layout: Layout) -> Any:
+        """Results behind each other along ``out_axes``; with None, those of the first device."""
+        leaves, structure = pytrees.flatten(results[0])
+        axes = axes_of_leaves(self.options["axes"].out_axes, results[0], "the result", "out_axes")
+        others = [pytrees.flatten(r)[0] for r in results]
+        for leaf, axis in zip(leaves, axes, strict=True):
+            if axis is not None and not -np.ndim(leaf) - 1 <= axis <= np.ndim(leaf):
+                raise ShapeError(
+                    f"pmap: out_axes {axis} is out of range for a result with "
+                    f"{np.ndim(leaf) + 1} axes"
+                )
+        made = [
+            leaf if axis is None else np.stack([o[k] for o in others], axis=axis)
+            for k, (leaf, axis) in enumerate(zip(leaves, axes, strict=True))
+        ]
+        return pytrees.unflatten(structure, made)
+
+
+def _element(leaf: Any, axis: int | None, k: int) -> Any:
+    if axis is None:
+        return leaf
+    array = np.asarray(leaf)
+    return array[(slice(None),) * (axis % array.ndim) + (k,)]
+
+
+def _trace_pmap(
+    self: Pmapped, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any
+) -> Any:
+    require_one_process(self, machine)
+    axes = self.options["axes"]
+    if self.options["static_argnums"]:
+        axes = replace(axes, in_axes=tuple(_pmap_prefixes(self, args)))
+    return vmap.vmap(machine, self.function, args, kwargs, node, axes)
+
+
+TRACE["pmap"] = _trace_pmap
+
+
+@typed.mapping
+def pmap(
+    fun: Callable[..., Any],
+    axis_name: Hashable | None = None,
+    in_axes: Any = 0,
+    out_axes: Any = 0,
+    static_broadcasted_argnums: int | Sequence[int] = (),
+    devices: Sequence[Any] | None = None,
+    axis_size: int | None = None,
+    engine: str | None = None,
+) -> Any:
+    """``fun`` on several devices at once, each on its element of the mapped axis, as ``jax.pmap``.
+
+    ``axis_name`` names the devices' axis for ``psum`` and the other collectives. ``in_axes`` and
+    ``out_axes`` are as for ``vmap``; an argument with None is whole on every device, a result with
+    None is the first device's. ``static_broadcasted_argnums`` are positions of arguments whose
+    values become part of the program. ``devices`` are those to use, all by default; ``axis_size``
+    is their number, where no argument tells. ``engine`` is "threads" or "mpi"; by default "mpi"
+    under mpiexec, where each rank passes and gets its own part, with a mapped axis of one element.
+
+    Raises ShapeError where arguments disagree on the number of devices, NoSuchDevice where there
+    are fewer, DivergentCollective for a collective to which not every device comes.
+
+    >>> import numpy as np
+    >>> pmap(lambda x: x * 2.0)(np.ones((1, 3)))
+    array([[2., 2., 2.]])
+    """
+    options = pmap_options(
+        axis_name, in_axes, out_axes, static_broadcasted_argnums, devices, axis_size, engine
+    )
+    checked("pmap", fun=fun)
+    within("pmap", "static_broadcasted_argnums", options["static_argnums"], fun)
+    return Pmapped("pmap", fun, **options)
+
+
+def pmap_options(
+    axis_name: Hashable | None = None,
+    in_axes: Any = 0,
+    out_axes: Any = 0,
+    static_broadcasted_argnums: int | Sequence[int] = (),
+    devices: Sequence[Any] | None = None,
+    axis_size: int | None = None,
+    engine: str | None = None,
+) -> dict[str, Any]:
+    """The options of ``pmap``, checked."""
+    if isinstance(axis_name, tuple):
+        raise TypeError(f"pmap: axis_name must be one name, and is {shown(axis_name)}")
+    axes = {"in_axes": in_axes, "out_axes": out_axes, "axis_size": axis_size}
+    found = checked(
+        "pmap",
+        static_broadcasted_argnums=static_broadcasted_argnums,
+        devices=devices,
+        engine=engine,
+    )
+    return {
+        "axes": Axes(**checked("pmap", **axes, axis_name=axis_name)),
+        "static_argnums": found["static_broadcasted_argnums"],
+        "devices": None if devices is None else tuple(found["devices"]),
+        "engine": found["engine"],
+    }

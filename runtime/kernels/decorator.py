@@ -1,0 +1,429 @@
+"""Compiles kernels: serial code for little work, parallel code for much."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import time
+
+import numpy as np
+from llvmlite import ir
+from numba import njit
+from numba.core import ir as numba_ir
+from numba.core.analysis import compute_cfg_from_blocks
+from numba.core.compiler_machinery import FunctionPass, register_pass
+from numba.core.ir_utils import build_definitions, get_definition, guard, mk_unique_var
+from numba.core.lowering import Lower
+from numba.core.typed_passes import BaseNativeLowering, NativeLowering
+from numba.core.types import Float, Integer, uintp
+from numba.core.untyped_passes import ReconstructSSA
+from numba.extending import intrinsic
+from numba.np.ufunc import parallel as numba_threads
+
+from calque.runtime.kernels.complex_functions import (
+    complex_arccos,
+    complex_arccosh,
+    complex_arcsin,
+    complex_arcsinh,
+    complex_arctan,
+    complex_arctanh,
+    complex_cos,
+    complex_cosh,
+    complex_exp,
+    complex_exp2,
+    complex_expm1,
+    complex_log,
+    complex_log2,
+    complex_log10,
+    complex_sin,
+    complex_sinh,
+    complex_sqrt,
+    complex_tan,
+    complex_tanh,
+)
+from calque.runtime.kernels.complex_power_functions import complex_power, complex_reciprocal
+from calque.runtime.kernels.gamma_functions import digamma
+from calque.runtime.kernels.integer_functions import Wrapping
+from calque.runtime.kernels.kernel_functions import (
+    array_max,
+    array_median,
+    array_min,
+    array_quantile,
+    checked_index,
+    divide,
+    fmod,
+    heaviside,
+    lshift,
+    maximum,
+    minimum,
+    quotient,
+    remainder,
+    rshift,
+    running_max,
+    running_min,
+    running_sum,
+    searchsorted_left,
+    searchsorted_right,
+    sign,
+)
+from calque.runtime.kernels.matrix_functions import (
+    checked_finite,
+    cholesky_factor,
+    determinant,
+    matrix_inverse,
+    sign_and_logdet,
+    solve,
+)
+
+# elements of the largest array from which threads always run, and from which they may
+PARALLEL_FROM, MEASURED_FROM = 1 << 21, 1 << 14
+# seconds: of a call that threads could shorten, and of all calls before threads are tried
+WORTH_THREADS, WORTH_COMPILING = 5e-4, 2e-2
+PRICE_OF_TRIES = 50.0  # seconds of work for each second that tries of several threads lose
+SOON, LATER = 8, 128  # calls on threads after which one thread is timed again: the first, the last
+PROCESS = os.getpid()  # threads do not outlive a fork: in the child, OpenMP ends the program
+FLAGS = {"contract", "reassoc"}
+CHOICES = {"maximum", "minimum", "max", "min"}
+vrange = range  # of a loop whose rounds may run side by side, in one vector
+
+
+def kernel(function=None, *, parallel="auto", boundscheck=False):
+    """A function of loops over scalars, compiled by Numba on its first call.
+
+    ``parallel``: its ``prange`` loops run on several threads always, never, or where an array is
+    large, or measured to be quicker so (threads wait for cores that other programs use), or, if
+    it is "measured", only there.
+    ``boundscheck``: an index out of range is an IndexError, and it runs on one thread; without it,
+    all are proven to be inside. With ``CALQUE_JIT=0`` in the environment the function runs as it
+    is, for a debugger to step through.
+    """
+    if function is None:
+        return functools.partial(kernel, parallel=parallel, boundscheck=boundscheck)
+    if os.environ.get("CALQUE_JIT") == "0":
+        return uncompiled(function)
+    options = {"error_model": "numpy", "nogil": True, "boundscheck": bool(boundscheck)}
+    options["pipeline_class"] = _Proven if boundscheck is False else Wrapping
+    serial = njit(fastmath=FLAGS, **options)(function)
+    if boundscheck or parallel is False or "prange" not in function.__code__.co_names:
+        return serial
+    threads = njit(parallel={"prange": True}, fastmath=FLAGS, **options)(function)
+    measured, always = (0, 0) if parallel is True else (MEASURED_FROM, PARALLEL_FROM)
+    always = sys.maxsize if parallel == "measured" else always
+    arrays: list[int] = []  # the places of the arguments that are arrays
+    paces: dict[int, Pace] = {}  # by the size of the largest array, in powers of two
+
+    @functools.wraps(function)
+    def launch(*args):
+        if not arrays:
+            arrays.extend(k for k, a in enumerate(args) if isinstance(a, np.ndarray))
+        size = 0
+        for k in arrays:
+            if args[k].size > size:
+                size = args[k].size
+        if size < measured or os.getpid() != PROCESS:
+            return serial(*args)
+        start_threads()
+        if size >= always:
+            return threads(*args)
+        width = size.bit_length()
+        if width not in paces:
+            paces[width] = Pace()
+        return paces[width].run(serial, threads, args)
+
+    vars(launch)["versions"] = serial, threads
+    return launch
+
+
+@functools.cache
+def start_threads():
+    """Start Numba's threads such that those that wait sleep: else they take BLAS's threads' cores.
+
+    libgomp reads how long they spin from the environment, once, when it is loaded.
+    """
+    if {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"} & os.environ.keys():
+        return
+    os.environ["GOMP_SPINCOUNT"] = "0"
+    try:
+        numba_threads._launch_threads()
+    finally:
+        del os.environ["GOMP_SPINCOUNT"]
+
+
+class Pace:
+    """Finds out whether a kernel is quicker on one thread or on several, for arrays of one size.
+
+    On one, until that has taken as long as the other's compiling may: as long as the first call,
+    where that was compiled (``compiles``). Then on several as long as these take less time. Where
+    they do not, they are tried again after so much work that the tries cost a fiftieth of it. Where
+    they do, one thread is, more and more seldom: what either took when other programs ran says
+    nothing of later.
+    """
+
+    def __init__(self, compiles=True):
+        self.compiles, self.price = compiles, WORTH_COMPILING
+        self.serial = self.threads = 0.0  # seconds, of late
+        self.spent, self.calls = 0.0, 0
+        self.wait, self.owed = 2, 0.0  # calls and seconds of work until the next try
+        self.on_threads, self.stay, self.trust = False, SOON, SOON
+        self.lost = 0.0  # seconds by which the last try was slower
+
+    def run(self, serial, threads, args):
+        """The kernel's result."""
+        start = time.perf_counter()
+        if self.on_threads:
+            found = threads(*args)
+            self._note_threads(time.perf_counter() - start)
+        else:
+            found = serial(*args)
+            self._note_serial(time.perf_counter() - start)
+        return found
+
+    def _note_serial(self, seconds):
+        self.calls += 1
+        if self.calls == 1:
+            if self.compiles:
+                self.price = max(self.price, seconds)
+            return  # it may have been compiled
+        usual = min(seconds, 2.0 * self.serial)  # a pause of the machine is no work of the kernel
+        self.serial = 0.8 * self.serial + 0.2 * usual if self.serial else seconds
+        self.spent += seconds
+        self.wait -= 1
+        self.owed -= usual
+        worth = self.serial > WORTH_THREADS and self.spent > self.price
+        if self.wait <= 0 and self.owed <= 0.0 and worth:
+            self.on_threads, self.threads = True, -1.0
+
+    def _note_threads(self, seconds):
+        if self.threads < 0.0:
+            self.threads = 0.0  # it may have been compiled
+            self.lost = min(seconds, 4.0 * self.serial) - self.serial
+            return
+        self.threads = 0.5 * (self.threads + seconds) if self.threads else seconds
+        self.stay -= 1
+        if self.threads >= 0.9 * self.serial:
+            self.on_threads = False
+            self.lost += self.threads - self.serial
+            self.wait, self.owed = 16, PRICE_OF_TRIES * max(self.lost, 0.0)
+            self.stay = self.trust = SOON
+        elif self.stay <= 0:
+            self.on_threads, self.serial, self.wait = False, 0.0, 2
+            self.stay = self.trust = min(2 * self.trust, LATER)
+        else:
+            self.lost, self.owed = 0.0, 0.0
+
+
+def uncompiled(function):
+    """The same function in plain Python: numbers count as NumPy's do, and no warning is given."""
+
+    @functools.wraps(function)
+    def run(*args):
+        with np.errstate(all="ignore"):
+            found = function(*[np.asarray(a)[()] if type(a) in (float, int) else a for a in args])
+        several = found if isinstance(found, tuple) else (found,)
+        plain = tuple(x.item() if isinstance(x, np.generic) else x for x in several)
+        return plain if isinstance(found, tuple) else plain[0]
+
+    return run
+
+
+@intrinsic
+def _from_start(typingctx, index):
+    if isinstance(index, Integer) and getattr(index, "signed", False):
+        signature = uintp(index)
+
+        def code(context, builder, signature, args):
+            return context.cast(builder, args[0], signature.args[0], uintp)
+
+        return signature, code
+
+    def same(context, builder, signature, args):
+        if context.enable_nrt:  # where references are counted
+            context.nrt.incref(builder, signature.return_type, args[0])
+        return args[0]
+
+    return index(index), same
+
+
+@register_pass(mutates_CFG=False, analysis_only=False)
+class _CountFromStart(FunctionPass):
+    """Makes every computed index unsigned, so that none is taken from the end if negative.
+
+    Numba chooses between ``i`` and ``i + n`` at each access, which keeps LLVM from seeing that a
+    loop goes over memory in order; a loop that counts down ran ten times slower.
+    """
+
+    _name = "calque_count_from_start"
+
+    def __init__(self):
+        FunctionPass.__init__(self)
+
+    def run_pass(self, state):
+        """Rewrite the indices of all reads and stores."""
+        for block in state.func_ir.blocks.values():
+            body: list[object] = []
+            for s in block.body:
+                value = getattr(s, "value", None)
+                if isinstance(s, numba_ir.SetItem):
+                    s.index = self._unsigned(state.func_ir, block.scope, s.index, body)
+                elif isinstance(value, numba_ir.Expr) and value.op == "getitem":
+                    value.index = self._unsigned(state.func_ir, block.scope, value.index, body)
+                body.append(s)
+            block.body = body
+        state.func_ir._definitions = build_definitions(state.func_ir.blocks)
+        return True
+
+    def _unsigned(self, function, scope, index, body):
+        made = guard(get_definition, function, index)
+        if isinstance(made, (numba_ir.Const, numba_ir.Global, numba_ir.FreeVar)):
+            return index  # written as a number: it may be negative
+        where = index.loc
+        if isinstance(made, numba_ir.Expr) and made.op == "build_tuple":
+            items = [self._unsigned(function, scope, item, body) for item in made.items]
+            value = numba_ir.Expr.build_tuple(items, where)
+        else:
+            cast = numba_ir.Var(scope, mk_unique_var("$from_start"), where)
+            function_itself = numba_ir.Global("_from_start", _from_start, where)
+            body.append(numba_ir.Assign(function_itself, cast, where))
+            value = numba_ir.Expr.call(cast, [index], (), where)
+        out = numba_ir.Var(scope, mk_unique_var("$place"), where)
+        body.append(numba_ir.Assign(value, out, where))
+        return out
+
+
+class _Distinct(ir.MDValue):
+    """A metadata node that is like no other."""
+
+    __eq__, __ne__, __hash__ = object.__eq__, object.__ne__, object.__hash__
+
+    def __init__(self, module):
+        super().__init__(module, (), str(len(module.metadata)))
+
+    def descr(self, buf):
+        """Its text."""
+        super().descr(buf)
+        buf[-2] = f"distinct {buf[-2]}"
+
+
+class _SideBySide(Lower):
+    """Tells LLVM that no round of a ``vrange`` loop touches what another one writes.
+
+    See "llvm.loop.parallel_accesses" in LLVM's language reference. Else LLVM compares all addresses
+    before each loop, and gives up where arrays are many or rows of one array meet in a nest.
+    """
+
+    def lower_block(self, block):
+        """Note which of LLVM's blocks are of which of Numba's."""
+        before = len(self.function.blocks)
+        here = self.builder.basic_block
+        self.in_block = id(block)
+        super().lower_block(block)
+        made = self.__dict__.setdefault("made", {})
+        made[here] = [here, *self.function.blocks[before:]]
+
+    def lower_function_body(self):
+        """The function, its loops with what is known of them."""
+        loops = compute_cfg_from_blocks(self.blocks).loops().values()
+        headers = {loop.header for loop in loops}
+        innermost = [loop for loop in loops if headers & set(loop.body) == {loop.header}]
+        self.kept = {}
+        for loop in innermost:
+            self._note_kept(loop)
+        entry = super().lower_function_body()
+        for loop in innermost:
+            if self._over_vrange(self.blocks[loop.header]):
+                self._annotate(loop)
+        return entry
+
+    def _note_kept(self, loop):
+        """Note the arrays of which a round may store an element as it was, block by block."""
+        statements = [s for label in loop.body for s in self.blocks[label].body]
+        stored = {s.target.name for s in statements if isinstance(s, numba_ir.SetItem)}
+        values = [s.value for s in statements if isinstance(s, numba_ir.Assign)]
+        calls = [v.func for v in values if isinstance(v, numba_ir.Expr) and v.op == "call"]
+        called = [guard(get_definition, self.func_ir, f) for f in calls]
+        chosen = any(isinstance(f, numba_ir.Global) and f.name in CHOICES for f in called)
+        if chosen or len(loop.body) > 2:
+            self.kept.update((id(self.blocks[label]), stored) for label in loop.body)
+
+    def lower_getitem(self, resty, expr, value, index, signature):
+        """An element; one that may be stored as it was is not known to be one.
+
+        Else LLVM stores the others only, with a mask, which takes several times as long on some
+        processors as to store all.
+        """
+        found = super().lower_getitem(resty, expr, value, index, signature)
+        if not isinstance(resty, Float) or value.name not in self.kept.get(self.in_block, ()):
+            return found
+        same = self.module.declare_intrinsic("llvm.canonicalize", [found.type])
+        return self.builder.call(same, [found])
+
+    def _over_vrange(self, header):
+        steps = [s.value for s in header.body if isinstance(s, numba_ir.Assign)]
+        for step in steps:
+            if isinstance(step, numba_ir.Expr) and step.op == "iternext":
+                made = guard(get_definition, self.func_ir, step.value)
+                call = made and guard(get_definition, self.func_ir, made.value)
+                called = call and guard(get_definition, self.func_ir, call.func)
+                return isinstance(called, numba_ir.Global) and called.name == "vrange"
+        return False
+
+    def _annotate(self, loop):
+        start = self.blkmap[loop.header]
+        blocks = [b for label in loop.body for b in self.made[self.blkmap[label]]]
+        back = [b.terminator for b in blocks if start in getattr(b.terminator, "operands", ())]
+        if len(back) != 1:
+            return
+        group = _Distinct(self.module)
+        access = self.module.add_metadata(
+            [ir.MetaDataString(self.module, "llvm.loop.parallel_accesses"), group]
+        )
+        own = _Distinct(self.module)
+        own.operands = (own, access)
+        back[0].set_metadata("llvm.loop", own)
+        for block in blocks:
+            for s in block.instructions:
+                if isinstance(s, (ir.LoadInstr, ir.StoreInstr)):
+                    # what a variable holds, rounds may hand on: a sum
+                    if not isinstance(s.operands[-1], ir.AllocaInstr):
+                        s.set_metadata("llvm.access.group", group)
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _Lowering(BaseNativeLowering):
+    """Numba's last step, with what is known of loops."""
+
+    _name = "calque_lowering"
+
+    @property
+    def lowering_class(self):
+        """What writes LLVM's instructions."""
+        return _SideBySide
+
+
+class _Proven(Wrapping):
+    """That compiler for functions whose computed indices are all proven to be inside."""
+
+    def define_pipelines(self):
+        """Its passes and one more."""
+        (passes,) = super().define_pipelines()
+        passes.add_pass_after(_CountFromStart, ReconstructSSA)
+        passes.passes = [
+            (_Lowering if step is NativeLowering else step, told) for step, told in passes.passes
+        ]
+        passes.finalize()
+        return [passes]
+
+
+__all__ = [
+    "array_max", "array_median", "array_min", "array_quantile", "checked_finite",
+    "checked_index", "cholesky_factor",
+    "complex_arccos", "complex_arccosh", "complex_arcsin", "complex_arcsinh", "complex_arctan",
+    "complex_arctanh", "complex_cos", "complex_cosh", "complex_exp", "complex_exp2",
+    "complex_expm1", "complex_log", "complex_log2", "complex_log10", "complex_power",
+    "complex_reciprocal", "complex_sin", "complex_sinh", "complex_sqrt", "complex_tan",
+    "complex_tanh", "determinant", "digamma", "divide", "fmod", "heaviside", "kernel", "lshift",
+    "matrix_inverse", "maximum", "minimum", "quotient", "remainder", "rshift", "running_max",
+    "running_min", "running_sum", "searchsorted_left", "searchsorted_right", "sign",
+    "sign_and_logdet", "solve", "vrange",
+]

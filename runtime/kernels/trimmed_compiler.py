@@ -1,0 +1,183 @@
+"""Numba's compiler for the kernels of this process, less what such kernels have no need of.
+
+A kernel is plain loops over numbers: what Numba does for closures, literals, `with` and whole
+arrays finds nothing in it. The loops that come out are the same; a saved module has Numba's own.
+"""
+
+from __future__ import annotations
+
+import functools
+from types import FunctionType
+from typing import Any
+
+from llvmlite.binding import create_new_module_pass_manager
+from numba.core import ir
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.compiler_machinery import (
+    AnalysisPass,
+    FunctionPass,
+    PassManager,
+    register_pass,
+)
+from numba.core.ir_utils import build_definitions
+from numba.core.typed_passes import (
+    AnnotateTypes,
+    DumpParforDiagnostics,
+    InlineOverloads,
+    IRLegalization,
+    NativeLowering,
+    NopythonRewrites,
+    NoPythonSupportedFeatureValidation,
+    NopythonTypeInference,
+)
+from numba.core.untyped_passes import (
+    DeadBranchPrune,
+    FindLiterallyCalls,
+    InlineClosureLikes,
+    InlineInlinables,
+    IRProcessing,
+    LiteralPropagationSubPipelinePass,
+    LiteralUnroll,
+    MakeFunctionToJitFunction,
+    ReconstructSSA,
+    RewriteSemanticConstants,
+    WithLifting,
+)
+
+from calque.runtime.gc_pause import uncollected
+from calque.runtime.kernels.decorator import _Lowering
+from calque.runtime.kernels.llvm_numbers import DIRECT
+from calque.runtime.kernels.trimmed_assignments import Single
+from calque.runtime.kernels.trimmed_lowering import References, lowering
+from calque.runtime.kernels.trimmed_passes import PASSES
+from calque.runtime.kernels.trimmed_types import QuickTypes
+from calque.runtime.kernels.trimmed_views import short_refusals, views_at_once
+from calque.runtime.vecmath import direct
+
+INLINED = 16  # calls of vector functions; with more, they stay calls
+NEEDLESS = {DeadBranchPrune, NopythonRewrites, WithLifting}
+# of code for one thread; the other has Numba's own way to loops on several
+SERIAL_NEEDLESS = {
+    *(DumpParforDiagnostics, FindLiterallyCalls, InlineClosureLikes, InlineInlinables),
+    *(InlineOverloads, IRLegalization, LiteralPropagationSubPipelinePass, LiteralUnroll),
+    *(MakeFunctionToJitFunction, NoPythonSupportedFeatureValidation, RewriteSemanticConstants),
+}
+SERIAL = {**PASSES, NopythonTypeInference: QuickTypes, AnnotateTypes: References}
+
+
+@register_pass(mutates_CFG=False, analysis_only=False)
+class _Written(FunctionPass):
+    """Puts what is written in LLVM for a function into its place."""
+
+    _name = "calque_written"
+
+    def __init__(self) -> None:
+        FunctionPass.__init__(self)
+
+    def run_pass(self, state: Any) -> bool:
+        """Change the globals that are such functions: Python loads one for each call."""
+        found = []
+        for block in state.func_ir.blocks.values():
+            views_at_once(state.func_ir, block)
+            for s in block.find_insts(ir.Assign):
+                if not isinstance(s.value, ir.Global):
+                    continue
+                known = s.value.value
+                if direct.is_vector(known):
+                    found.append(s)
+                elif type(known) is FunctionType and known in DIRECT:
+                    s.value = ir.Global(s.value.name, DIRECT[known], s.value.loc)
+        for s in found:
+            function = direct.direct(s.value.value, len(found) > INLINED)
+            s.value = ir.Global(s.value.name, function, s.value.loc)
+        state.typingctx.refresh()  # else it does not know functions that are new
+        state.targetctx.refresh()
+        state.func_ir._definitions = build_definitions(state.func_ir.blocks)
+        return True
+
+
+class _Library(JITCodeLibrary):
+    """The code of one kernel, with one manager of passes for all of its functions."""
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        ll_module.data_layout = self._codegen._data_layout
+        manager, builder = self._codegen._function_pass_manager()
+        for function in ll_module.functions:
+            if not function.is_declaration:
+                title = f"Function passes on {function.name!r}"
+                with self._recorded_timings.record(title, builder):
+                    manager.run(function, builder)
+
+    def _optimize_final_module(self) -> None:
+        super()._optimize_final_module()
+        # variants of vector functions that no loop came to call
+        for function in self._final_module.functions:
+            if function.name.startswith("vecmath.") and not function.is_declaration:
+                function.linkage = "internal"
+        cleaning = create_new_module_pass_manager()
+        cleaning.add_global_dead_code_eliminate_pass()
+        cleaning.run(self._final_module, self._codegen._pass_builder())
+
+
+@register_pass(mutates_CFG=False, analysis_only=True)
+class _OwnLibrary(AnalysisPass):
+    """Lets the kernel be lowered into such a library."""
+
+    _name = "calque_own_library"
+
+    def __init__(self) -> None:
+        AnalysisPass.__init__(self)
+
+    def run_pass(self, state: Any) -> bool:
+        """Make it."""
+        state.library = _Library(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library.enable_object_caching()
+        return False
+
+
+class _Passes(PassManager):
+    """Numba's passes without its looking at the function between any two of them."""
+
+    def _runPass(self, index: int, step: Any, state: Any) -> None:
+        if self._print_before or self._print_after or self._print_wrap:
+            super()._runPass(index, step, state)
+            return
+        step.analysis = self._analysis
+        step.run_initialization(state)
+        step.run_pass(state)
+        step.run_finalizer(state)
+
+
+@functools.cache
+def quick(plain: type) -> type:
+    """A compiler as another one, without what kernels have no need of."""
+
+    class Quick(plain):
+        def define_pipelines(self) -> list[Any]:
+            """Numba's passes, some in other words, some not at all."""
+            (passes,) = super().define_pipelines()
+            passes.passes = [p for p in passes.passes if p[0] not in NEEDLESS]
+            passes.add_pass_after(_Written, IRProcessing)
+            passes.add_pass_after(_OwnLibrary, AnnotateTypes)
+            passes.passes = [(Single if p is ReconstructSSA else p, t) for p, t in passes.passes]
+            if not self.state.flags.auto_parallel.enabled:
+                passes = self._serial(passes)
+            passes.finalize()
+            return [passes]
+
+        def _serial(self, passes: Any) -> Any:
+            found = _Passes(passes.pipeline_name)
+            for step, told in passes.passes:
+                if step in (NativeLowering, _Lowering):
+                    found.add_pass(lowering(step), told)
+                elif step not in SERIAL_NEEDLESS:
+                    found.add_pass(SERIAL.get(step, step), told)
+            return found
+
+        def compile_extra(self, func: Any) -> Any:
+            """Numba's result for a function."""
+            with global_compiler_lock, uncollected(), short_refusals():
+                return super().compile_extra(func)
+
+    return Quick

@@ -1,0 +1,306 @@
+"""Generated source for reading: as text, as a module, and what the sweep keeps."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from calque.runtime import api
+from calque.runtime.call import kernel_source
+from calque.runtime.devices.device_source import DeviceSource
+from calque.runtime.devices.mapped import Mapped, jitted
+from calque.runtime.options import checked, shown
+from calque.runtime.saving.provenance import STAGES, provenance
+from calque.runtime.saving.writing import write_whole
+from calque.runtime.tracebacks import hide_own_frames
+from calque.runtime.transformed import BoundTransformed, Transformed
+from calque.transpiler import pipeline
+from calque.transpiler.diagnostics.placements import CALL, KERNEL, LOOP, placements
+from calque.transpiler.errors import Origin, UnsupportedFunction
+from calque.transpiler.frontend.trace import Traced
+from calque.transpiler.ir import core
+
+
+def _as_transformed(fn: Any) -> Transformed:
+    if isinstance(fn, BoundTransformed):
+        return fn.unbound()
+    if not callable(fn):
+        raise TypeError(f"fn must be a function, and is {shown(fn)}")
+    return fn if isinstance(fn, Transformed) else Transformed("identity", fn)
+
+
+def _at_stage(fn: Any, stage: str | None) -> Transformed:
+    """A function as ``jit`` runs it for "kernels", without ``jit`` for "numpy", else as it is."""
+    if stage is not None and not (isinstance(stage, str) and stage in STAGES):
+        raise ValueError(f"stage must be one of {', '.join(STAGES)}, not {shown(stage)}")
+    transformed = _as_transformed(fn)
+    if isinstance(transformed, Mapped) and stage == "kernels" and not transformed.compiled:
+        return jitted(transformed, lambda f: Transformed("jit", f))
+    if stage == "kernels" and not transformed.compiled:
+        inner = transformed.function if transformed.kind == "identity" else transformed
+        return Transformed("jit", inner)
+    return _without_jit(transformed) if stage == "numpy" else transformed
+
+
+def _without_jit(transformed: Transformed) -> Transformed:
+    """The same composition, uncompiled."""
+    if not transformed.compiled:
+        return transformed
+    inner = transformed.function
+    bare = _without_jit(_as_transformed(inner))
+    if transformed.kind == "jit":
+        return bare
+    function = bare.function if bare.kind == "identity" else bare
+    return type(transformed)(transformed.kind, function, **transformed.options)
+
+
+class SourceText(str):
+    """Source as text, which a notebook shows in colour."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        from pygments import highlight
+        from pygments.formatters import HtmlFormatter
+        from pygments.lexers import PythonLexer
+
+        # styles stand in the elements: a page has no sheet of ours
+        return str(highlight(self, PythonLexer(), HtmlFormatter(noclasses=True)))
+
+
+def source(fn: Any, *args: Any, stage: str | None = None, engine: str | None = None) -> SourceText:
+    """The generated source of a transformed (or plain) function for arguments of these types.
+
+    ``fn`` is the function, ``args`` are those of a call: arrays, numbers, pytrees of them, or specs
+    such as ``calque.spec("f8[n,3]")``.
+    ``stage`` is "numpy" for NumPy source, "kernels" for what ``jit`` runs, or "core" for the
+    intermediate program; without it, the function as it runs: kernels where it is jitted.
+    Of a function over devices (``pmap``, ``shard_map``) it is the program of each, and what starts
+    it; ``engine`` is "threads" (by default) or "mpi": then collectives are calls of mpi4py. The
+    arguments are those of a call: under mpiexec, this rank's parts.
+
+    >>> import calque
+    >>> def cube(x):
+    ...     return x**3
+    >>> print(calque.source(cube, 1.0), end="")
+    def cube(x):
+        return x ** 3
+    """
+    try:
+        transformed = _at_stage(fn, stage)
+        name = transformed.generated_name()
+        if isinstance(transformed, Mapped):
+            found = DeviceSource(transformed, args, _engine(engine))
+            if stage == "core":
+                return SourceText(pipeline.core_text(found.program.traced, name))
+            return SourceText(found.source())
+        _refuse_engine(engine)
+        traced = transformed.program(*args).traced
+        if stage == "core":
+            return SourceText(pipeline.core_text(traced, name))
+        return SourceText(pipeline.function_text(traced, name))
+    except Exception as error:
+        hide_own_frames(error)
+        raise
+
+
+Transformed.source_of = staticmethod(source)
+
+
+def save(
+    fn: Any,
+    path: str | os.PathLike[str],
+    *args: Any,
+    stage: str | None = None,
+    engine: str | None = None,
+) -> None:
+    """Write the generated function as a module that needs only NumPy, and Numba where it is jitted.
+
+    A jitted function's module holds the text of all that its kernels call, and compiles them when
+    they are first called. The docstring says where the module comes from and how to make it again
+    (``calque verify`` does). ``stage`` is as for ``source``; "core" cannot be saved.
+
+    A function over devices takes whole arrays and gives whole arrays there. With ``engine="mpi"``
+    it needs mpi4py, too, and runs under ``mpiexec``: ``mpiexec -n 4 python saved.py arguments.npz
+    results.npz``, where its arguments are arrays and numbers.
+
+    ``fn`` is a transformed (or plain) function, ``path`` the file, ``args`` are as for ``source``.
+    What stands in the file already is replaced as a whole, or not at all.
+
+    >>> import pathlib, tempfile, calque
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> path = pathlib.Path(folder.name, "half.py")
+    >>> calque.save(lambda x: 0.5 * x, path, 1.0)
+    >>> "return 0.5 * x" in path.read_text()
+    True
+    >>> folder.cleanup()
+    """
+    try:
+        checked("save", path=path)
+        write_whole(path, module_source(fn, *args, stage=stage, engine=engine))
+    except Exception as error:
+        hide_own_frames(error)
+        raise
+
+
+def module_source(
+    fn: Any,
+    *args: Any,
+    stage: str | None = None,
+    alone: bool = True,
+    engine: str | None = None,
+) -> str:
+    """The text that ``save`` writes; not ``alone``, it imports what kernels call from calque."""
+    if isinstance(stage, str) and stage == "core":
+        raise ValueError('stage "core" is no module: it can only be shown')
+    transformed = _at_stage(fn, stage)
+    called = kernel_source.embedded if alone else None
+    if isinstance(transformed, Mapped):
+        found = DeviceSource(transformed, args, _engine(engine))
+        specs = found.specs()
+        origin = provenance(_as_transformed(fn), found.program, specs, stage, engine)
+        return found.module(origin, title(transformed), called)
+    _refuse_engine(engine)
+    program = transformed.program(*args)
+    name = transformed.generated_name()
+    origin = provenance(_as_transformed(fn), program, args, stage)
+    text = pipeline.module_text(program.traced, name, title(transformed), origin, called, True)
+    lost = [n for n, module in program.traced.function.imports.items() if module == "__main__"]
+    if lost:
+        raise UnsupportedFunction(
+            f"{', '.join(lost)} stands in __main__, from where a saved module cannot import it.",
+            hint="move it to a module of its own, and import it from there",
+        )
+    return text
+
+
+def _engine(engine: str | None) -> str:
+    return "threads" if engine is None else engine
+
+
+def _refuse_engine(engine: str | None) -> None:
+    if engine is not None:
+        raise ValueError("engine is for functions over devices: pmap and shard_map")
+
+
+_TITLES = {
+    "grad": "Gradient of {f} with respect to {a}",
+    "value_and_grad": "Value and gradient of {f} with respect to {a}",
+    "jvp": "Value and tangent of {f}",
+    "vjp": "Cotangents of the arguments of {f}",
+    "jit": "Kernels of {f}",
+    "pmap": "{f} on several devices",
+    "shard_map": "{f} on a mesh of devices",
+    "identity": "{f}",
+}
+
+_NESTED = {
+    "grad": "Gradient with respect to {a} of {f}",
+    "value_and_grad": "Value and gradient with respect to {a} of {f}",
+}
+
+
+def title(transformed: Transformed) -> str:
+    """``Gradient of f with respect to w, b.``"""
+    inner = transformed.function
+    name = getattr(inner, "__name__", type(inner).__name__)
+    text = _TITLES.get(transformed.kind, "{f}")
+    if isinstance(inner, Transformed) and inner.kind != "identity":
+        name = title(inner).rstrip(".")
+        name = "the " + name[0].lower() + name[1:]
+        text = _NESTED.get(transformed.kind, text)
+    if text.startswith("{f}"):
+        name = name[0].upper() + name[1:] if name.startswith("the ") else name
+    return text.format(f=name, a=", ".join(_differentiated(transformed))) + "."
+
+
+def _differentiated(transformed: Transformed) -> list[str]:
+    argnums = transformed.options.get("argnums", 0)
+    try:
+        parameters = list(inspect.signature(transformed.function).parameters)
+    except (TypeError, ValueError):
+        return ["its arguments"]
+    numbers = argnums if isinstance(argnums, tuple) else (argnums,)
+    return [
+        parameters[n] if -len(parameters) <= n < len(parameters) else f"argument {n}"
+        for n in numbers
+    ]
+
+
+def explain(fn: Any, *args: Any, parallel: bool = False) -> str:
+    """What the reverse phase saves, recomputes or has at hand, and why, by the user's line.
+
+    Of a jitted function also where each line runs: in kernels, in a call of NumPy's or SciPy's, or
+    in a loop that stays Python's, with what keeps it out of the kernels. Of ``calque.parallel(f)``,
+    which loops run on threads, and why others do not; ``parallel=True`` tells that alone, of any.
+
+    ``fn``: a transformed function, or a plain one; ``args``: arguments, or types (``spec``), for
+    which to explain it. Raises what the transformation raises.
+
+    >>> import calque
+    >>> print(calque.explain(calque.grad(lambda x: x * x), 1.0))
+    Nothing is saved: the reverse phase has all it needs at hand.
+    """
+    try:
+        made = api.parallel(fn) if parallel else fn
+        traced = _as_transformed(made).program(*args).traced
+        loops = list(dict.fromkeys(_loop_lines(traced)))
+        if parallel:
+            return "\n".join(loops) or "No loop of the function's is left to run on threads."
+        placed = _placement_lines(traced) if traced.compiled else []
+        lines = list(dict.fromkeys(_decision_lines(traced)))
+        if not lines and not placed:
+            return "Nothing is saved: the reverse phase has all it needs at hand."
+        return "\n".join([*placed, *loops, *lines])
+    except Exception as error:
+        hide_own_frames(error)
+        raise
+
+
+def _loop_lines(traced: Traced) -> Iterator[str]:
+    """Which loops of the user's run on threads, and why, where ``parallel`` asked for it."""
+    function = traced.function
+    if not function.kernel_options.get("explained"):
+        return
+    for s in core.walk(function.body):
+        if isinstance(s, core.For) and s.verdict is not None and s.origin is not None:
+            told, *statements = s.verdict.lines(s.index.name or "the counter")
+            head = f"{_place(s.origin)}: {told}\n    {s.origin.text.strip()}"
+            yield "\n".join([head, *(f"    {line}" for line in statements)])
+
+
+def _decision_lines(traced: Traced) -> Iterator[str]:
+    """What is saved and why, each with the statement."""
+    for decision in traced.function.decisions:
+        origin = decision.value.origin
+        what = decision.value.name or "a value"
+        text = f"{_place(origin)}: {what} is {decision.how}: {decision.why}"
+        if origin is not None and origin.statement:
+            text += f"\n    {origin.statement.splitlines()[0]}"
+        yield text
+
+
+def _placement_lines(traced: Traced) -> list[str]:
+    """Where each line runs; what is in kernels alone comes in one line of numbers."""
+    found = placements(traced.function)
+    kernels = sorted({p.origin.line for p in found if p.origin and p.where == KERNEL})
+    lines = [f"In kernels: lines {', '.join(map(str, kernels))}."] if kernels else []
+    for p in found:
+        if p.where == CALL:
+            lines.append(f"{_place(p.origin)}: {p.what} is a call of NumPy's or SciPy's")
+        elif p.where == LOOP:
+            reasons = ", ".join(f"{what} ({_place(at)})" for what, at in p.why)
+            because = f": no kernel has {reasons}" if reasons else ""
+            lines.append(f"{_place(p.origin)}: the loop is Python's{because}")
+        else:
+            continue
+        if p.origin is not None:
+            lines[-1] += f"\n    {p.origin.text.strip()}"
+    lines = list(dict.fromkeys(lines))
+    return lines or ["Nothing is compiled: there is no loop, nor work on arrays."]
+
+
+def _place(origin: Origin | None) -> str:
+    return "?" if origin is None else f"{os.path.basename(origin.file)}:{origin.line}"

@@ -1,0 +1,50 @@
+"""Equal operations of a block, written once.
+
+Before::
+
+    a = np.tanh(x); b = np.tanh(x); yield a * b
+
+After::
+
+    a = np.tanh(x); yield a * a
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from calque.transpiler.ir import core
+from calque.transpiler.ir.core import Apply, Atom, Block, Var
+from calque.transpiler.primitives.called import Called
+
+
+def merge_equal(block: Block) -> None:
+    """Let a statement that computes again what one before it did give that one's result, in place.
+
+    Statements within branches and loops of the block are left as they are.
+    """
+    found: dict[Any, Apply] = {}
+    mapping: dict[Var, Atom] = {}
+
+    def key(atom: Atom) -> Any:
+        atom = mapping.get(atom, atom) if isinstance(atom, Var) else atom
+        return ("var", id(atom)) if isinstance(atom, Var) else (type(atom), repr(atom))
+
+    kept = []
+    for s in block.statements:
+        if (
+            not isinstance(s, Apply)
+            or isinstance(s.primitive, Called)
+            or s.primitive.kind == "store"
+        ):
+            kept.append(s)
+            continue
+        params = sorted((k, repr(v)) for k, v in s.params.items())
+        called = (id(s.primitive), tuple(map(key, s.args)), tuple(params))
+        first = found.setdefault(called, s)
+        if first is s:
+            kept.append(s)
+        else:
+            mapping.update(zip(s.outs, first.outs, strict=True))
+    block.statements = kept
+    core.substitute(block, mapping)

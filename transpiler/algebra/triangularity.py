@@ -1,0 +1,109 @@
+"""Matrices of which one triangle is known to be zero, from the operations that make them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from calque.transpiler.algebra.filled_arrays import Stored
+from calque.transpiler.ir.builder import current
+from calque.transpiler.ir.core import Apply, Atom, Function, Var
+from calque.transpiler.primitives.diagonals import tril
+from calque.transpiler.primitives.elementwise import multiply
+
+Kinds = frozenset[str]
+LOWER, UPPER = frozenset(["lower"]), frozenset(["upper"])
+DIAGONAL, UNKNOWN = LOWER | UPPER, frozenset[str]()
+# of one matrix: each zero stays zero
+_SAME = frozenset(
+    "np.conj np.negative np.positive np.real astype copy np.linalg.inv linalg.inv "
+    "linalg.expm".split()
+)
+
+
+class Triangles:
+    """Tells which triangles of the matrices of a function may be other than zero."""
+
+    def __init__(self, function: Function):
+        self.stored = Stored(function)
+        self._found: dict[Var, Kinds] = {}
+
+    def __call__(self, matrix: Atom) -> Kinds:
+        """``LOWER``, ``UPPER``, ``DIAGONAL`` where it is both, or ``UNKNOWN``; also of stacks."""
+        if not isinstance(matrix, Var) or matrix.type.ndim < 2:
+            return UNKNOWN
+        if matrix not in self._found:
+            self._found[matrix] = UNKNOWN  # what depends on itself is not known
+            made = self.stored.apply(matrix)
+            self._found[matrix] = UNKNOWN if made is None else self._of(made, matrix)
+        return self._found[matrix]
+
+    def _of(self, s: Apply, matrix: Var) -> Kinds:
+        kind = s.primitive.name
+        if kind in _SAME:
+            return self(s.args[0])
+        rule = _RULES.get(kind)
+        return UNKNOWN if rule is None else rule(self, s, matrix)
+
+    def _cut(self, s: Apply, matrix: Var) -> Kinds:
+        kept, k = self(s.args[0]), s.params["k"]
+        if s.primitive is tril:
+            return kept | LOWER if k <= 0 else kept
+        return kept | UPPER if k >= 0 else kept
+
+    def _transposed(self, s: Apply, matrix: Var) -> Kinds:
+        axes, kinds = s.params["axes"], self(s.args[0])
+        last = len(axes) - 1
+        if tuple(axes[-2:]) == (last - 1, last):
+            return kinds
+        turned = {LOWER: UPPER, UPPER: LOWER, DIAGONAL: DIAGONAL}
+        return turned.get(kinds, UNKNOWN) if tuple(axes[-2:]) == (last, last - 1) else UNKNOWN
+
+    def _scaled(self, s: Apply, matrix: Var) -> Kinds:
+        left, right = s.args
+        if not isinstance(right, Var) or not right.type.ndim:
+            return self(left)
+        number = not isinstance(left, Var) or not left.type.ndim
+        return self(right) if number and s.primitive is multiply else UNKNOWN
+
+    def _both(self, s: Apply, matrix: Var) -> Kinds:
+        """Of a sum or a product: what is zero in both."""
+        if not all(isinstance(a, Var) and _alike(a, matrix) for a in s.args):
+            return UNKNOWN
+        return self(s.args[0]) & self(s.args[1])
+
+    def _diagonal(self, s: Apply, matrix: Var) -> Kinds:
+        return DIAGONAL if s.params["k"] == 0 else UNKNOWN
+
+    def _taken(self, s: Apply, matrix: Var) -> Kinds:
+        """Matrices of a stack, or what a loop has saved."""
+        base, index = s.args[0], s.params["index"]
+        leading = len(index) - index.count(None) <= base.type.ndim - 2
+        if leading and Ellipsis not in index and _alike(base, matrix) and self(base):
+            return self(base)
+        stores = self.stored.saved(s)
+        return frozenset.intersection(*(self(t.args[1]) for t in stores)) if stores else UNKNOWN
+
+
+def _alike(a: Var, b: Var) -> bool:
+    """Whether two matrices, or those of two stacks, have the same size."""
+    pairs = zip(a.type.dims[-2:], b.type.dims[-2:], strict=False)
+    return a.type.ndim > 1 and all(current().dims.same(m, n) for m, n in pairs)
+
+
+_RULES: dict[str, Callable[[Triangles, Apply, Var], Kinds]] = {
+    "np.linalg.cholesky": lambda found, s, matrix: LOWER,
+    "linalg.cholesky": lambda found, s, matrix: LOWER if s.params["lower"] else UPPER,
+    "linalg.qr": lambda found, s, matrix: UPPER if matrix is s.outs[1] else UNKNOWN,
+    "np.linalg.qr": lambda found, s, matrix: UPPER if matrix is s.outs[1] else UNKNOWN,
+    "np.tril": Triangles._cut,
+    "np.triu": Triangles._cut,
+    "np.transpose": Triangles._transposed,
+    "np.multiply": Triangles._scaled,
+    "np.divide": Triangles._scaled,
+    "np.add": Triangles._both,
+    "np.subtract": Triangles._both,
+    "np.matmul": Triangles._both,
+    "np.eye": Triangles._diagonal,
+    "np.diag": Triangles._diagonal,
+    "getitem": Triangles._taken,
+}

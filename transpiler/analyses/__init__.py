@@ -1,1 +1,0 @@
-"""What the passes must know about a Core function."""

@@ -1,0 +1,218 @@
+"""Forward mode: tangents computed along with the values.
+
+Before::
+
+    y = np.sin(x) * x
+
+After::
+
+    y = np.sin(x) * x
+    y_dot = np.cos(x) * x_dot * x + np.sin(x) * x_dot
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from calque.transpiler.algebra.symmetry import symmetries
+from calque.transpiler.autodiff.activity import varied
+from calque.transpiler.autodiff.unbroadcast import match_dtype, materialize
+from calque.transpiler.errors import NotDifferentiable
+from calque.transpiler.ir import core
+from calque.transpiler.ir.builder import FUNCTIONS, Array, Builder, type_of, wrap
+from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, If, Var, While
+from calque.transpiler.primitives.called import Called, define
+
+Tangents = dict[Var, Any]
+
+# what is spelled the same of a Python number and of an array without dims
+_OF_NUMBERS = frozenset("astype copy float complex np.where np.real np.imag np.conj np.sum".split())
+
+
+def forward(function: Function, builder: Builder, tangents: dict[Var, Any]) -> list[Any]:
+    """Add tangents to ``function.body``, in place; returns the results' (None for zero).
+
+    ``tangents`` gives the tangents of parameters.
+    """
+    inputs = [v for v in tangents if v.type.is_float]
+    builder.symmetries = symmetries(function)
+    push = Push(builder, varied(function.body, inputs))
+    known: Tangents = {v: t for v, t in tangents.items() if v.type.is_float}
+    statements = function.body.statements
+    with builder.block() as block:
+        push.statements(statements, known)
+        found = []
+        for result in function.body.results:
+            tangent = known.get(result) if isinstance(result, Var) else None
+            found.append(
+                None if tangent is None else materialize(tangent, result.type, Array(result))
+            )
+    function.body.statements = block.statements
+    return found
+
+
+def _as_its_primal(tangent: Any, primal: Atom) -> Any:
+    """A Python number that is an array's tangent as an array: it has no ``ravel``."""
+    if tangent is None or type_of(primal).weak or not type_of(tangent).weak:
+        return tangent
+    return FUNCTIONS[np.asarray](tangent)
+
+
+class Push:
+    """Carries tangents through statements, which it emits again as it goes."""
+
+    def __init__(self, builder: Builder, active: set[Var]):
+        self.builder = builder
+        self.active = active
+
+    def statements(self, statements: Sequence[core.Statement], tangents: Tangents) -> None:
+        """Emit each statement and its tangent."""
+        for s in statements:
+            with self.builder.at(s.origin):
+                match s:
+                    case Apply(primitive=Called()):
+                        self.push_call(s, tangents)
+                    case Apply():
+                        self.builder.emit(s)
+                        self.push_apply(s, tangents)
+                    case If():
+                        self.push_if(s, tangents)
+                    case For() | While():
+                        self.push_loop(s, tangents)
+                    case _:
+                        self.builder.emit(s)
+
+    def push_call(self, s: Apply, tangents: Tangents) -> None:
+        """A call, by its own rule, which gives the values too."""
+        given = [self._whole_or_none(a, tangents) for a in s.args]
+        if all(t is None for t in given):
+            self.builder.emit(s)
+            return
+        values, found = s.primitive.push(s, given)
+        define(self.builder, s.outs, values)
+        for out, tangent in zip(s.outs, found, strict=True):
+            self.note(tangents, out, tangent)
+
+    def _whole_or_none(self, primal: Atom, tangents: Tangents) -> Any:
+        has = isinstance(primal, Var) and tangents.get(primal) is not None
+        return self.whole(primal, tangents) if has else None
+
+    def push_apply(self, s: Apply, tangents: Tangents) -> None:
+        """One primitive, by its rule."""
+        given = tuple(tangents.get(a) if isinstance(a, Var) else None for a in s.args)
+        if s.primitive.nondifferentiable or all(t is None for t in given):
+            return
+        if not any(o.type.is_float for o in s.outs):
+            return
+        if s.primitive.jvp is None:
+            raise NotDifferentiable(
+                f"{s.primitive.name} has no derivative.", s.origin, "use stop_gradient around it"
+            )
+        args, outs = tuple(map(wrap, s.args)), tuple(Array(o) for o in s.outs)
+        if s.primitive.kind != "elementwise":
+            given = tuple(
+                None if t is None else materialize(t, a.type, Array(a))
+                for t, a in zip(given, s.args, strict=True)
+            )
+        if s.primitive.kind != "elementwise" and s.primitive.name not in _OF_NUMBERS:
+            given = tuple(map(_as_its_primal, given, s.args))
+        found = s.primitive.jvp(given, outs, args, s.params)
+        for out, tangent in zip(s.outs, found, strict=True):
+            self.note(tangents, out, tangent)
+            if s.primitive.linear_in == (0,) and isinstance(tangent, Array):
+                self._same_sizes(tangent, out)
+
+    def _same_sizes(self, tangent: Array, out: Var) -> None:
+        """What one function gives of arrays of one shape has one shape: as long as a mask says."""
+        dims = self.builder.dims
+        for size, own in zip(tangent.dims, out.type.dims, strict=True):
+            if dims.beyond_arguments(size) and dims.beyond_arguments(own):
+                dims.unify(size, own)
+
+    def note(self, tangents: Tangents, primal: Var, tangent: Any) -> None:
+        """Keep a tangent, named after its primal."""
+        if tangent is None or not primal.type.is_float:
+            return
+        tangent = match_dtype(tangent, primal.type)
+        if isinstance(tangent, Array):
+            tangent = Array(tangent.atom)
+            if tangent.atom.name is None and primal.name is not None:
+                tangent.atom.name = f"{primal.name}_dot"
+        tangents[primal] = tangent
+
+    def whole(self, primal: Atom, tangents: Tangents) -> Any:
+        """A tangent of its primal's shape; zeros where there is none."""
+        tangent = tangents.get(primal) if isinstance(primal, Var) else None
+        t = primal.type if isinstance(primal, Var) else None
+        if t is None or not t.ndim:
+            return 0.0 if tangent is None else tangent
+        return (
+            np.zeros_like(Array(primal))
+            if tangent is None
+            else materialize(tangent, t, Array(primal))
+        )
+
+    def _atom(self, value: Any) -> Atom:
+        return value.atom if isinstance(value, Array) else value
+
+    def _dot(self, primal: Var) -> Var:
+        return Var(primal.type, f"{primal.name}_dot" if primal.name else None, primal.origin)
+
+    def push_if(self, s: If, tangents: Tangents) -> None:
+        """Both arms, with a tangent for each active result."""
+        wanted = [k for k, out in enumerate(s.outs) if out in self.active]
+        arms = []
+        for arm in (s.then, s.orelse):
+            with self.builder.block() as block:
+                local = dict(tangents)
+                self.statements(arm.statements, local)
+                dots = [self._whole_result(arm.results[k], s.outs[k], local) for k in wanted]
+                block.results = [*arm.results, *map(self._atom, dots)]
+            arms.append(block)
+        outs = [self._dot(s.outs[k]) for k in wanted]
+        then, orelse = arms
+        self.builder.emit(If((*s.outs, *outs), s.test, then, orelse, s.origin))
+        for k, out in zip(wanted, outs, strict=True):
+            tangents[s.outs[k]] = Array(out)
+
+    def _whole_result(self, result: Atom, out: Var, tangents: Tangents) -> Any:
+        if isinstance(result, Var):
+            return self.whole(result, tangents)
+        return core.UNDEFINED if result is core.UNDEFINED or out.type.ndim else 0.0
+
+    def push_loop(self, s: For | While, tangents: Tangents) -> None:
+        """A loop that carries a tangent for each active carried value."""
+        wanted = [k for k, phi in enumerate(s.phis) if phi in self.active]
+        inits = [
+            core.UNDEFINED if s.inits[k] is core.UNDEFINED else self.whole(s.inits[k], tangents)
+            for k in wanted
+        ]
+        dots = [self._dot(s.phis[k]) for k in wanted]
+        local = dict(tangents)
+        for k, dot in zip(wanted, dots, strict=True):
+            local[s.phis[k]] = Array(dot)
+        with self.builder.block() as block:
+            self.statements(s.body.statements, local)
+            after = [self.whole(s.body.results[k], local) for k in wanted]
+            block.results = [*s.body.results, *map(self._atom, after)]
+        outs = [self._dot(s.outs[k]) for k in wanted]
+        phis, all_inits = (*s.phis, *dots), (*s.inits, *map(self._atom, inits))
+        made = self._loop(s, (*s.outs, *outs), phis, all_inits, block)
+        self.builder.emit(made)
+        for k, out in zip(wanted, outs, strict=True):
+            tangents[s.outs[k]] = Array(out)
+
+    def _loop(
+        self,
+        s: For | While,
+        outs: tuple[Var, ...],
+        phis: tuple[Var, ...],
+        inits: tuple[Atom, ...],
+        body: Block,
+    ) -> For | While:
+        if isinstance(s, For):
+            return For(outs, s.index, s.start, s.stop, s.step, phis, inits, body, s.origin)
+        return While(outs, phis, inits, s.test, body, s.origin)

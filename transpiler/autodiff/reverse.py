@@ -1,0 +1,381 @@
+"""Reverse mode: the forward program, followed by the sweep back that accumulates adjoints.
+
+Before::
+
+    y = np.exp(x); yield np.sum(y)
+
+After, for the gradient::
+
+    y = np.exp(x); x_bar = y; yield x_bar
+
+Rules are applied statement by statement, from the last to the first. What the sweep needs of values
+that exist only inside a loop or an arm of a branch is found by looking at what it came to read, and
+is then recomputed, restored or saved (see calque.transpiler.autodiff.tape.policy).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from calque.transpiler.algebra.symmetry import symmetries
+from calque.transpiler.autodiff.activity import varied
+from calque.transpiler.autodiff.dead_stores import drop_unread_stores
+from calque.transpiler.autodiff.reverse_loop import Adjoints, LoopAttempt
+from calque.transpiler.autodiff.rule_expansion import expand_calls, put_away
+from calque.transpiler.autodiff.tape.policy import Recorder
+from calque.transpiler.autodiff.tape.versions import shape_source
+from calque.transpiler.autodiff.unbroadcast import (
+    carried_number,
+    is_zero,
+    match_dtype,
+    materialize,
+    or_zero,
+    same_adjoint,
+    same_dims,
+    sum_to,
+)
+from calque.transpiler.errors import NotDifferentiable
+from calque.transpiler.ir import core
+from calque.transpiler.ir.builder import FUNCTIONS, Array, Builder, type_of, wrap
+from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, If, Var, While
+from calque.transpiler.primitives.base import Scatter, apply, as_array
+from calque.transpiler.primitives.called import Called
+from calque.transpiler.primitives.einsum import einsum
+from calque.transpiler.primitives.elementwise import where
+from calque.transpiler.primitives.growing import room, widened
+from calque.transpiler.primitives.guards import guarded, note_branch, note_selections, selections
+from calque.transpiler.primitives.indexing import update
+from calque.transpiler.primitives.reductions import mean, sum_
+from calque.transpiler.primitives.scaling import added
+from calque.transpiler.primitives.shapes import broadcast_to
+
+# linear rearrangements: a cotangent that is one number everywhere passes through them unchanged
+_REARRANGING = frozenset(
+    "np.reshape np.transpose np.swapaxes np.moveaxis np.expand_dims np.squeeze np.flip np.roll "
+    "astype copy np.broadcast_to np.sum np.mean np.where".split()
+)
+
+# and of these, the rules that take a cotangent of fewer dimensions as it is
+_SPREADING = frozenset("astype copy np.broadcast_to np.sum np.mean np.where".split())
+
+
+def reverse(
+    function: Function, builder: Builder, wrt: Sequence[int], seeds: dict[int, Any]
+) -> list[Any]:
+    """Append the reverse sweep to ``function.body``, in place; returns the adjoints of ``wrt``.
+
+    ``seeds`` maps positions of results to their cotangents (numbers or Arrays). An adjoint that is
+    zero is None. Statements of the sweep are marked in ``function.phases``.
+    """
+    body = function.body
+    inputs = [function.params[i] for i in wrt]
+    expand_calls(function, builder, [v for v in inputs if v.type.is_float])
+    builder.symmetries = symmetries(function)
+    sweep = Sweep(builder, function, inputs)
+    adjoints: Adjoints = {}
+    with builder.block() as back, selections():
+        for var, dim in list(builder.dim_values.items()):
+            if var in sweep.recorder.at_top:
+                builder._sizes[-1].setdefault(builder.dims.resolve(dim), var)
+        for position, seed in seeds.items():
+            sweep.accumulate(adjoints, body.results[position], seed)
+        sweep.statements(list(body.statements), adjoints)
+        found = []
+        for position in wrt:
+            var = function.params[position]
+            adjoint = adjoints.get(var)
+            with builder.at(None):
+                found.append(None if adjoint is None else sweep.whole(var, adjoint))
+    of_sweep = set(map(id, back.statements))
+    body.statements += back.statements
+    instead = put_away(function, [a.atom for a in found if isinstance(a, Array)])
+    phase = {True: "reverse", False: "forward"}
+    function.phases = {id(s): phase[id(s) in of_sweep] for s in body.statements}
+    found = [wrap(instead.get(a.atom, a.atom)) if isinstance(a, Array) else a for a in found]
+    kept = [a.atom for a in found if isinstance(a, Array)]
+    dropped = drop_unread_stores(function, sweep.restores, kept)
+    needless = {sweep.restores[out] for out in dropped}
+    function.decisions = [
+        d for d in sweep.recorder.decisions if d.how != "restored" or d.value not in needless
+    ]
+    return found
+
+
+class Sweep:
+    """One reverse sweep: which values are active, and how each kind of statement is reversed."""
+
+    def __init__(self, builder: Builder, function: Function, inputs: Sequence[Var]):
+        self.builder = builder
+        self.function = function
+        self.active = varied(function.body, [v for v in inputs if v.type.is_float])
+        self.sources = shape_source(function.body)
+        self.recorder = Recorder(builder, function)
+        self.restored: dict[Var, Array] = {}  # primal versions put back by this sweep
+        self.restoring: set[Var] = set()  # primal versions that must be put back
+        self.restores: dict[Var, Var] = {}  # the stores that put back, and what they undo
+        self.summed: set[Var] = set()  # values from outside of a loop: each round adds to theirs
+
+    # adjoints
+
+    def accumulate(self, adjoints: Adjoints, primal: Atom, cotangent: Any) -> None:
+        """Add a cotangent to a value's adjoint."""
+        if not isinstance(primal, Var) or primal not in self.active or cotangent is None:
+            return
+        cotangent = match_dtype(cotangent, primal.type)
+        old = adjoints.get(primal)
+        if old is None:
+            adjoints[primal] = Array(cotangent.atom) if isinstance(cotangent, Array) else cotangent
+        elif isinstance(old, Array) and isinstance(cotangent, Array):
+            adjoints[primal] = added(old, cotangent)
+        else:
+            adjoints[primal] = old + cotangent if not is_zero(old) else cotangent
+        self._name(primal, adjoints[primal])
+
+    def _name(self, primal: Var, adjoint: Any) -> None:
+        if isinstance(adjoint, Array) and adjoint.atom.name is None:
+            if primal.name is not None or primal in self.summed:
+                adjoint.atom.name = self.builder.name_of_adjoint(primal)
+
+    def whole(self, primal: Var, adjoint: Any) -> Array:
+        """An adjoint with all its primal's dimensions."""
+        result = materialize(adjoint, primal.type, self._like(primal))
+        self._name(primal, result)
+        return result
+
+    def _like(self, primal: Var) -> Array:
+        """An array of the primal's shape that is at hand."""
+        return Array(self.sources.get(primal, primal))
+
+    def shadow(self, adjoints: Adjoints, primal: Var) -> Array:
+        """The adjoint of an array as an array to add into."""
+        old = adjoints.get(primal)
+        if old is None or is_zero(old):
+            made = self.zeros(primal)
+        else:
+            made = self.whole(primal, old)
+        made = Array(as_array(made).atom)  # of a number too: an index may make an array of it
+        if primal.type.dtype.kind == "c":
+            made = FUNCTIONS["cast"](made, primal.type.dtype)
+        self._name(primal, made)
+        adjoints[primal] = made
+        return made
+
+    def zeros(self, primal: Var) -> Any:
+        """Zeros of a value's shape."""
+        if not primal.type.ndim:
+            return 0.0
+        source = self.sources.get(primal, primal)
+        if source in self.recorder.at_top or source in self.function.params:
+            return FUNCTIONS[np.zeros_like](Array(source), dtype=primal.type.dtype)
+        return FUNCTIONS[np.zeros](
+            self.recorder.sizes(primal.type, Array(source)), primal.type.dtype
+        )
+
+    # statements
+
+    def statements(self, statements: Sequence[core.Statement], adjoints: Adjoints) -> None:
+        """Reverse a list of statements."""
+        for s in reversed(statements):
+            with self.builder.at(s.origin):
+                match s:
+                    case Apply():
+                        self.reverse_apply(s, adjoints)
+                    case If():
+                        self.reverse_if(s, adjoints)
+                    case For() | While():
+                        self.reverse_loop(s, adjoints)
+
+    def reverse_apply(self, s: Apply, adjoints: Adjoints) -> None:
+        """One primitive, by its rule."""
+        if s.primitive.kind == "store" and s.outs[0] in self.restoring:
+            self._restore(s)
+        cotangents = [adjoints.pop(out, None) for out in s.outs]
+        if all(c is None for c in cotangents) or not any(o in self.active for o in s.outs):
+            return
+        primitive = s.primitive
+        if primitive.vjp is None and not isinstance(primitive, Called):
+            raise NotDifferentiable(
+                f"{primitive.name} has no derivative.", s.origin, "use stop_gradient around it"
+            )
+        if primitive.kind != "elementwise" and primitive.name not in _REARRANGING:
+            cotangents = [
+                None if c is None else self.whole(o, c)
+                for o, c in zip(s.outs, cotangents, strict=True)
+            ]
+        elif primitive.name in _REARRANGING and self._passes_through(s, cotangents[0], adjoints):
+            return
+        elif primitive.name in _REARRANGING - _SPREADING:
+            cotangents = [self.whole(s.outs[0], cotangents[0])]
+        wanted = [isinstance(a, Var) and a in self.active for a in s.args]
+        if isinstance(primitive, Called):
+            found = primitive.pull(s, cotangents, self.active)
+        else:
+            args, outs = tuple(wrap(a) for a in s.args), tuple(Array(o) for o in s.outs)
+            found = primitive.vjp(tuple(cotangents), outs, args, s.params)
+            note_selections(s, found)
+        for arg, need, cotangent in zip(s.args, wanted, found, strict=True):
+            if not need or cotangent is None:
+                continue
+            if isinstance(cotangent, NotDifferentiable):
+                raise cotangent
+            if isinstance(cotangent, Scatter):
+                cotangent.add(self.shadow(adjoints, arg))
+                continue
+            self.accumulate(adjoints, arg, self._unbroadcast(s, arg, guarded(cotangent)))
+
+    def _passes_through(self, s: Apply, cotangent: Any, adjoints: Adjoints) -> bool:
+        """A number that stands for the whole cotangent of a rearrangement."""
+        out, arg = s.outs[0], s.args[0]
+        if s.primitive in (sum_, mean, where) or not out.type.ndim:
+            return False
+        if type_of(cotangent).ndim:
+            return False
+        if s.primitive is broadcast_to:
+            shapes = out.type.dims, type_of(arg).dims
+            cotangent = sum_to(cotangent, *shapes, self._like(out), self._like(arg))
+        self.accumulate(adjoints, arg, cotangent)
+        return True
+
+    def _unbroadcast(self, s: Apply, arg: Var, cotangent: Any) -> Any:
+        have = type_of(cotangent).dims
+        spreads = s.primitive.kind == "elementwise" or s.primitive in (where, broadcast_to)
+        spread = s.outs[0].type.dims if spreads else have
+        if same_dims(spread, arg.type.dims) or (not spreads and len(have) < arg.type.ndim):
+            return cotangent
+        if not spreads and not have:
+            return cotangent
+        like = self._like(s.outs[0]) if spreads else cotangent
+        if s.primitive is einsum:  # has its sizes of what the other operands have
+            spread = self.builder.broadcast([have, arg.type.dims])
+        whole = spreads or s.primitive.kind == "store"
+        return sum_to(cotangent, spread, arg.type.dims, like, self._like(arg), whole)
+
+    def _restore(self, s: Apply) -> None:
+        """Put back the elements that a store overwrote."""
+        before, after = s.args[0], s.outs[0]
+        now = self.restored.get(after, Array(after))
+        if before in self.restored or not isinstance(before, Var):
+            return
+        if s.primitive in (room, widened):
+            self.restored[before] = now
+            return
+        old = self.recorder.overwritten(s)
+        if not self.recorder.sizes_known(old.type):
+            return  # under a mask: the version before is saved as a whole, if it is needed
+        index, dynamic = s.params["index"], [wrap(a) for a in s.args[2:]]
+        back = apply(update, now, old, *dynamic, index=index)
+        back.atom.name = before.name
+        self.restored[before] = back
+        self.restores[back.atom] = after
+
+    def reverse_if(self, s: If, adjoints: Adjoints) -> None:
+        """Both arms, each under the same test."""
+        cotangents = [adjoints.pop(out, None) for out in s.outs]
+        restores = [o for o in s.outs if o in self.restoring]
+        if all(c is None for c in cotangents) and not restores:
+            return
+        arms = []
+        outside = dict(self.restored)
+        for arm in (s.then, s.orelse):
+            self.restored = dict(outside)
+            for out, result in zip(s.outs, arm.results, strict=True):
+                if out in self.restoring and isinstance(result, Var):
+                    self.restored.setdefault(result, outside.get(out, Array(out)))
+            with self.builder.block() as block:
+                local: Adjoints = {
+                    v: Array(a.atom) if isinstance(a, Array) else a for v, a in adjoints.items()
+                }
+                for result, cotangent in zip(arm.results, cotangents, strict=True):
+                    self.accumulate(local, result, cotangent)
+                self.statements(arm.statements, local)
+            inner = core.defined_vars(arm)
+            arms.append((block, {v: a for v, a in local.items() if v not in inner}, self.restored))
+        self.restored = outside
+        self._join_arms(s, arms, adjoints)
+
+    def _join_arms(self, s: If, arms: list[Any], adjoints: Adjoints) -> None:
+        (then, first, restored_then), (orelse, second, restored_else) = arms
+        outs: list[Var] = []
+        changed = []
+        for var in {**first, **second}:
+            a, b = first.get(var), second.get(var)
+            old = adjoints.get(var)
+            if same_adjoint(a, old) and same_adjoint(b, old):
+                continue
+            changed.append(var)
+            rank_zero = type_of(or_zero(a)).ndim == type_of(or_zero(b)).ndim == 0
+            outs.append(self._arm_out(var, [(then, a), (orelse, b)], rank_zero))
+        sources = self._restored_by_arms(s)
+        for var in sources:
+            out = Var(var.type, var.name, s.origin)
+            then.results.append(restored_then.get(var, Array(var)).atom)
+            orelse.results.append(restored_else.get(var, Array(var)).atom)
+            self.restored[var] = Array(out)
+            outs.append(out)
+        statement = If(tuple(outs), s.test, then, orelse, s.origin)
+        by_arm = (restored_then, restored_else)
+        self.recorder.resolve_arms(s, statement, by_arm, self.restoring)
+        self.builder.emit(statement)
+        note_branch(s, statement)
+        for var, out in zip(changed, outs, strict=False):
+            adjoints[var] = Array(out)
+
+    def _restored_by_arms(self, s: If) -> list[Var]:
+        found: dict[Var, None] = {}
+        for position, out in enumerate(s.outs):
+            if out in self.restoring:
+                source = self.recorder.source_of_branch(s, position)
+                if source is not None and source not in self.restored:
+                    found[source] = None
+        return list(found)
+
+    def _arm_out(self, var: Var, arms: list[tuple[Block, Any]], rank_zero: bool) -> Var:
+        t = var.type.with_dims(()) if rank_zero else var.type
+        out = Var(t, self.builder.name_of_adjoint(var), self.builder.origin)
+        for block, value in arms:
+            self.builder.blocks.append(block)
+            self.builder._sizes.append({})
+            value = or_zero(value)
+            if not rank_zero:
+                value = self.zeros(var) if is_zero(value) else self.whole(var, value)
+            value = carried_number(value, t)
+            block.results.append(value.atom if isinstance(value, Array) else value)
+            self.builder.blocks.pop()
+            self.builder._sizes.pop()
+        return out
+
+    # loops
+
+    def reverse_loop(self, s: For | While, adjoints: Adjoints) -> None:
+        """The loop back: adjoints of what it carries, and of what it reads, are carried."""
+        seeds = {k: adjoints.pop(out) for k, out in enumerate(s.outs) if out in adjoints}
+        forced = {k for k, out in enumerate(s.outs) if out in self.restoring}
+        if not seeds and not forced:
+            return
+        inner = core.defined_vars(s.body) | set(s.phis)
+        carried = {k for k in seeds if s.phis[k] in self.active}
+        outer = [v for v in core.free_vars(s.body) if v in self.active and v not in inner]
+        restore = set(forced)
+        builder = self.builder
+        marks = len(builder.blocks[-1].statements)
+        sizes = dict(builder._sizes[-1])
+        back_to_start = self.recorder.state()
+        while True:
+            attempt = LoopAttempt(self, s, seeds, carried, outer, restore, adjoints)
+            attempt.run()
+            more, unused = attempt.missing(), attempt.unused()
+            wanted = restore | attempt.wants_restoring()
+            if more <= carried and not unused and wanted == restore:
+                break
+            if more <= carried:
+                outer = [v for v in outer if v not in unused]
+            carried |= more
+            restore = wanted
+            del builder.blocks[-1].statements[marks:]
+            builder._sizes[-1] = dict(sizes)
+            back_to_start()
+            self.restored, self.restoring = attempt.saved_state
+        attempt.finish(inner)

@@ -1,0 +1,208 @@
+"""The loop back: what the reverse sweep writes for a loop.
+
+It carries the adjoints of what the loop carries and of what the loop reads. Which of them get one
+is known when the body has been walked back: the sweep tries, and tries again with what it saw::
+
+    for i in range(n):                  for i in range(n - 1, -1, -1):
+        s = s * x[i]            ->          x_bar[i] += s_bar * s_saved[i]
+                                            s_bar = s_bar * x[i]
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from calque.transpiler.autodiff.tape.trip_counts import own_counter, reversed_range
+from calque.transpiler.autodiff.tape.versions import current_versions, restorable_versions
+from calque.transpiler.autodiff.unbroadcast import carried_number, is_zero, or_zero
+from calque.transpiler.ir import core
+from calque.transpiler.ir.arrays import type_of
+from calque.transpiler.ir.builder import Array, loop_index
+from calque.transpiler.ir.core import Atom, Block, For, Var, While
+from calque.transpiler.ir.dead_code import prune
+from calque.transpiler.ir.types import INT, ArrayType
+
+Adjoints = dict[Var, Any]
+
+
+class LoopAttempt:
+    """One try at the loop back, with a guess at what it carries."""
+
+    def __init__(
+        self,
+        sweep: Any,
+        s: For | While,
+        seeds: dict[int, Any],
+        carried: set[int],
+        outer: list[Var],
+        restore: set[int],
+        adjoints: Adjoints,
+    ):
+        self.sweep, self.s, self.seeds = sweep, s, seeds
+        self.carried, self.outer, self.restore = sorted(carried), outer, sorted(restore)
+        self.adjoints = adjoints
+        self.phis: list[Var] = []
+        self.sized: dict[Var, ArrayType] = {}
+        self.inits: list[Atom] = []
+        self.block = Block()
+
+    def run(self) -> None:
+        """Write the body of the loop back."""
+        sweep, s, builder = self.sweep, self.s, self.sweep.builder
+        self.saved_state = (dict(sweep.restored), set(sweep.restoring))
+        for k in self.carried:
+            seed = self.seeds.get(k)
+            init = (
+                sweep.zeros(s.outs[k])
+                if seed is None or is_zero(seed)
+                else sweep.whole(s.outs[k], seed)
+            )
+            self._carry(init, s.phis[k], builder.name_of_adjoint(s.phis[k]))
+            self._let_size_change(k)
+        for var in self.outer:
+            self._carry(
+                sweep.shadow(dict(self.adjoints), var)
+                if var.type.ndim
+                else or_zero(self.adjoints.get(var)),
+                var,
+                builder.name_of_adjoint(var),
+            )
+        for k in self.restore:
+            now = sweep.restored.get(s.outs[k], Array(s.outs[k]))
+            self._carry(now, s.phis[k], s.phis[k].name)
+            sweep.restoring |= restorable_versions(s, k) or set()
+        with builder.block() as self.block:
+            self.index = self._index()
+            sweep.recorder.enter(s, self.index)
+            self._body()
+            sweep.recorder.leave()
+        self.live = self._reads()
+
+    def _carry(self, init: Any, like: Var, name: str | None) -> None:
+        t = like.type if not (like.type.weak and isinstance(init, Array)) else init.type
+        self.phis.append(Var(t, name, self.s.origin))
+        init = carried_number(init, t)
+        self.inits.append(init.atom if isinstance(init, Array) else init)
+
+    def _let_size_change(self, k: int) -> None:
+        """A round back starts at the size that the round forth ended with."""
+        after, dims = self.s.body.results[k], self.sweep.builder.dims
+        if isinstance(after, Var) and not all(
+            map(dims.same, after.type.dims, self.s.phis[k].type.dims)
+        ):
+            bar = self.phis[-1]
+            sizes = tuple(dims.fresh() for _ in bar.type.dims)
+            self.phis[-1] = Var(bar.type.with_dims(sizes), bar.name, bar.origin)
+            self.sized[self.phis[-1]] = bar.type.with_dims(type_of(self.s.inits[k]).dims)
+
+    def _index(self) -> Array:
+        if isinstance(self.s, For):
+            name = self.s.index.name
+        else:
+            own = own_counter(self.s)
+            name = None if own is None else own[0].name
+        builder = self.sweep.builder
+        if isinstance(self.s, For):
+            index = loop_index(0, 0, name)
+            builder.dim_values[index.atom] = builder.dim_of(self.s.index)
+            return index
+        return Array(Var(INT, name, self.s.origin))
+
+    def _body(self) -> None:
+        sweep, s = self.sweep, self.s
+        local: Adjoints = {}
+        bars = [Array(p) for p in self.phis]
+        n = len(self.carried)
+        for var, bar in zip(self.outer, bars[n : n + len(self.outer)], strict=True):
+            local[var] = bar
+        self.outer_before = {v: local[v].atom for v in self.outer}
+        sweep.summed.update(self.outer)
+        for k, bar in zip(self.carried, bars, strict=False):
+            sweep.accumulate(local, s.body.results[k], Array(bar.atom))
+        for k, bar in zip(self.restore, bars[n + len(self.outer) :], strict=True):
+            result = s.body.results[k]
+            if isinstance(result, Var):
+                sweep.restored[result] = Array(bar.atom)
+        sweep.statements(s.body.statements, local)
+        self.local = local
+        for k in self.carried:
+            value = local.get(s.phis[k])
+            value = sweep.zeros(s.phis[k]) if value is None or is_zero(value) else value
+            value = carried_number(sweep.whole(s.phis[k], value), s.phis[k].type)
+            self.block.results.append(value.atom if isinstance(value, Array) else value)
+        for var in self.outer:
+            value = carried_number(sweep.whole(var, local[var]), var.type)
+            self.block.results.append(value.atom if isinstance(value, Array) else value)
+        for k in self.restore:
+            back = sweep.restored.get(s.phis[k])
+            self.block.results.append(s.phis[k] if back is None else back.atom)
+
+    def missing(self) -> set[int]:
+        """Phis that got an adjoint but are not carried."""
+        return {k for k, p in enumerate(self.s.phis) if self.local.get(p) is not None}
+
+    def unused(self) -> set[Var]:
+        """Outer values whose adjoint the body leaves alone."""
+        return {
+            v
+            for v in self.outer
+            if isinstance(self.local[v], Array) and self.local[v].atom is self.outer_before[v]
+        }
+
+    def wants_restoring(self) -> set[int]:
+        """Carried arrays of which the body reads old versions at several places."""
+        return self.sweep.recorder.wants_restoring(self.s, self.live, self.sweep.restored)
+
+    def _reads(self) -> dict[Var, None]:
+        """The primal values of the loop's inside that the body of the loop back needs."""
+        trial = core.clone(self.block, {})
+        live = {r for r in trial.results if isinstance(r, Var)}
+        prune(trial, live)
+        inner = core.defined_vars(self.s.body) | set(self.s.phis)
+        return {
+            v: None for v in core.free_vars(trial) if v in inner and v not in self.sweep.restored
+        }
+
+    def finish(self, inner: set[Var]) -> None:
+        """Emit the loop back, and let what it needs be recorded by the loop forth."""
+        sweep, s, builder = self.sweep, self.s, self.sweep.builder
+        restored_inside = sweep.restored
+        sweep.restored, sweep.restoring = self.saved_state
+        restored = {v: a for v, a in current_versions(restored_inside).items() if v in inner}
+        bounds = sweep.recorder.resolve_loop(s, self.block, self.index, restored)
+        outs = [Var(self.sized.get(p, p.type), p.name, s.origin) for p in self.phis]
+        start, stop, step = bounds if bounds is not None else reversed_range(builder, s)
+        builder.emit(
+            For(
+                tuple(outs),
+                self.index.atom,
+                start,
+                stop,
+                step,
+                tuple(self.phis),
+                tuple(self.inits),
+                self.block,
+                s.origin,
+            )
+        )
+        n = len(self.carried)
+        for k, out in zip(self.carried, outs, strict=False):
+            sweep.accumulate(self.adjoints, s.inits[k], Array(out))
+        for var, out in zip(self.outer, outs[n:], strict=False):
+            previous = self.adjoints.get(var)
+            inits = [s.inits[k] for k in self.carried]
+            if var in inits:
+                self._merge(var, out, previous, inits, outs)
+            else:
+                self.adjoints[var] = Array(out)
+        for k, out in zip(self.restore, outs[n + len(self.outer) :], strict=True):
+            if isinstance(s.inits[k], Var):
+                sweep.restored[s.inits[k]] = Array(out)
+
+    def _merge(self, var: Var, out: Var, previous: Any, inits: list[Atom], outs: list[Var]) -> None:
+        """A value that the loop both starts from and reads: both adjoints count."""
+        total: Any = Array(out)
+        for init, bar in zip(inits, outs, strict=False):
+            if init is var:
+                total = total + Array(bar)
+        self.adjoints[var] = total

@@ -1,0 +1,439 @@
+"""What the sweep back needs of values of a loop's or an arm's inside, and how it gets them.
+
+The policy, for each such value, in this order:
+
+1. *at hand*: defined outside, or the loop's counter;
+2. *recomputed*: by cheap operations (elementwise, index arithmetic, reads), from what is at
+   hand or is saved anyway;
+3. *restored*: old versions of an array that the loop stores into are put back, element by
+   element, if the sweep reads them at two places or more: one array saves what stores overwrote;
+4. *saved*: in an array indexed by the loop counters, allocated once before the loop nest; for a
+   ``while``, in an array that doubles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from calque.transpiler.algebra.bitwise_equality import operations
+from calque.transpiler.autodiff.tape.ragged_storage import FlatSaves
+from calque.transpiler.autodiff.tape.storage import FIRST_CAPACITY
+from calque.transpiler.autodiff.tape.trip_counts import apply_operator, own_counter, wrap_atom
+from calque.transpiler.autodiff.tape.versions import (
+    current_versions,
+    restorable_versions,
+    source_of_branch,
+    use_versions,
+)
+from calque.transpiler.errors import CalqueError
+from calque.transpiler.ir import core
+from calque.transpiler.ir.blocks import (
+    definition_order,
+    definitions_in,
+    first_use,
+    insert_before,
+    ordered_vars,
+    prune_block,
+)
+from calque.transpiler.ir.builder import FUNCTIONS, Array, atom
+from calque.transpiler.ir.core import Apply, Atom, Block, For, If, Statement, Var, While
+from calque.transpiler.ir.types import ArrayType
+from calque.transpiler.primitives.base import apply
+from calque.transpiler.primitives.creation import space
+from calque.transpiler.primitives.indexing import getitem
+
+
+@dataclass(frozen=True)
+class Decision:
+    """How one value is had in the sweep back; for ``explain``."""
+
+    value: Var
+    how: str  # "recomputed", "restored", "saved"
+    why: str
+
+
+@dataclass(eq=False)
+class Recorder(FlatSaves):
+    """Lets loops and branches of the forward program record what their reverses need."""
+
+    saved_by_store: dict[int, Var] = field(default_factory=dict)
+    decisions: list[Decision] = field(default_factory=list)
+    # results of a branch that an arm (its id, and which) gives only to have one
+    vacant: dict[tuple[int, int], list[Var]] = field(default_factory=dict)
+
+    def state(self) -> Callable[[], None]:
+        """A way back to the forward program as it is now."""
+        blocks = [self.function.body]
+        for s in core.walk(self.function.body):
+            blocks += core.blocks_of(s)
+        kept = [(b, list(b.statements), list(b.results)) for b in blocks]
+        heads: list[tuple[Statement, dict[str, Any]]] = []
+        for s in core.walk(self.function.body):
+            match s:
+                case For() | While():
+                    heads.append((s, {"outs": s.outs, "phis": s.phis, "inits": s.inits}))
+                case If():
+                    heads.append((s, {"outs": s.outs}))
+        buffers, stores = dict(self.buffers), dict(self.saved_by_store)
+        decided = len(self.decisions)
+        vacant = {key: list(outs) for key, outs in self.vacant.items()}
+
+        def back() -> None:
+            for block, statements, results in kept:
+                block.statements, block.results = list(statements), list(results)
+            for s, values in heads:
+                for name, value in values.items():
+                    setattr(s, name, value)
+            self.buffers, self.saved_by_store = dict(buffers), dict(stores)
+            del self.decisions[decided:]
+            self.vacant = {key: list(outs) for key, outs in vacant.items()}
+
+        return back
+
+    def overwritten(self, store: Apply) -> Array:
+        """The elements a store overwrites, read before it."""
+        if id(store) not in self.saved_by_store:
+            block = self.home_of(store)
+            index, dynamic = store.params["index"], store.args[2:]
+
+            def read() -> Any:
+                return apply(getitem, Array(store.args[0]), *map(wrap_atom, dynamic), index=index)
+
+            with self.builder.at(store.origin):
+                old = self.insert_forward(block, store, read)
+            old.atom.name = None
+            why = "the sweep reads what it was before; each store saves what it overwrites"
+            self.decisions.append(Decision(store.outs[0], "restored", why))
+            self.saved_by_store[id(store)] = old.atom
+        return Array(self.saved_by_store[id(store)])
+
+    def source_of_branch(self, s: If, position: int) -> Var | None:
+        """The version before an If of an array that its arms only store into."""
+        return source_of_branch(s, position)
+
+    def wants_restoring(
+        self, s: For | While, live: Iterable[Var], restored: dict[Var, Array]
+    ) -> set[int]:
+        """The carried arrays of which the sweep needs two old values or more."""
+        definitions = definitions_in(s.body)
+        found = set()
+        for k, phi in enumerate(s.phis):
+            if not phi.type.ndim:
+                continue
+            versions = restorable_versions(s, k)
+            if versions is None or len(versions) < 2:
+                continue
+            needed = [v for v in live if _depends(v, versions, definitions)]
+            arrays = [v for v in needed if v in versions or v.type.ndim]
+            if arrays or len(needed) >= 2:
+                found.add(k)
+        return found
+
+    def resolve_loop(
+        self, s: For | While, block: Block, index: Array, restored: dict[Var, Var]
+    ) -> tuple[Atom, Atom, Atom] | None:
+        """Let the body of the loop back have what it needs; its bounds, for a while."""
+        restored = _kept(restored, block)
+        self.loops.append((s, index))
+        self._choose(block, s, definition_order(s), definitions_in(s.body), index, restored)
+        self.loops.pop()
+        if isinstance(s, While):
+            count = self.counter_of(s)[1]
+            last = apply_operator("sub", Array(count), 1)
+            return atom(last), -1, -1
+        return None
+
+    def _choose(
+        self,
+        block: Block,
+        s: For | While,
+        order: dict[Var, int],
+        definitions: dict[Var, Statement],
+        index: Array,
+        restored: dict[Var, Var],
+    ) -> None:
+        at_hand: dict[Var, Atom] = dict(restored)
+        counter = s.index if isinstance(s, For) else (own_counter(s) or (None,))[0]
+        if counter is not None:
+            at_hand[counter] = index.atom
+        order = {v: i for v, i in order.items() if v is not counter}
+        use_versions(block, at_hand)
+        if self._sizes_forth(block, s, order):
+            order = {v: i for v, i in definition_order(s).items() if v is not counter}
+            definitions = definitions_in(s.body)
+        needed = [v for v in core.free_vars(block) if v in order]
+        saved = self._to_save(needed, order, definitions)
+        saved |= {v for v in needed if not self._in_time(v, block, order, definitions, restored)}
+        while True:
+            use_versions(block, at_hand)
+            pending = [v for v in core.free_vars(block) if v in order]
+            if not pending:
+                return
+            value = max(pending, key=lambda v: order[v])
+            made = definitions.get(value)
+            if isinstance(made, (If, For, While)) and not self._can_save(value):
+                self._run_again(value, made, block)
+            elif value in saved or not self._is_cheap(value, definitions):
+                self._save(value, s, block, index)
+                order = {v: i for v, i in definition_order(s).items() if v is not counter}
+                definitions = definitions_in(s.body)
+            else:
+                self._recompute(value, definitions[value], block)
+
+    def _sizes_forth(self, block: Block, s: For | While, order: dict[Var, int]) -> bool:
+        """Let the loop forth read the sizes of arrays that grow or shrink; numbers can be saved."""
+        found: dict[tuple[Var, str], Var] = {}
+        for inner in [block, *(b for t in core.walk(block) for b in core.blocks_of(t))]:
+            for t in list(inner.statements):
+                if not isinstance(t, Apply) or t.primitive.kind != "size":
+                    continue
+                array = t.args[0]
+                if not isinstance(array, Var) or array not in order or self.sizes_known(array.type):
+                    continue
+                key = (array, repr(t.params))
+                if key not in found:
+                    size = Var(t.outs[0].type, None, t.origin)
+                    read = Apply((size,), t.primitive, t.args, t.params, t.origin)
+                    target, where = self._after_definition(s, array)
+                    target.statements.insert(where, read)
+                    self.builder.definitions[size] = read
+                    found[key] = size
+                inner.statements.remove(t)
+                core.substitute(block, {t.outs[0]: found[key]})
+        return bool(found)
+
+    def _in_time(
+        self,
+        value: Var,
+        block: Block,
+        order: dict[Var, int],
+        definitions: dict[Var, Statement],
+        restored: dict[Var, Var],
+    ) -> bool:
+        """Whether the versions that ``value`` is read from are put back before its first use."""
+        if not restored:
+            return True
+        defined = {o: where for where, t in enumerate(block.statements) for o in t.outs}
+        defined.update({v: len(block.statements) for v, now in restored.items() if now is v})
+        use = first_use(block, value)
+        pending, seen = [value], {value}
+        while pending:
+            made = definitions.get(pending.pop())
+            if not isinstance(made, Apply):
+                continue
+            for a in made.args:
+                if isinstance(a, Var) and a in restored and defined.get(restored[a], -1) >= use:
+                    return False
+                if isinstance(a, Var) and a in order and a not in seen:
+                    seen.add(a)
+                    pending.append(a)
+        return True
+
+    def _to_save(
+        self, needed: list[Var], order: dict[Var, int], definitions: dict[Var, Statement]
+    ) -> set[Var]:
+        """Which of the needed values, or of what they are computed from, are saved."""
+        hard = {v for v in needed if not self._is_cheap(v, definitions)}
+        soft = [v for v in needed if v not in hard]
+        leaves = {v: self._leaves(v, order, definitions) for v in soft}
+        new = {leaf for v in soft for leaf in leaves[v]} - hard
+        costly = [v for v in soft if leaves[v] - hard]
+        if len(new) < len(costly):
+            return hard | new
+        again = [v for v in costly if not self._can_save(v)]
+        return hard | (set(costly) - set(again)) | {leaf for v in again for leaf in leaves[v]}
+
+    def _is_cheap(self, value: Var, definitions: dict[Var, Statement]) -> bool:
+        made = definitions.get(value)
+        if not isinstance(made, Apply) or len(made.outs) != 1:
+            return False
+        if made.primitive.kind == "size" and not self.sizes_known(made.args[0].type):
+            return False  # the number is saved, not the array
+        if not self.sizes_known(value.type):
+            return True
+        machine = self.builder.machine  # there is none where one statement is checked
+        if value.type.dtype.kind in "biu" and machine is not None and machine.compiled:
+            # a test, or an index, must come out as it did: see same_bits
+            if any(operations(a, definitions) > 1 for a in made.args):
+                return False
+        return made.primitive.cheap
+
+    def _leaves(
+        self, value: Var, order: dict[Var, int], definitions: dict[Var, Statement]
+    ) -> set[Var]:
+        """What must be saved for ``value`` to be recomputed."""
+        if not self._is_cheap(value, definitions):
+            return {value}
+        made = definitions[value]
+        inner = [a for a in core.operands(made) if isinstance(a, Var) and a in order]
+        return {leaf for a in inner for leaf in self._leaves(a, order, definitions)}
+
+    def _recompute(self, value: Var, made: Statement, block: Block) -> None:
+        assert isinstance(made, Apply)
+        fresh = Var(value.type, value.name, value.origin)
+        if value in self.builder.dim_values:
+            self.builder.dim_values[fresh] = self.builder.dim_values[value]
+        where = first_use(block, value)
+        again = Apply(
+            (fresh,), made.primitive, made.args, made.params, self.origin_at(block, where)
+        )
+        block.statements.insert(where, again)
+        self.builder.definitions[fresh] = again
+        core.substitute(block, {value: fresh})
+        if value.type.is_float:
+            why = "its operands are at hand and it is cheap"
+            self.decisions.append(Decision(value, "recomputed", why))
+
+    def _can_save(self, value: Var) -> bool:
+        buffer = self.buffers.get(value)
+        if buffer is None or self.sizes_known(value.type):
+            return True
+        return not buffer.boxed and self.sizes_known(buffer.value.type)
+
+    def _run_again(self, value: Var, made: Statement, block: Block) -> None:
+        """Let the sweep back run a loop or a branch again, when its result cannot be saved."""
+        mapping: dict[Var, Atom] = {}
+        again = core.clone(Block([made]), mapping).statements[0]
+        for old, new in mapping.items():
+            if old in self.builder.dim_values and isinstance(new, Var):
+                self.builder.dim_values[new] = self.builder.dim_values[old]
+        where = min(first_use(block, out) for out in made.outs)
+        block.statements.insert(where, again)
+        for out in again.outs:
+            self.builder.definitions[out] = again
+        core.substitute(block, dict(zip(made.outs, again.outs, strict=True)))
+        self.decisions.append(Decision(value, "recomputed", "its size changes from round to round"))
+
+    def _save(self, value: Var, s: For | While, block: Block, index: Array) -> None:
+        if value in self.buffers:
+            buffer = self.buffers[value]
+            if self.hoist(buffer, s, block, index):
+                return
+            if not buffer.boxed and not self.sizes_known(value.type):
+                self.flatten(buffer, s, block)
+                return
+        self.decisions.append(
+            Decision(value, "saved", "it is overwritten before the sweep reads it")
+        )
+        if not self.sizes_known(value.type):
+            self.save_flat(value, block)
+            return
+        growing = isinstance(s, While)
+
+        def allocate() -> Any:
+            sizes = self.sizes_outside(value.type)
+            capacity = FIRST_CAPACITY if growing else self.capacity_of(s)
+            return apply(space, capacity, *sizes, dtype=value.type.dtype)
+
+        home = self.home_of(s)
+        with self.forward_of(s), self.builder.block() as allocation:
+            first = allocate()
+        first.atom.name = self.saved_name(value)
+        insert_before(home, s, allocation.statements)
+        buffer = self.carry(s, first, value, growing)
+        buffer.allocation, buffer.home = allocation.statements, home
+        self.buffers[buffer.out] = buffer
+        self.read_back(buffer, value, block, index)
+
+    def resolve_arms(
+        self, s: If, back: If, restored: tuple[dict[Var, Array], ...], restoring: set[Var]
+    ) -> None:
+        """Let the arms of a reversed branch have what existed only in the forward arms."""
+        arms = ((s.then, back.then), (s.orelse, back.orelse))
+        for which, (arm, block) in enumerate(arms):
+            inside = core.defined_vars(arm)
+            versions = {
+                v: now
+                for v, now in current_versions(restored[which]).items()
+                if v in inside or v in restoring
+            }
+            use_versions(block, versions)
+            versions = _kept(versions, block)
+            order = {v: i for i, v in enumerate(ordered_vars(arm))}
+            definitions = definitions_in(arm)
+            missing = {v: v for v in restoring if v not in versions}
+            saved = self._to_save(
+                [v for v in core.free_vars(block) if v in order], order, definitions
+            )
+            while True:
+                use_versions(block, versions)
+                pending = [v for v in core.free_vars(block) if v in order]
+                if not pending:
+                    break
+                value = max(pending, key=lambda v: order[v])
+                made = definitions.get(value)
+                if isinstance(made, (If, For, While)) and not self.sizes_known(value.type):
+                    buffer = self.buffers.get(value)
+                    if buffer is None and self.loops:
+                        self.save_flat(value, block)
+                        order = {v: i for i, v in enumerate(ordered_vars(arm))}
+                    elif buffer is None or not self.lift(buffer, s, which, block):
+                        self._run_again(value, made, block)
+                    continue
+                cheap = value not in saved and self._is_cheap(value, definitions)
+                if cheap and self._in_time(
+                    value, block, order, definitions, {**versions, **missing}
+                ):
+                    self._recompute(value, definitions[value], block)
+                elif self.loops and not self.sizes_known(value.type):
+                    self.save_flat(value, block)
+                    order = {v: i for i, v in enumerate(ordered_vars(arm))}
+                else:
+                    core.substitute(block, {value: self._publish(s, which, value)})
+
+    def _publish(self, s: If, which: int, value: Var) -> Var:
+        """Make a value of an arm a result of the branch; zero on the other path.
+
+        Where the other arm has one alike, it is one result: each round takes only one of the arms.
+        """
+        arm, other = (s.then, s.orelse) if which == 0 else (s.orelse, s.then)
+        vacant = self.vacant.setdefault((id(s), which), [])
+        for out in vacant:
+            if out.name == value.name and self._same_type(out.type, value.type):
+                vacant.remove(out)
+                arm.results[s.outs.index(out)] = value
+                self.decisions.append(Decision(value, "saved", "as in the other arm"))
+                return out
+        out = Var(value.type, value.name, value.origin)
+        self.vacant.setdefault((id(s), 1 - which), []).append(out)
+        arm.results.append(value)
+        t = value.type
+        self.builder.blocks.append(other)
+        try:
+            with self.forward_of(s):
+                sizes = tuple(self._size_in_loops(d, True) for d in t.dims)
+                zero = FUNCTIONS[np.zeros](sizes, t.dtype) if sizes else t.dtype.type(0)
+        except CalqueError:
+            zero = core.UNDEFINED
+        self.builder.blocks.pop()
+        other.results.append(atom(zero))
+        s.outs = (*s.outs, out)
+        self.decisions.append(Decision(value, "saved", "it is computed in an arm and costly"))
+        return out
+
+    def _same_type(self, left: ArrayType, right: ArrayType) -> bool:
+        resolve = self.builder.dims.resolve
+        same = (left.dtype, left.weak) == (right.dtype, right.weak)
+        return same and [*map(resolve, left.dims)] == [*map(resolve, right.dims)]
+
+
+def _kept(versions: dict[Var, Var], block: Block) -> dict[Var, Var]:
+    """Prune the block; the versions that it still puts back."""
+    before = {out for s in block.statements for out in s.outs}
+    prune_block(block)
+    gone = before - {out for s in block.statements for out in s.outs}
+    return {version: now for version, now in versions.items() if now not in gone}
+
+
+def _depends(value: Var, versions: set[Var], definitions: dict[Var, Statement]) -> bool:
+    """Whether a value is read from one of the versions, directly or through cheap operations."""
+    if value in versions:
+        return True
+    made = definitions.get(value)
+    if not isinstance(made, Apply) or not made.primitive.cheap:
+        return False
+    return any(isinstance(a, Var) and _depends(a, versions, definitions) for a in made.args)

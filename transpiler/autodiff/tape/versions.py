@@ -1,0 +1,112 @@
+"""Versions of an array that is only stored into, and what holds each in the sweep back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from calque.transpiler.ir import core
+from calque.transpiler.ir.builder import Array
+from calque.transpiler.ir.core import Apply, Atom, Block, For, If, Var, While
+
+
+def use_versions(block: Block, versions: Mapping[Var, Atom]) -> None:
+    """Read each version from the Var it was put back into, from where that Var is defined."""
+    here = {o for s in block.statements for o in s.outs}
+    waiting: dict[Var, list[Var]] = {}
+    active: dict[Var, Atom] = {}
+    for version, now in versions.items():
+        if now in here:
+            waiting.setdefault(now, []).append(version)
+        else:
+            active[version] = now
+    for s in block.statements:
+        core.substitute(Block([s]), active)
+        for out in s.outs:
+            active.update(dict.fromkeys(waiting.get(out, ()), out))
+    rest = Block([], block.results)
+    core.substitute(rest, active)
+    block.results = rest.results
+
+
+def current_versions(restored: dict[Var, Array]) -> dict[Var, Var]:
+    """For each version that was put back, the Var that holds it in the end."""
+    direct = {v: a.atom for v, a in restored.items()}
+    closed = {}
+    for version, now in direct.items():
+        while now in direct and direct[now] is not now:
+            now = direct[now]
+        if now is not version:
+            closed[version] = now
+    return closed
+
+
+def source_of_branch(s: If, position: int) -> Var | None:
+    """The version before a branch, if its arms only store into the array; else None."""
+    sources = []
+    for arm in (s.then, s.orelse):
+        chain = _chain(arm, arm.results[position])
+        if chain is None:
+            return None
+        sources.append(chain[0])
+    return sources[0] if sources[0] is sources[1] else None
+
+
+def _chain(block: Block, result: Atom) -> tuple[Var, set[Var]] | None:
+    """Follow stores back from a result to a Var of outside; it, and the versions passed."""
+    here = {o: s for s in block.statements for o in s.outs}
+    versions: set[Var] = set()
+    while isinstance(result, Var) and result in here:
+        made = here[result]
+        versions.add(result)
+        match made:
+            case Apply(primitive=primitive) if primitive.kind == "store":
+                result = made.args[0]
+            case For() | While():
+                k = made.outs.index(result)
+                inner = restorable_versions(made, k)
+                if inner is None:
+                    return None
+                versions |= inner
+                result = made.inits[k]
+            case If():
+                position = made.outs.index(result)
+                source = source_of_branch(made, position)
+                if source is None:
+                    return None
+                for arm in (made.then, made.orelse):
+                    chain = _chain(arm, arm.results[position])
+                    assert chain is not None
+                    versions |= chain[1]
+                result = source
+            case _:
+                return None
+    return (result, versions) if isinstance(result, Var) else None
+
+
+def restorable_versions(s: For | While, k: int) -> set[Var] | None:
+    """The versions of a carried array, if the loop does nothing to it but store; else None."""
+    chain = _chain(s.body, s.body.results[k])
+    if chain is None or chain[0] is not s.phis[k]:
+        return None
+    return chain[1] | {s.phis[k]}
+
+
+def shape_source(block: Block) -> dict[Var, Var]:
+    """For each version of an array at the top, the last one: its shape is always at hand."""
+    following: dict[Var, Var] = {}
+    for s in block.statements:
+        match s:
+            case Apply(primitive=primitive) if primitive.kind == "store":
+                if isinstance(s.args[0], Var):
+                    following[s.args[0]] = s.outs[0]
+            case For() | While():
+                for init, out in zip(s.inits, s.outs, strict=True):
+                    if isinstance(init, Var) and init.type.ndim and init.type.dims == out.type.dims:
+                        following[init] = out
+    last: dict[Var, Var] = {}
+    for var in following:
+        end = var
+        while end in following:
+            end = following[end]
+        last[var] = end
+    return last

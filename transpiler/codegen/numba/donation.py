@@ -1,0 +1,186 @@
+"""Arrays that no line reads any more hand their memory on to arrays that later kernels fill.
+
+Before::
+
+    y = np.empty((8192, 2, 4))
+    z = np.empty((4096, 2, 8))
+    step_kernel(x, t)
+    step_kernel_2(t, y)
+    step_kernel_3(y, z)
+
+After::
+
+    y = np.empty((8192, 2, 4))
+    step_kernel(x, t)
+    step_kernel_2(t, y)
+    z = t.reshape(4096, 2, 8)  # t is not read again
+    step_kernel_3(y, z)
+
+The system gives large arrays page by page, as they are touched first, which takes as long as a
+kernel's own work; and what was read last is still in the processor's cache. The analysis is on the
+launcher's syntax tree: a kernel's arguments are all its memory, so none gets one array twice.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import gast
+
+from calque.transpiler.codegen.text.expression_writer import Expressions
+from calque.transpiler.codegen.text.layout import Notes
+from calque.transpiler.codegen.text.spelling import call, name, target
+from calque.transpiler.ir import core
+from calque.transpiler.ir.core import Apply, Atom, For, If, Var, While
+from calque.transpiler.ir.types import ArrayType, DimLike
+from calque.transpiler.memory.bufferize import Memory
+from calque.transpiler.memory.printed_program import Program, indices, is_store
+from calque.transpiler.primitives.creation import empty
+
+NEW = ("np.empty", "np.full", "np.zeros", "np.ones")
+_WHOLE = (*NEW, "np.reshape", "flat")
+_SMALL = 2**15  # bytes; the allocator has such pieces at hand
+
+
+def hand_on(
+    body: list[Any], program: Program, memory: Memory, expressions: Expressions, notes: Notes
+) -> None:
+    """Let the launcher's lines, whose new arrays have ``made``, use memory again, in place."""
+    made = [line for line in body if hasattr(line, "made") and line.made.out.type.ndim]
+    if len(made) < 2:
+        return
+    families = _families(program, memory)
+    sources = _sources(program, memory, families)
+    named: dict[str, list[Var]] = {}
+    for var in program.vars:
+        if var.type.ndim and var not in expressions.folding.folded | expressions.paths.keys():
+            named.setdefault(expressions.names(var), []).append(var)
+    of = {text: {families[program.index[v]] for v in found} for text, found in named.items()}
+    arrays = []
+    for line in made:
+        text = expressions.names(line.made.out)
+        if len(of[text]) == 1 and sources[min(of[text])] == 1:
+            shown = {v.type.dims for v in named[text]}
+            whole = all(_is_whole(program.definition.get(v)) for v in named[text])
+            arrays.append(_Array(line, text, line.made.out.type, of[text], shown, whole))
+    _note_uses(body, arrays, of)
+    _take_over(body, sorted(arrays, key=lambda a: a.first), notes)
+
+
+def _is_whole(made: Any) -> bool:
+    """Whether what a statement gives is the whole of an array, in order."""
+    return not isinstance(made, Apply) or made.primitive.name in _WHOLE or is_store(made)
+
+
+@dataclass(eq=False)
+class _Array:
+    """An array that the launcher makes; the first and the last line that may touch its memory."""
+
+    line: Any
+    name: str
+    type: ArrayType
+    families: set[int]
+    shown: set[tuple[DimLike, ...]]  # the dimensions of all that has its name
+    whole: bool  # is that all of it
+    first: int = -1
+    last: int = -1
+
+    def fits(self, other: _Array) -> bool:
+        """Whether the other's memory is as large, for all sizes of the arguments."""
+        same = self.type.dtype == other.type.dtype and _size(self.type) == _size(other.type)
+        return same and other.whole
+
+    def spelled(self, other: _Array) -> Any:
+        """The other's memory in the shape of this."""
+        if other.shown == {self.type.dims}:
+            return name(other.name)
+        shape = self.line.value.args[0]
+        sizes = shape.elts if isinstance(shape, gast.Tuple) else [shape]
+        return call(gast.Attribute(name(other.name), "reshape", gast.Load()), *sizes)
+
+
+def _size(t: ArrayType) -> tuple[int, list[str]]:
+    """The number of elements: what is known of it, and the dimensions that are not."""
+    known = math.prod(d for d in t.dims if isinstance(d, int))
+    return known, sorted(str(d) for d in t.dims if not isinstance(d, int))
+
+
+def _families(program: Program, memory: Memory) -> list[int]:
+    """For each Var, by number, a number that all have that may be in the same memory."""
+    parents = list(range(len(program.vars)))
+
+    def root(k: int) -> int:
+        while parents[k] != k:
+            parents[k] = k = parents[parents[k]]
+        return k
+
+    def join(*atoms: Atom) -> None:
+        same = [root(program.index[a]) for a in atoms if isinstance(a, Var) and a.type.ndim]
+        for k in same:
+            parents[k] = min(same)
+
+    for k, held in enumerate(memory.of):
+        for other in indices(held & ~memory.unwritable) if program.vars[k].type.ndim else ():
+            join(program.vars[k], program.vars[other])
+    for s in core.walk(program.body):
+        match s:
+            case For() | While():
+                for group in zip(s.outs, s.phis, s.inits, s.body.results, strict=True):
+                    join(*group)
+            case If():
+                for arms in zip(s.outs, s.then.results, s.orelse.results, strict=True):
+                    join(*arms)
+    return [root(k) for k in range(len(parents))]
+
+
+def _sources(program: Program, memory: Memory, families: Sequence[int]) -> dict[int, int]:
+    """How many arguments and statements bring memory to each family."""
+    found = dict.fromkeys(families, 0)
+    for var in program.function.params:
+        found[families[program.index[var]]] += 1
+    for s in core.walk(program.body):
+        if isinstance(s, Apply):
+            for out in s.outs:
+                brings = bool(out.type.ndim) and memory.at(out) == program.bit(out)
+                found[families[program.index[out]]] += brings
+    return found
+
+
+def _note_uses(body: Sequence[Any], arrays: Sequence[_Array], of: dict[str, set[int]]) -> None:
+    """Note where each array's memory is touched, under any name."""
+    for k, line in enumerate(body):
+        nodes = (n for n in gast.walk(line) if isinstance(n, gast.Name))
+        touched = set().union(*(of.get(n.id, ()) for n in nodes))
+        for array in arrays:
+            if line is not array.line and not touched.isdisjoint(array.families):
+                array.first = k if array.first < 0 else array.first
+                array.last = k
+
+
+def _take_over(body: list[Any], arrays: Sequence[_Array], notes: Notes) -> None:
+    """Give each array that is first touched late the memory of one that is not touched since."""
+    lines = list(body)
+    free = [a for a in arrays if a.first >= 0]
+    for array in [a for a in free if a.line.made.primitive is empty]:
+        known, unknown = _size(array.type)
+        if not unknown and known * array.type.dtype.itemsize < _SMALL:
+            continue
+        late = [a for a in free if a.last < array.first and array.fits(a)]
+        if not late or not _same_sizes(array, lines[lines.index(array.line) : array.first]):
+            continue
+        other = max(late, key=lambda a: a.last)
+        free.remove(other)
+        taken = gast.Assign([target(name(array.name))], array.spelled(other), None)
+        body.remove(array.line)
+        at = body.index(lines[array.first])
+        body[at:at] = [taken, notes.trailing(f"{other.name} is not read again")]
+
+
+def _same_sizes(array: _Array, between: Sequence[Any]) -> bool:
+    """Whether no line in between gives another value to what the array's shape is spelled with."""
+    read = {n.id for n in gast.walk(array.line.value) if isinstance(n, gast.Name)}
+    stored = (n for line in between for n in gast.walk(line) if isinstance(n, gast.Name))
+    return read.isdisjoint(n.id for n in stored if isinstance(n.ctx, gast.Store))

@@ -1,0 +1,375 @@
+"""How an operation on numbers is written in a kernel, and which can be.
+
+Numba promotes as C does where NumPy 2 does not: a Python float among float32 numbers is written
+``np.float32(0.5)``, and small integers are cast back to their dtype.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from calque.transpiler.codegen.numba.whole_array_calls import text_in_loops
+from calque.transpiler.codegen.text.spelling import dtype_name, template
+from calque.transpiler.ir import core
+from calque.transpiler.ir.core import Apply, Atom, Effect, For, If, Statement, Var, While
+from calque.transpiler.ir.types import ArrayType, type_of_constant
+from calque.transpiler.primitives.elementwise import add, divide, multiply, power, where
+from calque.transpiler.primitives.indexing import getitem, update
+from calque.transpiler.primitives.logic import (
+    logical_and,
+    logical_or,
+    maximum,
+    minimum,
+    python_round,
+)
+from calque.transpiler.primitives.sorting import searchsorted
+
+# What the vector functions of ``runtime/vecmath`` compute.
+_VECTOR = (
+    "exp exp2 exp10 expm1 log log2 log10 log1p sin cos tan asin acos atan atan2 sinh cosh tanh"
+    " asinh acosh atanh cbrt erf erfc erfcx expit log_expit logit hypot"
+).split()
+# Powers that are a root and products, by their exponent.
+HALF_POWERS = {
+    -0.5: "pow_minus_half",
+    1.5: "pow_three_halves",
+    -1.5: "pow_minus_three_halves",
+    2.5: "pow_five_halves",
+    -2.5: "pow_minus_five_halves",
+}
+# What they draw of a key, as ``transpiler/primitives/random.py`` has it.
+_DRAWN = ("random_bits", "random_uniform", "random_normal", "random_exponential")
+_IN_BOTH = (*_VECTOR, "pow", *HALF_POWERS.values(), *_DRAWN)
+VECTOR_FUNCTIONS = frozenset([*_IN_BOTH, *(f"{name}f" for name in _IN_BOTH)])
+# What ``runtime/kernels/kernel_functions.py`` gives besides, NumPy's functions on numbers, and
+# ``runtime/kernels/matrix_functions.py``, on small matrices.
+KERNEL_FUNCTIONS = frozenset(
+    "checked_index divide maximum minimum heaviside sign remainder quotient fmod lshift rshift "
+    "searchsorted_left searchsorted_right running_sum running_max running_min array_max "
+    "array_min array_median array_quantile "
+    "solve matrix_inverse determinant sign_and_logdet cholesky_factor digamma "
+    "checked_finite".split()
+)
+# ``runtime/complex*_functions.py`` have NumPy's functions of these names, of complex numbers.
+_OF_COMPLEX = (
+    "exp exp2 expm1 log log2 log10 sqrt sin cos tan arcsin arccos arctan sinh cosh tanh"
+    " arcsinh arccosh arctanh reciprocal power"
+).split()
+KERNEL_FUNCTIONS |= {f"complex_{name}" for name in _OF_COMPLEX}
+_NUMPY_NAMES = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "atan2": "arctan2"}
+_NUMPY_NAMES |= {"asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh"}
+
+# By the record's ``scalar``: text in a kernel; what is not here is written as in NumPy source.
+_SPELLINGS = {
+    "abs": "abs({0})",
+    "sqrt": "np.sqrt({0})",
+    "isnan": "np.isnan({0})",
+    "isfinite": "np.isfinite({0})",
+    "isinf": "np.isinf({0})",
+    "signbit": "np.signbit({0})",
+    "sign": "sign({0})",
+    "floor": "np.floor({0})",
+    "ceil": "np.ceil({0})",
+    "trunc": "np.trunc({0})",
+    "rint": "np.rint({0})",
+    "maximum": "maximum({0}, {1})",
+    "minimum": "minimum({0}, {1})",
+    "fmax": "np.fmax({0}, {1})",
+    "fmin": "np.fmin({0}, {1})",
+    "fmod": "fmod({0}, {1})",
+    "copysign": "np.copysign({0}, {1})",
+    "nextafter": "np.nextafter({0}, {1})",
+    "ldexp": "np.ldexp({0}, {1})",
+    "degrees": "np.degrees({0})",
+    "radians": "np.radians({0})",
+    "fabs": "abs({0})",
+    "lgamma": "math.lgamma({0})",
+    "gammaln": "math.lgamma({0})",
+    "gamma": "math.gamma({0})",
+    "pow": "{0} ** {1}",
+}
+_BY_NAME = {
+    "np.logical_and": "bool({0}) and bool({1})",
+    "np.logical_or": "bool({0}) or bool({1})",
+    "np.logical_xor": "bool({0}) != bool({1})",
+    "np.logical_not": "not {0}",
+    "not": "not {0}",
+    "and": "{0} and {1}",
+    "or": "{0} or {1}",
+    "np.clip": "minimum(maximum({0}, {1}), {2})",
+    "np.deg2rad": "np.deg2rad({0})",
+    "np.radians": "np.deg2rad({0})",
+    "np.rad2deg": "np.rad2deg({0})",
+    "np.degrees": "np.rad2deg({0})",
+    "np.where": "{1} if {0} else {2}",
+    "stop_gradient": "{0}",
+    "np.logaddexp": "np.logaddexp({0}, {1})",
+    "np.heaviside": "heaviside({0}, {1})",
+    "np.positive": "{0}",
+    "np.conj": "np.conj({0})",
+}
+_OF_BOOLEANS = {logical_and: "{0} and {1}", logical_or: "{0} or {1}"}
+_ALIKE = ("np.round", "round", "np.isclose", "np.nan_to_num", "np.sinc")
+_PARTS = ("np.real", "np.imag", "np.conj", "complex of parts")  # of complex numbers
+_TRUE_NUMBERS = ("special.", "math.")
+_PLAIN_KINDS = ("size",)
+_ARRAY_PARTS = {"np.empty", "np.zeros", "np.ones", "np.empty_like", "np.zeros_like", "np.full"}
+_ARRAY_PARTS |= {"np.ones_like", "space for rounds"}
+_VIEWS = {"np.transpose", "flat"}
+_ORDER = ("np.less", "np.less_equal", "np.greater", "np.greater_equal")
+_COMPARISONS = (*_ORDER, "np.equal", "np.not_equal", "is largest", "is smallest")
+_POWERS = ("np.power", "np.float_power", "math.pow")
+_COMPLEX_FUNCTIONS = ("abs", "sqrt", "sin", "cos", "tan", "isnan", "isfinite", "isinf")
+_SHIFTS = ("np.left_shift", "np.right_shift")
+_DIGAMMA = ("special.digamma", "special.psi")
+DIVISIONS = {"np.divide": "divide", "np.floor_divide": "quotient", "np.remainder": "remainder"}
+
+
+def numpy_name(scalar: str) -> str:
+    """The NumPy function behind a vector function."""
+    return f"np.{_NUMPY_NAMES.get(scalar, scalar)}"
+
+
+def spelled(s: Apply) -> str | None:
+    """The kernel's text for an elementwise operation on numbers; None where there is none."""
+    name, scalar = s.primitive.name, s.primitive.scalar or ""
+    kinds = {plain_type(a).dtype.kind for a in s.args if _has_type(a)}
+    if "c" in kinds and (name in _ORDER or scalar in _SPELLINGS.keys() - {*_COMPLEX_FUNCTIONS}):
+        return None
+    if scalar == "abs" and "c" in kinds:
+        of = "hypotf" if s.out.type.dtype == np.float32 else "hypot"
+        return f"{of}({{0}}.real, {{0}}.imag)"
+    if name in DIVISIONS and (function := _division(s, "c" in kinds)):
+        return function
+    if name == "np.reciprocal":
+        return _RECIPROCALS.get(s.out.type.dtype.char)
+    if name == "np.power" and s.out.type.dtype.kind == "c":
+        return "complex_power({0}, {1})"
+    if name in _SHIFTS and _shifts_inside(s):
+        return str(s.primitive.spelling)
+    if name in _BY_NAME:
+        return _OF_BOOLEANS.get(name, _BY_NAME[name]) if kinds == {"b"} else _BY_NAME[name]
+    if name in _ALIKE:
+        return _alike(s)
+    if name in _DIGAMMA:
+        return "digamma({0})" if plain_type(s.args[0]).dtype == np.float64 else None
+    real = kinds <= set("fiub") and s.out.type.dtype.kind == "f"
+    if name in _POWERS[:2] and real and not s.out.type.weak:
+        return "powf({0}, {1})" if s.out.type.dtype == np.float32 else "pow({0}, {1})"
+    if "{" in scalar:
+        return scalar
+    if "c" in kinds and name.removeprefix("np.") in _OF_COMPLEX:
+        return f"complex_{name.removeprefix('np.')}({{0}})"
+    if scalar in _VECTOR:
+        if real:
+            arguments = ", ".join(f"{{{k}}}" for k in range(len(s.args)))
+            return f"{scalar}{'f' if s.out.type.dtype == np.float32 else ''}({arguments})"
+        return f"{numpy_name(scalar)}({{0}})" if name.startswith("np.") else None
+    return _SPELLINGS.get(scalar)
+
+
+def _alike(s: Apply) -> str | None:
+    """A function that Numba has for numbers as NumPy has it."""
+    if any(plain_type(a).dtype != np.float64 for a in s.args if _has_type(a)):
+        return None
+    if s.primitive is python_round:
+        return None if s.params else "int(np.rint({0}))"
+    if s.params.get("posinf") is not None or s.params.get("neginf") is not None:
+        return None
+    return template(s.primitive, s.args, s.params)
+
+
+def _shifts_inside(s: Apply) -> bool:
+    """Whether by fewer bits than there are: LLVM defines no other shift."""
+    bits = s.args[1]
+    return not isinstance(bits, Var) and 0 <= bits < 8 * loop_dtypes(s)[0].itemsize
+
+
+_RECIPROCALS = {"d": "1.0 / {0}", "f": "np.float32(1.0) / {0}"}
+_RECIPROCALS |= dict.fromkeys("FD", "complex_reciprocal({0})")
+
+
+def _division(s: Apply, is_complex: bool) -> str | None:
+    """A function that divides where Numba's operator is not NumPy's, or not Python's by zero."""
+    divisor = s.args[1]
+    by_zero = isinstance(divisor, Var) or not divisor
+    if (is_complex and s.primitive is divide) or (s.out.type.weak and by_zero):
+        return f"{DIVISIONS[s.primitive.name]}({{0}}, {{1}})"
+    return None
+
+
+def may_divide_by_zero(s: Statement) -> bool:
+    """Whether a statement divides Python's numbers, by what may be zero: ZeroDivisionError."""
+    if not isinstance(s, Apply) or s.primitive.name not in DIVISIONS or not s.out.type.weak:
+        return False
+    return not s.out.type.ndim and (isinstance(s.args[1], Var) or not s.args[1])
+
+
+def plain_type(atom: Atom) -> ArrayType:
+    """The type of an operand."""
+    return atom.type if isinstance(atom, Var) else type_of_constant(atom)
+
+
+def can_be_scalar(s: Apply) -> bool:
+    """Whether an array operation can be written as one on numbers, in a kernel."""
+    if any(type(a) is int and a.bit_length() > 63 for a in s.args):
+        return False  # a kernel's integers are of 64 bits
+    types = [plain_type(a) for a in s.args if _has_type(a)] + [o.type for o in s.outs]
+    if any(t.dtype.kind not in "fiubc" or t.dtype == np.float16 for t in types):
+        return False
+    if any(t.dtype.itemsize > (16 if t.dtype.kind == "c" else 8) for t in types):
+        return False
+    if s.primitive is searchsorted:
+        return finds_place(*types[:2])
+    if s.primitive.kind != "elementwise":
+        return True
+    return spelled(s) is not None and not _odd_booleans(s) and not _may_refuse(s)
+
+
+def finds_place(places: ArrayType, value: ArrayType) -> bool:
+    """Whether a number is compared with the elements of a sorted array as they are."""
+    return places.dtype.kind in "iuf" and np.result_type(places.dtype, value.dtype) == places.dtype
+
+
+def _has_type(atom: Atom) -> bool:
+    return isinstance(atom, (Var, bool, int, float, complex, np.generic))
+
+
+def _may_refuse(s: Apply) -> bool:
+    """Integer powers of arrays: NumPy refuses negative exponents."""
+    if s.primitive is not power or s.out.type.dtype.kind not in "iu" or not s.out.type.ndim:
+        return False
+    return isinstance(s.args[1], Var) or s.args[1] < 0
+
+
+def _odd_booleans(s: Apply) -> bool:
+    """Sums and products of booleans are NumPy's own."""
+    if s.out.type.dtype.kind != "b":
+        return False
+    return s.primitive in (add, multiply, maximum, minimum, power)
+
+
+def can_compile(s: Statement, looping: bool = False) -> bool:
+    """Whether Numba takes a statement, with all that is in it; ``looping``: within a loop."""
+    match s:
+        case Apply():
+            return _can_compile_apply(s) or (looping and text_in_loops(s) is not None)
+        case Effect():
+            text = s.template.strip()
+            return text.startswith(("raise ", "assert ")) and "{" not in text.replace("{{", "")
+        case If():
+            bare = core.UNDEFINED not in (*s.then.results, *s.orelse.results)
+            inner = (t for b in core.blocks_of(s) for t in b.statements)
+            return bare and all(can_compile(t, looping) for t in inner)
+        case For() | While():
+            if any(i is core.UNDEFINED for i in s.inits):
+                return False
+            if isinstance(s, For) and isinstance(s.step, Var):
+                return False
+            return all(can_compile(t, True) for b in core.blocks_of(s) for t in b.statements)
+
+
+def _can_compile_apply(s: Apply) -> bool:
+    name, kind = s.primitive.name, s.primitive.kind
+    if not can_be_scalar(s):
+        return False
+    if kind in _PLAIN_KINDS or name in _VIEWS:
+        return True
+    if name in _ARRAY_PARTS:
+        return True
+    if name == "np.reshape":
+        return s.proven  # of memory that is known to be contiguous
+    if name in ("copy", "room", "widened"):
+        return True
+    if name in ("getitem", "update", "update_add"):
+        return _plain_index(s)
+    if s.outs[0].type.ndim:
+        return False
+    numbers = ("np.where", "astype", "float", "int", "bool", "checked_index", "np.searchsorted")
+    return kind == "elementwise" or name in (*numbers, *_PARTS)
+
+
+def _plain_index(s: Apply) -> bool:
+    """Integers and slices; an array may be read so, and numbers and whole slices stored."""
+    first = 1 if s.primitive is getitem else 2
+    if any(isinstance(a, Var) and a.type.ndim for a in s.args[first:]):
+        return False
+    if s.primitive is getitem:
+        return s.params["index"] != (Ellipsis,)
+    if None in s.params["index"] or Ellipsis in s.params["index"]:
+        return False
+    return _stores_slice(s) or (
+        all(not isinstance(i, slice) for i in s.params["index"])
+        and len(s.params["index"]) == s.out.type.ndim
+    )
+
+
+def _stores_slice(s: Apply) -> bool:
+    """Whether an array of just their shape and dtype is stored into slices."""
+    base, value = s.args[:2]
+    if s.primitive is not update or not isinstance(base, Var) or not isinstance(value, Var):
+        return False
+    integers = sum(not isinstance(i, slice) for i in s.params["index"])
+    return value.type.dtype == base.type.dtype and value.type.ndim == base.type.ndim - integers > 0
+
+
+# dtypes
+
+
+def loop_dtypes(s: Apply) -> list[np.dtype]:
+    """The dtypes that NumPy brings the operands to before it computes."""
+    types = [plain_type(a) for a in s.args if _has_type(a)]
+    function = s.primitive.function
+    if isinstance(function, np.ufunc):
+        given = [_PYTHON_TYPES[t.dtype.kind] if t.weak else t.dtype for t in types]
+        found = function.resolve_dtypes((*given, *[None] * function.nout))
+        return [np.dtype("f4") if d == np.float16 else d for d in found]
+    if s.primitive is where:
+        return [types[0].dtype, s.out.type.dtype, s.out.type.dtype]
+    if s.primitive.name.startswith("math."):
+        return [np.dtype("f8")] * len(types)
+    if s.out.type.dtype.kind == "b" or s.primitive.name.removesuffix("f") in _DRAWN:
+        return [t.dtype for t in types]
+    return [s.out.type.dtype] * len(types)
+
+
+_PYTHON_TYPES: dict[str, Any] = {"b": np.dtype(bool), "i": int, "f": float, "c": complex}
+
+
+def operand_casts(s: Apply, text: str) -> list[np.dtype | None]:
+    """For each operand, the dtype to which the kernel must bring it; None where Numba does so."""
+    if "bool(" in text or text == "not {0}" or text.endswith(".imag)"):
+        return [None] * len(s.args)
+    own = [plain_type(a).dtype for a in s.args]
+    loop = loop_dtypes(s)
+    name = s.primitive.name
+    is_complex = s.out.type.dtype.kind == "c"
+    plain = "(" not in text and "**" not in text and name not in _POWERS
+    operator = name == "np.where" or plain or (name in DIVISIONS and not is_complex)
+    first = 1 if name == "np.where" else 0
+    made: list[np.dtype | None] = []
+    for k, (have, want) in enumerate(zip(own, loop)):
+        others = own[first:k] + own[k + 1 :]
+        promoted = want.kind in "iu" and want != np.uint64 and "b" not in (have.kind, want.kind)
+        promoted |= want in (np.float64, np.complex128) and want in others
+        whole = {have.kind, *(o.kind for o in others)} <= set("iu")
+        promoted |= whole and (name in _COMPARISONS or name == "np.divide")
+        made.append(None if have == want or (operator and promoted) else want)
+    return made
+
+
+def cast_back(s: Apply) -> np.dtype | None:
+    """The dtype to which a result must be cast, where Numba's is wider."""
+    out = s.out.type
+    if out.weak or out.dtype.kind not in "iu":
+        return None
+    small = out.dtype.itemsize < 8
+    mixed = any(plain_type(a).dtype.kind != out.dtype.kind for a in s.args if _has_type(a))
+    return out.dtype if small or mixed or out.dtype == np.uint64 else None
+
+
+def wrapper(dtype: np.dtype) -> str:
+    """``np.float32({0})``."""
+    return f"np.{dtype_name(dtype)}({{0}})"

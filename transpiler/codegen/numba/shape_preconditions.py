@@ -1,0 +1,103 @@
+"""What a saved module asks of its arguments' sizes, before a kernel reads them.
+
+``jit`` asks this when it dispatches a call, and makes another program where the sizes are others.
+A saved module has nobody in front of it, and a kernel reads memory by the sizes it was written for.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gast
+
+from calque.transpiler.codegen.text.layout import to_text
+from calque.transpiler.codegen.text.signature import leaf_paths
+from calque.transpiler.codegen.text.spelling import name, parsed
+from calque.transpiler.ir.core import Function, Var
+from calque.transpiler.ir.dims import Dims
+from calque.transpiler.ir.types import Dim, DimLike, dim_symbols
+
+
+def size_checks(function: Function, dims: Dims) -> list[gast.stmt]:
+    """An ``if`` that raises ValueError for each thing that kernels take for granted."""
+    sizes = _Sizes(function, dims)
+    asked = [*sizes.known(), *map(sizes.nonnegative, dims.assumptions)]
+    asked += [sizes.equal(e.left - e.right) for e in function.equal_dims]
+    return [
+        _refusal(function.name, wrong, right)
+        for wrong, right in dict.fromkeys(pair for pair in asked if pair is not None)
+    ]
+
+
+def _refusal(function: str, wrong: str, right: str) -> Any:
+    return parsed(f"if {wrong}:\n    raise ValueError({f'{function} needs {right}'!r})")
+
+
+class _Sizes:
+    """Sizes of arguments, as the text of what a function's first lines may read."""
+
+    def __init__(self, function: Function, dims: Dims):
+        self.dims = dims
+        paths = leaf_paths(function)
+        self.params = [(self._text(p, paths), p.type.dims) for p in function.params]
+        self.places: dict[str, str] = {}
+        for text, given in self.params:
+            for axis, dim in enumerate(given):
+                if isinstance(dim, Dim):
+                    self.places.setdefault(_name(dim), f"{text}.shape[{axis}]")
+
+    @staticmethod
+    def _text(var: Var, paths: dict[Var, Any]) -> str:
+        path = paths[var][0] if var in paths else name(var.name or "x")
+        return to_text(path)
+
+    def known(self) -> list[tuple[str, str]]:
+        """The sizes that are written into the kernels, and those that go by one letter."""
+        found = []
+        for text, given in self.params:
+            for axis, dim in enumerate(given):
+                own = f"{text}.shape[{axis}]"
+                known = self.places[_name(dim)] if isinstance(dim, Dim) else str(dim)
+                if own != known:
+                    found.append((f"{own} != {known}", f"{own} == {known}"))
+        return found
+
+    def nonnegative(self, dim: DimLike) -> tuple[str, str] | None:
+        """That ``dim >= 0``, as one side and the other."""
+        sides = self._sides(dim)
+        return sides and (f"{sides[0]} < {sides[1]}", f"{sides[0]} >= {sides[1]}")
+
+    def equal(self, dim: DimLike) -> tuple[str, str] | None:
+        """That ``dim == 0``, as one side and the other."""
+        sides = self._sides(dim)
+        return sides and (f"{sides[0]} != {sides[1]}", f"{sides[0]} == {sides[1]}")
+
+    def _sides(self, dim: DimLike) -> tuple[str, str] | None:
+        """What is added, and what is taken away; None where the arguments do not tell."""
+        if not isinstance(dim, Dim) or self.dims.beyond_arguments(dim):
+            return None
+        terms = [(self._symbol(s), c) for s, c in dim.terms]
+        if not all(text for text, _ in terms):
+            return None
+        both = [(text, c) for text, c in terms if c > 0], [(text, -c) for text, c in terms if c < 0]
+        constants = max(dim.const, 0), max(-dim.const, 0)
+        left, right = map(_sum, both, constants)
+        return left, right
+
+    def _symbol(self, s: str) -> str:
+        if s not in self.dims.quotients:
+            return self.places.get(s, "")
+        length, step = self.dims.quotients[s]
+        sides = self._sides(length)
+        return f"max(-(({sides[1]} - ({sides[0]})) // {step}), 0)" if sides else ""
+
+
+def _name(dim: Dim) -> str:
+    """The symbol that an argument's size is."""
+    (name,) = dim_symbols(dim)
+    return name
+
+
+def _sum(terms: list[tuple[str, int]], constant: int) -> str:
+    found = [text if c == 1 else f"{c} * {text}" for text, c in terms]
+    return " + ".join([*found, str(constant)] if constant or not found else found)

@@ -1,0 +1,91 @@
+"""NumPy's functions of whole arrays that Numba has, called within the loops of a kernel.
+
+Outside of loops such a call is NumPy's own, which is no slower. Within one, a call that Python has
+to make would keep the whole loop out of the kernel.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from calque.transpiler.codegen.text.spelling import template
+from calque.transpiler.ir.core import Apply, Statement, Var
+from calque.transpiler.primitives.elementwise import to_int
+from calque.transpiler.primitives.indexing import checked_index
+from calque.transpiler.primitives.ranges import linspace
+from calque.transpiler.primitives.selecting import flatnonzero, nonzero
+
+# of the runtime: what a launcher calls where NumPy has nothing like it
+LAUNCHER_FUNCTIONS = frozenset(["solve_triangular"])
+
+_REAL = (np.float64, np.int64)
+_OF_BOOLEANS = (nonzero, flatnonzero)
+# The text of NumPy source -> that of kernels, for vectors of 64 bits. Numba's own median forgets
+# NaN; its sums, and extrema, have another sign of zero.
+_SAFE = {
+    "np.sort({0})": "np.sort({0})",
+    "np.argsort({0}, kind='stable')": "np.argsort({0}, kind='mergesort')",
+    "np.argsort({0}, kind='quicksort')": "np.argsort({0}, kind='mergesort')",
+    "np.argsort({0})": "np.argsort({0}, kind='mergesort')",
+    "np.cumsum({0})": "running_sum({0})",
+    "np.maximum.accumulate({0})": "running_max({0})",
+    "np.minimum.accumulate({0})": "running_min({0})",
+    "np.median({0})": "array_median({0})",
+    "np.cumprod({0})": "np.cumprod({0})",
+    "np.roll({0}, {1})": "np.roll({0}, {1})",
+    "np.roll({0}, {1}, axis=0)": "np.roll({0}, {1})",
+    "np.repeat({0}, {1}, axis=0)": "np.repeat({0}, {1})",
+    "np.kron({0}, {1})": "np.kron({0}, {1})",
+    "np.sum({0})": "np.sum({0})",
+    "np.prod({0})": "np.prod({0})",
+    "np.linspace({0}, {1}, {2})": "np.linspace({0}, {1}, {2})",
+    "np.nonzero({0})[0]": "np.flatnonzero({0})",
+    "np.flatnonzero({0})": "np.flatnonzero({0})",
+}
+_RAISING = {
+    text: text
+    for text in (
+        "np.argmax({0})",
+        "np.argmin({0})",
+        "np.interp({0}, {1}, {2})",
+        "np.digitize({0}, {1})",
+        "np.convolve({0}, {1})",
+        "np.cross({0}, {1})",
+    )
+} | {
+    "np.max({0})": "array_max({0})",
+    "np.min({0})": "array_min({0})",
+    "np.quantile({0}, {1})": "array_quantile({0}, {1})",
+    "np.percentile({0}, {1})": "array_quantile({0}, {1} / 100)",
+}
+
+
+def text_in_loops(s: Apply) -> str | None:
+    """How a kernel's loop calls NumPy for a statement; None where Numba has nothing like it."""
+    if s.primitive.in_loops is not None:
+        return s.primitive.in_loops if s.proven else None
+    if s.primitive.name not in _NAMES:
+        return None
+    arrays = [a for a in s.args if isinstance(a, Var) and a.type.ndim]
+    values = [*(a for a in s.args if isinstance(a, Var)), *s.outs]
+    kinds = (*_REAL, np.bool_) if s.primitive in _OF_BOOLEANS else _REAL
+    if any(v.type.dtype not in kinds or v.type.ndim > 1 for v in values):
+        return None
+    if not arrays and s.primitive is not linspace:
+        return None
+    text = template(s.primitive, s.args, s.params)
+    return _SAFE.get(text) or _RAISING.get(text)
+
+
+def may_raise(s: Statement) -> bool:
+    """Whether a statement refuses some indices or some arrays, as empty ones: no thread can."""
+    if not isinstance(s, Apply):
+        return False
+    if s.primitive is to_int and isinstance(s.args[0], Var):
+        return s.args[0].type.dtype.kind == "f"
+    return s.primitive is checked_index or text_in_loops(s) in _MAY_RAISE
+
+
+_FACTORIZING = ("solve({0}, {1})", "matrix_inverse({0})", "cholesky_factor({0})")
+_MAY_RAISE = {*_RAISING.values(), *_FACTORIZING, "checked_finite({0})"}
+_NAMES = {text.partition("(")[0] for text in (*_SAFE, *_RAISING)}

@@ -1,0 +1,276 @@
+"""Core as NumPy source: the last stage, and the one whose work is read.
+
+``emit_function`` gives the text of one ``def``, ``emit_module`` a file with docstring and imports.
+The stages: copies for in-place stores (``storage``), versions joined into variables (``groups``),
+values folded into their uses (``folding``), names, statements (``statements``), text (``layout``).
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import gast
+
+from calque.transpiler.codegen.launcher import (
+    HELPERS,
+    KERNEL_FUNCTIONS,
+    KERNEL_NAMES,
+    KernelExpressions,
+    Launcher,
+)
+from calque.transpiler.codegen.numba.scalar_text import VECTOR_FUNCTIONS
+from calque.transpiler.codegen.numba.shape_preconditions import size_checks
+from calque.transpiler.codegen.numba.whole_array_calls import LAUNCHER_FUNCTIONS
+from calque.transpiler.codegen.text.coalesce import Groups
+from calque.transpiler.codegen.text.copies import place_copies
+from calque.transpiler.codegen.text.expression_writer import Expressions
+from calque.transpiler.codegen.text.folding import Folding, is_choice
+from calque.transpiler.codegen.text.instances import import_name, reserved_names
+from calque.transpiler.codegen.text.layout import Notes, to_text
+from calque.transpiler.codegen.text.names import Names
+from calque.transpiler.codegen.text.signature import (
+    argument_names,
+    arguments,
+    leaf_paths,
+    name_parameters,
+    result_tree,
+)
+from calque.transpiler.codegen.text.spelling import constant, name, target
+from calque.transpiler.codegen.text.statement_writer import Statements
+from calque.transpiler.ir import core
+from calque.transpiler.ir.core import Var
+from calque.transpiler.ir.dims import Dims
+from calque.transpiler.memory.bufferize import Memory
+from calque.transpiler.memory.live_values import Liveness
+from calque.transpiler.memory.printed_program import Program, prepare
+
+# from the names that kernels use: import lines, and definitions
+Support = Callable[[frozenset[str]], tuple[list[str], str]]
+_ROUNDS = 12
+KERNEL_IMPORTS = {
+    "linear_systems": LAUNCHER_FUNCTIONS,
+    "kernels": KERNEL_FUNCTIONS | {"kernel", "vrange"},
+    "vecmath": VECTOR_FUNCTIONS,
+}
+_FEW_ROUNDS, _MANY = 4, 32  # then one long line among so many statements may stay: it is broken
+SCIPY_MODULES = ("linalg", "special")  # as names of primitives have them
+_FEW_READS = 2
+_FEW_SPLITS = 6
+_CALLED = ("range", "float", "int", "bool", "complex", "abs", "type", "print", "len", "slice")
+
+
+def emit_function(
+    function: core.Function,
+    *,
+    comments: bool = True,
+    phases: dict[int, str] | None = None,
+    compiled: bool = False,
+    asking: Dims | None = None,
+) -> str:
+    """The ``def`` of a function; ``phases`` maps ``id(statement)`` to "forward" or "reverse".
+
+    ``compiled``: kernels for its loops come first, and the function launches them; ``asking``, what
+    was taken for granted of its arguments' sizes before.
+    """
+    name_parameters(function)
+    program = prepare(function, phases or {})
+    made = [s for s in core.walk(program.body) if isinstance(s, core.Apply)]
+    program.called = _imported(function, made, LAUNCHER_FUNCTIONS if compiled else frozenset())
+    memory = place_copies(program)
+    paths = leaf_paths(function)
+    local = _bound_leaves(program, paths)
+    if compiled:
+        local += _called_like(function, paths)
+    spelled = {var: path for var, path in paths.items() if var not in local}
+    bound: frozenset[Var] = frozenset()
+    earlier = bound
+
+    live = Liveness(program)
+
+    def written(bound: frozenset[Var]) -> tuple[Statements, list[Any]]:
+        writer = _writer(program, live, memory, spelled, bound, comments, compiled)
+        bindings = [(var, paths[var][0]) for var in local]
+        return writer, _definition(function, writer, bindings, asking)
+
+    for remaining in reversed(range(_ROUNDS)):
+        writer, trees = written(bound)
+        split = frozenset(writer.too_long)
+        few = remaining < _ROUNDS - _FEW_ROUNDS and _MANY * len(split) <= len(made)
+        if few or not split or not remaining:
+            break
+        earlier, bound = bound, bound | split
+    if len(bound) <= _FEW_SPLITS:  # a later split may have made an earlier one needless
+        for var in sorted(earlier, key=lambda v: program.index[v]):
+            other, fewer = written(bound - {var})
+            if not other.too_long:
+                writer, trees, bound = other, fewer, bound - {var}
+    text = "\n\n\n".join(to_text(t).strip() for t in trees)
+    return writer.notes.restore(text) + "\n"
+
+
+def _imported(
+    function: core.Function, made: Sequence[core.Apply], ours: frozenset[str]
+) -> dict[tuple[str, str], str]:
+    """How the user's own functions are called; what the results need is imported too."""
+    own = dict.fromkeys(s.primitive.imported for s in made if s.primitive.imported)
+    modules = {s.primitive.name.partition(".")[0] for s in made}
+    own |= {("scipy", m): None for m in SCIPY_MODULES if m in modules}
+    taken = reserved_names(function) | ours
+    result_tree(function.result, function, lambda position: constant(None))
+    return {(m, path): import_name(function, m, path, taken) for m, path in own}
+
+
+def _bound_leaves(program: Program, paths: dict[Var, Any]) -> list[Var]:
+    """The leaves of structured arguments that are read often enough to get a name."""
+    uses = program.uses()
+    return [var for var in program.function.params if var in paths and uses[var] > _FEW_READS]
+
+
+def _called_like(function: core.Function, paths: dict[Var, Any]) -> list[Var]:
+    """The arguments that have the name of a function of kernels: there they get another one."""
+    found = []
+    for parameter in function.signature:
+        if isinstance(parameter.tree, Var) and parameter.name in KERNEL_NAMES:
+            parameter.tree.name = f"{parameter.name}_given"
+            paths[parameter.tree] = (name(parameter.name), parameter.tree.name)
+            found.append(parameter.tree)
+    return found
+
+
+def _writer(
+    program: Program,
+    all_live: Liveness,
+    memory: Memory,
+    paths: dict[Var, Any],
+    bound: frozenset[Var],
+    comments: bool,
+    compiled: bool,
+) -> Statements:
+    choices = {id(s) for s in core.walk(program.body) if is_choice(s, bound)}
+    groups = Groups(program, all_live, choices, set(paths))
+    folding = Folding(program, memory, groups, bound, choices)
+    live = Liveness(program, folding.reads, folding.skip)
+    function = program.function
+    reserved = [*argument_names(function), *function.imports, *function.helpers, *_builtins_used()]
+    reserved += sorted(KERNEL_NAMES) if compiled else []
+    plain = [p.name for p in function.params if p not in paths]
+    kept = [r for r in reserved if r not in plain]
+    names = Names(program, groups, live, folding.skip, set(paths), kept)
+    kinds = (KernelExpressions, Launcher) if compiled else (Expressions, Statements)
+    expressions = kinds[0](program, folding, names, paths)
+    return kinds[1](program, groups, expressions, choices, Notes(), comments)
+
+
+def _builtins_used() -> list[str]:
+    """Names that a user may have given to a variable and that the text calls as built in."""
+    return [n for n in dir(builtins) if n in _CALLED]
+
+
+def _definition(
+    function: core.Function,
+    writer: Statements,
+    local: list[tuple[Var, Any]],
+    asking: Dims | None,
+) -> list[Any]:
+    top = size_checks(function, asking) if asking is not None else []
+    top += [
+        gast.Assign([target(name(writer.expressions.names(var)))], path, None)
+        for var, path in local
+    ]
+    body = top + writer.function_body()
+    tree = gast.FunctionDef(function.name, arguments(function), body, [], None, None, [])
+    return [*getattr(writer, "kernels", []), tree]
+
+
+def emit_module(
+    function: core.Function,
+    *,
+    title: str,
+    provenance: Sequence[str] = (),
+    comments: bool = True,
+    phases: dict[int, str] | None = None,
+    compiled: bool = False,
+    support: Support | None = None,
+    asking: Dims | None = None,
+) -> str:
+    """A file: docstring, imports, helpers, and the function; ``compiled``, its kernels too.
+
+    ``support`` gives the import lines and the text of what kernels call; else it is imported.
+    """
+    text = emit_function(
+        function, comments=comments, phases=phases, compiled=compiled, asking=asking
+    )
+    text = "\n\n".join([*function.helpers.values(), text])
+    header = "\n".join([title, "", *provenance]).rstrip() if provenance else title
+    quoted = header.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
+    docstring = f'"""{quoted}\n"""' if provenance else f'"""{quoted}"""'
+    used = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
+    lines, helpers = imports(function, used), ""
+    if compiled:
+        more, helpers = kernel_imports(used, support)
+        lines = sorted_imports([*lines, *more]) if more else lines
+    body = f"{helpers}\n\n\n{text}" if helpers else text
+    gap = ["", ""] if body.startswith(("def ", "@")) else [""]
+    return "\n".join([docstring, *lines, *gap, body])
+
+
+def kernel_imports(used: set[str], support: Support | None) -> tuple[list[str], str]:
+    """The import lines, and the definitions, of what kernels and their launchers call."""
+    if not used & {"kernel", *LAUNCHER_FUNCTIONS}:
+        return [], ""
+    return (support or _library)(frozenset(used & HELPERS))
+
+
+def imports(function: core.Function, used: set[str]) -> list[str]:
+    """The import lines for the names that a function's text uses."""
+    lines = ["import math"] if "math" in used else []
+    if "np" in used:
+        lines.append("import numpy as np")
+    own = sorted((module, n) for n, module in function.imports.items() if n in used)
+    lines += [_import_line(module, n) for module, n in own]
+    return lines
+
+
+def _import_line(place: str, used: str) -> str:
+    """``import m``, ``from m import n`` or, for a place ``m:n``, ``from m import n as used``."""
+    module, renamed, original = place.partition(":")
+    if renamed:
+        return f"from {module} import {original} as {used}"
+    return f"import {used}" if used == module else f"from {module} import {used}"
+
+
+def _library(names: frozenset[str]) -> tuple[list[str], str]:
+    """The library of the kernels, from where it lives."""
+    lines = [
+        f"from calque.runtime.{module} import {', '.join(sorted(known & names))}"
+        for module, known in KERNEL_IMPORTS.items()
+        if known & names
+    ]
+    return lines + (["from numba import prange"] if "prange" in names else []), ""
+
+
+def sorted_imports(lines: Sequence[str]) -> list[str]:
+    """Import lines as linters want them: joined, the standard library's first.
+
+    >>> sorted_imports(["from numba import prange", "import math", "from numba import njit"])
+    ['import math', '', 'from numba import njit, prange']
+    """
+    plain: set[str] = set()
+    named: dict[str, set[str]] = {}
+    for line in lines:
+        match line.split(maxsplit=3):
+            case ["from", module, "import", names]:
+                named.setdefault(module, set()).update(n.strip() for n in names.split(","))
+            case _:
+                plain.add(line)
+
+    def own(line: str) -> bool:
+        return line.split()[1].split(".")[0] in sys.stdlib_module_names
+
+    made = sorted(plain) + [f"from {m} import {', '.join(sorted(named[m]))}" for m in sorted(named)]
+    first, rest = [m for m in made if own(m)], [m for m in made if not own(m)]
+    return first + ([""] if first and rest else []) + rest

@@ -1,0 +1,98 @@
+"""``x = x + v`` as ``x += v`` where that costs no copy.
+
+In the reverse phase adjoints are summed in place; elsewhere only where the user wrote so::
+
+    x_bar_1 = np.add(x_bar, v)    ->    t = np.add(x_bar, v); x_bar_1 = update(x_bar, t, ...)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from calque.transpiler.codegen.text.folding import continues
+from calque.transpiler.ir import core
+from calque.transpiler.ir.core import Apply, Var
+from calque.transpiler.ir.dims import Dims
+from calque.transpiler.ir.types import ArrayType
+from calque.transpiler.memory.bufferize import Memory, settle
+from calque.transpiler.memory.printed_program import Program
+from calque.transpiler.primitives.indexing import update
+
+_SIGNS = {"np.add": "+=", "np.subtract": "-=", "np.multiply": "*=", "np.divide": "/="}
+
+
+def accumulate_in_place(program: Program) -> None:
+    """Rewrite the sums that can be; those that would need a copy stay."""
+    chosen = _candidates(program)
+    if not chosen:
+        return
+    _convert_most(program, chosen, _cost(program))
+    program.renumber()
+
+
+def _convert_most(program: Program, chosen: Sequence[Apply], before: float) -> None:
+    """All of them if that costs no copy; else each half by itself."""
+    for s in chosen:
+        _convert(program, s)
+    if _cost(program) <= before:
+        return
+    for s in chosen:
+        _revert(program, s)
+    if len(chosen) > 1:
+        half = len(chosen) // 2
+        _convert_most(program, chosen[:half], before)
+        _convert_most(program, chosen[half:], before)
+
+
+def _cost(program: Program) -> float:
+    program.renumber()
+    memory: Memory = settle(program)
+    return memory.cost(memory.copies)
+
+
+def _candidates(program: Program) -> list[Apply]:
+    uses, dims = program.uses(), Dims()
+    for equal in program.function.equal_dims:
+        dims.unify(equal.left, equal.right)
+    found = []
+    for s in core.walk(program.body):
+        if not isinstance(s, Apply) or s.primitive.name not in _SIGNS or not s.out.type.ndim:
+            continue
+        old = s.args[0]
+        if not isinstance(old, Var) or old.name is None or old.name != s.out.name:
+            continue
+        if uses[old] != 1 or old in program.function.params:
+            continue
+        if not _same_type(old.type, s.out.type, dims):
+            continue
+        made = program.definition.get(old)
+        if made is not None and continues(program, made, s):
+            continue
+        text = s.origin.statement if s.origin else ""
+        asked = text.startswith(f"{s.out.name} {_SIGNS[s.primitive.name]}")
+        if asked or program.phases.get(id(s)) == "reverse":
+            found.append(s)
+    return found
+
+
+def _same_type(one: ArrayType, other: ArrayType, dims: Dims) -> bool:
+    same = one.dtype == other.dtype and one.ndim == other.ndim
+    return same and all(map(dims.same, one.dims, other.dims))
+
+
+def _convert(program: Program, s: Apply) -> None:
+    """Store the sum over its first operand; ``s`` keeps computing the sum."""
+    out, total = s.out, Var(s.out.type, None, s.origin)
+    s.outs = (total,)
+    params = {"index": (Ellipsis,)}
+    store = Apply((out,), update, (s.args[0], total), params, s.origin)
+    if id(s) in program.phases:
+        program.phases[id(store)] = program.phases[id(s)]
+    statements = program.block_of[id(s)].statements
+    statements.insert(statements.index(s) + 1, store)
+
+
+def _revert(program: Program, s: Apply) -> None:
+    statements = program.block_of[id(s)].statements
+    store = statements.pop(statements.index(s) + 1)
+    s.outs = store.outs

@@ -1,0 +1,222 @@
+"""Writes the copies that in-place stores need into the program."""
+
+from __future__ import annotations
+
+from calque.transpiler.codegen.text.accumulation import accumulate_in_place
+from calque.transpiler.errors import AliasUndecided
+from calque.transpiler.ir import core
+from calque.transpiler.ir.core import Apply, Atom, For, Statement, Var, While
+from calque.transpiler.memory.bufferize import Memory, Site, settle, sites_of
+from calque.transpiler.memory.live_values import Liveness
+from calque.transpiler.memory.printed_program import Program, is_store
+from calque.transpiler.primitives import indexing
+from calque.transpiler.primitives.indexing import update
+from calque.transpiler.primitives.shapes import size_of_axis
+
+
+def place_copies(program: Program) -> Memory:
+    """Make every store safe to print in place; parameters to be written get their final value."""
+    _sizes_first(program)
+    accumulate_in_place(program)
+    memory = _settle(program)
+    for position, result in sorted(program.function.written.items()):
+        param, value = program.function.params[position], program.body.results[result]
+        if isinstance(value, Var) and not _same_array(program, value, param, set()):
+            store = _store_final(program, param, value, result)
+            memory = _settle(program)
+            if store.args[0] is not param:
+                raise AliasUndecided(
+                    f"What the call leaves in {param.name} cannot be written back: results that "
+                    "may lie in its memory are still needed.",
+                    store.origin,
+                    "work on a copy, and return it",
+                )
+    return memory
+
+
+def _sizes_first(program: Program) -> None:
+    """Sizes of arguments that are stored into are read at the top: no later read keeps the old."""
+    written = {program.function.params[k] for k in program.function.written}
+    known: dict[tuple[Atom, int], Var] = {}
+    again: dict[Var, Atom] = {}
+    top: list[Statement] = []
+    for block in [program.body, *(b for s in core.walk(program.body) for b in core.blocks_of(s))]:
+        kept: list[Statement] = []
+        for s in block.statements:
+            if not isinstance(s, Apply) or s.primitive is not size_of_axis:
+                kept.append(s)
+            elif s.args[0] not in written:
+                kept.append(s)
+            elif (s.args[0], s.params["axis"]) in known:
+                again[s.out] = known[s.args[0], s.params["axis"]]
+            else:
+                known[s.args[0], s.params["axis"]] = s.out
+                top.append(s)
+        block.statements[:] = kept
+    program.body.statements[:0] = top
+    core.substitute(program.body, again)
+    if top:
+        program.renumber()
+
+
+def _store_final(program: Program, param: Var, value: Var, result: int) -> Apply:
+    """Give a parameter its final value: where that is made, if nobody reads the old one after."""
+    out = Var(param.type, param.name)
+    whole = {"index": (Ellipsis,)}
+    store = Apply((out,), update, (param, value), whole)
+    statements = program.body.statements
+    made = program.definition.get(value)
+    place = len(statements)
+    if isinstance(made, Apply) and made in statements:
+        after = statements.index(made) + 1
+        if not Liveness(program).after[id(made)] & program.bit(param):
+            core.substitute(program.body, {value: out})
+            place = after
+            store.origin = made.origin
+    results = program.body.results
+    results[:] = [out if r is value else r for r in results]
+    statements.insert(place, store)
+    program.renumber()
+    memory = settle(program)
+    if memory.copied("store", store):
+        _move_results(program, memory, store)
+    return store
+
+
+def _move_results(program: Program, memory: Memory, store: Apply) -> None:
+    """Copy the results that may lie in a parameter's memory, before its final value is stored."""
+    results, base = program.body.results, memory.at(store.args[0])
+    statements = program.body.statements
+    for k, found in enumerate(results):
+        if isinstance(found, Var) and found is not store.out and memory.at(found) & base:
+            results[k] = Var(found.type, found.name)
+            statements.insert(statements.index(store), _copy(program, results[k], found, store))
+    program.renumber()
+
+
+def _settle(program: Program) -> Memory:
+    """Write copies until no store asks for another one."""
+    while True:
+        memory = settle(program)
+        removed = _remove_copies(program, memory)
+        wanted = [(site, s) for site, s in sites_of(memory) if site.kind != "copy"]
+        if not removed and not wanted:
+            _note_starts(program, memory)
+            return memory
+        for site, s in wanted:
+            _write(program, memory, site, s)
+        _forward(program, removed)
+        program.renumber()
+
+
+def _remove_copies(program: Program, memory: Memory) -> dict[Var, Atom]:
+    removed: dict[Var, Atom] = {}
+    for n, s in enumerate(list(core.walk(program.body))):
+        if isinstance(s, Apply) and s.primitive is indexing.copy:
+            if Site("copy", n) not in memory.copies:
+                removed[s.out] = s.args[0]
+    return removed
+
+
+def _forward(program: Program, removed: dict[Var, Atom]) -> None:
+    """Read the source wherever a copy that is not needed was read."""
+    for out, source in removed.items():
+        made = program.definition[out]
+        program.block_of[id(made)].statements.remove(made)
+        while isinstance(source, Var) and source in removed:
+            source = removed[source]
+        removed[out] = source
+        if isinstance(source, Var) and source.name is None:
+            source.name = out.name
+    core.substitute(program.body, removed)
+
+
+def _write(program: Program, memory: Memory, site: Site, s: Statement) -> None:
+    if isinstance(s, (For, While)):
+        _write_carried(program, memory, site, s)
+        return
+    assert isinstance(s, Apply)
+    statements = program.block_of[id(s)].statements
+    if site.kind == "view":
+        bare = Var(s.out.type, None, s.origin)
+        copy = _copy(program, s.out, bare, s)
+        s.outs = (bare,)
+        statements.insert(statements.index(s) + 1, copy)
+        return
+    base = s.args[0]
+    named = s.out.name if is_store(s) else base.name if isinstance(base, Var) else None
+    held = Var(
+        s.out.type if is_store(s) else base.type, named or getattr(base, "name", None), s.origin
+    )
+    copy = _copy(program, held, base, s)
+    _note_argument(program, memory, base, copy)
+    statements.insert(statements.index(s), copy)
+    s.args = (held, *s.args[1:])
+    if site.kind == "base":
+        final = memory.takes[id(s)].final
+        final.args = (held, *final.args[1:])
+
+
+def _write_carried(program: Program, memory: Memory, site: Site, s: For | While) -> None:
+    phi = s.phis[site.place]
+    held = Var(phi.type, phi.name, s.origin)
+    if site.kind == "init":
+        source = s.inits[site.place]
+        copy = _copy(program, held, source, s)
+        _note_argument(program, memory, source, copy)
+        statements = program.block_of[id(s)].statements
+        statements.insert(statements.index(s), copy)
+        s.inits = (*s.inits[: site.place], held, *s.inits[site.place + 1 :])
+    else:
+        s.body.statements.append(_copy(program, held, s.body.results[site.place], s))
+        s.body.results[site.place] = held
+
+
+def _copy(program: Program, out: Var, source: Atom, s: Statement) -> Apply:
+    layout = {"order": "K"} if out.type.ndim > 1 else {}  # sums depend on it in the last bits
+    made = Apply((out,), indexing.copy, (source,), layout, s.origin)
+    if id(s) in program.phases:
+        program.phases[id(made)] = program.phases[id(s)]
+    return made
+
+
+def _note_argument(program: Program, memory: Memory, source: Atom, copy: Apply) -> None:
+    if source in program.function.params and memory.at(source) & memory.unwritable:
+        program.kept_arguments.add(id(copy))
+
+
+def _note_starts(program: Program, memory: Memory) -> None:
+    """Copies of arguments that Core asks for where loops start."""
+    loops = (s for s in core.walk(program.body) if isinstance(s, (For, While)))
+    for start in (a for s in loops for a in s.inits if isinstance(a, Var)):
+        made = program.definition.get(start)
+        if isinstance(made, Apply) and made.primitive is indexing.copy:
+            _note_argument(program, memory, made.args[0], made)
+
+
+def _same_array(program: Program, value: Atom, param: Var, seen: set[Var]) -> bool:
+    """Whether a value is a version of a parameter that was stored into in place."""
+    if value is param or (isinstance(value, Var) and value in seen):
+        return True
+    if not isinstance(value, Var):
+        return False
+    seen.add(value)
+    made = program.definition.get(value) or _binder(program, value)
+    sources: list[Atom] = []
+    match made:
+        case Apply() if is_store(made):
+            sources = [made.args[0]]
+        case core.If():
+            k = made.outs.index(value)
+            sources = [made.then.results[k], made.orelse.results[k]]
+        case For() | While():
+            k = (made.outs if value in made.outs else made.phis).index(value)
+            sources = [made.inits[k], made.body.results[k]]
+    return bool(sources) and all(_same_array(program, a, param, seen) for a in sources)
+
+
+def _binder(program: Program, phi: Var) -> Statement | None:
+    for s in core.walk(program.body):
+        if phi in core.bound_vars(s):
+            return s
+    return None

@@ -1,0 +1,197 @@
+"""Expressions: folded values written out where they are used."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import gast
+import numpy as np
+
+from calque.transpiler.codegen.text.folding import Folding
+from calque.transpiler.codegen.text.names import Names
+from calque.transpiler.codegen.text.spelling import (
+    call,
+    constant,
+    fill,
+    fill_expression,
+    literal,
+    name,
+    target,
+    template,
+)
+from calque.transpiler.ir.core import UNDEFINED, Apply, Atom, If, Statement, Var
+from calque.transpiler.memory.printed_program import Program
+from calque.transpiler.primitives import creation
+from calque.transpiler.primitives.indexing import getitem, update
+
+_IN_PLACE = {
+    "np.add": gast.Add,
+    "np.subtract": gast.Sub,
+    "np.multiply": gast.Mult,
+    "np.divide": gast.Div,
+}
+_PYTHON_TYPES = {"b": "bool", "i": "int", "u": "int", "f": "float", "c": "complex"}
+
+
+class Expressions:
+    """Builds the trees of atoms and of statements that hold no block."""
+
+    def __init__(self, program: Program, folding: Folding, names: Names, paths: dict[Var, Any]):
+        self.program, self.folding, self.names, self.paths = program, folding, names, paths
+
+    def atom(self, atom: Atom, others: Sequence[Atom] = ()) -> Any:
+        """The tree of an atom among the other operands of its operation."""
+        if not isinstance(atom, Var):
+            return constant(None) if atom is UNDEFINED else literal(atom, others)
+        if atom in self.paths:
+            return self.paths[atom][0]
+        if atom in self.folding.folded:
+            return self.value(self.program.definition[atom])
+        return name(self.names(atom))
+
+    def value(self, s: Statement) -> Any:
+        """The tree of what a statement computes."""
+        if isinstance(s, If):
+            return self._choice(s)
+        assert isinstance(s, Apply)
+        made = self._plain(s)
+        if s.primitive is getitem and s.out.type.weak:  # NumPy's scalar, saved as Python's
+            return call(name(_PYTHON_TYPES[s.out.type.dtype.kind]), made)
+        return made
+
+    def _plain(self, s: Apply) -> Any:
+        kind, name = s.primitive.kind, s.primitive.name
+        text = template(s.primitive, s.args, s.params)
+        own = s.primitive.imported
+        if own is not None:
+            text = self.program.called[own] + text
+        module = name.partition(".")[0]
+        if (called := self.program.called.get(("scipy", module), module)) != module:
+            text = re.sub(rf"(?<![\w.]){module}\.", f"{called}.", text)
+        if own or kind in ("bilinear", "multilinear"):  # these see Python numbers as they are
+            trees = [self.atom(a) for a in s.args]
+        elif name == "np.where":
+            trees = [self.atom(s.args[0]), *self.operands(s.args[1:])]
+        else:
+            trees = self.operands(s.args)
+        return plainer(fill_expression(text, trees))
+
+    def operands(self, args: Sequence[Atom]) -> list[Any]:
+        """The trees of operands that promote each other; one written plainly is weak to others."""
+        rest = [a for a in args if not isinstance(a, (str, bytes)) and a is not UNDEFINED]
+        trees = []
+        for a in args:
+            others = [o for o in rest if o is not a and o is not None]
+            trees.append(self.atom(a, others))
+            if isinstance(a, np.generic) and not isinstance(trees[-1], gast.Call):
+                rest = [o.item() if o is a else o for o in rest]
+        return trees
+
+    def _choice(self, s: If) -> Any:
+        then, orelse = s.then.results[0], s.orelse.results[0]
+        test = self.atom(s.test)
+        types = [s.outs[0].type, s.test.type] if isinstance(s.test, Var) else [s.outs[0].type]
+        boolean = all(t.dtype == np.dtype(bool) and not t.ndim for t in types)
+        if boolean and _is_truth(orelse, False):
+            return gast.BoolOp(gast.And(), [test, self.atom(then)])
+        if boolean and _is_truth(then, True):
+            return gast.BoolOp(gast.Or(), [test, self.atom(orelse)])
+        return gast.IfExp(test, self.atom(then), self.atom(orelse))
+
+    # stores
+
+    def store(self, s: Apply) -> gast.stmt:
+        """``x[i] = v``, or in place: ``x[i] += v``."""
+        changed = self.changed(s)
+        if changed is not None:
+            element, operator, value = changed
+            place = target(self._plain(element) if element else self.atom(s.args[0]))
+            others = [s.args[0]] if isinstance(s.args[0], Var) else []
+            return shortest(gast.AugAssign(place, operator(), self.atom(value, others)), s)
+        base, value = s.args[0], self._plain_number(s.args[1])
+        trees = [self.atom(base), self.atom(value, [base] if isinstance(base, Var) else [])]
+        trees += self.operands(s.args[2:])
+        made = fill(template(s.primitive, s.args, s.params), trees)
+        return shortest(made, s)
+
+    def _plain_number(self, value: Atom) -> Atom:
+        """What is stored of an array that is one known number: the array stored into casts it."""
+        if not self._folded_apply(value):
+            return value
+        made = self.program.definition[value]
+        assert isinstance(made, Apply)
+        single = made.primitive is creation.constant and not made.out.type.ndim
+        return made.params["value"] if single else value
+
+    def changed(self, s: Apply) -> tuple[Apply | None, Any, Atom] | None:
+        """``update(x, op(x[i], v), i)`` as the read (None if of all), the operator and ``v``."""
+        if s.primitive is not update or not self._folded_apply(s.args[1]):
+            return None
+        made = self.program.definition[s.args[1]]
+        assert isinstance(made, Apply)
+        operator = _IN_PLACE.get(made.primitive.name)
+        if operator is None:
+            return None
+        whole = made.args[0] is s.args[0] and s.params["index"] == (Ellipsis,)
+        if whole and made.out.type == s.out.type:
+            return None, operator, made.args[1]
+        if not self._folded_apply(made.args[0]):
+            return None
+        element = self.program.definition[made.args[0]]
+        assert isinstance(element, Apply)
+        same = (
+            element.primitive is getitem
+            and element.args == (s.args[0], *s.args[2:])
+            and element.params["index"] == s.params["index"]
+            and element.out.type.dims == made.out.type.dims
+            and element.out.type.dtype == made.out.type.dtype
+        )
+        return (element, operator, made.args[1]) if same else None
+
+    def _folded_apply(self, atom: Atom) -> bool:
+        return (
+            isinstance(atom, Var)
+            and atom in self.folding.folded
+            and isinstance(self.program.definition[atom], Apply)
+        )
+
+
+def _is_truth(atom: Atom, value: bool) -> bool:
+    return isinstance(atom, (bool, np.bool_)) and bool(atom) == value
+
+
+def plainer(tree: Any) -> Any:
+    """``n + -1`` as ``n - 1``, and ``(a and b) and c`` as ``a and b and c``."""
+    first = tree.values[0] if isinstance(tree, gast.BoolOp) else None
+    if isinstance(first, gast.BoolOp) and type(first.op) is type(tree.op):
+        return gast.BoolOp(tree.op, [*first.values, *tree.values[1:]])
+    if isinstance(tree, gast.BinOp) and isinstance(tree.op, gast.Add):
+        number = _without_minus(tree.right)
+        if isinstance(number, gast.Constant) and type(number.value) is int:
+            return gast.BinOp(tree.left, gast.Sub(), number)
+    return tree
+
+
+def shortest(made: Any, s: Apply) -> Any:
+    """``x += -v`` as ``x -= v``."""
+    if isinstance(made, gast.AugAssign) and isinstance(made.op, gast.Add):
+        positive = _without_minus(made.value) if s.out.type.dtype.kind in "fc" else None
+        if positive is not None:
+            made.op, made.value = gast.Sub(), positive
+    return made
+
+
+def _without_minus(tree: Any) -> Any:
+    """The tree of ``-tree`` where that drops a minus sign in front; else None."""
+    if isinstance(tree, gast.UnaryOp) and isinstance(tree.op, gast.USub):
+        return tree.operand
+    if isinstance(tree, gast.BinOp) and isinstance(tree.op, (gast.Mult, gast.Div, gast.MatMult)):
+        left = _without_minus(tree.left)
+        if left is None:
+            return None
+        if isinstance(tree.op, gast.Mult) and isinstance(left, gast.Constant) and left.value == 1.0:
+            return tree.right
+        return gast.BinOp(left, tree.op, tree.right)
+    return None

@@ -1,0 +1,270 @@
+"""Decides which values get a line of their own, and which are written where they are used.
+
+A value used once and not named by the user moves into its use, unless a name or memory that it
+reads is given another value on the way.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from calque.transpiler.codegen.text.coalesce import Groups
+from calque.transpiler.ir import core
+from calque.transpiler.ir.core import Apply, Atom, Block, For, If, Statement, Var, While
+from calque.transpiler.memory.bufferize import Memory
+from calque.transpiler.memory.printed_program import Program, is_store
+from calque.transpiler.primitives.elementwise import add, subtract
+
+_STATEMENT_STARTS = ("if ", "elif ", "if(", "else", "for ", "while ", "return")
+
+
+def is_simple(s: Statement) -> bool:
+    """A size, or a number added to an index: written again rather than named."""
+    if not isinstance(s, Apply):
+        return False
+    if s.primitive.kind == "size":
+        return True
+    if s.primitive not in (add, subtract):
+        return False
+    t = s.outs[0].type
+    count = sum(isinstance(a, Var) for a in s.args)
+    return t.weak and t.dtype.kind == "i" and count == 1
+
+
+def is_choice(s: Statement, bound: frozenset[Var]) -> bool:
+    """Whether an If can be written as an expression, ``a if test else b``."""
+    if not isinstance(s, If) or len(s.outs) != 1 or s.outs[0] in bound:
+        return False
+    text = s.origin.statement if s.origin else ""
+    if s.outs[0].name is not None and (not text or text.startswith(_STATEMENT_STARTS)):
+        return False
+    if any(a is core.UNDEFINED for a in (s.then.results[0], s.orelse.results[0])):
+        return False
+    return _pure(s.then, bound) and _pure(s.orelse, bound)
+
+
+def _pure(block: Block, bound: frozenset[Var]) -> bool:
+    used: dict[Var, int] = {}
+    for s in block.statements:
+        for inner in core.walk(Block([s])):
+            for atom in core.operands(inner):
+                if isinstance(atom, Var):
+                    used[atom] = used.get(atom, 0) + 1
+    for atom in block.results:
+        if isinstance(atom, Var):
+            used[atom] = used.get(atom, 0) + 1
+    for s in block.statements:
+        if isinstance(s, Apply):
+            if is_store(s) or len(s.outs) != 1:
+                return False
+        elif not is_choice(s, bound):
+            return False
+        out = s.outs[0]
+        if out.name is not None or used.get(out) != 1 or out in bound:
+            return False
+    return True
+
+
+def _leads_into(program: Program, s: Statement, use: Statement | None) -> bool:
+    """Whether a named value is no more than a part of its only use."""
+    return continues(program, s, use) or (
+        isinstance(use, Apply)
+        and is_store(use)
+        and use.args[1] is s.outs[0]
+        and use.args[0].name == s.outs[0].name
+    )
+
+
+def continues(program: Program, s: Statement, use: Statement | None) -> bool:
+    """Whether the one use of a reverse phase's value adds to it for the same user statement."""
+    if not isinstance(s, Apply) or not isinstance(use, Apply) or is_store(s) or is_store(use):
+        return False
+    if program.phases.get(id(s)) != "reverse" or len(use.outs) != 1 or s.out.name != use.out.name:
+        return False
+    same = s.origin is not None and use.origin is not None
+    return bool(same and _place(s) == _place(use))
+
+
+def _place(s: Statement) -> tuple[str, int, str]:
+    assert s.origin is not None
+    return s.origin.file, s.origin.statement_line or s.origin.line, s.origin.statement
+
+
+class Folding:
+    """The set of folded Vars, and what printing an atom reads."""
+
+    def __init__(
+        self,
+        program: Program,
+        memory: Memory,
+        groups: Groups,
+        bound: frozenset[Var],
+        choices: set[int],
+    ):
+        self.program, self.memory, self.groups = program, memory, groups
+        self.bound, self.choices = bound, choices
+        self.folded: set[Var] = set()
+        self._leaves: dict[Var, int] = {}
+        self._touched: dict[Var, int] = {}
+        self._changes: dict[int, tuple[int, int]] = {}
+        self._uses: dict[Var, list[tuple[Block, Statement | None]]] = {}
+        self._moved: set[Var] = set()
+        self._collective: set[Var] = set()  # folded ones that every device must come to
+        self._places: dict[int, int] = {}  # of statements in their blocks
+        self._index(program.body)
+        self._block(program.body)
+
+    def _index(self, block: Block) -> None:
+        """Note where each Var is read (a block's results: no statement), and what is carried."""
+        for place, s in enumerate(block.statements):
+            self._places[id(s)] = place
+            for atom in core.operands(s):
+                if isinstance(atom, Var):
+                    self._uses.setdefault(atom, []).append((block, s))
+            for inner in core.blocks_of(s):
+                self._index(inner)
+            pairs: list[tuple[Any, Var]] = []
+            if isinstance(s, (For, While)):
+                pairs = [*zip(s.body.results, s.phis), *zip(s.inits, s.phis)]
+            elif isinstance(s, If):
+                pairs = [*zip(s.then.results, s.outs), *zip(s.orelse.results, s.outs)]
+            self._moved |= {a for a, phi in pairs if isinstance(a, Var) and a.name == phi.name}
+        for atom in block.results:
+            if isinstance(atom, Var):
+                self._uses.setdefault(atom, []).append((block, None))
+
+    # what others ask
+
+    def reads(self, atom: Atom) -> int:
+        """The bound Vars that printing an atom reads."""
+        if not isinstance(atom, Var):
+            return 0
+        return self._leaves[atom] if atom in self.folded else self.program.bit(atom)
+
+    def hidden(self, atom: Atom) -> bool:
+        """Whether an atom has no name in the text."""
+        return not isinstance(atom, Var) or atom in self.folded
+
+    def skip(self, s: Statement) -> bool:
+        """Whether a statement is written within others only."""
+        return bool(s.outs) and all(out in self.folded for out in s.outs)
+
+    # the decision
+
+    def _block(self, block: Block) -> None:
+        for s in block.statements:
+            for inner in core.blocks_of(s):
+                if id(s) not in self.choices:
+                    self._block(inner)
+            if id(s) in self.choices:
+                self._choice(s)
+            if isinstance(s, Apply) and len(s.outs) == 1 and not is_store(s):
+                self._consider(s)
+            elif id(s) in self.choices:
+                self._consider(s)
+
+    def _choice(self, s: Statement) -> None:
+        for block in core.blocks_of(s):
+            for inner in block.statements:
+                if id(inner) in self.choices:
+                    self._choice(inner)
+                self._fold(inner)
+
+    def _consider(self, s: Statement) -> None:
+        out = s.outs[0]
+        if out in self.bound or self.groups.shared(out):
+            return
+        uses = self._uses.get(out, [])
+        size = out.name is None and is_simple(s)
+        if not uses or not (len(uses) == 1 or size):
+            return
+        moved = out.name is None or out in self._moved
+        if not moved and not (len(uses) == 1 and _leads_into(self.program, s, uses[0][1])):
+            return
+        if size and len(uses) > 1 and not self._is_short(s):
+            return
+        if self._is_store_base(out):
+            return
+        if all(self._can_reach(s, path, size) for path in uses):
+            self._fold(s)
+
+    def _is_short(self, s: Statement) -> bool:
+        """Whether writing a size or an index again reads no worse than a name for it."""
+        for atom in core.operands(s):
+            if isinstance(atom, Var) and atom in self.folded:
+                made = self.program.definition[atom]
+                if not is_simple(made) or not self._is_short(made):
+                    return False
+        return True
+
+    def _fold(self, s: Statement) -> None:
+        out = s.outs[0]
+        self.folded.add(out)
+        leaves, touched = self._read_by(s)
+        self._leaves[out], self._touched[out] = leaves, touched
+        if self._is_collective(s):
+            self._collective.add(out)
+
+    def _is_collective(self, s: Statement) -> bool:
+        """Whether an expression holds a call to which all devices must come."""
+        if isinstance(s, Apply) and s.primitive.kind == "collective":
+            return True
+        return any(a in self._collective for a in core.operands(s) if isinstance(a, Var))
+
+    def _read_by(self, s: Statement) -> tuple[int, int]:
+        """Names and memory that the expression of a statement reads."""
+        leaves = touched = 0
+        atoms = list(core.operands(s))
+        for block in core.blocks_of(s):
+            atoms += block.results
+        sized = isinstance(s, Apply) and s.primitive.kind == "size"
+        for atom in atoms:
+            leaves |= self.reads(atom)
+            if isinstance(atom, Var) and not sized:
+                touched |= self._touched.get(atom, 0) | self.memory.at(atom)
+        return leaves, touched
+
+    def _is_store_base(self, out: Var) -> bool:
+        for _, s in self._uses.get(out, []):
+            if s is not None and is_store(s) and isinstance(s, Apply) and s.args[0] is out:
+                if id(s) in self.memory.backs:
+                    continue
+                back = self.memory.takes.get(id(self.program.definition[out]))
+                if back is None or back.last is not s.out:
+                    return True
+        return False
+
+    # the way from a definition to a use
+
+    def _can_reach(self, made: Statement, use: tuple[Block, Statement | None], size: bool) -> bool:
+        home = self.program.block_of[id(made)]
+        block, stop = use
+        if block is not home and self._is_collective(made):
+            return False  # in an arm or a loop, it would be called less or more often
+        leaves, touched = self._read_by(made)
+        names = self.groups.whole(leaves)
+        if isinstance(stop, For) and made.outs[0] in (stop.start, stop.stop, stop.step):
+            if names & self.groups.whole(self.program.mask(stop.phis)):
+                return False
+        while True:
+            start = self._places[id(made)] + 1 if block is home else 0
+            end = len(block.statements) if stop is None else self._places[id(stop)]
+            for s in block.statements[start:end]:
+                binds, writes = self._change(s)
+                if binds & names or writes & touched:
+                    return False
+            if block is home:
+                return True
+            owner = self.program.home[id(block)][1]
+            assert owner is not None
+            if isinstance(owner, (For, While)):
+                binds, _ = self._change(owner)
+                if not size or binds & names:
+                    return False
+            block, stop = self.program.block_of[id(owner)], owner
+
+    def _change(self, s: Statement) -> tuple[int, int]:
+        """Names that a statement binds, memory that it writes."""
+        if id(s) not in self._changes:
+            self._changes[id(s)] = self.program.defined(s), self.memory.writes(s)
+        return self._changes[id(s)]

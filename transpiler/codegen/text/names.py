@@ -1,0 +1,196 @@
+"""Names: the user's where there is one, else words that say what a value is; never a number."""
+
+from __future__ import annotations
+
+import builtins
+import itertools
+import keyword
+from collections.abc import Callable, Iterable, Iterator
+
+from calque.transpiler.codegen.text.coalesce import Groups
+from calque.transpiler.ir import core
+from calque.transpiler.ir.core import Apply, Atom, For, Var
+from calque.transpiler.ir.naming import described, index_word, word_within
+from calque.transpiler.memory.live_values import Liveness
+from calque.transpiler.memory.printed_program import Program, is_store
+from calque.transpiler.primitives.indexing import copy, getitem
+
+_COUNTERS = ("i", "j", "k", "l", "m", "n")
+_LETTERS = "bcdefghijklmnopqrstuvwxyz"
+
+
+class Names:
+    """One name for each group of Vars that has a line of its own."""
+
+    def __init__(
+        self,
+        program: Program,
+        groups: Groups,
+        live: Liveness,
+        skip: Callable[[core.Statement], bool],
+        paths: set[Var],
+        reserved: Iterable[str],
+    ):
+        self.program, self.groups, self.live = program, groups, live
+        self.reserved = {*reserved, "np", "math", *keyword.kwlist}
+        self.given: dict[int, str] = {}
+        self._holders: dict[str, int] = {}  # name -> members of the groups called so
+        self._clashing: dict[str, int] = {}  # and what lives where these are defined
+        self._hints: dict[int, str] = {}
+        self._along: set[int] = set()  # the counters of loops over elements
+        self._stems: dict[int, str] = {}  # what an invented name is made from
+        for var in program.function.params:
+            if var not in paths and var.name is not None:
+                self._give(groups.of(var), var.name)
+        self._stores, self._loaded = _accesses(program)
+        order = list(self._bound(program.body, skip, 0))
+        for group in order:
+            if group not in self.given and groups.names(group):
+                self._choose(group, *groups.names(group))
+        self._users = set(self._holders) | {v.name for v in program.vars if v.name}
+        for group in order:
+            if group not in self.given:
+                self._invent(group)
+
+    def __call__(self, var: Var) -> str:
+        """The name of a Var that has one."""
+        return self.given[self.groups.of(var)]
+
+    def _bound(
+        self, block: core.Block, skip: Callable[[core.Statement], bool], depth: int
+    ) -> Iterator[int]:
+        for s in block.statements:
+            if skip(s):
+                continue
+            for var in core.bound_vars(s):
+                if isinstance(s, For) and var is s.index and var.name is None:
+                    self._hints[self.groups.of(var)] = _COUNTERS[min(depth, 5)]
+                elif isinstance(s, For) and var is s.index and s.scheduled:
+                    self._along.add(self.groups.of(var))
+                yield self.groups.of(var)
+            for inner in core.blocks_of(s):
+                yield from self._bound(inner, skip, depth + isinstance(s, For))
+            for var in s.outs:
+                yield self.groups.of(var)
+
+    def _free_for(self, name: str, group: int) -> bool:
+        if name in self.reserved:
+            return False
+        held, mine = self._holders.get(name, 0), self.groups.members[group]
+        return not (self._clash(group) & held or self._clashing.get(name, 0) & mine)
+
+    def _clash(self, group: int) -> int:
+        found = 0
+        for var in self.program.members(self.groups.members[group]):
+            found |= self.live.clash[self.program.index[var]]
+        return found
+
+    def _give(self, group: int, name: str) -> None:
+        self.given[group] = name
+        self._holders[name] = self._holders.get(name, 0) | self.groups.members[group]
+        self._clashing[name] = self._clashing.get(name, 0) | self._clash(group)
+
+    def _choose(self, group: int, wish: str) -> None:
+        others = [f"{wish}_{word}" for word in self._places(group, wish)]
+        if group in self._along and wish in _COUNTERS:
+            others = [*_COUNTERS[_COUNTERS.index(wish) + 1 :]]
+        for candidate in _variants(wish, *others, f"{wish}_new"):
+            taken = candidate not in (wish, *others) and candidate in self._holders
+            if not taken and self._free_for(candidate, group):
+                self._give(group, candidate)
+                return
+        raise AssertionError(f"no name is free for {wish}")
+
+    def _places(self, group: int, wish: str) -> list[str]:
+        """``ij`` for an element of [i, j], if none of that name is read there before."""
+        var, *others = self.program.members(self.groups.members[group])
+        made = self.program.definition.get(var)
+        if others or not isinstance(made, Apply) or var.type.ndim:
+            return []
+        block = self.program.block_of[id(made)]
+        read = {"", *map(self._index_word, self._loaded.get((id(block), wish), ()))}
+        words = [self._index_word(s) for s in self._stores.get(var, ()) if s.out.name == wish]
+        return [w for w in (*words, self._counters(block)) if w not in read]
+
+    def _counters(self, block: core.Block) -> str:
+        """The indices of the loops over elements that a block is in."""
+        owner = self.program.home[id(block)][1]
+        if owner is None:
+            return ""
+        around = self._counters(self.program.block_of[id(owner)])
+        counter = self.word(owner.index) if isinstance(owner, For) and owner.scheduled else None
+        return around + (counter or "")
+
+    def _invent(self, group: int) -> None:
+        first = next(iter(self.program.members(self.groups.members[group])))
+        wish = self._hints.get(group) or self.describe(first)
+        self._stems[group] = self._root(first) or wish
+        if wish in dir(builtins) or not wish.isidentifier() or keyword.iskeyword(wish):
+            wish = f"{wish}_value" if wish.isidentifier() else "value"
+        letters = _COUNTERS[_COUNTERS.index(wish) :] if group in self._hints else ()
+        elements = [f"{wish}_{word}" for word in self._places(group, wish)]
+        for candidate in itertools.chain(letters, _variants(wish, *elements, f"{wish}_next")):
+            if candidate not in self._users and self._free_for(candidate, group):
+                self._give(group, candidate)
+                return
+
+    # what a value is
+
+    def word(self, atom: Atom) -> str | None:
+        """What to call an operand inside a longer name."""
+        if not isinstance(atom, Var):
+            return None
+        group = self.groups.of(atom)
+        return self._stems.get(group) or self.given.get(group) or self._root(atom)
+
+    def _root(self, var: Var) -> str | None:
+        """The user's name from which an unnamed value is made."""
+        groups = self.groups
+
+        def known(v: Var) -> str | None:
+            if v is var:
+                return v.name
+            group = groups.of(v)
+            return self._stems.get(group) or self.given.get(group) or v.name
+
+        return word_within(var, known, self.program.definition)
+
+    def _index_word(self, s: Apply) -> str:
+        return index_word(s, self.word, self.program.definition)
+
+    def describe(self, var: Var) -> str:
+        """A name from the operation that makes a value."""
+        made = self.program.definition.get(var)
+        if not isinstance(made, Apply):
+            return "chosen" if isinstance(made, core.If) else "carried"
+        source: Apply = made
+        if made.primitive is copy and isinstance(made.args[0], Var):
+            inner = self.program.definition.get(made.args[0])
+            if isinstance(inner, Apply) and inner.primitive is getitem:
+                source = inner
+        return described(source, self.word, self.program.definition)
+
+
+def _accesses(
+    program: Program,
+) -> tuple[dict[Var, list[Apply]], dict[tuple[int, str | None], list[Apply]]]:
+    """The stores of each value, and the reads of arrays by block and name."""
+    stores: dict[Var, list[Apply]] = {}
+    reads: dict[tuple[int, str | None], list[Apply]] = {}
+    for s in core.walk(program.body):
+        if not isinstance(s, Apply) or not s.args or not isinstance(s.args[0], Var):
+            continue
+        if is_store(s) and "index" in s.params and isinstance(s.args[1], Var):
+            stores.setdefault(s.args[1], []).append(s)
+        elif s.primitive is getitem:
+            reads.setdefault((id(program.block_of[id(s)]), s.args[0].name), []).append(s)
+    return stores, reads
+
+
+def _variants(wish: str, *first: str) -> Iterator[str]:
+    yield from (wish, *first)
+    for letter in _LETTERS:
+        yield f"{wish}_{letter}"
+    for length in itertools.count(2):
+        for letters in itertools.product(_LETTERS, repeat=length):
+            yield f"{wish}_{''.join(letters)}"

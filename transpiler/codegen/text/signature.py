@@ -1,0 +1,120 @@
+"""Arguments and results: access paths of pytree leaves, the ``def`` line, and what is returned."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from string import ascii_lowercase
+from typing import Any
+
+import gast
+
+from calque.transpiler.codegen.text.instances import class_of, dict_of, rebuilt, static
+from calque.transpiler.codegen.text.spelling import attribute, call, fill_expression, literal, name
+from calque.transpiler.ir.core import Function, Parameter, Slot, Var
+from calque.transpiler.ir.pytrees import Field, children, is_object, word_of
+
+
+def _step(tree: gast.AST, key: Any) -> gast.AST:
+    if isinstance(key, Field):
+        return attribute(tree, str(key))
+    return gast.Subscript(tree, literal(key), gast.Load())
+
+
+def _walk(tree: Any, path: gast.AST, word: str) -> Iterator[tuple[Any, gast.AST, str]]:
+    """Every node of a pytree with its access path and a word for it."""
+    yield tree, path, word
+    for key, part in children(tree):
+        yield from _walk(part, _step(path, key), word_of(key, word))
+
+
+def leaf_paths(function: Function) -> dict[Var, tuple[gast.AST, str]]:
+    """The leaves that are not arguments of their own, with access path and name."""
+    found: dict[Var, tuple[gast.AST, str]] = {}
+    taken = {parameter.name for parameter in function.signature}
+    for parameter in function.signature:
+        for node, path, word in _walk(parameter.tree, name(parameter.name), parameter.name):
+            if isinstance(node, Var) and node is not parameter.tree:
+                found[node] = (path, _own(word, parameter.name, taken))
+    return found
+
+
+def _own(word: str, parameter: str, taken: set[str]) -> str:
+    """The word, or the first of its variants that no other leaf has."""
+    tails = [a + b for a in ("", *ascii_lowercase) for b in ascii_lowercase]
+    longer = f"{parameter}_{word}"
+    wishes = [word, longer] if word != parameter else []
+    wishes += [f"{word}_{tail}" for tail in tails]
+    made = next((w for w in wishes if w not in taken), longer)
+    taken.add(made)
+    return made
+
+
+def name_parameters(function: Function) -> None:
+    """Give arguments that are arrays their name, and leaves of others a word."""
+    for parameter in function.signature:
+        if isinstance(parameter.tree, Var):
+            parameter.tree.name = parameter.name
+    leaves = leaf_paths(function)
+    given = Counter([p.name for p in function.signature] + [v.name for v in leaves])
+    for var, (_, word) in leaves.items():
+        if not var.name or given[var.name] > 1:  # a loop's name for each of several leaves
+            var.name = word
+
+
+def argument_names(function: Function) -> list[str]:
+    """The names in the ``def`` line."""
+    return [p.name for p in function.signature] or [p.name or "x" for p in function.params]
+
+
+def arguments(function: Function) -> Any:
+    """The arguments of the ``def`` line."""
+    signature = function.signature or [Parameter(p.name or "x", p) for p in function.params]
+    parts: list[str] = []
+    starred = False
+    ordered = [p for p in signature if not p.keyword_only and not p.variadic]
+    bare = max((k for k, p in enumerate(ordered) if p.default is None), default=0)
+    without = {id(p) for p in ordered[:bare]}  # Python wants none where a later one has none
+    for p in signature:
+        if p.keyword_only and not starred and p.variadic != "**":
+            parts.append("*")
+            starred = True
+        starred = starred or p.variadic == "*"
+        default = "" if p.default is None or id(p) in without else f"={p.default}"
+        parts.append(p.variadic + p.name + default)
+    return fill_expression(f"lambda {', '.join(parts)}: 0", []).args
+
+
+def result_tree(tree: Any, function: Function, value: Callable[[int], gast.AST]) -> gast.AST:
+    """The display of a result: tuples, lists, dicts, and instances of the user's classes."""
+    if isinstance(tree, Slot):
+        return value(tree.position)
+
+    def inner(item: Any) -> gast.AST:
+        return result_tree(item, function, value)
+
+    if isinstance(tree, list):
+        return gast.List([inner(i) for i in tree], gast.Load())
+    if isinstance(tree, dict):
+        made = gast.Dict([literal(k) for k in tree], [inner(v) for v in tree.values()])
+        return dict_of(tree, made, function, lambda: parts_of_arguments(function))
+    if isinstance(tree, tuple) and not hasattr(tree, "_fields"):
+        return gast.Tuple([inner(i) for i in tree], gast.Load())
+
+    def paths() -> Iterator[tuple[Any, gast.AST]]:
+        return parts_of_arguments(function)
+
+    if is_object(tree):
+        return rebuilt(tree, function, inner, paths)
+    if hasattr(tree, "_fields"):
+        made = call(class_of(type(tree), function, paths))
+        made.keywords = [gast.keyword(str(key), inner(part)) for key, part in children(tree)]
+        return made
+    return static(tree, function, paths)
+
+
+def parts_of_arguments(function: Function) -> Iterator[tuple[Any, gast.AST]]:
+    """Every node of the arguments, with its access path."""
+    for parameter in function.signature:
+        for node, path, _ in _walk(parameter.tree, name(parameter.name), parameter.name):
+            yield node, path

@@ -1,0 +1,343 @@
+"""Statements: assignments, stores, loops and branches, under the user's own as comments."""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property
+from typing import Any
+
+import gast
+
+from calque.transpiler.codegen.text.coalesce import Groups
+from calque.transpiler.codegen.text.expression_writer import Expressions, shortest
+from calque.transpiler.codegen.text.layout import WIDTH, Notes, at_most, to_text
+from calque.transpiler.codegen.text.signature import result_tree
+from calque.transpiler.codegen.text.spelling import (
+    call,
+    constant,
+    fill,
+    name,
+    target,
+    without_quotes,
+)
+from calque.transpiler.codegen.text.widths import Widths, candidates_within
+from calque.transpiler.ir import core
+from calque.transpiler.ir.core import (
+    UNDEFINED,
+    Apply,
+    Atom,
+    Block,
+    Effect,
+    For,
+    If,
+    Statement,
+    Var,
+    While,
+)
+from calque.transpiler.memory.printed_program import Program, is_store
+from calque.transpiler.primitives.creation import empty
+
+_CUT = 96
+_OPERATOR_SIGNS = {"np.add": "+", "np.subtract": "-", "np.multiply": "*", "np.divide": "/"}
+_OPERATORS = {"+": gast.Add, "-": gast.Sub, "*": gast.Mult, "/": gast.Div}
+
+
+class Statements:
+    """Writes the statements of a program; ``too_long`` are the folded values to name instead."""
+
+    def __init__(
+        self,
+        program: Program,
+        groups: Groups,
+        expressions: Expressions,
+        choices: set[int],
+        notes: Notes,
+        comments: bool,
+    ):
+        self.program, self.groups, self.expressions = program, groups, expressions
+        self.choices, self.notes, self.comments = choices, notes, comments
+        self.memory = expressions.folding.memory
+        self.widths = Widths(expressions)
+        self.too_long: list[Var] = []
+        self._quoted: Any = None  # the statement of the last comment
+        self._noted = ""  # the last comment, where it was a note
+
+    def function_body(self) -> list[Any]:
+        """All statements, and the return."""
+        body = self._block(self.program.body, 1)
+        returned = self._returned()
+        for position in self.program.results:
+            atom = self.program.body.results[position]
+            self._fitting(gast.Return(self.expressions.atom(atom)), [atom], 1)
+        if returned is not None:
+            body.append(gast.Return(returned))
+        return body or [gast.Return(constant(None))]
+
+    def _returned(self) -> Any:
+        results = self.program.body.results
+        tree = self.program.function.result
+        if tree is None:
+            return None
+        return result_tree(tree, self.program.function, lambda k: self.expressions.atom(results[k]))
+
+    # blocks
+
+    def _block(self, block: Block, depth: int) -> list[Any]:
+        made: list[Any] = []
+        phase, self._quoted = "", None
+        for s in block.statements:
+            lines = self._statement(s, depth)
+            if not lines:
+                continue
+            now = self.program.phases.get(id(s), "")
+            if depth == 1 and now and now != phase:
+                made += self._phase(now, bool(made))
+                phase = now
+            made += self._comment(s, depth) if now == "reverse" else []
+            made += lines
+            if core.blocks_of(s):
+                self._quoted = None
+        return made
+
+    def _phase(self, phase: str, separate: bool) -> list[Any]:
+        if not self.comments:
+            return []
+        blank = [self.notes.blank()] if separate else []
+        return [*blank, self.notes.comment(phase)]
+
+    def _comment(self, s: Statement, depth: int) -> list[Any]:
+        origin = s.origin
+        if not self.comments or origin is None or not origin.statement:
+            return []
+        if not isinstance(s, (Apply, Effect)) and not origin.note:
+            return []
+        if isinstance(s, Apply) and s.primitive is empty:
+            return []  # memory, which may serve several statements
+        key = (origin.statement_line or (origin.file, origin.line), origin.statement)
+        if origin.note:
+            said = self._noted == origin.note
+            self._quoted, self._noted = None, origin.note
+            return [] if said else [self.notes.comment(origin.note)]
+        if key == self._quoted:
+            return []
+        self._quoted, self._noted = key, ""
+        return [self.notes.comment(_one_line(origin.statement, WIDTH - 2 - 4 * depth))]
+
+    def _statement(self, s: Statement, depth: int) -> list[Any]:
+        if self.expressions.folding.skip(s):
+            return []
+        match s:
+            case Effect():
+                made = without_quotes(fill(s.template, self.expressions.operands(s.args)))
+                return [self._fitting(made, s.args, depth, s)]
+            case Apply():
+                return self._apply(s, depth)
+            case If() if id(s) in self.choices:
+                return [self._assign(s, depth)]
+            case If():
+                return self._if(s, depth)
+            case For():
+                return self._for(s, depth)
+        return self._while(s, depth)
+
+    # single lines
+
+    def _apply(self, s: Apply, depth: int) -> list[Any]:
+        if is_store(s):
+            return self._store(s, depth)
+        if len(s.outs) > 1:
+            targets = [target(name(self._target_name(out))) for out in s.outs]
+            value = self.expressions.value(s)
+            made = gast.Assign([gast.Tuple(targets, gast.Store())], value, None)
+            return [self._fitting(made, s.args, depth, s)]
+        lines = [self._assign(s, depth)]
+        if self.comments and id(s) in self.program.kept_arguments:
+            lines.append(self.notes.trailing("the argument is kept as it is"))
+        return lines
+
+    def _target_name(self, out: Var) -> str:
+        used = out in self._all_read
+        return self.expressions.names(out) if used else "_"
+
+    @cached_property
+    def _all_read(self) -> set[Var]:
+        atoms: list[Atom] = list(self.program.body.results)
+        for s in core.walk(self.program.body):
+            atoms += core.operands(s)
+            for block in core.blocks_of(s):
+                atoms += block.results
+        return {a for a in atoms if isinstance(a, Var)}
+
+    def _assign(self, s: Statement, depth: int) -> Any:
+        out = s.outs[0]
+        place = target(name(self.expressions.names(out)))
+        atoms = list(core.operands(s))
+        for block in core.blocks_of(s):
+            atoms += block.results
+        augmented = self._augmented(s) if isinstance(s, Apply) else None
+        if augmented is not None:
+            assert isinstance(s, Apply)
+            made = shortest(gast.AugAssign(place, *augmented), s)
+            return self._fitting(made, atoms, depth, s)
+        made = gast.Assign([place], self.expressions.value(s), None)
+        return self._fitting(made, atoms, depth, s)
+
+    def _augmented(self, s: Apply) -> tuple[Any, Any] | None:
+        """``s += v`` where the user wrote so, for numbers."""
+        sign = _OPERATOR_SIGNS.get(s.primitive.name)
+        text = s.origin.statement if s.origin else ""
+        if sign is None or s.out.type.ndim or not isinstance(s.args[0], Var):
+            return None
+        before = s.args[0]
+        if self.memory.at(before) or self.expressions.folding.hidden(before):
+            return None
+        own = self.expressions.names(s.out)
+        if before in self.expressions.paths or self.expressions.names(before) != own:
+            return None
+        reverse = self.program.phases.get(id(s)) == "reverse"
+        if not reverse and not text.startswith(f"{own} {sign}="):
+            return None
+        return _OPERATORS[sign](), self.expressions.atom(s.args[1], [s.args[0]])
+
+    def _store(self, s: Apply, depth: int) -> list[Any]:
+        base = s.args[0]
+        alias = not self.groups.together(s.out, base)
+        moved = alias and base not in self.expressions.folding.folded
+        lines = [self._move(s.out, base)] if moved else []
+        if id(s) in self.memory.backs:
+            return lines
+        changed = self.expressions.changed(s)
+        atoms = s.args if changed is None else [changed[2]]
+        return [self._fitting(self.expressions.store(s), atoms, depth, s), *lines]
+
+    def _move(self, out: Var, atom: Atom) -> Any:
+        value = self.expressions.atom(atom)
+        return gast.Assign([target(name(self.expressions.names(out)))], value, None)
+
+    def _moves(self, outs: tuple[Var, ...], atoms: list[Atom], depth: int) -> list[Any]:
+        """Assign several variables at once: in an order that works, else as one tuple."""
+        pending = [
+            (out, atom)
+            for out, atom in zip(outs, atoms, strict=True)
+            if atom is not UNDEFINED and not self.groups.together(out, atom)
+        ]
+        lines: list[Any] = []
+        while pending:
+            for k, (out, atom) in enumerate(pending):
+                others = pending[:k] + pending[k + 1 :]
+                if not any(self.expressions.names(out) in self._names_read(a) for _, a in others):
+                    lines.append(self._fitting(self._move(out, atom), [atom], depth))
+                    del pending[k]
+                    break
+            else:
+                targets = [target(name(self.expressions.names(out))) for out, _ in pending]
+                values = [self.expressions.atom(atom) for _, atom in pending]
+                made = gast.Assign(
+                    [gast.Tuple(targets, gast.Store())], gast.Tuple(values, gast.Load()), None
+                )
+                lines.append(self._fitting(made, [a for _, a in pending], depth))
+                break
+        return lines
+
+    def _names_read(self, atom: Atom) -> set[str]:
+        """The variables that the text of an atom mentions."""
+        leaves = self.program.members(self.expressions.folding.reads(atom))
+        return {self.expressions.names(v) for v in leaves if v not in self.expressions.paths}
+
+    # statements with blocks
+
+    def _arm(self, block: Block, outs: tuple[Var, ...], depth: int) -> list[Any]:
+        lines = self._block(block, depth)
+        return lines + self._moves(outs, block.results, depth)
+
+    def _if(self, s: If, depth: int) -> list[Any]:
+        test = self.expressions.atom(s.test)
+        then = self._arm(s.then, s.outs, depth + 1)
+        orelse = self._arm(s.orelse, s.outs, depth + 1)
+        if not then and not orelse:
+            return []
+        if not then:
+            test, then, orelse = _opposite(test), orelse, []
+        head = gast.If(test, [gast.Pass()], [])
+        self._fitting(head, [s.test], depth, s)
+        return [gast.If(test, then, orelse)]
+
+    def _for(self, s: For, depth: int) -> list[Any]:
+        lines = self._moves(s.phis, list(s.inits), depth)
+        bounds = [self.expressions.atom(a) for a in (s.start, s.stop, s.step)]
+        if _is_known(s.step, 1):
+            bounds.pop()
+            if _is_known(s.start, 0):
+                bounds.pop(0)
+        counter = target(name(self._counter(s)))
+        span = call(name("range"), *bounds)
+        body = self._block(s.body, depth + 1)
+        body += self._moves(s.phis, s.body.results, depth + 1)
+        if not body:
+            return lines
+        head = gast.For(counter, span, [gast.Pass()], [], None)
+        self._fitting(head, [s.start, s.stop, s.step], depth, s)
+        lines.append(gast.For(counter, span, body, [], None))
+        return lines + self._moves(s.outs, list(s.phis), depth)
+
+    def _counter(self, s: For) -> str:
+        read = s.index in self._all_read
+        return self.expressions.names(s.index) if read or s.index.name else "_"
+
+    def _while(self, s: While, depth: int) -> list[Any]:
+        lines = self._moves(s.phis, list(s.inits), depth)
+        test_lines = self._block(s.test, depth + 1)
+        test = self.expressions.atom(s.test.results[0])
+        body = self._block(s.body, depth + 1)
+        body += self._moves(s.phis, s.body.results, depth + 1)
+        if test_lines:
+            leave = gast.If(_opposite(test), [gast.Break()], [])
+            body = [*test_lines, leave, *body]
+            test = constant(True)
+        lines.append(gast.While(test, body or [gast.Pass()], []))
+        return lines + self._moves(s.outs, list(s.phis), depth)
+
+    # line length
+
+    def _fitting(self, made: Any, atoms: Any, depth: int, s: Statement | None = None) -> Any:
+        """The statement; if its line is too long, note which folded values deserve a name."""
+        room = WIDTH - 4 * depth
+        if at_most(made) <= room:
+            return made
+        width = len(to_text(made).split("\n")[0])
+        if width > room and not self._long_by_choice(s):
+            candidates = candidates_within(atoms, self.expressions, self._worth_a_line)
+            if candidates:
+                self.too_long += self.widths.to_name(candidates, width, room - 20)
+        return made
+
+    def _long_by_choice(self, s: Statement | None) -> bool:
+        """Whether the user wrote a statement as long as this in the first place."""
+        if s is None or s.origin is None or self.program.phases.get(id(s)) == "reverse":
+            return False
+        return len(" ".join(s.origin.statement.split())) > WIDTH - 16
+
+    def _worth_a_line(self, made: Apply) -> bool:
+        return made.primitive.kind != "size" and bool(self.program.block_of.get(id(made)))
+
+
+def _is_known(atom: Atom, value: int) -> bool:
+    return not isinstance(atom, Var) and atom == value
+
+
+def _opposite(test: Any) -> Any:
+    if isinstance(test, gast.UnaryOp) and isinstance(test.op, gast.Not):
+        return test.operand
+    return gast.UnaryOp(gast.Not(), test)
+
+
+def _one_line(statement: str, room: int) -> str:
+    """The user's statement as a comment: its head only if it holds a block."""
+    lines = statement.strip().split("\n")
+    compound = lines[0].split(" ")[0].rstrip(":(") in ("if", "elif", "else", "for", "while", "with")
+    text = lines[0].strip() if compound else " ".join(statement.split())
+    if len(lines) > 1 and not compound:
+        text = re.sub(r"([(\[{]) ", r"\1", text)
+        text = re.sub(r",? ([)\]}])", r"\1", text)
+    room = min(room, _CUT)
+    return text if len(text) <= room else text[: room - 4].rstrip() + " ..."

@@ -1,0 +1,341 @@
+"""Branches on run-time values: both arms are interpreted, and what they left behind is joined.
+
+An arm that may leave the enclosing loop or function (``return``, ``break``, ``continue``) is
+interpreted together with everything that follows, up to that boundary; so an early return needs no
+rewriting, and costs nothing where its condition is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+import gast
+import numpy as np
+
+from calque.transpiler.errors import BranchMismatch, IndexOutOfRange, UnsupportedSyntax
+from calque.transpiler.frontend.control.python_errors import origin_of, raised
+from calque.transpiler.frontend.control.state_join import GrowingList, Join, Outcome
+from calque.transpiler.frontend.control.swaps import undo_exchanges
+from calque.transpiler.frontend.expressions import Expressions
+from calque.transpiler.frontend.interpreter import Completion
+from calque.transpiler.frontend.values.heap import MISSING, Snapshot, rows_of
+from calque.transpiler.frontend.values.optional import Maybe, Mismatch
+from calque.transpiler.ir import core
+from calque.transpiler.ir.builder import FUNCTIONS, Array, atom, link
+from calque.transpiler.ir.core import Var, map_tree
+
+
+@dataclass(eq=False)
+class LoopFlags:
+    """The hidden locals that say how a loop was left."""
+
+    broken: str
+    returned: str
+    value: str
+    at_break: set[str] | None = None  # the names that have a value wherever the loop is broken
+    at_end: set[str] | None = None  # and wherever a round runs through
+    stored: set[int] = field(default_factory=set)  # cells that the loop stores into
+    certain: bool = True  # a round runs, for all we ask
+
+    def forget(self) -> None:
+        """The body is interpreted anew."""
+        self.at_break = self.at_end = None
+
+    def note(self, kind: str, bound: set[str]) -> None:
+        """One more way out of a round, and the names that have a value there."""
+        if kind == "break":
+            self.at_break = bound if self.at_break is None else self.at_break & bound
+        elif kind in ("continue", "normal"):
+            self.at_end = bound if self.at_end is None else self.at_end & bound
+
+
+class PathEnds(Exception):
+    """The path that is being interpreted ends, at run time, with an error."""
+
+
+@contextmanager
+def on_a_path() -> Iterator[None]:
+    """Mark an error of code that not every path reaches: no handler may take it for all of them."""
+    try:
+        yield
+    except (PathEnds, GrowingList):
+        raise
+    except Exception as error:
+        error.calque_on_a_path = True  # type: ignore[attr-defined]
+        raise
+
+
+class Branches(Expressions):
+    """If statements and conditional expressions."""
+
+    def roots(self) -> list[Any]:
+        """Everything the program can reach now."""
+        return [call.frame for call in self.calls] + self.holding + self.arguments
+
+    @property
+    def holding(self) -> list[Any]:
+        """Values that only the interpreter holds, such as a loop's iterable."""
+        return self.__dict__.setdefault("_holding", [])
+
+    def fork(
+        self, test: Array, then: Callable[[], Any], orelse: Callable[[], Any], node: Any
+    ) -> Any:
+        """Interpret both arms on one state; joins what they left, and gives their joined value."""
+        base = Snapshot(self.roots(), self.owned)
+        self.tests.append(test)
+        try:
+            outcomes = [
+                self._arm(arm, base, (atom(test), holds))
+                for arm, holds in ((then, True), (orelse, False))
+            ]
+        finally:
+            self.tests.pop()
+        if all(o.dead for o in outcomes):
+            self._emit_if(test, outcomes, [], [], node)
+            return Completion("raise")
+        try:
+            return Join(self, base, outcomes, node, test).run(test)
+        except (BranchMismatch, GrowingList) as error:
+            self.ask_for(test)
+            if isinstance(error, GrowingList) and not self.rounds:
+                raise BranchMismatch(
+                    "A list has different lengths on two paths.",
+                    self.origin(node),
+                    "append on every path, or use an array and a mask",
+                ) from None
+            raise
+
+    error_on_path: Exception  # the last that an arm was found to raise
+    rounds = 0  # how many loops of the generated program are being interpreted
+
+    def loops_around(self) -> bool:
+        """Whether a loop of the generated program is being interpreted."""
+        return self.rounds > 0
+
+    @property
+    def arm_rounds(self) -> list[int]:
+        """How many loops there are around each of the arms that are being interpreted."""
+        return self.__dict__.setdefault("_arm_rounds", [])
+
+    @property
+    def ends(self) -> list[int]:
+        """How many loops there are around each arm, or body of a loop: where a path may end."""
+        return self.__dict__.setdefault("_ends", [])
+
+    def path_raises(self, error: Exception, node: Any) -> None:
+        """Whoever comes here at run time gets this error; nothing follows on this path."""
+        if not self.arm_rounds or self.arm_rounds[-1] != self.rounds:
+            raise error  # every path comes here, or only some rounds of a loop do
+        with self.at(node):
+            self.builder.effect(f"raise {type(error).__name__}({str(error)!r})", [])
+        raise PathEnds
+
+    def required(self, value: Maybe, name: str, node: Any) -> Any:
+        """What may be None, where Python raises if it is; so does the generated code."""
+        error = TypeError(f"{name} is None")
+        self.fork(value.there, lambda: None, lambda: self.path_raises(error, node), node)
+        self.facts.append((value.there.atom, True))  # for what follows
+        return value.value
+
+    def decided(self, value: Any, *more: tuple[Any, bool]) -> Any:
+        """What may be None, where the tests around tell; ``more`` is known of tests besides."""
+        return self.flags.decided(value, [*self.facts, *more], self.builder.definitions)
+
+    def raise_if_reached(self, error: Exception) -> NoReturn:
+        """What plain Python raises at a statement too: at run time, if not all calls come there."""
+        if not self.tests and not self.rounds:
+            raise error
+        if getattr(error, "calque_on_a_path", False) or self.ends[-1:] != [self.rounds]:
+            raise error  # what is around is neither an arm nor the body of a loop
+        if self.arm_rounds[-1:] == [self.rounds]:
+            raise error  # to the arm, unless a handler within it is for this
+        if isinstance(error, IndexOutOfRange):
+            error = IndexError(error.message)
+        self.builder.effect(f"raise {type(error).__name__}({str(error)!r})", [])
+        raise PathEnds  # to the arm, or to the body of the loop, that is interpreted
+
+    def _raise_on_path(self, error: Exception) -> None:
+        """What plain Python raises in an arm is raised in it; all else is refused."""
+        text = raised(error)
+        if text is None or self.stacking or self.arrays_for_lists:  # lists as arrays: not for good
+            raise error
+        before, self.builder.origin = self.builder.origin, origin_of(error) or self.builder.origin
+        self.builder.effect(text, [])
+        self.builder.origin = before
+        self.error_on_path = error
+
+    def _arm(self, arm: Callable[[], Any], base: Snapshot, fact: tuple[Any, bool]) -> Outcome:
+        call, pending = self.call, list(self.call.pending)
+        known = len(self.facts)
+        self.facts.append(fact)
+        self.arm_rounds.append(self.rounds)
+        self.ends.append(self.rounds)
+        try:
+            with self.builder.block() as block:
+                try:
+                    with on_a_path():
+                        value = arm()
+                    self._lists_again(base)
+                    undo_exchanges(self, base)
+                except PathEnds:
+                    call.pending, value = pending, Completion("raise")
+                except Exception as error:
+                    self._raise_on_path(error)
+                    call.pending, value = pending, Completion("raise")
+            dead = isinstance(value, Completion) and value.kind == "raise"
+            return Outcome(block, value, Snapshot([*self.roots(), value], self.owned), dead)
+        finally:
+            del self.facts[known:]
+            self.arm_rounds.pop()
+            self.ends.pop()
+            base.restore()
+
+    def _lists_again(self, base: Snapshot) -> None:
+        """Lists of known length that a loop in this arm keeps in arrays are lists again."""
+        for values, content in base.contents.values():
+            rows = rows_of(values)
+            if rows is not None and rows.full and content[1] is None:
+                values[:], values.rows = list(rows), None
+
+    def _emit_if(
+        self, test: Array, outcomes: list[Outcome], outs: list[Var], results: list[Any], node: Any
+    ) -> None:
+        then, orelse = (o.block for o in outcomes)
+        statement = core.If(tuple(outs), atom(test), then, orelse, self.builder.origin)
+        self.builder.emit(statement)
+
+    def choose(
+        self, test: Array, then: Callable[[], Any], orelse: Callable[[], Any], node: Any
+    ) -> Any:
+        """``then() if test else orelse()`` on a run-time test."""
+        result = self.fork(test, then, orelse, node)
+        if isinstance(result, Completion):  # both raise
+            raise self.error_on_path
+        return self.checked(result, "the value of this expression", node)
+
+    def exec_If(self, node: Any) -> Completion | None:
+        """An if statement."""
+        test = self.condition(node.test)
+        if not isinstance(test, Array):
+            return self.exec_block(node.body if test else node.orelse)
+        with self.at(node):
+            if escapes(node.body) or escapes(node.orelse):
+                return self.escaping(
+                    test,
+                    lambda: self.exec_block(node.body),
+                    lambda: self.exec_block(node.orelse),
+                    node,
+                )
+            result = self.fork(
+                test, lambda: self.exec_block(node.body), lambda: self.exec_block(node.orelse), node
+            )
+        return result if isinstance(result, Completion) else None
+
+    def escaping(
+        self,
+        test: Array,
+        then: Callable[[], Completion | None],
+        orelse: Callable[[], Completion | None],
+        node: Any,
+    ) -> Completion | None:
+        """A branch of which an arm may leave: each arm runs on to the boundary."""
+        call = self.call
+        if call.blocks:
+            self.fail(
+                UnsupportedSyntax,
+                node,
+                "A run-time test, or a loop, leaves the block of a `with`.",
+                "bind a name in the block, and return or break after it",
+            )
+        pending, flags = list(call.pending), self.flags_of_loop()
+
+        def to_boundary(arm: Callable[[], Completion | None]) -> Completion:
+            call.pending = list(pending)
+            completion = arm()
+            while completion is None and call.pending:
+                completion = self.exec_block(call.pending.pop())
+            return self._at_boundary(completion, flags)
+
+        try:
+            result = self.fork(test, lambda: to_boundary(then), lambda: to_boundary(orelse), node)
+        finally:
+            call.pending = pending
+        if isinstance(result, Completion):
+            return result
+        assert isinstance(result, Mismatch)
+        self.ask_for(test)
+        raise BranchMismatch(
+            f"The results do not fit together: {result.message}.",
+            self.origin(node),
+            "return values of one structure and type on every path",
+        )
+
+    def _at_boundary(self, completion: Completion | None, flags: LoopFlags | None) -> Completion:
+        if completion is not None and completion.kind == "raise":
+            return completion
+        if flags is None:
+            if completion is None or completion.kind == "end":
+                return Completion("return", None)
+            return completion
+        names = self.call.frame.locals
+        flags.note("normal" if completion is None else completion.kind, self.bound_names())
+        if completion is not None and completion.kind == "break":
+            names[flags.broken] = True
+        elif completion is not None and completion.kind == "return":
+            names[flags.returned] = True
+            names[flags.value] = self.kept(completion.value, flags)
+        return Completion("end")
+
+    def kept(self, value: Any, flags: LoopFlags) -> Any:
+        """What is returned from within a loop, apart from the arrays that its rounds store into."""
+
+        def apart(leaf: Any) -> Any:
+            root = leaf.root() if isinstance(leaf, Array) and leaf.ndim else None
+            if root is None or flags.stored.isdisjoint(map(id, (root, *root.partners))):
+                return leaf
+            copy = FUNCTIONS[np.copy](leaf)
+            link(copy, root)
+            return copy
+
+        return map_tree(apart, value) if isinstance(value, (Array, tuple)) else value
+
+    def bound_names(self) -> set[str]:
+        """The user's local names that have a value on this path."""
+        return {
+            name
+            for name, value in self.call.frame.locals.items()
+            if not name.startswith("%")
+            and value is not MISSING
+            and not isinstance(value, Mismatch)
+            and not (isinstance(value, Array) and value._value in self.unsure)
+        }
+
+    def flags_of_loop(self) -> LoopFlags | None:
+        """The innermost loop of this call, None directly in the function."""
+        return self.call.flags
+
+    def exec_block(self, statements: list[Any]) -> Completion | None:
+        """Statements in order (see statements)."""
+        raise NotImplementedError
+
+
+def escapes(statements: list[Any], in_loop: bool = False) -> bool:
+    """Whether statements contain a return, or a break or continue of a loop around them."""
+    for s in statements:
+        if isinstance(s, gast.Return) or getattr(s, "leaves", False):
+            return True
+        if isinstance(s, (gast.Break, gast.Continue)) and not in_loop:
+            return True
+        if isinstance(s, (gast.FunctionDef, gast.ClassDef)):
+            continue
+        inner = in_loop or isinstance(s, (gast.For, gast.While))
+        for part in ("body", "orelse", "finalbody"):
+            block = getattr(s, part, None)
+            if isinstance(block, list) and escapes(block, inner if part == "body" else in_loop):
+                return True
+        if any(escapes(c.body, in_loop) for c in getattr(s, "cases", [])):
+            return True
+    return False

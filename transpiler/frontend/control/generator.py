@@ -1,0 +1,245 @@
+"""Generators: their code is inlined where a ``for`` consumes them.
+
+The body of the ``for`` stands in the place of each ``yield``, as Python would interleave the two.
+Where the ``for`` may be left, so may the generator: after a ``yield`` it returns.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import gast
+
+from calque.transpiler.errors import CalqueError, UnsupportedSyntax
+from calque.transpiler.frontend.control.branch import LoopFlags
+from calque.transpiler.frontend.interpreter import Activation, Closure, Completion
+from calque.transpiler.frontend.library import polyfills
+from calque.transpiler.frontend.source import assigned_functions, bound_names
+from calque.transpiler.frontend.values.heap import Frame
+from calque.transpiler.frontend.values.iterables import Generator
+from calque.transpiler.frontend.values.lists import Lists
+from calque.transpiler.ir.builder import Array
+
+_SCOPES = (gast.FunctionDef, gast.AsyncFunctionDef, gast.Lambda, gast.ClassDef)
+_bodies: dict[tuple[Any, bool], list[Any]] = {}
+
+
+class Generators(Lists):
+    """``yield``, and the loops that consume what is yielded."""
+
+    def exec_For(self, node: Any) -> Completion | None:
+        """``for target in iterable``, which may be a generator."""
+        source = self.iterated(self.evaluate(node.iter), node.iter)
+        if not isinstance(source, Generator):
+            return self.for_over(node, source)
+        self.start(source, node.iter)
+        consumer, leaves = self.call, _leaves(node.body)
+        names = consumer.frame.locals
+        with self._loop(node) as flags, self.at(node):
+
+            def consume(value: Any) -> Any:
+                self.calls.append(consumer)
+                try:
+                    self.assign(node.target, value, node)
+                    return self._left(self._body(node), flags, node)
+                finally:
+                    self.calls.pop()
+
+            completion = self.run_generator(source, consume, leaves)
+            if completion is not None and completion.kind == "raise":
+                return completion
+            return self._after(node, flags, names[flags.broken])
+
+    def _left(self, completion: Completion | None, flags: LoopFlags, node: Any) -> Any:
+        """Whether the body of a ``for`` has left it; a run-time value, perhaps."""
+        if completion is not None and completion.kind == "raise":
+            return completion
+        if completion is not None:
+            self._record_exit(completion, flags)
+        return self._stopped(flags, node)
+
+    def start(self, source: Generator, node: Any) -> None:
+        """A generator runs once, from its start."""
+        if source.started is not False:
+            self.fail(
+                UnsupportedSyntax,
+                node,
+                f"The generator {source.closure.name} is consumed a second time, or in a loop.",
+                "make a list of it first: list(...)",
+            )
+        source.started = True
+
+    def run_generator(
+        self, source: Generator, consume: Callable[[Any], Any], leaves: bool
+    ) -> Completion | None:
+        """Interpret the code of a generator; ``consume`` says whether it is to be left."""
+        self.calls.append(self.activation(source, consume))
+        try:
+            return self.exec_block(self.body_of(source, leaves))
+        except CalqueError as error:
+            if error.origin is not None and error.origin.file == polyfills.__file__:
+                if source.closure.source.file == polyfills.__file__:
+                    error.origin = source.origin
+            raise
+        finally:
+            self.calls.pop()
+
+    def body_of(self, source: Generator, leaves: bool) -> list[Any]:
+        """The code of a generator, each ``yield`` a statement."""
+        key = (source.closure.node, leaves)
+        if key not in _bodies:
+            _bodies[key] = _Yields(source.closure, leaves).body()
+        return _bodies[key]
+
+    def activation(self, source: Generator, consume: Callable[[Any], Any] | None) -> Activation:
+        """The call in which a generator's code runs."""
+        closure = source.closure
+        nonlocals, written = assigned_functions(closure.node)
+        return Activation(
+            *(source.frame, closure.source, closure.globals, closure.cells),
+            *(nonlocals, written, closure.node),
+            consume=consume,
+        )
+
+    def exec_YieldHere(self, node: Any) -> Completion | None:
+        """One ``yield``: the consumer's turn."""
+        value = None if node.value is None else self.evaluate(node.value)
+        consume = self.call.consume
+        assert consume is not None
+        stop = consume(value)
+        if isinstance(stop, Completion):
+            return stop
+        if not isinstance(stop, Array):
+            return Completion("return") if stop else None
+        return self.escaping(stop, lambda: Completion("return"), lambda: None, node)
+
+    def generator(
+        self, closure: Closure, args: list[Any], kwargs: dict[str, Any], node: Any
+    ) -> Any:
+        """What a call of a generator function gives."""
+        frame = Frame({}, closure.frame, names=bound_names(closure.node))
+        self.bind(closure, frame, args, kwargs, node)
+        origin = closure.source.origin(first_yield(closure.node))
+        return self.own(Generator(closure, frame, origin))
+
+    def bind(
+        self, closure: Closure, frame: Frame, args: list[Any], kwargs: dict[str, Any], node: Any
+    ) -> None:
+        """Bind arguments to parameters (see calls)."""
+        raise NotImplementedError
+
+    def eval_GeneratorExp(self, node: Any) -> Any:
+        """A generator expression: the first iterable is evaluated now, the rest when it runs."""
+        if any(isinstance(n, gast.NamedExpr) for n in gast.walk(node)):
+            self.fail(UnsupportedSyntax, node, "`:=` in a generator expression.", "use a loop")
+        call, values = self.call, self.fresh_name("values")
+        closure = Closure(
+            *(call.source, _as_function(node, values), call.frame, call.globals, call.cells),
+            *((), {}, "expression"),
+        )
+        first = self.evaluate(node.generators[0].iter)
+        return self.own(Generator(closure, Frame({values: first}, call.frame), self.origin(node)))
+
+
+def first_yield(node: Any) -> Any:
+    """A ``yield`` of a function's own code, which makes it a generator function; or None."""
+    pending = list(node.body) if isinstance(node.body, list) else [node.body]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, (gast.Yield, gast.YieldFrom)):
+            return item
+        if not isinstance(item, _SCOPES):
+            pending += gast.iter_child_nodes(item)
+    return None
+
+
+class YieldHere(gast.Pass):
+    """A ``yield`` that is a statement."""
+
+    def __init__(self, value: Any, leaves: bool):
+        super().__init__()
+        self.value, self.leaves = value, leaves
+
+
+class _Yields(gast.NodeTransformer):
+    """Makes statements of the yields in a generator's code."""
+
+    def __init__(self, closure: Closure, leaves: bool):
+        self.closure, self.leaves = closure, leaves
+
+    def body(self) -> list[Any]:
+        """The generator's statements."""
+        made: list[Any] = []
+        body = self.closure.node.body
+        if not isinstance(body, list):  # a lambda
+            body = [gast.copy_location(gast.Expr(body), body)]
+        for statement in copy.deepcopy(body):
+            found = self.visit(statement)
+            made += found if isinstance(found, list) else [found]
+        return made
+
+    def visit(self, node: Any) -> Any:
+        """Nested functions have yields of their own."""
+        return node if isinstance(node, _SCOPES) else super().visit(node)
+
+    def visit_Expr(self, node: Any) -> Any:
+        """``yield value``, ``yield from values``."""
+        if isinstance(node.value, gast.Yield):
+            return gast.copy_location(YieldHere(node.value.value, self.leaves), node)
+        if not isinstance(node.value, gast.YieldFrom):
+            return self.generic_visit(node)
+        name = "%yielded"
+        target, read = (
+            gast.copy_location(gast.Name(name, context, None, None), node)
+            for context in (gast.Store(), gast.Load())
+        )
+        turn = gast.copy_location(YieldHere(read, self.leaves), node)
+        loop = gast.For(target, node.value.value, [turn], [], None)
+        return gast.copy_location(loop, node)
+
+    def visit_Yield(self, node: Any) -> Any:
+        """What is sent to a generator is not known."""
+        raise UnsupportedSyntax(
+            "The value of a `yield` is used.",
+            self.closure.source.origin(node),
+            "pass values to the function as arguments",
+        )
+
+    visit_YieldFrom = visit_Yield
+
+
+def _as_function(node: Any, values: str) -> Any:
+    """A generator expression as the generator function that it is."""
+    first, *rest = node.generators
+    value = gast.copy_location(gast.Yield(node.elt), node.elt)
+    body: Any = gast.copy_location(gast.Expr(value), node.elt)
+    read = gast.copy_location(gast.Name(values, gast.Load(), None, None), first.iter)
+    clauses = [(first.target, read, first.ifs), *((c.target, c.iter, c.ifs) for c in rest)]
+    for target, iterable, tests in reversed(clauses):
+        for test in reversed(tests):
+            body = gast.copy_location(gast.If(test, [body], []), test)
+        body = gast.copy_location(gast.For(target, iterable, [body], [], None), iterable)
+    none = gast.arguments([], [], None, [], [], None, [])
+    made = gast.FunctionDef("expression", none, [body], [], None, None, [])
+    return gast.copy_location(made, node)
+
+
+def _leaves(statements: list[Any], in_loop: bool = False) -> bool:
+    """Whether the body of a loop may leave it, by ``break`` or ``return``."""
+    for s in statements:
+        if isinstance(s, gast.Return) or (isinstance(s, gast.Break) and not in_loop):
+            return True
+        if getattr(s, "leaves", False):
+            return True
+        if isinstance(s, _SCOPES):
+            continue
+        inner = in_loop or isinstance(s, (gast.For, gast.While))
+        for part in ("body", "orelse", "finalbody"):
+            block = getattr(s, part, None)
+            if isinstance(block, list) and _leaves(block, inner if part == "body" else in_loop):
+                return True
+        if any(_leaves(c.body, in_loop) for c in getattr(s, "cases", [])):
+            return True
+    return False

@@ -1,0 +1,146 @@
+"""``next`` of a generator: its code is run up to the next ``yield`` each time.
+
+Where it stands is Python's own state, which no branch or loop of the program can put back: a step
+is taken only where the generator was first asked, and its tests and loops around a ``yield`` are
+known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import gast
+
+from calque.transpiler.errors import NeedsKnownValue, UnsupportedSyntax
+from calque.transpiler.frontend.control.generator import YieldHere
+from calque.transpiler.frontend.interpreter import Activation
+from calque.transpiler.frontend.values.iterables import Endless, Generator
+from calque.transpiler.ir.builder import Array
+
+Steps = Iterator[Any]
+
+
+class Stepper:
+    """The code of one generator under way."""
+
+    def __init__(self, machine: Any, source: Generator, node: Any):
+        machine.start(source, node)
+        self.machine, self.source = machine, source
+        self.place = (machine.rounds, len(machine.tests))
+        self.call: Activation = machine.activation(source, None)
+        self.call.blocks = 1  # no run-time test may leave it: what follows is not at hand
+        self.steps: Steps = self._block(machine.body_of(source, False))
+        self.error: Exception | None = None  # Python ends what has failed: it fails again
+
+    def following(self, node: Any) -> Any:
+        """The next value; StopIteration at the end."""
+        machine = self.machine
+        if (machine.rounds, len(machine.tests)) != self.place:
+            raise NeedsKnownValue(
+                "A generator is taken a step further in a run-time loop, or under a run-time test.",
+                machine.origin(node),
+                "make a list of it first: list(...), or write its steps into the loop",
+            )
+        if self.error is not None:
+            raise self.error
+        try:
+            return next(self.steps)
+        except StopIteration:
+            raise
+        except Exception as error:
+            self.error = error
+            raise
+
+    def _here(self, action: Callable[[], Any]) -> Any:
+        """Run something within the generator's own call."""
+        calls = self.machine.calls
+        calls.append(self.call)
+        try:
+            return action()
+        finally:
+            calls.pop()
+
+    def _block(self, statements: list[Any]) -> Any:
+        for statement in statements:
+            end = yield from self._statement(statement)
+            if end is not None:
+                return end
+        return None
+
+    def _statement(self, node: Any) -> Any:
+        machine = self.machine
+        if isinstance(node, YieldHere):
+            yield None if node.value is None else self._here(lambda: machine.evaluate(node.value))
+            return None
+        if not any(isinstance(part, YieldHere) for part in gast.walk(node)):
+            return self._here(lambda: machine.execute(node))
+        match node:
+            case gast.If():
+                return (yield from self._block(node.body if self._test(node) else node.orelse))
+            case gast.While():
+                return (yield from self._loop(node, self._rounds_of_while(node)))
+            case gast.For():
+                return (yield from self._loop(node, self._rounds_of_for(node)))
+        return self._here(
+            lambda: machine.fail(
+                UnsupportedSyntax,
+                node,
+                f"A `yield` within `{type(node).__name__.lower()}`, taken step by step.",
+                "make a list of it first: list(...)",
+            )
+        )
+
+    def _test(self, node: Any) -> bool:
+        test = self._here(lambda: self.machine.condition(node.test))
+        if isinstance(test, Array):
+            raise self.machine.builder.needs_known(test, "A test around a yield that next() meets")
+        return bool(test)
+
+    def _rounds_of_while(self, node: Any) -> Iterator[None]:
+        while self._test(node):
+            yield
+
+    def _rounds_of_for(self, node: Any) -> Iterator[None]:
+        machine = self.machine
+        source = self._here(lambda: machine.iterated(machine.evaluate(node.iter), node.iter))
+        if isinstance(source, Generator):
+            items: Iterator[Any] = _all_of(Stepper(machine, source, node.iter), node.iter)
+        elif isinstance(source, Endless):
+            items = iter(lambda: source.following(), object())
+        else:
+            items = iter(self._here(lambda: machine.known_items(source, node.iter)))
+        for item in items:
+            self._here(lambda value=item: machine.assign(node.target, value, node))  # type: ignore[misc]
+            yield
+
+    def _loop(self, node: Any, rounds: Iterator[None]) -> Any:
+        for _ in rounds:
+            end = yield from self._block(node.body)
+            if end is not None and end.kind == "break":
+                return None
+            if end is not None and end.kind != "continue":
+                return end
+        return (yield from self._block(node.orelse))
+
+
+def _all_of(stepper: Stepper, node: Any) -> Iterator[Any]:
+    while True:
+        try:
+            value = stepper.following(node)
+        except StopIteration:
+            return
+        yield value
+
+
+def step(machine: Any, source: Generator, node: Any, default: tuple[Any, ...]) -> Any:
+    """``next(source)``, ``next(source, default)``."""
+    if not isinstance(source.started, Stepper):
+        source.started = Stepper(machine, source, node)
+    try:
+        return source.started.following(node)
+    except StopIteration:
+        if default:
+            return default[0]
+        raise
+

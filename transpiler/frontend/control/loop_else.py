@@ -1,0 +1,74 @@
+"""The ``else`` of a loop: which names have a value behind a break, and which without one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from calque.transpiler.frontend.control.branch import LoopFlags
+from calque.transpiler.frontend.interpreter import Completion
+from calque.transpiler.ir.builder import Array
+from calque.transpiler.ir.core import Var
+
+
+class ElseArms:
+    """The two ways on from a loop with an ``else``: which names have a value on each of them.
+
+    A name that the loop alone binds has none on some path to the end of the loop; yet it may have
+    one wherever the loop is broken, or wherever it is not.
+    """
+
+    def __init__(self, machine: Any, node: Any, flags: LoopFlags):
+        self.machine, self.node = machine, node
+        self.completion: Completion | None = None
+        at_end = flags.at_end if flags.certain else None
+        self.if_broken = self._unsure(flags.at_break)
+        self.if_ended = self._unsure(at_end)
+        for name in self.if_broken.keys() & self.if_ended.keys():
+            self._settle(self.if_broken.pop(name)[0])
+            del self.if_ended[name]
+
+    def _unsure(self, names: set[str] | None) -> dict[str, tuple[Var, Any]]:
+        values = self.machine.call.frame.locals
+        found = [(n, values.get(n)) for n in sorted(names or ())]
+        return {
+            n: (v._value, self.machine.unsure[v._value])
+            for n, v in found
+            if isinstance(v, Array) and v._value in self.machine.unsure
+        }
+
+    def _settle(self, var: Var) -> None:
+        self.machine.unsure.pop(var, None)
+
+    def _unsettle(self, names: dict[str, tuple[Var, Any]]) -> None:
+        self.machine.unsure.update(names.values())
+
+    def only_ended(self) -> None:
+        """No break is there: whoever comes here has run the loop through."""
+        for var, _ in self.if_ended.values():
+            self._settle(var)
+
+    def broken(self) -> None:
+        """The loop was broken: on with what follows it."""
+        for var, _ in self.if_broken.values():
+            self._settle(var)
+
+    def ended(self) -> Completion | None:
+        """No break: the clause runs, and may give the names a value that a break gives them."""
+        self._unsettle(self.if_broken)
+        self.only_ended()
+        self.completion = self.machine.exec_block(self.node.orelse)
+        self._unsettle(self.if_ended)
+        values = self.machine.call.frame.locals
+        for name, (var, _) in self.if_broken.items():
+            now = values.get(name)
+            if not (isinstance(now, Array) and now._value is var):
+                self._settle(var)
+        return self.completion
+
+    def leave(self) -> None:
+        """Behind both: whoever comes from a clause that raises is not here."""
+        raised = self.completion is not None and self.completion.kind == "raise"
+        if raised:
+            self.broken()
+        else:
+            self._unsettle(self.if_broken)

@@ -1,0 +1,225 @@
+"""What a loop knows of what it carries, and which of it may be one memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from calque.transpiler.frontend.control.branch import Branches, LoopFlags
+from calque.transpiler.frontend.control.state_join import is_mutable, poison_of
+from calque.transpiler.frontend.control.value_join import (
+    leaf_values,
+)
+from calque.transpiler.frontend.values.heap import (
+    MISSING,
+    RecordedList,
+    Snapshot,
+    partners_of,
+)
+from calque.transpiler.frontend.values.list_arrays import GrowingRows
+from calque.transpiler.frontend.values.nested_lists import holder
+from calque.transpiler.ir import pytrees
+from calque.transpiler.ir.builder import Array, link, note_twice
+from calque.transpiler.ir.core import Var
+from calque.transpiler.ir.types import ArrayType, DimLike
+
+
+@dataclass(eq=False)
+class Plan:
+    """What is known so far of what a loop carries."""
+
+    locations: dict[tuple[int, Any], Any] = field(
+        default_factory=dict
+    )  # (container, key) -> description
+    constants: dict[tuple[int, Any], Any] = field(default_factory=dict)  # bound in every round
+    cells: dict[int, ArrayType] = field(default_factory=dict)
+    growing: dict[int, Growth] = field(default_factory=dict)
+    partners: set[tuple[Any, Any]] = field(
+        default_factory=set
+    )  # tokens of cells that may be one memory
+    poison: dict[int, Any] = field(default_factory=dict)  # cells of which a partner is stored into
+    stale: dict[Any, Any] = field(default_factory=dict)  # and phis: (location, number) -> where
+    undecided: set[Any] = field(
+        default_factory=set
+    )  # locations whose container may have another name
+    held: dict[Any, Any] = field(default_factory=dict)  # locations of elements: of which list
+    absent: set[tuple[int, Any]] = field(
+        default_factory=set
+    )  # keys that a round adds, with a value that need not be carried
+    as_while: bool = False
+    together: bool = True  # what may be None, and starts so, is there or not at one time
+
+
+@dataclass(eq=False)
+class Growth:
+    """A list that the loop appends to: how often a round (None: it depends), a sample element."""
+
+    values: RecordedList
+    per_round: Any
+    sample: Any
+    rows: GrowingRows | None = None
+    changing: bool = False  # elements are taken out, or arrays replaced
+    widened: Any = None  # the arrays of one that was there before, as every attempt has them
+    after: Any = 0  # how long the list must be at the end of a round, if each appends equally often
+
+
+@dataclass(eq=False)
+class Carried:
+    """The phis of one attempt."""
+
+    phis: list[Var] = field(default_factory=list)
+    inits: list[Any] = field(default_factory=list)
+    slots: list[Slot] = field(default_factory=list)
+    cells: list[tuple[Array, Var]] = field(default_factory=list)
+    partners: set[tuple[Any, Any]] = field(default_factory=set)  # those of the first round
+
+    @property
+    def sizes(self) -> tuple[list[DimLike], list[DimLike]]:
+        """Those of the phis, and those of what the first round starts from."""
+        first = [d for a in self.inits if isinstance(a, Var) for d in a.type.dims]
+        return [d for p in self.phis for d in p.type.dims], first
+
+
+@dataclass(eq=False)
+class Slot:
+    """One carried location: what is there at the start of a round, and its phis."""
+
+    key: tuple[int, Any]  # the container's id, and the place in it
+    container: Any
+    description: Any
+    first: int  # of its phis
+    initial: Any
+    value: Any
+    arrays: list[Array] = field(default_factory=list)
+    next_value: Any = None
+
+    @property
+    def place(self) -> Any:
+        """Where in the container."""
+        return self.key[1]
+
+    def now(self) -> Any:
+        """What is there."""
+        target = getattr(self.container, "locals", self.container)
+        if isinstance(target, dict):
+            return target.get(self.place, MISSING)
+        return (
+            target[self.place]
+            if isinstance(target, list)
+            else pytrees.contents(target).get(self.place, MISSING)
+        )
+
+
+def link_cells(left: Array | None, right: Array | None) -> None:
+    """Note that two cells, if both are there, may be one memory; or elements of one cell."""
+    if left is not None and left is right:
+        note_twice(left)
+    elif left is not None and right is not None:
+        link(left, right)
+
+
+class Memory(Branches):
+    """Cells and containers of a loop that may, or may not, be the same."""
+
+    def _leaves(self, slot: Slot, value: Any) -> list[Any]:
+        return leaf_values(slot.description, value, self.owned)
+
+    def _link_first(self, plan: Plan, carried: Carried, start: Snapshot, flags: LoopFlags) -> None:
+        """What a round's phis may share memory with, in the first round or a later one.
+
+        Whoever starts a round has not returned: what is returned is no phi's memory.
+        """
+        holders = [(s, self._leaves(s, s.initial)) for s in carried.slots]
+        carried.partners = self._sharing(holders, start, set())
+        for pair in plan.partners | carried.partners:
+            if any(kind == "phi" and key[1] == flags.value for kind, key, _ in pair):
+                continue
+            cells = [self._cell_of(token, carried, start) for token in pair]
+            link_cells(*cells)
+
+    def _cell_of(self, token: Any, carried: Carried, moment: Snapshot) -> Any:
+        kind, key, offset = token
+        if kind == "cell":
+            found = moment.contents.get(key)
+            return None if found is None else found[0]
+        for slot in carried.slots:
+            if slot.key == key:
+                return slot.arrays[offset] if offset < len(slot.arrays) else None
+        return None
+
+    def _sharing(
+        self, holders: list[tuple[Slot, list[Any]]], moment: Snapshot, own: set[int]
+    ) -> set[tuple[Any, Any]]:
+        """Pairs of tokens: two holders of one memory, or a holder and a cell that stays."""
+        pairs: set[tuple[Any, Any]] = set()
+        roots: dict[int, list[Any]] = {}
+        for slot, values in holders:
+            for offset, value in enumerate(values):
+                if not isinstance(value, Array) or not (value.ndim or value.is_buffer):
+                    continue
+                token = ("phi", slot.key, offset)
+                root = value.root()
+                for cell in partners_of(root, moment):
+                    if id(cell) in moment.contents and id(cell) not in own:
+                        pairs.add((token, ("cell", id(cell), 0)))
+                    pairs |= {(token, other) for other in roots.get(id(cell), ())}
+                roots.setdefault(id(root), []).append(token)
+        return pairs
+
+    def _compare_memory(
+        self, plan: Plan, carried: Carried, start: Snapshot, after: Snapshot
+    ) -> bool:
+        """Extend the plan by what shares memory after a round; whether it covered that already."""
+        own = {id(a) for s in carried.slots for a in s.arrays}
+        holders = [(s, self._leaves(s, s.now())) for s in carried.slots]
+        staying = Snapshot([], self.owned)
+        staying.contents = {k: v for k, v in after.contents.items() if k in start.contents}
+        pairs = self._sharing(holders, staying, own) | self._linked(start, after, own)
+        pairs -= carried.partners | plan.partners
+        plan.partners |= pairs
+        stable = not pairs
+        for key, (cell, state) in start.contents.items():
+            now = after.contents.get(key)
+            if isinstance(cell, Array) and key not in own and now is not None:
+                if now[1][5] is not None and state[5] is None:
+                    plan.poison[key] = now[1][5]
+                    stable = False
+        for slot, leaves in holders:
+            for number, leaf in enumerate(leaves):
+                stored = poison_of(leaf)
+                if stored is not None and (slot.key, number) not in plan.stale:
+                    plan.stale[slot.key, number] = stored
+                    stable = False
+        for slot in carried.slots:
+            value = slot.now()
+            stable &= self._note_holder(plan, slot.key, value)
+            if value is not slot.value and is_mutable(value) and id(value) in start.contents:
+                if slot.key not in plan.undecided:
+                    plan.undecided.add(slot.key)
+                    stable = False
+        return stable
+
+    def _note_holder(self, plan: Plan, key: Any, value: Any) -> bool:
+        """Extend the plan by a list kept in arrays that holds a value; whether it had that."""
+        rows = holder(value)
+        if rows is None or key in plan.held:
+            return True
+        plan.held[key] = rows
+        return False
+
+    def _linked(self, start: Snapshot, after: Snapshot, own: set[int]) -> set[tuple[Any, Any]]:
+        """Pairs of staying cells that a round found to be one memory, perhaps."""
+        pairs: set[tuple[Any, Any]] = set()
+        for key, (cell, state) in start.contents.items():
+            if isinstance(cell, Array) and key in after.contents and key not in own:
+                new = {id(p) for p in after.contents[key][1][4]} - {id(p) for p in state[4]} - own
+                pairs |= {(("cell", key, 0), ("cell", p, 0)) for p in new if p in start.contents}
+        return pairs
+
+    def _note_aliases(self, plan: Plan, slot: Slot) -> None:
+        """A container that a loop makes anew is no longer the one that another name may hold."""
+        if is_mutable(slot.initial) and not isinstance(slot.value, Array):
+            where = Snapshot(self.roots(), self.owned)
+            if id(slot.initial) in where.contents or slot.key in plan.undecided:
+                self.undecided[id(slot.value)] = slot.value
+                self.undecided[id(slot.initial)] = slot.initial

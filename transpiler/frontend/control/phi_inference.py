@@ -1,0 +1,456 @@
+"""What a loop carries, found by trying.
+
+The body is interpreted, every location and cell that it changed becomes a carried value (its type
+widened to hold what came in and what came out), and the body is interpreted again, until nothing
+changes any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import gast
+import numpy as np
+
+from calque.transpiler.errors import BranchMismatch, ShapeError, UnequalRounds
+from calque.transpiler.frontend.control.branch import LoopFlags, on_a_path
+from calque.transpiler.frontend.control.loop_memory import Carried, Plan, Slot, link_cells
+from calque.transpiler.frontend.control.round_changes import Changes
+from calque.transpiler.frontend.control.state_join import GrowingList, poison_of
+from calque.transpiler.frontend.control.swaps import undo_exchanges
+from calque.transpiler.frontend.control.value_join import (
+    coerce,
+    fresh_leaf,
+    instantiate,
+    leaf_values,
+    shape_of,
+)
+from calque.transpiler.frontend.interpreter import Completion
+from calque.transpiler.frontend.values.growing_lists import appended
+from calque.transpiler.frontend.values.heap import (
+    MISSING,
+    Frame,
+    Snapshot,
+    set_location,
+    shown_name,
+)
+from calque.transpiler.frontend.values.iterables import Range
+from calque.transpiler.frontend.values.key_presence import (
+    has_keys,
+    held_at,
+    mark_absent,
+    note_unsure,
+    place_lacks,
+    unsure_key,
+)
+from calque.transpiler.frontend.values.nested_lists import hold_again
+from calque.transpiler.frontend.values.optional import Maybe, Mismatch, is_maybe
+from calque.transpiler.ir.builder import FUNCTIONS, Array
+from calque.transpiler.ir.core import Block, Var
+from calque.transpiler.ir.types import ArrayType, DimLike, dim_symbols, substitute_dim
+
+_ROUNDS = 40
+
+
+@dataclass
+class _Ending:
+    """What is known after a loop: its results, its rounds, and whether it has one for certain."""
+
+    outs: list[Var]
+    trip: Range | None
+    certain: bool
+    finals: dict[Any, Array] = field(default_factory=dict)  # arrays that it carried, after it
+
+
+class Carrying(Changes):
+    """The fixpoint that every loop of the generated program needs."""
+
+    def place_of(self, node: Any) -> Any:
+        """What tells a loop from others, however often it is interpreted."""
+        what = node.iter if isinstance(node, gast.For) else node.test
+        return (self.call.source.file, what.lineno, what.col_offset)
+
+    def _marks(self) -> tuple[Any, ...]:
+        block = self.builder.blocks[-1]
+        dims = self.builder.dims
+        return (
+            block,
+            len(block.statements),
+            dict(dims.values),
+            dict(dims.assumptions),
+            len(self.builder.equal_dims),
+            self.builder._sizes[-1],  # of this block: who goes back may be within another
+            dict(self.builder._sizes[-1]),
+            len(self.element_sizes),
+            len(self.facts),
+        )
+
+    def _back_to(self, marks: tuple[Any, ...]) -> None:
+        block, count, values, assumptions, equal, sizes, known, elements, facts = marks
+        del block.statements[count:]
+        self.builder.dims.values = dict(values)
+        self.builder.dims.assumptions = dict(assumptions)
+        del self.builder.equal_dims[equal:]
+        del self.element_sizes[elements:]
+        del self.facts[facts:]
+        sizes.clear()
+        sizes.update(known)
+
+    def _fixpoint(
+        self,
+        node: Any,
+        plan: Plan,
+        attempt: Callable[..., Any],
+        emit: Callable[..., None],
+        test: Any,
+        trip: Range | None,
+        flags: LoopFlags,
+        holding: list[Any],
+        certain: bool = True,
+    ) -> bool:
+        """Try the body until what it carries is stable; False where a for turns out to break."""
+        outer = Snapshot([*self.roots(), *holding], self.owned)
+        marks = self._marks()
+        names = self.call.frame.locals
+        self.holding.append(tuple(holding))
+        self.rounds += 1
+        try:
+            for _ in range(_ROUNDS):
+                self._prepare_growth(plan, trip, self.place_of(node))
+                base = Snapshot(self.roots(), self.owned)
+                carried = self._install(plan, base)
+                flags.stored = set(plan.cells)
+                self.loop_bases.append(base)
+                start = Snapshot(self.roots(), self.owned)
+                self._link_first(plan, carried, start, flags)
+                try:
+                    with on_a_path(), self._solving(carried), self.builder.block() as block:
+                        completion, extra = attempt(plan, carried, block)
+                        self._record_exit(completion, flags)
+                        if trip is not None and not self._runs_through(names, flags):
+                            outer.restore()
+                            self._back_to(marks)
+                            return False
+                        self._reset_counts(plan)
+                        stable = self._settles(plan, carried, base, start, block)
+                except GrowingList as growth:
+                    self._note_growth(plan, growth, base)
+                    stable = False
+                finally:
+                    self.loop_bases.pop()
+                if stable:
+                    base.restore()
+                    self._fill(node, carried, flags)
+                    outs = self._outs(carried, block)
+                    emit(outs, extra, carried, block, test)
+                    self._publish(plan, base, carried, _Ending(outs, trip, certain))
+                    return True
+                outer.restore()
+                self._back_to(marks)
+        finally:
+            self.holding.pop()
+            self.rounds -= 1
+        raise BranchMismatch(
+            "What this loop carries does not settle.",
+            self.origin(node),
+            "give every value that the loop changes one type and structure",
+        )
+
+    def _settles(
+        self, plan: Plan, carried: Carried, base: Snapshot, start: Snapshot, block: Block
+    ) -> bool:
+        """Whether the plan covers what the body changed: then the next values are its results."""
+        undo_exchanges(self, base)
+        after = Snapshot(self.roots(), self.owned)
+        stable = self._compare(plan, base, start, after)
+        stable &= self._compare_memory(plan, carried, start, after)
+        stable = stable and self._stay_together(plan, carried)
+        if not stable or not self._next_values(carried, block):
+            return False
+        self._check_elements(self.builder.dims.changing(*carried.sizes))
+        return True
+
+    def _outs(self, carried: Carried, block: Block) -> list[Var]:
+        """What the loop ends with; sizes that change from round to round are new ones after it."""
+        dims = self.builder.dims
+        changed: dict[str, DimLike] = {}
+        for phi, after in zip(carried.phis, block.results, strict=True):
+            if isinstance(after, Var) and after.type.ndim == phi.type.ndim:
+                for own, next_one in zip(phi.type.dims, after.type.dims, strict=True):
+                    if not dims.same(own, next_one):
+                        changed.update({s: dims.fresh() for s in dim_symbols(dims.resolve(own))})
+        return [
+            Var(
+                p.type.with_dims([substitute_dim(dims.resolve(d), changed) for d in p.type.dims])
+                if changed
+                else p.type,
+                p.name,
+                self.builder.origin,
+            )
+            for p in carried.phis
+        ]
+
+    def _fill(self, node: Any, carried: Carried, flags: LoopFlags) -> None:
+        """What a return, a break, or the ``else`` of a loop alone binds has a value all the same.
+
+        No path reads it, but a reverse sweep, or a kernel, may ask for the shape of an array.
+        """
+        if getattr(node, "orelse", None):
+            names = self.call.frame.locals
+            self.half_bound |= {(id(names), n): names for n in flags.at_break or ()}
+        for slot in carried.slots:
+            values = getattr(slot.container, "locals", None)
+            bound = slot.place == flags.value or (id(values), slot.place) in self.half_bound
+            optional = slot.initial is None and is_maybe(slot.description)
+            if not optional and (slot.initial is not MISSING or not bound):
+                continue
+            for number in range(slot.first, slot.first + len(slot.arrays)):
+                t = carried.phis[number].type
+                if not t.ndim:
+                    continue
+                try:
+                    carried.inits[number] = FUNCTIONS[np.zeros](shape_of(t), t.dtype).atom
+                except BranchMismatch:
+                    continue  # a size that only the loop knows
+
+    def _record_exit(self, completion: Completion | None, flags: LoopFlags) -> None:
+        names = self.call.frame.locals
+        match completion:
+            case Completion(kind="break"):
+                names[flags.broken] = True
+            case Completion(kind="return", value=value):
+                names[flags.returned], names[flags.value] = True, self.kept(value, flags)
+
+    def _runs_through(self, names: dict[str, Any], flags: LoopFlags) -> bool:
+        return names[flags.broken] is False and names[flags.returned] is False
+
+    def _install(self, plan: Plan, base: Snapshot) -> Carried:
+        """Put phis where the plan says."""
+        carried = Carried()
+        for (key, place), description in plan.locations.items():
+            if key not in base.contents:
+                continue
+            container = base.contents[key][0]
+            first = held_at(base, key, place)
+            initial = base.frozen(first)
+            self._note_holder(plan, (key, place), first)
+            slot = Slot((key, place), container, description, len(carried.phis), initial, None)
+            slot.value = instantiate(
+                description,
+                partial(self._phi, slot=slot, carried=carried),
+                lambda m: Mismatch(m, self.builder.origin),
+            )
+            for leaf in leaf_values(description, initial, self.owned):
+                phi = carried.phis[len(carried.inits)]
+                self._agree(leaf, phi.type)
+                carried.inits.append(coerce(leaf, phi.type))
+            carried.slots.append(slot)
+        for slot in carried.slots:
+            for number, leaf in enumerate(self._leaves(slot, slot.initial)):
+                slot.arrays[number].poison = poison_of(leaf) or plan.stale.get((slot.key, number))
+            set_location(
+                slot.container, slot.place, hold_again(slot.value, plan.held.get(slot.key))
+            )
+            if has_keys(slot.container) and place_lacks(base, slot.key):
+                note_unsure(self, slot.container, slot.place, slot.now())
+            self._note_aliases(plan, slot)
+        if plan.together:
+            for group in self.flags.starting_alike(carried.slots, [s.value for s in carried.slots]):
+                self.flags.unite(group)
+        mark_absent(plan, base, self.builder.origin)
+        for key, origin in plan.poison.items():
+            if key in base.contents:
+                base.contents[key][0].poison = origin
+        for key, t in plan.cells.items():
+            if key not in base.contents:
+                continue
+            cell = base.contents[key][0]
+            start = fresh_leaf(t, carried.phis, cell._value.name)
+            self._agree(cell, t)
+            carried.inits.append(coerce(Array(cell._value), t))
+            if cell._value in self.builder.contiguous:
+                self.builder.contiguous.add(start._value)
+            cell._value = start._value
+            carried.cells.append((cell, start._value))
+        if self.builder.varying is not None:
+            self.builder.varying.entries.update(zip(carried.phis, carried.inits, strict=True))
+        return carried
+
+    def _stay_together(self, plan: Plan, carried: Carried) -> bool:
+        """Whether what was taken to be None at one time is so after a round, too."""
+        groups = self.flags.starting_alike(carried.slots, [s.now() for s in carried.slots])
+        if plan.together and any(len({*map(self.flags.of, g)}) > 1 for g in groups):
+            plan.together = False
+            return False
+        return True
+
+    def _agree(self, initial: Any, t: ArrayType) -> None:
+        """Sizes that an earlier attempt took to be equal: its own notes, and checks, are gone."""
+        if not isinstance(initial, Array) or initial.ndim != t.ndim:
+            return
+        before = len(self.builder.doubted)
+        for own, dim in zip(initial.dims, t.dims, strict=True):
+            if isinstance(dim, int) or dim.symbols() <= self.builder.dims.arguments:
+                self.builder.unify(own, dim)
+        if len(self.builder.doubted) > before:
+            raise BranchMismatch("A size that this loop carries is not known.", self.builder.origin)
+
+    def _phi(self, t: ArrayType, slot: Slot, carried: Carried) -> Array:
+        array = fresh_leaf(t, carried.phis, shown_name(slot.place))
+        slot.arrays.append(array)
+        shown = isinstance(slot.place, str) and not slot.place.startswith("%")
+        if shown and slot.initial is MISSING:
+            self.unsure[array._value] = None
+        elif isinstance(slot.initial, Array) and slot.initial._value in self.unsure:
+            self.unsure[array._value] = self.unsure[slot.initial._value]
+        return array
+
+    def _next_values(self, carried: Carried, block: Block) -> bool:
+        """The body's results: the next value of every phi; False where its size may be another."""
+        for slot in carried.slots:
+            slot.next_value = slot.now()
+            for offset, leaf in enumerate(self._leaves(slot, slot.now())):
+                block.results.append(coerce(leaf, carried.phis[slot.first + offset].type))
+        for cell, phi in carried.cells:
+            block.results.append(coerce(Array(cell._value), phi.type))
+        ends = [*zip(carried.phis, carried.inits), *zip(carried.phis, block.results)]
+        solved, held = None, True
+        while solved != len(self.builder.dims.values):
+            solved = len(self.builder.dims.values)
+            held &= not [phi for phi, end in ends if not self._holds(end, phi.type)]
+        return held
+
+    def _holds(self, end: Any, t: ArrayType) -> bool:
+        """Sizes that may change from round to round, but that the body takes to be others."""
+        if not isinstance(end, Var) or end.type.ndim != t.ndim:
+            return True
+        before = len(self.builder.doubted)
+        for own, dim in zip(end.type.dims, t.dims, strict=True):
+            known = self.builder.dims.resolve(dim)
+            if known == dim:
+                continue
+            try:
+                self.builder.unify(own, known)
+            except ShapeError as error:
+                why = f"An array has another size after a round of a loop: {error.message}."
+                hint = "give it a fixed size, and count how much of it is used"
+                raise UnequalRounds(why, self.builder.origin, hint) from None
+            if len(self.builder.doubted) > before:
+                self.builder.dims.unsolvable |= dim_symbols(dim)
+                return False
+        return True
+
+    def _solving(self, carried: Carried) -> AbstractContextManager[None]:
+        """What the body asks of a carried array's size may become a condition."""
+        return self.builder.dims.solving(*carried.sizes)
+
+    def _publish(self, plan: Plan, base: Snapshot, carried: Carried, ending: _Ending) -> None:
+        """The state after the loop."""
+        ends = [self._publish_slot(s, plan, base, carried, ending) for s in carried.slots]
+        if plan.together:
+            for group in self.flags.starting_alike(carried.slots, ends):
+                self.flags.unite(group)
+        self._publish_constants(plan, base, ending.certain)
+        self._publish_memory(plan, base, carried, ending)
+        for growth in plan.growing.values():
+            rows = growth.values.rows
+            rows.filled = (self.rounds - 1, len(self.tests))
+            if growth.per_round is not None and rows.fixed:
+                rows.count = appended(ending.trip, growth, rows.first)
+
+    def _publish_slot(
+        self, slot: Slot, plan: Plan, base: Snapshot, carried: Carried, ending: _Ending
+    ) -> Any:
+        """What a location holds after the loop."""
+        certain, numbers = ending.certain, iter(range(slot.first, len(ending.outs)))
+        made: list[Array] = []
+
+        def leaf(t: ArrayType) -> Array:
+            made.append(Array(ending.outs[next(numbers)]))
+            return made[-1]
+
+        end = value = instantiate(
+            slot.description, leaf, lambda m: Mismatch(m, self.builder.origin)
+        )
+        ending.finals.update({("phi", slot.key, i): array for i, array in enumerate(made)})
+        for number, first in enumerate(self._leaves(slot, slot.initial)):
+            made[number].poison = poison_of(first) or plan.stale.get((slot.key, number))
+        if not certain:
+            self._check_keys(slot.container, slot.place, slot.initial)
+        if isinstance(value, Maybe) and self._ran(ending.trip) and not self._is_none(slot):
+            value = value.value
+        self._note_final(slot, value, certain)
+        if made:
+            self._count_after(slot, carried.phis[slot.first], made[0]._value, ending.trip)
+        set_location(slot.container, slot.place, hold_again(value, plan.held.get(slot.key)))
+        late = place_lacks(base, slot.key) and not certain
+        if has_keys(slot.container) and (
+            late or unsure_key(self, slot.container, slot.place, slot.next_value)
+        ):
+            note_unsure(self, slot.container, slot.place, slot.now())
+        self._note_aliases(plan, replace(slot, value=value))
+        return end
+
+    def _publish_constants(self, plan: Plan, base: Snapshot, certain: bool) -> None:
+        """Known values that a round leaves; there may have been none."""
+        for (key, place), constant in plan.constants.items():
+            container = base.contents[key][0]
+            if certain or (isinstance(container, Frame) and place.startswith("%")):
+                set_location(container, place, constant)  # hidden names have tests of their own
+            else:
+                self._check_keys(container, place, MISSING)
+                if has_keys(container):
+                    message = "it exists only where the loop runs"
+                    missing = Mismatch(message, self.builder.origin, absent=True)
+                    set_location(container, place, missing)
+
+    def _publish_memory(
+        self, plan: Plan, base: Snapshot, carried: Carried, ending: _Ending
+    ) -> None:
+        """Which arrays are the same memory, which may be, and what memory holds."""
+        finals = ending.finals
+        for pair in plan.partners | carried.partners:
+            link_cells(
+                *[finals[t] if t in finals else self._cell_of(t, carried, base) for t in pair]
+            )
+        for key, origin in plan.poison.items():
+            if key in base.contents:
+                base.contents[key][0].poison = origin
+        last = len(carried.phis) - len(carried.cells)
+        for (cell, phi), out in zip(carried.cells, ending.outs[last:], strict=True):
+            cell._value = out
+            if phi in self.builder.contiguous:
+                self.builder.contiguous.add(out)
+
+    def _ran(self, trip: Range | None) -> bool:
+        """Whether a loop has a round; it may be a condition on sizes."""
+        if trip is None:
+            return False
+        return self.builder.dims.nonnegative(self.builder.dim_of(trip.length()) - 1)
+
+    @staticmethod
+    def _is_none(slot: Slot) -> bool:
+        """Whether what a round leaves may be None."""
+        return slot.next_value is None or isinstance(slot.next_value, Maybe)
+
+    def _check_keys(self, container: Any, key: Any, initial: Any) -> None:
+        """Whether a dict has a key must not hang on whether a loop runs at all."""
+        if isinstance(container, dict) and initial is MISSING:
+            raise BranchMismatch(
+                f"Only this loop gives the key {key!r} of a dict a value, and it may run no round.",
+                self.builder.origin,
+                "give the key a value before the loop",
+            )
+
+    def _note_final(self, slot: Slot, value: Any, certain: bool) -> None:
+        """A name that the loop alone gives a value: unsure where a round, or a while, may not."""
+        if not isinstance(value, Array) or shown_name(slot.place) != slot.place:
+            return
+        last = slot.next_value
+        unsure = isinstance(last, Array) and last._value in self.unsure
+        if unsure or (slot.initial is MISSING and not certain):
+            self.unsure[value._value] = self.unsure.get(last._value) if unsure else None

@@ -1,0 +1,435 @@
+"""One state from the two that the arms of a run-time branch left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from calque.transpiler.errors import BranchMismatch
+from calque.transpiler.frontend.control.value_join import (
+    DEAD,
+    Clash,
+    Leaf,
+    abstract,
+    coerce,
+    fresh_leaf,
+    instantiate,
+    is_number,
+    leaf_type,
+    leaf_values,
+    widen,
+)
+from calque.transpiler.frontend.interpreter import Completion
+from calque.transpiler.frontend.values.heap import (
+    MISSING,
+    Frame,
+    RecordedList,
+    Snapshot,
+    partners_of,
+    set_location,
+    shown_name,
+)
+from calque.transpiler.frontend.values.key_presence import (
+    has_keys,
+    lacking,
+    note_unsure,
+    reordered,
+    unsure_key,
+)
+from calque.transpiler.frontend.values.kinds import kinds_of
+from calque.transpiler.frontend.values.list_arrays import GrowingRows
+from calque.transpiler.frontend.values.nested_lists import hold_again, holder
+from calque.transpiler.frontend.values.optional import Maybe, Mismatch
+from calque.transpiler.ir import pytrees
+from calque.transpiler.ir.builder import Array, atom, link, type_of
+from calque.transpiler.ir.core import Block, Var
+from calque.transpiler.ir.types import ArrayType
+
+
+class GrowingList(Exception):
+    """A list was appended to in one arm of a branch only: the loop around must record it."""
+
+    def __init__(self, values: RecordedList, element: Any):
+        super().__init__("a list grows under a condition")
+        self.values = values
+        self.element = element
+
+
+class ChangingList(GrowingList):
+    """Elements of a list are taken out or replaced: the loop around must know from its start."""
+
+
+class IndexedList(GrowingList):
+    """An element at a run-time place is replaced: the list has its length, and is an array."""
+
+
+class WideningList(GrowingList):
+    """An element has a wider dtype than those before it."""
+
+
+@dataclass(eq=False)
+class Outcome:
+    """One arm, interpreted."""
+
+    block: Block
+    value: Any
+    after: Snapshot
+    dead: bool
+
+
+class Join:
+    """Joins two outcomes of a branch, location by location."""
+
+    def __init__(self, machine: Any, base: Snapshot, outcomes: list[Outcome], node: Any, test: Any):
+        self.machine = machine
+        self.base = base
+        self.outcomes = outcomes
+        self.node = node
+        self.test = test
+        self.outs: list[Var] = []
+        self.arrays: list[tuple[Array, list[Any]]] = []  # what was joined, and its cell in each arm
+        self.rebuilt: list[
+            tuple[Any, list[Any]]
+        ] = []  # containers that were rebuilt, and from what
+        self.leaves: list[tuple[Any, Any]] = []
+        self.memo: dict[tuple[int, int], Any] = {}
+        self.flags: dict[Any, Maybe] = {}  # by the flags of both arms
+        self.kept: list[Any] = []  # keeps ids in the memo alive
+        self.name: str | None = None
+
+    def run(self, test: Array) -> Any:
+        """The joined value of the arms; afterwards the state is the joined state."""
+        machine, (one, two) = self.machine, self.outcomes
+        writes = self._changed_locations() + self._changed_cells()
+        completion = self._join_values(one, two)
+        for which, outcome in enumerate(self.outcomes):
+            outcome.after.restore()
+            builder = machine.builder
+            builder.blocks.append(outcome.block)
+            builder._sizes.append({})
+            for out, pair in zip(self.outs, self.leaves, strict=True):
+                value = DEAD if outcome.dead else pair[which]
+                outcome.block.results.append(coerce(value, out.type))
+            builder.blocks.pop()
+            builder._sizes.pop()
+        self.base.restore()
+        machine._emit_if(test, self.outcomes, self.outs, [], self.node)
+        for write in writes:
+            write()
+        self._link()
+        self._mark_rebuilt()
+        return completion
+
+    def _join_values(self, one: Outcome, two: Outcome) -> Any:
+        if isinstance(one.value, Completion) or isinstance(two.value, Completion):
+            live = two if one.dead else one
+            if one.dead or two.dead:
+                if live.value is None:
+                    return None
+                if not isinstance(live.value, Completion):  # of a conditional expression
+                    return self.join(*self._pair(live, live.value))
+                return Completion(live.value.kind, self.join(*self._pair(live, live.value.value)))
+            if one.value is None or two.value is None:
+                return one.value or two.value
+            value = self.join(one.value.value, two.value.value)
+            if isinstance(value, Mismatch):
+                return value
+            return Completion(one.value.kind, value)
+        return self.join(one.value, two.value)
+
+    def _pair(self, live: Outcome, value: Any) -> tuple[Any, Any]:
+        return (DEAD, value) if live is self.outcomes[1] else (value, DEAD)
+
+    def _changed_locations(self) -> list[Callable[[], None]]:
+        writes: list[Callable[[], None]] = []
+        one, two = self.outcomes
+        for key, (container, _) in self.base.contents.items():
+            if isinstance(container, Array):
+                continue
+            if any(not o.dead and key not in o.after.contents for o in (one, two)):
+                continue  # nothing leads there any more
+            before = self.base.locations(key)
+            first = before if one.dead else one.after.locations(key)
+            second = before if two.dead else two.after.locations(key)
+            if isinstance(container, set) and not self._same_sets(key):
+                raise BranchMismatch(
+                    "A set differs between two paths.",
+                    self.machine.origin(self.node),
+                    "change it before the branch",
+                )
+            if isinstance(container, list):
+                self._check_lengths(container, first, second, one.dead or two.dead)
+            if isinstance(container, RecordedList):
+                writes += self._rows(container, key)
+            if not one.dead and not two.dead and reordered(container, first, second):
+                self.machine.disordered[id(container)] = container
+            for place in {**first, **second, **before}:
+                a, b = first.get(place, MISSING), second.get(place, MISSING)
+                if one.dead:
+                    a = b if b is before.get(place, MISSING) else DEAD
+                if two.dead:
+                    b = a if a is before.get(place, MISSING) else DEAD
+                if a is b and a is before.get(place, MISSING):
+                    continue
+                self.name = (
+                    place if isinstance(place, str) and isinstance(container, Frame) else None
+                )
+                default = lacking(container)
+                value = self.join(*(default if v is MISSING else v for v in (a, b)))
+                if place == "count" and isinstance(container, GrowingRows):
+                    self._note_count(value, a, b)
+                if has_keys(container) and any(self._unsure(container, place, v) for v in (a, b)):
+                    note_unsure(self.machine, container, place, value)
+                writes.append(partial(_write, container, place, value))
+        self.name = None
+        return writes
+
+    def _note_count(self, value: Any, left: Any, right: Any) -> None:
+        """A list that is equally long on both paths has that length after them."""
+        if isinstance(value, Array) and left is not DEAD and right is not DEAD:
+            dim_of, dims = self.machine.builder.dim_of, self.machine.builder.dims
+            if dims.same(dim_of(left), dim_of(right)):
+                self.machine.builder.dim_values[value._value] = dim_of(left)
+
+    def _unsure(self, container: Any, place: Any, value: Any) -> bool:
+        return unsure_key(self.machine, container, place, value)
+
+    def _same_sets(self, key: int) -> bool:
+        states = [o.after.contents[key][1] for o in self.outcomes if not o.dead]
+        return all(s == states[0] for s in states)
+
+    def _check_lengths(self, values: Any, first: Any, second: Any, dead: bool) -> None:
+        if len(first) != len(second) and not dead:
+            if not isinstance(values, RecordedList):  # of a class of a library: a UserList's
+                raise BranchMismatch(
+                    "A list has different lengths on two paths.", self.machine.origin(self.node)
+                )
+            longer = max((first, second), key=len)
+            raise GrowingList(values, longer[len(longer) - 1])
+
+    def _rows(self, values: RecordedList, key: int) -> list[Callable[[], None]]:
+        """A list that grows in a loop around: its count is a location too."""
+        states = [o.after.contents[key][1][1] for o in self.outcomes if not o.dead]
+        rows = self.base.contents[key][1][1]
+        if rows is None and any(s is not None for s in states):
+            raise BranchMismatch(
+                "A list grows in a loop on one path only.",
+                self.machine.origin(self.node),
+                "start with the loop, or with an array, before the branch",
+            )
+        return []
+
+    def _changed_cells(self) -> list[Callable[[], None]]:
+        writes: list[Callable[[], None]] = []
+        one, two = self.outcomes
+        for key, (cell, state) in self.base.contents.items():
+            if not isinstance(cell, Array):
+                continue
+            states = [
+                state if o.dead else o.after.contents.get(key, (cell, state))[1] for o in (one, two)
+            ]
+            poison = next((s[5] for s in states if s[5] is not None), None)
+            if poison is None and not any(s[4] or s[0] is not state[0] for s in states):
+                continue
+            partners = [p for s in states for p in s[4]]
+            writes.append(partial(_mark, cell, poison, partners))
+            if state[1] is not None or all(s[0] is state[0] for s in states):
+                continue
+            first, second = states[0][0], states[1][0]
+            t = self._cell_type(first.type, second.type)
+            out = fresh_leaf(t, self.outs, state[0].name)
+            pair = [
+                DEAD if o.dead else Array(v)
+                for o, v in zip((one, two), (first, second), strict=True)
+            ]
+            self._note_contiguous(out, (pair[0], pair[1]))
+            self.leaves.append((pair[0], pair[1]))
+            writes.append(partial(_set_version, cell, out))
+        return writes
+
+    def _cell_type(self, left: ArrayType, right: ArrayType) -> ArrayType:
+        if left.dims == right.dims:
+            return left
+        dims = self.machine.builder.dims
+        return left.with_dims(tuple(map(dims.join, left.dims, right.dims)))
+
+    def join(self, left: Any, right: Any) -> Any:
+        """One value for both paths; a Mismatch where there is none."""
+        if left is right:
+            return left
+        key = (id(left), id(right))
+        if key in self.memo:
+            return self.memo[key]
+        self.kept += [left, right]
+        sources = [left, right]
+        owned = self.machine.owned
+        left, right = self.outcomes[0].after.frozen(left), self.outcomes[1].after.frozen(right)
+        left, right = self._told(left, True), self._told(right, False)
+        self.kept += [left, right]
+        start = right if left is DEAD or left is MISSING else left
+        other = left if start is right else right
+        description = abstract(start, owned)
+        if other is DEAD or other is MISSING:
+            if other is MISSING and self._is_plain_name() and is_number(start):
+                description = Leaf(type_of(start))
+            alone = self._on_one_path(start, other, description)
+            if alone is not None:
+                self.memo[key] = alone[0]
+                return alone[0]
+        else:
+            description = widen(description, other, owned, spread=False)
+        if self.machine.uniform and leaf_type(description) is not None:
+            self._require_uniform(left, right)
+        if isinstance(description, Clash):
+            self.memo[key] = Mismatch(
+                description.message, self.machine.origin(self.node), self.test
+            )
+            return self.memo[key]
+        pair = (leaf_values(description, left, owned), leaf_values(description, right, owned))
+        made: list[Array] = []
+        result = instantiate(
+            description, lambda t: self._leaf(t, made), lambda m: Mismatch(m, None)
+        )
+        for array, first, second in zip(made, *pair, strict=True):
+            self._note_leaf(array, first, second)
+        if isinstance(result, Maybe):
+            self._unite(result, left, right)
+        hold_again(result, holder(sources))
+        if not isinstance(result, (Array, Maybe)):
+            self.rebuilt.append((result, sources))
+        self.memo[key] = result
+        return result
+
+    def _is_plain_name(self) -> bool:
+        return self.name is not None and not self.name.startswith("%")
+
+    def _on_one_path(self, value: Any, other: Any, description: Any) -> tuple[Any] | None:
+        """What is known of a value that the other path lacks; None where it is to be joined."""
+        where = self.machine.origin(self.node)
+        if other is MISSING and self.name is None:
+            return (Mismatch("it exists on one path only", where, self.test, absent=True),)
+        if _has_leaves(description):
+            return None
+        if other is MISSING and self._is_plain_name():
+            return (Mismatch("it has no value on one path", where, self.test, True),)
+        return (value,)
+
+    def _note_leaf(self, array: Array, first: Any, second: Any) -> None:
+        """What is known of a joined value by what it was in each arm."""
+        one, two = (o.after for o in self.outcomes)
+        self.leaves.append((first, second))
+        array.poison = one.poison_of(first) or two.poison_of(second)
+        self._note_contiguous(array, (first, second))
+        cells = [v if isinstance(v, Array) else None for v in (first, second)]
+        array.kinds = kinds_of(first) | kinds_of(second) or None
+        if array.ndim or any(c is not None and c.is_buffer for c in cells):
+            array.is_buffer = not array.ndim
+            self.arrays.append((array, [None if c is None else c.root() for c in cells]))
+        self._note_unsure(array, (first, second))
+
+    def _unite(self, result: Maybe, left: Any, right: Any) -> None:
+        """Values that are there, or not, together in both arms are so after them."""
+        of = self.machine.flags.of
+        key = (None if left is DEAD else of(left), None if right is DEAD else of(right))
+        self.machine.flags.unite([self.flags.setdefault(key, result), result])
+
+    def _told(self, value: Any, holds: bool) -> Any:
+        """What is None on some paths, but not on that of the test, or on all of them."""
+        return self.machine.decided(value, (atom(self.test), holds))
+
+    def _require_uniform(self, *values: Any) -> None:
+        kinds = {type_of(v).dtype for v in values if isinstance(v, Array) or is_number(v)}
+        if len(kinds) > 1:
+            raise BranchMismatch(
+                "np.vectorize makes its result of the first element's dtype, and paths here give "
+                f"{' and '.join(sorted(map(str, kinds)))}.",
+                self.machine.origin(self.node),
+                "give one dtype on every path, or say otypes=[float]",
+            )
+
+    def _leaf(self, t: ArrayType, made: list[Array]) -> Array:
+        array = fresh_leaf(t, self.outs, shown_name(self.name))
+        made.append(array)
+        return array
+
+    def _note_contiguous(self, array: Array, values: tuple[Any, Any]) -> None:
+        contiguous = self.machine.builder.contiguous
+        live = [v for v in values if v is not DEAD and v is not MISSING]
+        whole = (
+            isinstance(v, Array) and (v._value in contiguous if v.packed is None else v.packed)
+            for v in live
+        )
+        if live and all(whole):
+            contiguous.add(array._value)
+
+    def _note_unsure(self, array: Array, values: tuple[Any, Any]) -> None:
+        """A name that one path leaves without a value."""
+        if not self._is_plain_name():
+            return
+        unsure = self.machine.unsure
+        for value in values:
+            if value is MISSING:
+                unsure[array._value] = self.test
+            elif isinstance(value, Array) and value._value in unsure:
+                unsure[array._value] = unsure[value._value]
+
+    def _link(self) -> None:
+        """A joined array may be the same memory as what either arm had."""
+        for which, outcome in enumerate(self.outcomes):
+            holders: dict[int, list[Array]] = {}
+            for array, roots in self.arrays:
+                if roots[which] is None:
+                    continue
+                for cell in partners_of(roots[which], outcome.after):
+                    if id(cell) in self.base.contents:
+                        link(array, cell)
+                    for other in holders.get(id(cell), ()):
+                        link(array, other)
+                holders.setdefault(id(roots[which]), []).append(array)
+
+    def _mark_rebuilt(self) -> None:
+        """A container made anew for both arms is no longer the one that another name may hold."""
+        pairs = [(new, s) for new, sources in self.rebuilt for s in sources if is_mutable(s)]
+        if not any(id(s) in self.base.contents for _, s in pairs):
+            return
+        now = Snapshot(self.machine.roots(), self.machine.owned)
+        for new, source in pairs:
+            if id(source) in now.contents:
+                self.machine.undecided[id(new)] = new
+                self.machine.undecided[id(source)] = source
+
+
+def poison_of(value: Any) -> Any:
+    """Where a store was made that may, or may not, have changed an array."""
+    return value.poisoned if isinstance(value, Array) else None
+
+
+def is_mutable(value: Any) -> bool:
+    """A container whose identity matters: a store through one name shows through another."""
+    if isinstance(value, (Array, tuple, int, float, complex, str, bytes, type(None))):
+        return False
+    return isinstance(value, (list, dict)) or pytrees.has_attributes(value)
+
+
+def _has_leaves(description: Any) -> bool:
+    found: list[Any] = []
+    instantiate(description, found.append, found.append)
+    return bool(found)
+
+
+def _write(container: Any, place: Any, value: Any) -> None:
+    if isinstance(container, list) and isinstance(place, int) and place >= len(container):
+        container.append(value)
+    else:
+        set_location(container, place, value)
+
+
+def _mark(cell: Array, poison: Any, partners: list[Array]) -> None:
+    cell.poison = poison
+    cell.partners = list(dict.fromkeys([*cell.partners, *partners]))
+
+
+def _set_version(cell: Array, out: Array) -> None:
+    cell._value = out._value

@@ -1,0 +1,115 @@
+"""Lists that a loop's round exchanges between names: their contents change places instead.
+
+``prev, cur = cur, prev`` of lists gives each name another list in every round, so a loop could not
+say which list a name stands for. Where nobody else holds these lists, that makes no difference.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from calque.transpiler.frontend.control.state_join import GrowingList
+from calque.transpiler.frontend.values.heap import Frame, RecordedList, Snapshot
+from calque.transpiler.frontend.values.iterables import leaves
+from calque.transpiler.ir.builder import Array, current
+from calque.transpiler.ir.core import map_tree
+
+
+def undo_exchanges(machine: Any, base: Snapshot) -> None:
+    """Names that have exchanged their lists since ``base`` get their own again, newly filled."""
+    moved = _moved(base)
+    own, now = [old for _, _, old, _ in moved], [new for _, _, _, new in moved]
+    if not moved or Counter(map(id, own)) != Counter(map(id, now)):
+        return
+    if not _held_once(machine, own) or not all(map(_alike, own, now)):
+        return
+    if len({v.rows.fixed for v in own if v.rows is not None}) > 1:
+        for values in own:
+            _free(values)
+    contents = [_content(new) for new in now]
+    for (frame, name, old, _), content in zip(moved, contents, strict=True):
+        frame.locals[name] = old
+        _fill(old, content)
+
+
+def _moved(base: Snapshot) -> list[tuple[Frame, str, RecordedList, RecordedList]]:
+    """The names that stand for another list than before."""
+    found = []
+    for frame, names in base.contents.values():
+        if isinstance(frame, Frame):
+            for name, old in names.items():
+                new = frame.locals.get(name)
+                if isinstance(old, RecordedList) and isinstance(new, RecordedList):
+                    if new is not old:
+                        found.append((frame, name, old, new))
+    return found
+
+
+def _held_once(machine: Any, lists: list[RecordedList]) -> bool:
+    """Whether one name holds each of the lists, and nothing else."""
+    held: Counter[int] = Counter()
+    for value, content in Snapshot(machine.roots(), machine.owned).contents.values():
+        if isinstance(value, list):
+            held.update(map(id, _parts(content[0])))
+        elif isinstance(content, dict):
+            held.update(map(id, _parts(list(content.values()))))
+    walked = {id(v) for walk in machine.walked for v in (*walk.live, *walk.taken)}
+    return all(held[id(v)] == 1 and id(v) not in walked for v in lists)
+
+
+def _parts(values: Iterable[Any]) -> Iterator[Any]:
+    """Values, and what tuples, partials, bound methods and iterators among them hold."""
+    for value in values:
+        yield value
+        if isinstance(value, tuple):
+            yield from _parts(value)
+        elif isinstance(value, functools.partial):
+            yield from _parts([*value.args, *value.keywords.values()])
+        elif isinstance(value, Array):
+            continue
+        elif hasattr(value, "calque_children"):
+            yield from _parts(value.calque_children())
+        elif hasattr(value, "__self__"):
+            yield value.__self__
+
+
+def _alike(left: RecordedList, right: RecordedList) -> bool:
+    """Whether the one list's place can hold what is in the other."""
+    if left.rows is None or right.rows is None:
+        return left.rows is right.rows and len(left) == len(right)
+    resolve = current().dims.resolve
+    kinds = [
+        [(b.dtype, tuple(map(resolve, b.dims))) for b in leaves(v.rows.buffers)]
+        for v in (left, right)
+    ]
+    return kinds[0] == kinds[1] and left.rows.full == right.rows.full
+
+
+def _free(values: RecordedList) -> None:
+    """Lists that change places have room for the same: none is as long as one loop makes it."""
+    rows = values.rows
+    if rows is not None and rows.fixed and not rows.full:
+        raise GrowingList(values, map_tree(lambda b: b[0], rows.buffers))
+
+
+def _content(values: RecordedList) -> Any:
+    """What a list holds, apart from its identity."""
+    if values.rows is None:
+        return list(values)
+    return [b.state() for b in leaves(values.rows.buffers)], values.rows.count, values.rows.first
+
+
+def _fill(values: RecordedList, content: Any) -> None:
+    if values.rows is None:
+        values[:] = content
+        return
+    states, count, first = content
+    cells: list[Array] = list(leaves(values.rows.buffers))
+    for cell, state in zip(cells, states, strict=True):
+        cell.restore(state)
+    dim_of = current().dim_of
+    if dim_of(count) != dim_of(values.rows.count):
+        values.rows.count, values.rows.first = count, first

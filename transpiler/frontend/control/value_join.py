@@ -1,0 +1,472 @@
+"""Joining what two paths left behind: values, containers and Array cells.
+
+``Abstract`` values describe a location of a loop: a constant, a run-time leaf of some type, or a
+structure of them. A branch joins two concrete values in the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import BuiltinFunctionType, FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from calque.transpiler.errors import BranchMismatch
+from calque.transpiler.frontend.values.heap import MISSING, RecordedList, rows_of
+from calque.transpiler.frontend.values.optional import Maybe, Mismatch, is_maybe, rebuilt
+from calque.transpiler.ir import core, pytrees
+from calque.transpiler.ir.builder import FUNCTIONS, Array, atom, current, type_of
+from calque.transpiler.ir.core import UNDEFINED, Var
+from calque.transpiler.ir.types import ArrayType, promote, symbol
+
+
+class Dead:
+    """The value of everything on a path that ends in ``raise``."""
+
+
+DEAD = Dead()
+
+
+@dataclass(frozen=True)
+class Constant:
+    """The same known value every time."""
+
+    value: Any
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A run-time number or array."""
+
+    type: ArrayType
+
+
+@dataclass(frozen=True)
+class Structure:
+    """A container: how to rebuild it from its parts, and the parts."""
+
+    kind: Any  # what must be equal for two structures to join
+    rebuild: Callable[[list[Any]], Any]
+    parts: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Clash:
+    """Values that do not fit together."""
+
+    message: str
+
+
+def is_number(value: Any) -> bool:
+    """A known number."""
+    return isinstance(value, (bool, int, float, complex, np.generic)) and not isinstance(value, str)
+
+
+def is_lasting(value: Any) -> bool:
+    """A known value that is no number, and holds nothing that a round of a loop computed."""
+    kinds = (str, bytes, type, FunctionType, BuiltinFunctionType, ModuleType, np.ufunc)
+    return value is None or isinstance(value, kinds)
+
+
+def open_structure(
+    value: Any, owned: dict[int, Any]
+) -> tuple[Any, Callable[..., Any], list[Any]] | None:
+    """A container's kind, how to rebuild it, and its parts; None for anything else."""
+    if isinstance(value, Maybe):
+        return (Maybe, 2), rebuilt, [value.there, value.value]
+    if isinstance(value, tuple):
+        kind = type(value)
+        make = (lambda parts: kind(*parts)) if hasattr(value, "_fields") else tuple
+        return (kind, len(value)), make, list(value)
+    if isinstance(value, list) and rows_of(value) is None:
+        return ("list", len(value)), lambda parts: _own(RecordedList(parts), owned), list(value)
+    if isinstance(value, list):
+        return _open_rows(value, owned)
+    if isinstance(value, dict):
+        keys = list(value)
+        return (
+            (_dict_kind(value), tuple(keys)),
+            lambda parts: _own(core.dict_like(value, dict(zip(keys, parts, strict=True))), owned),
+            list(value.values()),
+        )
+    made = id(value) in owned and pytrees.has_attributes(value) and not isinstance(value, Array)
+    if made or pytrees.is_object(value):
+        held, kind = dict(pytrees.attributes(value)), type(value)
+        return (
+            (kind, tuple(held)),
+            lambda parts: _instance(kind, list(held), parts, owned),
+            list(held.values()),
+        )
+    return None
+
+
+def _dict_kind(value: dict[Any, Any]) -> Any:
+    """What two dicts must share to be joined."""
+    return type(value), getattr(value, "default_factory", None)
+
+
+def _open_rows(value: Any, owned: dict[int, Any]) -> tuple[Any, Callable[..., Any], list[Any]]:
+    """A list that grew in a loop: how many elements, and the arrays that hold them."""
+    rows = value.rows
+    leaves: list[Any] = []
+    core.map_tree(leaves.append, rows.buffers)
+
+    def rebuild(parts: list[Any]) -> Any:
+        rest = iter(parts[1:])
+        new: Any = RecordedList()
+        buffers = core.map_tree(lambda _: next(rest), rows.buffers)
+        new.rows = type(rows)(buffers, parts[0], False, rows.how)
+        owned[id(new.rows)] = new.rows
+        return _own(new, owned)
+
+    return ("rows", str(core.map_tree(lambda _: 0, rows.buffers))), rebuild, [rows.count, *leaves]
+
+
+def _own(value: Any, owned: dict[int, Any]) -> Any:
+    owned[id(value)] = value
+    return value
+
+
+def _instance(kind: type, names: list[str], parts: list[Any], owned: dict[int, Any]) -> Any:
+    new: Any = object.__new__(kind)
+    for name, part in zip(names, parts, strict=True):
+        object.__setattr__(new, name, part)
+    return _own(new, owned)
+
+
+def join_types(left: ArrayType, right: ArrayType, spread: bool) -> ArrayType | None:
+    """The type that holds values of both; None where there is none.
+
+    ``spread`` lets a scalar become an array of the other's shape.
+    """
+    try:
+        dtype, weak = promote([left, right])
+    except TypeError:
+        return None
+    if left.ndim != right.ndim:
+        if not spread or (left.ndim and right.ndim):
+            return None
+        return ArrayType(dtype, left.dims or right.dims)
+    dims = current().dims
+    joined = tuple(map(dims.join, left.dims, right.dims))
+    return ArrayType(dtype, joined, weak and not joined)
+
+
+def abstract(value: Any, owned: dict[int, Any]) -> Any:
+    """A value's description."""
+    if isinstance(value, (Array, np.ndarray)):
+        return Leaf(type_of(value))
+    opened = open_structure(value, owned)
+    if opened is not None:
+        kind, rebuild, parts = opened
+        return Structure(kind, rebuild, tuple(abstract(p, owned) for p in parts))
+    return Constant(value)
+
+
+def widen(old: Any, value: Any, owned: dict[int, Any], spread: bool = True) -> Any:
+    """The description that covers ``old`` and one more value."""
+    if isinstance(old, Clash):
+        return old
+    if isinstance(old, Constant) and (old.value is MISSING or old.value is DEAD):
+        return abstract(value, owned) if not is_number(value) else Leaf(type_of(value))
+    if isinstance(value, Mismatch):
+        return Clash(value.message)
+    if value is MISSING:
+        return old if isinstance(old, Leaf) else Clash("it has no value on one path")
+    new: Any = abstract(value, owned)
+    if _may_be_none(old, new):
+        return _optional(old, value, owned)
+    if isinstance(old, Constant) and isinstance(new, Constant):
+        if same_constant(old.value, new.value):
+            return old
+        if not (is_number(old.value) and is_number(new.value)):
+            return Clash(
+                f"it is {describe(old.value)} on one path and {describe(new.value)} on another"
+            )
+    if isinstance(old, Structure) and isinstance(new, Structure):
+        if {old.kind[0], new.kind[0]} == {"rows", "list"}:
+            old, new = _spread_rows(old, owned), _spread_rows(new, owned)
+        if old.kind != new.kind:
+            return Clash("its structure differs between two paths")
+        opened = _opened_as(old, value, owned)
+        parts = tuple(widen(a, b, owned, spread) for a, b in zip(old.parts, opened, strict=True))
+        clash = next((p for p in parts if isinstance(p, Clash)), None)
+        return clash or Structure(old.kind, old.rebuild, parts)
+    left, right = leaf_type(old), leaf_type(new)
+    if left is None or right is None:
+        return Clash("it is a number or an array on one path and something else on another")
+    zero = isinstance(old, Constant) and old.value is not False and old.value == 0
+    joined = join_types(left, right, spread and zero and not left.ndim)
+    return (
+        Clash(f"it is {left} on one path and {right} on another")
+        if joined is None
+        else Leaf(joined)
+    )
+
+
+def _is_none(description: Any) -> bool:
+    return isinstance(description, Constant) and description.value is None
+
+
+def _may_be_none(old: Any, new: Any) -> bool:
+    """Whether one is, or may be, None, and the other is not."""
+    return is_maybe(old) or is_maybe(new) or _is_none(old) != _is_none(new)
+
+
+def _optional(old: Any, value: Any, owned: dict[int, Any]) -> Any:
+    """The description of what is None, or a number, an array or a tuple of these."""
+    inner = old.parts[1] if is_maybe(old) else None if _is_none(old) else old
+    if value is not None:
+        given = value.value if isinstance(value, Maybe) else value
+        inner = abstract(given, owned) if inner is None else widen(inner, given, owned, False)
+    inner = Leaf(inner_type) if (inner_type := leaf_type(inner)) is not None else inner
+    if isinstance(inner, Clash):
+        return inner
+    if not _is_plain(inner):
+        return Clash("it is None on one path and something else on another")
+    return Structure((Maybe, 2), rebuilt, (Leaf(type_of(True)), inner))
+
+
+def _is_plain(description: Any) -> bool:
+    """Numbers, arrays and tuples of them, which are the same object for nobody else."""
+    if isinstance(description, Structure):
+        first = description.kind[0]
+        is_tuple = isinstance(first, type) and issubclass(first, tuple)
+        return is_tuple and all(map(_is_plain, description.parts))
+    return leaf_type(description) is not None
+
+
+def _opened_as(description: Structure, value: Any, owned: dict[int, Any]) -> list[Any]:
+    """The parts of a value; MISSING where it is no container."""
+    rows = rows_of(value)
+    if rows is not None and description.kind[0] == "list":
+        return list(rows)
+    opened = open_structure(value, owned)
+    return [MISSING] * len(description.parts) if opened is None else opened[2]
+
+
+def _spread_rows(description: Structure, owned: dict[int, Any]) -> Structure:
+    """A list that grew in a loop to a known length, element by element."""
+    match description.parts:
+        case (Constant(value=int() as count), Leaf(type=t)) if description.kind == ("rows", "0"):
+            element = Leaf(ArrayType(t.dtype, t.dims[1:]))
+            rebuild = lambda parts: _own(RecordedList(parts), owned)
+            return Structure(("list", count), rebuild, (element,) * count)
+    return description
+
+
+def leaf_type(description: Any) -> ArrayType | None:
+    """The type of a leaf or a constant number."""
+    if isinstance(description, Leaf):
+        return description.type
+    if isinstance(description, Constant) and is_number(description.value):
+        return type_of(description.value)
+    return None
+
+
+def same_constant(left: Any, right: Any) -> bool:
+    """Whether two known values are interchangeable."""
+    if left is right:
+        return True
+    if type(left) is not type(right):
+        return False
+    if isinstance(left, (int, float, complex, str, bytes, bool, np.generic)):
+        return bool(left == right) or (left != left and right != right)
+    return bool(getattr(left, "__self__", left) is getattr(right, "__self__", right)) and getattr(
+        left, "__func__", left
+    ) is getattr(right, "__func__", right)
+
+
+def describe(value: Any) -> str:
+    """A known value in a word."""
+    return (
+        repr(value)
+        if value is None or isinstance(value, (int, float, str, bool))
+        else (f"a {type(value).__name__}")
+    )
+
+
+def instantiate(
+    description: Any, leaves: Callable[[ArrayType], Any], clash: Callable[[str], Any]
+) -> Any:
+    """A value of the description, its leaves made by ``leaves``."""
+    match description:
+        case Constant(value=value):
+            return value
+        case Leaf(type=t):
+            return leaves(t)
+        case Structure(rebuild=rebuild, parts=parts):
+            return rebuild([instantiate(p, leaves, clash) for p in parts])
+        case Clash(message=message):
+            return clash(message)
+    raise TypeError(description)
+
+
+def leaf_values(description: Any, value: Any, owned: dict[int, Any]) -> list[Any]:
+    """The leaves of a value, in the order ``instantiate`` makes them; MISSING where it has none."""
+    match description:
+        case Leaf(type=t):
+            return [(MISSING if t.ndim else 0) if value is None else value]
+        case Structure(parts=parts) if is_maybe(description) and not isinstance(value, Maybe):
+            if value is MISSING or value is DEAD:
+                return [v for p in parts for v in leaf_values(p, value, owned)]
+            return [value is not None, *leaf_values(parts[1], value, owned)]
+        case Structure(parts=parts) if value is None:
+            return [v for p in parts for v in leaf_values(p, None, owned)]
+        case Structure(parts=parts):
+            opened = _opened_as(description, value, owned)
+            return [v for p, w in zip(parts, opened, strict=True) for v in leaf_values(p, w, owned)]
+    return []
+
+
+def coerce(value: Any, t: ArrayType) -> core.Atom:
+    """The atom of ``value`` as type ``t``, recording a cast or a spread if need be."""
+    if value is MISSING or value is DEAD or value is UNDEFINED:
+        return UNDEFINED
+    have = type_of(value)
+    if isinstance(value, np.ndarray):
+        value = FUNCTIONS[np.asarray](value)
+    if isinstance(value, Array):
+        value = value.carried()
+    if not isinstance(value, Array):
+        value = _cast_constant(value, t)
+        if t.ndim:
+            return atom(FUNCTIONS[np.full](shape_of(t), value, t.dtype))
+        return value
+    if have.dtype != t.dtype:
+        value = FUNCTIONS["cast"](value, t.dtype)
+    if have.ndim != t.ndim:
+        value = FUNCTIONS[np.full](shape_of(t), value, t.dtype)
+    return value.atom
+
+
+def _cast_constant(value: Any, t: ArrayType) -> Any:
+    if t.weak:
+        return {"b": bool, "i": int, "f": float, "c": complex}[t.dtype.kind](value)
+    return t.dtype.type(value) if type_of(value).dtype != t.dtype or not t.ndim else value
+
+
+def shape_of(t: ArrayType) -> tuple[Any, ...]:
+    """The sizes of a type, read from what is at hand."""
+    return tuple(size_at_hand(d) for d in t.dims)
+
+
+def size_at_hand(dim: Any, pending: frozenset[str] = frozenset()) -> Any:
+    """A dimension as an int or as a recorded integer read from an argument.
+
+    ``pending`` symbols are what it is wanted for: none of them can be computed of itself.
+    """
+    builder = current()
+    dim = builder.dims.resolve(dim)
+    if isinstance(dim, int):
+        return dim
+    return combine(dim, lambda name: _symbol_at_hand(name, pending))
+
+
+def combine(dim: Any, read: Callable[[str], Any]) -> Any:
+    """A dimension written out: what is added first, then what is taken away, then the constant."""
+    if isinstance(dim, int):
+        return dim
+    total: Any = None
+    for name, coefficient in sorted(dim.terms, key=lambda term: term[1] < 0):
+        value = read(name)
+        value = value if abs(coefficient) == 1 else abs(coefficient) * value
+        if total is None:
+            total = value if coefficient > 0 else -value
+        else:
+            total = total + value if coefficient > 0 else total - value
+    if not dim.const:
+        return total
+    return total + dim.const if dim.const > 0 else total - (-dim.const)
+
+
+def _symbol_at_hand(name: str, pending: frozenset[str]) -> Any:
+    builder = current()
+    for var in builder.leaf_of_param:
+        for axis, dim in enumerate(var.type.dims):
+            dim = builder.dims.resolve(dim)
+            if not isinstance(dim, int) and dim.const == 0 and dim.terms == ((name, 1),):
+                return builder.size_of(dim, Array(var), axis)
+    for sizes in reversed(builder._sizes):
+        for dim, var in sizes.items():
+            if not isinstance(dim, int) and dim.const == 0 and dim.terms == ((name, 1),):
+                return Array(var)
+    if name in builder.dims.quotients:
+        length, step = builder.dims.quotients[name]
+        return (size_at_hand(length, pending) + (step - 1)) // step
+    own = symbol(name)
+    for var, dim in list(builder.dim_values.items()):
+        if name not in pending and builder.dims.resolve(dim) == own:
+            if var in builder.leaf_of_param:
+                return Array(var)
+            again = _computed_again(var, own, 8, pending | {name})
+            if again is not None:
+                return again
+    raise BranchMismatch(
+        "A number becomes an array in a loop, and the array's size is not known before the loop.",
+        builder.origin,
+        "start from an array of the right shape, with np.zeros",
+    )
+
+
+def _computed_again(var: Var, own: Any, depth: int, pending: frozenset[str]) -> Any:
+    """An integer of the program, computed again from the arguments' sizes; None if it cannot be."""
+    builder = current()
+    made = builder.definitions.get(var)
+    if not isinstance(made, core.Apply) or not made.primitive.cheap or not depth:
+        return None
+    args = []
+    for arg in made.args:
+        if not isinstance(arg, Var):
+            args.append(arg)
+            continue
+        if arg in builder.leaf_of_param:
+            args.append(Array(arg))
+            continue
+        dim = builder.dims.resolve(builder.dim_values[arg]) if arg in builder.dim_values else None
+        if arg.type.ndim or dim == own:
+            return None
+        try:
+            inner = None if dim is None else size_at_hand(dim, pending)
+        except BranchMismatch:
+            inner = None
+        if inner is None:
+            inner = _computed_again(arg, own, depth - 1, pending)
+        if inner is None:
+            return None
+        args.append(inner)
+    result = builder.apply(made.primitive, args, made.params)
+    if isinstance(result, Array) and result.atom not in builder.dim_values:
+        builder.dim_values[result.atom] = own
+    return result
+
+
+def fresh_leaf(t: ArrayType, made: list[Var], name: str | None = None) -> Array:
+    """A new Var as an Array."""
+    var = Var(t, name, current().origin)
+    made.append(var)
+    return Array(var)
+
+
+def same_description(left: Any, right: Any, dims: Any) -> bool:
+    if type(left) is not type(right):
+        return False
+    match left:
+        case Constant():
+            return left.value is right.value or bool(left.value == right.value)
+        case Clash():
+            return True
+    if hasattr(left, "parts"):
+        return left.kind == right.kind and all(
+            same_description(a, b, dims) for a, b in zip(left.parts, right.parts, strict=True)
+        )
+    return same_type(left.type, right.type, dims)
+
+
+def same_type(left: ArrayType, right: ArrayType, dims: Any) -> bool:
+    if left.dtype != right.dtype or left.weak != right.weak or left.ndim != right.ndim:
+        return False
+    pairs = zip(left.dims, right.dims, strict=True)
+    return all(dims.same(a, b) or dims.is_joined(a) for a, b in pairs)

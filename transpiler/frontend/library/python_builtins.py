@@ -1,0 +1,435 @@
+"""The builtins of Python, over known structure and run-time values."""
+
+from __future__ import annotations
+
+import operator
+import sys
+from collections import OrderedDict
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import gast
+import numpy as np
+
+from calque.transpiler.errors import ImpureFunction, UnsupportedSyntax
+from calque.transpiler.frontend.calls import BUILTINS, builtin
+from calque.transpiler.frontend.comparisons import always
+from calque.transpiler.frontend.control.comprehension import Comprehensions, accumulate, fold
+from calque.transpiler.frontend.guarding import guard_native
+from calque.transpiler.frontend.library import (  # noqa: F401  (fill the table)
+    copying,
+    iterators,
+    messages,
+    nested_arguments,
+    orders,
+    polyfills,
+    queues,
+    substitutes,
+    type_questions,
+)
+from calque.transpiler.frontend.methods import method_of
+from calque.transpiler.frontend.values.heap import RecordedList, rows_of
+from calque.transpiler.frontend.values.iterables import (
+    Cursor,
+    Deferred,
+    Enumerated,
+    Iterable,
+    Mapped,
+    Range,
+    Rest,
+    Reversed,
+    Taken,
+    Zipped,
+    as_iterable,
+    ending,
+    is_runtime_iterable,
+)
+from calque.transpiler.frontend.values.key_presence import check_dict
+from calque.transpiler.frontend.values.strings import display
+from calque.transpiler.ir.builder import (
+    FUNCTIONS,
+    OPERATORS,
+    Array,
+    known,
+    known_int,
+)
+from calque.transpiler.ir.types import INT
+from calque.transpiler.primitives.scalars import larger_integer, smaller_integer
+
+
+class Interpreter(Comprehensions):
+    """The whole interpreter."""
+
+
+@builtin(sum)
+def _sum(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    start = kwargs.get("start", args[1] if len(args) > 1 else 0)
+
+    def add(total: Any, item: Any) -> Any:
+        return machine.binary(gast.Add, total, item, node)
+
+    if isinstance(args[0], gast.GeneratorExp):
+        return accumulate(machine, args[0], start, add)
+    return fold(machine, node, args[0], start, add)
+
+
+def _quantifier(is_all: bool) -> Callable[..., Any]:
+    def quantify(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        return FUNCTIONS[bool](whether(machine, node, args[0]))
+
+    def whether(machine: Interpreter, node: Any, source: Any) -> Any:
+        def step(result: Any, item: Any) -> Any:
+            item = machine.truth(item, node)
+            if not isinstance(result, Array):
+                return item if result == is_all else result
+            return machine.short_circuit(result, lambda: item, node, is_and=is_all)
+
+        if isinstance(source, gast.GeneratorExp):
+            return accumulate(machine, source, is_all, step)
+        if isinstance(source, Array):
+            return (np.all if is_all else np.any)(source)
+        return fold(machine, node, source, is_all, step)
+
+    return quantify
+
+
+BUILTINS[any], BUILTINS[all] = _quantifier(False), _quantifier(True)
+
+
+_ORDER = {"gt": gast.Gt(), "lt": gast.Lt()}
+PLAIN = {"max": FUNCTIONS[larger_integer], "min": FUNCTIONS[smaller_integer]}
+
+
+def _is_int(value: Any) -> bool:
+    """Whether a value is a Python integer, known or not."""
+    if isinstance(value, Array):
+        return value.type == INT
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _extremum(name: str, reduce: Any, compare: str) -> Callable[..., Any]:
+    def extremum(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        key = kwargs.get("key")
+        if len(args) == 1 and isinstance(args[0], gast.GeneratorExp):
+            args = [machine.consumed(args[0])]
+        items = args
+        if len(args) == 1:
+            rows = rows_of(args[0])
+            if isinstance(args[0], Array) and args[0].ndim == 1 and key is None:
+                return reduce(args[0])
+            if rows is not None and key is None and getattr(rows.buffers, "ndim", 0) == 1:
+                return reduce(rows.stacked())
+            if rows is not None or is_runtime_iterable(args[0]):
+                values = as_iterable(args[0])
+                if isinstance(values.length(), Array):
+                    return _of_counted(machine, node, name, values, kwargs)
+                args = [values]
+            items = machine.known_items(args[0], node)
+        if not items and "default" in kwargs:
+            return kwargs["default"]
+        best = items[0]
+        weight = best if key is None else machine.call_value(key, [best], {}, node)
+        for item in items[1:]:
+            now = item if key is None else machine.call_value(key, [item], {}, node)
+            if not isinstance(now, Array) and not isinstance(weight, Array):
+                better = machine.truth(machine.compare(_ORDER[compare], now, weight, node), node)
+                if not isinstance(better, Array):
+                    best, weight = (item, now) if better else (best, weight)
+                    continue
+                best, weight = machine.choose(
+                    better, always((item, now)), always((best, weight)), node
+                )
+                continue
+            if key is None and _is_int(now) and _is_int(weight):
+                best = weight = PLAIN[name](now, weight)
+                continue
+            better = machine.truth(OPERATORS[compare](now, weight), node)
+            if not isinstance(better, Array):
+                best, weight = (item, now) if better else (best, weight)
+                continue
+            pair = machine.choose(better, always((item, now)), always((best, weight)), node)
+            best, weight = pair
+        return best
+
+    extremum.__name__ = name
+    return extremum
+
+
+def _of_counted(
+    machine: Interpreter, node: Any, name: str, values: Iterable, kwargs: dict[str, Any]
+) -> Any:
+    """``max`` or ``min`` of as many values as the run has, by a loop of the program."""
+    key, count = kwargs.get("key"), values.length()
+
+    def found() -> Any:
+        twin = polyfills.largest if name == "max" else polyfills.smallest
+        return machine.call_value(twin, [values.element(0), Rest(values), key], {}, node)
+
+    def none() -> Any:
+        if "default" in kwargs:
+            return kwargs["default"]
+        machine.path_raises(ValueError(f"{name}() iterable argument is empty"), node)
+
+    test = machine.truth(count > 0, node)
+    if not isinstance(test, Array):
+        return found() if test else none()
+    return machine.choose(test, found, none, node)
+
+
+BUILTINS[max] = _extremum("max", np.max, "gt")
+BUILTINS[min] = _extremum("min", np.min, "lt")
+
+
+@builtin(object.__new__)
+def _new(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    return machine.own(object.__new__(args[0]))
+
+
+@builtin(slice)
+def _slice(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    return slice(*args)
+
+
+@builtin(SimpleNamespace)
+def _namespace(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    if args:
+        machine.fail(UnsupportedSyntax, node, "SimpleNamespace of a mapping.", "name each one")
+    return machine.own(SimpleNamespace(**kwargs))
+
+
+@builtin(len)
+def _len(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    value = machine.settled(args[0], node)
+    if isinstance(value, Array):
+        if not value.ndim:
+            raise TypeError("len() of unsized object")
+        return value.shape[0]
+    if isinstance(value, Iterable):
+        return value.length()
+    rows = rows_of(value)
+    if rows is not None:
+        return rows.length()
+    check_dict(value, node)
+    if not isinstance(value, (list, tuple, dict, set, str, range, np.ndarray)) and hasattr(
+        type(value), "__len__"
+    ):
+        return machine.call_value(type(value).__len__, [value], {}, node)
+    return len(value)
+
+
+@builtin(range)
+def _range(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    values: list[Any] = []
+    for value in args:
+        if isinstance(value, Array):
+            if value.dtype.kind not in "iu" or value.ndim:
+                raise TypeError(f"'{value.type}' object cannot be interpreted as an integer")
+            dim = machine.builder.dim_of(value)
+            machine.builder.remember_size(value)
+            values.append(dim if isinstance(dim, int) else value)
+        else:
+            values.append(operator.index(value))
+    if not any(isinstance(v, Array) for v in values):
+        return range(*values)
+    if len(values) == 1:
+        return Range(0, values[0])
+    return Range(*values)
+
+
+@builtin(enumerate)
+def _enumerate(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    start = kwargs.get("start", args[1] if len(args) > 1 else 0)
+    part = as_iterable(args[0])
+    if not part.runtime():
+        return Taken([(i + start, part.element(i)) for i in range(part.length())], [args[0]])
+    return Enumerated(part, start)
+
+
+@builtin(zip)
+def _zip(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    cursors = [a for a in args if isinstance(a, Cursor)]
+    if len(set(map(id, cursors))) < len(cursors):  # zip(it, it): they take turns
+        shared = {i: iter(c) for i, c in {id(c): c for c in cursors}.items()}
+        return Taken(zip(*(shared.get(id(a)) or machine.known_items(a, node) for a in args)), [])
+    parts = [as_iterable(a) for a in args]
+    if not any(p.runtime() for p in parts):
+        shortest = min([p.length() for p in ending(parts)] or [0])
+        return Taken([tuple(p.element(i) for p in parts) for i in range(shortest)], args)
+    zipped = Zipped(parts)
+    if not zipped.runtime():
+        length = zipped.length()
+        if isinstance(length, Array):
+            raise machine.builder.needs_known(length, "The length of a zip with a list")
+        return Taken([zipped.element(i) for i in range(length)], args)
+    return zipped
+
+
+@builtin(reversed)
+def _reversed(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    own = method_of(args[0], "reversed")
+    if own is not None:
+        return machine.call_value(own, args, {}, node)
+    part = as_iterable(args[0])
+    if isinstance(args[0], range):
+        return reversed(args[0]) and range(*_reversed_range(args[0]))
+    if isinstance(part, Range) and part.step == 1:
+        return Range(part.stop - 1, part.start - 1, -1)
+    if not part.runtime():
+        return Taken(reversed(part.items), [args[0]], False)  # type: ignore[attr-defined]
+    return Reversed(part)
+
+
+def _reversed_range(value: range) -> tuple[int, int, int]:
+    last = value.start + (len(value) - 1) * value.step
+    return last, value.start - value.step, -value.step
+
+
+@builtin(map)
+def _map(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    function, *sources = args
+    parts = [as_iterable(s) for s in sources]
+    call = lambda *values: machine.call_value(function, list(values), {}, node)
+    return Mapped(call, parts)
+
+
+@builtin(filter)
+def _filter(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    function, values = args
+
+    def kept() -> list[Any]:
+        return [v for v in machine.known_items(values, node) if keeps(v)]
+
+    def keeps(item: Any) -> bool:
+        keep = item if function is None else machine.call_value(function, [item], {}, node)
+        keep = machine.truth(keep, node)
+        if isinstance(keep, Array):
+            raise machine.builder.needs_known(keep, "What filter keeps")
+        return bool(keep)
+
+    return Deferred(kept, [function, values])
+
+
+def _sequence(kind: type) -> Callable[..., Any]:
+    def make(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        if kind is list and args and rows_of(args[0]) is not None:
+            return machine.list_copy(args[0])
+        items = machine.known_items(args[0], node) if args else []
+        return machine.own(RecordedList(items)) if kind is list else kind(items)
+
+    return make
+
+
+BUILTINS[list], BUILTINS[tuple] = _sequence(list), _sequence(tuple)
+
+
+@builtin(dict)
+def _dict(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    source = args[0] if args else {}
+    pairs = source.items() if isinstance(source, dict) else machine.known_items(source, node)
+    return machine.own({**{machine.hashable(k, node): v for k, v in pairs}, **kwargs})
+
+
+@builtin(OrderedDict)
+def _ordered(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    return machine.own(OrderedDict(_dict(machine, node, args, kwargs)))
+
+
+@builtin(set, frozenset)
+def _set(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    items = machine.known_items(args[0], node) if args else []
+    if not known(items):
+        raise UnsupportedSyntax("A set of run-time values is not supported.", machine.origin(node))
+    return machine.own(set(items))
+
+
+@builtin(setattr)
+def _setattr(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    machine.set_attribute(args[0], args[1], args[2], node)
+
+
+@builtin(super)
+def _super(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    if args:
+        return super(*args)
+    call = machine.call
+    spec = call.node.args
+    names = [a.id for a in [*getattr(spec, "posonlyargs", []), *spec.args]]
+    if "__class__" not in call.cells or not names:
+        raise RuntimeError("super(): no arguments")
+    return super(call.cells["__class__"].cell_contents, call.frame.locals[names[0]])
+
+
+@builtin(print)
+def _print(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    if kwargs.get("file") not in (None, sys.stdout):
+        machine.fail(
+            ImpureFunction,
+            node,
+            "print writes to a file.",
+            "print to stdout, or write outside the function",
+        )
+    guard_native(machine, args, node)
+    values: list[Any] = []
+    parts = [display(a, values) for a in args]
+    parts += [f"{k}={display(v, values)}" for k, v in kwargs.items() if k != "file"]
+    machine.builder.effect(f"print({', '.join(parts)})", values)
+
+
+@builtin(round)
+def _round(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    value, *digits = (*args, *kwargs.values())
+    if not digits or digits[0] is None:
+        return FUNCTIONS[int](FUNCTIONS[np.round](value))
+    return FUNCTIONS[round](value, *digits)
+
+
+@builtin(abs)
+def _abs(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    value = machine.recorded(args[0])
+    own = method_of(value, "abs")
+    if own is not None:
+        return machine.call_value(own, [value], {}, node)
+    return OPERATORS["abs"](value) if isinstance(value, Array) else abs(value)
+
+
+@builtin(pow)
+def _pow(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    base, exponent, modulus = (*args, *kwargs.values(), None)[:3]
+    if modulus is not None:
+        given = (base, exponent, modulus)
+        return pow(*[known_int(a, "A number of pow with a modulus") for a in given])
+    return machine.binary(gast.Pow, base, exponent, node)
+
+
+@builtin(divmod)
+def _divmod(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    left, right = args
+    quotient = machine.binary(gast.FloorDiv, left, right, node)
+    return (quotient, machine.binary(gast.Mod, left, right, node))
+
+
+for _name in (
+    "add",
+    "sub",
+    "mul",
+    "truediv",
+    "neg",
+    "lt",
+    "le",
+    "gt",
+    "ge",
+    "eq",
+    "ne",
+    "matmul",
+    "pow",
+):
+
+    def _operator(
+        machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any], _name: str = _name
+    ) -> Any:
+        if known(args):
+            return getattr(operator, _name)(*args)
+        return OPERATORS[_name](*args)
+
+    BUILTINS[getattr(operator, _name)] = _operator

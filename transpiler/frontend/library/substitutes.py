@@ -1,0 +1,247 @@
+"""Functions of NumPy, ``itertools`` and ``operator`` by what they mean in Python."""
+
+from __future__ import annotations
+
+import itertools
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import gast
+import numpy as np
+
+from calque.transpiler.errors import BranchMismatch, UnsupportedFunction
+from calque.transpiler.frontend.calls import BUILTINS, OBJECTS, builtin
+from calque.transpiler.frontend.expressions import BINARY
+from calque.transpiler.frontend.library import polyfills
+from calque.transpiler.frontend.values.heap import Snapshot
+from calque.transpiler.frontend.values.iterables import Cursor, Known, Taken
+from calque.transpiler.ir.builder import FUNCTIONS, Array, type_of
+
+# NumPy's own Python, which reads as a user's would
+_SERIES = {
+    np.polynomial.polynomial: ("polyval", "polyvalfromroots"),
+    np.polynomial.chebyshev: ("chebval",),
+    np.polynomial.legendre: ("legval",),
+    np.polynomial.hermite: ("hermval",),
+    np.polynomial.hermite_e: ("hermeval",),
+    np.polynomial.laguerre: ("lagval",),
+}
+
+
+def interpret(function: Any) -> None:
+    """Let the interpreter read a library's own Python where a program calls it."""
+
+    def call(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        return machine.call_for_user(function, args, kwargs, node)
+
+    BUILTINS[function] = call
+
+
+for _module, _names in _SERIES.items():
+    for _name in _names:
+        interpret(getattr(_module, _name))
+
+
+# methods of ufuncs
+
+
+def _method(ufunc: np.ufunc, twin: Any, options: tuple[str, ...]) -> Callable[..., Any]:
+    def call(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        if not set(kwargs) <= set(options):
+            machine.fail(
+                UnsupportedFunction,
+                node,
+                f"An option of a method of np.{ufunc.__name__} is not supported: "
+                f"{', '.join(sorted(set(kwargs) - set(options)))}.",
+            )
+        return machine.call_value(twin, [ufunc, *args], kwargs, node)
+
+    return call
+
+
+for _ufunc in {f for f in FUNCTIONS if isinstance(f, np.ufunc) and f.nin == 2 and f.nout == 1}:
+    if _ufunc not in (np.add, np.subtract):
+        BUILTINS[_ufunc.at] = _method(_ufunc, polyfills.accumulated_at, ())
+    if _ufunc.signature is None and (_ufunc, "reduce") not in FUNCTIONS:
+        BUILTINS[_ufunc.reduce] = _method(_ufunc, polyfills.reduced, ("axis",))
+    if (_ufunc, "reduce") in FUNCTIONS:
+        BUILTINS[_ufunc.reduceat] = _method(_ufunc, polyfills.reduced_between, ("axis",))
+
+
+# np.vectorize
+
+
+@builtin(np.vectorize)
+def _vectorize(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    given = dict(zip(("pyfunc", "otypes"), args, strict=False)) | kwargs
+    given.pop("doc", None)
+    given.pop("cache", None)
+    _check_plain(machine, {k for k, v in given.items() if v is not None}, node)
+    return machine.own(polyfills.Vectorized(given["pyfunc"], _kinds(given.get("otypes"))))
+
+
+def _check_plain(machine: Any, options: set[str], node: Any) -> None:
+    if not options <= {"pyfunc", "otypes"} or "pyfunc" not in options:
+        machine.fail(
+            UnsupportedFunction,
+            node,
+            "np.vectorize is supported of a function alone, with or without otypes.",
+            "use calque.vmap",
+        )
+
+
+def _kinds(otypes: Any) -> Any:
+    if otypes is None:
+        return None
+    kinds = tuple(np.dtype(t) for t in otypes)
+    return kinds if len(kinds) > 1 else kinds[0]
+
+
+def _call_vectorize(
+    machine: Any, function: Any, args: list[Any], kwargs: dict[str, Any], node: Any
+) -> Any:
+    options = {n for n in ("signature", "excluded") if getattr(function, n, None)}
+    _check_plain(machine, {"pyfunc", *options, *kwargs}, node)
+    made = machine.own(polyfills.Vectorized(function.pyfunc, _kinds(function.otypes)))
+    return machine.call_value(made, args, {}, node)
+
+
+OBJECTS[np.vectorize] = _call_vectorize
+
+
+@builtin(polyfills.elements_at)
+def _elements_at(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    others, place = args
+    return tuple(
+        machine.subscript(part.items, place, node)  # a list by a run-time position
+        if isinstance(part, Known) and isinstance(place, Array)
+        else part.element(place)
+        for part in others.parts
+    )
+
+
+@builtin(polyfills.kinds_of_first)
+def _kinds_of_first(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """NumPy takes the dtypes of the first results: all paths must give the same."""
+    function, values = args
+    base = Snapshot(machine.roots(), machine.owned)
+    machine.uniform += 1
+    try:
+        with machine.builder.block():
+            found = machine.call_value(function, list(values), {}, node)
+    except BranchMismatch as error:
+        error.hint = error.hint or "give the same dtype on every path, or say otypes=[float]"
+        raise
+    finally:
+        machine.uniform -= 1
+        base.restore()
+    if isinstance(found, tuple):
+        return tuple(type_of(value).dtype for value in found)
+    return type_of(found).dtype
+
+
+# itertools
+
+
+@builtin(itertools.tee)
+def _tee(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    items = machine.known_items(args[0], node)
+    count = args[1] if len(args) > 1 else kwargs.get("n", 2)
+    return tuple(machine.own(Cursor(list(items))) for _ in range(count))
+
+
+def _chosen(machine: Any, function: Any, item: Any, node: Any) -> bool:
+    keep = item if function is None else machine.call_value(function, [item], {}, node)
+    keep = machine.truth(keep, node)
+    if isinstance(keep, Array):
+        raise machine.builder.needs_known(keep, "Which elements are taken")
+    return bool(keep)
+
+
+@builtin(itertools.takewhile)
+def _takewhile(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    items = machine.known_items(args[1], node)
+    return Taken(itertools.takewhile(lambda v: _chosen(machine, args[0], v, node), items), [])
+
+
+@builtin(itertools.dropwhile)
+def _dropwhile(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    items = machine.known_items(args[1], node)
+    return Taken(itertools.dropwhile(lambda v: _chosen(machine, args[0], v, node), items), [])
+
+
+@builtin(itertools.filterfalse)
+def _filterfalse(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    items = machine.known_items(args[1], node)
+    return Taken([v for v in items if not _chosen(machine, args[0], v, node)], [])
+
+
+@builtin(itertools.compress)
+def _compress(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    items, tests = (machine.known_items(a, node) for a in args)
+    pairs = zip(items, tests, strict=False)
+    return Taken([v for v, test in pairs if _chosen(machine, None, test, node)], [])
+
+
+# operator
+
+
+@builtin(operator.getitem)
+def _getitem(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    return machine.subscript(*args, node)
+
+
+@builtin(operator.setitem)
+def _setitem(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    return machine.store(*args, node)
+
+
+@builtin(operator.contains)
+def _contains(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    return machine.compare(gast.In(), args[1], args[0], node)
+
+
+def _in_place(kind: type) -> Callable[..., Any]:
+    def call(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        statement = gast.copy_location(gast.BinOp(None, kind(), None), node)
+        return machine.augmented(*args, statement)
+
+    return call
+
+
+for _kind, (_word, _) in BINARY.items():
+    BUILTINS[getattr(operator, f"i{_word}")] = _in_place(_kind)
+
+
+def _call_itemgetter(
+    machine: Any, function: Any, args: list[Any], kwargs: dict[str, Any], node: Any
+) -> Any:
+    found = [machine.subscript(args[0], key, node) for key in function.__reduce__()[1]]
+    return found[0] if len(found) == 1 else tuple(found)
+
+
+def _call_attrgetter(
+    machine: Any, function: Any, args: list[Any], kwargs: dict[str, Any], node: Any
+) -> Any:
+    found = []
+    for path in function.__reduce__()[1]:
+        value = args[0]
+        for name in path.split("."):
+            value = machine.attribute(value, name, node)
+        found.append(value)
+    return found[0] if len(found) == 1 else tuple(found)
+
+
+def _call_methodcaller(
+    machine: Any, function: Any, args: list[Any], kwargs: dict[str, Any], node: Any
+) -> Any:
+    made, given = function.__reduce__()
+    named = {} if made is operator.methodcaller else made.keywords
+    name, *rest = given if made is operator.methodcaller else (*made.args, *given)
+    return machine.call_value(machine.attribute(args[0], name, node), rest, named, node)
+
+
+OBJECTS[operator.methodcaller] = _call_methodcaller
+OBJECTS[operator.itemgetter] = _call_itemgetter
+OBJECTS[operator.attrgetter] = _call_attrgetter

@@ -1,0 +1,111 @@
+"""Questions about types and attributes: plain Python's answers for what the value is there."""
+
+from __future__ import annotations
+
+from collections import deque
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from calque.transpiler.errors import NeedsKnownValue, UnsupportedFunction
+from calque.transpiler.frontend.calls import builtin
+from calque.transpiler.frontend.guarding import Guard
+from calque.transpiler.frontend.interpreter import Closure
+from calque.transpiler.frontend.library.polyfills import Deque
+from calque.transpiler.frontend.values.heap import RecordedList
+from calque.transpiler.frontend.values.key_presence import check_key
+from calque.transpiler.frontend.values.kinds import Unread, answer
+from calque.transpiler.frontend.values.mutable_objects import is_mutable
+from calque.transpiler.ir import pytrees
+from calque.transpiler.ir.builder import ATTRIBUTES, METHODS, Array
+
+
+@builtin(isinstance)
+def _isinstance(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    value, kinds = args
+    if isinstance(value, Deque):
+        return issubclass(deque, kinds)
+    if isinstance(value, Closure):
+        return issubclass(FunctionType, kinds)
+    if isinstance(value, Array):
+        return answer(machine, value, lambda x: isinstance(x, kinds), "isinstance", node)
+    if isinstance(value, Unread):
+        raise value.refused()
+    _guard_class(machine, value)
+    return isinstance(value, kinds)
+
+
+def _guard_class(machine: Any, value: Any) -> None:
+    """The program holds while an instance from outside is of the class that it was asked for."""
+    if id(value) not in machine.owned and is_mutable(value):
+        machine.guards.append(Guard(lambda: type(value), type(value)))
+
+
+@builtin(type)
+def _type(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    (value,) = args
+    if isinstance(value, Array):
+        return answer(machine, value, type, "Its class", node)
+    if isinstance(value, Unread):
+        raise value.refused()
+    if isinstance(value, Deque):
+        return deque
+    if isinstance(value, Closure):
+        return FunctionType
+    _guard_class(machine, value)
+    return list if isinstance(value, RecordedList) else type(value)
+
+
+@builtin(np.isscalar)
+def _isscalar(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    value = args[0] if args else kwargs["element"]
+    if isinstance(value, Array):
+        return answer(machine, value, np.isscalar, "np.isscalar", node)
+    return np.isscalar(value)
+
+
+@builtin(np.iterable)
+def _iterable(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    value = args[0] if args else kwargs["y"]
+    if isinstance(value, Array):
+        return bool(value.ndim)
+    return np.iterable(value)
+
+
+@builtin(getattr)
+def _getattr(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    value, name = args[:2]
+    if len(args) < 3:
+        return machine.attribute(value, name, node)
+    if not _has(machine, node, value, name):
+        return args[2]
+    if not isinstance(value, Array) or name in METHODS or name in ATTRIBUTES:
+        return machine.attribute(value, name, node)
+    try:
+        return machine.attribute(value, name, node)
+    except (AttributeError, UnsupportedFunction, NeedsKnownValue):
+        return Unread(name)
+
+
+@builtin(hasattr)
+def _hasattr(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    return _has(machine, node, *args)
+
+
+def _has(machine: Any, node: Any, value: Any, name: str) -> bool:
+    if isinstance(value, Array):
+        found = answer(machine, value, lambda x: hasattr(x, name), f"hasattr {name!r}", node)
+        return bool(found)
+    if id(value) in machine.owned and pytrees.has_attributes(value):
+        check_key(machine, value, name, node)
+    elif not isinstance(value, Closure):
+        machine.guards.append(Guard(lambda: hasattr(value, name), hasattr(value, name)))
+    return hasattr(value, name)
+
+
+@builtin(callable)
+def _callable(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    if isinstance(args[0], Array):
+        return False
+    return isinstance(args[0], Closure) or callable(args[0])

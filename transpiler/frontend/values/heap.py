@@ -1,0 +1,235 @@
+"""The state of an interpretation: the objects a run-time branch or loop can change, kept, put back.
+
+Frames, containers made by the program, instances made by the program and Array cells are changed in
+place by both arms of a branch in turn; so their contents are kept, restored, compared and joined,
+and every object keeps its identity: closures, methods and aliases see what they would in Python.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from types import MethodType
+from typing import Any
+
+from calque.transpiler.ir import pytrees
+from calque.transpiler.ir.builder import Array
+
+
+def shown_name(place: Any) -> str | None:
+    """The name a location gives to its values: the user's, or what a hidden local stands for."""
+    if not isinstance(place, str):
+        return None
+    if not place.startswith("%"):
+        return place
+    stem = place[1:].rstrip("0123456789").rstrip("_")
+    return {"broken": "stopped", "value": "result", "item": None, "yielded": None}.get(stem, stem)
+
+
+class Missing:
+    """A location that has no value yet on this path."""
+
+    def __repr__(self) -> str:
+        return "missing"
+
+
+MISSING = Missing()
+
+
+class RecordedList(list):
+    """A list made by the program. ``rows`` is set while it grows in a run-time loop."""
+
+    rows: Any = None
+
+
+def rows_of(value: Any) -> Any:
+    """The arrays in which a list of the program is kept; None of whatever else.
+
+    A user's class may have an attribute of that name.
+    """
+    return value.rows if isinstance(value, RecordedList) else None
+
+
+_flattened = pytrees.Registration(lambda x: (tuple(x), None), lambda aux, c: list(c))
+pytrees.register(RecordedList, _flattened)
+
+
+@dataclass(eq=False)
+class Frame:
+    """The local names of one interpreted call, and the frame its function was defined in."""
+
+    locals: dict[str, Any] = field(default_factory=dict)
+    parent: Frame | None = None
+    comprehension: bool = False
+    names: frozenset[str] = frozenset()  # the function's own: without a value, not those outside
+
+
+class Snapshot:
+    """The contents of every reachable object at one moment."""
+
+    def __init__(self, roots: Iterable[Any], owned: dict[int, Any]):
+        self.contents: dict[int, tuple[Any, Any]] = {}
+        self.owned = owned
+        pending = list(roots)
+        while pending:
+            self._visit(pending.pop(), pending)
+
+    def _visit(self, value: Any, pending: list[Any]) -> None:
+        if (
+            isinstance(value, (int, float, str, bytes, complex, type(None)))
+            or id(value) in self.contents
+        ):
+            return
+        if isinstance(value, Array):
+            self.contents[id(value)] = (value, value.state())
+            if value._base is not None:
+                pending.append(value._base)
+            pending += value.partners
+        elif isinstance(value, Frame):
+            self.contents[id(value)] = (value, dict(value.locals))
+            pending += value.locals.values()
+            if value.parent is not None:
+                pending.append(value.parent)
+        elif isinstance(value, RecordedList):
+            self.contents[id(value)] = (value, (list(value), value.rows))
+            pending += value
+            pending.append(value.rows)
+        elif isinstance(value, list):
+            self.contents[id(value)] = (value, (list(value), None))
+            pending += value
+        elif isinstance(value, dict):
+            self.contents[id(value)] = (value, dict(value))
+            pending += value.values()
+        elif isinstance(value, set):
+            self.contents[id(value)] = (value, set(value))
+        elif isinstance(value, tuple):
+            pending += value
+        elif isinstance(value, functools.partial):
+            pending += [value.func, *value.args, *value.keywords.values()]
+        elif isinstance(value, MethodType):
+            pending.append(value.__self__)
+        elif id(value) in self.owned and pytrees.has_attributes(value):
+            held = dict(pytrees.contents(value))
+            self.contents[id(value)] = (value, held)
+            pending += held.values()
+        elif hasattr(value, "calque_children"):
+            pending += value.calque_children()
+
+    def frozen(self, value: Any, active: tuple[int, ...] = ()) -> Any:
+        """A container as it was at this moment: itself, or a copy where it has changed since."""
+        if isinstance(value, tuple):
+            items = [self.frozen(v, active) for v in value]
+            if all(a is b for a, b in zip(items, value, strict=True)):
+                return value
+            return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+        found = self.contents.get(id(value))
+        if found is None or isinstance(value, (Array, Frame, set)) or id(value) in active:
+            return value
+        active = (*active, id(value))
+        if isinstance(value, list):
+            items = [self.frozen(v, active) for v in found[1][0]]
+            if len(items) == len(value) and all(map(_is, items, value)):
+                return value
+            return RecordedList(items)
+        now = value if isinstance(value, dict) else pytrees.contents(value)
+        parts = {k: self.frozen(v, active) for k, v in found[1].items()}
+        if list(parts) == list(now) and all(map(_is, parts.values(), now.values())):
+            return value
+        if isinstance(value, dict):
+            return parts
+        copy = object.__new__(type(value))
+        pytrees.set_contents(copy, parts)
+        self.owned[id(copy)] = copy
+        return copy
+
+    def poison_of(self, value: Any) -> Any:
+        """Where a store had been made, at this moment, that may have changed an array."""
+        while isinstance(value, Array):
+            found = self.contents.get(id(value))
+            _, base, _, _, _, poison = value.state() if found is None else found[1]
+            if poison is not None:
+                return poison
+            value = base
+        return None
+
+    def restore(self) -> None:
+        """Put every object back as it was."""
+        for value, content in self.contents.values():
+            put_back(value, content)
+
+    def differs(self, other: Snapshot) -> bool:
+        """Whether anything that was reachable then was changed since."""
+        for key, (value, content) in self.contents.items():
+            now = other.contents.get(key)
+            if now is None:
+                continue
+            if isinstance(value, Array):
+                if content[1] is None and (
+                    content[0] is not now[1][0] or content[5] is not now[1][5]
+                ):
+                    return True
+            elif isinstance(value, list):
+                if len(content[0]) != len(now[1][0]) or not all(map(_is, content[0], now[1][0])):
+                    return True
+            elif isinstance(value, set):
+                if content != now[1]:
+                    return True
+            elif list(content) != list(now[1]) or not all(
+                map(_is, content.values(), now[1].values())
+            ):
+                return True
+        return False
+
+    def locations(self, key: int) -> dict[Any, Any]:
+        """An object's contents by location."""
+        value, content = self.contents[key]
+        if isinstance(value, list):
+            return dict(enumerate(content[0]))
+        return {} if isinstance(value, (Array, set)) else content
+
+
+def _is(left: Any, right: Any) -> bool:
+    return left is right
+
+
+def partners_of(cell: Array, moment: Snapshot) -> list[Array]:
+    """The cells that might share memory with a root at that moment, itself first."""
+    found = moment.contents.get(id(cell))
+    return [cell, *(cell.partners if found is None else found[1][4])]
+
+
+def put_back(value: Any, content: Any) -> None:
+    """Restore one object."""
+    if isinstance(value, Array):
+        value.restore(content)
+    elif isinstance(value, Frame):
+        value.locals.clear()
+        value.locals.update(content)
+    elif isinstance(value, list):
+        value[:] = content[0]
+        if isinstance(value, RecordedList):
+            value.rows = content[1]
+    elif isinstance(value, (dict, set)):
+        value.clear()
+        value.update(content)
+    elif list(pytrees.contents(value)) == list(content):
+        pytrees.set_contents(value, content)
+    else:
+        pytrees.set_contents(value, {})  # they are kept in the order in which they were set
+        pytrees.set_contents(value, content)
+
+
+def set_location(container: Any, key: Any, value: Any) -> None:
+    """Write one location of a frame, a container or an instance; MISSING removes it."""
+    target = container.locals if isinstance(container, Frame) else container
+    if isinstance(target, (dict, list)):
+        if value is MISSING:
+            if isinstance(target, dict):
+                target.pop(key, None)
+        else:
+            target[key] = value
+    elif value is not MISSING:
+        object.__setattr__(target, key, value)
+    elif key in pytrees.contents(target):
+        object.__delattr__(target, key)

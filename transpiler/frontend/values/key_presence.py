@@ -1,0 +1,114 @@
+"""Which keys a dict, and which attributes an instance, has: some path to here may lack one of them.
+
+A branch or a loop that gives a key a value on one path only leaves the container with the key; what
+asks for it, or for how many there are, is refused: the answer is known at run time only.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from calque.transpiler.errors import BranchMismatch
+from calque.transpiler.frontend.values.heap import MISSING, Frame, Snapshot
+from calque.transpiler.frontend.values.optional import Mismatch
+from calque.transpiler.ir import pytrees
+from calque.transpiler.ir.builder import current
+
+VIEWS: tuple[type, ...] = (type({}.keys()), type({}.values()), type({}.items()))
+
+
+def has_keys(container: Any) -> bool:
+    """A dict or an instance: what it holds may be there on one path and not on another."""
+    return not isinstance(container, (Frame, list))
+
+
+def unsure_key(machine: Any, container: Any, key: Any, value: Any) -> bool:
+    """Whether the container has this value at this place on some paths only."""
+    if value is MISSING or (isinstance(value, Mismatch) and value.absent):
+        return True
+    found = machine.perhaps.get((id(container), key))
+    return found is not None and found[1] is value
+
+
+def lacking(container: Any) -> Any:
+    """What a read of a key that is not there gives: a counter's zero; else MISSING."""
+    if isinstance(container, Counter):
+        return 0
+    factory = getattr(container, "default_factory", None)
+    return factory() if factory in (int, float) else MISSING
+
+
+def held_at(moment: Snapshot, key: int, place: Any) -> Any:
+    """What a read of a place gave at a moment; MISSING where it had nothing."""
+    found = moment.locations(key).get(place, MISSING)
+    return lacking(moment.contents[key][0]) if found is MISSING else found
+
+
+def place_lacks(moment: Snapshot, key: tuple[int, Any]) -> bool:
+    """Whether a container had nothing at a place."""
+    return key[1] not in moment.locations(key[0])
+
+
+def note_unsure(machine: Any, container: Any, key: Any, value: Any) -> None:
+    """Remember that the container may lack this place while it holds this value."""
+    machine.perhaps[id(container), key] = (container, value)
+
+
+def check_key(machine: Any, container: Any, key: Any, node: Any) -> None:
+    """Refuse to say whether a container has a key that it has on some paths only."""
+    held = container if isinstance(container, dict) else pytrees.contents(container)
+    value = held.get(key)
+    if key not in held or not unsure_key(machine, container, key, value):
+        return
+    machine.ask_for(getattr(value, "test", None))
+    what = "the key" if isinstance(container, dict) else "the attribute"
+    raise BranchMismatch(
+        f"Only some paths to here, or some rounds of a loop, give {what} {key!r} a value.",
+        getattr(value, "origin", None) or machine.origin(node),
+        f"give {key!r} a value before the branch or the loop",
+    )
+
+
+def check_keys(machine: Any, container: Any, node: Any) -> None:
+    """Refuse to go through, count or compare keys that differ, or come in another order."""
+    held = container if isinstance(container, dict) else pytrees.contents(container)
+    for key in held:
+        check_key(machine, container, key, node)
+    if id(container) in machine.disordered:
+        raise BranchMismatch(
+            "The keys of this dict come in one order on one path, and in another on another.",
+            machine.origin(node),
+            "give the keys values in one order",
+        )
+
+
+def check_dict(value: Any, node: Any = None) -> None:
+    """``check_keys`` of a dict, or of a view of one; nothing of any other value."""
+    if isinstance(value, dict):
+        check_keys(current().machine, value, node)
+    elif isinstance(value, VIEWS):
+        machine = current().machine
+        noted = {id(v) for _, v in machine.perhaps.values()}
+        for key, held in value.mapping.items():  # type: ignore[attr-defined]
+            if id(held) in noted or (isinstance(held, Mismatch) and held.absent):
+                check_keys(machine, {key: Mismatch("", None, None, True, True)}, node)
+
+
+def reordered(container: Any, first: dict[Any, Any], second: dict[Any, Any]) -> bool:
+    """Whether the keys of a dict come in another order on another path, or after a round."""
+    if not isinstance(container, dict):
+        return False
+    return [k for k in first if k in second] != [k for k in second if k in first]
+
+
+def mark_absent(plan: Any, base: Snapshot, origin: Any) -> None:
+    """At the start of a round: what only a later part of it puts there may not be there yet."""
+    for key, place in plan.absent:
+        if key in base.contents and (key, place) not in plan.locations:
+            container = base.contents[key][0]
+            missing = Mismatch("it has no value in the first round", origin, None, True, True)
+            if isinstance(container, dict):
+                container[place] = missing
+            else:
+                object.__setattr__(container, place, missing)

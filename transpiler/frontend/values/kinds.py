@@ -1,0 +1,222 @@
+"""What a run-time value is in plain Python: a float, a NumPy scalar, an array with axes or none.
+
+Questions about types are asked of a sample of that class. NumPy itself says what class a function's
+result has, on samples of the arguments; where two classes are possible and answer differently, only
+a run can know, and the question is refused.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from calque.transpiler.errors import UnsupportedFunction
+from calque.transpiler.ir.builder import METHODS, Array, Builder, current, known
+from calque.transpiler.ir.core import Apply, For, If, Var, While
+
+Kinds = frozenset[type]
+_ARRAY: Kinds = frozenset([np.ndarray])
+_MOST = 8  # combinations of classes that are tried
+_NUMBERS = (bool, int, float, complex, np.generic)
+_PYTHON = {"b": bool, "i": int, "f": float, "c": complex}
+
+
+def kinds_of(value: Any) -> Kinds:
+    """The classes that a value may be of in plain Python.
+
+    >>> kinds_of(2.0)
+    frozenset({<class 'float'>})
+    """
+    if not isinstance(value, Array):  # a number or an array; else what no path gives a value
+        return frozenset([type(value)] if isinstance(value, (*_NUMBERS, np.ndarray)) else [])
+    t = value.type
+    if t.ndim:
+        return _ARRAY
+    if value.kinds is not None:
+        return value.kinds
+    if value.is_buffer and not t.weak:
+        return _ARRAY
+    return _of_var(current(), value._value, set())
+
+
+def _of_var(builder: Builder, var: Any, seen: set[Any]) -> Kinds:
+    if not isinstance(var, Var):  # a number; else what no path gives a value
+        return frozenset([type(var)] if isinstance(var, _NUMBERS) else [])
+    if var.type.ndim:
+        return _ARRAY
+    if var.type.weak:
+        return frozenset([_PYTHON[var.type.dtype.kind]])
+    if var in builder.kinds:
+        return builder.kinds[var]
+    made = builder.definitions.get(var)
+    scalar: Kinds = frozenset([var.type.dtype.type])
+    if isinstance(made, Apply):
+        return scalar
+    if not isinstance(made, (If, For, While)):
+        return scalar | _ARRAY
+    seen.add(var)
+    k = made.outs.index(var)
+    first = made.then.results[k] if isinstance(made, If) else made.inits[k]
+    second = made.orelse.results[k] if isinstance(made, If) else made.body.results[k]
+    phis = () if isinstance(made, If) else made.phis
+    found: Kinds = frozenset()
+    for source in (first, second):
+        if source not in seen and source not in phis:
+            own = builder.celled.get(source, frozenset()) if isinstance(source, Var) else ()
+            found |= _of_var(builder, source, seen) | frozenset(own)
+    return found or scalar
+
+
+def samples(value: Array) -> list[Any]:
+    """A plain value of each class that an Array may be of."""
+    t = value.type
+    found: list[Any] = []
+    for kind in sorted(kinds_of(value), key=lambda k: k.__name__):
+        if kind is np.ndarray:
+            sizes = tuple(d if isinstance(d, int) and d <= 3 else 2 for d in value.dims)
+            made = np.ones(sizes, t.dtype)
+            if len(sizes) == 2:
+                made = made + np.eye(*sizes, dtype=t.dtype)  # not singular
+            found.append(made)
+        else:
+            found.append(kind(1))
+    return found
+
+
+def answer(machine: Any, value: Array, question: Callable[[Any], Any], what: str, node: Any) -> Any:
+    """What plain Python answers; refused where only a run can know."""
+    found = [question(sample) for sample in samples(value)]
+    if any(other is not found[0] and other != found[0] for other in found):
+        names = " or ".join(sorted(k.__name__ for k in kinds_of(value)))
+        machine.fail(
+            UnsupportedFunction,
+            node,
+            f"{what} depends on what only a run can know: this is {names}.",
+            "ask np.ndim of it, or make it an array first: np.asarray(x)",
+        )
+    return found[0]
+
+
+def noted(result: Any, function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    """A result with the classes that NumPy gives it; a new cell where an argument's differ."""
+    if not isinstance(result, Array) or result.ndim or result.type.weak:
+        return result
+    if result.is_buffer and not any(result is a for a in (*args, *kwargs.values())):
+        return result
+    if isinstance(function, np.ufunc) and kwargs.get("out") is None and len(args) <= function.nin:
+        kinds: Kinds = frozenset([result.dtype.type])
+    else:
+        kinds = _by_numpy(result, function, args, kwargs)
+    if kinds == kinds_of(result):
+        return result
+    if any(result is a for a in (*args, *kwargs.values())):
+        result = Array(result.atom)
+    result.kinds = kinds
+    builder, var = current(), result._value
+    builder.celled[var] = builder.celled.get(var, frozenset()) | kinds
+    return result
+
+
+def noted_of(function: Any, result: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    """The same for any function: only NumPy's own is called on samples."""
+    if not (function in (np.asarray, np.asanyarray) and len(args) == 1 and not kwargs):
+        apart(result)
+    module = getattr(function, "__module__", None) or ""
+    numpys = isinstance(function, np.ufunc) or module.startswith("numpy")
+    return noted(result, function, args, kwargs) if numpys else result
+
+
+def apart(result: Any) -> None:
+    """What a rule hands on as it is may be a view, or a copy, in NumPy: where it lies is open."""
+    for part in result if isinstance(result, (list, tuple)) else [result]:
+        if isinstance(part, Array):
+            part.leaf = None
+
+
+def _by_numpy(result: Array, function: Any, args: Any, kwargs: dict[str, Any]) -> Kinds:
+    """The classes of a function's results on samples; all that are possible where it fails."""
+    either: Kinds = frozenset([result.dtype.type]) | _ARRAY
+    flat: list[Any] = []
+    _collect(flat, (list(args), kwargs))
+    choices = [samples(a) for a in flat]
+    found = set()
+    for chosen in itertools.islice(itertools.product(*choices), _MOST):
+        table = {id(a): s for a, s in zip(flat, chosen, strict=True)}
+        given, named = _replaced((list(args), kwargs), table)
+        try:
+            with np.errstate(all="ignore"):
+                made = function(*given, **named)
+        except Exception:  # of samples that do not fit: nothing is known
+            return either
+        if np.ndim(made):
+            return either
+        found.add(np.ndarray if isinstance(made, np.ndarray) else result.dtype.type)
+    return frozenset(found)
+
+
+def _collect(flat: list[Any], value: Any) -> None:
+    if isinstance(value, Array):
+        if not any(value is other for other in flat):
+            flat.append(value)
+    elif isinstance(value, dict):
+        _collect(flat, list(value.values()))
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            _collect(flat, item)
+
+
+def _replaced(value: Any, table: dict[int, Any]) -> Any:
+    if isinstance(value, Array):
+        return table[id(value)]
+    if isinstance(value, dict):
+        return {k: _replaced(v, table) for k, v in value.items()}
+    if isinstance(value, (list, tuple)) and not known(value):
+        return [_replaced(v, table) for v in value] if isinstance(value, list) else tuple(
+            [_replaced(v, table) for v in value]
+        )
+    return value
+
+
+class Unread:
+    """An attribute that a value has in plain Python, and that no rule reads: it is there."""
+
+    def __init__(self, name: str):
+        self.name = name
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise self.refused()
+
+    def __bool__(self) -> bool:
+        raise self.refused()
+
+    def refused(self) -> UnsupportedFunction:
+        """What is said where more is asked of it than whether it is None."""
+        return UnsupportedFunction(f"ndarray.{self.name} is only compared with None.")
+
+
+def attribute_of(machine: Any, value: Array, name: str, node: Any) -> Any:
+    """``value.name``; what a method gives has the classes that NumPy's gives."""
+    if name == "__class__":
+        return answer(machine, value, type, "Its class", node)
+    found = getattr(value, name)
+    if isinstance(found, Array):
+        apart(found)
+        return noted(found, lambda x: getattr(x, name), [value], {})
+    if name not in METHODS:
+        return found
+
+    def method(*args: Any, **kwargs: Any) -> Any:
+        result = found(*args, **kwargs)
+        apart(result)
+        return noted(result, _by_name(name), [value, *args], kwargs)
+
+    return method
+
+
+def _by_name(name: str) -> Callable[..., Any]:
+    return lambda x, *args, **kwargs: getattr(x, name)(*args, **kwargs)

@@ -1,0 +1,69 @@
+"""Lists and dicts that are elements of a list kept in arrays: what is read of them are copies.
+
+Python's list holds the container itself, so what changes one must be seen through the other. The
+first such change starts the interpretation again, with the loops unrolled that fill the list.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from calque.transpiler.ir.builder import Array, current, type_of
+
+
+@dataclass(eq=False)
+class Filled:
+    """How a list kept in arrays was filled; all that is made of the list shares it."""
+
+    loops: set[Any] = field(default_factory=set)  # the places of those that fill it
+    lists: set[int] = field(default_factory=set)  # which arrays hold lists as their elements
+
+
+def hold(value: Any, rows: Any) -> Any:
+    """Note that the containers within a value are elements of a list kept in arrays."""
+    if rows is not None:
+        held = current().machine.held
+        for container in containers(value):
+            held[id(container)] = (container, rows)
+    return value
+
+
+def hold_again(value: Any, rows: Any) -> Any:
+    """Note it of a value made anew, such as a loop's; an array of it stands for a list."""
+    if not isinstance(value, Array):
+        return hold(value, rows)
+    if rows is not None and value.ndim:
+        value.listed = rows
+    return value
+
+
+def holder(value: Any) -> Any:
+    """The list kept in arrays that holds a container within a value; None if there is none."""
+    if isinstance(value, Array):
+        return value.listed
+    held = current().machine.held
+    parts = list(value) if isinstance(value, (list, tuple)) else []
+    arrays = (p.listed for p in parts if isinstance(p, Array) and p.listed is not None)
+    found = itertools.chain((held[id(c)][1] for c in containers(value) if id(c) in held), arrays)
+    return next(found, None)
+
+
+def alike(values: Any) -> bool:
+    """Whether all are numbers, or all are arrays, of one dtype and one shape."""
+    if not values or not all(isinstance(v, (Array, int, float)) for v in values):
+        return False
+    resolve = current().dims.resolve
+    types = [type_of(v) for v in values]
+    return len({(t.dtype, t.weak, tuple(map(resolve, t.dims))) for t in types}) == 1
+
+
+def containers(value: Any) -> Iterator[Any]:
+    """The lists and dicts in a value, itself and those within tuples too."""
+    if isinstance(value, (list, dict)):
+        yield value
+    if isinstance(value, (list, tuple, dict)):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from containers(item)

@@ -1,0 +1,134 @@
+"""Values that are None on some paths: ``best = None`` before a loop that may find a number.
+
+Such a value is a flag and a value, which is read where tests around say that it is there. Python
+raises TypeError where None is computed with: a read that no test makes sure of is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from calque.transpiler.ir.builder import Array
+from calque.transpiler.ir.core import Apply, If, Origin, Statement, Var
+
+Facts = list[tuple[Any, bool]]  # tests that are known to be true, or false
+
+
+@dataclass(eq=False)
+class Mismatch:
+    """The value of a location whose versions in two arms do not fit together; never read."""
+
+    message: str
+    origin: Origin | None
+    test: Any = None  # what decides between the arms
+    undefined: bool = False  # it has no value on one path
+    absent: bool = False  # on one path its container has not even the place
+
+
+@dataclass(eq=False)
+class Maybe:
+    """``value`` where ``there`` is true, else None."""
+
+    there: Any
+    value: Any
+
+    def calque_children(self) -> list[Any]:
+        """What a snapshot of the heap must follow."""
+        return [self.there, self.value]
+
+
+def rebuilt(parts: list[Any]) -> Maybe:
+    """A Maybe of its parts, the flag named after the value."""
+    there, value = parts
+    if isinstance(there, Array) and isinstance(value, Array) and value._value.name:
+        there._value.name = f"has_{value._value.name}"
+    return Maybe(there, value)
+
+
+def is_maybe(description: Any) -> bool:
+    """Whether a description is that of a value that may be None."""
+    kind = getattr(description, "kind", None)
+    return kind is not None and kind[0] is Maybe
+
+
+class Flags:
+    """Which flags are always the same: ``best, at = None, None``, and both are set together."""
+
+    def __init__(self) -> None:
+        self._same: dict[Var, Var] = {}
+
+    def first(self, flag: Any) -> Any:
+        """The one that stands for all that are the same; a known flag for itself."""
+        while isinstance(flag, Var) and flag in self._same:
+            flag = self._same[flag]
+        return flag
+
+    def of(self, value: Any) -> Any:
+        """The flag of a value that may be None; of any other, whether it is there."""
+        if not isinstance(value, Maybe):
+            return value is not None
+        there = value.there
+        return self.first(there.atom) if isinstance(there, Array) else bool(there)
+
+    def starting_alike(self, slots: Sequence[Any], values: Sequence[Any]) -> list[list[Any]]:
+        """Of the places that a loop carries and that may be None, the values of those alike."""
+        found: dict[Any, list[Any]] = {}
+        for slot, value in zip(slots, values, strict=True):
+            if is_maybe(slot.description):
+                found.setdefault(self.of(slot.initial), []).append(value)
+        return list(found.values())
+
+    def unite(self, values: Iterable[Any]) -> None:
+        """From now on, the flags of these are the same."""
+        first: Any = None
+        for flag in map(self.of, values):
+            if not isinstance(flag, Var) or flag is first:
+                continue
+            if first is None:
+                first = flag
+            else:
+                self._same[flag] = first
+
+    def decided(self, value: Any, facts: Facts, definitions: Mapping[Var, Statement]) -> Any:
+        """The value itself, or None, where facts tell which; else what it was."""
+        flag = self.of(value)
+        if not isinstance(value, Maybe):
+            return value
+        known = flag if isinstance(flag, bool) else self._follows(flag, facts, definitions)
+        return value if known is None else value.value if known else None
+
+    def _follows(
+        self, flag: Var, facts: Facts, definitions: Mapping[Var, Statement]
+    ) -> bool | None:
+        """What tests that are known to be true, or false, say of a flag."""
+        pending = list(facts)
+        while pending:
+            test, holds = pending.pop()
+            if self.first(test) is flag:
+                return holds
+            if isinstance(test, Var):
+                pending += _parts(test, definitions.get(test), holds)
+        return None
+
+
+def _parts(test: Var, made: Statement | None, holds: bool) -> Iterable[tuple[Any, bool]]:
+    """The tests that a test which holds, or does not, is made of."""
+    if isinstance(made, If):
+        then, orelse = (arm.results[made.outs.index(test)] for arm in (made.then, made.orelse))
+        if isinstance(then, (bool, np.bool_)) and then != holds:
+            yield from ((made.test, False), (orelse, holds))
+        if isinstance(orelse, (bool, np.bool_)) and orelse != holds:
+            yield from ((made.test, True), (then, holds))
+    if not isinstance(made, Apply):
+        return
+    name = made.primitive.name
+    if name in ("not", "np.logical_not"):
+        yield made.args[0], not holds
+    elif (name in ("and", "np.logical_and", "np.bitwise_and") and holds) or (
+        name in ("or", "np.logical_or", "np.bitwise_or") and not holds
+    ):
+        yield from ((arg, holds) for arg in made.args)

@@ -1,0 +1,388 @@
+"""Core: the small typed language that every pass reads and writes.
+
+Core is in structured SSA and *functional*: a store is the primitive ``update``, which takes an
+array and gives its next version. No pass has to reason about aliases or the order of effects; the
+printer puts versions of one array back into one name and one piece of memory, and copies only where
+an old version is still needed. (DESIGN 2.3 proposed mutable buffers; versions give the same text,
+and make stores ordinary primitives with ordinary rules.)
+
+::
+
+    Apply   outs = primitive(args, **params)
+    If      outs = test ? then.results : orelse.results
+    For     outs = fold body over range(start, stop, step), carrying phis from inits
+    While   the same, as long as the test block's result holds
+    Effect  print, assert, raise: kept in order, executed once
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from calque.transpiler.errors import CoreError, Origin
+from calque.transpiler.ir.types import ArrayType
+from calque.transpiler.ir.verdicts import Verdict
+
+
+class Var:
+    """A value defined once. ``name`` is the user's name for it, or a hint, or None."""
+
+    __slots__ = ("__weakref__", "name", "origin", "type")
+
+    def __init__(self, type: ArrayType, name: str | None = None, origin: Origin | None = None):
+        self.type = type
+        self.name = name
+        self.origin = origin
+
+    def __repr__(self) -> str:
+        return f"{self.name or '_'}:{self.type}"
+
+
+class _Undefined:
+    """The value of a carried name that no path has assigned yet."""
+
+    def __repr__(self) -> str:
+        return "undefined"
+
+
+UNDEFINED = _Undefined()
+
+Atom = Any  # Var | Python or NumPy scalar | UNDEFINED
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A place in a static template that stands for a dynamic argument."""
+
+    position: int
+
+
+@dataclass(eq=False, slots=True)
+class Block:
+    """Statements in order, and the atoms they compute for whoever holds the block."""
+
+    statements: list[Statement] = field(default_factory=list)
+    results: list[Atom] = field(default_factory=list)
+
+
+@dataclass(eq=False, slots=True)
+class Apply:
+    """``outs = primitive(*args, **params)``."""
+
+    outs: tuple[Var, ...]
+    primitive: Any
+    args: tuple[Atom, ...]
+    params: dict[str, Any]
+    origin: Origin | None = None
+    # an index proven to be in range; a reshape of contiguous memory; matrices that are small
+    proven: bool = False
+
+    @property
+    def out(self) -> Var:
+        """The only result."""
+        return self.outs[0]
+
+
+@dataclass(eq=False, slots=True)
+class If:
+    """Both blocks' results have the types of ``outs``."""
+
+    outs: tuple[Var, ...]
+    test: Atom
+    then: Block
+    orelse: Block
+    origin: Origin | None = None
+
+
+@dataclass(eq=False, slots=True)
+class For:
+    """``for index in range(start, stop, step)``; body.results are the next values of phis.
+
+    ``scheduled``: it goes over elements, and is no loop of the user's. ``parallel``: its rounds may
+    run at the same time; ``verdict``: why, or why not. ``vector``: it holds no loop, and may run so
+    in one vector.
+    """
+
+    outs: tuple[Var, ...]
+    index: Var
+    start: Atom
+    stop: Atom
+    step: Atom
+    phis: tuple[Var, ...]
+    inits: tuple[Atom, ...]
+    body: Block
+    origin: Origin | None = None
+    scheduled: bool = False
+    parallel: bool = False
+    vector: bool = False
+    verdict: Verdict | None = None
+
+
+@dataclass(eq=False, slots=True)
+class While:
+    """``test`` computes one boolean from phis; body.results are their next values."""
+
+    outs: tuple[Var, ...]
+    phis: tuple[Var, ...]
+    inits: tuple[Atom, ...]
+    test: Block
+    body: Block
+    origin: Origin | None = None
+
+
+@dataclass(eq=False, slots=True)
+class Effect:
+    """A statement of the user's kept for its effect; ``template`` is its text with slots."""
+
+    template: str
+    args: tuple[Atom, ...]
+    origin: Origin | None = None
+
+    @property
+    def outs(self) -> tuple[Var, ...]:
+        """An effect defines nothing."""
+        return ()
+
+
+Statement = Apply | If | For | While | Effect
+
+
+@dataclass(eq=False, slots=True)
+class Parameter:
+    """One argument as the user wrote it: a pytree whose leaves are Vars, or a known value."""
+
+    name: str
+    tree: Any  # the argument with Vars (or known values) at its leaves
+    keyword_only: bool = False
+    default: Any = None  # a literal's text, or None
+    variadic: str = ""  # "*" or "**"
+
+
+@dataclass(eq=False, slots=True)
+class Function:
+    """A whole program: parameters, one block, and the structure of its results.
+
+    ``result`` is a pytree with ``Slot`` leaves that point into ``body.results``.
+    """
+
+    name: str
+    params: list[Var]
+    body: Block
+    result: Any
+    signature: list[Parameter] = field(default_factory=list)
+    origin: Origin | None = None
+    description: str = ""
+    dim_values: dict[Var, Any] = field(default_factory=dict)  # integer Var -> its affine dimension
+    equal_dims: list[EqualDims] = field(default_factory=list)
+    imports: dict[str, str] = field(
+        default_factory=dict
+    )  # name -> module, or "module:its name there": the user's own
+    written: dict[int, int] = field(default_factory=dict)  # parameter position -> result position
+    decisions: list[Any] = field(default_factory=list)  # what the reverse sweep saves, and why
+    phases: dict[int, str] = field(
+        default_factory=dict
+    )  # id of a statement -> "forward", "reverse"
+    kernel_options: dict[str, Any] = field(default_factory=dict)  # parallel, boundscheck, explained
+    checks: dict[str, Check] = field(default_factory=dict)  # of the checked variant, by label
+    helpers: dict[str, str] = field(default_factory=dict)  # name -> definition, in the module
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Which value a check of the checked variant looks at, as the user knows it."""
+
+    origin: Origin | None
+    phase: str  # "forward" or "reverse"
+    what: str  # a name, "the adjoint of x", or nothing
+
+
+@dataclass(frozen=True, slots=True)
+class EqualDims:
+    """Two dimensions taken to be equal by an operation; ``where`` is the Apply's first result."""
+
+    left: Any
+    right: Any
+    where: Var | None
+    origin: Origin | None
+
+
+def blocks_of(statement: Statement) -> tuple[Block, ...]:
+    """The blocks a statement holds."""
+    kind = type(statement)
+    if kind is Apply or kind is Effect:  # most: every pass asks this of every statement
+        return ()
+    match statement:
+        case If(then=then, orelse=orelse):
+            return then, orelse
+        case For(body=body):
+            return (body,)
+        case While(test=test, body=body):
+            return test, body
+    return ()
+
+
+def operands(statement: Statement) -> tuple[Atom, ...]:
+    """The atoms a statement reads itself, outside its blocks."""
+    match statement:
+        case Apply(args=args) | Effect(args=args):
+            return args
+        case If(test=test):
+            return (test,)
+        case For(start=start, stop=stop, step=step, inits=inits):
+            return (start, stop, step, *inits)
+        case While(inits=inits):
+            return inits
+
+
+def bound_vars(statement: Statement) -> tuple[Var, ...]:
+    """The Vars a statement binds inside its blocks."""
+    if type(statement) is Apply:
+        return ()
+    match statement:
+        case For(index=index, phis=phis):
+            return index, *phis
+        case While(phis=phis):
+            return phis
+    return ()
+
+
+def walk(block: Block) -> Iterator[Statement]:
+    """Every statement, outer before inner, in order."""
+    for statement in block.statements:
+        yield statement
+        if type(statement) is not Apply:
+            for inner in blocks_of(statement):
+                yield from walk(inner)
+
+
+def defined_vars(block: Block) -> set[Var]:
+    """Every Var that the block or a block within it defines or binds."""
+    found: set[Var] = set()
+    for statement in walk(block):
+        found.update(statement.outs)
+        found.update(bound_vars(statement))
+    return found
+
+
+def free_vars(block: Block) -> dict[Var, None]:
+    """The Vars a block reads but does not define, in order of first use."""
+    defined: set[Var] = set()
+    free: dict[Var, None] = {}
+
+    def read(atoms: Iterable[Atom]) -> None:
+        for atom in atoms:
+            if isinstance(atom, Var) and atom not in defined:
+                free.setdefault(atom)
+
+    def visit(block: Block) -> None:
+        for statement in block.statements:
+            read(operands(statement))
+            defined.update(bound_vars(statement))
+            for inner in blocks_of(statement):
+                visit(inner)
+            defined.update(statement.outs)
+        read(block.results)
+
+    visit(block)
+    return free
+
+
+def substitute(block: Block, mapping: Mapping[Var, Atom]) -> None:
+    """Replace atoms in place, everywhere in the block."""
+
+    def sub(atom: Atom) -> Atom:
+        return mapping.get(atom, atom) if isinstance(atom, Var) else atom
+
+    block.results = [sub(a) for a in block.results]
+    for statement in block.statements:
+        match statement:
+            case Apply() | Effect():
+                statement.args = tuple(map(sub, statement.args))
+            case If():
+                statement.test = sub(statement.test)
+            case For():
+                statement.start, statement.stop = sub(statement.start), sub(statement.stop)
+                statement.step = sub(statement.step)
+                statement.inits = tuple(map(sub, statement.inits))
+            case While():
+                statement.inits = tuple(map(sub, statement.inits))
+        for inner in blocks_of(statement):
+            substitute(inner, mapping)
+
+
+def clone(block: Block, mapping: dict[Var, Atom]) -> Block:
+    """A copy with fresh Vars; ``mapping`` gives atoms for free Vars and receives the new ones."""
+
+    def sub(atom: Atom) -> Atom:
+        return mapping.get(atom, atom) if isinstance(atom, Var) else atom
+
+    def fresh(vars: Iterable[Var]) -> tuple[Var, ...]:
+        made = []
+        for var in vars:
+            new = Var(var.type, var.name, var.origin)
+            mapping[var] = new
+            made.append(new)
+        return tuple(made)
+
+    def copy(s: Statement) -> Statement:
+        match s:
+            case Apply():
+                args = tuple(map(sub, s.args))
+                return Apply(fresh(s.outs), s.primitive, args, s.params, s.origin, s.proven)
+            case Effect():
+                return Effect(s.template, tuple(map(sub, s.args)), s.origin)
+            case If():
+                test = sub(s.test)
+                then, orelse = clone(s.then, mapping), clone(s.orelse, mapping)
+                return If(fresh(s.outs), test, then, orelse, s.origin)
+            case For():
+                bounds = sub(s.start), sub(s.stop), sub(s.step)
+                inits = tuple(map(sub, s.inits))
+                (index,), phis = fresh([s.index]), fresh(s.phis)
+                body = clone(s.body, mapping)
+                made = For(fresh(s.outs), index, *bounds, phis, inits, body, s.origin)
+                made.scheduled, made.parallel, made.vector = s.scheduled, s.parallel, s.vector
+                made.verdict = s.verdict
+                return made
+            case While():
+                inits = tuple(map(sub, s.inits))
+                phis = fresh(s.phis)
+                test, body = clone(s.test, mapping), clone(s.body, mapping)
+                return While(fresh(s.outs), phis, inits, test, body, s.origin)
+        raise CoreError(f"unknown statement {s!r}")
+
+    return Block([copy(s) for s in block.statements], [sub(a) for a in block.results])
+
+
+def map_tree(function: Callable[[Any], Any], tree: Any) -> Any:
+    """Apply ``function`` to the leaves of tuples, lists, dicts and namedtuples.
+
+    >>> map_tree(lambda x: x + 1, {"a": (1, [2])})
+    {'a': (2, [3])}
+    """
+    if isinstance(tree, tuple):
+        items = [map_tree(function, item) for item in tree]
+        return type(tree)(*items) if hasattr(tree, "_fields") else tuple(items)
+    if isinstance(tree, list):
+        return [map_tree(function, item) for item in tree]
+    if isinstance(tree, dict):
+        return dict_like(tree, {key: map_tree(function, item) for key, item in tree.items()})
+    return function(tree)
+
+
+def dict_like(old: dict[Any, Any], items: dict[Any, Any]) -> dict[Any, Any]:
+    """A dict of another's kind, as JAX keeps it: ordered, with a default, or plain.
+
+    >>> dict_like(OrderedDict(b=1), {"b": 2})
+    OrderedDict(...)
+    """
+    if type(old) is OrderedDict:
+        return OrderedDict(items)
+    if type(old) is defaultdict:
+        made: Any = defaultdict(None, items)
+        made.default_factory = old.default_factory  # of interpreted code, perhaps: not callable
+        return made
+    return items

@@ -1,0 +1,45 @@
+"""What passes do, printed to stderr: `CALQUE_DEBUG=2` each that changes something, as a diff;
+`CALQUE_PRINT_AFTER=reverse` the program after one pass; `CALQUE_DEBUG=1` the generated text.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import sys
+from collections.abc import Callable
+from typing import TypeVar
+
+from calque.transpiler.ir.core import Function
+from calque.transpiler.ir.text import show
+
+Result = TypeVar("Result")
+
+
+def level() -> int:
+    """The number in ``CALQUE_DEBUG``, else 0."""
+    text = os.environ.get("CALQUE_DEBUG", "")
+    return int(text) if text.isdigit() else 0
+
+
+def watched(name: str, function: Function, run: Callable[[], Result]) -> Result:
+    """Run a pass over a function, and show what it did where the environment asks for it."""
+    only = os.environ.get("CALQUE_PRINT_AFTER") == name
+    if level() < 2 and not only:
+        return run()
+    before = show(function)
+    result = run()
+    after = show(function)
+    if only:
+        print(f"# after {name}\n{after}", file=sys.stderr)
+    elif before != after:
+        lines = (before.splitlines(), after.splitlines())
+        names = (f"{function.name} before {name}", f"{function.name} after {name}")
+        print("\n".join(difflib.unified_diff(*lines, *names, lineterm="")), file=sys.stderr)
+    return result
+
+
+def show_text(text: str) -> None:
+    """Print generated text under ``CALQUE_DEBUG=1`` and above."""
+    if level() >= 1:
+        print(text, file=sys.stderr)

@@ -1,0 +1,490 @@
+"""What is known of dimensions while a program is built: equalities, ranges and assumptions.
+
+A dimension is affine over symbols. A symbol is an argument's dimension (never 1: a size of 1 is the
+int 1), a loop index, or the value of some integer of the program.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from calque.transpiler.errors import ShapeError
+from calque.transpiler.ir.inequalities import CONSTANT, Affine, solvable
+from calque.transpiler.ir.spans import ANY, SIZE, Span, fits
+from calque.transpiler.ir.types import Dim, DimLike, dim_symbols, make_dim, substitute_dim, symbol
+
+SMALL = 8192  # multiplications up to which loops beside others beat a call of BLAS
+Sizes = tuple[DimLike, ...]
+# by symbol, of loops whose rounds it tells: these, after the rounds of the loops around
+InnerSizes = Mapping[str, frozenset[Sizes]]
+
+
+def is_small_product(sizes: Sizes, actual: dict[str, int]) -> bool:
+    """Whether the product of sizes is at most ``SMALL``, for these values of their symbols.
+
+    >>> is_small_product((symbol("n"), symbol("n") - 1, 2), {"n": 50})
+    True
+    """
+    values = [substitute_dim(d, dict(actual)) for d in sizes]
+    return math.prod(v for v in values if isinstance(v, int)) <= SMALL
+
+
+def age(name: str) -> int:
+    """The number of an internal symbol, and 0 of an argument's.
+
+    >>> age("_12"), age("x_0")
+    (12, 0)
+    """
+    return int(name[1:]) if name[1:].isdecimal() and name[0] == "_" else 0
+
+
+def _is_symbol(dim: DimLike) -> bool:
+    return isinstance(dim, Dim) and not dim.const and [c for _, c in dim.terms] == [1]
+
+
+def _affine(dim: DimLike) -> Affine:
+    if isinstance(dim, int):
+        return {CONSTANT: dim} if dim else {}
+    return {CONSTANT: dim.const, **dict(dim.terms)}
+
+
+OF_SIZES = ("min", "product", "tril_indices", "triu_indices")  # what ``unknown`` sizes may be
+
+
+@dataclass(eq=False)
+class Dims:
+    """Equalities between dimensions, ranges of symbols, and what had to be assumed of arguments.
+
+    >>> dims = Dims({"n"})
+    >>> i = symbol("i")
+    >>> dims.ranges["i"] = (1, symbol("n") - 2)
+    >>> dims.nonnegative(i - 1), dims.nonnegative(symbol("n") - i - 2)
+    (True, True)
+    """
+
+    arguments: set[str] = field(default_factory=set)
+    values: dict[str, DimLike] = field(default_factory=dict)
+    ranges: dict[str, tuple[DimLike, DimLike]] = field(default_factory=dict)
+    ends: dict[str, Sizes] = field(default_factory=dict)  # of ranges, as loops compute with them
+    assumptions: dict[DimLike, None] = field(default_factory=dict)  # each is >= 0
+    quotients: dict[str, tuple[DimLike, int]] = field(default_factory=dict)  # ceil(length / step)
+    floors: dict[str, tuple[DimLike, int]] = field(default_factory=dict)  # dividend // divisor
+    natural: set[str] = field(default_factory=set)  # other symbols known not to be negative
+    facts: list[DimLike] = field(default_factory=list)  # each is >= 0 where it is asked for
+    largest: dict[str, list[DimLike]] = field(default_factory=dict)  # of which a symbol is the max
+    smallest: dict[str, list[DimLike]] = field(default_factory=dict)  # or the min
+    actual: dict[str, int] = field(default_factory=dict)  # of arguments, in the call at hand
+    joined: set[str] = field(default_factory=set)  # of which a size is one of several
+    solvable: set[str] = field(default_factory=set)  # of these, what is asked of one is a condition
+    unsolvable: set[str] = field(default_factory=set)
+    choices: dict[Sizes, bool] = field(default_factory=dict)  # made by actual sizes
+    span: Callable[[str], Span] = lambda _: SIZE  # between what a symbol's value is
+    _slices: dict[tuple, DimLike] = field(default_factory=dict)
+    count: int = 0  # of internal symbols
+
+    def fresh(self) -> Dim:
+        """A new symbol of which nothing is known."""
+        self.count += 1
+        return symbol(f"_{self.count}")
+
+    def resolve(self, dim: DimLike) -> DimLike:
+        """``dim`` with every known equality put in."""
+        while isinstance(dim, Dim) and any(s in self.values for s, _ in dim.terms):
+            dim = substitute_dim(dim, self.values)
+        return dim
+
+    def same(self, left: DimLike, right: DimLike) -> bool:
+        """Whether two dimensions are known to be equal."""
+        return self.resolve(left) == self.resolve(right)
+
+    def unify(self, left: DimLike, right: DimLike) -> bool:
+        """Take two dimensions to be equal; False where they were known to be already.
+
+        Raises ShapeError when they cannot be equal.
+        """
+        difference = self.resolve(left - right)
+        if difference == 0:
+            return False
+        if isinstance(difference, int):
+            raise ShapeError(f"sizes {left} and {right} do not fit together")
+        candidates = [(s, c) for s, c in difference.terms if abs(c) == 1]
+        # an internal symbol is replaced before an argument's, a later argument's before an earlier
+        candidates.sort(key=lambda t: (t[0] in self.arguments, t[0] in self.ranges, t[0]))
+        internal = [t for t in candidates if t[0] not in self.arguments]
+        if not candidates:
+            return True
+        name, coefficient = internal[0] if internal else candidates[-1]
+        rest = difference - coefficient * symbol(name)
+        self.values[name] = rest * -coefficient
+        return True
+
+    def beyond_arguments(self, dim: DimLike) -> set[str]:
+        """The symbols of what arguments' sizes do not tell, by affine terms or in steps."""
+        return {
+            s
+            for s in dim_symbols(dim) - self.arguments
+            if s not in self.quotients or self.beyond_arguments(self.quotients[s][0])
+        }
+
+    def arguments_in(self, dim: DimLike) -> frozenset[str]:
+        """The arguments' sizes that a dimension is made of."""
+        inner = (self.quotients[s][0] for s in dim_symbols(dim) & self.quotients.keys())
+        return frozenset(dim_symbols(dim) & self.arguments).union(*map(self.arguments_in, inner))
+
+    def of_arguments(self, dim: DimLike, sizes: dict[str, int]) -> DimLike:
+        """A dimension for these sizes of arguments."""
+        values: dict[str, DimLike] = dict(sizes)
+        for name in dim_symbols(dim) & self.quotients.keys():
+            length, step = self.quotients[name]
+            known = self.of_arguments(length, sizes)
+            if isinstance(known, int):
+                values[name] = max(-(-known // step), 0)
+        return substitute_dim(dim, values)
+
+    def join(self, left: DimLike, right: DimLike) -> DimLike:
+        """A size that is one or the other."""
+        if self.same(left, right):
+            return left
+        made = self.fresh()
+        self.joined |= dim_symbols(made)
+        return made
+
+    def is_joined(self, dim: DimLike) -> bool:
+        """Whether any size may be meant."""
+        return any(dim == symbol(s) for s in dim_symbols(dim) & self.joined)
+
+    def changing(self, carried: Iterable[DimLike], first: Iterable[DimLike]) -> set[str]:
+        """What a loop may change of the sizes that it carries; those it starts from are given."""
+        own = {s for d in carried for s in dim_symbols(d)} & self.joined
+        return own.difference(*(dim_symbols(self.resolve(d)) for d in first))
+
+    @contextmanager
+    def solving(self, carried: Iterable[DimLike], first: Iterable[DimLike]) -> Iterator[None]:
+        """Inside, joined sizes that a loop carries may be found from what its body asks for.
+
+        Each round's end must be held to what was found. Sizes of what it starts from are given.
+        """
+        before = self.solvable
+        self.solvable = before | self.changing(carried, first) - self.unsolvable
+        try:
+            yield
+        finally:
+            self.solvable = before
+
+    @contextmanager
+    def given(self, facts: Iterable[DimLike]) -> Iterator[None]:
+        """Inside, these are known not to be negative: what a branch's test says, for instance.
+
+        >>> dims, i = Dims(), symbol("i")
+        >>> with dims.given([i - 1]):
+        ...     dims.nonnegative(i - 1), dims.nonnegative(i - 2)
+        (True, False)
+        """
+        before = self.facts
+        self.facts = [*before, *facts]
+        try:
+            yield
+        finally:
+            self.facts = before
+
+    def limits(self, dim: DimLike) -> Span:
+        """Between what a dimension is, were there no end to 64 bits."""
+        dim = self.resolve(dim)
+        if not isinstance(dim, Dim):
+            return dim, dim
+        low = high = dim.const
+        for name, coefficient in dim.terms:
+            ends = sorted(coefficient * end for end in self.span(name))
+            low, high = low + ends[0], high + ends[1]
+        return low, high
+
+    def fits(self, dim: DimLike) -> bool:
+        """Whether a number that is computed as ``dim`` is ``dim``: no sum in it overflows.
+
+        >>> dims, k = Dims(), symbol("k")
+        >>> dims.fits(2 * k), dims.fits(k * 2**20)
+        (True, False)
+        """
+        dim = self.resolve(dim)
+        return _is_symbol(dim) or fits(self.limits(dim))
+
+    def is_exact(self, dim: DimLike) -> bool:
+        """The same, with what is known where it is asked for.
+
+        >>> dims, k = Dims(), symbol("k")
+        >>> with dims.given([100 - k]):
+        ...     dims.is_exact(k * 2**20), dims.is_exact(k * 2**60)
+        (True, False)
+        """
+        dim = self.resolve(dim)
+        if self.fits(dim):
+            return True
+        if not self._facts_on(dim_symbols(dim)):
+            return False
+        return all(self._follows(gap, True) for gap in (dim - ANY[0], ANY[1] - dim))
+
+    def always_nonnegative(self, dim: DimLike) -> bool:
+        """Whether ``dim >= 0`` is known wherever its symbols are, not only where facts hold."""
+        before, self.facts = self.facts, []
+        try:
+            return self.fits(dim) and self.nonnegative(dim, assume=False)
+        finally:
+            self.facts = before
+
+    def nonnegative(self, dim: DimLike, assume: bool = True) -> bool:
+        """Whether ``dim >= 0`` is known, or may be assumed as only sizes of arguments are in it."""
+        exact = self.resolve(dim)
+        dim = self._lower_bound(exact, 8)
+        if self._surely_nonnegative(dim, 4):
+            return True
+        if self._tells_more(exact) or self._tells_more(dim):
+            if self._follows(exact):
+                return True
+        if assume and isinstance(exact, Dim):
+            gaps = (self.resolve(exact - f) for f in self._facts_on(dim_symbols(exact)))
+            if any(self._holds_now(gap) and self._is_assumed(gap) for gap in gaps):
+                return True
+        return self._is_assumed(dim, assume)
+
+    def _is_assumed(self, dim: DimLike, assume: bool = True) -> bool:
+        """Whether an assumption says so, or may be made."""
+        if isinstance(dim, int):
+            return False
+        if any(self._is_sum_of_naturals(self.resolve(dim - a)) for a in self.assumptions):
+            return True
+        if not dim_symbols(dim) <= self.arguments or not assume:
+            return False
+        if all(c < 0 for _, c in dim.terms) and dim.const <= 0:
+            return False
+        self.assumptions.setdefault(dim)
+        return True
+
+    def _tells_more(self, dim: DimLike) -> bool:
+        """Whether more is known of its symbols than ranges."""
+        symbols = dim_symbols(dim)
+        return not symbols.isdisjoint(self.floors) or bool(self._facts_on(symbols))
+
+    def _holds_now(self, dim: DimLike) -> bool:
+        """Whether ``dim >= 0`` in the call at hand, as far as its sizes are known."""
+        value = substitute_dim(dim, dict(self.actual))
+        return not isinstance(value, int) or value >= 0
+
+    def _facts_on(self, symbols: Iterable[str]) -> list[DimLike]:
+        """The facts in which one of these symbols is."""
+        known = [self.resolve(f) for f in self.facts]
+        return [f for f in known if not dim_symbols(f).isdisjoint(symbols)]
+
+    def _follows(self, dim: DimLike, with_spans: bool = False) -> bool:
+        """Whether ``dim >= 0`` follows from facts, with all that is known of their symbols."""
+        seen: set[str] = set()
+        pending = set(dim_symbols(dim))
+        system: list[DimLike] = [-1 * dim - 1]
+        while pending:
+            system += (known := self._known_of(pending))
+            for name in pending if with_spans else ():
+                low, high = self.span(name)
+                system += [symbol(name) - low, high - symbol(name)]
+            seen |= pending
+            pending = {s for d in known for s in dim_symbols(d)} - seen
+        return not solvable(map(_affine, system))
+
+    def _known_of(self, symbols: set[str]) -> list[DimLike]:
+        """What is known not to be negative of these symbols; all are set where it is asked."""
+        found = self._facts_on(symbols)
+        found += [symbol(s) for s in symbols & (self.arguments | self.natural)]
+        for name in symbols:
+            low, high = self.range_of(name) or (symbol(name), symbol(name))
+            found += [symbol(name) - low, high - symbol(name)]
+            found += [symbol(name) - d for d in self.largest.get(name, ()) if self.fits(d)]
+            found += [d - symbol(name) for d in self.smallest.get(name, ()) if self.fits(d)]
+            dividend, divisor = self.floors.get(name, (symbol(name), 1))
+            if self.fits(dividend):
+                rest = dividend - divisor * symbol(name)
+                found += [rest, divisor - 1 - rest]
+        found = [d for d in map(self.resolve, found) if isinstance(d, Dim)]
+        assumed = map(self.resolve, self.assumptions)
+        return found + [d for d in assumed if not dim_symbols(d).isdisjoint(symbols)]
+
+    def _surely_nonnegative(
+        self, dim: DimLike, depth: int, counters: frozenset[str] = frozenset()
+    ) -> bool:
+        """Whether ``dim >= 0`` is known, also where a symbol is the larger of two.
+
+        ``counters`` belong to loops that the dimension is computed in: these have a round.
+        """
+        dim = self._lower_bound(dim, 8)
+        if self._is_sum_of_naturals(dim):
+            return True
+        spans = filter(None, map(self.range_of, counters))
+        if any(self._is_sum_of_naturals(self.resolve(dim - high + low)) for low, high in spans):
+            return True
+        for name, coefficient in dim.terms if isinstance(dim, Dim) and depth else ():
+            for choices, enough in ((self.largest, any), (self.smallest, all)):
+                if name in choices and all(map(self.fits, choices[name])):
+                    enough = enough if coefficient > 0 else {any: all, all: any}[enough]
+                    seen = {s for c in choices[name] for s in dim_symbols(self.resolve(c))}
+                    within = counters | seen.intersection(self.ranges)
+                    others = (dim + coefficient * (c - symbol(name)) for c in choices[name])
+                    return enough(
+                        self._surely_nonnegative(self.resolve(d), depth - 1, within) for d in others
+                    )
+        return False
+
+    def _is_sum_of_naturals(self, dim: DimLike) -> bool:
+        if isinstance(dim, int):
+            return dim >= 0
+        natural = self.arguments | self.natural
+        return dim.const >= 0 and all(c > 0 and s in natural for s, c in dim.terms)
+
+    def _lower_bound(self, dim: DimLike, depth: int) -> DimLike:
+        """Counters at their bounds, first those of which no other counter's bounds are made."""
+        if not isinstance(dim, Dim) or depth == 0:
+            return dim
+        ranges = {name: self.range_of(name) for name, _ in dim.terms}
+        bounds = {name: found for name, found in ranges.items() if found is not None}
+        within = {s: dim_symbols(low) | dim_symbols(high) for s, (low, high) in bounds.items()}
+        for name, coefficient in dim.terms:
+            last = all(name not in seen for s, seen in within.items() if s != name)
+            if name in bounds and (last or len(bounds) == 1):
+                bound = bounds[name][0 if coefficient > 0 else 1]
+                rest = dim - coefficient * symbol(name)
+                return self._lower_bound(self.resolve(rest + coefficient * bound), depth - 1)
+        return dim
+
+    def range_of(self, name: str) -> tuple[DimLike, DimLike] | None:
+        """Between which dimensions a counter is, where these are computed exactly."""
+        found = self.ranges.get(name)
+        if found is None or not all(map(self.fits, self.ends.get(name, found))):
+            return None
+        return found
+
+    def upper_bound(self, dim: DimLike) -> DimLike:
+        """``dim`` with counters of loops at the end of their range where it is largest.
+
+        >>> dims, i, n = Dims({"n"}), symbol("i"), symbol("n")
+        >>> dims.ranges["i"] = (0, n - 1)
+        >>> dims.upper_bound(n - i) == n, dims.upper_bound(i + 1) == n
+        (True, True)
+        """
+        return -1 * self._lower_bound(-1 * self.resolve(dim), 8)
+
+    def never_one(self, dim: DimLike) -> bool:
+        """Whether a size is known not to be 1: arguments have symbols for other sizes only.
+
+        >>> dims, n = Dims({"n"}), symbol("n")
+        >>> dims.never_one(n), dims.never_one(1), dims.never_one(symbol("k"))
+        (True, False, False)
+        """
+        dim = self.resolve(dim)
+        if isinstance(dim, int):
+            return dim != 1
+        return any(dim == symbol(s) for s in dim_symbols(dim) & self.arguments) or (
+            self.nonnegative(dim - 2)
+        )
+
+    def is_broadcast(self, whole: DimLike, left: DimLike, right: DimLike) -> bool:
+        """Whether ``whole`` is the size of an axis of two operands that have these sizes there."""
+        pairs = (left, right), (right, left)
+        return any(self.same(whole, self.unknown("broadcast", *pair)) for pair in pairs)
+
+    def is_spread_over(self, size: DimLike, whole: DimLike) -> bool:
+        """Whether ``whole`` is the size of what is made of operands one of which has ``size``."""
+        key = next((k for k, d in self._slices.items() if self.same(d, whole)), ("",))
+        if key[0] != "broadcast" or any(self.same(whole, part) for part in key[1:]):
+            return False  # it is of no such thing, or is compared with what it is made of
+        return any(self.same(size, part) or self.is_spread_over(size, part) for part in key[1:])
+
+    def are_small(self, sizes: Sizes) -> bool:
+        """Whether the product of sizes is at most ``SMALL`` in the call at hand, as far as known.
+
+        The program depends on it: calls for which it is otherwise get one of their own.
+        """
+        bounds = tuple(map(self.upper_bound, sizes))
+        if not all(dim_symbols(d) <= self.actual.keys() for d in bounds):
+            return False
+        outcome = is_small_product(bounds, self.actual)
+        if any(map(dim_symbols, bounds)):
+            self.choices[bounds] = outcome
+        return outcome
+
+    def slice_length(
+        self, size: DimLike, start: DimLike | None, stop: DimLike | None, step: int
+    ) -> DimLike:
+        """The length of ``x[start:stop:step]`` along an axis of ``size``; a symbol if unknown."""
+        size = self.resolve(size)
+        if step < 0:
+            if start is None and stop is None:
+                return self._steps(size, -step)
+            first = size - 1 if start is None else self._position(size, start)
+            last = -1 if stop is None else self._position(size, stop)
+            if first is not None and last is not None:
+                inside = self.nonnegative(size - 1 - first) and self.nonnegative(first - last)
+                if inside and self.nonnegative(last + 1):
+                    return self._steps(first - last, -step)
+            return self.unknown(size, start, stop, step)
+        first = 0 if start is None else self._position(size, start)
+        last = size if stop is None else self._position(size, stop)
+        if isinstance(size, int) and isinstance(first, int) and isinstance(last, int):
+            return len(range(*slice(start, stop, step).indices(size)))
+        if first is not None and last is not None:
+            fits = self.nonnegative(first) and self.nonnegative(size - last)
+            if fits and self.nonnegative(last - first):
+                return self._steps(last - first, step)
+            if self.nonnegative(first, False) and self.nonnegative(size - last, False):
+                return self._steps(self._positive_part(last - first), step)
+        return self.unknown(size, start, stop, step)
+
+    def _positive_part(self, length: DimLike) -> DimLike:
+        """``max(length, 0)``: of a slice that may be outside."""
+        made = self.unknown("positive", length)
+        for name in dim_symbols(made):
+            self.largest.setdefault(name, [0, length])
+        return made
+
+    def _position(self, size: DimLike, bound: DimLike) -> DimLike | None:
+        """A slice bound as a position from the left, None where its sign is unknown."""
+        bound = self.resolve(bound)
+        if isinstance(bound, int):
+            return bound if bound >= 0 else size + bound
+        if not self.is_exact(bound):
+            return None
+        if self.nonnegative(bound, assume=False) or self._is_positive_argument(bound):
+            return bound
+        return None
+
+    def _is_positive_argument(self, bound: DimLike) -> bool:
+        """``n - 1`` and the like, when n is an argument's size: assumed not to be negative."""
+        return dim_symbols(bound) <= self.arguments and self.nonnegative(bound)
+
+    def _steps(self, length: DimLike, step: int) -> DimLike:
+        if step == 1:
+            return length
+        if isinstance(length, int):
+            return -(-length // step)
+        if all(c % step == 0 for _, c in length.terms):
+            return make_dim(-(-length.const // step), {s: c // step for s, c in length.terms})
+        quotient = self.unknown(length, None, None, step)
+        self.quotients[next(iter(dim_symbols(quotient)))] = (length, step)
+        return quotient
+
+    def unknown(self, *key: object) -> DimLike:
+        """A symbol for a size of which nothing is known but what it is made of."""
+        key = self._resolved(key)
+        if key not in self._slices:
+            # sizes may have been found equal since one was asked for
+            same = (d for k, d in self._slices.items() if self._resolved(k) == key)
+            self._slices[key] = next(same, None) or self.fresh()
+        return self._slices[key]
+
+    def _resolved(self, key: tuple) -> tuple:
+        return tuple(self.resolve(k) if isinstance(k, Dim) else k for k in key)
+
+    def made_of(self, name: str) -> list[DimLike] | None:
+        """The sizes of which the size by that symbol is a function; None if it is of other data."""
+        key = next((k for k, d in self._slices.items() if dim_symbols(d) == {name}), (None,))
+        if key[0] not in OF_SIZES:
+            return None
+        return [part for part in key[1:] if isinstance(part, (int, Dim))]

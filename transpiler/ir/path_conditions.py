@@ -1,0 +1,220 @@
+"""What is known of integers where a branch is taken, or a loop goes on.
+
+Under ``if i > 0`` an index ``i - 1`` is not negative; a counter that a ``while`` loop only raises
+is never below its start, and below ``n`` in the rounds of ``while i < n``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from calque.transpiler.ir import core
+from calque.transpiler.ir.builder import Builder, wrap
+from calque.transpiler.ir.core import Apply, Atom, Block, Effect, For, If, Statement, Var, While
+from calque.transpiler.ir.types import Dim, DimLike, dim_symbols, substitute_dim, symbol
+
+Facts = list[DimLike]  # each is at least 0
+_OPPOSITE = {
+    "np.less": "np.greater_equal",
+    "np.less_equal": "np.greater",
+    "np.greater": "np.less_equal",
+    "np.greater_equal": "np.less",
+    "np.equal": "np.not_equal",
+    "np.not_equal": "np.equal",
+}
+# sign * (right - left) + constant is at least 0; of what is unequal, if never on the other side
+SIDES = {
+    "np.less": ((1, -1),),
+    "np.less_equal": ((1, 0),),
+    "np.greater": ((-1, -1),),
+    "np.greater_equal": ((-1, 0),),
+    "np.equal": ((1, 0), (-1, 0)),
+    "np.not_equal": ((1, -1), (-1, -1)),
+}
+_BOTH = ("and", "np.logical_and")
+_EITHER = ("or", "np.logical_or")
+_NOT = ("not", "np.logical_not")
+
+
+def statements_given(block: Block, builder: Builder) -> Iterator[Statement]:
+    """All statements of a block and of those in it; meanwhile ``builder.dims`` knows the facts."""
+    with builder.dims.given([]):
+        for s in block.statements:
+            yield s
+            for inner, facts in blocks_given(s, builder):
+                with builder.dims.given(facts):
+                    yield from statements_given(inner, builder)
+            builder.dims.facts += facts_after(s, builder)
+
+
+def blocks_given(s: Statement, builder: Builder) -> list[tuple[Block, Facts]]:
+    """The blocks of a statement, each with what is known in it."""
+    if isinstance(s, (For, While)):
+        builder.magnitudes.note(s)
+    match s:
+        case If():
+            then, orelse = (facts_where(s.test, holds, builder) for holds in (True, False))
+            return [(s.then, then), (s.orelse, orelse)]
+        case While():
+            running = facts_where(s.test.results[0], True, builder)
+            with builder.dims.given(running):
+                carried = _carried(s, builder)
+            return [(s.test, carried), (s.body, running + carried)]
+        case For() if not s.scheduled:
+            return [(s.body, _carried(s, builder) + facts_of_rounds(s, builder))]
+    return [(block, []) for block in core.blocks_of(s)]
+
+
+def facts_where(test: Atom, holds: bool, builder: Builder) -> Facts:
+    """What is known of integers where a test holds, or where it does not."""
+    found: Facts = []
+    for name, left, right in comparisons_where(test, holds, builder.definitions):
+        low, high = (builder.dim_of(wrap(side)) for side in (left, right))
+        with builder.dims.given(found):
+            if not (builder.dims.is_exact(low) and builder.dims.is_exact(high)):
+                continue
+        gap = builder.dims.resolve(high - low)
+        for sign, more in SIDES[name]:
+            if name != "np.not_equal" or builder.dims.nonnegative(sign * gap, False):
+                found.append(sign * gap + more)
+    return found
+
+
+def comparisons_where(
+    test: Atom, holds: bool, definitions: Mapping[Var, Statement]
+) -> list[tuple[str, Atom, Atom]]:
+    """The comparisons of integers that are true where a test holds, or where it does not."""
+    made = definitions.get(test) if isinstance(test, Var) else None
+    match made:
+        case Apply(primitive=primitive, args=args):
+            name = primitive.name
+            if name in _NOT:
+                return comparisons_where(args[0], not holds, definitions)
+            if name in (_BOTH if holds else _EITHER):
+                return [c for a in args for c in comparisons_where(a, holds, definitions)]
+            if name in _OPPOSITE and all(map(_is_number, args)):
+                return [(name if holds else _OPPOSITE[name], *args)]
+        case If():
+            k = made.outs.index(test)
+            then, orelse = made.then.results[k], made.orelse.results[k]
+            for result, other, taken in ((then, orelse, True), (orelse, then, False)):
+                if not isinstance(other, Var) and bool(other) is not holds:
+                    which = comparisons_where(made.test, taken, definitions)
+                    return which + comparisons_where(result, holds, definitions)
+    return []
+
+
+def refuses(s: Statement) -> bool:
+    """Whether a statement does nothing but raise where its test holds."""
+    if not isinstance(s, If) or s.outs or s.orelse.statements:
+        return False
+    raised = [isinstance(t, Effect) and t.template.startswith("raise") for t in s.then.statements]
+    return any(raised) and all(raised)
+
+
+def facts_after(s: Statement, builder: Builder) -> Facts:
+    """What is known where ``if k > n: raise`` did not, and of what a ``while`` leaves behind."""
+    if isinstance(s, If) and refuses(s):
+        return facts_where(s.test, False, builder)
+    if not isinstance(s, While):
+        return []
+    rounds, ends = (facts_where(s.test.results[0], holds, builder) for holds in (True, False))
+    with builder.dims.given(rounds):
+        ends += _carried(s, builder)
+    last: dict[str, DimLike] = {}
+    before: dict[str, DimLike] = {}  # what a counter was a round before its last value
+    earlier: dict[str, DimLike] = {}  # what it would have been a round before its start
+    for name, phi, init, result, out in _counters(s, builder):
+        last[name], start = builder.dim_of(wrap(out)), builder.dim_of(wrap(init))
+        step = builder.dims.resolve(builder.dim_of(wrap(result)) - builder.dim_of(wrap(phi)))
+        with builder.dims.given(rounds):
+            exact = builder.dims.fits(start) and builder.dims.is_exact(builder.dim_of(wrap(result)))
+        if isinstance(step, int) and exact:
+            before[name], earlier[name] = last[name] - step, start - step
+    steady = _steady(s, builder)
+    found = [substitute_dim(f, last) for f in ends if dim_symbols(f) <= steady | last.keys()]
+    for fact in rounds:
+        if dim_symbols(fact) <= steady | before.keys():
+            if builder.dims.nonnegative(substitute_dim(fact, earlier), False):
+                found.append(substitute_dim(fact, before))
+    return found
+
+
+def _carried(s: For | While, builder: Builder) -> Facts:
+    """That counters which rounds only raise, or only lower, are on one side of their start."""
+    found: Facts = []
+    for name, _, init, result, _ in _counters(s, builder):
+        for sign in (1, -1) if builder.dims.fits(builder.dim_of(wrap(init))) else ():
+            if _never_below(result, sign, symbol(name), builder):
+                found.append(sign * (symbol(name) - builder.dim_of(wrap(init))))
+    return [builder.dims.resolve(f) for f in found]
+
+
+def facts_of_rounds(s: For, builder: Builder) -> Facts:
+    """That what rounds raise, or lower, by so much at most has not gone further than that.
+
+    The index is in them: with its range they say that there is a round, also of what is set before.
+    """
+    if s.step not in (1, -1) or s.index not in builder.dim_values:
+        return []
+    start = builder.dim_of(wrap(s.start))
+    rounds = s.step * (builder.dim_of(wrap(s.index)) - start)
+    found: Facts = []
+    for name, _, init, result, _ in _counters(s, builder):
+        if not all(map(builder.dims.fits, (start, builder.dim_of(wrap(init))))):
+            continue
+        step = builder.dims.resolve(builder.dim_of(wrap(result)) - symbol(name))
+        most = max(abs(step), 1) if isinstance(step, int) else 1
+        for sign in (1, -1):
+            if _never_below(result, -sign, symbol(name) + sign * most, builder):
+                gone = sign * (symbol(name) - builder.dim_of(wrap(init)))
+                found.append(builder.dims.resolve(most * rounds - gone))
+    return found
+
+
+def _never_below(value: Atom, sign: int, bound: DimLike, builder: Builder) -> bool:
+    """Whether ``sign * value >= sign * bound``, on every way to the value."""
+    if not _is_number(value):
+        return False
+    match builder.definitions.get(value) if isinstance(value, Var) else None:
+        case If() as made:
+            for arm, facts in blocks_given(made, builder):
+                with builder.dims.given(facts):
+                    result = arm.results[made.outs.index(value)]
+                    if not _never_below(result, sign, bound, builder):
+                        return False
+            return True
+        case For() | While() as made:
+            k = made.outs.index(value)
+            phi, init, result = made.phis[k], made.inits[k], made.body.results[k]
+            own = builder.dim_of(wrap(phi))
+            kept = _never_below(result, sign, own, builder)
+            return kept and _never_below(init, sign, bound, builder)
+    place = builder.dim_of(wrap(value))
+    gap = builder.dims.resolve(place - bound)
+    return builder.dims.is_exact(place) and builder.dims.nonnegative(sign * gap, False)
+
+
+def _counters(s: For | While, builder: Builder) -> Iterator[tuple[str, Var, Atom, Atom, Var]]:
+    """The integers that a loop carries: symbol, and the number in, before and after a round."""
+    for phi, init, result, out in zip(s.phis, s.inits, s.body.results, s.outs, strict=True):
+        if all(map(_is_number, (phi, init, result))):
+            dim = builder.dim_of(wrap(phi))
+            if isinstance(dim, Dim) and dim.const == 0 and dim.terms[0][1:] == (1,):
+                if len(dim.terms) == 1:
+                    yield dim.terms[0][0], phi, init, result, out
+
+
+def _steady(s: While, builder: Builder) -> frozenset[str]:
+    """The symbols of what is set before a loop."""
+    values, resolve = builder.dim_values, builder.dims.resolve
+    outside = {v for b in core.blocks_of(s) for v in core.free_vars(b)} - {*s.phis}
+    outside |= {v for v in s.inits if isinstance(v, Var)}
+    known = (dim_symbols(resolve(values[v])) for v in outside if v in values)
+    return frozenset(builder.dims.arguments).union(*known)
+
+
+def _is_number(value: Atom) -> bool:
+    if isinstance(value, Var):
+        return not value.type.ndim and value.type.dtype.kind in "iu"
+    return type(value) is int

@@ -1,0 +1,354 @@
+"""Between which bounds the integers of a program are: what 64 bits hold does not overflow.
+
+Kernels add and multiply modulo 2**64. A sum is what its affine form says only where that is known
+to fit, so every proof asks here first. Sizes, counters of loops over them, Python's arguments and
+numbers that a loop changes by small steps have bounds; a number that a loop doubles has none, nor
+has an element of 64 bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from calque.transpiler.ir import core
+from calque.transpiler.ir.core import Apply, Atom, For, If, Statement, Var, While
+from calque.transpiler.ir.dims import Dims
+from calque.transpiler.ir.spans import ANY, SIZE, Span, fits, hull
+from calque.transpiler.ir.types import Dim
+
+ARGUMENT = (1 - (1 << 31), (1 << 31) - 1)  # dispatch takes larger ones for part of the program
+_ROUNDS = 1 << 43  # more of them, each with work to do, would take hours
+_LARGE = 1 << 61
+_MOST_FORMS = 16
+_MOST_VISITS = 4000
+_PLACES = ("np.argmax", "np.argmin", "np.searchsorted", "np.count_nonzero", "np.digitize")
+_CLAMPED = ("max", "min", "np.maximum", "np.minimum", "np.remainder", "np.clip", "np.where")
+_SAME = ("np.positive", "np.floor_divide", "np.right_shift", "int", "stop_gradient", "copy")
+_SIGNED = ("np.negative", "np.abs", "abs", *_SAME)
+_CHOSEN = ("max", "min", "np.maximum", "np.minimum", "np.where")
+
+Loop = For | While
+Form = tuple[dict[Var, Fraction], int]  # |value| is at most this sum of |numbers|, and so much
+
+
+class Magnitudes:
+    """Bounds of the integers of one program; ``loops`` are those by what they carry and count."""
+
+    def __init__(
+        self,
+        dims: Dims,
+        definitions: Mapping[Var, Statement],
+        dim_values: Mapping[Var, Any],
+        arguments: Mapping[Var, int],
+    ):
+        self.dims, self.definitions, self.dim_values = dims, definitions, dim_values
+        self.arguments = arguments
+        self.loops: dict[Var, Loop] = {}
+        self.owners: dict[str, Var] = {}  # by symbol, what it is the value of
+        self._found: dict[Var, Span] = {}
+        self._unknown: set[Var] = set()  # as long as no other loop is known
+        self._pending: set[Any] = set()
+        self._visits = 0
+        dims.span = self.of_symbol
+
+    def note(self, loop: Loop) -> None:
+        """What a loop carries, and counts, can be told now that it is whole."""
+        for v in (*loop.phis, loop.index) if isinstance(loop, For) else loop.phis:
+            if self.loops.get(v) is not loop:
+                self.loops[v] = loop
+                self._unknown.clear()
+
+    def of_symbol(self, name: str) -> Span:
+        """The bounds of what a symbol stands for."""
+        if name in self._pending:
+            return ANY
+        self._pending.add(name)
+        try:
+            if name in self.dims.ranges:
+                ends = self.dims.range_of(name)
+                low, high = map(self.dims.limits, ends) if ends is not None else (ANY, ANY)
+                return low[0], high[1]
+            return self.of(self.owners[name]) if name in self.owners else SIZE
+        finally:
+            self._pending.discard(name)
+
+    def of(self, value: Atom) -> Span:
+        """The bounds of an integer; nothing is known of other numbers."""
+        if not isinstance(value, Var):
+            return (int(value), int(value)) if isinstance(value, (int, np.integer)) else ANY
+        kind = value.type.dtype
+        if kind.kind == "b":
+            return (0, 1)
+        if kind.kind not in "iu" or value.type.ndim:
+            return ANY
+        if kind.itemsize < 8 or kind.kind == "u":
+            return (int(np.iinfo(kind).min), int(np.iinfo(kind).max))
+        if value in self._found:
+            return self._found[value]
+        if value in self._pending or value in self._unknown:
+            return ANY
+        if not self._pending:
+            self._visits = 0
+        self._visits += 1
+        if self._visits > _MOST_VISITS:
+            return ANY
+        self._pending.add(value)
+        try:
+            found = self._looked_up(value)
+        finally:
+            self._pending.discard(value)
+        if fits(found) and found != ANY:
+            self._found[value] = found
+            return found
+        if not self._pending:
+            self._unknown.add(value)
+        return ANY
+
+    def _looked_up(self, value: Var) -> Span:
+        if value in self.arguments:
+            return ARGUMENT if value.type.weak else ANY
+        dim = self.dim_values.get(value)
+        own = isinstance(dim, Dim) and any(self.owners.get(s) is value for s in dim.symbols())
+        if dim is not None and not own:
+            return self.dims.limits(dim)
+        if value in self.loops:
+            return self._in_loop(value, self.loops[value])
+        made = self.definitions.get(value)
+        match made:
+            case If():
+                k = made.outs.index(value)
+                return hull(self.of(b.results[k]) for b in (made.then, made.orelse))
+            case For() | While():
+                return self._in_loop(made.phis[made.outs.index(value)], made)
+            case Apply():
+                return self._computed(made)
+        return ANY
+
+    def _computed(self, s: Apply) -> Span:
+        name = s.primitive.name
+        if s.primitive.kind == "size" or name in _PLACES:
+            return SIZE
+        if name == "checked_index":
+            return (0, SIZE[1])
+        axes = self._axes(s.outs[0])
+        if axes and len(set(axes)) == len(axes) and len({array for array, _ in axes}) == 1:
+            return SIZE  # of an array's elements
+        if name in ("np.add", "np.subtract", "np.multiply", "np.remainder"):
+            return _combined(name, *map(self.of, s.args))
+        if name in _CHOSEN:
+            spans = [self.of(a) for a in s.args[name == "np.where" :]]
+            return _chosen(name, spans)
+        if name in _SIGNED and s.args:
+            low, high = self.of(s.args[0])
+            most = max(abs(low), abs(high))
+            return (-most, most)
+        return ANY
+
+    def _axes(self, value: Atom) -> list[tuple[Atom, Any]]:
+        """The arrays and axes of whose sizes a number is the product; none for other numbers."""
+        made = self.definitions.get(value) if isinstance(value, Var) else None
+        if not isinstance(made, Apply):
+            return []
+        if made.primitive.kind == "size" and "axis" in made.params:
+            array = made.args[0]
+            assert isinstance(array, Var)
+            return [(array, made.params["axis"] % array.type.ndim)]
+        factors = list(map(self._axes, made.args)) if made.primitive.name == "np.multiply" else []
+        return [axis for axes in factors for axis in axes] if all(factors) else []
+
+    # what loops carry
+
+    def _in_loop(self, value: Var, loop: Loop) -> Span:
+        if isinstance(loop, For) and value is loop.index:
+            return hull(map(self.of, (loop.start, loop.stop)))
+        around = self._reached(value)
+        group = {v for v in around if v is value or value in self._reached(v)}
+        if value not in around:  # of what came before, and never of itself
+            return hull(map(self.of, self._sources(value)))
+        return self._grown(group)
+
+    def _sources(self, phi: Var) -> tuple[Atom, Atom]:
+        loop = self.loops.get(phi)
+        if loop is None:
+            return phi, phi
+        k = loop.phis.index(phi)
+        return loop.inits[k], loop.body.results[k]
+
+    def _reached(self, phi: Var) -> set[Var]:
+        """The carried numbers that one is made of."""
+        found: set[Var] = set()
+        seen: set[Var] = set()
+        pending: list[Atom] = list(self._sources(phi))
+        while pending and len(seen) < _MOST_VISITS:
+            value = pending.pop()
+            if not isinstance(value, Var) or value in seen:
+                continue
+            seen.add(value)
+            carried = self._carried(value)
+            if carried is not None:
+                found.add(carried)
+                pending += self._sources(carried)
+            else:
+                pending += self._operands(value)
+        return found
+
+    def _carried(self, value: Var) -> Var | None:
+        """The number of a loop that a value is, in it or after it."""
+        if value in self.loops:
+            loop = self.loops[value]
+            return None if isinstance(loop, For) and value is loop.index else value
+        made = self.definitions.get(value)
+        if isinstance(made, (For, While)):
+            phi = made.phis[made.outs.index(value)]
+            return phi if phi in self.loops else None
+        return None
+
+    def _operands(self, value: Var) -> list[Atom]:
+        made = self.definitions.get(value)
+        if isinstance(made, If):
+            k = made.outs.index(value)
+            return [made.then.results[k], made.orelse.results[k]]
+        return list(made.args) if isinstance(made, Apply) else []
+
+    def _grown(self, group: set[Var]) -> Span:
+        """The bounds of numbers that rounds make of each other: each step adds so much at most."""
+        start = step = 0
+        for phi in group:
+            for source in self._sources(phi):
+                forms = self._forms(source, group)
+                if forms is None:
+                    return ANY
+                for factors, more in forms:
+                    if sum(factors.values()) > 1:
+                        return ANY
+                    start = start if factors else max(start, more)
+                    step = max(step, more) if factors else step
+        most = start + step * self._rounds({id(self.loops[v]): self.loops[v] for v in group})
+        return (-most, most) if most < _LARGE else ANY
+
+    def _rounds(self, loops: Mapping[int, Loop]) -> int:
+        """How often loops can go round; a compiler takes no time for those that only count."""
+        found = 1
+        for loop in loops.values():
+            if self._works(loop):
+                continue
+            if not isinstance(loop, For):
+                return _LARGE
+            ends = hull(map(self.of, (loop.start, loop.stop)))
+            found *= max(ends[1] - ends[0], 1)
+        return found * _ROUNDS if any(map(self._works, loops.values())) else found
+
+    def _works(self, loop: Loop) -> bool:
+        """Whether rounds take time: each is at a place of its own, or makes a float of the last."""
+        floats = (v for v in loop.phis if v.type.dtype.kind in "fc" and not v.type.ndim)
+        if any(v in self._reached(v) for v in floats):
+            return True
+        inside = {v for b in core.blocks_of(loop) for v in core.defined_vars(b)} | {*loop.phis}
+        if isinstance(loop, For):
+            inside.add(loop.index)
+        return any(
+            isinstance(s, Apply)
+            and s.primitive.kind in ("indexing", "store")
+            and any(a in inside for a in s.args[1:] if isinstance(a, Var) and not a.type.ndim)
+            for s in _statements(loop)
+        )
+
+    def _forms(self, value: Atom, group: set[Var]) -> list[Form] | None:
+        """At most how large a value is, by the numbers of a group: one of these sums."""
+        if not isinstance(value, Var) or value.type.dtype != np.int64:
+            return self._constant(value)
+        carried = self._carried(value)
+        if carried in group:
+            return [({carried: Fraction(1)}, 0)]
+        made = self.definitions.get(value)
+        if isinstance(made, If):
+            return self._either(self._operands(value), group)
+        if isinstance(made, Apply):
+            name, args = made.primitive.name, made.args
+            if name in _CLAMPED and (own := self._constant(value)) is not None:
+                return own
+            if name in _CHOSEN:
+                return self._either(args[name == "np.where" :], group)
+            if name in ("np.add", "np.subtract"):
+                return self._both(args, group)
+            if name in _SIGNED or (name == "np.multiply" and any(type(a) is int for a in args)):
+                return self._multiple(made, group)
+        return self._constant(value)
+
+    def _constant(self, value: Atom) -> list[Form] | None:
+        low, high = self.of(value)
+        most = max(abs(low), abs(high))
+        return [({}, most)] if most < _LARGE else None
+
+    def _either(self, values: Any, group: set[Var]) -> list[Form] | None:
+        found: list[Form] = []
+        for value in values:
+            forms = self._forms(value, group)
+            if forms is None or len(found) + len(forms) > _MOST_FORMS:
+                return None
+            found += forms
+        return found
+
+    def _both(self, values: Any, group: set[Var]) -> list[Form] | None:
+        left, right = (self._forms(v, group) for v in values)
+        if left is None or right is None or len(left) * len(right) > _MOST_FORMS:
+            return None
+        found: list[Form] = []
+        for factors, more in left:
+            for others, rest in right:
+                total = dict(factors)
+                for v, factor in others.items():
+                    total[v] = total.get(v, Fraction(0)) + factor
+                if not _holds(total, more + rest):
+                    return None
+                found.append((total, more + rest))
+        return found
+
+    def _multiple(self, s: Apply, group: set[Var]) -> list[Form] | None:
+        """Of what is multiplied by a number, divided by one, or has its sign changed."""
+        value, factor, rest = s.args[0], Fraction(1), 0
+        if s.primitive.name == "np.multiply":
+            factor, value = s.args if type(s.args[0]) is int else s.args[::-1]
+            factor = abs(Fraction(factor))
+        elif s.primitive.name == "np.floor_divide" and type(s.args[1]) is int and s.args[1]:
+            factor, rest = Fraction(1, abs(s.args[1])), 1
+        forms = self._forms(value, group)
+        if forms is None:
+            return None
+        found = [({v: c * factor for v, c in f.items()}, int(m * factor) + rest) for f, m in forms]
+        return found if all(_holds(*form) for form in found) else None
+
+
+def _holds(factors: Mapping[Var, Fraction], more: int) -> bool:
+    """Whether 64 bits hold a sum on the way, of numbers and a rest below ``_LARGE``."""
+    return sum(factors.values()) <= 2 and more < _LARGE
+
+
+def _combined(name: str, left: Span, right: Span) -> Span:
+    if name == "np.add":
+        return left[0] + right[0], left[1] + right[1]
+    if name == "np.subtract":
+        return left[0] - right[1], left[1] - right[0]
+    if name == "np.multiply":
+        corners = [a * b for a in left for b in right]
+        return min(corners), max(corners)
+    most = max(abs(right[0]), abs(right[1]))  # a remainder has the sign of the divisor
+    return (-most if right[0] < 0 else 0, most)
+
+
+def _chosen(name: str, spans: list[Span]) -> Span:
+    lows, highs = zip(*spans, strict=True)
+    if name in ("max", "np.maximum"):
+        return max(lows), max(highs)
+    if name in ("min", "np.minimum"):
+        return min(lows), min(highs)
+    return min(lows), max(highs)
+
+
+def _statements(loop: Loop) -> Iterator[Statement]:
+    for block in core.blocks_of(loop):
+        yield from core.walk(block)

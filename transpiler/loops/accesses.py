@@ -1,0 +1,100 @@
+"""Where a read or a store of one element touches its array, and whether two touch the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from calque.transpiler.ir import core
+from calque.transpiler.ir.builder import Builder, atom, wrap
+from calque.transpiler.ir.core import Apply, For, Slot, Var
+from calque.transpiler.ir.types import Dim, DimLike, dim_symbols, symbol
+from calque.transpiler.primitives.element_forms import full_template
+from calque.transpiler.primitives.indexing import add_at, getitem, update, update_add
+
+INDEXED = (getitem, update, update_add)
+STORES = (update, update_add, add_at)
+
+Place = tuple[DimLike | None, ...]
+
+
+def place_of(s: Apply, builder: Builder) -> Place:
+    """The index along each axis, as far as it is an affine number; None where it is not."""
+    first = 1 if s.primitive is getitem else 2
+    dynamic = s.args[first:]
+    found: list[DimLike | None] = []
+    items = full_template(s.params["index"], [wrap(d) for d in dynamic], s.args[0].type.ndim)
+    for item in items:
+        index: Any = dynamic[item.position] if isinstance(item, Slot) else item
+        if item is None:
+            continue
+        if isinstance(index, Var) and index in builder.dim_values and not index.type.ndim:
+            found.append(builder.dims.resolve(builder.dim_values[index]))
+        else:
+            found.append(index if isinstance(index, int) else None)
+    return tuple(found)
+
+
+def template_of(index: Sequence[Any]) -> tuple[tuple[Any, ...], list[Var]]:
+    """An index as a template, and what is put into it."""
+    dynamic: list[Var] = []
+    items: list[Any] = []
+    for item in map(atom, index):
+        items.append(Slot(len(dynamic)) if isinstance(item, Var) else item)
+        if isinstance(item, Var):
+            dynamic.append(item)
+    return tuple(items), dynamic
+
+
+def steady_symbols(loop: For, builder: Builder) -> frozenset[str]:
+    """The symbols of a loop's counter and of what is the same in all of its rounds."""
+    values = builder.dim_values
+    free = [v for v in core.free_vars(loop.body) if v not in loop.phis]
+    outside = [v for v in (*free, loop.index) if v in values]
+    return frozenset(builder.dims.arguments).union(
+        *(dim_symbols(builder.dims.resolve(values[v])) for v in outside)
+    )
+
+
+def is_element(s: Apply, builder: Builder) -> bool:
+    """Whether a read or store is of one element at a known place, proven to be inside."""
+    if s.primitive not in INDEXED or not s.proven or not isinstance(s.args[0], Var):
+        return False
+    if s.primitive is not getitem and isinstance(s.args[1], Var) and s.args[1].type.ndim:
+        return False
+    place = place_of(s, builder)
+    return len(place) == s.args[0].type.ndim and None not in place
+
+
+def same_place(left: Place, right: Place) -> bool:
+    """Whether two places are known to be one; a negative number is another name for a place."""
+    return left == right and None not in left
+
+
+def apart(left: Place, right: Place, builder: Builder) -> bool:
+    """Whether two places are known to differ, whatever the sizes."""
+    return any(differ(a, b, builder) for a, b in zip(left, right, strict=True))
+
+
+def differ(left: DimLike | None, right: DimLike | None, builder: Builder) -> bool:
+    """Whether two indices along an axis are known to differ."""
+    if left is None or right is None:
+        return False
+    if any(isinstance(d, int) and d < 0 for d in (left, right)):
+        return False  # counted from the end
+    gap = builder.dims.resolve(left - right)
+    return positive(gap, builder) or positive(-gap, builder)
+
+
+def positive(dim: DimLike, builder: Builder) -> bool:
+    """Whether a dimension is known to be at least 1: counters at their bounds, inner ones first."""
+    dims = builder.dims
+    if dims.nonnegative(dim - 1, False):
+        return True
+    for counter in reversed(dims.ranges):
+        dim = dims.resolve(dim)
+        coefficient = dict(dim.terms).get(counter) if isinstance(dim, Dim) else None
+        if coefficient is not None:
+            bound = dims.ranges[counter][0 if coefficient > 0 else 1]
+            dim = dim - coefficient * symbol(counter) + coefficient * bound
+    return dims.nonnegative(dim - 1, False)

@@ -1,0 +1,133 @@
+"""Arrays that each round of a loop has a row of for itself shrink to that row.
+
+Before::
+
+    power = np.empty((n, m))
+    for i in range(n):
+        for j in range(m):
+            power[i, j] = exp(x[i, j])
+            total = total + power[i, j]
+        for j in range(m):
+            out[i, j] = power[i, j] / total
+
+After: ``power`` is made in the round, with the size ``m``; it stays in the cache, and no memory is
+asked for that is as large as ``x``. See array contraction: Sarkar and Gao, Optimization of Array
+Accesses by Collective Loop Transformations, ICS 1991.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from calque.transpiler.ir import core
+from calque.transpiler.ir.builder import Builder
+from calque.transpiler.ir.core import Apply, Block, For, Function, Slot, Statement, Var, While
+from calque.transpiler.loops.accesses import INDEXED
+from calque.transpiler.loops.parallelize import Carried
+from calque.transpiler.loops.private_rows import LIKE, NEW, row_of, without_axis
+
+_LEAST = 16  # elements of a row that is worth being made anew for each round of a parallel loop
+
+
+def contract(
+    function: Function, builder: Builder, compiles: Callable[[Statement], bool]
+) -> None:
+    """Shrink arrays to what a round of the loop they are for needs, in place."""
+
+    def visit(block: Block, compiled: bool) -> None:
+        for s in list(block.statements):
+            if isinstance(s, Apply) and s.primitive.name in (*NEW, *LIKE):
+                loop = _only_loop(s.out, block)
+                if loop is not None and (compiled or compiles(loop)):
+                    _shrink(s, loop, block, builder)
+        for s in block.statements:
+            inner = compiled or (isinstance(s, (For, While)) and compiles(s))
+            for body in core.blocks_of(s):
+                visit(body, inner)
+
+    with builder.active():
+        visit(function.body, False)
+
+
+def _only_loop(array: Var, block: Block) -> For | None:
+    """The loop that carries an array which nothing else touches, before it or after."""
+    users = [s for s in block.statements if _touches(s, array)]
+    loop = users[0] if len(users) == 1 else None
+    if array in block.results or not isinstance(loop, For):
+        return None
+    if loop.inits.count(array) != 1 or array in core.free_vars(loop.body):
+        return None
+    after = loop.outs[loop.inits.index(array)]
+    rest = Block(block.statements[block.statements.index(loop) + 1 :], [])
+    return None if after in core.free_vars(rest) or after in block.results else loop
+
+
+def _shrink(new: Apply, loop: For, block: Block, builder: Builder) -> None:
+    """Take from an array the axis that the loop's counter goes along, if there is one."""
+    place = loop.inits.index(new.out)
+    phi = loop.phis[place]
+    carried = Carried(builder)
+    carried.chain = {phi: phi}
+    if new.out.type.ndim < 2 or not carried.visit(loop.body):
+        return
+    handed_on = [r for r in loop.body.results if isinstance(r, Var) and r in carried.chain]
+    accesses = _accesses(loop.body, carried)
+    axis = _axis(loop, phi, carried, builder)
+    if handed_on != [loop.body.results[place]] or accesses is None or axis is None:
+        return
+    rest = new.out.type.dims[:axis] + new.out.type.dims[axis + 1 :]
+    known = [size for size in rest if isinstance(size, int)]
+    if loop.parallel and len(known) == len(rest) and math.prod(known) < _LEAST:
+        return
+    made = row_of(new, axis, builder)
+    for s in accesses:
+        without_axis(s, axis)
+    for version in {*carried.chain, new.out}:
+        version.type = version.type.with_dims(rest)
+    _leave_out(loop, place)
+    block.statements.remove(new)
+    core.substitute(loop.body, {phi: new.out})
+    first = next(k for k, s in enumerate(loop.body.statements) if _touches(s, new.out))
+    loop.body.statements[first:first] = made
+
+
+def _accesses(body: Block, carried: Carried) -> list[Apply] | None:
+    """All that reads or stores an element of a carried array; None where there is more."""
+    found = []
+    for s in core.walk(body):
+        if not isinstance(s, Apply) or not any(
+            isinstance(a, Var) and a in carried.chain for a in s.args
+        ):
+            continue
+        items = s.params.get("index", ())
+        if s.primitive not in INDEXED or len(items) != s.args[0].type.ndim:
+            return None
+        if not all(isinstance(item, (Slot, int)) for item in items):
+            return None
+        if any(isinstance(a, Var) and a.type.ndim for a in s.args[1:]):
+            return None
+        found.append(s)
+    return found
+
+
+def _axis(loop: For, phi: Var, carried: Carried, builder: Builder) -> int | None:
+    """The axis along which a round touches only the place of its own number."""
+    counter = builder.dim_values.get(loop.index)
+    places = [touch.place for touch in carried.touches.get(phi, [])]
+    for axis in range(phi.type.ndim):
+        if places and all(p[axis] == counter for p in places):
+            return axis
+    return None
+
+
+def _leave_out(loop: For, place: int) -> None:
+    """Let a loop no longer carry one of its values."""
+    loop.outs = loop.outs[:place] + loop.outs[place + 1 :]
+    loop.phis = loop.phis[:place] + loop.phis[place + 1 :]
+    loop.inits = loop.inits[:place] + loop.inits[place + 1 :]
+    del loop.body.results[place]
+
+
+def _touches(s: Statement, array: Var) -> bool:
+    return array in core.operands(s) or any(array in core.free_vars(b) for b in core.blocks_of(s))

@@ -1,0 +1,224 @@
+"""Which part of an array each round of a loop reads, and the parts of all rounds as one array.
+
+In ::
+
+    for t in range(1, n):
+        h = np.tanh(x[t - 1] @ W + h @ U)
+
+round t reads row t - 1 of ``x``, which no round changes: the rows of all rounds are ``x[: n - 1]``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from calque.transpiler.ir import core
+from calque.transpiler.ir.builder import Builder, wrap
+from calque.transpiler.ir.core import Apply, Atom, For, Slot, Statement, Var
+from calque.transpiler.ir.path_conditions import facts_of_rounds
+from calque.transpiler.ir.types import Dim, DimLike, dim_symbols
+from calque.transpiler.loops.bounds import is_inside
+from calque.transpiler.primitives.base import apply
+from calque.transpiler.primitives.element_forms import full_template
+from calque.transpiler.primitives.elementwise import add, multiply, negative, subtract
+from calque.transpiler.primitives.indexing import getitem
+
+_AFFINE = (add, subtract, negative, multiply)
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """``array[items]``, where the item along one axis goes up or down by 1 from round to round."""
+
+    read: Apply
+    items: tuple[Any, ...]  # with atoms, one for each axis
+    axis: int
+    upward: bool
+
+    @property
+    def place(self) -> Atom:
+        """The index along the axis."""
+        return self.items[self.axis]
+
+
+class Rounds:
+    """The rounds of a loop that goes up or down by 1."""
+
+    def __init__(self, loop: For, builder: Builder):
+        self.loop, self.builder = loop, builder
+        self.made: dict[Var, Statement] = {o: s for s in loop.body.statements for o in s.outs}
+        self.inside = core.defined_vars(loop.body) | {loop.index, *loop.phis}
+
+    def can_be_counted(self) -> bool:
+        """Whether the counter takes each number between two that are known before the loop."""
+        return self.loop.step in (1, -1) and self.loop.index in self.builder.dim_values
+
+    def first(self) -> Any:
+        """The lowest value of the counter."""
+        return wrap(self.loop.start) if self.loop.step == 1 else wrap(self.loop.stop) + 1
+
+    def end(self) -> Any:
+        """One more than its highest value."""
+        return wrap(self.loop.stop) if self.loop.step == 1 else wrap(self.loop.start) + 1
+
+    def count(self) -> DimLike:
+        """How many rounds there are, where that is not negative."""
+        dim_of = self.builder.dim_of
+        return (dim_of(wrap(self.loop.stop)) - dim_of(wrap(self.loop.start))) * self.loop.step
+
+    # what is the same in all rounds
+
+    def is_steady(self, value: Atom) -> bool:
+        """Whether a value is the same in all rounds, and can be had before them."""
+        if not isinstance(value, Var) or value not in self.inside:
+            return True
+        made = self.made.get(value)
+        if not isinstance(made, Apply) or not all(map(self.is_steady, made.args)):
+            return False
+        return made.primitive.kind == "size" or _is_view(made) or _is_affine(made)
+
+    def outside(self, value: Atom, counter: Any = None) -> Any:
+        """A steady value, or one that is affine in the counter for a value of that."""
+        if value is self.loop.index:
+            return counter
+        if not isinstance(value, Var) or value not in self.inside:
+            return wrap(value)
+        made = self.made[value]
+        assert isinstance(made, Apply)
+        args = [self.outside(a, counter) for a in made.args]
+        return apply(made.primitive, *args, **made.params)
+
+    def _moves(self, index: Atom) -> bool:
+        """Whether an index is computed of the counter and what is steady."""
+        if index is self.loop.index or self.is_steady(index):
+            return True
+        made = self.made.get(index)
+        return isinstance(made, Apply) and _is_affine(made) and all(map(self._moves, made.args))
+
+    def _step_of(self, index: Atom) -> int | None:
+        """By how much an index grows with the counter; None where that is not known."""
+        if not self._moves(index):
+            return None
+        builder = self.builder
+        (counter,) = dim_symbols(builder.dim_of(wrap(self.loop.index)))
+        dim = builder.dim_of(wrap(index))
+        return dict(dim.terms).get(counter, 0) if isinstance(dim, Dim) else 0
+
+    # parts
+
+    def part(self, value: Atom) -> Part | None:
+        """What a value is a part of; None where it is none, or of something that rounds change."""
+        made = self.made.get(value) if isinstance(value, Var) else None
+        if not isinstance(made, Apply) or made.primitive is not getitem:
+            return None
+        return self.part_at(made) if self.is_steady(made.args[0]) else None
+
+    def part_at(self, access: Apply) -> Part | None:
+        """Which part of an array a read or a store touches."""
+        first = 1 if access.primitive is getitem else 2
+        dynamic, rank = access.args[first:], access.args[0].type.ndim
+        if any(isinstance(d, Var) and d.type.ndim for d in dynamic):
+            return None
+        template = full_template(access.params["index"], [wrap(d) for d in dynamic], rank)
+        if any(item is None for item in template):
+            return None
+        items = [_filled(item, dynamic) for item in template]
+        steps = [self._step_of(i) if not isinstance(i, slice) else 0 for i in items]
+        moving = [k for k, step in enumerate(steps) if step != 0]
+        bounds = [b for i in items if isinstance(i, slice) for b in (i.start, i.stop)]
+        if len(moving) != 1 or steps[moving[0]] not in (1, -1):
+            return None
+        steady = [i for k, i in enumerate(items) if k != moving[0] and not isinstance(i, slice)]
+        if not all(map(self.is_steady, (*steady, *bounds))):
+            return None
+        return Part(access, tuple(items), moving[0], steps[moving[0]] == 1)
+
+    def is_inside(self, part: Part) -> bool:
+        """Whether all parts are known to be inside of the array."""
+        with self.builder.dims.given(facts_of_rounds(self.loop, self.builder)):
+            return is_inside(part.read, self.builder)
+
+    def low(self, part: Part) -> Any:
+        """The lowest place of all rounds."""
+        return self.outside(part.place, self.first() if part.upward else self.end() - 1)
+
+    def high(self, part: Part) -> Any:
+        """One more than the highest place of all rounds."""
+        if part.upward:
+            return self.outside(part.place, self.end())
+        return self.outside(part.place, self.first()) + 1
+
+    def index_of_all(self, part: Part) -> tuple[Any, ...]:
+        """The index of the parts of all rounds, in the order of their places."""
+        dims = self.builder.dims
+        size = part.read.args[0].type.dims[part.axis]
+        low, high = self.low(part), self.high(part)
+        start = None if dims.same(self.builder.dim_of(low), 0) else low
+        stop = None if dims.same(self.builder.dim_of(high), size) else high
+        items = [self._outside(i) for i in part.items]
+        items[part.axis] = slice(start, stop)
+        while items and _is_whole(items[-1]):
+            items.pop()
+        return tuple(items)
+
+    def all_parts(self, part: Part) -> Any:
+        """The vectors that the rounds read as the rows of a matrix."""
+        array, index = self.outside(part.read.args[0]), self.index_of_all(part)
+        whole = array[index] if index else array
+        before = sum(isinstance(i, slice) for i in part.items[: part.axis])
+        return np.moveaxis(whole, before, 0) if before > 1 else whole.T if before else whole
+
+    def _outside(self, item: Any) -> Any:
+        if not isinstance(item, slice):
+            return None if item is None or not self.is_steady(item) else self.outside(item)
+        start, stop = (None if b is None else self.outside(b) for b in (item.start, item.stop))
+        return slice(start, stop, item.step)
+
+
+def _filled(item: Any, dynamic: tuple[Atom, ...]) -> Any:
+    """An item of a template with its atoms."""
+    if isinstance(item, Slot):
+        return dynamic[item.position]
+    if isinstance(item, slice):
+        start, stop = (_filled(b, dynamic) for b in (item.start, item.stop))
+        return slice(start, stop, item.step)
+    return item
+
+
+def _is_whole(item: Any) -> bool:
+    """Whether an item of an index is ``:``."""
+    return isinstance(item, slice) and item.start is item.stop is item.step is None
+
+
+def _is_view(made: Apply) -> bool:
+    """Whether an array is part of another, or all of it, at known places or those of integers."""
+    match made.primitive.name:
+        case "np.transpose":
+            return True
+        case "getitem":
+            return not any(isinstance(a, Var) and a.type.ndim for a in made.args[1:])
+    return False
+
+
+def _is_affine(made: Apply) -> bool:
+    return made.primitive in _AFFINE and not made.out.type.ndim and made.out.type.weak
+
+
+def sizes_at_hand(dims: tuple[DimLike, ...], builder: Builder) -> bool:
+    """Whether sizes are made of those of arguments alone."""
+    return all(dim_symbols(builder.dims.resolve(d)) <= builder.dims.arguments for d in dims)
+
+
+def worth_a_product(sizes: tuple[DimLike, ...], builder: Builder) -> bool:
+    """Whether BLAS multiplies matrices of these sizes faster than the rounds, one row each.
+
+    Not where one of them is small: such a product takes longer to read and to write than to do.
+    """
+    dims = builder.dims
+    bounds = [dims.upper_bound(d) for d in sizes]
+    if not all(dim_symbols(d) <= dims.actual.keys() for d in bounds):
+        return False
+    return not any(dims.are_small((d, 1024)) for d in bounds) and not dims.are_small(tuple(bounds))

@@ -1,0 +1,73 @@
+"""Which reads and stores are known to be inside their array, whatever the arguments' sizes.
+
+An index is affine in loop counters, whose ranges are known, as is what the tests of branches and
+loops say. What cannot be proven is checked by the kernel when it runs.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from calque.transpiler.ir.builder import Builder, wrap
+from calque.transpiler.ir.core import Apply, Block, For, Slot, Var
+from calque.transpiler.ir.path_conditions import facts_of_rounds, statements_given
+from calque.transpiler.loops.accesses import INDEXED
+from calque.transpiler.primitives.element_forms import full_template
+from calque.transpiler.primitives.indexing import getitem
+
+
+def mark_inside(block: Block, builder: Builder) -> None:
+    """Note every index that is proven, in place."""
+    with builder.active():
+        for s in statements_given(block, builder):
+            if isinstance(s, Apply) and s.primitive in INDEXED:
+                s.proven = s.proven or is_inside(s, builder)
+
+
+def is_inside(s: Apply, builder: Builder) -> bool:
+    """Whether all integers of an index are in range: known, or a condition on arguments' sizes.
+
+    A call whose sizes do not meet the condition gets a program of its own.
+    """
+    known = dict(builder.dims.assumptions)
+    if _all_inside(s, builder, False) or _all_inside(s, builder, True):
+        return True
+    builder.dims.assumptions = known
+    return False
+
+
+def is_inside_without_rounds(s: Apply, loop: For, builder: Builder) -> bool:
+    """Whether an access in a loop, proven to be inside there, is so where it has no rounds too."""
+    return not facts_of_rounds(loop, builder) or _all_inside(s, builder, False)
+
+
+def _all_inside(s: Apply, builder: Builder, assume: bool) -> bool:
+    base = s.args[0]
+    first = 1 if s.primitive is getitem else 2
+    dynamic = s.args[first:]
+    if not isinstance(base, Var) or any(isinstance(d, Var) and d.type.ndim for d in dynamic):
+        return False
+    items = full_template(s.params["index"], [wrap(d) for d in dynamic], base.type.ndim)
+    axis = 0
+    for item in items:
+        if item is None:
+            continue
+        if not isinstance(item, slice):
+            index = dynamic[item.position] if isinstance(item, Slot) else item
+            if not in_range(index, base.type.dims[axis], builder, assume):
+                return False
+        axis += 1
+    return True
+
+
+def in_range(index: Any, dim: Any, builder: Builder, assume: bool) -> bool:
+    """Whether one integer is known to be in range; ``assume`` may make conditions of it."""
+    if isinstance(index, Var) and (index.type.ndim or index.type.dtype.kind not in "iu"):
+        return False
+    holds = functools.partial(builder.dims.nonnegative, assume=assume)
+    if not isinstance(index, Var):
+        return holds(dim - 1 - index) if index >= 0 else holds(dim + index)
+    place = builder.dim_of(wrap(index))
+    exact = builder.dims.is_exact(place) and builder.dims.is_exact(dim)
+    return exact and holds(place) and holds(dim - 1 - place)

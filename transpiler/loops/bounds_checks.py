@@ -1,0 +1,171 @@
+"""Indices that are not proven to be inside their array are checked where they are used.
+
+Before::
+
+    y[i] = x[columns[i]]
+
+After: ``y[i] = x[checked_index(columns[i], x.shape[0])]``, which raises IndexError, and counts a
+negative number from the end; all other accesses of the kernel do neither. What an array's statement
+indexes by is checked before the loops over its elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from calque.transpiler.ir import core
+from calque.transpiler.ir.builder import Builder, wrap
+from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, Slot, Statement, Var, While
+from calque.transpiler.ir.path_conditions import blocks_given, facts_after
+from calque.transpiler.ir.types import DimLike, dim_symbols
+from calque.transpiler.loops.accesses import INDEXED
+from calque.transpiler.loops.backward_slice import early, outside
+from calque.transpiler.loops.bounds import in_range
+from calque.transpiler.primitives.base import apply
+from calque.transpiler.primitives.element_forms import full_template
+from calque.transpiler.primitives.indexing import checked_index, getitem
+from calque.transpiler.primitives.shapes import size_of_axis
+
+Known = dict[tuple[DimLike, DimLike], Var]  # an index, and the size it was checked for
+
+
+def check_indices(
+    function: Function, builder: Builder, compiles: Callable[[Statement], bool]
+) -> None:
+    """Let the loops that ``compiles`` takes for kernels check such indices, in place."""
+
+    def visit(block: Block) -> None:
+        for s in list(block.statements):
+            if isinstance(s, (For, While)) and compiles(s):
+                at = block.statements.index(s)
+                block.statements[at:at] = checker.statement(s, [], {})
+            else:
+                for inner in core.blocks_of(s):
+                    visit(inner)
+
+    checker = _Checker(builder, function.phases)
+    with builder.active():
+        visit(function.body)
+
+
+@dataclass(eq=False)
+class _Elements:
+    """A loop over elements, and what is to stand before it."""
+
+    inside: set[Var]
+    made: dict[Var, Statement]
+    before: list[Statement] = field(default_factory=list)
+    known: Known = field(default_factory=dict)  # checked before it
+
+
+@dataclass(eq=False)
+class _Checker:
+    builder: Builder
+    phases: dict[int, str]
+
+    def statement(self, s: Statement, loops: list[_Elements], known: Known) -> list[Statement]:
+        """Go into a statement; what is to stand before it. ``loops`` are those over elements."""
+        if isinstance(s, For) and s.scheduled:
+            body = Block([s])
+            made = {v: t for t in core.walk(body) for v in (*t.outs, *core.bound_vars(t))}
+            loops = [*loops, _Elements(core.defined_vars(body), made)]
+            self._block(s.body, loops, known)
+            return loops[-1].before
+        for block, facts in blocks_given(s, self.builder):
+            with self.builder.dims.given(facts):
+                self._block(block, [], known)
+        return []
+
+    def _block(self, block: Block, loops: list[_Elements], known: Known) -> None:
+        known = dict(known)
+        made: list[Statement] = []
+        for s in block.statements:
+            if isinstance(s, Apply) and s.primitive in INDEXED and not s.proven:
+                made += self._checks(s, loops, known)
+            made += self.statement(s, loops, known)
+            made.append(s)
+            self.builder.dims.facts += facts_after(s, self.builder)
+        block.statements[:] = made
+
+    def _checks(self, s: Apply, loops: list[_Elements], known: Known) -> list[Statement]:
+        """What checks the indices of one access, which then reads the checked ones."""
+        first = 1 if s.primitive is getitem else 2
+        base, dynamic = s.args[0], list(s.args[first:])
+        if not isinstance(base, Var) or any(d.type.ndim for d in dynamic if isinstance(d, Var)):
+            return []
+        items = list(full_template(s.params["index"], [wrap(d) for d in dynamic], base.type.ndim))
+        made: list[Statement] = []
+        axes = [at for at, item in enumerate(items) if item is not None]
+        for axis, at in enumerate(axes):
+            item = items[at]
+            index: Any = dynamic[item.position] if isinstance(item, Slot) else item
+            dim = base.type.dims[axis]
+            if isinstance(item, slice) or in_range(index, dim, self.builder, False):
+                continue
+            checked, here = self._checked(index, (base, axis), loops, known, s)
+            made += here
+            if isinstance(item, Slot):
+                dynamic[item.position] = checked
+            else:  # a number as it is written
+                items[at] = Slot(len(dynamic))
+                dynamic.append(checked)
+        s.params = {**s.params, "index": tuple(items)}
+        s.args, s.proven = (*s.args[:first], *dynamic), True
+        return made
+
+    def _checked(
+        self,
+        index: Atom,
+        size: tuple[Var, int],
+        loops: list[_Elements],
+        known: Known,
+        s: Apply,
+    ) -> tuple[Var, list[Statement]]:
+        """A checked index, and the statements for it that are to stand before the access."""
+        dims = self.builder.dims
+        place = self.builder.dim_of(wrap(index))
+        key = place, dims.resolve(size[0].type.dims[size[1]])
+        for checked in (known, *(loop.known for loop in loops)):
+            if key in checked:
+                return checked[key], []
+        made, target = self._check(index, size, None, s), None
+        for loop in loops[::-1]:
+            moved = self._check(index, size, loop, s)
+            if not moved:
+                break
+            made, target = moved, loop
+        found = made[-1].outs[0]
+        self.phases.update((id(t), self.phases.get(id(s), "")) for t in made)
+        if dims.nonnegative(place, False):
+            self.builder.dim_values[found] = place
+        else:
+            (name,) = dim_symbols(self.builder.dim_of(wrap(found)))
+            dims.ranges[name] = (0, key[1] - 1)
+        if target is None:
+            known[key] = found
+            return found, made
+        target.before += made
+        target.known[key] = found
+        return found, []
+
+    def _check(
+        self, index: Atom, size: tuple[Var, int], loop: _Elements | None, s: Apply
+    ) -> list[Statement]:
+        """The statements that check an index before a loop, or here; none where that cannot be."""
+        base, axis = size
+        with self.builder.block() as block, self.builder.at(s.origin):
+            place = index
+            array: Var | None = base
+            if loop is not None:
+                place = early(index, loop.inside, loop.made)
+                array = outside(base, loop.inside, loop.made)
+            if place is None or array is None:
+                return []
+            dim = self.builder.dims.resolve(base.type.dims[axis])
+            number: Any = dim
+            if not isinstance(dim, int):
+                number = apply(size_of_axis, wrap(array), axis=axis)
+            apply(checked_index, wrap(place), wrap(number))
+        return block.statements

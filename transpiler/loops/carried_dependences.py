@@ -1,0 +1,204 @@
+"""What the rounds of a loop share: a number that each hands to the next, or an element.
+
+These are the words for what ``independent`` found; it decides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from calque.transpiler.errors import Origin
+from calque.transpiler.ir import core
+from calque.transpiler.ir.builder import Builder
+from calque.transpiler.ir.core import Apply, Block, For, If, Statement, Var, While
+from calque.transpiler.ir.types import DimLike, dim_symbols
+from calque.transpiler.ir.verdicts import (
+    CARRIED,
+    MAY_MEET,
+    OTHER,
+    REDUCTION,
+    Verdict,
+    element_text,
+    target_text,
+)
+from calque.transpiler.loops.accesses import Place
+from calque.transpiler.loops.dependence_test import Access, meeting
+from calque.transpiler.primitives.elementwise import subtract
+from calque.transpiler.primitives.indexing import getitem, update_add
+from calque.transpiler.primitives.logic import greater, greater_equal, less, less_equal
+
+_REDUCING = frozenset("np.add np.subtract np.multiply np.maximum np.minimum max min".split())
+
+_COMPARISONS = (greater, less, greater_equal, less_equal)
+
+
+@dataclass(frozen=True, eq=False)
+class Touch:
+    """A read or a store of an element, and where."""
+
+    place: Place
+    statement: Apply
+
+    @property
+    def stores(self) -> bool:
+        """Whether it is not only read."""
+        return self.statement.primitive is not getitem
+
+
+def of_numbers(s: For) -> Verdict | None:
+    """Why a loop's rounds wait for each other where numbers are carried; None where none is."""
+    found = [_of_number(s, k) for k, phi in enumerate(s.phis) if not phi.type.ndim]
+    return next((v for v in found if v.kind != REDUCTION), found[0] if found else None)
+
+
+def _of_number(s: For, position: int) -> Verdict:
+    phi, out = s.phis[position], s.body.results[position]
+    made = _made_by(s.body, out)
+    name = s.outs[position].name or phi.name or target_text(made.origin if made else None)
+    at = (made.origin if made is not None else s.origin,)
+    if _reads(s.body, phi) and _reduces(s.body, phi, out):
+        return Verdict(REDUCTION, f"{{0}} is a reduction: all rounds go into one {name}", at, 1)
+    if _reads(s.body, phi):
+        words = f"{{0}} makes {name}, which the next round reads (distance 1)"
+        return Verdict(CARRIED, words, at, 1)
+    return Verdict(OTHER, f"{{0}} makes {name}, whose last value is read after the loop", at)
+
+
+def _made_by(block: Block, value: object) -> Statement | None:
+    """The innermost statement that makes a value."""
+    for s in block.statements:
+        if value not in s.outs:
+            continue
+        if isinstance(s, (For, While)):
+            return _made_by(s.body, s.body.results[s.outs.index(value)]) or s
+        if isinstance(s, If):
+            at = s.outs.index(value)
+            arms = [_made_by(b, b.results[at]) for b in core.blocks_of(s)]
+            return next((a for a in arms if a is not None), s)
+        return s
+    return None
+
+
+def _reads(block: Block, var: Var) -> int:
+    """How often statements and results of a block name a value."""
+    count = block.results.count(var)
+    for s in core.walk(block):
+        count += sum(a is var for a in core.operands(s))
+        count += sum(b.results.count(var) for b in core.blocks_of(s))
+    return count
+
+
+def _reduces(block: Block, start: Var, end: object) -> bool:
+    """Whether a value is the one at the start, with more added: nothing else reads it between."""
+    if end is start:
+        return True
+    if isinstance(end, Var) and _reads(block, end) > 1:
+        return False
+    s = next((s for s in block.statements if end in s.outs), None)
+    match s:
+        case Apply() if s.primitive.name in _REDUCING and not s.out.type.ndim:
+            before = s.args[:1] if s.primitive is subtract else s.args
+            vars = [a for a in before if isinstance(a, Var) and _reads(block, a) == 1]
+            return any(_reduces(block, start, a) for a in vars)
+        case For():
+            at = s.outs.index(end)
+            phi, init = s.phis[at], s.inits[at]
+            inner = _reads(s.body, phi) == 1 and _reduces(s.body, phi, s.body.results[at])
+            alone = isinstance(init, Var) and _reads(block, init) == 1
+            return inner and alone and _reduces(block, start, init)
+        case If():
+            arms = [b.results[s.outs.index(end)] for b in core.blocks_of(s)]
+            if _reads(block, start) == 2 and start in arms and _compares(block, s.test, arms):
+                return True  # the larger, or the smaller, of two
+            return s.test is not start and all(
+                _reads(b, start) == 1 and _reduces(b, start, a)
+                for b, a in zip(core.blocks_of(s), arms, strict=True)
+            ) and _reads(block, start) == 2
+    return False
+
+
+def _compares(block: Block, test: object, values: list[object]) -> bool:
+    """Whether a test compares just these values."""
+    made = next((s for s in block.statements if test in s.outs), None)
+    known = isinstance(made, Apply) and made.primitive in _COMPARISONS
+    return known and isinstance(made, Apply) and set(made.args) == set(values)
+
+
+def of_elements(
+    one: Touch, two: Touch, loop: For, steady: frozenset[str], builder: Builder
+) -> Verdict:
+    """The words for a store and another access that touch one element in two rounds."""
+    distance = distance_of(one, two, loop, steady, builder)
+    if distance is None:
+        return _may_meet(one, two)
+    first, second = (one, two) if distance > 0 else (two, one)
+    if not second.stores and not first.stores:
+        return _may_meet(one, two)
+    does, did = "stores" if second.stores else "reads", "stored" if first.stores else "read"
+    rounds = abs(distance)
+    ago = "the round before" if rounds == 1 else f"the {rounds}th round before"
+    ago = {2: "the second round before", 3: "the third round before"}.get(rounds, ago)
+    what = element_text(second.statement.origin)
+    if second.statement.origin == first.statement.origin:
+        words = f"{{0}} {does} {what} in every round (distance {rounds})"
+        return Verdict(CARRIED, words, (second.statement.origin,), rounds)
+    which = "it" if _same_line(first, second) else "{1}"
+    words = f"{{0}} {does} {what}, which {which} {did} in {ago} (distance {rounds})"
+    return Verdict(CARRIED, words, _both(second, first), rounds)
+
+
+def _may_meet(one: Touch, two: Touch) -> Verdict:
+    what = element_text(one.statement.origin)
+    if one.statement is two.statement:
+        does = "add to" if one.statement.primitive is update_add else "store to"
+        words = f"{{0}} may {does} one element in two rounds"
+        return Verdict(MAY_MEET, words, (one.statement.origin,))
+    other, does = element_text(two.statement.origin), "stores" if two.stores else "reads"
+    which = "it" if _same_line(one, two) else "{1}"
+    words = f"{{0}} stores {what}, which may be {other} that {which} {does} in another round"
+    return Verdict(MAY_MEET, words, _both(one, two))
+
+
+def _same_line(one: Touch, two: Touch) -> bool:
+    a, b = one.statement.origin, two.statement.origin
+    return a is not None and b is not None and (a.statement, a.line) == (b.statement, b.line)
+
+
+def _both(one: Touch, two: Touch) -> tuple[Origin | None, ...]:
+    own = one.statement.origin
+    return (own,) if _same_line(one, two) else (own, two.statement.origin)
+
+
+def distance_of(
+    one: Touch, two: Touch, loop: For, steady: frozenset[str], builder: Builder
+) -> int | None:
+    """After how many rounds the second touches what the first did; None where that is not known."""
+    if None in one.place or None in two.place:
+        return None
+    counter = builder.dim_values[loop.index]
+    store, other = Access(0, one.place, 0, True, False), Access(0, two.place, 0, two.stores, False)
+    found = meeting(store, other, counter, builder)
+    if isinstance(found, int) and found:
+        assert isinstance(loop.step, int)
+        return found * loop.step
+    names = {n for d in (*one.place, *two.place) if d is not None for n in dim_symbols(d)}
+    if names & dim_symbols(counter) or found is None:
+        return None
+    inner = [s.index for s in core.walk(loop.body) if isinstance(s, For)]
+    values = [builder.dim_values[v] for v in inner if v in builder.dim_values]
+    counters = frozenset(n for value in values for n in dim_symbols(value)) - steady
+    return 1 if all(_same_in_all(n, steady, counters, builder) for n in names) else None
+
+
+def _same_in_all(
+    name: str, steady: frozenset[str], counters: frozenset[str], builder: Builder
+) -> bool:
+    """Whether a symbol, or the counter of an inner loop, takes the same values in all rounds."""
+    if name not in counters:
+        return name in steady
+    bounds: tuple[DimLike, ...] = builder.dims.ranges.get(name, ())
+    return bool(bounds) and all(
+        _same_in_all(n, steady, counters - {name}, builder)
+        for bound in bounds
+        for n in dim_symbols(builder.dims.resolve(bound))
+    )

@@ -1,0 +1,186 @@
+"""An innermost loop is split at the round where two of its accesses meet: elsewhere they are apart.
+
+The shortest paths of Floyd and Warshall read ``path[i, k]`` in every round of the loop that stores
+``path[i, j]``; both are one element where ``j`` is ``k``::
+
+    for j in range(n):
+        path[i, j] = min(path[i, j], path[i, k] + path[k, j])
+
+Before and after that round the element is a number, and the rounds may run side by side (index-set
+splitting: Banerjee, Loop Transformations for Restructuring Compilers, 1993)::
+
+    for j in range(k):
+        path[i, j] = min(path[i, j], path[i, k] + path[k, j])
+    path[i, k] = min(path[i, k], path[i, k] + path[k, k])
+    for j in range(k + 1, n):
+        path[i, j] = min(path[i, j], path[i, k] + path[k, j])
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+
+from calque.transpiler.ir import core
+from calque.transpiler.ir.builder import Array, Builder, atom, loop_index, wrap
+from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, If, Statement, Var, While
+from calque.transpiler.ir.types import Dim, DimLike, dim_symbols, substitute_dim
+from calque.transpiler.loops.accesses import STORES, apart, is_element, place_of, positive
+from calque.transpiler.primitives import elementwise
+from calque.transpiler.primitives.base import apply
+from calque.transpiler.primitives.elementwise import add
+
+_MOST = 40  # statements of a body that is written three times
+
+
+def split_meetings(
+    function: Function, builder: Builder, compiles: Callable[[Statement], bool]
+) -> None:
+    """Split such loops of kernels, in place."""
+
+    def visit(block: Block, counters: tuple[Var, ...], compiled: bool) -> None:
+        for s in list(block.statements):
+            inner = compiled or (isinstance(s, (For, While)) and compiles(s))
+            outer = (*counters, s.index) if isinstance(s, For) else counters
+            for body in core.blocks_of(s):
+                visit(body, outer, inner)
+            if inner and isinstance(s, For) and s.index in builder.dim_values:
+                plain = _without_branches(s.body)
+                where = None if plain is None else _meeting(s, plain, counters, builder)
+                if plain is not None and where is not None:
+                    s.body = plain
+                    at = block.statements.index(s)
+                    block.statements[at : at + 1] = parts = _parts(s, where, builder)
+                    phase = function.phases.get(id(s), "")
+                    function.phases.update((id(t), phase) for t in core.walk(Block(parts)))
+
+    with builder.active():
+        visit(function.body, (), False)
+
+
+def _without_branches(body: Block) -> Block | None:
+    """The body, its choices between numbers as such; None where more than that is in it."""
+    made: list[Statement] = []
+    for s in body.statements:
+        if isinstance(s, Apply):
+            made.append(s)
+            continue
+        if not isinstance(s, If) or s.then.statements or s.orelse.statements:
+            return None
+        if any(o.type.ndim for o in s.outs):
+            return None
+        for out, then, orelse in zip(s.outs, s.then.results, s.orelse.results, strict=True):
+            args = (s.test, then, orelse)
+            made.append(Apply((out,), elementwise.where, args, {}, s.origin))
+    return Block(made, list(body.results)) if len(made) <= _MOST else None
+
+
+def _meeting(
+    loop: For, body: Block, counters: Sequence[Var], builder: Builder
+) -> Var | None:
+    """The outer counter at which accesses meet that are apart in all other rounds; None if not."""
+    if loop.step not in (1, -1):
+        return None
+    resolve, values = builder.dims.resolve, builder.dim_values
+    own = resolve(values[loop.index])
+    found: set[DimLike] = set()
+    for accesses in _accesses(loop, body):
+        if not all(is_element(s, builder) for s in accesses):
+            return None
+        for a, b in itertools.combinations(accesses, 2):
+            if a.primitive not in STORES and b.primitive not in STORES:
+                continue
+            left, right = place_of(a, builder), place_of(b, builder)
+            if not apart(left, right, builder):
+                found.update(_where_equal(left, right, own))
+    if len(found) != 1:
+        return None
+    (where,) = found
+    at = next((v for v in counters if v in values and resolve(values[v]) == where), None)
+    return at if at is not None and _within(loop, where, builder) else None
+
+
+def _accesses(loop: For, body: Block) -> list[list[Apply]]:
+    """What touches each array that the loop carries, as far as it is followed."""
+    chains: dict[Atom, list[Apply]] = {phi: [] for phi in loop.phis if phi.type.ndim}
+    for s in body.statements:
+        assert isinstance(s, Apply)
+        if s.args and s.args[0] in chains:
+            chain = chains[s.args[0]]
+            chain.append(s)
+            if s.primitive in STORES:
+                chains[s.outs[0]] = chain
+    return list({id(chain): chain for chain in chains.values()}.values())
+
+
+def _where_equal(
+    left: Sequence[DimLike | None], right: Sequence[DimLike | None], own: DimLike
+) -> set[DimLike]:
+    """Where a counter makes two places one along some axis, as far as that is another counter."""
+    found: set[DimLike] = set()
+    for a, b in zip(left, right, strict=True):
+        for moving, still in ((a, b), (b, a)):
+            if moving == own and isinstance(still, Dim):
+                if dim_symbols(still).isdisjoint(dim_symbols(own)):
+                    found.add(still)
+    return found
+
+
+def _within(loop: For, where: DimLike, builder: Builder) -> bool:
+    """Whether a loop surely comes to a number."""
+    start, stop = builder.dim_of(wrap(loop.start)), builder.dim_of(wrap(loop.stop))
+    if loop.step == 1:
+        return positive(where - start + 1, builder) and positive(stop - where, builder)
+    return positive(start - where + 1, builder) and positive(where - stop, builder)
+
+
+def _parts(loop: For, where: Var, builder: Builder) -> list[Statement]:
+    """The rounds before, the one at the meeting, and those after it."""
+    step: int = loop.step
+    start, stop = builder.dim_of(wrap(loop.start)), builder.dim_of(wrap(loop.stop))
+    here = builder.dim_of(wrap(where))
+    with builder.block() as bounds, builder.at(loop.origin):
+        after = apply(add, Array(where), step)
+    below, above = ((start, here - 1), (here + 1, stop - 1))
+    if step == -1:
+        below, above = ((here + 1, start), (stop + 1, here - 1))
+    first = _part(loop, (loop.start, where), below, loop.inits, builder)
+    mapping: dict[Var, Atom] = {loop.index: where, **dict(zip(loop.phis, first.outs, strict=True))}
+    middle = _copy(loop, mapping, here, builder)
+    last = _part(loop, (atom(after), loop.stop), above, middle.results, builder)
+    last.outs = loop.outs
+    builder.definitions.update(dict.fromkeys(loop.outs, last))
+    return [first, *middle.statements, *bounds.statements, last]
+
+
+def _part(
+    loop: For,
+    ends: tuple[Atom, Atom],
+    reach: tuple[DimLike, DimLike],
+    inits: Sequence[Atom],
+    builder: Builder,
+) -> For:
+    """The loop over a part of its rounds; its counter is known to be within ``reach``."""
+    counter = loop_index(*reach, loop.index.name)
+    phis = tuple(Var(p.type, p.name, p.origin) for p in loop.phis)
+    outs = tuple(Var(o.type, o.name, o.origin) for o in loop.outs)
+    mapping: dict[Var, Atom] = dict(zip(loop.phis, phis, strict=True))
+    mapping[loop.index] = counter.atom
+    body = _copy(loop, mapping, builder.dim_of(counter), builder)
+    carried = phis, tuple(inits)
+    made = For(outs, counter.atom, *ends, loop.step, *carried, body, loop.origin, loop.scheduled)
+    builder.definitions.update(dict.fromkeys(outs, made))
+    return made
+
+
+def _copy(loop: For, mapping: dict[Var, Atom], counter: DimLike, builder: Builder) -> Block:
+    """A loop's body with another counter."""
+    values = builder.dim_values
+    (own,) = dim_symbols(builder.dims.resolve(values[loop.index]))
+    copied = core.clone(loop.body, mapping)
+    for old, new in mapping.items():
+        if isinstance(new, Var) and old in values and new not in values:
+            values[new] = substitute_dim(builder.dims.resolve(values[old]), {own: counter})
+    for s in copied.statements:
+        builder.definitions.update(dict.fromkeys(s.outs, s))
+    return copied

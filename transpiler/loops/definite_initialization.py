@@ -1,0 +1,168 @@
+"""Numbers that a loop sets in each round, and that have no value before it, get one.
+
+Before, with no value for ``error`` at the start::
+
+    while i < 100 and not stopped:
+        error = abs(x - y)
+        ...
+
+After: ``error`` is 0 before the loop, which Numba needs to know what it is. Where the loop may have
+no round, it stands in a branch for those cases in which it has one: else reading ``error`` after it
+is Python's UnboundLocalError, as it was.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from calque.transpiler.ir import core
+from calque.transpiler.ir.builder import Builder, atom, wrap
+from calque.transpiler.ir.core import (
+    UNDEFINED,
+    Apply,
+    Atom,
+    Block,
+    For,
+    Function,
+    If,
+    Statement,
+    Var,
+    While,
+)
+from calque.transpiler.primitives.base import apply
+from calque.transpiler.primitives.called import inline
+from calque.transpiler.primitives.logic import greater, less
+
+# operations on known numbers that may stand in a loop's test
+_KNOWN: dict[str, Callable[..., Any]] = {
+    "np.less": operator.lt,
+    "np.less_equal": operator.le,
+    "np.greater": operator.gt,
+    "np.greater_equal": operator.ge,
+    "np.equal": operator.eq,
+    "np.not_equal": operator.ne,
+    "not": operator.not_,
+    "and": lambda a, b: a and b,
+    "or": lambda a, b: a or b,
+}
+
+
+def set_before_first_rounds(function: Function, builder: Builder) -> None:
+    """Give all loops' numbers a value at the start, in place."""
+    with builder.active():
+        _within(function.body, builder, function.phases, frozenset([UNDEFINED]))
+
+
+def _within(
+    block: Block, builder: Builder, phases: dict[int, str], unset: frozenset[Any]
+) -> None:
+    """``unset``: what has no value, or none yet in the first round of a loop around."""
+    made: list[Statement] = []
+    for s in block.statements:
+        inside = unset
+        if isinstance(s, (For, While)):
+            inside |= {p for p, i in zip(s.phis, s.inits, strict=True) if i in unset}
+        for inner in core.blocks_of(s):
+            _within(inner, builder, phases, inside)
+        lines = [s]
+        if isinstance(s, (For, While)):
+            s.inits = tuple(
+                _zero(phi) if i is UNDEFINED and _flagged(s, k, block) else i
+                for k, (phi, i) in enumerate(zip(s.phis, s.inits, strict=True))
+            )
+        if isinstance(s, (For, While)) and _sets_all(s, unset):
+            before, certain = s.inits, _has_round(s)
+            if certain or all(i is UNDEFINED for i in before if i in unset):
+                s.inits = tuple(
+                    _zero(phi) if init in unset else init
+                    for phi, init in zip(s.phis, before, strict=True)
+                )
+                lines = [s] if certain else _guarded(s, before, builder)
+        phases.update((id(t), phases[id(s)]) for t in lines if id(s) in phases)
+        made += lines
+    block.statements[:] = made
+
+
+def _sets_all(s: For | While, unset: frozenset[Any]) -> bool:
+    """Whether each round sets the numbers that have no value, and none reads them before."""
+    if isinstance(s, For) and not isinstance(s.step, int):
+        return False
+    missing = {p for p, i in zip(s.phis, s.inits, strict=True) if i in unset}
+    read = set().union(*(core.free_vars(b) for b in core.blocks_of(s)))
+    return bool(missing) and not any(p.type.ndim for p in missing) and missing.isdisjoint(read)
+
+
+def _flagged(s: For | While, k: int, block: Block) -> bool:
+    """Whether a number is set with a flag, and read only where that holds: ``return`` in a loop."""
+    phi, result, out = s.phis[k], s.body.results[k], s.outs[k]
+    for t in s.body.statements:
+        if not isinstance(t, If) or result not in t.outs or phi.type.ndim:
+            continue
+        j = t.outs.index(result)
+        for flag, done, start, after in zip(s.phis, s.body.results, s.inits, s.outs, strict=True):
+            if start is not False or done not in t.outs:
+                continue
+            m = t.outs.index(done)
+            arms = [(a.results[m], a.results[j]) for a in (t.then, t.orelse)]
+            sets = [a for a in arms if a[0] is True and a[1] is not phi]
+            rests = [a for a in arms if a == (flag, phi)]
+            if sets and rests:
+                once = sum(_reads(b, phi) for b in core.blocks_of(s)) == 1
+                return once and _read_under(after, out, block)
+    return False
+
+
+def _reads(block: Block, var: Var) -> int:
+    """How often a block, and what is in it, reads a number."""
+    inner = [b for s in core.walk(block) for b in core.blocks_of(s)]
+    atoms = [a for s in core.walk(block) for a in core.operands(s)]
+    atoms += [a for b in (block, *inner) for a in b.results]
+    return sum(a is var for a in atoms)
+
+
+def _read_under(flag: Var, out: Var, block: Block) -> bool:
+    """Whether a number is read only in branches for which a flag is true."""
+    under = [s.then for s in core.walk(block) if isinstance(s, If) and s.test is flag]
+    return _reads(block, out) == sum(_reads(then, out) for then in under)
+
+
+def _zero(phi: Var) -> Any:
+    zero = phi.type.dtype.type(0)
+    return zero.item() if phi.type.weak else zero
+
+
+def _has_round(s: For | While) -> bool:
+    """Whether the loop surely has a round."""
+    if isinstance(s, For):
+        known = all(isinstance(a, int) for a in (s.start, s.stop, s.step))
+        return known and len(range(s.start, s.stop, s.step)) > 0
+    values: dict[Any, Any] = dict(zip(s.phis, s.inits, strict=True))
+
+    def value(atom: Atom) -> Any:
+        return values.get(atom) if isinstance(atom, Var) else atom
+
+    for t in s.test.statements:
+        found = _KNOWN.get(t.primitive.name) if isinstance(t, Apply) else None
+        args = [value(a) for a in core.operands(t)]
+        if found is not None and not any(a is None or a is UNDEFINED for a in args):
+            if not any(isinstance(a, Var) for a in args):
+                values[t.outs[0]] = found(*args)
+    return value(s.test.results[0]) is True
+
+
+def _guarded(s: For | While, before: tuple[Atom, ...], builder: Builder) -> list[Statement]:
+    """A branch that is taken if the loop has a round; without one nothing has changed."""
+    with builder.block() as made, builder.at(s.origin):
+        if isinstance(s, For):
+            ahead = less if s.step > 0 else greater
+            test = atom(apply(ahead, wrap(s.start), wrap(s.stop)))
+        else:
+            (test,) = inline(builder, s.test, dict(zip(s.phis, before, strict=True)))
+    outs = s.outs
+    s.outs = tuple(Var(o.type, o.name, o.origin) for o in outs)
+    branch = If(outs, test, Block([s], list(s.outs)), Block([], list(before)), s.origin)
+    for out in outs:
+        builder.definitions[out] = branch
+    return [*made.statements, branch]

@@ -1,0 +1,313 @@
+"""One loop whose rounds depend on each other as several loops whose rounds do not.
+
+The reverse of a stencil adds each round's adjoint to neighbours, and neighbouring rounds meet::
+
+    for i in range(n - 2, 0, -1):
+        s = 0.5 * x_bar[i]
+        x_bar[i] = 0.0
+        y_bar[i + 1] += s
+        y_bar[i - 1] += s
+
+Additions commute, so each offset may have a loop of its own, whose order is free (Kennedy and
+McKinley, Loop distribution with arbitrary control flow, 1990)::
+
+    for i in range(1, n - 1):
+        y_bar[i + 1] += 0.5 * x_bar[i]
+    for i in range(1, n - 1):
+        s = 0.5 * x_bar[i]
+        x_bar[i] = 0.0
+        y_bar[i - 1] += s
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TypeGuard
+
+from calque.transpiler.ir import core
+from calque.transpiler.ir.builder import Builder
+from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, Statement, Var
+from calque.transpiler.ir.types import dim_symbols
+from calque.transpiler.loops.accesses import is_element, place_of, steady_symbols
+from calque.transpiler.loops.dependence_test import ANYWHERE, Access, Meeting, meeting
+from calque.transpiler.loops.parallelize import upward
+from calque.transpiler.primitives.elementwise import add, subtract
+from calque.transpiler.primitives.indexing import update, update_add
+
+MOST_LOOPS = 4  # each goes through memory again
+MOST_REPEATED = 12  # operations that all loops need
+CHEAP = frozenset("getitem np.add np.subtract np.multiply np.negative int".split())
+
+
+def distribute(function: Function, builder: Builder, whole: frozenset[int] = frozenset()) -> None:
+    """Split the innermost loops of a function where that makes all parts independent, in place.
+
+    Which loops are independent is noted. Those with ids in ``whole`` stay as they are.
+    """
+    with builder.active():
+        _within(function.body, builder, function.phases, whole)
+
+
+def _within(
+    block: Block, builder: Builder, phases: dict[int, str], whole: frozenset[int]
+) -> None:
+    made: list[Statement] = []
+    for s in block.statements:
+        for inner in core.blocks_of(s):
+            _within(inner, builder, phases, whole)
+        split = isinstance(s, For) and id(s) not in whole
+        parts = Loop(s, builder).parts() if split else None  # type: ignore[arg-type]
+        if parts is not None and id(s) in phases:
+            phases.update((id(t), phases[id(s)]) for t in core.walk(Block(parts)))
+        made += [s] if parts is None else parts
+    block.statements[:] = made
+
+
+@dataclass(eq=False)
+class Task:
+    """A store, or a sum, and what it needs; tasks that must stay together are one."""
+
+    stores: list[Apply]
+    total: int | None = None  # the carried number of a sum
+    needs: set[int] = field(default_factory=set)  # ids of statements, without stores
+    accesses: list[Access] = field(default_factory=list)
+    before: set[int] = field(default_factory=set)  # numbers of the tasks that must come before
+
+
+class Loop:
+    """An innermost loop, its tasks and what orders them."""
+
+    def __init__(self, loop: For, builder: Builder):
+        self.loop, self.builder = loop, builder
+        self.array_of: dict[Var, int] = {}  # a version in the body -> which carried array
+        self.number = {id(s): k for k, s in enumerate(loop.body.statements)}
+        self.made_by = {o: s for s in loop.body.statements for o in s.outs}
+
+    def parts(self) -> list[Statement] | None:
+        """The loops instead of this one; None where it stays."""
+        if not self._simple():
+            return None
+        tasks = [self._task(s) for s in self.loop.body.statements if self._stores(s)]
+        sums = [self._sum(k) for k, phi in enumerate(self.loop.phis) if not phi.type.ndim]
+        if self._free(tasks, [*tasks, *sums]):
+            self.loop.vector = True
+            return [*upward(self.loop, self.builder), self.loop]
+        tasks += sums
+        self._order(tasks)
+        groups = self._groups(tasks)
+        if groups is None or not 1 < len(groups) <= MOST_LOOPS or not self._cheap(groups):
+            return None
+        return self._write(groups)
+
+    def _stores(self, s: Statement) -> TypeGuard[Apply]:
+        return isinstance(s, Apply) and s.primitive in (update, update_add)
+
+    def _simple(self) -> bool:
+        """Whether the body is operations on elements, and each carried array is stored to."""
+        loop = self.loop
+        if loop.step not in (1, -1) or loop.index not in self.builder.dim_values:
+            return False
+        if not all(isinstance(s, Apply) for s in loop.body.statements):
+            return False
+        numbers = [k for k, phi in enumerate(loop.phis) if not phi.type.ndim]
+        if len(numbers) == len(loop.phis) or not all(map(self._is_sum, numbers)):
+            return False
+        steady = steady_symbols(loop, self.builder)
+        now: list[Atom] = list(loop.phis)
+        self.array_of = {phi: k for k, phi in enumerate(loop.phis) if phi.type.ndim}
+        for s in loop.body.statements:
+            assert isinstance(s, Apply)
+            touched = [a for a in s.args if isinstance(a, Var) and a in self.array_of]
+            if self._stores(s) and not touched:
+                return False
+            if not touched:
+                continue
+            k = self.array_of[touched[0]]
+            current = now[k] is touched[0]
+            if touched != [s.args[0]] or not current or not is_element(s, self.builder):
+                return False
+            place = place_of(s, self.builder)
+            if not all(dim_symbols(d) <= steady for d in place if d is not None):
+                return False
+            if self._stores(s):
+                now[k] = s.outs[0]
+                self.array_of[s.outs[0]] = k
+        results = zip(loop.body.results, now, loop.phis, strict=True)
+        return all(r is v and v is not phi for r, v, phi in results if phi.type.ndim)
+
+    def _is_sum(self, k: int) -> bool:
+        """Whether a carried number is what all rounds add up, and nothing else reads it."""
+        phi, total = self.loop.phis[k], self.loop.body.results[k]
+        made = self.made_by.get(total)
+        if not isinstance(made, Apply) or made.primitive not in (add, subtract):
+            return False
+        if phi.type.dtype.kind != "f" or made.out.type.dtype != phi.type.dtype:
+            return False
+        read = [a for s in self.loop.body.statements for a in core.operands(s)]
+        read += self.loop.body.results
+        first = made.args[0] is phi or made.primitive is add
+        return first and read.count(phi) == 1 and phi in made.args and read.count(total) == 1
+
+    def _task(self, store: Apply) -> Task:
+        return self._needing(Task([store]), store.args[1:])
+
+    def _sum(self, k: int) -> Task:
+        """What a sum adds: no store, but it reads."""
+        return self._needing(Task([], k), [self.loop.body.results[k]])
+
+    def _needing(self, task: Task, values: Sequence[Atom]) -> Task:
+        """The task with all that its values need."""
+        pending = list(values)
+        while pending:
+            made = self.made_by.get(pending.pop())
+            if made is None or id(made) in task.needs:
+                continue
+            assert isinstance(made, Apply)
+            task.needs.add(id(made))
+            pending += [a for a in made.args if a not in self.array_of]
+        touching = [s for s in self.loop.body.statements if id(s) in task.needs]
+        for s in (*touching, *task.stores):
+            assert isinstance(s, Apply)
+            if s.args and s.args[0] in self.array_of:
+                k = self.array_of[s.args[0]]
+                place, adds = place_of(s, self.builder), s.primitive is update_add
+                writes = self._stores(s)
+                task.accesses.append(Access(k, place, self.number[id(s)], writes, adds))
+        return task
+
+    def _meeting(self, a: Access, b: Access) -> Meeting:
+        counter = self.builder.dim_values[self.loop.index]
+        return meeting(a, b, counter, self.builder)
+
+    def _free(self, left: list[Task], right: list[Task]) -> bool:
+        """Whether no round of one touches what another round of the other writes."""
+        return all(
+            self._meeting(a, b) in (None, 0)
+            for s in left
+            for t in right
+            for a in s.accesses
+            for b in t.accesses
+        )
+
+    def _order(self, tasks: list[Task]) -> None:
+        for k, first in enumerate(tasks):
+            for other, second in enumerate(tasks):
+                if first is not second and any(
+                    self._precedes(a, b) for a in first.accesses for b in second.accesses
+                ):
+                    tasks[other].before.add(k)
+
+    def _precedes(self, a: Access, b: Access) -> bool:
+        """Whether somewhere the first must have been before the second."""
+        if a.adds and b.adds:
+            return False
+        rounds = self._meeting(a, b)
+        if rounds is None:
+            return False
+        if rounds == ANYWHERE:
+            return True
+        assert isinstance(rounds, int)
+        return a.position < b.position if rounds == 0 else rounds * self.loop.step > 0
+
+    def _groups(self, tasks: list[Task]) -> list[list[Task]] | None:
+        """Tasks for each loop, in order; None where some loop would not be free."""
+        done: dict[int, int] = {}  # task -> group
+        groups: list[list[Task]] = []
+        while len(done) < len(tasks):
+            ready = [k for k, t in enumerate(tasks) if k not in done and t.before <= done.keys()]
+            if not ready:
+                return None  # a circle
+            k = ready[0]
+            task = tasks[k]
+            if not self._free([task], [task]):
+                return None
+            first = max((done[b] for b in task.before), default=0)
+            for at in range(first, len(groups)):
+                if self._free(groups[at], [task]):
+                    break
+            else:
+                at = len(groups)
+                groups.append([])
+            groups[at].append(task)
+            done[k] = at
+        return groups
+
+    def _cheap(self, groups: list[list[Task]]) -> bool:
+        """Whether what more than one loop needs costs little."""
+        needs = [set().union(*(t.needs for t in group)) for group in groups]
+        repeated = [
+            s
+            for s in self.loop.body.statements
+            if sum(id(s) in need for need in needs) > 1 and isinstance(s, Apply)
+        ]
+        return len(repeated) <= MOST_REPEATED and all(
+            s.primitive.name in CHEAP or s.primitive.kind == "size" for s in repeated
+        )
+
+    # the new loops
+
+    def _write(self, groups: list[list[Task]]) -> list[Statement]:
+        now: list[Atom] = list(self.loop.inits)
+        last: dict[int, int] = {}
+        for at, group in enumerate(groups):
+            for task in group:
+                last.update((k, at) for k in self._written(task))
+        made = upward(self.loop, self.builder)
+        for at, group in enumerate(groups):
+            loop, written = self._part(group, now)
+            loop.outs = tuple(
+                self.loop.outs[k]
+                if last[k] == at
+                else Var(phi.type, phi.name, self.loop.origin)
+                for k, phi in zip(written, loop.phis, strict=True)
+            )
+            for k, out in zip(written, loop.outs, strict=True):
+                now[k] = out
+            made.append(loop)
+        return made
+
+    def _written(self, task: Task) -> set[int]:
+        """Which of the carried values a task changes."""
+        arrays = {self.array_of[s.args[0]] for s in task.stores}
+        return arrays if task.total is None else {task.total}
+
+    def _part(self, group: list[Task], now: list[Atom]) -> tuple[For, list[int]]:
+        """The loop of some tasks, and which values it carries."""
+        old, builder = self.loop, self.builder
+        chosen = {id(s) for t in group for s in t.stores} | set().union(*(t.needs for t in group))
+        written = sorted(set().union(*map(self._written, group)))
+        index = Var(old.index.type, old.index.name, old.index.origin)
+        builder.dim_values[index] = builder.dim_values[old.index]
+        phis = {k: Var(old.phis[k].type, old.phis[k].name, old.origin) for k in written}
+        current: list[Atom] = [phis.get(k, a) for k, a in enumerate(now)]
+        mapping: dict[Var, Atom] = {old.index: index}
+        mapping |= {old.phis[k]: phis[k] for k in written}
+        body = Block()
+        for s in old.body.statements:
+            if id(s) not in chosen:
+                continue
+            assert isinstance(s, Apply)
+            k = self.array_of.get(s.args[0]) if s.args else None
+            args = tuple(mapping.get(a, a) if isinstance(a, Var) else a for a in s.args)
+            args = args if k is None else (current[k], *args[1:])
+            outs = tuple(Var(o.type, o.name, o.origin) for o in s.outs)
+            copy = Apply(outs, s.primitive, args, s.params, s.origin, s.proven)
+            for out, new in zip(s.outs, outs, strict=True):
+                mapping[out] = new
+                builder.definitions[new] = copy
+                if out in builder.dim_values:
+                    builder.dim_values[new] = builder.dim_values[out]
+            if k is not None and self._stores(s):
+                current[k] = outs[0]
+            body.statements.append(copy)
+        for t in group:
+            if t.total is not None:
+                current[t.total] = mapping[old.body.results[t.total]]
+        body.results = [current[k] for k in written]
+        inits = tuple(now[k] for k in written)
+        bounds = old.start, old.stop, old.step
+        carried = tuple(phis[k] for k in written)
+        made = For((), index, *bounds, carried, inits, body, old.origin, old.scheduled)
+        made.vector = True
+        return made, written

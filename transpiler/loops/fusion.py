@@ -1,0 +1,452 @@
+"""Which statements on arrays become loops over scalars, and which share a loop.
+
+A *root* is an array, or a reduced number, that a loop nest writes; what only roots read is virtual:
+its elements are computed where they are needed. Roots over the same space share their loops as far
+as each reads the others' elements of the same round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from calque.transpiler.algebra.bitwise_equality import read_with_extremum
+from calque.transpiler.errors import CalqueError
+from calque.transpiler.ir import core
+from calque.transpiler.ir.builder import Array, Builder, atom, loop_index, type_of, wrap
+from calque.transpiler.ir.core import Apply, Block, Statement, Var
+from calque.transpiler.ir.dead_code import has_effects
+from calque.transpiler.ir.path_conditions import refuses
+from calque.transpiler.ir.types import DimLike, dim_symbols, substitute_dim, symbol
+from calque.transpiler.loops.accesses import STORES
+from calque.transpiler.loops.fusion_groups import (
+    NAMES,
+    Loop,
+    Root,
+    leaves,
+    nest_of,
+    value_of,
+    weight,
+    write_place,
+)
+from calque.transpiler.loops.fusion_legality import elsewhere, in_step, same_element
+from calque.transpiler.loops.in_place import InPlace, Owned
+from calque.transpiler.loops.size_agreement import agree
+from calque.transpiler.loops.slice_stores import through_view
+from calque.transpiler.loops.virtual_arrays import NoElements, Reader, SizesAtHand
+from calque.transpiler.primitives.creation import full
+from calque.transpiler.primitives.indexing import copy, update_add
+from calque.transpiler.primitives.reductions import prod, sum_
+from calque.transpiler.primitives.templates import indexed_dims
+
+_HEAVY = 12  # work worth an array rather than doing it twice
+_MOST_ARRAYS = 12  # in one nest: more, and the compiler gives up vectorizing
+
+Unit = Statement | Loop
+
+
+class Fusion:
+    """Plans one block: ``units`` are its statements and nests, in an order that works."""
+
+    def __init__(
+        self,
+        builder: Builder,
+        block: Block,
+        at_hand: SizesAtHand,
+        allowed: Callable[[Apply], bool],
+        kept: set[int],
+        owned: Owned,
+    ):
+        self.builder, self.block, self.at_hand, self.allowed = builder, block, at_hand, allowed
+        self.kept = kept  # statements that stay as they are
+        self.owned = owned
+        self.renewed: dict[int, int] = {}  # statements written for others
+        self.placed = True  # whether the place that the last root tried writes can be told
+        self.stored: set[Var] = set()  # virtual arrays that are better kept in memory
+        self.virtual: dict[Var, Apply] = {}
+        self.roots: dict[int, Root] = {}
+        self.plan()
+
+    # which statement is what
+
+    def plan(self) -> None:
+        """Until the choice of what is in memory is settled."""
+        for _ in range(40 + 3 * len(self.block.statements)):
+            if self._classify() and self._group() and not self._in_place().write():
+                return
+        for s in self.block.statements:
+            self.kept.add(id(s))
+        self._classify()
+        self._group()
+
+    def _in_place(self) -> InPlace:
+        return InPlace(
+            self.builder, self.block, self.units, self.virtual, self.owned, self.renewed
+        )
+
+    def _classify(self) -> bool:
+        """Find roots and virtual arrays; False where one turned out to have no elements."""
+        self.virtual, self.roots = {}, {}
+        escaping = {a for a in self.block.results if isinstance(a, Var)} | self.stored
+        kinds: dict[int, str] = {}
+        for s in reversed(self.block.statements):
+            kind = self._kind(s)
+            if kind == "map" and s.outs[0] in escaping and self._better_whole(s):
+                kind = ""
+            kinds[id(s)] = kind
+            if not kind:
+                if not (isinstance(s, Apply) and s.primitive.kind == "size"):
+                    escaping.update(a for a in core.operands(s) if isinstance(a, Var))
+                for inner in core.blocks_of(s):
+                    escaping.update(core.free_vars(inner))
+            elif kind == "store":
+                assert isinstance(s, Apply)
+                if isinstance(s.args[0], Var):
+                    escaping.add(s.args[0])
+        for s in self.block.statements:
+            kind = kinds[id(s)]
+            if not kind:
+                continue
+            assert isinstance(s, Apply)
+            if kind == "map" and s.outs[0] not in escaping:
+                self.virtual[s.outs[0]] = s
+                continue
+            root = self._root(s, kind)
+            if isinstance(root, Apply):
+                views = None if self.placed or kind != "store" else through_view(s, self.builder)
+                if views is None:
+                    self.kept.add(id(root))
+                else:
+                    self._replace(s, views)
+                return False
+            self.roots[id(s)] = root
+        return not self._overlapping()
+
+    def _overlapping(self) -> bool:
+        """A store of values that come from other places of its array: all are read first."""
+        found = False
+        for root in self.roots.values():
+            base, value = (*root.statement.args, None)[:2]
+            if root.kind != "store" or all(
+                v is not base
+                or (read == root.written and not root.scattered)
+                or elsewhere(read, root, self.builder)
+                for v, read in root.loads
+            ):
+                continue
+            found = True
+            if value in self.virtual:
+                self.stored.add(value)
+            else:
+                self.kept.add(id(root.statement))
+        return found
+
+    def _kind(self, s: Statement) -> str:
+        if not isinstance(s, Apply) or len(s.outs) != 1 or id(s) in self.kept:
+            return ""
+        if not agree(s, self.builder):
+            return ""
+        primitive = s.primitive
+        if primitive.reduction is not None:
+            none = not type_of(wrap(s.args[0])).ndim or s.params["axis"] == ()  # nothing to go over
+            return "reduce" if not none and self._has_elements(s) else ""
+        if not s.out.type.ndim or not self.allowed(s):
+            return ""
+        if primitive in STORES:
+            return "store" if self._region(s) else ""
+        if primitive.kind == "elementwise" or primitive.element is not None:
+            return "map"
+        return ""
+
+    def _has_elements(self, s: Apply) -> bool:
+        """Whether a reduction without a value for nothing gets something: noted as a condition."""
+        summed = s.primitive in (sum_, prod)
+        if not self.allowed(s) or (s.params.get("dtype") is not None and not summed):
+            return False
+        return s.out.type.dtype.kind != "c" or not s.primitive.reduction.needs_elements
+
+    def _surely_some(self, dim: DimLike) -> bool:
+        """Whether a size is known not to be 0; for arguments, a condition of the program."""
+        return dim > 0 if isinstance(dim, int) else self.builder.dims.nonnegative(dim - 1)
+
+    def _region(self, s: Apply) -> tuple[DimLike, ...]:
+        """The dimensions of what a store stores."""
+        base, _, *dynamic = s.args
+        if not isinstance(base, Var):
+            return ()
+        if any(isinstance(d, Var) and d.type.dtype.kind == "b" and d.type.ndim for d in dynamic):
+            return ()
+        dims = indexed_dims(base.type.dims, s.params["index"], [wrap(d) for d in dynamic])
+        return tuple(self.builder.dims.resolve(d) for d in dims)
+
+    def _better_whole(self, s: Statement) -> bool:
+        """Views cost nothing, and allocation is better left to NumPy."""
+        assert isinstance(s, Apply)
+        if s.primitive.kind == "creation" or s.primitive in (copy, full):
+            return True
+        if s.primitive.view_back is None:
+            return False
+        return not (s.primitive.copies and s.primitive.copies(*map(wrap, s.args), **s.params))
+
+    # what a root reads
+
+    def _root(self, s: Apply, kind: str) -> Root | Apply:
+        """A statement and what it reads; else what stands in the way of its elements."""
+        resolve = self.builder.dims.resolve
+        if kind == "reduce":
+            source = type_of(wrap(s.args[0]))
+            axis = s.params["axis"]
+            reduced = tuple(range(source.ndim)) if axis is None else tuple(axis)
+            space = tuple(resolve(d) for d in source.dims)
+            root = Root(s, kind, space, reduced)
+            if s.primitive.reduction.needs_elements:
+                sizes = [space[k] for k in reduced]
+                root.guarded = [d for d in sizes if not self._surely_some(d)]
+        elif kind == "store":
+            root = Root(s, kind, self._region(s))
+        else:
+            root = Root(s, kind, tuple(resolve(d) for d in s.out.type.dims))
+        try:
+            with self.builder.block() as trial:
+                trial.results = self._try(root)
+        except NoElements as error:
+            return error.made if error.made is not None else s
+        except CalqueError:
+            return s
+        if root.scattered and s.primitive is update_add:
+            return s  # what an index array names twice counts once
+        # the trial may have found another number of the same value than the one that is written
+        named = [a for v, _ in root.computed for a in self._operands(v)]
+        read = [*core.free_vars(trial), *named, *s.args]
+        root.scalars = {v for v in read if isinstance(v, Var) and not v.type.ndim}
+        root.scalars -= set(self.trial_indices)
+        return root
+
+    def _replace(self, s: Apply, views: list[Apply]) -> None:
+        """Put a view, a store to all of it and the way back in the place of a store."""
+        take, _, back = views[-3:]
+        self.kept |= {id(take), id(back)}
+        self.at_hand.see(take.outs)
+        self.renewed.update((id(v), id(s)) for v in views)
+        at = self.block.statements.index(s)
+        self.block.statements[at : at + 1] = views
+
+    def _try(self, root: Root) -> list[Any]:
+        """Write one round, to see what it reads; the element and its place."""
+        reader = Reader(self.builder, self.virtual, self.at_hand)
+        indices = [
+            0 if dim == 1 else loop_index(0, dim - 1, NAMES[min(k, 5)])
+            for k, dim in enumerate(root.space)
+        ]
+        for dim in root.space:
+            self.at_hand(dim)
+        known = self.builder.dim_values
+        self.trial_indices = [i.atom for i in indices if isinstance(i, Array)]
+        root.symbols = tuple(
+            next(iter(dim_symbols(known[i.atom]))) if isinstance(i, Array) else "" for i in indices
+        )
+        self.placed = False
+        place = write_place(root, indices, reader)
+        self.placed = True
+        root.written = tuple(self.builder.dim_of(i) for i in place)
+        value = value_of(root, indices, reader)
+        root.loads, root.computed = reader.loads, reader.computed
+        root.scattered = root.kind == "store" and not self._distinct(root)
+        return [atom(v) for v in (value, *place)]
+
+    def _distinct(self, root: Root) -> bool:
+        """Whether every round of a store writes another element."""
+        places = [set(dim_symbols(d)) & set(root.symbols) for d in root.written]
+        own = [s for s, d in zip(root.symbols, root.space, strict=True) if d != 1]
+        return all(any(p == {s} for p in places) for s in own)
+
+    # which share loops
+
+    def _group(self) -> bool:
+        """Order nests and statements; False where an array should be in memory after all."""
+        self.uses = self._uses()
+        order: list[Unit] = []
+        maker: dict[Var, Unit] = {}
+        self.before: dict[int, set[int]] = {}
+        self.seen: set[int] = set()
+        readers: dict[Var, list[Unit]] = {}
+        guards: set[int] = set()  # what comes after them may read outside of arrays without them
+        acted: set[int] = set()  # the last statement that prints or asserts: these keep their order
+        for s in self.block.statements:
+            if isinstance(s, Apply) and s.outs[0] in self.virtual:
+                continue
+            root = self.roots.get(id(s))
+            reads = self._reads(s, root)
+            needs = {id(maker[v]) for v in reads if v in maker} | guards
+            if refuses(s):
+                guards.add(id(s))
+            if has_effects(s):
+                needs |= acted
+                acted = {id(s)}
+            if root is not None and root.kind == "store":
+                base = s.args[0]  # type: ignore[union-attr]
+                needs |= {id(u) for u in readers.get(base, ()) if u is not maker.get(base)}
+            unit: Unit = s
+            if root is not None:
+                unit = self._place(root, needs, order)
+            if id(unit) not in self.seen:
+                order.append(unit)
+                self.seen.add(id(unit))
+            self.before.setdefault(id(unit), set()).update(needs - {id(unit)})
+            for out in s.outs:
+                maker[out] = unit
+            for v in reads:
+                readers.setdefault(v, []).append(unit)
+        if self._too_often(order):
+            return False
+        self.units = self._sorted(order)
+        return not self._read_too_late()
+
+    def _read_too_late(self) -> bool:
+        """Put in memory what is read of an array only after a store to it."""
+        when: dict[Root, tuple[int, tuple[int, ...]]] = {}
+        for number, unit in enumerate(self.units):
+            for path, roots in leaves(unit, ()) if isinstance(unit, Loop) else ():
+                when.update((root, (number, path)) for root in roots)
+        late: set[Var] = set()
+        for store in (r for r in when if r.kind == "store"):
+            base = store.statement.args[0]
+            for root in (r for r in when if when[r] > when[store]):
+                if any(v is base for v, _ in root.loads):
+                    read = (v for v, _ in root.computed if base in self._operands(v))
+                    late.update(v for v in read if v.type.ndim)
+        found = bool(late - self.stored)
+        self.stored |= late
+        return found
+
+    def _operands(self, var: Var) -> tuple[Any, ...]:
+        made = self.virtual.get(var)
+        return made.args if made is not None else ()
+
+    def _uses(self) -> dict[Var, int]:
+        """How often each array is read, here or in blocks within."""
+        count: dict[Var, int] = {}
+        for s in self.block.statements:
+            read = [a for a in core.operands(s) if isinstance(a, Var)]
+            for inner in core.blocks_of(s):
+                read += core.free_vars(inner)
+            for v in read:
+                count[v] = count.get(v, 0) + 1
+        for a in self.block.results:
+            if isinstance(a, Var):
+                count[a] = count.get(a, 0) + 1
+        return count
+
+    def _reads(self, s: Statement, root: Root | None) -> set[Var]:
+        if root is not None:
+            found = {v for v, _ in root.loads} | root.scalars
+            if root.kind == "store":
+                found |= {a for a in s.args if isinstance(a, Var)} - set(self.virtual)  # type: ignore[union-attr]
+            return found
+        found = {a for a in core.operands(s) if isinstance(a, Var)}
+        for inner in core.blocks_of(s):
+            found |= set(core.free_vars(inner))
+        return found
+
+    def _place(self, root: Root, needs: set[int], order: list[Unit]) -> Unit:
+        """The nest that takes a root in, or a new one."""
+        for unit in reversed(order):
+            if not isinstance(unit, Loop) or unit.dim != root.space[0]:
+                continue
+            if any(n != id(unit) and self._after(n, id(unit)) for n in needs):
+                continue
+            depth = self._shared(unit, root)
+            if depth:
+                self._join(unit, root, depth)
+                return unit
+        return nest_of(root, 0)
+
+    def _after(self, later: int, earlier: int) -> bool:
+        """Whether ``later`` waits, over others, for ``earlier``."""
+        pending, seen = [later], set()
+        while pending:
+            now = pending.pop()
+            for before in self.before.get(now, ()):
+                if before == earlier:
+                    return True
+                if before not in seen:
+                    seen.add(before)
+                    pending.append(before)
+        return False
+
+    def _shared(self, unit: Loop, root: Root) -> int:
+        """How many of a nest's loops a root can share."""
+        inside = unit.roots()
+        arrays = set().union(*(r.arrays() for r in inside))
+        if not arrays & root.arrays() or len(arrays | root.arrays()) > _MOST_ARRAYS:
+            return 0
+        if len(root.space) > 1 and any(r.in_turn() != root.in_turn() for r in inside):
+            if all(sum(d != 1 for d in v.type.dims) < 2 for v in arrays & root.arrays()):
+                return 0  # what could have threads would have none, and no memory is saved
+        depth, now = 0, unit
+        while now.dim == root.space[depth]:
+            alone = {r.out for r in now.roots() if self.uses[r.out] == 1}
+            if not all(in_step(r, root, depth, alone, self.builder) for r in now.roots()):
+                break
+            depth += 1
+            last = now.children[-1]
+            if depth == len(root.space) or not isinstance(last, Loop):
+                break
+            now = last
+        if depth == len(root.space):
+            leaf = [c for c in now.children if isinstance(c, Root)]
+            depth -= not all(same_element(r, root) for r in leaf)
+        return depth
+
+    def _join(self, unit: Loop, root: Root, depth: int) -> None:
+        now = unit
+        for _ in range(depth - 1):
+            last = now.children[-1]
+            assert isinstance(last, Loop)
+            now = last
+        now.children.append(nest_of(root, depth) if depth < len(root.space) else root)
+
+    # what is computed too often
+
+    def _too_often(self, order: Sequence[Unit]) -> bool:
+        """Put a virtual array in memory that several nests would compute at some cost."""
+        places: dict[Var, set[Any]] = {}
+        for unit in order:
+            for leaf, roots in leaves(unit, ()) if isinstance(unit, Loop) else ():
+                for root in roots:
+                    names: dict[str, DimLike] = dict(zip(root.symbols, map(symbol, NAMES)))
+                    for var, index in root.computed:
+                        at = tuple(str(substitute_dim(d, names)) for d in index)
+                        places.setdefault(var, set()).add((id(unit), leaf, at))
+        often = {v for v, found_at in places.items() if len(found_at) > 1}
+        exact = read_with_extremum(self.block, self.virtual, often)
+        self.stored |= exact
+        costs: dict[Var, int] = {}
+        found = bool(exact)
+        for s in self.block.statements:
+            if not isinstance(s, Apply) or s.outs[0] not in self.virtual:
+                continue
+            own = weight(s) + sum(costs.get(a, 0) for a in s.args if isinstance(a, Var))
+            costs[s.outs[0]] = own
+            times = len(places.get(s.outs[0], ()))
+            if times > 1 and own * (times - 1) > _HEAVY and s.out.type.ndim:
+                self.stored.add(s.outs[0])
+                costs[s.outs[0]] = 0
+                found = True
+        return found
+
+    def _sorted(self, order: Sequence[Unit]) -> list[Unit]:
+        """Each after what it needs, else in the order of the program."""
+        done: set[int] = set()
+        made: list[Unit] = []
+        pending = list(order)
+        while pending:
+            for k, unit in enumerate(pending):
+                if self.before[id(unit)] <= done:
+                    made.append(unit)
+                    done.add(id(unit))
+                    del pending[k]
+                    break
+            else:
+                raise CalqueError("the loops wait for each other")
+        return made

@@ -1,0 +1,103 @@
+"""Products of a matrix with rows that the rounds of a loop go over, made before it as one product.
+
+Before::
+
+    for t in range(n):
+        h = np.tanh(x[t] @ W + h @ U)
+
+After::
+
+    x_dot_W = x @ W
+    for t in range(n):
+        h = np.tanh(x_dot_W[t] + h @ U)
+
+BLAS reads the matrix once for many rows, which a round does for each. Nothing is computed that no
+round reads, and no row but those of rounds is read.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from calque.transpiler.ir.builder import Builder, atom, wrap
+from calque.transpiler.ir.core import Apply, Block, For, Function, Statement
+from calque.transpiler.ir.dead_code import remove_dead_code
+from calque.transpiler.loops.array_sections import Part, Rounds, worth_a_product
+from calque.transpiler.primitives.base import apply
+from calque.transpiler.primitives.products import matmul
+
+PRODUCTS = ("np.matmul", "np.dot")
+
+
+def products_ahead(function: Function, builder: Builder) -> None:
+    """Make such products before the loops of the function, in place."""
+    with builder.active(), builder.block():
+        made: list[Statement] = []
+        for s in function.body.statements:
+            if isinstance(s, For):
+                ahead = _before(s, builder)
+                if id(s) in function.phases:
+                    function.phases.update((id(t), function.phases[id(s)]) for t in ahead)
+                made += ahead
+            made.append(s)
+        function.body.statements[:] = made
+    remove_dead_code(function)
+
+
+def _before(loop: For, builder: Builder) -> list[Statement]:
+    """The statements before a loop, which reads what they make."""
+    rounds = Rounds(loop, builder)
+    if not rounds.can_be_counted():
+        return []
+    before: list[Statement] = []
+    body: list[Statement] = []
+    for s in loop.body.statements:
+        with builder.block() as ahead, builder.at(s.origin):
+            read = _read_instead(s, rounds) if isinstance(s, Apply) else None
+        if read is not None:
+            builder.definitions[s.outs[0]] = read.statements[-1]
+        before += ahead.statements if read is not None else []
+        body += [s] if read is None else read.statements
+    loop.body.statements[:] = body
+    return before
+
+
+def _read_instead(s: Apply, rounds: Rounds) -> Block | None:
+    """The statements that read a product which the open block makes; None where it stays."""
+    if s.primitive.name not in PRODUCTS or s.out.type.ndim != 1:
+        return None
+    left, right = s.args
+    of_rows = left.type.ndim == 1
+    row, matrix = (left, right) if of_rows else (right, left)
+    part = rounds.part(row)
+    if part is None or not rounds.is_steady(matrix) or not _is_worth(s, part, rounds):
+        return None
+    steady = rounds.outside(matrix)
+    rows = rounds.all_parts(part)
+    whole = apply(matmul, rows, steady if of_rows else steady.T)
+    low = rounds.low(part)
+    with rounds.builder.block() as reading:
+        found = whole[wrap(part.place) - low]
+    return _named(reading, found, s)
+
+
+def _is_worth(s: Apply, part: Part, rounds: Rounds) -> bool:
+    array = part.read.args[0]
+    if s.out.type.dtype.kind not in "fc" or not rounds.is_inside(part):
+        return False
+    builder = rounds.builder
+    inner, count = part.read.out.type.dims[0], array.type.dims[part.axis]
+    known = all(a.type.ndim for a in s.args) and builder.dims.same(
+        s.args[0].type.dims[-1], s.args[1].type.dims[0]
+    )
+    return known and worth_a_product((count, inner, s.out.type.dims[0]), builder)
+
+
+def _named(reading: Block, found: Any, s: Apply) -> Block | None:
+    """The reading of a row under the product's old name."""
+    last = reading.statements[-1]
+    assert isinstance(last, Apply) and last.out is atom(found)
+    if last.out.type.dtype != s.out.type.dtype:
+        return None
+    last.outs = s.outs
+    return reading

@@ -1,0 +1,140 @@
+"""Results that can take the memory of an array which nobody reads any more.
+
+``x = x + v`` in a loop would have a new array in each round; as a store into ``x`` it has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from calque.transpiler.ir import core
+from calque.transpiler.ir.builder import Builder
+from calque.transpiler.ir.core import Apply, Atom, Block, For, If, Statement, Var, While
+from calque.transpiler.loops.accesses import INDEXED, STORES
+from calque.transpiler.loops.fusion_groups import Loop, Root, leaves
+from calque.transpiler.primitives.indexing import update
+
+Owned = Mapping[Var, Atom]  # arrays that are the block's own, with what their memory is to hold
+
+
+class InPlace:
+    """Finds such results in the planned units of one block, and writes them as stores."""
+
+    def __init__(
+        self,
+        builder: Builder,
+        block: Block,
+        units: Sequence[Statement | Loop],
+        virtual: dict[Var, Apply],
+        owned: Owned,
+        renewed: dict[int, int],
+    ):
+        self.builder, self.block, self.virtual, self.owned = builder, block, virtual, owned
+        self.renewed = renewed
+        self.leaf: dict[Root, tuple[int, tuple[int, ...]]] = {}
+        self.kept: set[Var] = {a for a in block.results if isinstance(a, Var)}
+        self.read: dict[Var, int] = {}  # by statements that are no loop over elements: the last
+        for number, unit in enumerate(units):
+            if isinstance(unit, Loop):
+                for path, roots in leaves(unit, ()):
+                    self.leaf.update((root, (number, path)) for root in roots)
+            elif isinstance(unit, If):
+                for inner in core.blocks_of(unit):
+                    self.read.update(dict.fromkeys(core.free_vars(inner), number))
+                    self.kept.update(_handed_on(inner))
+            elif not (isinstance(unit, Apply) and unit.primitive.kind == "size"):
+                self.kept.update(a for a in core.operands(unit) if isinstance(a, Var))
+                for inner in core.blocks_of(unit):
+                    self.kept.update(core.free_vars(inner))
+
+    def write(self) -> bool:
+        """Write results as stores, each into an array of its own; False where there is none."""
+        taken: set[Var] = set()
+        for root in self.leaf:
+            if root.kind != "map":
+                continue
+            for var in dict.fromkeys(v for v, _ in root.loads):
+                if var not in taken and self._free(var, root):
+                    self._store(root.statement, var)
+                    taken.add(var)
+                    break
+        return bool(taken)
+
+    def _free(self, var: Var, root: Root) -> bool:
+        """Whether the array is the block's, and read last by the rounds that write the result."""
+        out = root.out
+        if var is out or var in self.kept or var.type.dtype != out.type.dtype:
+            return False
+        resolve = self.builder.dims.resolve
+        if [resolve(d) for d in var.type.dims] != [resolve(d) for d in out.type.dims]:
+            return False
+        if var not in self.owned or out not in versions(self.owned[var], self.block):
+            return False
+        if self.read.get(var, -1) >= self.leaf[root][0]:
+            return False
+        return all(self._read_before(var, root, other) for other in self.leaf)
+
+    def _read_before(self, var: Var, root: Root, other: Root) -> bool:
+        """Whether another root reads an array before this one writes there, if it reads it."""
+        reads = [read for v, read in other.loads if v is var]
+        if other.kind == "store" and other.statement.args[0] is var:
+            return False
+        if not reads or self.leaf[other][0] < self.leaf[root][0]:
+            return True
+        return self.leaf[other] == self.leaf[root] and all(
+            tuple(read) == tuple(other.written) for read in reads
+        )
+
+    def _store(self, s: Apply, array: Var) -> None:
+        (out,) = s.outs
+        value = Var(out.type, None, s.origin)
+        made = Apply((value,), s.primitive, s.args, s.params, s.origin, s.proven)
+        params: dict[str, Any] = {"index": (Ellipsis,)}
+        store = Apply((out,), update, (array, value), params, s.origin)
+        at = self.block.statements.index(s)
+        self.block.statements[at : at + 1] = [made, store]  # s stays as it is, for another try
+        self.builder.definitions.update({value: made, out: store})
+        self.renewed.update({id(made): id(s), id(store): id(s)})
+
+
+def _handed_on(block: Block) -> Iterator[Var]:
+    """What may be in the memory of something that outlives a block: results, loops, and views."""
+    yield from (a for a in block.results if isinstance(a, Var))
+    for s in core.walk(block):
+        match s:
+            case Apply() if s.primitive in INDEXED and not s.outs[0].type.ndim:
+                pass
+            case Apply() if s.primitive.kind in ("elementwise", "size", "reduction"):
+                pass
+            case _:
+                yield from (a for a in core.operands(s) if isinstance(a, Var))
+        for inner in core.blocks_of(s):
+            yield from (a for a in inner.results if isinstance(a, Var))
+
+
+def versions(target: Atom, block: Block) -> Iterator[Var]:
+    """An array, and what a block makes it of by stores, latest first."""
+    made = {v: s for s in block.statements for v in s.outs}
+    while isinstance(target, Var):
+        yield target
+        match made.get(target):
+            case Apply() as s if s.primitive in STORES:
+                target = s.args[0]
+            case For() | While() as s:
+                target = s.inits[s.outs.index(target)]
+            case _:
+                return
+
+
+def owned_in_arm(s: If, arm: Block, block: Block, owned: Owned) -> dict[Var, Atom]:
+    """What is an arm's own of the arrays of the block around: nobody reads them later."""
+    later = block.statements[block.statements.index(s) + 1 :]
+    read = {a for t in later for a in core.operands(t)}
+    read.update(v for t in later for inner in core.blocks_of(t) for v in core.free_vars(inner))
+    found: dict[Var, Atom] = {}
+    for var, target in owned.items():
+        outs = [v for v in versions(target, block) if v in s.outs]
+        if outs and var not in read and var not in block.results:
+            found[var] = arm.results[s.outs.index(outs[0])]
+    return found

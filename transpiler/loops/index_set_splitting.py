@@ -1,0 +1,347 @@
+"""What a comparison of two counters picks out gets a loop of its own; the rest, rows made once.
+
+A Jacobian by columns goes over the elements of an identity matrix::
+
+    for i in range(n):
+        for j in range(n):
+            H[i, j] = (1.0 if i == j else 0.0) * (1.0 - y[j] * y[j])
+
+Away from the band where the counters meet, all rounds of ``i`` compute the same row, once is enough
+(index-set splitting: Banerjee, Loop Transformations for Restructuring Compilers, 1993; what zero
+multiplies is computed still, for it may be infinite)::
+
+    for j in range(n):
+        row[j] = 0.0 * (1.0 - y[j] * y[j])
+    for i in range(n):
+        for j in range(i):
+            H[i, j] = row[j]
+        for j in range(i, i + 1):
+            H[i, j] = (1.0 if i == j else 0.0) * (1.0 - y[j] * y[j])
+        for j in range(i + 1, n):
+            H[i, j] = row[j]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from calque.transpiler.ir import core
+from calque.transpiler.ir.builder import Array, Builder, loop_index, wrap
+from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, Statement, Var, While
+from calque.transpiler.loops.accesses import place_of, same_place
+from calque.transpiler.loops.bounds import is_inside_without_rounds
+from calque.transpiler.loops.fusion_groups import weight
+from calque.transpiler.loops.virtual_arrays import load, stored
+from calque.transpiler.primitives.base import apply
+from calque.transpiler.primitives.creation import empty
+from calque.transpiler.primitives.elementwise import add, where
+from calque.transpiler.primitives.indexing import getitem
+from calque.transpiler.primitives.logic import equal, maximum, minimum
+
+_ZEROS = ("np.zeros", "np.zeros_like")
+_WIDEST = 8  # elements of a band
+_LEAST = 4  # additions that a row must save for each element
+
+
+def split_bands(
+    function: Function,
+    builder: Builder,
+    compiles: Callable[[Statement], bool],
+    divides: Callable[[Statement], bool],
+) -> None:
+    """Split the loops within loops that compare both counters, in place.
+
+    ``divides``: whether a statement may raise ZeroDivisionError: no row is made of it.
+    """
+
+    def visit(block: Block, compiled: bool) -> None:
+        for s in list(block.statements):
+            inner = compiled or (isinstance(s, (For, While)) and compiles(s))
+            if inner and isinstance(s, For):
+                Bands(s, builder, divides).split(block)
+            for body in core.blocks_of(s):
+                visit(body, inner)
+
+    with builder.active():
+        visit(function.body, False)
+
+
+@dataclass(eq=False)
+class Bands:
+    """A loop and the loops in its body that compare their counter with its own."""
+
+    loop: For
+    builder: Builder
+    divides: Callable[[Statement], bool]
+    inside: set[Var] = field(default_factory=set)  # what the loop defines
+    before: list[Statement] = field(default_factory=list)  # what makes the rows
+    saved: int = 0  # additions for each element
+    bounds: dict[tuple[Atom, ...], Atom] = field(default_factory=dict)  # of bands
+    limits: list[Statement] = field(default_factory=list)  # what computes them
+
+    def split(self, around: Block) -> None:
+        """Write the loop's body anew, and the rows before the loop, if that saves enough."""
+        body = self.loop.body
+        self.inside = {self.loop.index, *self.loop.phis, *core.defined_vars(body)}
+        made: list[Statement] = []
+        for s in body.statements:
+            met = self._met(s) if isinstance(s, For) else {}
+            made += self._parts(s, met) if met else [s]  # type: ignore[arg-type]
+        if self.saved < _LEAST:
+            return
+        body.statements[:] = self.limits + made
+        at = around.statements.index(self.loop)
+        around.statements[at:at] = self.before
+
+    def _met(self, inner: For) -> dict[Var, int]:
+        """The comparisons of both counters: what is added to the inner one there."""
+        values, resolve = self.builder.dim_values, self.builder.dims.resolve
+        plain = inner.step == 1 and isinstance(inner.start, int) and inner.start >= 0
+        if not plain or inner.stop in self.inside or self.loop.index not in values:
+            return {}
+        if not all(isinstance(s, Apply) for s in inner.body.statements):
+            return {}
+        mine, its = resolve(values[self.loop.index]), resolve(values[inner.index])
+        found: dict[Var, int] = {}
+        for s in inner.body.statements:
+            if not isinstance(s, Apply) or s.primitive is not equal:
+                continue
+            if not all(isinstance(a, Var) and a in values for a in s.args):
+                continue
+            left, right = (resolve(values[a]) for a in s.args)
+            added = right - its if left == mine else left - its if right == mine else None
+            if isinstance(added, int):
+                found[s.out] = added
+        wide = bool(found) and max(found.values()) - min(found.values()) >= _WIDEST
+        return {} if wide else found
+
+    def _parts(self, inner: For, met: dict[Var, int]) -> list[Statement]:
+        """The loop before the band, along it, and behind it."""
+        rows: dict[Var, Var] = {}
+        away = self._again(inner.body, dict.fromkeys(met, False), set(met))
+        self.inside |= core.defined_vars(away)
+        for value in self._worth(away, inner.index):
+            rows[value] = self._row(value, away, inner)
+        low, high = self._band(met, inner)
+        made: list[Statement] = []
+        ends: Sequence[Atom] = inner.inits
+        for start, stop in ((inner.start, low), (low, high), (high, inner.stop)):
+            band = start is low
+            if not band and self._adds_nothing(away, inner):
+                continue
+            inits, outs = ends, tuple(map(_like, inner.outs))
+            source, known = (inner.body, {}) if band else (away, rows)
+            made.append(self._part(inner, (start, stop), (inits, outs), source, known))
+            ends = outs
+        last = made[-1]
+        assert isinstance(last, For)
+        last.outs = inner.outs
+        self.builder.definitions.update(dict.fromkeys(inner.outs, last))
+        return made
+
+    def _band(self, met: dict[Var, int], inner: For) -> tuple[Atom, Atom]:
+        """Where the inner loop's counter may meet the outer one's."""
+        return (
+            self._within(-max(met.values()), inner, "band"),
+            self._within(1 - min(met.values()), inner, "band_end"),
+        )
+
+    def _within(self, offset: int, inner: For, name: str) -> Atom:
+        """The outer counter and a number, between the bounds of the inner loop."""
+        key = offset, inner.start, inner.stop
+        if key not in self.bounds:
+            with self.builder.block() as made, self.builder.at(inner.origin):
+                index = wrap(self.loop.index) + offset if offset else wrap(self.loop.index)
+                least = apply(minimum, index, wrap(inner.stop))
+                found = apply(maximum, least, wrap(inner.start))
+                found.atom.name = name
+            self.limits += made.statements
+            self.bounds[key] = found.atom
+        return self.bounds[key]
+
+    def _adds_nothing(self, away: Block, inner: For) -> bool:
+        """Whether all that a loop does is to add zero to a row of zeros, which no -0.0 is in."""
+        stores = [s for s in away.statements if isinstance(s, Apply) and s.out.type.ndim]
+        if len(stores) != 1 or len(inner.phis) != 1 or away.results != [stores[0].outs[0]]:
+            return False
+        (store,) = stores
+        added = self.builder.definitions.get(store.args[1])
+        if not isinstance(added, Apply) or added.primitive is not add:
+            return False
+        read, zero = (self.builder.definitions.get(a) if isinstance(a, Var) else a
+                      for a in added.args)
+        if not isinstance(read, Apply) or isinstance(zero, Apply) or zero is None or zero != 0:
+            return False
+        same = read.primitive is getitem and read.args[0] is inner.phis[0]
+        if not same:
+            return False
+        if not same_place(place_of(read, self.builder), place_of(store, self.builder)):
+            return False
+        if inner.inits[0] not in self.loop.phis or not self.loop.parallel:
+            return False
+        start = self.loop.inits[self.loop.phis.index(inner.inits[0])]
+        filled = self.builder.definitions.get(start) if isinstance(start, Var) else None
+        return isinstance(filled, Apply) and filled.primitive.name in _ZEROS
+
+    def _part(
+        self,
+        inner: For,
+        bounds: tuple[Atom, Atom],
+        carried: tuple[Sequence[Atom], Sequence[Var]],
+        source: Block,
+        rows: dict[Var, Var],
+    ) -> For:
+        """The loop over a part of its range; what rows have is read from them."""
+        phis = tuple(map(_like, inner.phis))
+        counter = self._counter(inner.index)
+        mapping: dict[Var, Atom] = dict(zip(inner.phis, phis, strict=True))
+        mapping[inner.index] = counter
+        with self.builder.block() as read, self.builder.at(inner.origin):
+            for value, row in rows.items():
+                found = load(Array(row), [Array(counter)])
+                found.atom.name = value.name
+                mapping[value] = found.atom
+        body = self._again(source, mapping, set(rows))
+        body.statements[:0] = read.statements
+        _drop_unread(body)
+        inits, outs = carried
+        made = For(
+            *(tuple(outs), counter, *bounds, 1, phis, tuple(inits), body),
+            *(inner.origin, inner.scheduled, inner.parallel, inner.vector),
+        )
+        self.builder.definitions.update(dict.fromkeys(outs, made))
+        return made
+
+    def _counter(self, old: Var) -> Var:
+        counter = _like(old)
+        self.builder.dim_values[counter] = self.builder.dim_values[old]
+        return counter
+
+    def _again(self, body: Block, mapping: dict[Var, Atom], known: set[Var]) -> Block:
+        """A copy of a body, numbers folded; ``known`` need not be computed."""
+        made: list[Statement] = []
+        values = self.builder.dim_values
+        for s in body.statements:
+            assert isinstance(s, Apply)
+            if not known.isdisjoint(s.outs):
+                continue
+            args = [mapping.get(a, a) if isinstance(a, Var) else a for a in s.args]
+            folded = _folded(s, args)
+            if folded is not None:
+                mapping[s.out] = folded
+                continue
+            outs = tuple(map(_like, s.outs))
+            new = Apply(outs, s.primitive, tuple(args), s.params, s.origin, s.proven)
+            mapping.update(zip(s.outs, outs, strict=True))
+            values.update((o, values[b]) for b, o in zip(s.outs, outs) if b in values)
+            self.builder.definitions.update(dict.fromkeys(outs, new))
+            made.append(new)
+        return Block(made, [mapping.get(a, a) if isinstance(a, Var) else a for a in body.results])
+
+    # rows
+
+    def _worth(self, away: Block, counter: Var) -> list[Var]:
+        """The values that are the same in every round of the loop, and are worth keeping."""
+        steady: dict[Var, Apply] = {}
+        for s in [*self.loop.body.statements, *away.statements]:
+            if isinstance(s, Apply) and _is_pure(s) and self._does_not_raise(s):
+                known = (a in steady or a is counter or a not in self.inside for a in _vars(s.args))
+                mine = (a in steady or a is counter for a in _vars(s.args))
+                if all(known) and (any(mine) or s in self.loop.body.statements):
+                    steady[s.out] = s
+        own = {s.outs[0] for s in away.statements if s.outs[0] in steady}
+        read = {a for s in away.statements if s.outs[0] not in steady for a in core.operands(s)}
+        found = [v for v in own if v in read or v in away.results]
+        self.steady = steady
+        kept = []
+        for value in sorted(found, key=lambda v: away.statements.index(steady[v])):
+            saved = sum(weight(s) for s in self._chain(value))
+            if saved > 1:
+                kept.append(value)
+                self.saved += saved
+        return kept
+
+    def _does_not_raise(self, s: Apply) -> bool:
+        """Whether a value can be had also if no round is to come: what it reads is inside."""
+        if self.divides(s):
+            return False
+        if s.primitive is not getitem:
+            return True
+        return is_inside_without_rounds(s, self.loop, self.builder)
+
+    def _chain(self, value: Var) -> list[Apply]:
+        """What computes a value, in order."""
+        needed: set[Var] = {value}
+        found: list[Apply] = []
+        for out, s in reversed(self.steady.items()):
+            if out in needed:
+                found.append(s)
+                needed.update(_vars(s.args))
+        return found[::-1]
+
+    def _row(self, value: Var, away: Block, inner: For) -> Var:
+        """An array of a value for each round of the inner loop, made before the outer one."""
+        builder = self.builder
+        with builder.block() as made, builder.at(inner.origin):
+            size = wrap(inner.stop)
+            if not builder.dims.nonnegative(builder.dims.resolve(builder.dim_of(size)), False):
+                size = apply(maximum, size, 0)  # no round: no array of -1 elements
+            start = apply(empty, size, dtype=value.type.dtype)
+            row = start.atom
+            row.name = f"{value.name}_row" if value.name else "row"
+            phi, out = _like(row), _like(row)
+            last = builder.dim_of(wrap(inner.stop)) - 1
+            counter = loop_index(0, last, inner.index.name)
+            chain = Block([*self._chain(value)], [value])
+            body = self._again(chain, {inner.index: counter.atom}, set())
+            with builder.block() as store:
+                kept = stored(Array(phi), wrap(body.results[0]), [counter])
+            body = Block([*body.statements, *store.statements], [kept.atom])
+            loop = For((out,), counter.atom, inner.start, inner.stop, 1, (phi,), (row,), body)
+            loop.origin, loop.scheduled, loop.parallel, loop.vector = inner.origin, True, True, True
+            builder.emit(loop)
+        self.before += made.statements
+        return out
+
+
+def _folded(s: Apply, args: Sequence[Atom]) -> Atom | None:
+    """The number that an operation on numbers gives; None where it has others."""
+    kind = s.out.type.dtype.type
+    if s.primitive is where and not isinstance(args[0], Var):
+        chosen = args[1] if args[0] else args[2]
+        if isinstance(chosen, Var):
+            return chosen if chosen.type.dtype == s.out.type.dtype else None
+        return kind(chosen)
+    if s.primitive.kind != "elementwise" or any(isinstance(a, Var) for a in args):
+        return None
+    found = apply(s.primitive, *args, **s.params)
+    return found if s.out.type.weak else kind(found)
+
+
+def _is_pure(s: Apply) -> bool:
+    """Whether an operation gives a number, and the same one whenever it is asked."""
+    if len(s.outs) != 1 or s.out.type.ndim or s.primitive.fresh:
+        return False
+    if s.primitive is getitem:
+        return s.proven and not any(a.type.ndim for a in _vars(s.args[1:]))
+    return s.primitive.kind == "elementwise" or s.primitive is where
+
+
+def _drop_unread(body: Block) -> None:
+    """Leave out the operations whose results nobody reads."""
+    needed = set(_vars(body.results))
+    kept: list[Statement] = []
+    for s in reversed(body.statements):
+        if not needed.isdisjoint(s.outs):
+            kept.append(s)
+            needed.update(_vars(list(core.operands(s))))
+    body.statements[:] = kept[::-1]
+
+
+def _vars(atoms: Sequence[Atom]) -> list[Var]:
+    return [a for a in atoms if isinstance(a, Var)]
+
+
+def _like(var: Var) -> Var:
+    return Var(var.type, var.name, var.origin)

@@ -1,0 +1,236 @@
+"""Loops over scalars for whole-array statements, fused where they go over the same elements.
+
+Before::
+
+    t = np.exp(x)
+    y = np.where(x > 0, x, alpha * t - alpha)
+    s = np.sum(y)
+
+After::
+
+    s = 0.0
+    for i in range(x.size):
+        y = x[i] if x[i] > 0 else alpha * exp(x[i]) - alpha
+        s = s + y
+
+What is no loop over elements (matrix products, factorizations) stays a statement on arrays, between
+the loops. Loops and branches of the user's are gone into.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from calque.transpiler.errors import CalqueError, SpecializationNeeded
+from calque.transpiler.ir import core
+from calque.transpiler.ir.builder import Array, Builder, atom, wrap
+from calque.transpiler.ir.core import Apply, Block, For, Function, If, Statement, Var, While
+from calque.transpiler.ir.dead_code import remove_dead_code
+from calque.transpiler.ir.path_conditions import blocks_given, facts_after
+from calque.transpiler.ir.undefined_values import unfilled
+from calque.transpiler.loops.fusion import Fusion
+from calque.transpiler.loops.fusion_groups import Loop
+from calque.transpiler.loops.in_place import Owned, owned_in_arm
+from calque.transpiler.loops.nest_builder import Nest
+from calque.transpiler.loops.size_agreement import agree
+from calque.transpiler.loops.store_sinking import late_stores
+from calque.transpiler.loops.virtual_arrays import NoElements, SizesAtHand
+from calque.transpiler.primitives import (  # noqa: F401  (fill ``lowering``)
+    composed_scipy,
+    composed_stores,
+)
+from calque.transpiler.primitives.composed import is_small_factorization
+from calque.transpiler.primitives.elementwise import to_int
+from calque.transpiler.primitives.products import dot, matmul
+
+Allowed = Callable[[Apply], bool]
+
+
+def schedule(function: Function, builder: Builder, allowed: Allowed) -> None:
+    """Write ``function.body`` as loops over scalars, in place, where ``allowed`` lets it."""
+    at_hand = SizesAtHand(builder, unfilled(function.body))
+    with builder.active():
+        at_hand.see(function.params)
+        writer = Schedule(builder, at_hand, allowed, function.phases)
+        writer.block(function.body, _stored_arguments(function))
+    core.substitute(function.body, writer.renamed)
+    remove_dead_code(function)
+
+
+class Schedule:
+    """Writes blocks again, their array statements as loops."""
+
+    def __init__(
+        self, builder: Builder, at_hand: SizesAtHand, allowed: Allowed, phases: dict[int, str]
+    ):
+        self.builder, self.at_hand, self.allowed = builder, at_hand, allowed
+        self.phases = phases
+        self.renamed: dict[Var, Any] = {}
+        self.depth = 0  # of loops
+        self.composed: set[int] = set()  # statements that a composition has made of their like
+
+    def block(self, block: Block, owned: Owned) -> None:
+        """One block, in place; what turns out to have no loop stays as it is."""
+        kept: set[int] = set()
+        nested = [(b, list(b.statements)) for b in _blocks_within(block)]
+        while True:
+            mark = self.at_hand.mark()
+            try:
+                with self.builder.block() as new, self.builder.dims.given([]):
+                    stuck = self._statements(block, new, kept, owned)
+            finally:
+                self.at_hand.back(mark)
+            if not stuck:
+                break
+            kept |= stuck
+            for inner, statements in nested:  # they may read sizes of the attempt that is dropped
+                inner.statements[:] = statements
+            for s in core.walk(block):
+                for out in s.outs:
+                    self.renamed.pop(out, None)
+                    self.builder.definitions[out] = s
+        block.statements[:] = new.statements
+
+    def _statements(
+        self, block: Block, new: Block, kept: set[int], owned: Owned
+    ) -> set[int]:
+        """Write a block again; what was planned and cannot be written."""
+        self._compose(block, kept)
+        late_stores(block)
+        with self.builder.block():
+            planned = self._visible(block)
+            fusion = Fusion(self.builder, block, planned, self.allowed, kept, owned)
+        for new_one, old in fusion.renewed.items():
+            if old in self.phases:
+                self.phases.setdefault(new_one, self.phases[old])
+            if old in self.composed:
+                self.composed.add(new_one)
+        for unit in fusion.units:
+            before = len(new.statements)
+            if isinstance(unit, Loop):
+                try:
+                    self._nest(unit, fusion)
+                except NoElements:
+                    return {id(r.statement) for r in unit.roots()}
+            elif not self._keep(unit, fusion):
+                return {id(fusion.virtual[unit.args[0]])}  # type: ignore[union-attr]
+            made = unit.roots()[0].statement if isinstance(unit, Loop) else unit
+            phase = self.phases.get(id(made))
+            for s in new.statements[before:]:
+                if phase:
+                    self.phases.setdefault(id(s), phase)
+        return set()
+
+    def _compose(self, block: Block, kept: set[int]) -> None:
+        """Put simpler operations in the place of what has a composition."""
+        made: list[Statement] = []
+        pending = block.statements[::-1]
+        read = Counter(a for s in pending for a in core.operands(s) if isinstance(a, Var))
+        read.update(a for a in block.results if isinstance(a, Var))
+        while pending:
+            s = pending.pop()
+            if self.depth and isinstance(s, Apply) and s.primitive.in_loops is not None:
+                s.proven = is_small_factorization([wrap(a) for a in s.args])
+            rule = s.primitive.lowering if isinstance(s, Apply) else None
+            if not self.depth and isinstance(s, Apply) and s.primitive in (matmul, dot):
+                if read[s.args[0]] > 1:
+                    rule = None  # the matrix is needed in memory
+            if rule is None or id(s) in kept or id(s) in self.composed or not self._allows(s):  # type: ignore[arg-type]
+                made.append(s)
+                continue
+            assert isinstance(s, Apply)
+            with self.builder.block() as parts, self.builder.at(s.origin):
+                try:
+                    found = rule([wrap(a) for a in s.args], s.params, self.depth > 0)
+                except (CalqueError, SpecializationNeeded):
+                    found = None
+            last = parts.statements[-1] if parts.statements else None
+            if found is None or not isinstance(last, Apply) or last.outs[0] is not atom(found):
+                made.append(s)
+                continue
+            last.outs = s.outs
+            self.builder.definitions[s.outs[0]] = last
+            phase = self.phases.get(id(s))
+            if phase:
+                self.phases.update((id(p), phase) for p in parts.statements)
+            own = (p for p in parts.statements if isinstance(p, Apply))
+            self.composed.update(id(p) for p in own if p.primitive is s.primitive)
+            pending += parts.statements[::-1]
+        block.statements[:] = made
+
+    def _allows(self, s: Apply) -> bool:
+        return self.allowed(s) and agree(s, self.builder)
+
+    def _visible(self, block: Block) -> SizesAtHand:
+        """The sizes of all that the block defines, for planning."""
+        found = SizesAtHand(self.builder, self.at_hand.vague)
+        found.arrays, found.numbers = list(self.at_hand.arrays), list(self.at_hand.numbers)
+        for s in block.statements:
+            found.see(s.outs)
+        return found
+
+    def _keep(self, s: Statement, fusion: Fusion) -> bool:
+        """A statement as it is, its blocks written again; False for a size that cannot be had."""
+        if isinstance(s, Apply) and s.primitive.kind == "size" and s.args[0] in fusion.virtual:
+            try:
+                self._size_of_virtual(s)
+            except NoElements:
+                return False
+        else:
+            for inner, facts in blocks_given(s, self.builder):
+                with self.builder.dims.given(facts):
+                    match s:
+                        case For():
+                            self._inside(inner, [s.index, *s.phis], _carried(s), 1)
+                        case While():
+                            owned = _carried(s) if inner is s.body else {}
+                            self._inside(inner, s.phis, owned, 1)
+                        case If():
+                            owned = owned_in_arm(s, inner, fusion.block, fusion.owned)
+                            self._inside(inner, [], owned, 0)
+            self.builder.emit(s)
+            self.builder.dims.facts += facts_after(s, self.builder)
+        self.at_hand.see(s.outs)
+        return True
+
+    def _inside(self, block: Block, bound: Sequence[Var], owned: Owned, loops: int) -> None:
+        """A block within, and how many loops that is further in."""
+        mark = self.at_hand.mark()
+        self.at_hand.see(bound)
+        self.depth += loops
+        self.block(block, owned)
+        self.depth -= loops
+        self.at_hand.back(mark)
+
+    def _size_of_virtual(self, s: Apply) -> None:
+        """A size of an array that is not in memory, under its old name."""
+        size = self.at_hand(self.builder.dim_of(Array(s.out)))
+        made = Apply(s.outs, to_int, (atom(size),), {}, s.origin)
+        self.builder.emit(made)
+
+    # nests
+
+    def _nest(self, unit: Loop, fusion: Fusion) -> None:
+        roots = unit.roots()
+        with self.builder.at(roots[0].statement.origin):
+            results = fusion.block.results
+            Nest(fusion.virtual, self.at_hand, roots, self.renamed, results).write(unit)
+        for root in roots:
+            self.at_hand.see(root.statement.outs)
+
+
+def _carried(s: For | While) -> Owned:
+    """The arrays that a loop carries, each with what the next round gets."""
+    return dict(zip(s.phis, s.body.results, strict=True))
+
+
+def _stored_arguments(function: Function) -> Owned:
+    """The arguments that are stored into, each with what is to be in it."""
+    return {function.params[k]: function.body.results[r] for k, r in function.written.items()}
+
+
+def _blocks_within(block: Block) -> list[Block]:
+    """The blocks of the statements of a block, at any depth."""
+    return [b for s in core.walk(block) for b in core.blocks_of(s)]

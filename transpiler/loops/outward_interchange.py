@@ -1,0 +1,399 @@
+"""A loop over elements in each round of a loop becomes the loop around it, where elements go alone.
+
+Before, with memory gone through once in each round, and columns that are read across it::
+
+    for k in range(levels):
+        for i in range(n):
+            for j in range(m):
+                v[i, j, k] = v[i, j, k - 1] * a[i, j]
+        for i in range(n):
+            ...
+
+After: what a row needs stays in the cache through all rounds, and threads start once::
+
+    for i in range(n):
+        for k in range(levels):
+            for j in range(m):
+                v[i, j, k] = v[i, j, k - 1] * a[i, j]
+            ...
+
+Loops over single elements go through the rounds in parts, which keeps them in vectors::
+
+    for part in range((n + 1023) // 1024):
+        first = 1024 * part
+        last = min(first + 1024, n)
+        for _ in range(steps):
+            for i in range(first, last):
+                x[i] = x[i] + dt * v[i]
+
+See Allen and Kennedy, Optimizing Compilers for Modern Architectures, 2001, sections 6.2.4 (shifting
+parallel loops outward) and 5.8 (strips of vectors).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from calque.transpiler.errors import BranchMismatch
+from calque.transpiler.frontend.control.value_join import size_at_hand
+from calque.transpiler.ir import core
+from calque.transpiler.ir.builder import FUNCTIONS, Builder, atom, loop_index, wrap
+from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, If, Statement, Var, While
+from calque.transpiler.ir.types import DimLike, dim_symbols, substitute_dim
+from calque.transpiler.loops.accesses import INDEXED, STORES, place_of
+from calque.transpiler.loops.code_motion import Done, done_before
+from calque.transpiler.loops.parallelize import is_independent
+from calque.transpiler.loops.private_rows import RowsAlone
+from calque.transpiler.primitives.indexing import getitem
+from calque.transpiler.primitives.scalars import smaller_integer
+
+PART = 1024  # elements that go through all rounds together
+Refuses = Callable[[Statement], bool]
+Lane = Callable[[For, Var, dict[Var, Atom]], list[Statement]]  # writes a loop over elements
+
+
+def move_outward(
+    function: Function, builder: Builder, refuses: Refuses, divides: Refuses
+) -> None:
+    """Turn such loops of a function around, in place.
+
+    ``refuses``: whether a statement may raise; ``divides``: whether ZeroDivisionError, which rounds
+    raise without elements, too.
+    """
+    with builder.active():
+        _within(function.body, builder, function.phases, (refuses, divides), [])
+
+
+def _within(
+    block: Block,
+    builder: Builder,
+    phases: dict[int, str],
+    raising: tuple[Refuses, Refuses],
+    known: list[Done],
+) -> None:
+    made: list[Statement] = []
+    for place, s in enumerate(block.statements):
+        turned = None
+        if isinstance(s, For) and not s.scheduled:
+            later = Block(block.statements[place + 1 :], block.results)
+            turned = _Rounds(s, builder, *raising, core.free_vars(later), known).turned()
+        if turned is None:
+            for inner in core.blocks_of(s):
+                _within(inner, builder, phases, raising, list(known))
+            turned = [s]
+        elif id(s) in phases:
+            phases.update((id(t), phases[id(s)]) for t in core.walk(Block(turned)))
+        made += turned
+    block.statements[:] = made
+
+
+@dataclass(eq=False)
+class _Rounds:
+    """A loop of the user's, and the loops over elements in its rounds."""
+
+    loop: For
+    builder: Builder
+    refuses: Refuses
+    divides: Refuses
+    later: dict[Var, None]  # what is read after the loop
+    known: list[Done]  # divisions that loops before this one did
+    lanes: list[For] = field(default_factory=list)
+    bounds: tuple[Atom, Atom] = (0, 0)  # of the loops over elements
+
+    def turned(self) -> list[Statement] | None:
+        """The statements instead of the loop; None where it stays."""
+        loop = self.loop
+        numbers = [out for out in loop.outs if not out.type.ndim]
+        if len(numbers) == len(loop.outs) or any(out in self.later for out in numbers):
+            return None
+        if not self._collect(loop.body) or not self.lanes or not self._alike():
+            return None
+        if not _each_version_once(loop.body, set()):
+            return None
+        before = done_before(loop, self.builder, self.divides, self.known)
+        divides = any(map(self.divides, self._of_rounds(loop.body)))
+        turned = None if divides else self._around_all()
+        return [*before, *(turned or [loop])] if before or turned else None
+
+    def _of_rounds(self, block: Block) -> Iterator[Statement]:
+        """The statements of the rounds themselves, not of the loops over elements."""
+        for s in block.statements:
+            yield s
+            if s not in self.lanes:
+                for inner in core.blocks_of(s):
+                    yield from self._of_rounds(inner)
+
+    def _around_all(self) -> list[Statement] | None:
+        """The loop over elements with the rounds in it."""
+        with self.builder.block() as made, self.builder.at(self.loop.origin):
+            rows = self._rows()
+            if rows is not None and not self._across() and not self._nested():
+                rows = self._parts()
+            if rows is None:
+                return None
+            rows.parallel = rows.scheduled = True
+            self.builder.emit(rows)
+        if self._nested():
+            rounds = next(s for s in rows.body.statements if isinstance(s, For))
+            inner = _Rounds(rounds, self.builder, self.refuses, self.divides, {}, [])
+            rows.body.statements[:] = inner.alone() or [rounds]
+        return made.statements
+
+    def alone(self) -> list[Statement] | None:
+        """The statements instead of a row's rounds; None where its elements stay in vectors."""
+        if not self._collect(self.loop.body) or not self.lanes or not self._alike():
+            return None
+        if self._nested() or not self._across():
+            return None
+        with self.builder.block() as made, self.builder.at(self.loop.origin):
+            rows = self._rows()
+            if rows is None:
+                return None
+            rows.scheduled = True
+            self.builder.emit(rows)
+        return made.statements
+
+    def _nested(self) -> bool:
+        """Whether there are loops within the loops over elements."""
+        return any(isinstance(s, For) for f in self.lanes for s in core.walk(f.body))
+
+    def _across(self) -> bool:
+        """Whether the rounds go along memory, and the loops over elements across it."""
+        values, resolve = self.builder.dim_values, self.builder.dims.resolve
+        if self.loop.index not in values:
+            return False
+        along = 0
+        rounds = dim_symbols(resolve(values[self.loop.index]))
+        for lane in self.lanes:
+            own = dim_symbols(resolve(values[lane.index]))
+            for s in core.walk(lane.body):
+                if isinstance(s, Apply) and s.primitive in INDEXED and s.args[0].type.ndim > 1:
+                    last = place_of(s, self.builder)[-1]
+                    moving = frozenset() if last is None else dim_symbols(last)
+                    along += bool(moving & rounds) - bool(moving & own)
+        return along > 0
+
+    def _collect(self, block: Block) -> bool:
+        """Whether there are but loops over elements, tests and loops by numbers around them."""
+        for s in block.statements:
+            match s:
+                case For() if s.scheduled:
+                    self.lanes.append(s)
+                case For() | If():
+                    if not all(map(self._collect, core.blocks_of(s))):
+                        return False
+                case Apply():
+                    pass
+                case _:
+                    return False
+        return True
+
+    def _alike(self) -> bool:
+        """Whether all the loops go over the same elements, one by one, and nothing may raise."""
+        first = self.lanes[0]
+        for s in self.lanes:
+            if s.step != 1 or any(not phi.type.ndim for phi in s.phis):
+                return False
+            if not all(self._same(a, b) for a, b in ((s.start, first.start), (s.stop, first.stop))):
+                return False
+        return all(self._surely_done(s) for s in core.walk(self.loop.body))
+
+    def _find_bounds(self) -> bool:
+        """Whether the bounds of the loops over elements are known before the rounds."""
+        first = self.lanes[0]
+        try:
+            start, stop = self._outside(first.start), self._outside(first.stop)
+        except BranchMismatch:
+            return False
+        if start is None or stop is None:
+            return False
+        self.bounds = start, stop
+        return True
+
+    def _outside(self, bound: Atom) -> Atom | None:
+        """A loop's bound as it is known before the rounds; None where they change it."""
+        inside = {*core.bound_vars(self.loop)}
+        inside.update(v for s in core.walk(self.loop.body) for v in (*s.outs, *core.bound_vars(s)))
+        if bound not in inside:
+            return bound
+        dim = self.builder.dim_of(wrap(bound))
+        return atom(size_at_hand(dim)) if self._steady(dim) else None
+
+    def _steady(self, dim: DimLike) -> bool:
+        """Whether a size is made of the arguments' sizes: it is the same in all rounds."""
+        return dim_symbols(dim) <= frozenset(self.builder.dims.arguments)
+
+    def _same(self, a: Atom, b: Atom) -> bool:
+        if a is b or (isinstance(a, int) and a == b):
+            return True
+        resolve, dim_of = self.builder.dims.resolve, self.builder.dim_of
+        return resolve(dim_of(wrap(a))) == resolve(dim_of(wrap(b)))
+
+    def _surely_done(self, s: Statement) -> bool:
+        """Whether a statement raises nothing, and all its accesses are proven to be inside."""
+        if self.refuses(s):
+            return False
+        return not isinstance(s, Apply) or s.primitive not in INDEXED or s.proven
+
+    # the new loops
+
+    def _rows(self) -> For | None:
+        """The loop over rows around the rounds; None where a row needs what others have."""
+        if not self._find_bounds():
+            return None
+        first = self.lanes[0]
+        counter = Var(first.index.type, first.index.name, first.index.origin)
+        self.builder.dim_values[counter] = self.builder.dim_values[first.index]
+        made = self._around(counter, self.bounds, self._row_of)
+        (rounds,) = (s for s in made.body.statements if isinstance(s, For))
+        own = RowsAlone(self.builder, counter, {*rounds.phis})
+        alone = own.leave_out(rounds.body) and is_independent(made, self.builder)
+        return made if alone else None
+
+    def _parts(self) -> For | None:
+        """The loop over parts of the elements around the rounds."""
+        if any(o.type.ndim for s in core.walk(self.loop.body) if isinstance(s, Apply)
+               for o in s.outs if s.primitive not in INDEXED or s.primitive is getitem):
+            return None  # a round has arrays of its own
+        first, last = map(wrap, self.bounds)
+        size = last - first
+        count = (size + (PART - 1)) // PART
+        dim = self.builder.dim_of(count)
+        part = loop_index(0, dim - 1, "part")
+        with self.builder.block() as bounds:
+            start = part * PART + first
+            stop = FUNCTIONS[smaller_integer](start + PART, last)
+        ends = atom(start), atom(stop)
+        for end, word in zip(ends, ("first", "last"), strict=True):
+            if isinstance(end, Var):
+                end.name = word
+        made = self._around(part.atom, (0, atom(count)), self._strip_of(ends))
+        made.body.statements[:0] = bounds.statements
+        return made
+
+    def _around(self, counter: Var, bounds: tuple[Atom, Atom], lane: Lane) -> For:
+        """A loop with all rounds in it."""
+        loop = self.loop
+        arrays = [k for k, phi in enumerate(loop.phis) if phi.type.ndim]
+        phis = tuple(_like(loop.phis[k]) for k in arrays)
+        carried: dict[int, Atom] = dict(zip(arrays, phis, strict=True))
+        mapping: dict[Var, Atom] = {}
+        (index,) = self._fresh([loop.index], mapping)
+        inner = self._fresh(loop.phis, mapping)
+        inits = tuple(carried.get(k, a) for k, a in enumerate(loop.inits))
+        body = self._cloned(loop.body, mapping, counter, lane)
+        outs = tuple(map(_like, loop.outs))
+        ends = loop.start, loop.stop, loop.step
+        rounds = For(outs, index, *ends, inner, inits, body, loop.origin)
+        results = [outs[k] for k in arrays]
+        outside = tuple(loop.outs[k] for k in arrays)
+        starts = tuple(loop.inits[k] for k in arrays)
+        around = Block([rounds], results)
+        return For(outside, counter, *bounds, 1, phis, starts, around, loop.origin)
+
+    def _cloned(
+        self, block: Block, mapping: dict[Var, Atom], counter: Var, lane: Lane
+    ) -> Block:
+        """A block of the rounds, the loops over elements as ``lane`` writes them."""
+        made: list[Statement] = []
+        for s in block.statements:
+            if s in self.lanes:
+                made += lane(s, counter, mapping)
+                continue
+            if isinstance(s, For):
+                inits = tuple(_sub(a, mapping) for a in s.inits)
+                start, stop, step = (_sub(a, mapping) for a in (s.start, s.stop, s.step))
+                (index,), phis = self._fresh([s.index], mapping), self._fresh(s.phis, mapping)
+                body = self._cloned(s.body, mapping, counter, lane)
+                outs = self._fresh(s.outs, mapping)
+                made.append(For(outs, index, start, stop, step, phis, inits, body, s.origin))
+            elif isinstance(s, If):
+                then = self._cloned(s.then, mapping, counter, lane)
+                orelse = self._cloned(s.orelse, mapping, counter, lane)
+                test = _sub(s.test, mapping)
+                made.append(If(self._fresh(s.outs, mapping), test, then, orelse, s.origin))
+            else:
+                assert isinstance(s, Apply)
+                made += self._copied([s], mapping)
+        return Block(made, [_sub(a, mapping) for a in block.results])
+
+    def _row_of(self, s: For, counter: Var, mapping: dict[Var, Atom]) -> list[Statement]:
+        """The round of a loop over elements for one of them."""
+        mapping[s.index] = counter
+        mapping.update((p, _sub(i, mapping)) for p, i in zip(s.phis, s.inits, strict=True))
+        made = self._copied(s.body.statements, mapping)
+        results = zip(s.outs, s.body.results, strict=True)
+        mapping.update([(out, _sub(r, mapping)) for out, r in results])
+        return made
+
+    def _strip_of(self, ends: tuple[Atom, Atom]) -> Lane:
+        def strip(s: For, counter: Var, mapping: dict[Var, Atom]) -> list[Statement]:
+            (made,) = self._copied([s], mapping)
+            assert isinstance(made, For)
+            made.start, made.stop, made.parallel = *ends, False
+            return [made]
+
+        return strip
+
+    def _copied(self, statements: Sequence[Statement], mapping: dict[Var, Atom]) -> list[Statement]:
+        """Copies of statements, with what is known of their integers."""
+        before = dict(mapping)
+        made = core.clone(Block(list(statements)), mapping).statements
+        self._know({v: a for v, a in mapping.items() if before.get(v) is not a}, mapping)
+        for s in core.walk(Block(made)):
+            self.builder.definitions.update(dict.fromkeys(s.outs, s))
+        return made
+
+    def _fresh(self, old: Sequence[Var], mapping: dict[Var, Atom]) -> tuple[Var, ...]:
+        made = tuple(map(_like, old))
+        new = dict(zip(old, made, strict=True))
+        mapping.update(new)
+        self._know(new, mapping)
+        return made
+
+    def _know(self, new: dict[Var, Atom], mapping: dict[Var, Atom]) -> None:
+        """Note what integers are, in the counter of the loop around where that was a loop's own."""
+        values = self.builder.dim_values
+        renamed: dict[str, DimLike] = {}
+        for s in self.lanes:
+            around = mapping.get(s.index)
+            if isinstance(around, Var) and around in values:
+                (own,) = dim_symbols(values[s.index])
+                renamed[own] = values[around]
+        for var, made in new.items():
+            if isinstance(made, Var) and var in values and made not in values:
+                values[made] = substitute_dim(self.builder.dims.resolve(values[var]), renamed)
+
+
+def _like(var: Var) -> Var:
+    return Var(var.type, var.name, var.origin)
+
+
+def _sub(a: Atom, mapping: dict[Var, Atom]) -> Atom:
+    return mapping.get(a, a) if isinstance(a, Var) else a
+
+
+def _each_version_once(block: Block, stored: set[Var]) -> bool:
+    """Whether nothing reads an array as it was before a store: that would be a copy in each round.
+
+    ``stored``: versions that something was stored into.
+    """
+    for s in block.statements:
+        if isinstance(s, Apply) and s.primitive.kind == "size":
+            continue
+        if not stored.isdisjoint(a for a in core.operands(s) if isinstance(a, Var)):
+            return False
+        match s:
+            case Apply() if s.primitive in STORES:
+                stored.add(s.args[0])
+            case If():
+                arms = [set(stored), set(stored)]
+                if not all(map(_each_version_once, (s.then, s.orelse), arms)):
+                    return False
+                stored |= arms[0] | arms[1]
+            case For() | While():
+                if not all(_each_version_once(b, stored) for b in core.blocks_of(s)):
+                    return False
+                stored |= {i for i in s.inits if isinstance(i, Var) and i.type.ndim}
+    return stored.isdisjoint(a for a in block.results if isinstance(a, Var))

@@ -1,0 +1,326 @@
+"""Loops whose rounds do not touch what others write: they may run at the same time.
+
+Each carried array must be read and written at one place that moves with the counter; nothing else
+may be carried::
+
+    for i in range(n):
+        out[i] = f(x[i])          # independent
+        s[i] = s[i - 1] + x[i]    # not
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from calque.transpiler.ir import core
+from calque.transpiler.ir.builder import Builder, atom, wrap
+from calque.transpiler.ir.core import Apply, Block, Effect, For, If, Statement, Var, While
+from calque.transpiler.ir.types import dim_symbols
+from calque.transpiler.ir.verdicts import (
+    CARRIED,
+    LITTLE,
+    MAY_RAISE,
+    OTHER,
+    PARALLEL,
+    WITHIN,
+    Verdict,
+    element_text,
+)
+from calque.transpiler.loops.accesses import INDEXED, differ, place_of, steady_symbols
+from calque.transpiler.loops.carried_dependences import Touch, of_elements, of_numbers
+from calque.transpiler.loops.dependence_test import may_meet
+from calque.transpiler.primitives.base import apply
+from calque.transpiler.primitives.elementwise import add
+from calque.transpiler.primitives.indexing import getitem
+
+
+def mark_parallel(block: Block, builder: Builder, explained: bool = False) -> None:
+    """Note which of a function's loops are independent, and nests in the others, in place.
+
+    ``explained``: also of loops that would not run on threads anyway, whether they are.
+    """
+    with builder.active():
+        _mark(block, builder, [], explained)
+
+
+def _mark(block: Block, builder: Builder, around: list[For | While], explained: bool) -> None:
+    made: list[Statement] = []
+    for s in block.statements:
+        if isinstance(s, For) and not s.scheduled:
+            tried = not around or (len(around) == 1 and not _is_threads(around[0]) and _is_nest(s))
+            if tried or explained:
+                s.verdict = judged(s, builder)
+            if tried and s.verdict is not None and s.verdict.parallel:
+                made += upward(s, builder)
+                s.parallel = True
+            elif s.verdict is not None and s.verdict.parallel:
+                s.verdict = _kept_off(s, around)
+        if isinstance(s, (For, While)):
+            if explained or (not around and not _is_threads(s)):
+                _mark(s.body, builder, [*around, s], explained)
+        elif explained:
+            for inner in core.blocks_of(s):
+                _mark(inner, builder, around, explained)
+        made.append(s)
+    block.statements[:] = made
+
+
+def _is_threads(s: For | While) -> bool:
+    return isinstance(s, For) and s.parallel
+
+
+def _kept_off(s: For, around: list[For | While]) -> Verdict:
+    """Why an independent loop within others is none of threads."""
+    if any(map(_is_threads, around)):
+        return Verdict(WITHIN, "those of a loop around it run at the same time")
+    what = f"within {len(around)} others" if _is_nest(s) else "within another, and holds none"
+    return Verdict(LITTLE, f"too little work: a loop {what}")
+
+
+def weigh(block: Block, compiles: Callable[[Statement], bool], depth: int = 0) -> None:
+    """Keep loops off threads, in place, that have little work for them, or are none of a kernel.
+
+    ``depth`` is that of the block in a kernel: 0 outside.
+    """
+    for s in block.statements:
+        inside = depth > 0 or (bool(core.blocks_of(s)) and compiles(s))
+        if isinstance(s, For) and s.parallel:
+            if not inside:
+                s.parallel = False
+                s.verdict = Verdict(OTHER, "it stays a loop of Python's: no kernel has all it does")
+            elif (_rounds(s) or _WORTH_THREADS) < _WORTH_THREADS:
+                s.parallel = False
+                s.verdict = Verdict(LITTLE, f"too little work: {_rounds(s)} rounds")
+            elif not worth_threads(s, depth or 1):
+                s.verdict = Verdict(LITTLE, "too little work: a loop in a branch that holds none")
+        for b in core.blocks_of(s):
+            weigh(b, compiles, (depth or 1) + 1 if inside else 0)
+
+
+_WORTH_THREADS = 1000  # rounds, of a loop and those in it: starting threads takes as long
+
+
+def _rounds(s: For) -> int | None:
+    """How many rounds a loop and those in it have; None where it is not known."""
+    if not isinstance(s.start, int) or not isinstance(s.stop, int):
+        return None
+    inner = [_rounds(t) if isinstance(t, For) else None for t in _loops(s.body)]
+    if None in inner:
+        return None
+    return max(s.stop - s.start, 0) * max(sum(n for n in inner if n is not None), 1)
+
+
+def _loops(block: Block) -> list[For | While]:
+    """The outermost loops of a block, also those in branches."""
+    found: list[For | While] = []
+    for s in block.statements:
+        if isinstance(s, (For, While)):
+            found.append(s)
+        else:
+            for b in core.blocks_of(s):
+                found += _loops(b)
+    return found
+
+
+def keep_off_threads(
+    block: Block,
+    compiles: Callable[[Statement], bool],
+    refuses: Callable[[Statement], bool],
+    divides: Callable[[Statement], bool],
+) -> None:
+    """Note that no loop of a kernel runs on threads where something may raise, in place.
+
+    No thread can raise; and what runs on one thread can share its memory from round to round.
+    ``divides``: whether a statement raises ZeroDivisionError, for numbers that are seldom zero.
+    """
+    for s in block.statements:
+        if isinstance(s, (For, While)) and compiles(s):
+            inner = list(core.walk(Block([s], [])))
+            raising = next(filter(refuses, inner), None)
+            for t in inner:
+                if isinstance(t, For) and raising is not None:
+                    _may_raise(t, raising)
+            for t in inner:
+                if isinstance(t, For) and t.parallel:
+                    division = next(filter(divides, core.walk(t.body)), None)
+                    if division is not None:
+                        _may_raise(t, division)
+        else:
+            for b in core.blocks_of(s):
+                keep_off_threads(b, compiles, refuses, divides)
+
+
+def _may_raise(s: For, raising: Statement) -> None:
+    if s.verdict is not None and s.verdict.parallel:
+        s.verdict = Verdict(MAY_RAISE, "{0} may raise, which no thread can", (raising.origin,))
+    s.parallel = False
+
+
+def worth_threads(s: For, depth: int) -> bool:
+    """Whether a parallel loop runs on threads, ``depth`` blocks deep in a kernel, whose own is 1.
+
+    Loops of the kernel itself do; within a loop, those with loops in them.
+    """
+    return s.parallel and (depth == 1 or (depth == 2 and _is_nest(s)))
+
+
+def _is_nest(s: For) -> bool:
+    return any(isinstance(t, For) for t in core.walk(s.body))
+
+
+def upward(s: For, builder: Builder) -> list[Statement]:
+    """Let a loop whose order does not matter count upward; the statements of its new bounds."""
+    if s.step != -1:
+        return []
+    with builder.block() as bounds:
+        first, last = (
+            apply(add, wrap(a), 1) if isinstance(a, Var) else a + 1
+            for a in (s.stop, s.start)
+        )
+    s.start, s.stop, s.step = atom(first), atom(last), 1
+    return bounds.statements
+
+
+def is_independent(s: For, builder: Builder) -> bool:
+    """Whether no round needs another's results."""
+    return judged(s, builder).parallel
+
+
+def judged(s: For, builder: Builder) -> Verdict:
+    """Whether no round needs another's results, and why."""
+    if s.step not in (1, -1):
+        return Verdict(OTHER, f"it counts by {s.step}, and threads by 1")
+    if s.index not in builder.dim_values or not s.phis:
+        return Verdict(OTHER, "what its rounds make is not known")
+    numbers = of_numbers(s)
+    if numbers is not None:
+        return numbers
+    carried = Carried(builder)
+    carried.chain = {phi: phi for phi in s.phis}
+    if not carried.visit(s.body):
+        return carried.lost or Verdict(OTHER, "an array of another round is read as a whole")
+    results = zip(s.phis, s.body.results, strict=True)
+    if any(carried.chain.get(r) is not p for p, r in results):
+        return Verdict(CARRIED, "each round hands a whole array to the next (distance 1)", (), 1)
+    counter = dim_symbols(builder.dim_values[s.index])
+    steady = steady_symbols(s, builder) - counter
+    for phi in s.phis:
+        shared = carried.shared(phi, counter, steady)
+        if shared is not None:
+            return of_elements(*shared, s, steady, builder)
+    return Verdict(PARALLEL, carried.alone(), ())
+
+
+@dataclass(eq=False)
+class Carried:
+    """The versions of each carried array within a round, and where they are touched."""
+
+    builder: Builder
+    chain: dict[Any, Var] = field(default_factory=dict)
+    touches: dict[Var, list[Touch]] = field(default_factory=dict)
+    lost: Verdict | None = None  # where versions could not be followed
+
+    def visit(self, block: Block) -> bool:
+        """Follow versions through a block; False where they cannot be followed."""
+        return all(self._statement(s) for s in block.statements)
+
+    def _statement(self, s: Statement) -> bool:
+        match s:
+            case Effect():
+                return self._lose(MAY_RAISE if _raises(s) else OTHER, _EFFECTS[_raises(s)], s)
+            case Apply():
+                return self._apply(s)
+            case If():
+                if not (self.visit(s.then) and self.visit(s.orelse)):
+                    return False
+                for out, *arms in zip(s.outs, s.then.results, s.orelse.results, strict=True):
+                    found = {self.chain.get(a) if isinstance(a, Var) else None for a in arms}
+                    if len(found) > 1:
+                        return self._lose(OTHER, "{0} chooses between whole arrays", s)
+                    (only,) = found
+                    if only is not None:
+                        self.chain[out] = only
+                return True
+            case For() | While():
+                return self._loop(s)
+
+    def _loop(self, s: For | While) -> bool:
+        owners = [self.chain.get(i) if isinstance(i, Var) else None for i in s.inits]
+        for phi, out, owner in zip(s.phis, s.outs, owners, strict=True):
+            if owner is not None:
+                self.chain[phi] = self.chain[out] = owner
+        if not all(self.visit(b) for b in core.blocks_of(s)):
+            return False
+        results = [self.chain.get(r) if isinstance(r, Var) else None for r in s.body.results]
+        if results != owners:
+            return self._lose(OTHER, "{0} hands whole arrays on", s)
+        return True
+
+    def _apply(self, s: Apply) -> bool:
+        held = [a for a in s.args if isinstance(a, Var) and a in self.chain]
+        if not held or s.primitive.kind == "size":
+            return True
+        if s.primitive not in INDEXED or held != [s.args[0]]:
+            name = held[0].name or "an array"
+            words = f"{{0}} reads {name} as a whole, which each round changes"
+            return self._lose(CARRIED, words, s)
+        if not s.proven:
+            what = element_text(s.origin)
+            return self._lose(MAY_RAISE, f"{{0}}: {what} is not proven to be inside its array", s)
+        owner = self.chain[s.args[0]]
+        self.touches.setdefault(owner, []).append(Touch(place_of(s, self.builder), s))
+        if s.primitive is not getitem:
+            self.chain[s.outs[0]] = owner
+        return True
+
+    def _lose(self, kind: str, words: str, s: Statement) -> bool:
+        self.lost = self.lost or Verdict(kind, words, (s.origin,))
+        return False
+
+    def alone(self) -> str:
+        """What rounds store, for reading."""
+        stores = [t.statement for found in self.touches.values() for t in found if t.stores]
+        texts = dict.fromkeys(element_text(s.origin) for s in stores)
+        known = [text for text in texts if text != "an element"] or ["its own elements"]
+        return f"no two rounds share an element, and one stores {', '.join(known)}"
+
+    def shared(
+        self, phi: Var, counter: frozenset[str], steady: frozenset[str]
+    ) -> tuple[Touch, Touch] | None:
+        """A store and another access that may touch one element in two rounds.
+
+        There is none where some axis is always indexed by the same expression in the counter, or
+        read at places that are the same in all rounds, which no round stores to. Else what is
+        known of the counters may tell: ``d[i, j]`` and ``d[j, i]`` of all ``j < i``.
+        """
+        touches = self.touches.get(phi, [])
+        stored = [t for t in touches if t.stores]
+        known = counter | self.builder.dims.arguments
+        for axis in range(phi.type.ndim):
+            indices = {t.place[axis] for t in touches}
+            moving = [d for d in indices if d is not None and dim_symbols(d) & counter]
+            if len(moving) != 1 or not dim_symbols(moving[0]) <= known:
+                continue
+            others = indices - {moving[0]}
+            if any(t.place[axis] in others for t in stored):
+                continue
+            if all(
+                d is not None and dim_symbols(d) <= steady and differ(moving[0], d, self.builder)
+                for d in others
+            ):
+                return None
+        (name,) = counter
+        for one in stored:
+            for two in touches:
+                if may_meet(one.place, two.place, name, steady, self.builder):
+                    return one, two
+        return None
+
+
+_EFFECTS = {True: "{0} may raise, which no thread can", False: "{0} happens in the order of rounds"}
+
+
+def _raises(s: Effect) -> bool:
+    return s.template.strip().startswith(("assert", "raise"))

@@ -1,0 +1,235 @@
+"""The arrays of a loop's rounds shrink to the row that one round of a loop around them needs.
+
+Before, in a round of ``i`` that stands around those of ``k``::
+
+    below = np.empty((n, m))
+    for j in range(m):
+        below[i, j] = 0.25 * wind[i, j, k]
+
+After: ``below`` has the size ``m``, and ``below[j]`` is stored. So it is with views of rows, and
+what branches choose of such arrays. What had one axis is a number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from calque.transpiler.ir import core
+from calque.transpiler.ir.builder import Builder, atom, wrap
+from calque.transpiler.ir.core import Apply, Atom, Block, For, If, Slot, Statement, Var
+from calque.transpiler.loops.accesses import INDEXED, place_of
+from calque.transpiler.primitives.base import PRIMITIVES
+from calque.transpiler.primitives.element_forms import full_template
+from calque.transpiler.primitives.elementwise import add
+from calque.transpiler.primitives.indexing import copy, getitem, update, update_add
+
+# what makes arrays, and the first of its arguments that is a size
+NEW = {"np.empty": 0, "np.zeros": 0, "np.ones": 0, "np.full": 1}
+LIKE = {"np.empty_like": "np.empty", "np.zeros_like": "np.zeros", "np.ones_like": "np.ones"}
+_BLANK = ("np.empty", "np.zeros")
+_PYTHON = (np.float64, np.int64, np.bool_)  # Python's numbers are these
+
+
+@dataclass(eq=False)
+class RowsAlone:
+    """The arrays that the rounds make, which are joined by stores, loops, branches and copies."""
+
+    builder: Builder
+    counter: Var  # of the loop around
+    carried: set[Var]  # by the rounds: these stay as they are
+    joined: dict[Var, Var] = field(default_factory=dict)
+
+    def leave_out(self, body: Block) -> bool:
+        """Take the counter's axis from all arrays that a block makes; False if one needs it."""
+        made: list[Apply] = []
+        for s in core.walk(body):
+            if isinstance(s, Apply) and any(o.type.ndim for o in s.outs):
+                if s.primitive in (update, update_add):
+                    self._join(s.outs[0], s.args[0])
+                elif s.primitive.name in (*NEW, *LIKE, "copy", "getitem"):
+                    made.append(s)
+                    if s.primitive is copy:
+                        self._join(s.outs[0], s.args[0])
+                else:
+                    return False
+            elif isinstance(s, If):
+                for out, *arms in zip(s.outs, s.then.results, s.orelse.results, strict=True):
+                    for arm in arms:
+                        self._join(out, arm)
+            elif isinstance(s, For):
+                for several in zip(s.outs, s.phis, s.inits, s.body.results, strict=True):
+                    for other in several[1:]:
+                        self._join(several[0], other)
+        own = {self._first(s.out) for s in made}
+        if not own.isdisjoint(map(self._first, self.carried)):
+            return False
+        inside = {o for s in core.walk(body) for o in (*s.outs, *core.bound_vars(s))}
+        if not own.isdisjoint(self._first(v) for v in core.free_vars(body) if v.type.ndim):
+            return False  # one of the arrays is from outside
+        return self._shrink(body, made, own, {v for v in inside if self._first(v) in own})
+
+    def _first(self, var: Var) -> Var:
+        while var in self.joined:
+            var = self.joined[var]
+        return var
+
+    def _join(self, a: Var, b: Atom) -> None:
+        if isinstance(b, Var) and b.type.ndim:
+            first, other = self._first(a), self._first(b)
+            if first is not other:
+                self.joined[first] = other
+
+    def _shrink(self, body: Block, made: list[Apply], own: set[Var], members: set[Var]) -> bool:
+        """Find each group's axis, and take it out of makers, types and accesses."""
+        accesses: dict[Var, list[Apply]] = {first: [] for first in own}
+        for s in core.walk(body):
+            touched = [a for a in core.operands(s) if isinstance(a, Var) and a in members]
+            if not touched or isinstance(s, (If, For)) or s in made:
+                continue
+            items = s.params.get("index", ()) if isinstance(s, Apply) else ()
+            if not isinstance(s, Apply) or s.primitive not in INDEXED:
+                return False
+            if touched != [s.args[0]]:
+                return False
+            whole = len(items) == s.args[0].type.ndim
+            if not whole or not all(isinstance(item, (Slot, int)) for item in items):
+                return False
+            accesses[self._first(s.args[0])].append(s)
+        axes = {first: self._axis(found) for first, found in accesses.items()}
+        views = {s: self._view(s, axes[self._first(s.out)]) for s in made
+                 if s.primitive is getitem and s.args[0] not in members}
+        known = {first: axis for first, axis in axes.items() if axis is not None}
+        indices = {s: index for s, index in views.items() if index is not None}
+        if len(known) < len(axes) or len(indices) < len(views):
+            return False
+        if any(s.primitive is getitem and s not in views for s in made):
+            return False
+        numbers = {v for v in members if v.type.ndim == 1}
+        if not all(self._is_number(s) for s in core.walk(body) if not numbers.isdisjoint(s.outs)):
+            return False
+        for found in accesses.values():
+            for s in found:
+                if s.args[0] not in numbers:
+                    without_axis(s, known[self._first(s.args[0])])
+        self._make(body, made, known, indices)
+        for v in members:
+            axis = known[self._first(v)]
+            v.type = v.type.with_dims(v.type.dims[:axis] + v.type.dims[axis + 1 :])
+        if numbers:
+            self._write_numbers(body, numbers)
+        return True
+
+    def _is_number(self, s: Statement) -> bool:
+        """Whether what a statement makes of an array of one axis can be said of a number."""
+        if not isinstance(s, Apply) or s.primitive in (copy, getitem):
+            return True
+        if s.primitive in (update, update_add):
+            value, dtype = s.args[1], s.out.type.dtype
+            if isinstance(value, Var):
+                return value.type.dtype == dtype and not value.type.ndim
+            return type(value) is float and dtype == np.float64
+        return s.primitive.name in _BLANK and s.out.type.dtype.kind in "fib"
+
+    def _write_numbers(self, body: Block, numbers: set[Var]) -> None:
+        """Stores into arrays that are numbers now, and reads of them, are the numbers."""
+        same: dict[Var, Atom] = {}
+        for block in (body, *(b for s in core.walk(body) for b in core.blocks_of(s))):
+            kept: list[Statement] = []
+            for s in block.statements:
+                touched = isinstance(s, Apply) and bool(s.args) and s.args[0] in numbers
+                match s:
+                    case Apply() if s.primitive.name in _BLANK and s.out in numbers:
+                        zero = s.out.type.dtype.type(0)
+                        same[s.out] = zero.item() if s.out.type.dtype in _PYTHON else zero
+                    case Apply() if touched and s.primitive is update:
+                        same[s.out] = s.args[1]
+                    case Apply() if touched and s.primitive in (getitem, copy):
+                        same[s.out] = s.args[0]
+                    case Apply() if touched and s.primitive is update_add:
+                        s.primitive, s.args, s.params = add, s.args[:2], {}
+                        kept.append(s)
+                    case _:
+                        kept.append(s)
+            block.statements[:] = kept
+        core.substitute(body, {v: _last(v, same) for v in same})
+
+    def _axis(self, accesses: list[Apply]) -> int | None:
+        """The axis along which all accesses are at the counter."""
+        counter = self.builder.dims.resolve(self.builder.dim_values[self.counter])
+        places = [place_of(s, self.builder) for s in accesses]
+        rank = len(places[0]) if places else 0
+        axes = (k for k in range(rank) if all(p[k] == counter for p in places))
+        return next(axes, None)
+
+    def _view(self, s: Apply, axis: int | None) -> tuple[object, ...] | None:
+        """The index of a row of a view: the counter where all along an axis was taken."""
+        items = full_template(s.params["index"], s.args[1:], s.args[0].type.ndim)
+        if axis is None or not all(i == slice(None) or isinstance(i, (Slot, int)) for i in items):
+            return None
+        whole = [k for k, item in enumerate(items) if item == slice(None)]
+        items[whole[axis]] = Slot(len(s.args) - 1)
+        return tuple(items)
+
+    def _make(
+        self,
+        body: Block,
+        made: list[Apply],
+        axes: dict[Var, int],
+        views: dict[Apply, tuple[object, ...]],
+    ) -> None:
+        """Let what makes the arrays make rows."""
+        for s in made:
+            if s in views:
+                s.args = (*s.args, self.counter)
+                s.params = {**s.params, "index": views[s]}
+                s.proven = True
+        new = {s for s in made if s.primitive.name in (*NEW, *LIKE) and s.out.type.ndim > 1}
+        for block in (body, *(b for s in core.walk(body) for b in core.blocks_of(s))):
+            written: list[Statement] = []
+            for t in block.statements:
+                if isinstance(t, Apply) and t in new:
+                    written += row_of(t, axes[self._first(t.out)], self.builder)
+                else:
+                    written.append(t)
+            block.statements[:] = written
+
+
+def _last(var: Var, same: dict[Var, Atom]) -> Atom:
+    value: Atom = var
+    while isinstance(value, Var) and value in same:
+        value = same[value]
+    return value
+
+
+def row_of(new: Apply, axis: int, builder: Builder) -> list[Statement]:
+    """What makes an array without one of its axes."""
+    name, dims = new.primitive.name, new.out.type.dims
+    kept = [k for k in range(len(dims)) if k != axis]
+    no_value: tuple[Atom, ...] = ()
+    with builder.block() as made, builder.at(new.origin):
+        if name in LIKE:
+            like = wrap(new.args[0])
+            sizes = [atom(builder.size_of(dims[k], like, k)) for k in kept]
+            primitive, before = PRIMITIVES[LIKE[name]], no_value
+        else:
+            first = NEW[name]
+            primitive, before = new.primitive, new.args[:first]
+            sizes = [new.args[first + k] for k in kept]
+        dtype = {"dtype": new.out.type.dtype}
+        builder.emit(Apply(new.outs, primitive, (*before, *sizes), dtype, new.origin))
+    return made.statements
+
+
+def without_axis(s: Apply, axis: int) -> None:
+    """The same access of an array that lacks one axis."""
+    items: Sequence[Slot | int] = s.params["index"]
+    first = 1 if s.primitive is getitem else 2
+    kept = [item for k, item in enumerate(items) if k != axis]
+    dynamic = [s.args[first + item.position] for item in kept if isinstance(item, Slot)]
+    slots = iter(range(len(dynamic)))
+    index = tuple(Slot(next(slots)) if isinstance(item, Slot) else item for item in kept)
+    s.args = (*s.args[:first], *dynamic)
+    s.params = {**s.params, "index": index}

@@ -1,0 +1,251 @@
+"""Numbers that each round sums up become a row of sums, so that columns can become rows.
+
+A loop around one loop over elements, and what its round does with the sums, is split in two: the
+numbers are kept in a row between them (Allen and Kennedy, Optimizing Compilers for Modern
+Architectures, 2001, sections 2.4 and 5.3: distribution, and scalar expansion)::
+
+    for k in range(n):                        row = np.full(n, 0.0)
+        total = 0.0                           for k in range(n):
+        for i in range(m):                        for i in range(m):
+            total += C[i] * A[i, k]    ->             row[k] += C[i] * A[i, k]
+        B[k] += total * A[m, k]               for k in range(n):
+                                                  B[k] += row[k] * A[m, k]
+
+It is done where the first of the two is then turned around by ``interchange``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from calque.transpiler.ir import core
+from calque.transpiler.ir.builder import FUNCTIONS, Array, Builder, wrap
+from calque.transpiler.ir.core import Apply, Atom, Block, For, Statement, Var
+from calque.transpiler.ir.types import dim_symbols
+from calque.transpiler.loops.accesses import (
+    INDEXED,
+    STORES,
+    Place,
+    is_element,
+    place_of,
+    positive,
+    steady_symbols,
+)
+from calque.transpiler.loops.dependence_test import Access, meeting
+from calque.transpiler.loops.virtual_arrays import load, stored
+from calque.transpiler.primitives.indexing import update_add
+
+
+@dataclass(eq=False)
+class Expansion:
+    """A loop with one loop within, and what may come before and after it in a round."""
+
+    loop: For
+    builder: Builder
+    before: list[Statement] = field(default_factory=list)  # the new statements before the loops
+    rows: list[Var] = field(default_factory=list)
+    followed: frozenset[str] = frozenset()  # counters, and what is the same in all rounds
+
+    def split(self) -> tuple[list[Statement], For, For] | None:
+        """What makes the rows, the loop that sums and the loop over the rest; None if it stays."""
+        body = self.loop.body.statements
+        inner = [s for s in body if isinstance(s, For)]
+        if len(inner) != 1 or not all(isinstance(s, (Apply, For)) for s in body):
+            return None
+        at = body.index(inner[0])
+        first, within, rest = body[:at], inner[0], body[at + 1 :]
+        if not rest or not self._plain(first, within, rest) or not self._in_order(within, rest):
+            return None
+        sums = [k for k, phi in enumerate(within.phis) if not phi.type.ndim]
+        if not sums or not self._make_rows(within, sums):
+            return None
+        summing = self._summing(first, within, sums)
+        return self.before, summing, self._rest(first, within, rest, sums, summing)
+
+    def _plain(self, first: Sequence[Statement], within: For, rest: Sequence[Statement]) -> bool:
+        """Whether a round reads numbers, sums up, and does something with the sums."""
+        loop, carried = self.loop, {*self.loop.phis}
+        if loop.step not in (1, -1) or loop.index not in self.builder.dim_values:
+            return False
+        if not all(isinstance(s, Apply) for s in within.body.statements):
+            return False
+        numbers = {phi for phi in loop.phis if not phi.type.ndim}
+        early = core.free_vars(Block([*first, within], []))
+        if not numbers.isdisjoint(early):
+            return False
+        for s in first:
+            assert isinstance(s, Apply)
+            arrays = [a for a in s.args if isinstance(a, Var) and a.type.ndim]
+            if any(o.type.ndim for o in s.outs) or not carried.isdisjoint(arrays):
+                return False
+        for init, phi in zip(within.inits, within.phis, strict=True):
+            known = isinstance(init, Var) and init in carried
+            if not (known if phi.type.ndim else isinstance(init, np.generic) and not phi.type.weak):
+                return False
+        return all(self._of_elements(s) for s in rest)
+
+    def _of_elements(self, s: Statement) -> bool:
+        assert isinstance(s, Apply)
+        arrays = [a for a in s.args if isinstance(a, Var) and a.type.ndim]
+        if not arrays:
+            return not any(o.type.ndim for o in s.outs)
+        return s.primitive in INDEXED and arrays == [s.args[0]] and is_element(s, self.builder)
+
+    def _in_order(self, within: For, rest: Sequence[Statement]) -> bool:
+        """Whether no round of what sums touches what the rest of an earlier round has written."""
+        self.followed = steady_symbols(self.loop, self.builder)
+        self.followed |= dim_symbols(self.builder.dim_values.get(within.index, 0))
+        origin = {phi: phi for phi in self.loop.phis if phi.type.ndim}
+        sums = self._accesses(within.body.statements, within, origin)
+        later = self._accesses(rest, within, origin)
+        counter = self.builder.dim_values[self.loop.index]
+        for a in sums:
+            for b in later:
+                if a.adds and b.adds:
+                    continue
+                apart = meeting(a, b, counter, self.builder)
+                if apart not in (None, 0):
+                    return False
+        return True
+
+    def _accesses(
+        self, statements: Sequence[Statement], within: For, origin: dict[Var, Var]
+    ) -> list[Access]:
+        """What statements touch of the arrays that the loop carries; versions are followed."""
+        for init, phi, out in zip(within.inits, within.phis, within.outs, strict=True):
+            if phi.type.ndim and isinstance(init, Var):
+                origin[phi] = origin[out] = origin[init]
+        found = []
+        for number, s in enumerate(statements):
+            if isinstance(s, Apply) and s.args and s.args[0] in origin:
+                array = origin[s.args[0]]
+                stores = s.primitive in STORES
+                if stores:
+                    origin[s.outs[0]] = array
+                k = self.loop.phis.index(array)
+                adds = s.primitive is update_add
+                found.append(Access(k, self._place(s), number, stores, adds))
+        return found
+
+    def _place(self, s: Apply) -> Place:
+        """Where an element is; what each round finds anew, as ``k // 2``, may be anywhere."""
+        place = place_of(s, self.builder)
+        return tuple(d if d is None or dim_symbols(d) <= self.followed else None for d in place)
+
+    def _make_rows(self, within: For, sums: Sequence[int]) -> bool:
+        """Rows with a place for each round, filled with what the sums start from."""
+        loop, builder = self.loop, self.builder
+        with builder.block() as made, builder.at(loop.origin):
+            if loop.step == 1:
+                low, size = wrap(loop.start), wrap(loop.stop)
+            else:
+                low, size = wrap(loop.stop) + 1, wrap(loop.start) + 1
+            if not positive(builder.dim_of(low) + 1, builder):
+                return False
+            if not builder.dims.nonnegative(builder.dims.resolve(builder.dim_of(size)), False):
+                return False
+            for k in sums:
+                row = FUNCTIONS[np.full]((size,), within.inits[k], within.phis[k].type.dtype).atom
+                row.name = within.phis[k].name and f"{within.phis[k].name}_row"
+                self.rows.append(row)
+        self.before = made.statements
+        return True
+
+    def _summing(self, first: Sequence[Statement], within: For, sums: Sequence[int]) -> For:
+        """The first loop: its inner one adds to the rows."""
+        loop, builder = self.loop, self.builder
+        index = self._counter()
+        carried = dict(zip(loop.phis, loop.inits, strict=True))
+        started = [i for k, i in enumerate(within.inits) if k not in sums and isinstance(i, Var)]
+        inits = [*[carried[i] for i in started], *self.rows]
+        phis = [_again(v) for v in (*started, *self.rows)]
+        inner_phis = [_again(p) for p in phis]
+        n = len(started)
+        mapping: dict[Var, Atom] = {**carried, loop.index: index}
+        kept = core.clone(Block(list(first), []), mapping)
+        self._define(first, kept.statements)
+        arrays = [p for k, p in enumerate(within.phis) if k not in sums]
+        mapping.update(zip(arrays, inner_phis[:n], strict=True))
+        counter = Var(within.index.type, within.index.name, within.index.origin)
+        builder.dim_values[counter] = builder.dim_values[within.index]
+        mapping[within.index] = counter
+        with builder.block() as body, builder.at(within.origin):
+            totals = [load(Array(phi), [Array(index)]) for phi in inner_phis[n:]]
+            mapping.update({within.phis[k]: t.atom for k, t in zip(sums, totals, strict=True)})
+            old = core.clone(within.body, mapping)
+            self._define(within.body.statements, old.statements)
+            body.statements += old.statements
+            results = [r for k, r in enumerate(old.results) if k not in sums]
+            for k, phi in zip(sums, inner_phis[n:], strict=True):
+                results.append(stored(Array(phi), wrap(old.results[k]), [Array(index)]).atom)
+            body.results = results
+        outs = [_again(p) for p in phis]
+        ends = within.start, within.stop
+        start, stop = (mapping.get(a, a) if isinstance(a, Var) else a for a in ends)
+        nest = For(
+            *(tuple(outs), counter, start, stop, within.step, tuple(inner_phis), tuple(phis)),
+            *(body, within.origin, within.scheduled),
+        )
+        builder.definitions.update(dict.fromkeys(outs, nest))
+        around = Block([*kept.statements, nest], list(outs))
+        after = tuple(_again(p) for p in phis)
+        bounds = loop.start, loop.stop, loop.step
+        return For(after, index, *bounds, tuple(phis), tuple(inits), around, loop.origin, True)
+
+    def _rest(
+        self,
+        first: Sequence[Statement],
+        within: For,
+        rest: Sequence[Statement],
+        sums: Sequence[int],
+        summing: For,
+    ) -> For:
+        """The second loop: what a round does with its sums."""
+        loop, builder = self.loop, self.builder
+        index = self._counter()
+        arrays = [k for k in range(len(within.phis)) if k not in sums]
+        after: dict[Atom, Var] = {}  # what the loop carried -> what it is after the first one
+        for k, out in zip(arrays, summing.outs, strict=False):
+            after[within.inits[k]] = out
+        inits = [after.get(p, i) for p, i in zip(loop.phis, loop.inits, strict=True)]
+        phis = [_again(p) for p in loop.phis]
+        mapping: dict[Var, Atom] = {loop.index: index, **dict(zip(loop.phis, phis, strict=True))}
+        for k in arrays:
+            init = within.inits[k]
+            assert isinstance(init, Var)
+            mapping[within.outs[k]] = mapping[init]
+        with builder.block() as body, builder.at(within.origin):
+            for k, row in zip(sums, summing.outs[len(arrays) :], strict=True):
+                total = load(Array(row), [Array(index)])
+                total.atom.name = within.outs[k].name
+                mapping[within.outs[k]] = total.atom
+            old = core.clone(Block([*first, *rest], loop.body.results), mapping)
+            body.statements += old.statements
+            body.results = old.results
+        self._define([*first, *rest], old.statements)
+        bounds = loop.start, loop.stop, loop.step
+        made = For(loop.outs, index, *bounds, tuple(phis), tuple(inits), body, loop.origin, True)
+        builder.definitions.update(dict.fromkeys(made.outs, made))
+        return made
+
+    def _counter(self) -> Var:
+        old = self.loop.index
+        index = Var(old.type, old.name, old.origin)
+        self.builder.dim_values[index] = self.builder.dim_values[old]
+        return index
+
+    def _define(self, old: Sequence[Statement], new: Sequence[Statement]) -> None:
+        """Sizes and definitions of copies."""
+        values = self.builder.dim_values
+        for before, s in zip(old, new, strict=True):
+            self.builder.definitions.update(dict.fromkeys(s.outs, s))
+            values.update(
+                (o, values[b]) for b, o in zip(before.outs, s.outs, strict=True) if b in values
+            )
+
+
+def _again(var: Var) -> Var:
+    return Var(var.type, var.name, var.origin)

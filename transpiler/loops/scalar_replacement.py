@@ -1,0 +1,399 @@
+"""Fewer reads and stores of elements in loops: sums before they are stored, numbers for elements.
+
+Before::
+
+    r = x_bar[i]; x_bar[i] = 0.0; x_bar[i] += 2.0 * r
+    for k in range(j): a[i, j] -= a[i, k] * a[k, j]
+
+    y_bar[i] = y_bar[i] + v
+
+After::
+
+    r = x_bar[i]; x_bar[i] = 2.0 * r
+    a_ij = a[i, j]
+    for k in range(j): a_ij -= a[i, k] * a[k, j]
+    a[i, j] = a_ij
+
+LLVM does neither where it cannot tell whether two indices, or two arrays, are one place.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any, TypeGuard
+
+import numpy as np
+
+from calque.transpiler.ir import core
+from calque.transpiler.ir.builder import Builder, atom, current, wrap
+from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, Statement, Var
+from calque.transpiler.ir.dead_code import remove_dead_code
+from calque.transpiler.ir.types import dim_symbols
+from calque.transpiler.loops.accesses import Place, apart, is_element, place_of, same_place
+from calque.transpiler.loops.bounds import is_inside_without_rounds
+from calque.transpiler.loops.scatters import without
+from calque.transpiler.primitives.base import apply
+from calque.transpiler.primitives.elementwise import add, divide, multiply, negative, subtract
+from calque.transpiler.primitives.indexing import getitem, update, update_add
+
+
+def fewer_accesses(function: Function, builder: Builder) -> None:
+    """Rewrite all loops of a function, in place."""
+    with builder.active():
+        loops = [s for s in core.walk(function.body) if isinstance(s, For)]
+        alone = [_additions(s.body, builder, function.phases) for s in loops]
+        for s in loops if any(alone) else ():
+            core.substitute(function.body, without(s, set()))
+        for s in loops:
+            _Stores(s.body, builder, function.phases).merge()
+        _numbers_in(function.body, builder, function.phases)
+    remove_dead_code(function)
+
+
+def _additions(block: Block, builder: Builder, phases: dict[int, str]) -> bool:
+    """``x[i] = x[i] + v`` of the reverse sweep as ``x[i] += v``; ``x[i] = x[i]`` not at all.
+
+    Whether there was one of the latter: then the block may leave an array alone.
+    """
+    uses = Counter(a for s in core.walk(block) for a in core.operands(s) if isinstance(a, Var))
+    uses.update(a for a in block.results if isinstance(a, Var))
+    made_by = {o: s for s in block.statements for o in s.outs}
+    gone: set[int] = set()
+    alone = False
+    for s in list(block.statements):
+        if not isinstance(s, Apply) or s.primitive is not update:
+            continue
+        if phases.get(id(s)) != "reverse" or not is_element(s, builder):
+            continue
+        if _reads(made_by, s.args[1], s, builder):
+            core.substitute(block, {s.outs[0]: s.args[0]})
+            gone.add(id(s))
+            alone = True
+            continue
+        total = made_by.get(s.args[1]) if isinstance(s.args[1], Var) else None
+        if not isinstance(total, Apply) or total.primitive not in (add, subtract):
+            continue
+        left, right = total.args
+        if total.primitive is add and _reads(made_by, right, s, builder):
+            left, right = right, left
+        if not _reads(made_by, left, s, builder) or uses[left] + uses[s.args[1]] > 2:
+            continue
+        with builder.block() as parts, builder.at(s.origin):
+            more = right if total.primitive is add else atom(-wrap(right))
+        at = block.statements.index(s)
+        block.statements[at:at] = parts.statements
+        phases.update((id(t), "reverse") for t in parts.statements)
+        s.primitive, s.args = update_add, (s.args[0], more, *s.args[2:])
+        gone |= {id(total), id(made_by[left])}
+    block.statements[:] = [s for s in block.statements if id(s) not in gone]
+    return alone
+
+
+def _reads(
+    made_by: dict[Var, Statement], value: Atom, store: Apply, builder: Builder
+) -> bool:
+    """Whether a value is what was in the place of a store before."""
+    read = made_by.get(value) if isinstance(value, Var) else None
+    return (
+        isinstance(read, Apply)
+        and read.primitive is getitem
+        and read.args[0] is store.args[0]
+        and is_element(read, builder)
+        and same_place(place_of(read, builder), place_of(store, builder))
+    )
+
+
+class _Stores:
+    """Joins the stores of one block that the reverse sweep makes at one place."""
+
+    def __init__(self, block: Block, builder: Builder, phases: dict[int, str]):
+        self.block, self.builder, self.phases = block, builder, phases
+
+    def merge(self) -> None:
+        """Join each addition with the store before it, as far as there is one."""
+        for s in list(self.block.statements):
+            if self._adds(s):
+                before = self._store_before(s)
+                if before is not None:
+                    self._join(before, s)
+
+    def _adds(self, s: Statement) -> TypeGuard[Apply]:
+        return self._is_store(s) and s.primitive is update_add
+
+    def _is_store(self, s: Statement) -> TypeGuard[Apply]:
+        if not isinstance(s, Apply) or self.phases.get(id(s)) != "reverse":
+            return False
+        return s.primitive in (update, update_add) and is_element(s, self.builder)
+
+    def _store_before(self, s: Apply) -> Apply | None:
+        """The last store at the same place, if all in between is elsewhere."""
+        place = place_of(s, self.builder)
+        stores = {t.outs[0]: t for t in self.block.statements if self._is_store(t)}
+        base, after = s.args[0], s
+        while base in stores:
+            made = stores[base]
+            uses = [t for t in self._users(base) if t is not after]
+            if not all(self._elsewhere(t, place) for t in uses):
+                return None
+            if same_place(place_of(made, self.builder), place):
+                return made
+            if not apart(place_of(made, self.builder), place, self.builder):
+                return None
+            base, after = made.args[0], made
+        return None
+
+    def _users(self, version: Var) -> list[Statement | None]:
+        found: list[Statement | None] = [
+            t
+            for t in self.block.statements
+            if version in core.operands(t)
+            or any(version in core.free_vars(b) for b in core.blocks_of(t))
+        ]
+        return [*found, None] if version in self.block.results else found
+
+    def _elsewhere(self, s: Statement | None, place: Place) -> bool:
+        if not isinstance(s, Apply):
+            return False
+        if s.primitive.kind == "size":
+            return True
+        if s.primitive is not getitem or not is_element(s, self.builder):
+            return False
+        return apart(place_of(s, self.builder), place, self.builder)
+
+    def _join(self, first: Apply, second: Apply) -> None:
+        """One store, where the second one is."""
+        statements = self.block.statements
+        value, more = first.args[1], second.args[1]
+        if first.primitive is update and self._put_back(first, more):
+            statements.remove(second)
+            core.substitute(self.block, {second.outs[0]: second.args[0]})
+        else:
+            with self.builder.block() as made, self.builder.at(second.origin):
+                total = more if _is_zero(value) else atom(_plus(value, more))
+            at = statements.index(second)
+            statements[at:at] = made.statements
+            self.phases.update((id(s), "reverse") for s in made.statements)
+            second.primitive = first.primitive
+            second.args = (second.args[0], total, *second.args[2:])
+        statements.remove(first)
+        core.substitute(self.block, {first.outs[0]: first.args[0]})
+
+    def _put_back(self, zero: Apply, more: Atom) -> bool:
+        """Whether what is added to zero is what was there before."""
+        if not _is_zero(zero.args[1]) or not isinstance(more, Var):
+            return False
+        read = self.builder.definitions.get(more)
+        if not isinstance(read, Apply) or read.primitive is not getitem:
+            return False
+        same = read.args[0] is zero.args[0] and read in self.block.statements
+        return same and same_place(
+            place_of(read, self.builder), place_of(zero, self.builder)
+        )
+
+
+def _is_zero(value: Atom) -> bool:
+    return not isinstance(value, Var) and value == 0
+
+
+def _plus(a: Atom, b: Atom) -> Any:
+    """The sum of two numbers, a difference where one is negated."""
+    opposite = _opposite(b)
+    return wrap(a) + wrap(b) if opposite is None else wrap(a) - opposite
+
+
+def _opposite(value: Atom) -> Any:
+    """``x`` for ``-x``, ``x * y`` for ``-x * y``; None where no sign can be taken off."""
+    made = _definition(value)
+    if made is None:
+        return None
+    if made.primitive is negative:
+        return wrap(made.args[0])
+    if made.primitive in (multiply, divide):
+        left = _opposite(made.args[0])
+        if left is not None:
+            return apply(made.primitive, left, wrap(made.args[1]), **made.params)
+    return None
+
+
+def _definition(value: Atom) -> Apply | None:
+    """The operation that made a number."""
+    made = current().definitions.get(value) if isinstance(value, Var) else None
+    return made if isinstance(made, Apply) else None
+
+
+# numbers for elements
+
+
+def _numbers_in(block: Block, builder: Builder, phases: dict[int, str]) -> None:
+    made: list[Statement] = []
+    for s in block.statements:
+        for inner in core.blocks_of(s):
+            _numbers_in(inner, builder, phases)
+        if not isinstance(s, For) or not all(isinstance(t, Apply) for t in s.body.statements):
+            made.append(s)
+            continue
+        with builder.block() as around, builder.at(s.origin):
+            _Numbers(s, builder).write()
+        made += around.statements
+        if id(s) in phases:
+            phase = phases[id(s)]
+            phases.update((id(t), phase) for t in [*around.statements, *s.body.statements])
+    block.statements[:] = made
+
+
+class _Numbers:
+    """Carries fixed elements through an innermost loop as numbers."""
+
+    def __init__(self, loop: For, builder: Builder):
+        self.loop, self.builder = loop, builder
+        self.counter = dim_symbols(builder.dim_values.get(loop.index, 0))
+        self.inside = core.defined_vars(loop.body) | {loop.index, *loop.phis}
+
+    def write(self) -> None:
+        """The loop and what stands around it, into the open block."""
+        chosen = {k: self._fixed(k) for k in range(len(self.loop.phis))}
+        starts = {
+            k: [self._load(self.loop.inits[k], s) for s in found] for k, found in chosen.items()
+        }
+        self._reads_before()
+        self.builder.emit(self.loop)
+        for k, found in chosen.items():
+            if found:
+                numbers = [self._carry(k, *pair) for pair in zip(found, starts[k], strict=True)]
+                self._store_after(k, found, numbers)
+
+    def _accesses(self, k: int) -> list[Apply]:
+        """All that touches a carried array, in order; nothing where it is not by elements only."""
+        version: Atom = self.loop.phis[k]
+        found: list[Apply] = []
+        for s in self.loop.body.statements:
+            assert isinstance(s, Apply)
+            if version not in s.args or s.primitive.kind == "size":
+                continue
+            if not is_element(s, self.builder) or version in s.args[1:]:
+                return []
+            found.append(s)
+            version = version if s.primitive is getitem else s.outs[0]
+        versions = {s.args[0] for s in found} | {version}
+        used = [
+            a
+            for s in self.loop.body.statements
+            for a in core.operands(s)
+            if not (isinstance(s, Apply) and s.primitive.kind == "size")
+        ]
+        if self.loop.body.results[k] is not version or self.loop.body.results.count(version) > 1:
+            return []
+        return found if len(found) == sum(a in versions for a in used) else []
+
+    def _fixed(self, k: int) -> list[Apply]:
+        """A store to each fixed place that no other access can touch unknown to us."""
+        phi = self.loop.phis[k]
+        if not phi.type.ndim or phi.type.dtype != np.float64 or not self.counter:
+            return []
+        places = [(s, place_of(s, self.builder)) for s in self._accesses(k)]
+        found: list[tuple[Apply, Place]] = []
+        for s, place in places:
+            if s.primitive is getitem or any(same_place(place, p) for _, p in found):
+                continue
+            if any(dim_symbols(d) & self.counter for d in place if d is not None):
+                continue
+            if not self._can_be_before(s, s.args[2:]):
+                continue
+            known = [t for t, p in places if same_place(p, place)]
+            if not all(t in known or apart(p, place, self.builder) for t, p in places):
+                continue
+            if all(_is_double(t.args[1]) for t in known if t.primitive is not getitem):
+                found.append((s, place))
+        return [s for s, _ in found]
+
+    def _can_be_before(self, s: Apply, index: Iterable[Atom]) -> bool:
+        """Whether the place is known before the loop, and inside also if no round is to come."""
+        if any(a in self.inside for a in index if isinstance(a, Var)):
+            return False
+        return is_inside_without_rounds(s, self.loop, self.builder)
+
+    def _reads_before(self) -> None:
+        """Move reads that give the same in every round before the loop."""
+        body, mapping = self.loop.body, dict[Var, Atom]()
+        accesses = {k: self._accesses(k) for k in range(len(self.loop.phis))}
+        of_phi = {id(s): k for k, found in accesses.items() for s in found}
+        for s in body.statements:
+            assert isinstance(s, Apply)
+            if s.primitive is not getitem or not is_element(s, self.builder):
+                continue
+            if not self._can_be_before(s, s.args[1:]):
+                continue
+            k = of_phi.get(id(s))
+            if k is None and s.args[0] in self.inside:
+                continue
+            if k is not None and not self._never_stored(place_of(s, self.builder), accesses[k]):
+                continue
+            base = s.args[0] if k is None else self.loop.inits[k]
+            mapping[s.outs[0]] = self._load(base, s).atom
+        body.statements[:] = [s for s in body.statements if s.outs[0] not in mapping]
+        core.substitute(body, mapping)
+
+    def _never_stored(self, place: Place, accesses: list[Apply]) -> bool:
+        stores = [s for s in accesses if s.primitive is not getitem]
+        return all(apart(place_of(s, self.builder), place, self.builder) for s in stores)
+
+    def _load(self, base: Atom, s: Apply) -> Any:
+        index = s.args[1:] if s.primitive is getitem else s.args[2:]
+        value = apply(getitem, wrap(base), *map(wrap, index), **s.params)
+        made = _definition(value.atom)
+        assert made is not None
+        made.proven = True
+        return value
+
+    def _carry(self, k: int, example: Apply, start: Any) -> Var:
+        """Replace the accesses of one place by a carried number; what it is after the loop."""
+        loop, place = self.loop, place_of(example, self.builder)
+        touched = {
+            id(s) for s in self._accesses(k) if same_place(place_of(s, self.builder), place)
+        }
+        number, last = Var(start.type, None, loop.origin), Var(start.type, None, loop.origin)
+        now: Atom = number
+        mapping: dict[Var, Atom] = {}
+        made: list[Statement] = []
+
+        def sub(atoms: Iterable[Atom]) -> list[Atom]:
+            return [mapping.get(a, a) if isinstance(a, Var) else a for a in atoms]
+
+        for s in loop.body.statements:
+            assert isinstance(s, Apply)
+            s.args = tuple(sub(s.args))
+            if id(s) not in touched:
+                made.append(s)
+                continue
+            if s.primitive is getitem:
+                mapping[s.outs[0]] = now
+                continue
+            with self.builder.block() as parts, self.builder.at(s.origin):
+                adds = s.primitive is update_add
+                now = atom(_plus(now, s.args[1])) if adds else s.args[1]
+            made += parts.statements
+            mapping[s.outs[0]] = s.args[0]
+        loop.body.statements[:] = made
+        loop.body.results = [*sub(loop.body.results), now]
+        loop.phis, loop.inits = (*loop.phis, number), (*loop.inits, start.atom)
+        loop.outs = (*loop.outs, last)
+        return last
+
+    def _store_after(self, k: int, examples: list[Apply], numbers: list[Var]) -> None:
+        loop, final = self.loop, self.loop.outs[k]
+        version = Var(final.type, final.name, final.origin)
+        loop.outs = (*loop.outs[:k], version, *loop.outs[k + 1 :])
+        for example, number in zip(examples, numbers, strict=True):
+            ends = number is numbers[-1]
+            out = final if ends else Var(final.type, final.name, final.origin)
+            args = (version, number, *example.args[2:])
+            params, origin = example.params, example.origin
+            self.builder.emit(Apply((out,), update, args, params, origin, True))
+            version = out
+
+
+def _is_double(value: Atom) -> bool:
+    if isinstance(value, Var):
+        return value.type.dtype == np.float64
+    return isinstance(value, float)

@@ -1,0 +1,382 @@
+"""Which stores of a nest of loops are a scatter: sums added at places that move with the counters.
+
+The reverse of a stencil is one, and additions commute::
+
+    for i in range(n - 2, 0, -1):
+        y_bar[i + 1] += 0.5 * x_bar[i]      # places 2 .. n - 1, one more than the counter
+        y_bar[i - 1] += 0.5 * x_bar[i]      # places 0 .. n - 3, one less
+        x_bar[i] = 0.0                      # no sum; a later round of the order does not matter
+
+Each such store is a term. A term whose value is the same whether it is read before all the other
+stores, or after all of them, may leave the loops for a place there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from calque.transpiler.errors import Origin
+from calque.transpiler.ir import core
+from calque.transpiler.ir.builder import Builder, wrap
+from calque.transpiler.ir.core import Apply, Atom, Block, For, Slot, Statement, Var
+from calque.transpiler.ir.types import Dim, DimLike, dim_symbols
+from calque.transpiler.loops.accesses import (
+    INDEXED,
+    Place,
+    differ,
+    is_element,
+    place_of,
+    steady_symbols,
+)
+from calque.transpiler.primitives.element_forms import full_template
+from calque.transpiler.primitives.indexing import getitem, update_add
+
+INTEGER = frozenset("np.add np.subtract np.multiply np.negative".split())
+CHEAP = frozenset("getitem np.add np.subtract np.multiply np.negative int".split())
+MOST_READS = 2  # of elements, for one term: a term saves one read and one store
+MOST_OPERATIONS = 12
+MOST_TERMS = 32  # of one sum
+DEEPEST = 3  # loops of a nest: each has borders, which the compiler takes its time for
+
+Interval = tuple[DimLike, DimLike]  # from, and up to but without
+
+
+@dataclass(eq=False)
+class Touch:
+    """A read or a store of one element of an array that the loops carry."""
+
+    array: int
+    place: Place
+    statement: Apply
+    loops: tuple[For, ...]  # around it, outer ones first
+    position: int  # among all of the nest
+
+    @property
+    def stores(self) -> bool:
+        """Whether it writes."""
+        return self.statement.primitive is not getitem
+
+
+@dataclass(eq=False)
+class Term:
+    """One store of a scatter: which places it adds to, and what its value needs."""
+
+    store: Apply
+    array: int
+    needs: list[Apply]  # in order
+    loops: tuple[For, ...]
+    shifts: tuple[int, ...]  # a place less the counter, for each loop
+    places: tuple[Interval, ...]  # along the axis of each loop
+    fixed: tuple[tuple[int, DimLike], ...]  # the other axes, and the index there
+    versions: dict[Var, int]  # of carried arrays that are read -> which
+    made_by: dict[Var, Apply]  # what the nest computes
+    late: bool  # to be read after the other stores
+
+
+@dataclass(eq=False)
+class Nest:
+    """A loop of a block with its terms, and the arrays as it was before it is changed."""
+
+    loop: For
+    position: int
+    terms: list[Term]
+    inits: tuple[Atom, ...]
+    outs: tuple[Var, ...]
+    adding: set[int]  # arrays that it only adds to
+
+
+@dataclass(eq=False)
+class Sum:
+    """Terms of one array that become one loop over places, before or after a nest."""
+
+    nest: Nest
+    array: int
+    late: bool
+    terms: list[tuple[Nest, Term]] = field(default_factory=list)
+
+    def fits(self, term: Term, builder: Builder) -> bool:
+        """Whether a term's places are those of the others, but for constants."""
+        other = self.terms[0][1]
+        if other.fixed != term.fixed or len(other.places) != len(term.places):
+            return False
+        if other.store.out.type != term.store.out.type or len(self.terms) >= MOST_TERMS:
+            return False
+        gaps = (
+            builder.dims.resolve(mine - its)
+            for ours, theirs in zip(term.places, other.places, strict=True)
+            for mine, its in zip(ours, theirs, strict=True)
+        )
+        return all(isinstance(gap, int) for gap in gaps)
+
+
+@dataclass(eq=False)
+class Scatter:
+    """The terms of one nest of loops."""
+
+    loop: For
+    builder: Builder
+    phases: dict[int, str]
+    array_of: dict[Var, int] = field(default_factory=dict)  # a version -> which carried array
+    touches: list[Touch] = field(default_factory=list)
+    made_by: dict[Var, Apply] = field(default_factory=dict)
+    number: dict[int, int] = field(default_factory=dict)  # of a statement, in order
+
+    def terms(self) -> list[Term]:
+        """All terms; none where the nest holds what is not understood."""
+        loop = self.loop
+        if any(not phi.type.ndim for phi in loop.phis):
+            return []
+        self.array_of = {phi: k for k, phi in enumerate(loop.phis)}
+        now: list[Atom] = list(loop.phis)
+        if not self._loop(loop, (), now):
+            return []
+        self.outside = steady_symbols(loop, self.builder) - self._symbols([loop])
+        self.known = self.outside | self._symbols(self._loops())
+        adding = self.adding()
+        candidates = (t for t in self.touches if t.array in adding)
+        return [term for t in candidates if (term := self._term(t)) is not None]
+
+    # what the nest holds
+
+    def _loops(self) -> list[For]:
+        return [self.loop, *(s for s in core.walk(self.loop.body) if isinstance(s, For))]
+
+    def _symbols(self, loops: list[For]) -> frozenset[str]:
+        return frozenset().union(*(dim_symbols(self.builder.dim_values[s.index]) for s in loops))
+
+    def _loop(self, s: For, around: tuple[For, ...], now: list[Atom]) -> bool:
+        """Follow the arrays' versions through a loop; False where they cannot be followed."""
+        if s.step not in (1, -1) or s.index not in self.builder.dim_values:
+            return False
+        carried = [self.array_of[phi] for phi in s.phis]
+        if len(set(carried)) < len(carried) or not self._block(s.body, (*around, s), now):
+            return False
+        if any(now[k] is not r for k, r in zip(carried, s.body.results, strict=True)):
+            return False
+        for k, out in zip(carried, s.outs, strict=True):
+            self.array_of[out] = k
+            now[k] = out
+        return True
+
+    def _block(self, block: Block, loops: tuple[For, ...], now: list[Atom]) -> bool:
+        for s in block.statements:
+            self.number[id(s)] = len(self.number)
+            match s:
+                case For():
+                    for init, phi in zip(s.inits, s.phis, strict=True):
+                        k = self.array_of.get(init) if isinstance(init, Var) else None
+                        if k is None or now[k] is not init:
+                            return False
+                        self.array_of[phi] = k
+                        now[k] = phi
+                    if not self._loop(s, loops, now):
+                        return False
+                case Apply():
+                    if not self._apply(s, loops, now):
+                        return False
+                case _:
+                    return False
+        return True
+
+    def _apply(self, s: Apply, loops: tuple[For, ...], now: list[Atom]) -> bool:
+        self.made_by.update(dict.fromkeys(s.outs, s))
+        arrays = [a for a in s.args if isinstance(a, Var) and a.type.ndim]
+        if not arrays or s.primitive.kind == "size":
+            return all(not out.type.ndim for out in s.outs)
+        if s.primitive not in INDEXED or arrays != [s.args[0]]:
+            return False
+        stores = s.primitive is not getitem
+        k = self.array_of.get(arrays[0])
+        if k is None:
+            return not stores and not s.out.type.ndim
+        if now[k] is not arrays[0] or not is_element(s, self.builder):
+            return False
+        place = place_of(s, self.builder)
+        self.touches.append(Touch(k, place, s, loops, self.number[id(s)]))
+        if stores:
+            now[k] = s.out
+            self.array_of[s.out] = k
+        return True
+
+    # terms
+
+    def _term(self, t: Touch) -> Term | None:
+        """A store as a term; None where its places or its value are not simple enough."""
+        if self.phases.get(id(t.statement)) != "reverse" or not t.statement.out.type.is_float:
+            return None
+        if len(t.loops) > DEEPEST:
+            return None
+        needs = self._needs(t.statement)
+        where = self._places(t)
+        if needs is None or where is None or not self._cheap(t.statement, needs):
+            return None
+        orders = {
+            self._order(read, store)
+            for read in self.touches
+            if any(read.statement is s for s in needs)
+            for store in self.touches
+            if store.stores and store.array == read.array
+        } - {""}
+        if orders - {"read", "store"} or len(orders) > 1:
+            return None
+        versions = {a: self.array_of[a] for s in needs for a in s.args if a in self.array_of}
+        late = orders == {"store"}
+        return Term(t.statement, t.array, needs, t.loops, *where, versions, self.made_by, late)
+
+    def adding(self) -> set[int]:
+        """The carried arrays that are but added to."""
+        return set(range(len(self.loop.phis))) - {t.array for t in self.touches if not _adds(t)}
+
+    def _needs(self, store: Apply) -> list[Apply] | None:
+        """The statements that a store's value and place need, in order."""
+        found: dict[int, Apply] = {}
+        pending = list(store.args[1:])
+        while pending:
+            made = self.made_by.get(pending.pop())
+            if made is None or id(made) in found:
+                continue
+            if made.primitive.kind == "size":
+                return None
+            found[id(made)] = made
+            pending += [a for a in made.args if a not in self.array_of]
+        return sorted(found.values(), key=lambda s: self.number[id(s)])
+
+    def _cheap(self, store: Apply, needs: list[Apply]) -> bool:
+        """Whether a value may be computed once for each place, in any loop."""
+        dtype = store.out.type.dtype
+        numbers = [s for s in needs if s.out.type.dtype.kind in "fc"]
+        reads = {
+            (s.args[0], place_of(s, self.builder))
+            for s in numbers
+            if s.primitive is getitem
+        }
+        value = store.args[1]
+        return (
+            all(s.primitive.name in CHEAP for s in needs)
+            and all(s.out.type.dtype == dtype for s in numbers)
+            and isinstance(value, Var)
+            and value.type.dtype == dtype
+            and len(numbers) <= MOST_OPERATIONS
+            and len(reads) <= MOST_READS
+        )
+
+    def _places(
+        self, t: Touch
+    ) -> tuple[tuple[int, ...], tuple[Interval, ...], tuple[tuple[int, DimLike], ...]] | None:
+        """The shift and the places for each loop, and the fixed axes."""
+        counters = [self._symbols([s]) for s in t.loops]
+        own = frozenset().union(*counters)
+        shifts: list[int] = []
+        places: list[Interval] = []
+        fixed: list[tuple[int, DimLike]] = []
+        dynamic = t.statement.args[2:]
+        items = full_template(t.statement.params["index"], dynamic, len(t.place))
+        index = [dynamic[k.position] if isinstance(k, Slot) else k for k in items]
+        for axis, dim in enumerate(t.place):
+            assert dim is not None
+            moving = dim_symbols(dim) & own
+            if not moving:
+                if not dim_symbols(dim) <= self.outside or not self._steady(index[axis]):
+                    return None
+                fixed.append((axis, dim))
+                continue
+            at = len(shifts)
+            shift = dim - self.builder.dim_values[t.loops[at].index] if at < len(t.loops) else None
+            bounds = self._bounds(t.loops[at]) if at < len(t.loops) else None
+            if not isinstance(shift, int) or bounds is None:
+                return None
+            shifts.append(shift)
+            places.append((bounds[0] + shift, bounds[1] + shift))
+        if len(shifts) < len(t.loops):
+            return None
+        return tuple(shifts), tuple(places), tuple(fixed)
+
+    def _bounds(self, s: For) -> Interval | None:
+        """The least count of a loop and the one after the greatest; None where they change."""
+        start, stop = (self.builder.dim_of(wrap(a)) for a in (s.start, s.stop))
+        if s is not self.loop and not dim_symbols(start) | dim_symbols(stop) <= self.outside:
+            return None
+        if not self._steady(s.start) or not self._steady(s.stop):
+            return None
+        return (start, stop) if s.step == 1 else (stop + 1, start + 1)
+
+    def _steady(self, number: Atom) -> bool:
+        """Whether a number can be computed before the nest."""
+        made = self.made_by.get(number) if isinstance(number, Var) else None
+        return made is None or (
+            made.primitive.name in INTEGER and all(map(self._steady, made.args))
+        )
+
+    # the order of a read and a store of one place
+
+    def _order(self, read: Touch, store: Touch) -> str:
+        """Which of the two is first where they meet; nothing where they never do."""
+        together = [a for a, b in zip(read.loops, store.loops, strict=False) if a is b]
+        apart = self._symbols([*read.loops[len(together) :], *store.loops[len(together) :]])
+        ahead: dict[str, int] = {}  # by how much the store's counters are greater
+        for left, right in zip(read.place, store.place, strict=True):
+            assert left is not None and right is not None
+            symbols = dim_symbols(left) | dim_symbols(right)
+            if symbols & apart or not symbols <= self.known:
+                continue
+            moving = symbols & self._symbols(together)
+            if not moving:
+                if differ(left, right, self.builder):
+                    return ""
+                continue
+            gap = self.builder.dims.resolve(left - right)
+            if len(moving) > 1 or not isinstance(gap, int):
+                continue
+            (symbol,) = moving
+            if not isinstance(left, Dim) or dict(left.terms)[symbol] != 1:
+                continue
+            if ahead.setdefault(symbol, gap) != gap:
+                return ""
+        for loop in together:
+            (symbol,) = self._symbols([loop])
+            if symbol not in ahead:
+                return "unknown"
+            if ahead[symbol]:
+                return "read" if ahead[symbol] * loop.step > 0 else "store"
+        return "read" if read.position < store.position else "store"
+
+
+def origin_of(terms: Sequence[Term]) -> Origin | None:
+    """Where terms come from; what is of several statements of the user's quotes none of them."""
+    origin = terms[0].store.origin
+    statements = {t.store.origin.statement for t in terms if t.store.origin is not None}
+    if origin is None or len(statements) == 1:
+        return origin
+    return replace(origin, note="the sums of several statements")
+
+
+def _adds(t: Touch) -> bool:
+    return t.statement.primitive is update_add
+
+
+def without(loop: For, stores: set[int]) -> dict[Var, Atom]:
+    """Take stores out of a loop, in place; the arrays that it leaves alone now, out and in."""
+    kept: list[Statement] = []
+    mapping: dict[Var, Atom] = {}
+    for s in loop.body.statements:
+        core.substitute(Block([s]), mapping)
+        if id(s) in stores:
+            assert isinstance(s, Apply)
+            mapping[s.out] = s.args[0]
+            continue
+        if isinstance(s, For):
+            mapping.update(without(s, stores))
+        kept.append(s)
+    loop.body.statements[:] = kept
+    core.substitute(loop.body, mapping)
+    same = [r is phi for r, phi in zip(loop.body.results, loop.phis, strict=True)]
+    passed = {o: i for o, i, left in zip(loop.outs, loop.inits, same, strict=True) if left}
+    inner = {p: i for p, i, left in zip(loop.phis, loop.inits, same, strict=True) if left}
+    core.substitute(loop.body, inner)
+    kept_arrays = [k for k, left in enumerate(same) if not left]
+    loop.outs = tuple(loop.outs[k] for k in kept_arrays)
+    loop.phis = tuple(loop.phis[k] for k in kept_arrays)
+    loop.inits = tuple(loop.inits[k] for k in kept_arrays)
+    loop.body.results = [loop.body.results[k] for k in kept_arrays]
+    return passed

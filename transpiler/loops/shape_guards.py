@@ -1,0 +1,152 @@
+"""Sizes that only the running program knows are compared in loops, where NumPy would be called.
+
+Before::
+
+    for i in range(n):
+        cols, vals = columns[starts[i] : starts[i + 1]], values[starts[i] : starts[i + 1]]
+        y[i] = vals @ x[cols]
+
+After::
+
+        if vals.shape[0] != cols.shape[0]:
+            raise ValueError('spmv.py, line 5: sizes do not fit together, ...')
+        y[i] = vals @ x[cols]
+
+What has been compared may be written as a loop; elsewhere NumPy compares, and spreads what is 1.
+A call for which a comparison fails is run again by code that leaves all of it to NumPy.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from calque.transpiler.ir import core
+from calque.transpiler.ir.builder import Builder, atom, wrap
+from calque.transpiler.ir.core import Apply, Block, For, Function, If, Statement, Var, While
+from calque.transpiler.ir.types import DimLike, dim_symbols
+from calque.transpiler.loops.accesses import STORES
+from calque.transpiler.loops.size_agreement import doubts
+from calque.transpiler.primitives.base import apply
+from calque.transpiler.primitives.indexing import getitem
+
+DIFFER = "sizes do not fit together, or one is 1 and is not spread here"
+Pair = frozenset[DimLike]
+Doubtful = list[tuple[Apply, int, Any]]  # operations, the loops that they are in, and their pairs
+
+
+def compare_sizes(function: Function, builder: Builder) -> bool:
+    """Insert the comparisons, in place, before operations in loops; whether there are any."""
+    with builder.active():
+        return _Comparer(builder, function).run()
+
+
+class _Comparer:
+    def __init__(self, builder: Builder, function: Function):
+        self.builder, self.function = builder, function
+        self.wanted: dict[int, list[tuple[DimLike, DimLike]]] = {}
+
+    def run(self) -> bool:
+        """Sizes of operands first, then those of what these make, which are known by then."""
+        before = len(self.builder.compared)
+        while self._compare_some():
+            pass
+        return len(self.builder.compared) > before
+
+    def _compare_some(self) -> bool:
+        """Compare what can be; whether there was something."""
+        found = list(self._doubtful(self.function.body, 0))
+        made = {s for _, _, pairs in found for p in pairs for s in dim_symbols(self._result(p))}
+        chosen = {
+            frozenset(p)
+            for _, depth, pairs in found
+            for p in pairs
+            if depth and made.isdisjoint(dim_symbols(p[0]) | dim_symbols(p[1]))
+        }
+        while chosen & (left_out := self._left_out(found, chosen)):
+            chosen -= left_out
+        for s, _, pairs in found:
+            self.wanted[id(s)] = [p for p in pairs if frozenset(p) in chosen]
+            for p in self.wanted[id(s)]:
+                self.builder.compared.add(frozenset(p))
+                for name in dim_symbols(self._result(p)):
+                    self.builder.dims.values.setdefault(name, p[0])
+        if chosen:
+            self._visit(self.function.body, set())
+        return bool(chosen)
+
+    def _left_out(self, found: Doubtful, chosen: set[Pair]) -> set[Pair]:
+        """The pairs of an operation that has one which cannot be compared before it."""
+        return {
+            frozenset(p)
+            for s, _, pairs in found
+            for p in pairs
+            if frozenset(p) not in chosen or not self._can_read(s, p)
+        }
+
+    def _result(self, pair: tuple[DimLike, DimLike]) -> DimLike:
+        """The size of what is made of operands of two sizes."""
+        return self.builder.dims.unknown("broadcast", *pair)
+
+    def _doubtful(self, block: Block, depth: int) -> Iterator[tuple[Apply, int, Any]]:
+        for s in block.statements:
+            if isinstance(s, Apply) and s.primitive.kind != "size":
+                if pairs := doubts(s, self.builder):
+                    yield s, depth, pairs
+            for inner in core.blocks_of(s):
+                yield from self._doubtful(inner, depth + isinstance(s, (For, While)))
+
+    def _can_read(self, s: Apply, pair: tuple[DimLike, DimLike]) -> bool:
+        with self.builder.block():
+            return all(isinstance(d, int) or self._holder(s, d) is not None for d in pair)
+
+    def _holder(self, s: Apply, dim: DimLike) -> tuple[Var, int] | None:
+        """An operand that has this size, or what a store stores into, and the axis."""
+        parts = [a for a in s.args if isinstance(a, Var)]
+        if s.primitive in STORES and isinstance(s.args[0], Var):
+            index = map(wrap, s.args[2:])
+            part = apply(getitem, wrap(s.args[0]), *index, index=s.params["index"])
+            parts.append(part.atom)
+        for a in parts:
+            for axis, own in enumerate(a.type.dims):
+                if self.builder.dims.same(own, dim):
+                    return a, axis
+        return None
+
+    def _visit(self, block: Block, known: set[Pair]) -> None:
+        known, made = set(known), list[Statement]()
+        for s in block.statements:
+            for inner in core.blocks_of(s):
+                self._visit(inner, known)
+            for pair in self.wanted.get(id(s), ()):
+                if frozenset(pair) not in known:
+                    known.add(frozenset(pair))
+                    made += self._comparison(s, pair)
+            made.append(s)
+        block.statements[:] = made
+
+    def _comparison(self, s: Any, pair: tuple[DimLike, DimLike]) -> list[Statement]:
+        origin = s.origin
+        where = f"{os.path.basename(origin.file)}, line {origin.line}: " if origin else ""
+        text = f"{where}{DIFFER}"
+        with self.builder.block() as made, self.builder.at(origin):
+            left, right = (self._number(s, d) for d in pair)
+            with self.builder.block() as refused:
+                self.builder.effect(f"raise ValueError({_plain(text)!r})", [])
+            self.builder.emit(If((), atom(left != right), refused, Block(), origin))
+        phase = self.function.phases.get(id(s))
+        if phase:
+            self.function.phases.update({id(t): phase for t in made.statements})
+        return made.statements
+
+    def _number(self, s: Apply, dim: DimLike) -> Any:
+        if isinstance(dim, int):
+            return dim
+        held = self._holder(s, dim)
+        assert held is not None
+        return self.builder.size_of(dim, wrap(held[0]), held[1])
+
+
+def _plain(text: str) -> str:
+    return text.replace("{", "(").replace("}", ")")

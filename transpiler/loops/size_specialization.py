@@ -1,0 +1,71 @@
+"""Which sizes of arguments the inner loops of kernels go over, and how often such a loop starts.
+
+A loop of three rounds takes longer to start than to run: with its size written into the kernel,
+LLVM makes straight code of it, of products of 3 x 3 matrices for instance. That is worth a program
+of its own where these loops start often. (LLVM 20, Numba 0.68: rows of 3, 1.7 times as fast;
+products of matrices in loops, 1.3 to 4 times up to 6 rows; from 8 on, sums of rows lose.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from calque.transpiler.ir.builder import Builder, wrap
+from calque.transpiler.ir.core import Block, For, Function, blocks_of
+from calque.transpiler.ir.dims import InnerSizes, Sizes
+from calque.transpiler.ir.types import DimLike, dim_symbols, substitute_dim
+
+FEW = 6
+OFTEN = 4096  # rounds of an inner loop in one call, from where the program is worth it
+
+
+def inner_sizes(function: Function, builder: Builder) -> InnerSizes:
+    """The sizes that inner loops go over."""
+    found: dict[str, set[Sizes]] = {}
+    with builder.active():
+        for rounds in _nested(function.body, builder, ()):
+            for s in dim_symbols(rounds[-1]):
+                if len(rounds) > 1 and s in builder.dims.arguments:
+                    found.setdefault(s, set()).add(rounds)
+    return {s: frozenset(of_loops) for s, of_loops in found.items()}
+
+
+def few_and_often(inner: InnerSizes, actual: Mapping[str, int]) -> dict[str, int]:
+    """Of these sizes, the ones that are small in a call which goes over them often.
+
+    >>> from calque.transpiler.ir.types import symbol
+    >>> rows = {"m": frozenset([(symbol("n"), symbol("m"))])}
+    >>> few_and_often(rows, {"n": 10_000, "m": 3}), few_and_often(rows, {"n": 10, "m": 3})
+    ({'m': 3}, {})
+    """
+    return {
+        s: actual[s]
+        for s, loops in inner.items()
+        if 1 < actual.get(s, 0) <= FEW and any(_total(r, actual) >= OFTEN for r in loops)
+    }
+
+
+def _nested(block: Block, builder: Builder, around: Sizes) -> Iterator[Sizes]:
+    """The numbers of rounds of every ``for``, after those of the loops around it."""
+    for s in block.statements:
+        own = (*around, _rounds(s, builder)) if isinstance(s, For) else around
+        if isinstance(s, For):
+            yield own
+        for inner in blocks_of(s):
+            yield from _nested(inner, builder, own)
+
+
+def _rounds(loop: For, builder: Builder) -> DimLike:
+    """At most how many rounds a loop has, by the sizes of arguments where these tell."""
+    start, stop = (builder.dim_of(wrap(end)) for end in (loop.start, loop.stop))
+    difference = start - stop if loop.step == -1 else stop - start
+    return builder.dims.upper_bound(difference)
+
+
+def _total(rounds: Sizes, actual: Mapping[str, int]) -> int:
+    """The rounds of an inner loop in one call; what is not known counts as one."""
+    total = 1
+    for dim in rounds:
+        known = substitute_dim(dim, dict(actual))
+        total *= max(known, 0) if isinstance(known, int) else 1
+    return total

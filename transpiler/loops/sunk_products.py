@@ -1,0 +1,319 @@
+"""Sums of outer products over a loop's rounds, and rows of a product, made after it as one product.
+
+Before, in the sweep back of ``h = np.tanh(x[t] @ W + h @ U)``::
+
+    for t in range(n - 1, -1, -1):
+        s_bar = h_bar * (1.0 - h[t] * h[t])
+        W_bar += np.outer(x[t], s_bar)
+        x_bar[t] += W @ s_bar
+        h_bar = U @ s_bar
+
+After::
+
+    for t in range(n - 1, -1, -1):
+        s_bar = s_bar_saved[t] = h_bar * (1.0 - h[t] * h[t])
+        h_bar = U @ s_bar
+    W_bar += x.T @ s_bar_saved
+    x_bar += s_bar_saved @ W.T
+
+No round may read what is stored there. Terms are added in another order than the rounds would.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from calque.transpiler.frontend.control.value_join import size_at_hand
+from calque.transpiler.ir import core
+from calque.transpiler.ir.builder import Array, Builder, atom, wrap
+from calque.transpiler.ir.core import Apply, Atom, For, Function, Statement, Var
+from calque.transpiler.ir.dead_code import remove_dead_code
+from calque.transpiler.loops.array_sections import (
+    Part,
+    Rounds,
+    sizes_at_hand,
+    worth_a_product,
+)
+from calque.transpiler.primitives import products
+from calque.transpiler.primitives.base import apply
+from calque.transpiler.primitives.creation import space
+from calque.transpiler.primitives.elementwise import subtract
+from calque.transpiler.primitives.indexing import getitem, update
+from calque.transpiler.primitives.products import outer
+from calque.transpiler.primitives.templates import indexed_dims, normalize
+
+_PRODUCTS = ("np.matmul", "np.dot")
+_ZEROS = ("np.zeros", "np.zeros_like")
+_STORES = ("update", "update_add")
+
+
+@dataclass(frozen=True, eq=False)
+class _Term:
+    """What each round adds to an array, or stores into a part of it, by a product."""
+
+    base: Var  # the array before that
+    link: Apply  # the statement that adds or stores
+    product: Apply
+    rows: tuple[Atom, ...]  # the vectors that differ from round to round
+    part: Part | None  # of the array, where it goes; None where all of it is added to
+
+
+def products_after(function: Function, builder: Builder) -> None:
+    """Make such products after the loops of the function, in place."""
+    with builder.active(), builder.block():
+        made: list[Statement] = []
+        for s in function.body.statements:
+            lines = [s]
+            if isinstance(s, For):
+                sums = _Sums(s, builder)
+                sums.find()
+                with builder.block() as before:
+                    sums.keep_rows()
+                with builder.block() as after:
+                    sums.take_out()
+                lines = [*before.statements, s, *after.statements]
+            if id(s) in function.phases:
+                function.phases.update((id(t), function.phases[id(s)]) for t in lines)
+            made += lines
+        function.body.statements[:] = made
+    remove_dead_code(function)
+
+
+class _Sums:
+    """The arrays of a loop that no round reads, and the products that go into them."""
+
+    def __init__(self, loop: For, builder: Builder):
+        self.loop, self.builder = loop, builder
+        self.rounds = Rounds(loop, builder)
+        self.found: dict[Var, list[_Term]] = {}
+        self.users: dict[Atom, list[Statement | None]] = {}
+        for r in loop.body.results:
+            self._use(r, None)
+        for s in core.walk(loop.body):
+            for a in (*core.operands(s), *(r for b in core.blocks_of(s) for r in b.results)):
+                self._use(a, s)
+        self.saved: dict[Var, Var] = {}  # a vector of each round -> those of all rounds
+
+    def _use(self, value: Atom, by: Statement | None) -> None:
+        if isinstance(value, Var):
+            self.users.setdefault(value, []).append(by)
+
+    def find(self) -> None:
+        """Find the products that can be made after the loop."""
+        rounds, dims = self.rounds, self.builder.dims
+        if rounds.can_be_counted() and dims.nonnegative(rounds.count()):
+            found = {phi: self._terms(phi) for phi in self.loop.phis}
+            self.found = {phi: terms for phi, terms in found.items() if terms}
+
+    def keep_rows(self) -> None:
+        """Let the loop keep what they need of each round; the open block stands before it."""
+        values = [a for terms in self.found.values() for t in terms for a in t.rows]
+        for value in dict.fromkeys(values):
+            if self._read(value) is None:
+                self.saved[value] = self._save(value)
+
+    def take_out(self) -> None:
+        """Make the products in the open block, which stands after the loop."""
+        for phi, terms in self.found.items():
+            self._take(phi, terms)
+
+    # what can be taken out
+
+    def _terms(self, phi: Var) -> list[_Term]:
+        """The products that go into an array that the loop carries."""
+        k = self.loop.phis.index(phi)
+        result, t = self.loop.body.results[k], phi.type
+        init = self.loop.inits[k]
+        if t.ndim < 2 or t.dtype.kind not in "fc" or not isinstance(init, Var):
+            return []
+        if not all(map(self.builder.dims.same, t.dims, init.type.dims)):
+            return []
+        links: list[tuple[Var, Apply]] = []
+        now = phi
+        while now is not result:
+            link = self._only_user(now)
+            if link is None or not _goes_on(link, now) or link not in self.loop.body.statements:
+                return []
+            links.append((now, link))
+            now = link.out
+        sets = any(link.primitive is update for _, link in links)
+        if self.users[now] != [None] or (sets and len(links) > 1):
+            return []
+        terms = (self._term(*link) for link in links)
+        return [term for term in terms if term is not None and self._is_worth(term)]
+
+    def _only_user(self, value: Var) -> Apply | None:
+        users = self.users.get(value, [])
+        return users[0] if len(users) == 1 and isinstance(users[0], Apply) else None
+
+    def _term(self, base: Var, link: Apply) -> _Term | None:
+        """The product that a statement adds or stores, if the rounds need not."""
+        given = link.args[1] if link.args[0] is base else link.args[0]
+        product = self.rounds.made.get(given) if isinstance(given, Var) else None
+        if not isinstance(product, Apply) or len(product.outs) != 1:
+            return None
+        if len(self.users[product.out]) != 1:
+            return None
+        if not all(isinstance(a, Var) for a in product.args):
+            return None
+        stores = link.primitive.name in _STORES
+        dims = link.out.type.dims
+        if stores:
+            dims = tuple(indexed_dims(dims, link.params["index"], [*map(wrap, link.args[2:])]))
+        own = product.out.type
+        if own.dtype != link.out.type.dtype or len(own.dims) != len(dims):
+            return None
+        if not all(map(self.builder.dims.same, own.dims, dims)):
+            return None
+        return self._row(base, link, product) if stores else self._outer(base, link, product)
+
+    def _outer(self, base: Var, link: Apply, product: Apply) -> _Term | None:
+        """``W += np.outer(a, b)``."""
+        if product.primitive is not outer or not all(map(self._is_row, product.args)):
+            return None
+        if not any(map(self._read, product.args)):
+            return None  # the loop has no array of as many rows: it may have any number of rounds
+        return _Term(base, link, product, product.args, None)
+
+    def _row(self, base: Var, link: Apply, product: Apply) -> _Term | None:
+        """``y[t] = W @ a``, or ``a @ W``."""
+        part = self.rounds.part_at(link)
+        if part is None or not part.upward or not self.rounds.is_inside(part):
+            return None
+        if product.primitive.name not in _PRODUCTS or product.out.type.ndim != 1:
+            return None
+        left, right = product.args
+        row, matrix = (left, right) if left.type.ndim == 1 else (right, left)
+        if matrix.type.ndim != 2 or not self.rounds.is_steady(matrix) or not self._is_row(row):
+            return None
+        return _Term(base, link, product, (row,), part)
+
+    def _is_row(self, value: Var) -> bool:
+        """Whether a vector of each round can be had after the loop."""
+        if value.type.ndim != 1 or self.rounds.is_steady(value):
+            return False
+        if not sizes_at_hand(value.type.dims, self.builder):
+            return False
+        return value in self.rounds.made or value in self.loop.phis
+
+    def _read(self, value: Var) -> Part | None:
+        """Where the vectors of all rounds stand already."""
+        part = self.rounds.part(value)
+        return part if part is not None and part.upward and self.rounds.is_inside(part) else None
+
+    def _is_worth(self, term: _Term) -> bool:
+        parts = [term.part, *map(self._read, term.rows)]
+        part = next(p for p in parts if p is not None)
+        count = part.read.args[0].type.dims[part.axis]  # at most
+        matrix = next((a for a in term.product.args if a.type.ndim == 2), term.product.out)
+        return worth_a_product((count, *matrix.type.dims), self.builder)
+
+    # taking it out
+
+    def _take(self, phi: Var, terms: list[_Term]) -> None:
+        """Take the products that go into one array out of the loop."""
+        loop = self.loop
+        k = loop.phis.index(phi)
+        out, now = loop.outs[k], wrap(loop.inits[k])
+        for term in terms:
+            loop.body.statements.remove(term.link)
+            core.substitute(loop.body, {term.link.out: term.base})
+            for other in terms:
+                if other.base is term.link.out:
+                    object.__setattr__(other, "base", term.base)
+        if loop.body.results[k] is phi:
+            self._drop(k)
+        else:
+            inner = Var(out.type, out.name, out.origin)
+            loop.outs = (*loop.outs[:k], inner, *loop.outs[k + 1 :])
+            now = wrap(inner)
+        for term in terms:
+            with self.builder.at(term.link.origin):
+                now = self._added(now, term)
+        last = self.builder.definitions[atom(now)]
+        assert isinstance(last, Apply)
+        last.outs = (out,)
+        self.builder.definitions[out] = last
+
+    def _drop(self, k: int) -> None:
+        """Let the loop go without an array."""
+        loop = self.loop
+        loop.phis, loop.inits, loop.outs = (
+            (*row[:k], *row[k + 1 :]) for row in (loop.phis, loop.inits, loop.outs)
+        )
+        del loop.body.results[k]
+
+    def _added(self, now: Any, term: _Term) -> Any:
+        """The array with a product of all rounds in it."""
+        whole = self._product(term)
+        made = self.builder.definitions.get(now.atom)
+        zero = isinstance(made, Apply) and made.primitive.name in _ZEROS
+        if term.part is None:
+            if term.link.primitive is subtract:
+                return now - whole
+            return whole if zero else now + whole
+        turned = sum(isinstance(i, slice) for i in term.part.items[: term.part.axis])
+        whole = whole.T if turned else whole
+        index = self.rounds.index_of_all(term.part)
+        sets = term.link.primitive is update
+        if not index:
+            return whole if zero or sets else now + whole
+        template, dynamic = normalize(now, index)
+        return apply(term.link.primitive, now, whole, *dynamic, index=template)
+
+    def _product(self, term: _Term) -> Any:
+        """The product for all rounds: a sum, or a row for each."""
+        rows = [self._rows(a) for a in term.rows]
+        matmul = products.matmul
+        if term.part is None:
+            return apply(matmul, rows[0].T, rows[1])
+        left, right = term.product.args
+        matrix = self.rounds.outside(left if left.type.ndim == 2 else right)
+        return apply(matmul, rows[0], matrix.T if left.type.ndim == 2 else matrix)
+
+    def _rows(self, value: Var) -> Any:
+        """The vectors of all rounds, as the rows of a matrix."""
+        part = self._read(value)
+        return Array(self.saved[value]) if part is None else self.rounds.all_parts(part)
+
+    def _save(self, value: Var) -> Var:
+        """Let the loop keep a vector of each round."""
+        builder, loop = self.builder, self.loop
+        with builder.at(loop.origin):
+            first = self.rounds.first()
+            sizes = [size_at_hand(d) for d in value.type.dims]
+            rows = apply(space, self.rounds.end() - first, *sizes, dtype=value.type.dtype)
+        rows.atom.name = f"{builder.described(value) or 'row'}_saved"
+        phi, out = (Var(rows.type, rows.atom.name, loop.origin) for _ in range(2))
+        with builder.block() as storing, builder.at(value.origin or loop.origin):
+            template, dynamic = normalize(Array(phi), (wrap(loop.index) - first,))
+            stored = apply(update, Array(phi), Array(value), *dynamic, index=template)
+            again = apply(getitem, stored, *dynamic, index=template)
+        body = loop.body.statements
+        self._read_again(value, again.atom)
+        where = body.index(self.rounds.made[value]) + 1 if value in self.rounds.made else 0
+        body[where:where] = storing.statements
+        stored.atom.name = phi.name
+        loop.phis, loop.inits = (*loop.phis, phi), (*loop.inits, rows.atom)
+        loop.outs = (*loop.outs, out)
+        loop.body.results.append(stored.atom)
+        return out
+
+
+    def _read_again(self, value: Var, kept: Var) -> None:
+        """Let products read a vector that is kept, and not compute it for each of their rows."""
+        for s in self.loop.body.statements:
+            if isinstance(s, Apply) and s.primitive.name in _PRODUCTS:
+                s.args = tuple(kept if a is value else a for a in s.args)
+
+
+def _goes_on(link: Apply, array: Var) -> bool:
+    """Whether a statement's result is the array with something added, or stored into it."""
+    first, *rest = link.args
+    match link.primitive.name:
+        case "np.add":
+            return (first is array) != (rest[0] is array)
+        case "np.subtract" | "update" | "update_add":
+            return first is array and array not in rest
+    return False

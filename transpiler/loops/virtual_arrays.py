@@ -1,0 +1,280 @@
+"""Elements of arrays, computed where a loop over scalars needs them.
+
+A ``Reader`` is open while a loop nest is written: ``read(x, index)`` gives one element, loaded if
+``x`` is in memory, computed from the elements it depends on if ``x`` is virtual. What was read once
+in a loop's body is not read again; what depends on outer indices only is read in the outer loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from calque.transpiler.frontend.control.value_join import combine
+from calque.transpiler.ir.builder import Array, Builder, atom, current, wrap
+from calque.transpiler.ir.core import Apply, Slot, Var
+from calque.transpiler.ir.types import DimLike, symbol
+from calque.transpiler.loops.accesses import positive
+from calque.transpiler.primitives.base import apply
+from calque.transpiler.primitives.indexing import getitem, update
+
+KEEPS_PLACE = {"np.where", "copy", "astype", "np.full", "np.zeros", "np.zeros_like"}
+KEEPS_PLACE |= {"np.ones", "np.ones_like", "np.broadcast_to"}
+
+
+class NoElements(Exception):
+    """An array whose elements cannot be written one by one; the statement that makes it."""
+
+    def __init__(self, message: str, made: Apply | None = None):
+        super().__init__(message)
+        self.made = made
+
+
+@dataclass(eq=False)
+class Frame:
+    """One open loop body: its block, and what was read in it."""
+
+    depth: int  # of builder.blocks
+    found: dict[tuple[Any, ...], Any] = field(default_factory=dict)
+
+
+class Reader:
+    """Reads elements; ``virtual`` are the arrays that are not in memory."""
+
+    def __init__(
+        self, builder: Builder, virtual: dict[Var, Apply], at_hand: Callable[[DimLike], Any]
+    ):
+        self.builder, self.virtual, self.at_hand = builder, virtual, at_hand
+        self.frames = [Frame(len(builder.blocks))]
+        self.levels: dict[Var, int] = {}  # of loop indices and what is computed from them
+        self.versions: dict[Var, Any] = {}  # arrays that the nest stores into, as they are now
+        self.loads: list[tuple[Var, tuple[DimLike, ...]]] = []
+        self.computed: list[tuple[Var, tuple[DimLike, ...]]] = []
+        self.unwritten: set[Var] = set()  # what the round has computed an element of, not stored it
+        self.flat: dict[Var, Array] | None = None  # in a nest over all elements at once
+        self._sources: dict[Var, frozenset[Var]] = {}
+        self._names: dict[Var, Var] = {}  # indices, by the first of those that are as large
+        self._first: dict[DimLike, Var] = {}
+        self.unsafe = False  # an index comes from the user, and may be out of range
+
+    @contextmanager
+    def loop(self, index: Var) -> Iterator[None]:
+        """Within the body of a loop, whose block is open."""
+        self.levels[index] = len(self.frames)
+        self.frames.append(Frame(len(self.builder.blocks)))
+        try:
+            yield
+        finally:
+            self.frames.pop()
+
+    def size(self, dim: DimLike) -> Any:
+        """A size, at hand."""
+        return self.at_hand(dim)
+
+    def __call__(self, x: Any, index: Sequence[Any]) -> Any:
+        if not isinstance(x, Array):
+            return x
+        t = x.type
+        if not t.ndim:
+            return Array(x.atom)
+        if self.flat is None:
+            dims = [self.builder.dims.resolve(d) for d in t.dims]
+            index = list(index)[len(index) - t.ndim :]
+            index = [0 if d == 1 else i for d, i in zip(dims, index, strict=True)]
+        key = (x.atom, *map(self._named, index))
+        for frame in self.frames:
+            if key in frame.found:
+                return frame.found[key]
+        now = [self.versions[v] for v in self._read_by(x.atom) if v in self.versions]
+        level = max([self.level_of(i) for i in [*index, *now]], default=0)
+        with self._at(level) as frame:
+            value = self._element(x.atom, list(index))
+        frame.found[key] = value
+        return value
+
+    def whole(self, x: Array) -> Array:
+        """An array that is in memory, of which any element may be read."""
+        if x.atom in self.virtual:
+            raise NoElements("an array that is read as a whole", self.virtual[x.atom])
+        self.loads.append((x.atom, tuple(self.builder.dims.fresh() for _ in x.type.dims)))
+        return self.versions.get(x.atom, x)
+
+    def _read_by(self, x: Var) -> frozenset[Var]:
+        """The arrays in memory of which an element of ``x`` is computed."""
+        pending = [x] if x in self.virtual else []
+        while pending and x not in self._sources:
+            args = [a for a in self.virtual[pending[-1]].args if isinstance(a, Var)]
+            more = [a for a in args if a in self.virtual and a not in self._sources]
+            if more:
+                pending += more
+                continue
+            inner = [self._sources[a] if a in self.virtual else {a} for a in args]
+            self._sources[pending.pop()] = frozenset().union(*inner)
+        return self._sources[x] if x in self.virtual else frozenset([x])
+
+    def keep(self, x: Var, index: Sequence[Any], value: Any) -> None:
+        """Note an element that the nest computed, and will store when the round has read all."""
+        self.frames[-1].found[(x, *map(self._named, index))] = value
+
+    def _named(self, index: Any) -> Any:
+        """An index, under one name if it has several."""
+        value = atom(index)
+        if isinstance(value, Var) and value not in self._names:
+            self._names[value] = self._first.setdefault(self.builder.dim_of(value), value)
+        return self._names[value] if isinstance(value, Var) else value
+
+    def level_of(self, value: Any) -> int:
+        """The loop in whose body a value is defined."""
+        value = atom(value)
+        if not isinstance(value, Var):
+            return 0
+        if value in self.levels:
+            return self.levels[value]
+        made = self.builder.definitions.get(value)
+        for level in range(len(self.frames) - 1, 0, -1):
+            block = self.builder.blocks[self.frames[level].depth - 1]
+            if any(s is made for s in reversed(block.statements)):
+                self.levels[value] = level
+                return level
+        return 0
+
+    @contextmanager
+    def _at(self, level: int) -> Iterator[Frame]:
+        """Statements go into the body of an outer loop meanwhile."""
+        frame = self.frames[level]
+        blocks, sizes = self.builder.blocks, self.builder._sizes
+        frames = self.frames
+        self.builder.blocks, self.builder._sizes = blocks[: frame.depth], sizes[: frame.depth]
+        self.frames = frames[: level + 1]
+        try:
+            yield frame
+        finally:
+            self.builder.blocks, self.builder._sizes, self.frames = blocks, sizes, frames
+
+    def _element(self, x: Var, index: list[Any]) -> Any:
+        dims = tuple(self.builder.dim_of(i) for i in index)
+        made = self.virtual.get(x)
+        if made is None:
+            self.loads.append((x, dims))
+            return self._load(x, index)
+        self.computed.append((x, dims))
+        before = self.unsafe
+        with self.builder.at(made.origin):
+            value = self._compute(made, index)
+        self.unsafe = before
+        if isinstance(value, Array) and value.atom.name is None and x.name is not None:
+            value.atom.name = x.name
+        return value
+
+    def _load(self, x: Var, index: list[Any]) -> Any:
+        if x in self.unwritten:
+            raise NoElements("an element that the same round writes")
+        if self.flat is not None:
+            base = self.flat[x]
+        else:
+            base = self.versions[x] if x in self.versions else Array(x)
+        return load(base, index, not self.unsafe)
+
+    def _compute(self, made: Apply, index: list[Any]) -> Any:
+        args = [wrap(a) for a in made.args]
+        if made.primitive.kind == "elementwise":
+            return apply(made.primitive, *[self(a, index) for a in args], **made.params)
+        rule = made.primitive.element
+        if rule is None:
+            raise NoElements(made.primitive.name, made)
+        if self.unsafe and made.primitive.name not in KEEPS_PLACE:
+            self._require_inside(made, index)
+            self.unsafe = False
+        try:
+            return rule(self, args, made.params, index)
+        except NotImplementedError as error:
+            raise NoElements(str(error), made) from None
+
+    def _require_inside(self, made: Apply, index: Sequence[Any]) -> None:
+        """A user's index counts from the end, or is refused, by the array itself, not its parts."""
+        for dim, i in zip(made.out.type.dims, index, strict=True):
+            place, size = self.builder.dim_of(i), self.builder.dims.resolve(dim)
+            if not positive(place + 1, self.builder) or not positive(size - place, self.builder):
+                raise NoElements("an index that may be outside", made)
+
+
+def load(base: Array, index: Sequence[Any], inside: bool = True) -> Any:
+    """``base[i, j]``; ``inside``: the loops go no further than the array."""
+    template, dynamic = _template(index)
+    found = apply(getitem, base, *dynamic, index=template)
+    made = current().definitions.get(found.atom)
+    if isinstance(made, Apply):
+        made.proven = inside
+    return found
+
+
+def stored(base: Any, value: Any, index: Sequence[Any], inside: bool = True) -> Array:
+    """``base`` with one element replaced: its next version."""
+    template, dynamic = _template(index)
+    new = apply(update, base, value, *dynamic, index=template)
+    made = current().definitions.get(new.atom)
+    if isinstance(made, Apply):
+        made.proven = inside
+    new.atom.name = new.atom.name or base.atom.name
+    return Array(new.atom)
+
+
+def _template(index: Sequence[Any]) -> tuple[tuple[Any, ...], list[Any]]:
+    template: list[Any] = []
+    dynamic: list[Any] = []
+    for i in index:
+        if isinstance(i, Array):
+            template.append(Slot(len(dynamic)))
+            dynamic.append(i)
+        else:
+            template.append(int(i))
+    return tuple(template), dynamic
+
+
+class SizesAtHand:
+    """Sizes as integers of the program, read from whatever array in memory has them."""
+
+    def __init__(self, builder: Builder, vague: set[Var]):
+        self.builder = builder
+        self.vague = vague  # arrays that some path leaves without a value
+        self.arrays: list[Var] = []
+        self.numbers: list[Var] = []
+
+    def see(self, variables: Sequence[Any]) -> None:
+        """These can be read from now on."""
+        for var in variables:
+            if not isinstance(var, Var) or var in self.vague:
+                continue
+            if var.type.ndim:
+                self.arrays.append(var)
+            elif var in self.builder.dim_values:
+                self.numbers.append(var)
+
+    def mark(self) -> tuple[int, int]:
+        """What can be read now."""
+        return len(self.arrays), len(self.numbers)
+
+    def back(self, mark: tuple[int, int]) -> None:
+        """Out of a block."""
+        del self.arrays[mark[0] :], self.numbers[mark[1] :]
+
+    def __call__(self, dim: DimLike) -> Any:
+        builder = self.builder
+        dim = builder.dims.resolve(dim)
+        if isinstance(dim, int):
+            return dim
+        for sizes in reversed(builder._sizes):
+            if dim in sizes:
+                return Array(sizes[dim])
+        for var in self.arrays:
+            for axis, own in enumerate(var.type.dims):
+                if builder.dims.resolve(own) == dim:
+                    return builder.size_of(dim, Array(var), axis)
+        for var in self.numbers:
+            if builder.dims.resolve(builder.dim_values[var]) == dim:
+                return Array(var)
+        if dim == symbol(dim.terms[0][0]):
+            raise NoElements(f"the size {dim} is not at hand")
+        return combine(dim, lambda name: self(symbol(name)))

@@ -1,0 +1,113 @@
+"""Which results may share memory with an operand, and stores that go through a view."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from calque.transpiler.ir import core
+from calque.transpiler.ir.core import Apply, Statement, Var
+from calque.transpiler.memory.live_values import Liveness
+from calque.transpiler.memory.printed_program import Program, is_basic, is_store
+from calque.transpiler.primitives.indexing import getitem, update
+
+# Neither views nor declared fresh: results in memory of their own.
+_COPYING = frozenset(
+    "np.where astype copy float int bool complex np.concatenate np.stack np.cumsum np.cumprod "
+    "np.sort np.argsort np.prod np.max np.min np.argmax np.argmin np.var np.std np.einsum "
+    "np.tensordot np.outer np.kron np.tile np.repeat np.roll np.pad np.take "
+    "np.nonzero np.searchsorted np.clip np.diff np.cross np.interp np.convolve np.trapezoid "
+    "np.conj np.modf np.frexp np.trace np.vdot np.count_nonzero np.unravel_index np.digitize "
+    "np.ravel_multi_index np.take_along_axis np.histogram np.choose np.select np.unique".split()
+)
+# Views into which NumPy refuses to store.
+READ_ONLY = frozenset(["np.broadcast_to", "np.diagonal", "np.diag"])
+_COPYING_PREFIXES = ("np.linalg.", "np.fft.", "linalg.")
+
+
+def viewed(s: Apply) -> tuple[Var, ...]:
+    """The operands of which the results may be views."""
+    p = s.primitive
+    if p.kind in ("elementwise", "creation", "size", "store") or p.fresh or p.name in _COPYING:
+        return ()
+    if p.name.startswith(_COPYING_PREFIXES) and p.view_back is None:
+        return ()
+    if p is getitem:
+        whole = s.out.type.ndim or any(t is Ellipsis for t in s.params["index"])
+        return _vars(s.args[:1]) if whole and is_basic(s) else ()
+    if p.view_back is not None or p.name in READ_ONLY:
+        return _vars(s.args[:1])
+    return tuple(
+        a
+        for a in _vars(s.args)
+        if a.type.ndim and any(a.type.dtype == out.type.dtype for out in s.outs)
+    )
+
+
+def _vars(atoms: tuple[object, ...]) -> tuple[Var, ...]:
+    return tuple(a for a in atoms if isinstance(a, Var))
+
+
+def surely_view(s: Apply) -> bool:
+    """Whether the result shares memory on every layout."""
+    p = s.primitive
+    return p.view_back is not None and not p.view_sometimes and p.name not in READ_ONLY
+
+
+@dataclass(frozen=True, eq=False)
+class WriteBack:
+    """``view = base[i]``, stores into it, ``out = update(base, last, i)``: the last is for free."""
+
+    base: Var
+    view: Var
+    last: Var
+    take: Apply
+    final: Apply
+
+
+def write_backs(program: Program, live: Liveness) -> dict[int, WriteBack]:
+    """Every write-back whose base nobody reads meanwhile, or after, by its final store."""
+    uses = program.uses()
+    found: dict[int, WriteBack] = {}
+    for s in program.definition.values():
+        if isinstance(s, Apply) and s.primitive is update and is_basic(s):
+            candidate = _write_back(program, live, s, uses)
+            if candidate is not None:
+                found[id(s)] = candidate
+    return found
+
+
+def _write_back(
+    program: Program, live: Liveness, final: Apply, uses: dict[Var, int]
+) -> WriteBack | None:
+    base, last, *dynamic = final.args
+    if not isinstance(base, Var) or not isinstance(last, Var) or uses[last] != 1:
+        return None
+    block = program.block_of[id(final)]
+    first: Apply | None = None
+    made: Statement | None = program.definition.get(last)
+    while isinstance(made, Apply) and is_store(made) and program.block_of[id(made)] is block:
+        first = made
+        made = program.definition.get(made.args[0]) if isinstance(made.args[0], Var) else None
+    if first is None or not isinstance(made, Apply) or made.primitive is not getitem:
+        return None
+    same = made.args == (base, *dynamic) and made.params["index"] == final.params["index"]
+    if not same or not made.out.type.ndim or program.block_of[id(made)] is not block:
+        return None
+    if live.after[id(final)] & program.bit(base) or _read_between(
+        program, live, base, first, final
+    ):
+        return None
+    return WriteBack(base, made.out, last, made, final)
+
+
+def _read_between(program: Program, live: Liveness, base: Var, first: Apply, final: Apply) -> bool:
+    """Whether ``base`` is read after the first store, and before the last."""
+    number = program.number
+    for s in program.block_of[id(final)].statements:
+        if number[id(first)] < number[id(s)] < number[id(final)]:
+            reads = program.mask(core.operands(s))
+            for inner in core.blocks_of(s):
+                reads |= live.free(inner)
+            if reads & program.bit(base):
+                return True
+    return False

@@ -1,0 +1,247 @@
+"""Arrays that each round of a loop makes anew, and drops, are made once before it.
+
+Before::
+
+    for k in range(n):
+        out = np.full(m, 0.0)
+        for i in range(m):
+            out[i] = out[i] + A[k, i] * x[i]
+        ...
+
+After: ``out`` is made before the loop, which carries its memory from round to round; a loop of its
+own fills it where it was made. To ask the system for memory, and give it back, takes longer than
+many a small sum. Threads have memory of their own: nothing leaves a parallel loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from calque.transpiler.ir import core
+from calque.transpiler.ir.builder import Array, Builder, atom, loop_index, wrap
+from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, If, Statement, Var, While
+from calque.transpiler.ir.types import DimLike
+from calque.transpiler.ir.undefined_values import unfilled
+from calque.transpiler.ir.verdicts import OTHER, Verdict
+from calque.transpiler.loops.accesses import STORES
+from calque.transpiler.loops.backward_slice import early
+from calque.transpiler.loops.parallelize import worth_threads
+from calque.transpiler.loops.virtual_arrays import stored
+from calque.transpiler.primitives.creation import empty, full
+
+_FILLED = {"np.empty": None, "np.full": None, "np.zeros": 0, "np.ones": 1}
+_NAMES = ("i", "j", "k", "l", "m", "n")
+
+
+def reuse_memory(
+    function: Function, builder: Builder, compiles: Callable[[Statement], bool]
+) -> None:
+    """Move what makes arrays out of the loops that ``compiles`` takes for kernels, in place."""
+
+    def visit(block: Block) -> None:
+        for s in list(block.statements):
+            if isinstance(s, (For, While)) and compiles(s):
+                mover.statement(s, block)
+            else:
+                for inner in core.blocks_of(s):
+                    visit(inner)
+
+    mover = _Mover(builder, function.phases, unfilled(function.body))
+    with builder.active():
+        visit(function.body)
+
+
+@dataclass(eq=False)
+class _Mover:
+    """Moves what makes arrays from loops, and from branches in them."""
+
+    builder: Builder
+    phases: dict[int, str]
+    unfilled: set[Var]
+
+    def statement(
+        self, s: Statement, around: Block, depth: int = 1, in_thread: bool = False
+    ) -> None:
+        """Go into a loop or a branch; what leaves it stands before it in the block around.
+
+        ``depth`` is how deep in a kernel that is; of loops on threads, only the outermost is one.
+        """
+        threads = not in_thread and isinstance(s, For) and worth_threads(s, depth)
+        for block in core.blocks_of(s):
+            for inner in list(block.statements):
+                self.statement(inner, block, depth + 1, in_thread or threads)
+        if isinstance(s, (If, For, While)) and not threads:
+            for block in [s.then, s.orelse] if isinstance(s, If) else [s.body]:
+                inside = {*core.defined_vars(block), *core.bound_vars(s)}
+                made = [t for t in block.statements if isinstance(t, Apply)]
+                for new in [t for t in made if t.primitive.name in _FILLED and t.out.type.ndim]:
+                    self._move(new, s, block, around, inside)
+
+    def _move(
+        self, new: Apply, s: If | For | While, block: Block, around: Block, inside: set[Var]
+    ) -> None:
+        versions, showing = self._versions(new.out, block)
+        sizes = new.args[1:] if new.primitive is full else new.args
+        left = None  # what the round leaves for the next one to write into
+        if not showing.isdisjoint(_vars(block.results)):
+            left = self._replaced(new.out, versions, showing, s, block)
+            if left is None:
+                return
+        if not all(self._is_size(d) for d in new.out.type.dims):
+            return
+        with self.builder.block() as before, self.builder.at(new.origin):
+            phis = getattr(s, "phis", ())
+            inside.update(phis)  # also those of arrays that were moved before this one
+            definition = {o: t for t in block.statements for o in t.outs} | dict.fromkeys(phis, s)
+            known = [early(a, inside, definition) for a in sizes]
+            if None in known:
+                return
+            start = Var(new.out.type, new.out.name, new.origin)
+            make, dtype = empty, {"dtype": new.out.type.dtype}
+            self.builder.emit(Apply((start,), make, tuple(known), dtype, new.origin))
+        at = around.statements.index(s)
+        around.statements[at:at] = before.statements
+        last = left or _last(new.out, versions, block)
+        taken = self._carried(new.out, last, start, s, block)
+        at = block.statements.index(new)
+        block.statements[at : at + 1] = filled = self._filled(new, taken)
+        if not filled:
+            core.substitute(block, {new.out: taken})
+        phase = self.phases.get(id(new), "")
+        self.phases.update((id(t), phase) for t in core.walk(Block([*before.statements, *filled])))
+
+    def _replaced(
+        self, new: Var, versions: set[Var], showing: set[Var], s: Statement, block: Block
+    ) -> Var | None:
+        """The array that a loop carried, where a new one takes its place; None if it is needed."""
+        if not isinstance(s, (For, While)):
+            return None
+        places = [k for k, r in enumerate(block.results) if r in showing]
+        old = s.phis[places[0]]
+        if old in self.unfilled:
+            return None  # the first round has no array whose memory it could leave
+        if len(places) > 1 or block.results[places[0]] not in versions:
+            return None
+        if not self._equal_sizes(old, new):
+            return None
+        old_versions, old_showing = self._versions(old, block)
+        if not old_showing.isdisjoint([*_vars(block.results), *showing]):
+            return None
+        return _last(old, old_versions, block)
+
+    def _versions(self, array: Var, block: Block) -> tuple[set[Var], set[Var]]:
+        """The versions of an array that a block makes; these, and all that may show their memory.
+
+        What a branch or a loop hands on is a version where it has the array's sizes on every path:
+        memory of another size can't take the next round's array.
+        """
+        versions, found = {array}, {array}
+
+        def join(outs: Sequence[Var], sources: Sequence[Atom]) -> None:
+            if not found.isdisjoint(_vars(sources)):
+                found.update(outs)
+            fit = all(isinstance(a, Var) and self._equal_sizes(a, array) for a in sources)
+            if fit and not versions.isdisjoint(_vars(sources)):
+                versions.update(outs)
+
+        def visit(block: Block) -> None:
+            for s in block.statements:
+                match s:
+                    case Apply() if s.primitive in STORES:
+                        join(s.outs, s.args[:1])
+                    case Apply():
+                        if any(o.type.ndim for o in s.outs) and not found.isdisjoint(
+                            _vars(s.args)
+                        ):
+                            found.update(s.outs)
+                    case If():
+                        visit(s.then)
+                        visit(s.orelse)
+                        results = zip(s.then.results, s.orelse.results, strict=True)
+                        for out, arms in zip(s.outs, results, strict=True):
+                            join((out,), arms)
+                    case For() | While():
+                        before = -1
+                        while len(found) + len(versions) != before:
+                            before = len(found) + len(versions)
+                            for inner in core.blocks_of(s):
+                                visit(inner)
+                            for out, phi, *ends in zip(
+                                s.outs, s.phis, s.inits, s.body.results, strict=True
+                            ):
+                                join((phi, out), (phi, *ends))
+
+        visit(block)
+        return versions, found
+
+    def _equal_sizes(self, one: Var, other: Var) -> bool:
+        dims = self.builder.dims
+        return len(one.type.dims) == len(other.type.dims) and all(
+            dims.resolve(d) == dims.resolve(e)
+            for d, e in zip(one.type.dims, other.type.dims, strict=True)
+        )
+
+    def _is_size(self, dim: DimLike) -> bool:
+        """Whether it is surely none below 0: it is read also where the loop has no round."""
+        return self.builder.dims.nonnegative(self.builder.dims.resolve(dim), False)
+
+    def _carried(
+        self, out: Var, last: Var, start: Var, s: If | For | While, block: Block
+    ) -> Var:
+        """Let a statement hand the memory on; what its block takes over."""
+        after = Var(out.type, out.name, out.origin)
+        s.outs = (*s.outs, after)
+        if isinstance(s, If):
+            for arm in (s.then, s.orelse):
+                arm.results.append(last if arm is block else start)
+            return start
+        if isinstance(s, For):
+            s.parallel = False
+            s.verdict = Verdict(OTHER, "each round hands the memory of an array to the next")
+        taken = Var(out.type, out.name, out.origin)
+        s.phis, s.inits = (*s.phis, taken), (*s.inits, start)
+        block.results.append(last)
+        return taken
+
+    def _filled(self, new: Apply, taken: Var) -> list[Statement]:
+        """The loops that fill an array; none where nobody cares what is in it."""
+        name = new.primitive.name
+        if name == "np.empty":
+            return []
+        value = new.args[0] if name == "np.full" else new.out.type.dtype.type(_FILLED[name])
+        with self.builder.block() as made, self.builder.at(new.origin):
+            sizes = new.args[1:] if name == "np.full" else new.args
+            self._fill(Array(taken), wrap(value), sizes, [])
+        last = made.statements[-1]
+        assert isinstance(last, (Apply, For))
+        last.outs = new.outs
+        return made.statements
+
+    def _fill(self, array: Array, value: Any, sizes: Sequence[Atom], index: list[Any]) -> Array:
+        depth = len(index)
+        if depth == len(sizes):
+            return stored(array, value, index)
+        if isinstance(sizes[depth], int) and sizes[depth] == 1:
+            return self._fill(array, value, sizes, [*index, 0])
+        kept = array.atom
+        phi, out = (Var(kept.type, kept.name, kept.origin) for _ in range(2))
+        counter = loop_index(0, kept.type.dims[depth] - 1, _NAMES[min(depth, 5)])
+        with self.builder.block() as body:
+            body.results = [atom(self._fill(Array(phi), value, sizes, [*index, counter]))]
+        bounds = 0, sizes[depth], 1
+        origin = self.builder.origin
+        loop = For((out,), counter.atom, *bounds, (phi,), (kept,), body, origin, True)
+        loop.vector = not any(isinstance(t, For) for t in body.statements)
+        self.builder.emit(loop)
+        return Array(out)
+
+
+def _last(array: Var, versions: set[Var], block: Block) -> Var:
+    """The last version of an array that a block's own statements define."""
+    return next((o for t in block.statements[::-1] for o in t.outs if o in versions), array)
+
+
+def _vars(atoms: Sequence[Atom]) -> set[Var]:
+    return {a for a in atoms if isinstance(a, Var)}

@@ -1,0 +1,423 @@
+"""Which values share memory, and where a store would change what is still needed.
+
+Core's stores give new versions; printed stores write in place. ``Memory`` follows each value to the
+memory that may hold it, given that copies are made at some places, and finds the first conflict.
+``settle`` adds copies until there is none, then takes back those that were not needed.
+
+Memory is named by the Var that brought it: a parameter, a fresh result, a loop's carried value. A
+carried value that is stored into is *owned*: at entry and at each round it takes its memory over
+from a value that nobody else needs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from calque.transpiler.errors import CoreError
+from calque.transpiler.ir import core
+from calque.transpiler.ir.core import Apply, Atom, Block, For, If, Statement, Var, While
+from calque.transpiler.memory.alias import READ_ONLY, WriteBack, surely_view, viewed, write_backs
+from calque.transpiler.memory.live_values import Liveness
+from calque.transpiler.memory.printed_program import Program, indices, is_store
+from calque.transpiler.primitives.indexing import copy
+
+
+class Site(NamedTuple):
+    """A place where memory is copied.
+
+    ``store``: the base, before a store. ``view``: a view, where it is taken. ``base``: the base of
+    a write-back. ``init``, ``next``: what a loop carries. ``copy``: a copy that Core asks for.
+    """
+
+    kind: str
+    number: int
+    place: int = 0
+
+
+Starts = dict[Atom, tuple[For | While, int]]  # what a loop takes over -> which of its values
+
+
+class Memory:
+    """The memory of every Var, if copies are made at ``copies``."""
+
+    def __init__(
+        self,
+        program: Program,
+        live: Liveness,
+        backs: dict[int, WriteBack],
+        copies: frozenset[Site],
+    ):
+        self.program, self.live, self.backs, self.copies = program, live, backs, copies
+        self.takes = {id(b.take): b for b in backs.values()}
+        self.unwritable = 1 << len(program.vars)
+        self.of = [0] * len(program.vars)
+        self.sources = self._sources()
+        self.needed = self._ownership()
+        for position, var in enumerate(program.function.params):
+            given = position in program.function.written
+            self._set(var, program.bit(var) | (0 if given else self.unwritable))
+        self._visit(program.body)
+
+    def at(self, atom: Atom) -> int:
+        """The memory that may hold an atom."""
+        return self.of[self.program.index[atom]] if isinstance(atom, Var) else 0
+
+    def copied(self, kind: str, statement: Statement, place: int = 0) -> bool:
+        """Whether a copy is made there."""
+        return Site(kind, self.program.number[id(statement)], place) in self.copies
+
+    def owned(self, phi: Var) -> bool:
+        """Whether a carried value has its memory for itself."""
+        return bool(self.needed & self.program.bit(phi))
+
+    def writes(self, s: Statement) -> int:
+        """The memory that a statement changes, also inside its blocks."""
+        found = 0
+        if isinstance(s, Apply) and is_store(s) and id(s) not in self.backs:
+            found |= self.at(s.args[0])
+        if isinstance(s, (For, While)):
+            for phi, init in zip(s.phis, s.inits, strict=True):
+                found |= self.at(init) if self.owned(phi) else 0
+        for block in core.blocks_of(s):
+            for inner in block.statements:
+                found |= self.writes(inner)
+        return found & ~self.unwritable
+
+    # who must own memory
+
+    def _ownership(self) -> int:
+        pending = [
+            s.args[0]
+            for s in core.walk(self.program.body)
+            if isinstance(s, Apply) and is_store(s) and not self.copied("store", s)
+        ]
+        found = 0
+        while pending:
+            var = pending.pop()
+            bit = self.program.bit(var)
+            if bit and not found & bit:
+                found |= bit
+                pending.extend(self.sources.get(var, ()))
+        return found
+
+    def _sources(self) -> dict[Var, list[Atom]]:
+        """Where each Var's memory comes from, one step back."""
+        found: dict[Var, list[Atom]] = {}
+        for s in core.walk(self.program.body):
+            match s:
+                case Apply():
+                    for out in s.outs:
+                        found[out] = list(self._taken(s))
+                case If():
+                    for k, out in enumerate(s.outs):
+                        found[out] = [s.then.results[k], s.orelse.results[k]]
+                case For() | While():
+                    for k, (out, phi) in enumerate(zip(s.outs, s.phis, strict=True)):
+                        found[out] = [phi]
+                        found[phi] = []
+                        if not self.copied("init", s, k):
+                            found[phi].append(s.inits[k])
+                        if not self.copied("next", s, k):
+                            found[phi].append(s.body.results[k])
+        return found
+
+    def _taken(self, s: Apply) -> tuple[Atom, ...]:
+        """The operands whose memory a statement's result takes over or shows."""
+        if id(s) in self.backs:
+            return () if self.copied("base", self.backs[id(s)].take) else s.args[:1]
+        if is_store(s):
+            return () if self.copied("store", s) else s.args[:1]
+        if s.primitive is copy:
+            return () if self.copied("copy", s) else s.args
+        if self.copied("view", s) or self.copied("base", s):
+            return ()
+        return viewed(s)
+
+    # where memory goes
+
+    def _set(self, var: Var, memory: int) -> None:
+        self.of[self.program.index[var]] = memory
+
+    def _visit(self, block: Block) -> None:
+        for s in block.statements:
+            match s:
+                case Apply():
+                    self._apply(s)
+                case If():
+                    self._visit(s.then)
+                    self._visit(s.orelse)
+                    for k, out in enumerate(s.outs):
+                        self._set(out, self.at(s.then.results[k]) | self.at(s.orelse.results[k]))
+                case For() | While():
+                    self._loop(s)
+
+    def _apply(self, s: Apply) -> None:
+        back = self.backs.get(id(s)) or self.takes.get(id(s))
+        if back is not None and self.copied("base", back.take):
+            fresh = self.program.bit(back.final.out)
+            self._set(s.out, fresh)
+            return
+        taken = self._taken(s)
+        memory = 0
+        for atom in taken:
+            memory |= self.at(atom)
+            if not isinstance(atom, Var):
+                memory |= self.unwritable
+        if s.primitive.name in READ_ONLY and not self.copied("view", s):
+            memory |= self.unwritable
+        sure = taken and (is_store(s) or s.primitive is copy or surely_view(s))
+        for out in s.outs:
+            own = s.primitive.kind == "creation" or bool(out.type.ndim)
+            self._set(out, memory | (self.program.bit(out) if own and not sure else 0))
+
+    def _loop(self, s: For | While) -> None:
+        inside = self.program.defined(s)
+        own = {phi: self.program.bit(phi) for phi in s.phis}
+        for k, phi in enumerate(s.phis):
+            start = 0 if self.owned(phi) else self.at(s.inits[k])
+            self._set(phi, (own[phi] | start) if phi.type.ndim or start else 0)
+        while True:
+            for block in core.blocks_of(s):
+                self._visit(block)
+            changed = False
+            for k, phi in enumerate(s.phis):
+                if not self.owned(phi):
+                    reached = self.at(s.body.results[k])
+                    shared = (self.at(phi) | (reached & ~inside)) | (own[phi] if reached else 0)
+                    changed = changed or shared != self.at(phi)
+                    self._set(phi, shared)
+            if not changed:
+                break
+        self._leave(s)
+
+    def _leave(self, s: For | While) -> None:
+        """A result may be any carried value of earlier rounds."""
+        reach = {
+            self.program.bit(phi): self.at(phi) | self.at(s.body.results[k])
+            for k, phi in enumerate(s.phis)
+            if not self.owned(phi)
+        }
+        for k, (out, phi) in enumerate(zip(s.outs, s.phis, strict=True)):
+            memory = self.at(phi)
+            if not self.owned(phi):
+                memory |= self.at(s.body.results[k])
+                before = 0
+                while memory != before:
+                    before = memory
+                    for bit, more in reach.items():
+                        memory |= more if memory & bit else 0
+            self._set(out, memory)
+
+    # conflicts
+
+    def conflict(self) -> frozenset[Site] | None:
+        """The copies that resolve the first conflict; None where there is none."""
+        for s in core.walk(self.program.body):
+            if isinstance(s, Apply) and is_store(s):
+                sites = self._store_conflict(s)
+                if sites:
+                    return sites
+        for s in reversed(list(core.walk(self.program.body))):
+            if isinstance(s, (For, While)):
+                sites = self._loop_conflict(s)
+                if sites:
+                    return sites
+        return self._returned_conflict()
+
+    def _loop_conflict(self, s: For | While) -> frozenset[Site]:
+        """The copies that the first owned value in conflict needs, and all who start as it does."""
+        owned = [k for k, phi in enumerate(s.phis) if self.owned(phi)]
+        kept = [
+            k
+            for k in owned
+            if isinstance(s.inits[k], Var)
+            and self.at(s.inits[k]) & self.unwritable
+            and not self.copied("init", s, k)
+        ]
+        if kept:
+            return frozenset(Site("init", self.program.number[id(s)], k) for k in kept)
+        shared = {kind: self._shared(s, kind) for kind in ("init", "next")} if owned else {}
+        return next(filter(None, (self._carry_conflict(s, k, shared) for k in owned)), frozenset())
+
+    def _shared(self, s: For | While, kind: str) -> int:
+        """The memory that a carried value may share with what is needed beside it."""
+        found = once = 0
+        for i in indices(self.live.around[id(s)]):
+            found |= self.of[i]
+        for k, atom in enumerate(s.inits if kind == "init" else s.body.results):
+            if not self.copied(kind, s, k):
+                found |= once & self.at(atom)
+                once |= self.at(atom)
+        return found
+
+    def _returned_conflict(self) -> frozenset[Site] | None:
+        """A copy that is returned is neither the caller's own memory nor another result's."""
+        results = [r for r in dict.fromkeys(self.program.body.results) if isinstance(r, Var)]
+        once = twice = 0
+        for result in results:
+            twice |= once & self.at(result)
+            once |= self.at(result)
+        twice |= self.program.mask(self.program.function.params)
+        for result in results:
+            others = twice | (once & ~self.at(result))
+            for made in self._copies_behind(result):
+                if not self.copied("copy", made) and self.at(made.args[0]) & others:
+                    return frozenset([Site("copy", self.program.number[id(made)])])
+        return None
+
+    def _copies_behind(self, result: Atom) -> Iterator[Apply]:
+        """The copies on all ways to a result: through views, stores, branches and loops."""
+        pending, seen = [result], set[Var]()
+        while pending:
+            var = pending.pop()
+            if isinstance(var, Var) and var not in seen:
+                seen.add(var)
+                pending += self.sources.get(var, ())
+                made = self.program.definition.get(var)
+                if isinstance(made, Apply) and _is_copy(made):
+                    yield made
+
+    def _store_conflict(self, s: Apply) -> frozenset[Site]:
+        if id(s) in self.backs or self.copied("store", s):
+            return frozenset()
+        base = s.args[0]
+        own = Site("store", self.program.number[id(s)])
+        if not isinstance(base, Var) or self.at(base) & self.unwritable:
+            return frozenset([own])
+        live = self.live.after[id(s)] & ~self.program.bit(s.out) & ~self._suspended(base, s)
+        return self._resolve(self.overlapping(live, self.at(base)), own)
+
+    def _suspended(self, base: Var, store: Apply) -> int:
+        """The bases of write-backs under way through ``base``: nothing reads them meanwhile."""
+        found = 0
+        now: Atom = base
+        while isinstance(now, Var):
+            made = self.program.definition.get(now)
+            if not isinstance(made, Apply):
+                break
+            back = self.takes.get(id(made))
+            here = self.program.number[id(store)]
+            if back is not None and here < self.program.number[id(back.final)]:
+                found |= self.program.bit(back.base)
+            taken = made.args[:1] if is_store(made) else viewed(made)[:1]
+            now = taken[0] if taken else None
+        return found
+
+    def overlapping(self, live: int, memory: int) -> list[Var]:
+        """The live Vars that may be in this memory."""
+        memory &= ~self.unwritable
+        return [self.program.vars[i] for i in indices(live) if self.of[i] & memory]
+
+    def _carry_conflict(self, s: For | While, k: int, shared: dict[str, int]) -> frozenset[Site]:
+        number = self.program.number[id(s)]
+        around = self.live.around[id(s)]
+        for kind, atoms in (("init", s.inits), ("next", tuple(s.body.results))):
+            atom, own = atoms[k], Site(kind, number, k)
+            if own in self.copies or not isinstance(atom, Var):
+                continue
+            if self.at(atom) & self.unwritable:
+                return frozenset([own])
+            if not self.at(atom) & shared[kind]:
+                continue
+            others = [a for j, a in enumerate(atoms) if j != k and not self.copied(kind, s, j)]
+            if any(other is atom for other in others):
+                return frozenset([own])
+            sites = self._resolve(
+                self.overlapping(around | self.program.mask(others), self.at(atom)), own
+            )
+            if sites:
+                return sites
+        return frozenset()
+
+    def _resolve(self, needed: list[Var], own: Site) -> frozenset[Site]:
+        """Copy the small views that are still needed, or else the whole at ``own``."""
+        if not needed:
+            return frozenset()
+        made = [self.program.definition.get(v) for v in needed]
+        views = [m for m in made if isinstance(m, Apply) and self._small_view(m)]
+        if len(views) == len(needed) and len(views) <= 2:
+            return frozenset(Site("view", self.program.number[id(m)]) for m in views)
+        return frozenset([own])
+
+    def _small_view(self, made: Apply) -> bool:
+        free = id(made) not in self.takes and not self.copied("view", made)
+        return bool(free and made.primitive.view_back is not None and viewed(made))
+
+    def is_forced(self, site: Site, s: Statement, starts: Starts) -> bool:
+        """Whether a loop stores into a copy of an argument that is to be kept: none is cheaper."""
+        match site.kind, s:
+            case "init", For() | While():
+                source, loop, k = s.inits[site.place], s, site.place
+            case "copy", Apply() if s.out in starts and not self.program.depth[id(s)]:
+                source, (loop, k) = s.args[0], starts[s.out]
+                if self.copied("init", loop, k):
+                    return False
+            case _:
+                return False
+        kept = source in self.program.function.params and bool(self.at(source) & self.unwritable)
+        return kept and self.owned(loop.phis[k])
+
+    def weight(self, site: Site, statements: list[Statement]) -> float:
+        """What a copy costs: ten times more in each loop, less for a view."""
+        s = statements[site.number]
+        depth = self.program.depth[id(s)] + (site.kind == "next")
+        return 10.0**depth * (0.5 if site.kind in ("view", "copy") else 1.0)
+
+    def cost(self, copies: frozenset[Site]) -> float:
+        """What copies at these places cost."""
+        statements = list(core.walk(self.program.body))
+        return sum(self.weight(site, statements) for site in copies)
+
+
+def settle(program: Program) -> Memory:
+    """The memory of a program with as few copies as we can."""
+    live = Liveness(program)
+    backs = write_backs(program, live)
+    statements = list(core.walk(program.body))
+    start = {Site("copy", n) for n, s in enumerate(statements) if _is_copy(s)}
+    start |= {Site("base", program.number[id(b.take)]) for b in backs.values()}
+    first = _resolved(program, live, backs, frozenset(start))
+    assert first is not None
+    best: Memory = first
+    loops = [s for s in statements if isinstance(s, (For, While))]
+    starts: Starts = {init: (s, k) for s in loops for k, init in enumerate(s.inits)}
+    for site in sorted(best.copies, key=lambda c: (-best.weight(c, statements), c)):
+        forced = best.is_forced(site, statements[site.number], starts)
+        if site in best.copies and not forced:
+            trial = _resolved(program, live, backs, best.copies - {site}, best.cost(best.copies))
+            if trial is not None:
+                best = trial
+    return best
+
+
+def _resolved(
+    program: Program,
+    live: Liveness,
+    backs: dict[int, WriteBack],
+    copies: frozenset[Site],
+    bound: float = math.inf,
+) -> Memory | None:
+    """A memory without conflicts, with more copies if need be; None if they cost ``bound``."""
+    while True:
+        memory = Memory(program, live, backs, copies)
+        more = memory.conflict()
+        if more is None:
+            return memory
+        if more <= copies:
+            raise CoreError("a store has no memory of its own")
+        copies = copies | more
+        if memory.cost(copies) >= bound:
+            return None
+
+
+def _is_copy(s: Statement) -> bool:
+    return isinstance(s, Apply) and s.primitive is copy
+
+
+def sites_of(memory: Memory) -> Iterator[tuple[Site, Statement]]:
+    """The copies with their statements, in order."""
+    statements = list(core.walk(memory.program.body))
+    for site in sorted(memory.copies, key=lambda c: (c.number, c.kind, c.place)):
+        yield site, statements[site.number]

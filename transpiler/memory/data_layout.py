@@ -1,0 +1,191 @@
+"""The axes of arrays that a program keeps for itself are put in the order of the loops over them.
+
+What a sweep saves for the sweep back has the axes of the user's loops; where ``interchange`` turns
+these around, each round would touch another row::
+
+    saved = np.empty((n, m, k))
+    for r in range(n):
+        for i in range(k):
+            for j in range(m):
+                saved[r, j, i] = A[i, j]
+
+After: ``saved`` has the size ``(n, k, m)``, and ``saved[r, i, j]`` follows memory. See Kandemir,
+Choudhary, Ramanujam and Banerjee, A matrix-based approach to global locality optimization, 1999.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from calque.transpiler.ir import core
+from calque.transpiler.ir.builder import Builder, wrap
+from calque.transpiler.ir.core import (
+    Apply,
+    Atom,
+    Block,
+    Effect,
+    For,
+    Function,
+    If,
+    Slot,
+    Var,
+    While,
+)
+from calque.transpiler.ir.types import DimLike, dim_symbols
+from calque.transpiler.loops.accesses import INDEXED, STORES, place_of, template_of
+from calque.transpiler.primitives.indexing import getitem
+
+_NEW = {"np.empty": 0, "np.zeros": 0, "space for rounds": 0, "np.full": 1}
+
+
+def order_axes(function: Function, builder: Builder) -> None:
+    """Put the axes of such arrays in order, in place."""
+    for s in function.body.statements:
+        if isinstance(s, Apply) and s.primitive.name in _NEW and s.out.type.ndim > 1:
+            _Kept(s, builder).put_in_order(function)
+
+
+@dataclass(eq=False)
+class _Kept:
+    """An array, its versions, and all that touches its elements, with the loops around it."""
+
+    new: Apply
+    builder: Builder
+    versions: set[Var] = field(default_factory=set)
+    accesses: list[tuple[Apply, tuple[For | While, ...]]] = field(default_factory=list)
+    makers: list[Apply] = field(default_factory=list)  # of all arrays that loops and branches join
+
+    def put_in_order(self, function: Function) -> None:
+        """Permute the axes, if every use is of one element and all agree on the last axis."""
+        body = function.body
+        self.versions = _versions(self.new.out, body)
+        if not self.versions.isdisjoint([*function.params, *_vars(body.results)]):
+            return
+        if not self._visit(body, ()):
+            return
+        order = self._order()
+        if order is None or order[-1] == len(order) - 1:
+            return  # what follows memory does so whatever comes before
+        for s, _ in self.accesses:
+            _permute(s, order)
+        for version in self.versions:
+            dims = version.type.dims
+            version.type = version.type.with_dims([dims[k] for k in order])
+        for made in self.makers:
+            first = _NEW[made.primitive.name]
+            sizes = made.args[first:]
+            made.args = (*made.args[:first], *(sizes[k] for k in order))
+
+    def _visit(self, block: Block, around: tuple[For | While, ...]) -> bool:
+        """Collect the accesses; False where an array is used as a whole."""
+        for s in block.statements:
+            if isinstance(s, Apply) and self._makes(s):
+                if s.primitive.name not in _NEW:
+                    return False
+                self.makers.append(s)
+            elif isinstance(s, Apply):
+                touched = [a for a in _vars(s.args) if a in self.versions]
+                if touched and not self._is_access(s, touched):
+                    return False
+                if touched:
+                    self.accesses.append((s, around))
+            elif isinstance(s, Effect):
+                if not self.versions.isdisjoint(_vars(s.args)):
+                    return False  # it shows the array
+            else:
+                inner = (*around, s) if isinstance(s, (For, While)) else around
+                if not all(self._visit(b, inner) for b in core.blocks_of(s)):
+                    return False
+        return True
+
+    def _makes(self, s: Apply) -> bool:
+        """Whether a statement makes one of the arrays, other than by storing into one."""
+        if self.versions.isdisjoint(s.outs):
+            return False
+        return s.primitive not in STORES or s.args[0] not in self.versions
+
+    def _is_access(self, s: Apply, touched: Sequence[Var]) -> bool:
+        items = s.params.get("index", ())
+        return (
+            s.primitive in INDEXED
+            and touched == [s.args[0]]
+            and len(items) == s.args[0].type.ndim
+            and all(isinstance(item, (Slot, int)) for item in items)
+            and not any(a.type.ndim for a in _vars(s.args[1:]))
+        )
+
+    def _order(self) -> list[int] | None:
+        """The axes, outermost loop first; None where accesses in the deepest loops disagree."""
+        deepest = max((len(around) for _, around in self.accesses), default=0)
+        orders: list[list[int]] = []
+        for s, around in self.accesses:
+            if len(around) == deepest:
+                depths = self._depths(s, around)
+                if depths is None:
+                    return None
+                moving = [k for k, depth in enumerate(depths) if depth >= 0]
+                order = list(range(len(depths)))
+                for k, axis in zip(moving, sorted(moving, key=depths.__getitem__), strict=True):
+                    order[k] = axis
+                orders.append(order)
+        return orders[0] if orders and all(o == orders[0] for o in orders) else None
+
+    def _depths(self, s: Apply, around: Sequence[For | While]) -> list[int] | None:
+        """For each axis, the innermost loop whose counter moves it; None for other indices."""
+        values, resolve = self.builder.dim_values, self.builder.dims.resolve
+        counters = [
+            dim_symbols(resolve(values[loop.index]))
+            if isinstance(loop, For) and loop.index in values
+            else frozenset[str]()
+            for loop in around
+        ]
+        found = []
+        for place in place_of(s, self.builder):
+            if place is None:
+                return None
+            found.append(_deepest(place, counters))
+        return found
+
+
+def _deepest(place: DimLike, counters: Sequence[frozenset[str]]) -> int:
+    """The last of the loops whose counter is in an index; -1 for none."""
+    return max((k for k, c in enumerate(counters) if dim_symbols(place) & c), default=-1)
+
+
+def _versions(array: Var, body: Block) -> set[Var]:
+    """All that an array is called as loops and branches hand it on."""
+    found = {array}
+    links: list[tuple[Var, list[Atom]]] = []
+    for s in core.walk(body):
+        match s:
+            case Apply() if s.primitive in INDEXED and s.primitive is not getitem:
+                links.append((s.outs[0], [s.args[0]]))
+            case If():
+                arms = zip(s.outs, s.then.results, s.orelse.results, strict=True)
+                links += [(out, [*results]) for out, *results in arms]
+            case For() | While():
+                carried = zip(s.outs, s.phis, s.inits, s.body.results, strict=True)
+                for out, phi, init, result in carried:
+                    links += [(phi, [init, result, out]), (out, [phi])]
+    while True:
+        before = len(found)
+        for var, others in links:
+            if var in found or not found.isdisjoint(_vars(others)):
+                found.update((var, *_vars(others)))
+        if len(found) == before:
+            return found
+
+
+def _permute(s: Apply, order: Sequence[int]) -> None:
+    """The same access of an array with its axes in another order."""
+    first = 1 if s.primitive is getitem else 2
+    items = s.params["index"]
+    index = [s.args[first + k.position] if isinstance(k, Slot) else k for k in items]
+    template, dynamic = template_of([wrap(index[k]) for k in order])
+    s.args = (*s.args[:first], *dynamic)
+    s.params = {**s.params, "index": template}
+
+
+def _vars(atoms: Sequence[Atom]) -> list[Var]:
+    return [a for a in atoms if isinstance(a, Var)]

@@ -1,0 +1,156 @@
+"""Arrays that are made between two loops are made before both: a kernel is then loops alone.
+
+Before::
+
+    for i in range(n):
+        a[i] = ...
+    b = np.empty(n)
+    for i in range(n):
+        b[i] = ...
+
+After: ``b`` is made before the first loop. The launcher makes it, and the kernel, which would have
+to be compiled with Numba's allocation of arrays, and to give ``b`` back, does neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from calque.transpiler.ir import core
+from calque.transpiler.ir.core import Apply, Block, For, Function, If, Statement, Var, While
+from calque.transpiler.primitives.creation import constant
+from calque.transpiler.primitives.indexing import copy
+from calque.transpiler.primitives.shapes import flat
+
+_NEW = ("np.empty", "np.full")
+_VIEWS = ("flat", "np.transpose", "np.reshape", "getitem")
+
+
+def allocate_first(function: Function) -> None:
+    """Move what makes arrays, and the sizes and flat views that it reads, up to the first loop."""
+    definition = {o: s for s in function.body.statements for o in s.outs}
+    changing = _changing(function)
+
+    def is_constant(array: Any) -> bool:
+        """Whether nothing is stored into an array under any name, so that a copy may be early."""
+        if array in changing:
+            return False
+        made = definition.get(array)
+        if isinstance(made, Apply) and made.primitive.name in _VIEWS:
+            return is_constant(made.args[0])
+        return made is None or isinstance(made, Apply)
+
+    def is_early(s: Statement) -> bool:
+        if not isinstance(s, Apply):
+            return False
+        if s.primitive is flat:
+            return is_constant(s.args[0])
+        return s.primitive.name in _NEW or s.primitive.kind == "size"
+
+    made: list[Statement] = []
+    first: int | None = None  # the place of the first of the loops in a row
+    late: set[Var] = set()  # defined since
+    for s in function.body.statements:
+        if first is not None and is_early(s) and late.isdisjoint(_read(s)):
+            made.insert(first, s)
+            first += 1
+            function.phases[id(s)] = function.phases.get(id(made[first]), "")
+            continue
+        if isinstance(s, (For, While, If)):
+            first = len(made) if first is None else first
+        elif not isinstance(s, Apply) or _ends(s):
+            first = None
+        late = late.union(s.outs) if first is not None else set()
+        made.append(s)
+    function.body.statements[:] = made
+
+
+def constants_first(function: Function) -> None:
+    """Move known arrays out of all loops: their statements would make them again each round."""
+    made: list[Statement] = []
+
+    def visit(block: Block) -> None:
+        for s in block.statements:
+            for inner in core.blocks_of(s):
+                known = [t for t in inner.statements if _is_constant(t)]
+                inner.statements[:] = [t for t in inner.statements if not _is_constant(t)]
+                made.extend(known)
+                visit(inner)
+
+    visit(function.body)
+    function.body.statements[:0] = made
+
+
+def creations_first(function: Function, can_compile: Callable[[Statement], bool]) -> None:
+    """Make arrays of known sizes, as ``np.eye(2)``, once before the loops around them.
+
+    They cannot raise. A kernel has a copy of what it stores into.
+    """
+    made: list[Statement] = []
+    for outer in function.body.statements:
+        if isinstance(outer, (For, While)):
+            changing, before = _not_only_read(outer), len(made)
+            for block in _blocks(outer):
+                rest: list[Statement] = []
+                for s in block.statements:
+                    if not isinstance(s, Apply) or not _is_known(s) or can_compile(s):
+                        rest.append(s)
+                    elif s.out in changing:
+                        first = Var(s.out.type, None, s.origin)
+                        made.append(Apply((first,), s.primitive, s.args, s.params, s.origin))
+                        rest.append(Apply(s.outs, copy, (first,), {}, s.origin))
+                    else:
+                        made.append(s)
+                block.statements[:] = rest
+            phase = function.phases.get(id(outer), "")
+            function.phases.update((id(s), phase) for s in made[before:])
+        made.append(outer)
+    function.body.statements[:] = made
+
+
+def _is_known(s: Apply) -> bool:
+    return s.primitive.kind == "creation" and bool(s.out.type.ndim) and not _read(s)
+
+
+def _not_only_read(loop: For | While) -> set[Any]:
+    """Arrays that a loop may store into, or gives to what may: under this name or another."""
+    found = {result for block in _blocks(loop) for result in block.results}
+    for s in (s for block in _blocks(loop) for s in block.statements):
+        if isinstance(s, Apply) and s.primitive.kind != "store":
+            if not s.out.type.ndim or s.primitive.kind == "elementwise":
+                continue  # it reads, and gives no other name to the memory
+        found.update(core.operands(s))
+    return found
+
+
+def _blocks(s: Statement) -> list[Block]:
+    """The blocks of a statement, at any depth."""
+    own = core.blocks_of(s)
+    return [*own, *(inner for b in own for t in core.walk(b) for inner in core.blocks_of(t))]
+
+
+def _is_constant(s: Statement) -> bool:
+    return isinstance(s, Apply) and s.primitive is constant
+
+
+def _ends(s: Apply) -> bool:
+    """Whether a statement is no part of a kernel, and may need memory that is free by now."""
+    return bool(s.out.type.ndim) and s.primitive.name not in (*_NEW, *_VIEWS)
+
+
+def _read(s: Statement) -> set[Var]:
+    return {a for a in core.operands(s) if isinstance(a, Var)}
+
+
+def _changing(function: Function) -> set[Any]:
+    """Arrays that are stored into, or carried by a loop that may do so."""
+    found: set[Any] = set()
+    for s in core.walk(function.body):
+        if isinstance(s, (For, While)):
+            found.update(s.inits)
+            found.update(s.outs)
+        elif isinstance(s, Apply) and s.primitive.kind == "store":
+            found.add(s.args[0])
+            found.add(s.out)
+    return found

@@ -1,0 +1,276 @@
+"""A private copy of the function to print; its Vars are numbered, so that sets are integers."""
+
+from __future__ import annotations
+
+import keyword
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from calque.transpiler.ir import core
+from calque.transpiler.ir.core import Apply, Atom, Block, Effect, For, If, Statement, Var, While
+from calque.transpiler.ir.pytrees import attributes, is_object
+from calque.transpiler.primitives.elementwise import add
+from calque.transpiler.primitives.indexing import getitem, update
+
+
+def is_store(statement: Statement) -> bool:
+    """Whether a statement gives the next version of an array."""
+    return isinstance(statement, Apply) and statement.primitive.kind == "store"
+
+
+def is_basic(statement: Apply) -> bool:
+    """Whether a read or a store is by integers, slices and None, so that it names a view."""
+    first = 1 if statement.primitive is getitem else 2
+    return all(not isinstance(a, Var) or a.type.ndim == 0 for a in statement.args[first:])
+
+
+def indices(mask: int) -> list[int]:
+    """The numbers in a set, in order.
+
+    >>> indices(0b1011)
+    [0, 1, 3]
+    """
+    digits = bin(mask)[:1:-1]
+    found, where = [], digits.find("1")
+    while where >= 0:
+        found.append(where)
+        where = digits.find("1", where + 1)
+    return found
+
+
+@dataclass(eq=False)
+class Program:
+    """The copy, and what every stage asks of it."""
+
+    function: core.Function
+    body: Block
+    phases: dict[int, str]
+    results: list[int] = field(default_factory=list)  # the results that are returned
+    called: dict[tuple[str, str], str] = field(default_factory=dict)  # the user's own functions
+    kept_arguments: set[int] = field(default_factory=set)  # statements that copy an argument
+    index: dict[Var, int] = field(default_factory=dict)
+    vars: list[Var] = field(default_factory=list)
+    definition: dict[Var, Statement] = field(default_factory=dict)
+    number: dict[int, int] = field(default_factory=dict)
+    depth: dict[int, int] = field(default_factory=dict)
+    home: dict[int, tuple[Block, Statement | None]] = field(default_factory=dict)
+    block_of: dict[int, Block] = field(default_factory=dict)
+
+    def renumber(self) -> None:
+        """Number Vars and statements in program order; after every change."""
+        self.index, self.vars, self.definition = {}, [], {}
+        self.number, self.depth, self.home, self.block_of = {}, {}, {}, {}
+        self._see(self.function.params)
+        self._visit(self.body, None, 0)
+
+    def _see(self, vars: Iterable[Var]) -> None:
+        for var in vars:
+            self.index[var] = len(self.vars)
+            self.vars.append(var)
+
+    def _visit(self, block: Block, owner: Statement | None, depth: int) -> None:
+        self.home[id(block)] = (block, owner)
+        for s in block.statements:
+            self.number[id(s)] = len(self.number)
+            self.depth[id(s)] = depth
+            self.block_of[id(s)] = block
+            self._see(core.bound_vars(s))
+            for inner in core.blocks_of(s):
+                self._visit(inner, s, depth + isinstance(s, (For, While)))
+            self._see(s.outs)
+            for out in s.outs:
+                self.definition[out] = s
+
+    def bit(self, atom: Atom) -> int:
+        """The set of one Var; empty for what is known."""
+        return 1 << self.index[atom] if isinstance(atom, Var) else 0
+
+    def mask(self, atoms: Iterable[Atom]) -> int:
+        """The set of the Vars among atoms."""
+        found = 0
+        for atom in atoms:
+            found |= self.bit(atom)
+        return found
+
+    def members(self, mask: int) -> Iterator[Var]:
+        """The Vars of a set, in order."""
+        return map(self.vars.__getitem__, indices(mask))
+
+    def defined(self, statement: Statement) -> int:
+        """Every Var that a statement defines or binds, also inside its blocks."""
+        found = self.mask(statement.outs) | self.mask(core.bound_vars(statement))
+        for block in core.blocks_of(statement):
+            for inner in block.statements:
+                found |= self.defined(inner)
+        return found
+
+    def uses(self) -> dict[Var, int]:
+        """How often each Var is read."""
+        count: dict[Var, int] = dict.fromkeys(self.vars, 0)
+
+        def visit(block: Block) -> None:
+            for s in block.statements:
+                for atom in core.operands(s):
+                    if isinstance(atom, Var):
+                        count[atom] += 1
+                for inner in core.blocks_of(s):
+                    visit(inner)
+            for atom in block.results:
+                if isinstance(atom, Var):
+                    count[atom] += 1
+
+        visit(self.body)
+        return count
+
+
+def prepare(function: core.Function, phases: dict[int, str]) -> Program:
+    """Copy a function; stores into single numbers become assignments, dead code goes."""
+    mapping: dict[Var, Any] = {}
+    body = core.clone(function.body, mapping)
+    known = {
+        id(new): phases[id(old)]
+        for old, new in zip(core.walk(function.body), core.walk(body), strict=True)
+        if id(old) in phases
+    }
+    program = Program(function, body, known)
+    _scalar_stores(body)
+    leaves = result_slots(function.result)
+    program.results = leaves
+    kept = set(leaves) | set(function.written.values())
+    body.results = [a if k in kept else None for k, a in enumerate(body.results)]
+    remove_dead(body)
+    program.renumber()
+    for var in program.vars:
+        if var.name is not None and not usable(var.name):
+            var.name = None
+    return program
+
+
+def usable(name: str) -> bool:
+    """Whether a name can be written in Python."""
+    return name.isidentifier() and not keyword.iskeyword(name)
+
+
+def result_slots(tree: Any) -> list[int]:
+    """The positions of the results that a result tree mentions."""
+    found: list[int] = []
+
+    def visit(item: Any) -> None:
+        if isinstance(item, core.Slot):
+            found.append(item.position)
+        elif isinstance(item, (tuple, list)):
+            for inner in item:
+                visit(inner)
+        elif isinstance(item, dict):
+            for inner in item.values():
+                visit(inner)
+        elif is_object(item):
+            for _, inner in attributes(item):
+                visit(inner)
+
+    visit(tree)
+    return found
+
+
+def _scalar_stores(body: Block) -> None:
+    """A store into an array without dimensions replaces all of it: an assignment says so."""
+    mapping: dict[Var, Atom] = {}
+
+    def now(atom: Atom) -> Atom:
+        while isinstance(atom, Var) and atom in mapping:
+            atom = mapping[atom]
+        return atom
+
+    def visit(block: Block) -> None:
+        kept: list[Statement] = []
+        for s in block.statements:
+            for inner in core.blocks_of(s):
+                visit(inner)
+            if not (isinstance(s, Apply) and is_store(s) and s.out.type.ndim == 0):
+                kept.append(s)
+                continue
+            base, value = now(s.args[0]), now(s.args[1])
+            if isinstance(value, Var) and value.type.ndim:
+                kept.append(s)
+            elif s.primitive is update:
+                mapping[s.out] = value if isinstance(value, Var) else s.out.type.dtype.type(value)
+                if isinstance(value, Var) and value.name is None:
+                    value.name = s.out.name
+            else:
+                kept.append(Apply(s.outs, add, (base, value), {}, s.origin))
+        block.statements[:] = kept
+
+    visit(body)
+    core.substitute(body, {var: now(var) for var in mapping})
+
+
+def remove_dead(body: Block) -> None:
+    """Drop what no result and no effect needs."""
+    needed: set[Var] = set()
+    before = -1
+    while len(needed) != before:
+        before = len(needed)
+        _need(body, needed, [True] * len(body.results))
+    _sweep(body, needed)
+
+
+def _has_effect(statement: Statement) -> bool:
+    return isinstance(statement, Effect) or any(
+        _has_effect(s) for b in core.blocks_of(statement) for s in b.statements
+    )
+
+
+def _need(block: Block, needed: set[Var], wanted: Iterable[bool]) -> None:
+    def read(*atoms: Atom) -> None:
+        needed.update(a for a in atoms if isinstance(a, Var))
+
+    for atom, want in zip(block.results, wanted, strict=True):
+        if want:
+            read(atom)
+    for s in reversed(block.statements):
+        if not (_has_effect(s) or any(out in needed for out in s.outs)):
+            continue
+        live = [out in needed for out in s.outs]
+        match s:
+            case Apply(args=args) | Effect(args=args):
+                read(*args)
+            case If():
+                read(s.test)
+                _need(s.then, needed, live)
+                _need(s.orelse, needed, live)
+            case For() | While():
+                if isinstance(s, For):
+                    read(s.start, s.stop, s.step)
+                else:
+                    _need(s.test, needed, [True])
+                live = [w or p in needed for w, p in zip(live, s.phis, strict=True)]
+                _need(s.body, needed, live)
+                live = [w or p in needed for w, p in zip(live, s.phis, strict=True)]
+                read(*[i for i, w in zip(s.inits, live, strict=True) if w])
+                needed.update(p for p, w in zip(s.phis, live, strict=True) if w)
+
+
+def _sweep(block: Block, needed: set[Var]) -> None:
+    kept: list[Statement] = []
+    for s in block.statements:
+        if not (_has_effect(s) or any(out in needed for out in s.outs)):
+            continue
+        kept.append(s)
+        if isinstance(s, If):
+            live = [out in needed for out in s.outs]
+            for arm in (s.then, s.orelse):
+                arm.results = _chosen(arm.results, live)
+            s.outs = tuple(_chosen(s.outs, live))
+        elif isinstance(s, (For, While)):
+            live = [o in needed or p in needed for o, p in zip(s.outs, s.phis, strict=True)]
+            s.body.results = _chosen(s.body.results, live)
+            s.outs, s.phis = tuple(_chosen(s.outs, live)), tuple(_chosen(s.phis, live))
+            s.inits = tuple(_chosen(s.inits, live))
+        for inner in core.blocks_of(s):
+            _sweep(inner, needed)
+    block.statements[:] = kept
+
+
+def _chosen(items: Iterable[Any], keep: Iterable[bool]) -> list[Any]:
+    return [item for item, want in zip(items, keep, strict=True) if want]

@@ -1,1 +1,0 @@
-"""Core to Core: one transformation a file."""

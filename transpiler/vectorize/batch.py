@@ -1,0 +1,379 @@
+"""Batching: one program for many examples, which stand along a leading axis.
+
+Before::
+
+    y = w @ x + b                     x differs from one example to the next
+
+After::
+
+    y = x @ w.T + b
+
+Straight-line code is written for all examples at once, by each primitive's batch rule. Where a
+test differs between examples, an arm that is total and cheap runs for all of them under
+``np.where``, any other on its own lanes: ``lanes = np.flatnonzero(test)``, its inputs gathered, its
+results stored. A loop that ends at a different round for each example keeps the set of the examples
+that still live.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from calque.transpiler.errors import Unstackable
+from calque.transpiler.ir import core
+from calque.transpiler.ir.builder import FUNCTIONS, Array, Builder, wrap
+from calque.transpiler.ir.core import (
+    UNDEFINED,
+    Apply,
+    Atom,
+    Block,
+    Effect,
+    For,
+    Function,
+    If,
+    Var,
+    While,
+)
+from calque.transpiler.ir.types import BOOL, INT
+from calque.transpiler.primitives.axis_collectives import NamedAxis
+from calque.transpiler.primitives.base import apply
+from calque.transpiler.primitives.growing import furthest
+from calque.transpiler.vectorize.divergence import is_total, mapped, own_pace, stored_roots
+from calque.transpiler.vectorize.masking import Arms, lanes_of, stored_rows
+from calque.transpiler.vectorize.stacking import atom_of
+
+
+def batch(
+    function: Function,
+    builder: Builder,
+    companions: dict[Var, Any],
+    size: Any,
+    steady: bool = False,
+    axis: Any = None,
+    within: bool = False,
+) -> list[tuple[Any, bool]]:
+    """Rewrite ``function.body``, in place, for all examples; the results, and which are batched.
+
+    ``companions`` gives for each parameter that differs the array of all its values, batch axis
+    first; ``size`` is the number of examples. ``steady``: the number of lanes is to stay the same
+    in every round of a loop, because a reverse sweep is to come. ``axis``: the batch's own named
+    axis, if it has a name. ``within``: another batch is to come, whose examples may differ in
+    what this one does, so that no number of lanes may depend on the data.
+    """
+    axes = set() if axis is None else {axis}
+    outer = builder.lanes  # the body of a call: its collectives are over the caller's axis
+    if outer is not None:
+        axes |= {a for a in outer.found if isinstance(a, NamedAxis)}
+    found = mapped(function.body, [*companions, *axes])
+    lanes = Lanes(builder, size, companions, found)
+    lanes.apart = outer is not None and outer.apart
+    lanes.steady, lanes.looping = steady, within
+    with builder.block() as block:
+        lanes.statements(function.body.statements)
+        results = [lanes.result(atom) for atom in function.body.results]
+    function.body.statements = block.statements
+    core.substitute(function.body, lanes.shared)
+    return [(wrap(lanes.shared.get(atom_of(v), atom_of(v))), has) for v, has in results]
+
+
+class Lanes(Arms):
+    """Some of the examples, and the values they have: writes statements for all of them at once."""
+
+    def statements(self, statements: Sequence[core.Statement]) -> None:
+        """Emit each for all examples; what cannot be written for all, for one after the other."""
+        waiting = list(statements)
+        while waiting:
+            s, rest = waiting[0], waiting[1:]
+            mark = self.mark()
+            try:
+                with self.builder.at(s.origin):
+                    self.statement(s)
+            except Unstackable as error:
+                self.back_to(mark)
+                before, write = self.one_by_one(waiting, error)
+                self.statements(before)
+                rest = write()
+            waiting = rest
+
+    def statement(self, s: core.Statement) -> None:
+        """Emit one for all examples."""
+        match s:
+            case Apply():
+                self.apply(s)
+            case If():
+                self.branch(s)
+            case For() | While():
+                self.own_paced(s) if own_pace(s, self.found) else self.loop(s)
+            case Effect():
+                self.effect(s)
+
+    # loops
+
+    def loop(self, s: For | While) -> None:
+        """All examples go round together."""
+        pairs = list(zip(s.phis, s.inits, strict=True))
+        used = core.free_vars(s.body)
+        inits = [
+            self.value(i)
+            if p not in self.found
+            else self.vacant(p)  # its examples may be given values one by one
+            if i is UNDEFINED and p in used and not self._handed_on(p, s.body)
+            else self.full(i, p.type)
+            for p, i in pairs
+        ]
+        phis = tuple(self.fresh(p) if p in self.found else p for p in s.phis)
+        inner = self.same(looping=True)
+        inner.values.update((p, Array(n)) for p, n in zip(s.phis, phis) if n is not p)
+        test = Block()
+        if isinstance(s, While):
+            with self.builder.block() as test:
+                guard = inner.same()
+                guard.statements(s.test.statements)
+                test.results = [atom_of(guard.value(s.test.results[0]))]
+        with self.builder.block() as body:
+            inner.statements(s.body.statements)
+            body.results = [
+                atom_of(inner.full(a, p.type) if p in self.found else inner.value(a))
+                for a, p in zip(s.body.results, s.phis, strict=True)
+            ]
+        outs = tuple(self.fresh(o) if p in self.found else o for o, p in zip(s.outs, s.phis))
+        atoms = tuple(map(atom_of, inits))
+        if isinstance(s, While):
+            self.builder.emit(While(outs, phis, atoms, test, body, s.origin))
+        else:
+            start, stop, step = (atom_of(self.value(a)) for a in (s.start, s.stop, s.step))
+            made = For(outs, s.index, start, stop, step, phis, atoms, body, s.origin)
+            self.builder.emit(made)
+        for out, new in zip(s.outs, outs, strict=True):
+            if new is not out:
+                self.values[out] = Array(new)
+
+    def _handed_on(self, value: Var, block: Block) -> bool:
+        """Whether a value is read as what loops start from alone, which do not read it either."""
+        for s in block.statements:
+            within = any(value in core.free_vars(b) for b in core.blocks_of(s))
+            if not within and value not in core.operands(s):
+                continue
+            if within or not isinstance(s, For | While) or own_pace(s, self.found):
+                return False
+            phis = (p for p, i in zip(s.phis, s.inits, strict=True) if i is value)
+            if not all(self._handed_on(p, b) for p in phis for b in core.blocks_of(s)):
+                return False
+        return True
+
+    def own_paced(self, s: For | While) -> None:
+        """Each example goes round its own number of times."""
+        for phi, init, after in zip(s.phis, s.inits, s.body.results, strict=True):
+            if phi not in self.found or not isinstance(init, Var):
+                continue
+            if phi.type.dims != init.type.dims and self.grown_axis(after) is None:
+                raise Unstackable(
+                    "vmap of a loop of which each round makes an array of another size.", s.origin
+                )
+        if isinstance(s, While):
+            self.while_alive(s)
+        elif not self.is_batched(s.start) and type(s.step) is int and not self.nested:
+            self.for_alive(s)
+        else:
+            self.while_alive(self.as_while(s))
+
+    def as_while(self, s: For) -> While:
+        """``for i in range(start, stop, step)`` as a ``while`` that counts."""
+        builder = self.builder
+        counter = Var(INT, s.index.name, s.index.origin)
+        last = Var(INT, s.index.name, s.index.origin)
+        self.found.update((counter, last))
+        i, stop, step = Array(counter), wrap(s.stop), wrap(s.step)
+        with builder.block() as test:
+            if isinstance(s.step, Var):
+                found = np.where(step > 0, i < stop, i > stop)
+            else:
+                found = i < stop if s.step > 0 else i > stop
+            test.results = [atom_of(found)]
+        with builder.block() as block:
+            after = i + step
+        # a copy: where this way proves impossible, each example runs the loop that was there
+        mapping: dict[Var, Atom] = {s.index: counter}
+        body = core.clone(s.body, mapping)
+        self._copy_facts(mapping)
+        body = Block([*body.statements, *block.statements], [*body.results, atom_of(after)])
+        self.found.update(mapped(test, self.found) | mapped(body, self.found))
+        return While((*s.outs, last), (*s.phis, counter), (*s.inits, s.start), test, body, s.origin)
+
+    def for_alive(self, s: For) -> None:
+        """As many rounds as the longest example needs; in each the examples that still go on."""
+        stop = self.value(s.stop)
+        end = apply(furthest, stop, self.value(s.start), up=s.step > 0, axis=None)
+
+        def round_of(carried: dict[Var, Any]) -> tuple[list[Any], Any]:
+            index = Array(s.index)
+            live = index < stop if s.step > 0 else index > stop
+            return self.one_round(s.body, None, s.phis, carried, live)[0], None
+
+        phis, inits = self.carried(s)
+        with self.builder.block() as body:
+            after, _ = round_of({p: Array(n) for p, n in zip(s.phis, phis) if n is not p})
+            body.results = list(map(atom_of, after))
+        outs = tuple(self.fresh(o) if n is not p else o for o, p, n in zip(s.outs, s.phis, phis))
+        bounds = atom_of(self.value(s.start)), atom_of(end), s.step
+        self.builder.emit(For(outs, s.index, *bounds, phis, inits, body, s.origin))
+        self._keep(s, outs)
+
+    def while_alive(self, s: While) -> None:
+        """Rounds as long as any example goes on; in each the examples that do."""
+        phis, inits = self.carried(s)
+        mapping: dict[Var, Any] = {}
+        first = core.clone(s.test, mapping)
+        self._copy_facts(mapping)
+        start = self.same()
+        start.values.update((p, Array(i)) for p, n, i in zip(s.phis, phis, inits) if n is not p)
+        start.statements(first.statements)
+        live = self.cast(start.full(first.results[0], BOOL), BOOL)
+        flag = Var(self.batched_type(BOOL), "live", s.origin)
+        with self.builder.block() as test:
+            test.results = [atom_of(np.any(Array(flag)))]
+        with self.builder.block() as body:
+            own = {p: Array(n) for p, n in zip(s.phis, phis) if n is not p}
+            after, now = self.one_round(s.body, s.test, s.phis, own, Array(flag))
+            body.results = [*map(atom_of, after), atom_of(now)]
+        outs = tuple(self.fresh(o) if n is not p else o for o, p, n in zip(s.outs, s.phis, phis))
+        done = Var(flag.type, "live", s.origin)
+        self.builder.emit(
+            While((*outs, done), (*phis, flag), (*inits, atom_of(live)), test, body, s.origin)
+        )
+        self._keep(s, outs)
+
+    def _keep(self, s: For | While, outs: Sequence[Var]) -> None:
+        for out, new in zip(s.outs, outs, strict=True):
+            if new is not out:
+                self.values[out] = Array(new)
+
+    def _copy_facts(self, mapping: dict[Var, Atom]) -> None:
+        """What is known of the Vars of a cloned block holds of the clones."""
+        for old, new in mapping.items():
+            if old in self.found and isinstance(new, Var):
+                self.found.add(new)
+            if old in self.builder.dim_values and isinstance(new, Var):
+                self.builder.dim_values[new] = self.builder.dim_values[old]
+
+    def carried(self, s: For | While) -> tuple[tuple[Var, ...], tuple[Atom, ...]]:
+        """The carried Vars of a loop with a batch axis, and what they begin with."""
+        phis = tuple(self.fresh(p) if p in self.found else p for p in s.phis)
+        inits = []
+        for phi, init in zip(s.phis, s.inits, strict=True):
+            if phi not in self.found:
+                inits.append(atom_of(self.value(init)))
+            elif init is UNDEFINED:
+                inits.append(atom_of(self.vacant(phi)))
+            else:
+                inits.append(atom_of(self.full(init, phi.type)))
+        return phis, tuple(inits)
+
+    def one_round(
+        self,
+        body: Block,
+        test: Block | None,
+        phis: Sequence[Var],
+        carried: dict[Var, Any],
+        live: Any,
+    ) -> tuple[list[Any], Any]:
+        """The next values of carried Vars, for the living examples alone; and who lives on."""
+        blocks = [body] if test is None else [body, test]
+        if all(is_total(b, self.read, self.steady) for b in blocks):
+            return self._masked_round(body, test, phis, carried, live)
+        if self.steady:
+            return self._steady_round(body, test, phis, carried, live)
+        lanes = lanes_of(live)
+        roots = stored_roots(body)
+        pairs = zip(phis, body.results, strict=True)
+        whole = {p for p, a in pairs if p in carried and isinstance(a, Var) and roots.get(a) is p}
+        inner = self.on(lanes, blocks, live, carried, whole)
+        inner.statements(body.statements)
+        after: list[Any] = []
+        for phi, atom in zip(phis, body.results, strict=True):
+            if phi not in carried:
+                after.append(inner.value(atom))
+                continue
+            if phi in whole:
+                after.append(inner.rows[atom].base)
+                continue
+            value = inner.value(atom)
+            if atom is not phi and isinstance(value, Array) and value.dtype != phi.type.dtype:
+                value = FUNCTIONS["cast"](value, phi.type.dtype)
+            if atom is phi:
+                after.append(carried[phi])
+            else:
+                base = self.as_wide(carried[phi], value)
+                after.append(stored_rows(base, lanes, value))
+        if test is None:
+            return after, None
+        tested = core.free_vars(test)
+        after_round = [(p, a) for p, a in zip(phis, body.results, strict=True) if p in tested]
+        self._go_on(inner, after_round, carried)
+        inner.statements(test.statements)
+        return after, stored_rows(live, lanes, inner.value(test.results[0]))
+
+    def _steady_round(
+        self,
+        body: Block,
+        test: Block | None,
+        phis: Sequence[Var],
+        carried: dict[Var, Any],
+        live: Any,
+    ) -> tuple[list[Any], Any]:
+        """The body for all examples, those that do not live standing in for one that does."""
+        inner = self.standing_in(live, [body] if test is None else [body, test], carried)
+        inner.statements(body.statements)
+        after: list[Any] = []
+        for phi, atom in zip(phis, body.results, strict=True):
+            if phi not in carried or atom is phi:
+                after.append(carried.get(phi, inner.value(atom)))
+                continue
+            after.append(inner.over(live, atom, carried[phi], phi))
+        if test is None:
+            return after, None
+        self._go_on(inner, list(zip(phis, body.results)), carried)
+        inner.statements(test.statements)
+        return after, live & inner.value(test.results[0])
+
+    def _masked_round(
+        self,
+        body: Block,
+        test: Block | None,
+        phis: Sequence[Var],
+        carried: dict[Var, Any],
+        live: Any,
+    ) -> tuple[list[Any], Any]:
+        """The body for all examples; those that do not live keep what they have."""
+        inner = self.same()
+        inner.values.update(carried)
+        inner.statements(body.statements)
+        after: list[Any] = []
+        for phi, atom in zip(phis, body.results, strict=True):
+            if phi not in carried or atom is phi:
+                after.append(carried.get(phi, inner.value(atom)))
+                continue
+            after.append(self.cast(inner.either(live, atom, phi, phi), phi.type))
+        if test is None:
+            return after, None
+        inner.values.update((p, a) for p, a in zip(phis, after, strict=True) if p in carried)
+        inner.forget_elements(phis)
+        inner.statements(test.statements)
+        return after, live & inner.value(test.results[0])
+
+    def _go_on(
+        self, inner: Lanes, pairs: Sequence[tuple[Var, Atom]], carried: dict[Var, Any]
+    ) -> None:
+        """The carried values are those of the next round, on the same lanes."""
+        pairs = [(p, a) for p, a in pairs if p in carried and a is not p]
+        stored = {p: inner.rows[a] for p, a in pairs if isinstance(a, Var) and a in inner.rows}
+        values = {p: inner.full(a, p.type) for p, a in pairs if p not in stored}
+        for phi, _ in pairs:
+            inner.rows.pop(phi, None)
+            inner.values.pop(phi, None)
+        inner.rows.update(stored)
+        inner.values.update(values)
+        inner.forget_elements([p for p, _ in pairs])
