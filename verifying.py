@@ -43,7 +43,7 @@ _OPTIONS = {  # of the command in a header, and the values of those that are cho
 
 
 @dataclass(frozen=True)
-class Verdict:
+class FileVerdict:
     """What is to be said of a file: nothing where it is up to date."""
 
     file: str
@@ -62,16 +62,16 @@ class _Saved:
     command: dict[str, str]
 
 
-def verdicts(files: Sequence[str], given: Sequence[str]) -> list[Verdict]:
+def verdicts(files: Sequence[str], given: Sequence[str]) -> list[FileVerdict]:
     """Each file by itself: one that cannot be verified fails, and hides nothing of the others."""
-    found: list[Verdict | _Saved] = []
+    found: list[FileVerdict | _Saved] = []
     for file in files:
         try:
             found.append(_saved(file, given))
         except UsageError as error:
-            found.append(Verdict(file, problem=str(error), code=2))
+            found.append(FileVerdict(file, problem=str(error), code=2))
     answers = iter(_made_again([one for one in found if isinstance(one, _Saved)]))
-    return [one if isinstance(one, Verdict) else _compared(one, next(answers)) for one in found]
+    return [one if isinstance(one, FileVerdict) else _compared(one, next(answers)) for one in found]
 
 
 def _saved(file: str, given: Sequence[str]) -> _Saved:
@@ -147,18 +147,18 @@ def _answer(folder: str, command: dict[str, str]) -> dict[str, Any]:
         return {"problem": f"cannot be made again: {told}", "code": 1}
 
 
-def _compared(module: _Saved, answer: dict[str, Any]) -> Verdict:
+def _compared(module: _Saved, answer: dict[str, Any]) -> FileVerdict:
     """A saved module against what its own command writes today, as a unified diff."""
     file = module.file
     if "problem" in answer:
-        return Verdict(file, problem=f"{file} {answer['problem']}", code=answer["code"])
+        return FileVerdict(file, problem=f"{file} {answer['problem']}", code=answer["code"])
     if module.text == answer["printed"]:  # kept as it was shown: what kernels call is imported
-        return Verdict(file)
+        return FileVerdict(file)
     names = (file, f"{file} (regenerated)")
     lines = (module.text.splitlines(True), answer["written"].splitlines(True))
     difference = list(difflib.unified_diff(*lines, *names))
     text = "".join(line if line.endswith("\n") else line + "\n" for line in difference)
-    return Verdict(file, difference=text, code=int(bool(text)))
+    return FileVerdict(file, difference=text, code=int(bool(text)))
 
 
 def _checkout(folder: str) -> str:

@@ -20,7 +20,7 @@ from calque.transpiler.transformations import derivatives, transpose
 from calque.transpiler.transformations.mesh_programs import PartitionSpec
 
 
-class Inner:
+class InnerTransformation:
     """A transformation of a function defined by interpreted code."""
 
     def __init__(self, kind: str, function: Any, options: dict[str, Any]):
@@ -58,7 +58,7 @@ def _made(kind: str, function: Any, options: dict[str, Any]) -> Any:
         return _Decorator(kind, options)
     checked(kind, fun=function)
     api.check_reach(kind, function, options)
-    return Inner(kind, function, options)
+    return InnerTransformation(kind, function, options)
 
 
 def _maker(kind: str) -> Any:
@@ -166,7 +166,7 @@ def _jvp(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> An
     function, primals, tangents, has_aux = given(linear_maps.jvp, args, kwargs).values()
     has_aux = checked("jvp", fun=function, has_aux=has_aux)["has_aux"]
     if primals is None and tangents is None:
-        return Inner("jvp", function, {"has_aux": has_aux})
+        return InnerTransformation("jvp", function, {"has_aux": has_aux})
     both = linear_maps.matched("jvp", listed(primals), listed(tangents))
     half = len(both) // 2
     value, tangent, aux = derivatives.jvp(
@@ -179,7 +179,7 @@ def _jvp(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> An
 def _vjp(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     function, primals, has_aux = _at_primals(linear_maps.vjp, args, kwargs)
     if not primals:
-        return Inner("vjp", function, {"has_aux": has_aux})
+        return InnerTransformation("vjp", function, {"has_aux": has_aux})
     primals = list(map(derivatives.copies, primals))
     result = machine.call_value(function, list(map(derivatives.copies, primals)), {}, node)
     if has_aux:
@@ -268,7 +268,7 @@ def _checked(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -
 def _linearize(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     function, primals, has_aux = _at_primals(linear_maps.linearize, args, kwargs)
     if not primals:
-        return Inner("jvp", function, {"has_aux": has_aux})
+        return InnerTransformation("jvp", function, {"has_aux": has_aux})
     primals = list(map(derivatives.copies, primals))
     result = machine.call_value(function, list(map(derivatives.copies, primals)), {}, node)
     if has_aux:

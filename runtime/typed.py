@@ -107,7 +107,7 @@ class ValueAndGradient(Protocol):
     ) -> Callable[[Callable[Parameters, Result]], Derived[Parameters, tuple[Result, Any]]]: ...
 
 
-class Compilation(Protocol):
+class JitFunction(Protocol):
     """``jit``, called or as a decorator."""
 
     @overload
@@ -218,7 +218,7 @@ def value_and_gradient(declared: Any) -> ValueAndGradient:
     return declared
 
 
-def compilation(declared: Any) -> Compilation:
+def compilation(declared: Any) -> JitFunction:
     """The same, with the types of ``jit``."""
     return declared
 

@@ -1,7 +1,7 @@
 """Imports run one way: between rooms by a fixed order, between files without a circle; and names.
 
 A room is a folder. What stands in it may import from rooms before it in the order below, never from
-those behind it; imports within functions count. No name is that of two files.
+those behind it; imports within functions count. No name is that of two files or of two classes.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ HEAVY = ("numba", "llvmlite", "cupy", "mpi4py", "jax", "scipy", "autograd", "pyg
 # Passes that other passes ask, too: what is said of a loop there is said once.
 ASKED = {"parallelize": "whether rounds are independent", "bounds": "whether an index is inside"}
 SAME_FILES: dict[str, str] = {}
+SAME_CLASSES: dict[str, str] = {}
 
 
 def modules() -> dict[str, Path]:
@@ -118,6 +119,24 @@ def test_a_name_is_one_files() -> None:
             places[file.stem].append(str(file.relative_to(ROOT)))
     found = {name: where for name, where in places.items() if len(where) > 1}
     assert found.keys() == SAME_FILES.keys(), found
+
+
+def test_a_name_is_one_classs() -> None:
+    places = defaultdict(list)
+    for module, tree in TREES.items():
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef):
+                places[node.name].append(module)
+    found = {name: where for name, where in places.items() if len(where) > 1}
+    assert found.keys() == SAME_CLASSES.keys(), found
+
+
+@pytest.mark.parametrize("room", sorted(ROOMS - {"calque"}))
+def test_a_room_says_what_it_is_for(room: str) -> None:
+    """What comes in, what goes out, and where to begin to read."""
+    text = " ".join((ast.get_docstring(TREES[room]) or "").split())
+    for words in (("In come", "In comes"), ("out go", "Out go", "out come", "Out come"), ("Read ",)):
+        assert any(w in text for w in words), f"{room}: {words[0]} ..."
 
 
 @pytest.mark.parametrize("module", sorted(MODULES))

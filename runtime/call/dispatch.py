@@ -31,7 +31,7 @@ from calque.runtime.call.argument_keys import (
 )
 from calque.runtime.call.arguments import check_static, check_values, naming
 from calque.runtime.call.loading import Program, Ready, changed_numbers, load, may_hold_again
-from calque.runtime.call.varying_numbers import Varying
+from calque.runtime.call.varying_numbers import VaryingNumbers
 from calque.runtime.gc_pause import deep, uncollected
 from calque.runtime.spec import Spec
 from calque.transpiler import pipeline
@@ -99,7 +99,7 @@ class Dispatcher:
         self.options = options  # of the kernels
         self.account = Account()
         self.finish: Callable[[Any, Any], Any] | None = None  # what is done to Core before text
-        self.varying = Varying(name)
+        self.varying = VaryingNumbers(name)
         self.quick: QuickKey = layout_key if self.compiled else shape_key
         self.key: QuickKey = self.quick  # with the integers that programs hold, once there is one
         self.valued: frozenset[int] = frozenset()  # the places of these
@@ -179,7 +179,7 @@ class Dispatcher:
         """Forget all programs; what is on disk stays."""
         with _lock:
             self.plans, self.ready, self.account = {}, {}, Account()
-            self.varying = Varying(self.name)
+            self.varying = VaryingNumbers(self.name)
 
     def ready_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Ready | None:
         """What was made ready for a call with arguments by name."""

@@ -19,7 +19,7 @@ _OFTEN = 3  # changes of a captured number, until it is an input
 _OWN = (str(Path(__file__).parents[1]), str(Path(pipeline.__file__).parent))
 
 
-class Varying:
+class VaryingNumbers:
     """Which captured numbers of a function change, by their places."""
 
     def __init__(self, name: Callable[[], str]):

@@ -39,11 +39,11 @@ class Single(ReconstructSSA):
 
 def single_names(function: Any) -> None:
     """Rename in Numba's form of a function, in place."""
-    _Names(function.blocks).rename()
+    _Assignments(function.blocks).rename()
     function._definitions = build_definitions(function.blocks)
 
 
-class _Names:
+class _Assignments:
     """The assignments of the names that need more than one, by block, and which reaches where."""
 
     def __init__(self, blocks: dict[int, Any]):
@@ -99,7 +99,7 @@ class _Names:
                     target = self.scope.redefine(name, loc=s.loc)
                 seen.add(name)
                 self.last[name][label] = target
-                block.body[k] = _Named(target, s.value, s.loc, name)
+                block.body[k] = _NamedAssignment(target, s.value, s.loc, name)
 
     def _rename_read(self, label: int, block: Any) -> None:
         now: dict[str, Any] = {}  # what the block has assigned so far
@@ -110,10 +110,10 @@ class _Names:
                     found = now.get(v.name) or self._at_start(v.name, label)
                     if found is not ir.UNDEFINED and found.name != v.name:
                         new[v.name] = found
-            if isinstance(s, ir.Assign) and (new or isinstance(s, _Named)):
+            if isinstance(s, ir.Assign) and (new or isinstance(s, _NamedAssignment)):
                 value = replace_vars_inner(copy(s.value), new) if new else s.value
                 block.body[k] = ir.Assign(value, s.target, s.loc)
-                if isinstance(s, _Named):
+                if isinstance(s, _NamedAssignment):
                     now[s.name] = s.target
             elif new:
                 block.body[k] = copy(s)
@@ -162,7 +162,7 @@ class _Names:
         return target
 
 
-class _Named(ir.Assign):
+class _NamedAssignment(ir.Assign):
     """An assignment with the name that it had."""
 
     def __init__(self, target: Any, value: Any, where: Any, name: str):

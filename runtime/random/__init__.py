@@ -1,6 +1,9 @@
 """``calque.random``: keyed random numbers, as ``jax.random`` draws them.
 
-Bits, integers and uniform numbers are the same; docs/random.md says how near the others are.
+Bits, integers and uniform numbers are the same; docs/random.md says how near the others are. In
+come keys and parameters, out come arrays of numbers. Read ``keys`` and ``threefry``, then
+``uniforms`` and ``normals``; ``distributions`` and ``choices`` are read by calque as users' code
+is.
 
 >>> from calque import random
 >>> key, subkey = random.split(random.key(0))

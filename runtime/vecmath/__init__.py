@@ -5,6 +5,8 @@ functions runs at four to twenty times that speed: no branch, no call, no conver
 most 4 ulp from the true value over the whole range; NaN, infinities, signed zeros, overflow and
 denormals as in NumPy. ``FUNCTIONS`` names them; ``source_of`` gives the text of those that a module
 uses, so that it needs NumPy and Numba alone. Importing this package does not import Numba.
+In comes a number, out comes one. Read ``arithmetic`` and ``exponentials``, then any other file;
+``direct`` writes the same functions as LLVM's instructions.
 
 A kernel may have ``fastmath={"reassoc", "contract", "nsz"}``: flags belong to instructions, and the
 functions' own have none. ``nnan`` and ``ninf`` are for no kernel: comparisons of the kernel's own
@@ -105,7 +107,7 @@ FUNCTIONS: dict[str, VectorFunction] = {
 
 
 @dataclass(frozen=True)
-class _Definition:
+class _Entry:
     """A function or constant of the package: its text, and the names that it uses."""
 
     text: str
@@ -115,9 +117,9 @@ class _Definition:
 
 
 @functools.cache
-def _definitions() -> dict[str, _Definition]:
+def _definitions() -> dict[str, _Entry]:
     """All definitions by name, in the order of the files."""
-    found: dict[str, _Definition] = {}
+    found: dict[str, _Entry] = {}
     for module in _MODULES:
         text = _text(module)
         lines, end, tree = text.splitlines(), 0, ast.parse(text)
@@ -132,7 +134,7 @@ def _definitions() -> dict[str, _Definition]:
                 body = "\n".join(lines[start : node.end_lineno])
                 name = node.name if isinstance(node, ast.FunctionDef) else _target(node)
                 method = ast.get_docstring(tree) or ""
-                found[name] = _Definition(body, tuple(sorted(names - {name})), is_function, method)
+                found[name] = _Entry(body, tuple(sorted(names - {name})), is_function, method)
             end = node.end_lineno or end
     return found
 

@@ -316,7 +316,7 @@ _INSTRUCTIONS = {
 }
 
 
-class _Written(CPUCodeLibrary):
+class _WrittenLibrary(CPUCodeLibrary):
     """A library for kernels to be linked with: no machine code is made of it alone."""
 
     def __init__(self, codegen: Any, name: str, module: Any):
@@ -340,7 +340,7 @@ def written(codegen: Any, dispatcher: Any, types: tuple[Any, ...], apart: bool) 
         _vectorize(made, dispatcher.py_func)
     else:
         made.attributes.add("alwaysinline")
-    return made, _Written(codegen, title, module)
+    return made, _WrittenLibrary(codegen, title, module)
 
 
 @functools.cache

@@ -46,7 +46,7 @@ from calque.transpiler.codegen.numba.whole_array_calls import (
     may_raise,
     text_in_loops,
 )
-from calque.transpiler.codegen.text.expression_writer import Expressions, plainer
+from calque.transpiler.codegen.text.expression_writer import ExpressionWriter, plainer
 from calque.transpiler.codegen.text.layout import WIDTH, to_text
 from calque.transpiler.codegen.text.signature import arguments
 from calque.transpiler.codegen.text.spelling import (
@@ -58,7 +58,7 @@ from calque.transpiler.codegen.text.spelling import (
     shortest,
     target,
 )
-from calque.transpiler.codegen.text.statement_writer import Statements
+from calque.transpiler.codegen.text.statement_writer import StatementWriter
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, Atom, Block, For, If, Statement, Var, While
 from calque.transpiler.loops.parallelize import worth_threads
@@ -74,7 +74,7 @@ HELPERS = VECTOR_FUNCTIONS | KERNEL_FUNCTIONS | LAUNCHER_FUNCTIONS | {"kernel", 
 KERNEL_NAMES = HELPERS | GLOBALS  # no variable of a kernel is called so
 
 
-class KernelExpressions(Expressions):
+class KernelExpressions(ExpressionWriter):
     """Expressions; while ``inside`` a kernel, on numbers as Numba takes them."""
 
     inside = False
@@ -190,7 +190,7 @@ def _complex_power(exponent: Any) -> str | None:
     return f"complex_power({{0}}, {int(exponent) if exponent.is_integer() else exponent})"
 
 
-class Launcher(Statements):
+class Launcher(StatementWriter):
     """Writes the launcher, and puts the kernels beside it."""
 
     kernels: list[Any]

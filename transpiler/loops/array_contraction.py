@@ -24,7 +24,7 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder
 from calque.transpiler.ir.core import Apply, Block, For, Function, Slot, Statement, Var, While
 from calque.transpiler.loops.accesses import INDEXED
-from calque.transpiler.loops.parallelize import Carried
+from calque.transpiler.loops.parallelize import CarriedArrays
 from calque.transpiler.loops.private_rows import LIKE, NEW, row_of, without_axis
 
 _LEAST = 16  # elements of a row that is worth being made anew for each round of a parallel loop
@@ -67,7 +67,7 @@ def _shrink(new: Apply, loop: For, block: Block, builder: Builder) -> None:
     """Take from an array the axis that the loop's counter goes along, if there is one."""
     place = loop.inits.index(new.out)
     phi = loop.phis[place]
-    carried = Carried(builder)
+    carried = CarriedArrays(builder)
     carried.chain = {phi: phi}
     if new.out.type.ndim < 2 or not carried.visit(loop.body):
         return
@@ -92,7 +92,7 @@ def _shrink(new: Apply, loop: For, block: Block, builder: Builder) -> None:
     loop.body.statements[first:first] = made
 
 
-def _accesses(body: Block, carried: Carried) -> list[Apply] | None:
+def _accesses(body: Block, carried: CarriedArrays) -> list[Apply] | None:
     """All that reads or stores an element of a carried array; None where there is more."""
     found = []
     for s in core.walk(body):
@@ -111,7 +111,7 @@ def _accesses(body: Block, carried: Carried) -> list[Apply] | None:
     return found
 
 
-def _axis(loop: For, phi: Var, carried: Carried, builder: Builder) -> int | None:
+def _axis(loop: For, phi: Var, carried: CarriedArrays, builder: Builder) -> int | None:
     """The axis along which a round touches only the place of its own number."""
     counter = builder.dim_values.get(loop.index)
     places = [touch.place for touch in carried.touches.get(phi, [])]

@@ -30,7 +30,7 @@ _AFFINE = (add, subtract, negative, multiply)
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class Section:
     """``array[items]``, where the item along one axis goes up or down by 1 from round to round."""
 
     read: Apply
@@ -109,14 +109,14 @@ class Rounds:
 
     # parts
 
-    def part(self, value: Atom) -> Part | None:
+    def part(self, value: Atom) -> Section | None:
         """What a value is a part of; None where it is none, or of something that rounds change."""
         made = self.made.get(value) if isinstance(value, Var) else None
         if not isinstance(made, Apply) or made.primitive is not getitem:
             return None
         return self.part_at(made) if self.is_steady(made.args[0]) else None
 
-    def part_at(self, access: Apply) -> Part | None:
+    def part_at(self, access: Apply) -> Section | None:
         """Which part of an array a read or a store touches."""
         first = 1 if access.primitive is getitem else 2
         dynamic, rank = access.args[first:], access.args[0].type.ndim
@@ -134,24 +134,24 @@ class Rounds:
         steady = [i for k, i in enumerate(items) if k != moving[0] and not isinstance(i, slice)]
         if not all(map(self.is_steady, (*steady, *bounds))):
             return None
-        return Part(access, tuple(items), moving[0], steps[moving[0]] == 1)
+        return Section(access, tuple(items), moving[0], steps[moving[0]] == 1)
 
-    def is_inside(self, part: Part) -> bool:
+    def is_inside(self, part: Section) -> bool:
         """Whether all parts are known to be inside of the array."""
         with self.builder.dims.given(facts_of_rounds(self.loop, self.builder)):
             return is_inside(part.read, self.builder)
 
-    def low(self, part: Part) -> Any:
+    def low(self, part: Section) -> Any:
         """The lowest place of all rounds."""
         return self.outside(part.place, self.first() if part.upward else self.end() - 1)
 
-    def high(self, part: Part) -> Any:
+    def high(self, part: Section) -> Any:
         """One more than the highest place of all rounds."""
         if part.upward:
             return self.outside(part.place, self.end())
         return self.outside(part.place, self.first()) + 1
 
-    def index_of_all(self, part: Part) -> tuple[Any, ...]:
+    def index_of_all(self, part: Section) -> tuple[Any, ...]:
         """The index of the parts of all rounds, in the order of their places."""
         dims = self.builder.dims
         size = part.read.args[0].type.dims[part.axis]
@@ -164,7 +164,7 @@ class Rounds:
             items.pop()
         return tuple(items)
 
-    def all_parts(self, part: Part) -> Any:
+    def all_parts(self, part: Section) -> Any:
         """The vectors that the rounds read as the rows of a matrix."""
         array, index = self.outside(part.read.args[0]), self.index_of_all(part)
         whole = array[index] if index else array

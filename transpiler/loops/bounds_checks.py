@@ -51,7 +51,7 @@ def check_indices(
 
 
 @dataclass(eq=False)
-class _Elements:
+class _ElementLoop:
     """A loop over elements, and what is to stand before it."""
 
     inside: set[Var]
@@ -65,12 +65,12 @@ class _Checker:
     builder: Builder
     phases: dict[int, str]
 
-    def statement(self, s: Statement, loops: list[_Elements], known: Known) -> list[Statement]:
+    def statement(self, s: Statement, loops: list[_ElementLoop], known: Known) -> list[Statement]:
         """Go into a statement; what is to stand before it. ``loops`` are those over elements."""
         if isinstance(s, For) and s.scheduled:
             body = Block([s])
             made = {v: t for t in core.walk(body) for v in (*t.outs, *core.bound_vars(t))}
-            loops = [*loops, _Elements(core.defined_vars(body), made)]
+            loops = [*loops, _ElementLoop(core.defined_vars(body), made)]
             self._block(s.body, loops, known)
             return loops[-1].before
         for block, facts in blocks_given(s, self.builder):
@@ -78,7 +78,7 @@ class _Checker:
                 self._block(block, [], known)
         return []
 
-    def _block(self, block: Block, loops: list[_Elements], known: Known) -> None:
+    def _block(self, block: Block, loops: list[_ElementLoop], known: Known) -> None:
         known = dict(known)
         made: list[Statement] = []
         for s in block.statements:
@@ -89,7 +89,7 @@ class _Checker:
             self.builder.dims.facts += facts_after(s, self.builder)
         block.statements[:] = made
 
-    def _checks(self, s: Apply, loops: list[_Elements], known: Known) -> list[Statement]:
+    def _checks(self, s: Apply, loops: list[_ElementLoop], known: Known) -> list[Statement]:
         """What checks the indices of one access, which then reads the checked ones."""
         first = 1 if s.primitive is getitem else 2
         base, dynamic = s.args[0], list(s.args[first:])
@@ -119,7 +119,7 @@ class _Checker:
         self,
         index: Atom,
         size: tuple[Var, int],
-        loops: list[_Elements],
+        loops: list[_ElementLoop],
         known: Known,
         s: Apply,
     ) -> tuple[Var, list[Statement]]:
@@ -151,7 +151,7 @@ class _Checker:
         return found, []
 
     def _check(
-        self, index: Atom, size: tuple[Var, int], loop: _Elements | None, s: Apply
+        self, index: Atom, size: tuple[Var, int], loop: _ElementLoop | None, s: Apply
     ) -> list[Statement]:
         """The statements that check an index before a loop, or here; none where that cannot be."""
         base, axis = size

@@ -57,7 +57,7 @@ def _within(
         for inner in core.blocks_of(s):
             _within(inner, builder, phases, whole)
         split = isinstance(s, For) and id(s) not in whole
-        parts = Loop(s, builder).parts() if split else None  # type: ignore[arg-type]
+        parts = TaskLoop(s, builder).parts() if split else None  # type: ignore[arg-type]
         if parts is not None and id(s) in phases:
             phases.update((id(t), phases[id(s)]) for t in core.walk(Block(parts)))
         made += [s] if parts is None else parts
@@ -75,7 +75,7 @@ class Task:
     before: set[int] = field(default_factory=set)  # numbers of the tasks that must come before
 
 
-class Loop:
+class TaskLoop:
     """An innermost loop, its tasks and what orders them."""
 
     def __init__(self, loop: For, builder: Builder):

@@ -22,7 +22,7 @@ from typing import Any
 from calque.transpiler.ir.builder import Builder, atom, wrap
 from calque.transpiler.ir.core import Apply, Block, For, Function, Statement
 from calque.transpiler.ir.dead_code import remove_dead_code
-from calque.transpiler.loops.array_sections import Part, Rounds, worth_a_product
+from calque.transpiler.loops.array_sections import Rounds, Section, worth_a_product
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.products import matmul
 
@@ -81,7 +81,7 @@ def _read_instead(s: Apply, rounds: Rounds) -> Block | None:
     return _named(reading, found, s)
 
 
-def _is_worth(s: Apply, part: Part, rounds: Rounds) -> bool:
+def _is_worth(s: Apply, part: Section, rounds: Rounds) -> bool:
     array = part.read.args[0]
     if s.out.type.dtype.kind not in "fc" or not rounds.is_inside(part):
         return False

@@ -33,7 +33,7 @@ from calque.transpiler.ir.undefined_values import unfilled
 from calque.transpiler.loops.fusion import Fusion
 from calque.transpiler.loops.fusion_groups import Loop
 from calque.transpiler.loops.in_place import Owned, owned_in_arm
-from calque.transpiler.loops.nest_builder import Nest
+from calque.transpiler.loops.nest_builder import NestBuilder
 from calque.transpiler.loops.size_agreement import agree
 from calque.transpiler.loops.store_sinking import late_stores
 from calque.transpiler.loops.virtual_arrays import NoElements, SizesAtHand
@@ -216,7 +216,7 @@ class Schedule:
         roots = unit.roots()
         with self.builder.at(roots[0].statement.origin):
             results = fusion.block.results
-            Nest(fusion.virtual, self.at_hand, roots, self.renamed, results).write(unit)
+            NestBuilder(fusion.virtual, self.at_hand, roots, self.renamed, results).write(unit)
         for root in roots:
             self.at_hand.see(root.statement.outs)
 

@@ -30,7 +30,7 @@ NOTHING = "raise ValueError('zero-size array to reduction operation {} which has
 SUMS = {"np.sum": "total", "np.prod": "product", "np.max": "largest", "np.min": "smallest"}
 
 
-class Nest:
+class NestBuilder:
     """Writes one nest of loops; ``renamed`` notes what stands for the program's own Vars."""
 
     def __init__(

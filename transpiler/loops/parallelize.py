@@ -197,7 +197,7 @@ def judged(s: For, builder: Builder) -> Verdict:
     numbers = of_numbers(s)
     if numbers is not None:
         return numbers
-    carried = Carried(builder)
+    carried = CarriedArrays(builder)
     carried.chain = {phi: phi for phi in s.phis}
     if not carried.visit(s.body):
         return carried.lost or Verdict(OTHER, "an array of another round is read as a whole")
@@ -214,7 +214,7 @@ def judged(s: For, builder: Builder) -> Verdict:
 
 
 @dataclass(eq=False)
-class Carried:
+class CarriedArrays:
     """The versions of each carried array within a round, and where they are touched."""
 
     builder: Builder

@@ -29,7 +29,7 @@ from calque.transpiler.ir.builder import Builder, atom, loop_index, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, If, Slot, Statement, Var
 from calque.transpiler.ir.dead_code import remove_dead_code
 from calque.transpiler.loops.accesses import template_of
-from calque.transpiler.loops.scatters import Nest, Scatter, Sum, Term, origin_of, without
+from calque.transpiler.loops.scatters import Nest, PlaceSum, ScatterTerms, Term, origin_of, without
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.element_forms import full_template
 from calque.transpiler.primitives.indexing import getitem
@@ -72,7 +72,7 @@ class _Row:
 
     def write(self) -> None:
         """The block with its sums, in place."""
-        sums: list[Sum] = []
+        sums: list[PlaceSum] = []
         for k, s in enumerate(self.block.statements):
             if isinstance(s, For):
                 self._join(k, s, sums)
@@ -110,8 +110,8 @@ class _Row:
 
     # which terms go together
 
-    def _join(self, position: int, loop: For, sums: list[Sum]) -> None:
-        scatter = Scatter(loop, self.builder, self.function.phases)
+    def _join(self, position: int, loop: For, sums: list[PlaceSum]) -> None:
+        scatter = ScatterTerms(loop, self.builder, self.function.phases)
         terms = scatter.terms()
         if not terms:
             return
@@ -123,9 +123,9 @@ class _Row:
                     found.terms.append((nest, term))
                     break
             else:
-                sums.append(Sum(nest, term.array, term.late, [(nest, term)]))
+                sums.append(PlaceSum(nest, term.array, term.late, [(nest, term)]))
 
-    def _joins(self, found: Sum, nest: Nest, term: Term) -> bool:
+    def _joins(self, found: PlaceSum, nest: Nest, term: Term) -> bool:
         """Whether a term may be added where a sum is."""
         if found.nest is nest:
             return found.array == term.array and found.late == term.late
@@ -134,7 +134,7 @@ class _Row:
         limit = found.nest.position + found.late
         return all(self.defined_at.get(v, -1) < limit for v in self._reads(nest, term))
 
-    def _same_array(self, version: Atom, found: Sum) -> bool:
+    def _same_array(self, version: Atom, found: PlaceSum) -> bool:
         """Whether loops do but add to the array between a sum and this version of it."""
         while self._read_once(version) and version is not found.nest.outs[found.array]:
             nest = self.nests.get(self.defined_at.get(version, -1))
@@ -165,7 +165,7 @@ class _Row:
 
     # writing
 
-    def _early(self, found: Sum) -> list[Statement]:
+    def _early(self, found: PlaceSum) -> list[Statement]:
         nest, k = found.nest, found.array
         with self.builder.block() as made:
             version = self._sum(found, self._current(nest.inits[k]))
@@ -179,7 +179,7 @@ class _Row:
         nest.inits = (*nest.inits[:k], version, *nest.inits[k + 1 :])
         return made.statements
 
-    def _late(self, found: Sum) -> list[Statement]:
+    def _late(self, found: PlaceSum) -> list[Statement]:
         nest, out = found.nest, found.nest.outs[found.array]
         before = self._current(out)
         if before is out:
@@ -189,7 +189,7 @@ class _Row:
             self.now[out] = self._sum(found, before)
         return made.statements
 
-    def _sum(self, found: Sum, version: Atom) -> Var:
+    def _sum(self, found: PlaceSum, version: Atom) -> Var:
         arrays: dict[int, list[Atom]] = {}
         for nest, term in found.terms:
             versions = nest.outs if term.late else nest.inits
@@ -207,7 +207,9 @@ class _Row:
 class _Places:
     """Writes one sum of terms as loops over the places that it adds to."""
 
-    def __init__(self, found: Sum, builder: Builder, arrays: dict[int, list[Atom]] | None = None):
+    def __init__(
+        self, found: PlaceSum, builder: Builder, arrays: dict[int, list[Atom]] | None = None
+    ):
         self.terms = [term for _, term in found.terms]
         self.builder, self.arrays = builder, arrays or {}
         self.first = self.terms[0]

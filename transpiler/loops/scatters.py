@@ -43,7 +43,7 @@ Interval = tuple[DimLike, DimLike]  # from, and up to but without
 
 
 @dataclass(eq=False)
-class Touch:
+class ElementAccess:
     """A read or a store of one element of an array that the loops carry."""
 
     array: int
@@ -87,7 +87,7 @@ class Nest:
 
 
 @dataclass(eq=False)
-class Sum:
+class PlaceSum:
     """Terms of one array that become one loop over places, before or after a nest."""
 
     nest: Nest
@@ -111,14 +111,14 @@ class Sum:
 
 
 @dataclass(eq=False)
-class Scatter:
+class ScatterTerms:
     """The terms of one nest of loops."""
 
     loop: For
     builder: Builder
     phases: dict[int, str]
     array_of: dict[Var, int] = field(default_factory=dict)  # a version -> which carried array
-    touches: list[Touch] = field(default_factory=list)
+    touches: list[ElementAccess] = field(default_factory=list)
     made_by: dict[Var, Apply] = field(default_factory=dict)
     number: dict[int, int] = field(default_factory=dict)  # of a statement, in order
 
@@ -193,7 +193,7 @@ class Scatter:
         if now[k] is not arrays[0] or not is_element(s, self.builder):
             return False
         place = place_of(s, self.builder)
-        self.touches.append(Touch(k, place, s, loops, self.number[id(s)]))
+        self.touches.append(ElementAccess(k, place, s, loops, self.number[id(s)]))
         if stores:
             now[k] = s.out
             self.array_of[s.out] = k
@@ -201,7 +201,7 @@ class Scatter:
 
     # terms
 
-    def _term(self, t: Touch) -> Term | None:
+    def _term(self, t: ElementAccess) -> Term | None:
         """A store as a term; None where its places or its value are not simple enough."""
         if self.phases.get(id(t.statement)) != "reverse" or not t.statement.out.type.is_float:
             return None
@@ -262,7 +262,7 @@ class Scatter:
         )
 
     def _places(
-        self, t: Touch
+        self, t: ElementAccess
     ) -> tuple[tuple[int, ...], tuple[Interval, ...], tuple[tuple[int, DimLike], ...]] | None:
         """The shift and the places for each loop, and the fixed axes."""
         counters = [self._symbols([s]) for s in t.loops]
@@ -310,7 +310,7 @@ class Scatter:
 
     # the order of a read and a store of one place
 
-    def _order(self, read: Touch, store: Touch) -> str:
+    def _order(self, read: ElementAccess, store: ElementAccess) -> str:
         """Which of the two is first where they meet; nothing where they never do."""
         together = [a for a, b in zip(read.loops, store.loops, strict=False) if a is b]
         apart = self._symbols([*read.loops[len(together) :], *store.loops[len(together) :]])
@@ -351,7 +351,7 @@ def origin_of(terms: Sequence[Term]) -> Origin | None:
     return replace(origin, note="the sums of several statements")
 
 
-def _adds(t: Touch) -> bool:
+def _adds(t: ElementAccess) -> bool:
     return t.statement.primitive is update_add
 
 

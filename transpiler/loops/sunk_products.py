@@ -30,8 +30,8 @@ from calque.transpiler.ir.builder import Array, Builder, atom, wrap
 from calque.transpiler.ir.core import Apply, Atom, For, Function, Statement, Var
 from calque.transpiler.ir.dead_code import remove_dead_code
 from calque.transpiler.loops.array_sections import (
-    Part,
     Rounds,
+    Section,
     sizes_at_hand,
     worth_a_product,
 )
@@ -56,7 +56,7 @@ class _Term:
     link: Apply  # the statement that adds or stores
     product: Apply
     rows: tuple[Atom, ...]  # the vectors that differ from round to round
-    part: Part | None  # of the array, where it goes; None where all of it is added to
+    part: Section | None  # of the array, where it goes; None where all of it is added to
 
 
 def products_after(function: Function, builder: Builder) -> None:
@@ -197,7 +197,7 @@ class _Sums:
             return False
         return value in self.rounds.made or value in self.loop.phis
 
-    def _read(self, value: Var) -> Part | None:
+    def _read(self, value: Var) -> Section | None:
         """Where the vectors of all rounds stand already."""
         part = self.rounds.part(value)
         return part if part is not None and part.upward and self.rounds.is_inside(part) else None

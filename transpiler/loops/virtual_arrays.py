@@ -33,7 +33,7 @@ class NoElements(Exception):
 
 
 @dataclass(eq=False)
-class Frame:
+class LoopBody:
     """One open loop body: its block, and what was read in it."""
 
     depth: int  # of builder.blocks
@@ -47,7 +47,7 @@ class Reader:
         self, builder: Builder, virtual: dict[Var, Apply], at_hand: Callable[[DimLike], Any]
     ):
         self.builder, self.virtual, self.at_hand = builder, virtual, at_hand
-        self.frames = [Frame(len(builder.blocks))]
+        self.frames = [LoopBody(len(builder.blocks))]
         self.levels: dict[Var, int] = {}  # of loop indices and what is computed from them
         self.versions: dict[Var, Any] = {}  # arrays that the nest stores into, as they are now
         self.loads: list[tuple[Var, tuple[DimLike, ...]]] = []
@@ -63,7 +63,7 @@ class Reader:
     def loop(self, index: Var) -> Iterator[None]:
         """Within the body of a loop, whose block is open."""
         self.levels[index] = len(self.frames)
-        self.frames.append(Frame(len(self.builder.blocks)))
+        self.frames.append(LoopBody(len(self.builder.blocks)))
         try:
             yield
         finally:
@@ -141,7 +141,7 @@ class Reader:
         return 0
 
     @contextmanager
-    def _at(self, level: int) -> Iterator[Frame]:
+    def _at(self, level: int) -> Iterator[LoopBody]:
         """Statements go into the body of an outer loop meanwhile."""
         frame = self.frames[level]
         blocks, sizes = self.builder.blocks, self.builder._sizes

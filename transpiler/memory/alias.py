@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, Statement, Var
 from calque.transpiler.memory.live_values import Liveness
-from calque.transpiler.memory.printed_program import Program, is_basic, is_store
+from calque.transpiler.memory.printed_program import PrintedProgram, is_basic, is_store
 from calque.transpiler.primitives.indexing import getitem, update
 
 # Neither views nor declared fresh: results in memory of their own.
@@ -64,7 +64,7 @@ class WriteBack:
     final: Apply
 
 
-def write_backs(program: Program, live: Liveness) -> dict[int, WriteBack]:
+def write_backs(program: PrintedProgram, live: Liveness) -> dict[int, WriteBack]:
     """Every write-back whose base nobody reads meanwhile, or after, by its final store."""
     uses = program.uses()
     found: dict[int, WriteBack] = {}
@@ -77,7 +77,7 @@ def write_backs(program: Program, live: Liveness) -> dict[int, WriteBack]:
 
 
 def _write_back(
-    program: Program, live: Liveness, final: Apply, uses: dict[Var, int]
+    program: PrintedProgram, live: Liveness, final: Apply, uses: dict[Var, int]
 ) -> WriteBack | None:
     base, last, *dynamic = final.args
     if not isinstance(base, Var) or not isinstance(last, Var) or uses[last] != 1:
@@ -100,7 +100,9 @@ def _write_back(
     return WriteBack(base, made.out, last, made, final)
 
 
-def _read_between(program: Program, live: Liveness, base: Var, first: Apply, final: Apply) -> bool:
+def _read_between(
+    program: PrintedProgram, live: Liveness, base: Var, first: Apply, final: Apply
+) -> bool:
     """Whether ``base`` is read after the first store, and before the last."""
     number = program.number
     for s in program.block_of[id(final)].statements:

@@ -20,7 +20,7 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, Atom, Block, For, If, Statement, Var, While
 from calque.transpiler.memory.alias import READ_ONLY, WriteBack, surely_view, viewed, write_backs
 from calque.transpiler.memory.live_values import Liveness
-from calque.transpiler.memory.printed_program import Program, indices, is_store
+from calque.transpiler.memory.printed_program import PrintedProgram, indices, is_store
 from calque.transpiler.primitives.indexing import copy
 
 
@@ -44,7 +44,7 @@ class Memory:
 
     def __init__(
         self,
-        program: Program,
+        program: PrintedProgram,
         live: Liveness,
         backs: dict[int, WriteBack],
         copies: frozenset[Site],
@@ -371,7 +371,7 @@ class Memory:
         return sum(self.weight(site, statements) for site in copies)
 
 
-def settle(program: Program) -> Memory:
+def settle(program: PrintedProgram) -> Memory:
     """The memory of a program with as few copies as we can."""
     live = Liveness(program)
     backs = write_backs(program, live)
@@ -393,7 +393,7 @@ def settle(program: Program) -> Memory:
 
 
 def _resolved(
-    program: Program,
+    program: PrintedProgram,
     live: Liveness,
     backs: dict[int, WriteBack],
     copies: frozenset[Site],

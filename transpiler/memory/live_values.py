@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Atom, Block, For, If, Statement, Var, While
-from calque.transpiler.memory.printed_program import Program
+from calque.transpiler.memory.printed_program import PrintedProgram
 
 
 class Liveness:
@@ -18,7 +18,7 @@ class Liveness:
 
     def __init__(
         self,
-        program: Program,
+        program: PrintedProgram,
         reads: Callable[[Atom], int] | None = None,
         skip: Callable[[Statement], bool] = lambda statement: False,
     ):

@@ -40,7 +40,7 @@ def indices(mask: int) -> list[int]:
 
 
 @dataclass(eq=False)
-class Program:
+class PrintedProgram:
     """The copy, and what every stage asks of it."""
 
     function: core.Function
@@ -124,7 +124,7 @@ class Program:
         return count
 
 
-def prepare(function: core.Function, phases: dict[int, str]) -> Program:
+def prepare(function: core.Function, phases: dict[int, str]) -> PrintedProgram:
     """Copy a function; stores into single numbers become assignments, dead code goes."""
     mapping: dict[Var, Any] = {}
     body = core.clone(function.body, mapping)
@@ -133,7 +133,7 @@ def prepare(function: core.Function, phases: dict[int, str]) -> Program:
         for old, new in zip(core.walk(function.body), core.walk(body), strict=True)
         if id(old) in phases
     }
-    program = Program(function, body, known)
+    program = PrintedProgram(function, body, known)
     _scalar_stores(body)
     leaves = result_slots(function.result)
     program.results = leaves

@@ -33,7 +33,7 @@ Params = dict[str, Any]
 
 
 @dataclass
-class Place:
+class BatchedIndex:
     """An index of one example, and how the batched one lays out what it reads."""
 
     items: list[Any]  # the template without an ellipsis
@@ -43,7 +43,7 @@ class Place:
     rank: int  # of what one example reads
 
 
-def _examine(rank: int, template: Template, dynamic: Sequence[Any], flags: Flags) -> Place:
+def _examine(rank: int, template: Template, dynamic: Sequence[Any], flags: Flags) -> BatchedIndex:
     """``rank`` is the indexed array's, ``flags`` tells which dynamic arguments are batched."""
     ranks = [rank_of(d, f) for d, f in zip(dynamic, flags, strict=True)]
     singles = [_example(d, f) for d, f in zip(dynamic, flags, strict=True)]
@@ -67,7 +67,7 @@ def _examine(rank: int, template: Template, dynamic: Sequence[Any], flags: Flags
                 gathered = max(gathered, 1 if mask else ranks[item.position])
     adjacent = not places or places == list(range(places[0], places[0] + len(places)))
     start = start if adjacent else 0
-    return Place(items, start, gathered, adjacent, position + gathered)
+    return BatchedIndex(items, start, gathered, adjacent, position + gathered)
 
 
 def _example(value: Any, has_batch: bool) -> Any:
@@ -97,7 +97,7 @@ def _shared(dynamic: Flags) -> bool:
 
 
 def _own_index(
-    place: Place, dynamic: Sequence[Any], flags: Flags, lanes: Any
+    place: BatchedIndex, dynamic: Sequence[Any], flags: Flags, lanes: Any
 ) -> tuple[Template, list[Any]]:
     """The index of all examples; ``lanes`` is None where the array itself is not batched."""
     first = [] if lanes is None else [lanes]
@@ -128,7 +128,7 @@ def _own_index(
     return tuple(template), values
 
 
-def _lanes(size: Any, place: Place) -> Any:
+def _lanes(size: Any, place: BatchedIndex) -> Any:
     return lift(counting(size), place.gathered)
 
 
@@ -152,7 +152,7 @@ def _getitem(args: Args, batched: Flags, params: Params) -> Any:
     return _gathered_back(result, place)
 
 
-def _front(place: Place) -> int:
+def _front(place: BatchedIndex) -> int:
     """Where gathered axes stand in the result of one example, ints being gathered too."""
     advanced = [k for k, t in enumerate(place.items) if isinstance(t, (int, Slot))]
     if advanced != list(range(advanced[0], advanced[0] + len(advanced))):
@@ -160,13 +160,13 @@ def _front(place: Place) -> int:
     return sum(1 for t in place.items[: advanced[0]])
 
 
-def _in_front(place: Place) -> bool:
+def _in_front(place: BatchedIndex) -> bool:
     """Whether, with the examples' numbers before it, the index still is one adjacent group."""
     advanced = [k for k, t in enumerate(place.items) if isinstance(t, (int, Slot))]
     return advanced == list(range(len(advanced)))
 
 
-def _gathered_back(result: Any, place: Place) -> Any:
+def _gathered_back(result: Any, place: BatchedIndex) -> Any:
     """From (batch, gathered, rest) to (batch, before, gathered, after)."""
     if _in_front(place) or not place.gathered or not place.start:
         return result
@@ -177,7 +177,7 @@ def _gathered_back(result: Any, place: Place) -> Any:
     return np.transpose(result, rest[:at] + group + rest[at:])
 
 
-def _gathered_front(value: Any, place: Place) -> Any:
+def _gathered_front(value: Any, place: BatchedIndex) -> Any:
     """The inverse of ``_gathered_back``, of a value to be stored."""
     if _in_front(place) or not place.gathered or not place.start:
         return value
@@ -218,7 +218,7 @@ def _store_shared(
     primitive: Primitive,
     parts: tuple[Any, Any, list[Any]],
     index: Template,
-    place: Place,
+    place: BatchedIndex,
     has: bool,
 ) -> Any:
     """A store at an index that all examples share."""

@@ -28,7 +28,7 @@ _DEPTH = 60  # how far back a selection is looked for
 
 
 @dataclass(frozen=True)
-class Guard:
+class Selection:
     """Where an adjoint can differ from zero: a condition, written when it is wanted."""
 
     write: Callable[[], Any]  # it broadcasts against the adjoint
@@ -42,7 +42,7 @@ class Selections:
     """What one sweep back knows of selections."""
 
     noted: set[Var] = field(default_factory=set)  # adjoints that are zero where another is chosen
-    guards: dict[Var, Guard | None] = field(default_factory=dict)
+    guards: dict[Var, Selection | None] = field(default_factory=dict)
     infinite: dict[Var, bool] = field(default_factory=dict)  # whether a value may be
     conditions: dict[Any, tuple[Block, int, Apply]] = field(default_factory=dict)  # those written
     inside: dict[Var, set[Var]] = field(default_factory=dict)  # what only a branch's arms see
@@ -110,19 +110,19 @@ def selected(condition: Any, first: Any, second: Any) -> Any:
 # where an adjoint can differ from zero
 
 
-def guard_of(value: Any, depth: int = _DEPTH) -> Guard | None:
+def guard_of(value: Any, depth: int = _DEPTH) -> Selection | None:
     """Where a value can differ from zero, told from what defines it; None if nothing is known."""
     var = value.atom if isinstance(value, Array) else value
     builder = current()
     if not isinstance(var, Var) or not depth:
         return None
-    guards: dict[Var, Guard | None] = builder.selections.guards
+    guards: dict[Var, Selection | None] = builder.selections.guards
     if var not in guards:
         guards[var] = _found(builder.definitions.get(var), var, depth - 1)
     return guards[var]
 
 
-def _found(s: Any, var: Var, depth: int) -> Guard | None:
+def _found(s: Any, var: Var, depth: int) -> Selection | None:
     if isinstance(s, If):
         return _of_branch(s, var, depth)
     if not isinstance(s, Apply):
@@ -138,7 +138,7 @@ def _found(s: Any, var: Var, depth: int) -> Guard | None:
     return guards[0] if alone else None
 
 
-def _written(guard: Guard) -> Any:
+def _written(guard: Selection) -> Any:
     """The condition, written once for all statements that see it."""
     builder, conditions = current(), current().selections.conditions
     block, place, made = conditions.get(guard.key, (None, 0, None))
@@ -166,7 +166,7 @@ def same_condition(left: Any, right: Any) -> bool:
     return left is right or _key_of(left) == _key_of(right)
 
 
-def _of_branch(s: If, var: Var, depth: int) -> Guard | None:
+def _of_branch(s: If, var: Var, depth: int) -> Selection | None:
     """Of a branch: what holds in both arms, said without what is made in them."""
     place, inside = s.outs.index(var), current().selections.inside.get(var)
     if inside is None or not isinstance(s.test, Var):
@@ -192,14 +192,15 @@ def _of_branch(s: If, var: Var, depth: int) -> Guard | None:
     return None
 
 
-def _condition(test: Var, negated: bool = False) -> Guard:
+def _condition(test: Var, negated: bool = False) -> Selection:
     key, number, needs = _key_of(test), not test.type.ndim, frozenset([test])
     if negated:
-        return Guard(lambda: FUNCTIONS[np.logical_not](Array(test)), ("not", key), number, needs)
-    return Guard(lambda: Array(test), key, number, needs)
+        opposite = lambda: FUNCTIONS[np.logical_not](Array(test))
+        return Selection(opposite, ("not", key), number, needs)
+    return Selection(lambda: Array(test), key, number, needs)
 
 
-def _of_where(s: Apply, depth: int) -> Guard | None:
+def _of_where(s: Apply, depth: int) -> Selection | None:
     condition, first, second = s.args
     if s.out not in current().selections.noted or not isinstance(condition, Var):
         return None
@@ -214,51 +215,51 @@ def _is_zero(value: Any) -> bool:
     return not isinstance(value, (Var, Array)) and value == 0
 
 
-def _both(left: Guard, right: Guard | None) -> Guard:
+def _both(left: Selection, right: Selection | None) -> Selection:
     if right is None or _parts(right) <= _parts(left):
         return left
     if _parts(left) <= _parts(right):
         return right
     key = ("and", _parts(left) | _parts(right))
-    return Guard(lambda: _written(left) & _written(right), key, *_joined(left, right))
+    return Selection(lambda: _written(left) & _written(right), key, *_joined(left, right))
 
 
-def _either(left: Guard | None, right: Guard | None) -> Guard | None:
+def _either(left: Selection | None, right: Selection | None) -> Selection | None:
     if left is None or right is None:
         return None
     for one, other in ((left, right), (right, left)):
         if _parts(one) <= _parts(other):
             return one
     key = ("or", left.key, right.key)
-    return Guard(lambda: _written(left) | _written(right), key, *_joined(left, right))
+    return Selection(lambda: _written(left) | _written(right), key, *_joined(left, right))
 
 
-def _joined(left: Guard, right: Guard) -> tuple[bool, frozenset[Var]]:
+def _joined(left: Selection, right: Selection) -> tuple[bool, frozenset[Var]]:
     return left.number and right.number, left.needs | right.needs
 
 
-def _parts(guard: Guard) -> frozenset[Any]:
+def _parts(guard: Selection) -> frozenset[Any]:
     """The conditions that hold together."""
     several = isinstance(guard.key, tuple) and guard.key[0] == "and"
     return guard.key[1] if several else frozenset([guard.key])
 
 
-def _same(s: Apply, depth: int) -> Guard | None:
+def _same(s: Apply, depth: int) -> Selection | None:
     return guard_of(s.args[0], depth)
 
 
-def _of_product(s: Apply, depth: int) -> Guard | None:
+def _of_product(s: Apply, depth: int) -> Selection | None:
     return guard_of(s.args[0], depth) or guard_of(s.args[1], depth)
 
 
-def _of_sum(s: Apply, depth: int) -> Guard | None:
+def _of_sum(s: Apply, depth: int) -> Selection | None:
     left, right = s.args
     if _is_zero(left) or _is_zero(right):
         return guard_of(right if _is_zero(left) else left, depth)
     return _either(guard_of(left, depth), guard_of(right, depth))
 
 
-def _of_rearranged(s: Apply, depth: int) -> Guard | None:
+def _of_rearranged(s: Apply, depth: int) -> Selection | None:
     """Of a reshape, a transpose, an index: the condition is rearranged in the same way."""
     guard = guard_of(s.args[0], depth)
     if guard is None or guard.number:
@@ -269,7 +270,7 @@ def _of_rearranged(s: Apply, depth: int) -> Guard | None:
         return s.primitive(_whole(_written(guard), base), *rest, **s.params)
 
     key = (s.primitive.name, guard.key, s.args[1:], repr(s.params))
-    return Guard(write, key, False, guard.needs | _vars(s.args))
+    return Selection(write, key, False, guard.needs | _vars(s.args))
 
 
 def _vars(atoms: Iterable[Any]) -> frozenset[Var]:
@@ -289,7 +290,7 @@ def _ranked(condition: Array, rank: int) -> Array:
     return condition[(None,) * missing + (...,)] if missing else condition
 
 
-def _of_reduction(s: Apply, depth: int) -> Guard | None:
+def _of_reduction(s: Apply, depth: int) -> Selection | None:
     """Of a sum: where any of what is added can differ from zero."""
     guard = guard_of(s.args[0], depth)
     if guard is None or guard.number:
@@ -302,7 +303,7 @@ def _of_reduction(s: Apply, depth: int) -> Guard | None:
         return _any(_ranked(_written(guard), rank), axes, keepdims)
 
     key = ("any", guard.key, rank, axes, keepdims)
-    return Guard(write, key, len(axes) == rank and not keepdims, guard.needs)
+    return Selection(write, key, len(axes) == rank and not keepdims, guard.needs)
 
 
 def _any(condition: Array, axes: tuple[int, ...], keepdims: bool) -> Any:
@@ -324,7 +325,7 @@ def _squeezed(condition: Array, axes: tuple[int, ...]) -> Any:
     return FUNCTIONS[np.squeeze](condition, axis=axes)
 
 
-def _of_matmul(s: Apply, depth: int) -> Guard | None:
+def _of_matmul(s: Apply, depth: int) -> Selection | None:
     """Of a product of matrices: the rows, or the columns, of which anything is not zero."""
     ranks = [type_of(a).ndim for a in s.args]
     for side, (operand, rank) in enumerate(zip(s.args, ranks, strict=True)):
@@ -338,14 +339,14 @@ def _of_matmul(s: Apply, depth: int) -> Guard | None:
     return None
 
 
-def _of_side(guard: Guard, rank: int, other: int, axis: int, side: int) -> Guard:
+def _of_side(guard: Selection, rank: int, other: int, axis: int, side: int) -> Selection:
     place = axis % rank
 
     def write() -> Any:
         found = _any(_ranked(_written(guard), rank), (place,), other > 1 and rank > 1)
         return found
 
-    return Guard(write, ("matmul", guard.key, rank, other, side), rank == 1, guard.needs)
+    return Selection(write, ("matmul", guard.key, rank, other, side), rank == 1, guard.needs)
 
 
 def _mask(places: tuple[Any, ...], index: tuple[Any, ...]) -> tuple[Var, int] | None:
@@ -363,7 +364,7 @@ def _mask(places: tuple[Any, ...], index: tuple[Any, ...]) -> tuple[Var, int] | 
     return (place, len(index) - 1 - index.index(slots[0])) if is_mask else None
 
 
-def _of_store(s: Apply, depth: int) -> Guard | None:
+def _of_store(s: Apply, depth: int) -> Selection | None:
     """Of an adjoint that is added to at an index: there, and where it differed from zero before."""
     base, value = s.args[:2]
     if s.primitive.name == "update":
@@ -372,7 +373,7 @@ def _of_store(s: Apply, depth: int) -> Guard | None:
     return there if _made_of_zeros(base) else _either(there, guard_of(base, depth))
 
 
-def _there(s: Apply, guard: Guard | None) -> Guard | None:
+def _there(s: Apply, guard: Selection | None) -> Selection | None:
     base, _, *places = s.args
     index = s.params["index"]
     at_mask = _at_mask(base, _mask(tuple(places), index), index)
@@ -386,7 +387,7 @@ def _there(s: Apply, guard: Guard | None) -> Guard | None:
         def without_axes() -> Any:
             return _any(_ranked(_written(guard), type_of(s.args[1]).ndim), added, False)
 
-        return Guard(without_axes, ("without", guard.key, added), False, guard.needs)
+        return Selection(without_axes, ("without", guard.key, added), False, guard.needs)
 
     def write() -> Any:
         counts = FUNCTIONS[np.zeros](Array(base).shape, dtype=int)
@@ -394,10 +395,10 @@ def _there(s: Apply, guard: Guard | None) -> Guard | None:
         return s.primitive(counts, added, *map(wrap, places), index=index) > 0
 
     key = ("at", guard.key, base, tuple(places), repr(index))
-    return Guard(write, key, False, guard.needs | _vars(s.args))
+    return Selection(write, key, False, guard.needs | _vars(s.args))
 
 
-def _at_mask(base: Var, found: tuple[Var, int] | None, index: tuple[Any, ...]) -> Guard | None:
+def _at_mask(base: Var, found: tuple[Var, int] | None, index: tuple[Any, ...]) -> Selection | None:
     if found is None or found[0] not in current().selections.noted:
         return None
     mask, behind = found
@@ -407,7 +408,7 @@ def _at_mask(base: Var, found: tuple[Var, int] | None, index: tuple[Any, ...]) -
     def write() -> Any:
         return Array(mask)[(..., *rest)] if rest else Array(mask)
 
-    return Guard(write, ("mask", mask, len(rest)), False, frozenset([mask]))
+    return Selection(write, ("mask", mask, len(rest)), False, frozenset([mask]))
 
 
 def _whole_of(condition: Array, value: Any) -> Array:
@@ -419,7 +420,7 @@ def _made_of_zeros(base: Any) -> bool:
     return isinstance(made, Apply) and made.primitive.name in ("np.zeros", "np.zeros_like")
 
 
-_RULES: dict[str, Callable[[Apply, int], Guard | None]] = {
+_RULES: dict[str, Callable[[Apply, int], Selection | None]] = {
     "np.where": _of_where,
     "np.multiply": _of_product,
     "np.divide": _same,

@@ -2,5 +2,5 @@
 
 In comes the Core of one device's program, with collectives; out goes Core in which casts and sums
 over axes stand where the transposes need them (``mesh_variance``), or the calls of mpi4py that the
-collectives are (``mpi_calls``).
+collectives are (``mpi_calls``). Read them in this order.
 """

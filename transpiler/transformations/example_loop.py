@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from calque.transpiler.autodiff.rules.checkpoint import Checkpoint, emit
+from calque.transpiler.autodiff.rules.checkpoint import CheckpointCall, emit
 from calque.transpiler.errors import CalqueError
 from calque.transpiler.frontend.control.value_join import shape_of
 from calque.transpiler.ir import core
@@ -52,7 +52,7 @@ def one_by_one(
         else:
             one = Block(block.statements, list(results))
             core.substitute(one, mapping)
-            record = Checkpoint(again, 0, {"value": Part(one)})
+            record = CheckpointCall(again, 0, {"value": Part(one)})
             values = emit(builder, record, {}, one.results, builder)
         stored = []
         for phi, value in zip(phis, values, strict=True):

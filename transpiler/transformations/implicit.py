@@ -27,7 +27,7 @@ from calque.transpiler.transformations import derivatives, jacobian
 NAME = "custom_root"
 
 
-class Root(Call):
+class SolverCall(Call):
     """A call of a solver. Its parts:
 
     "value": the solution, then what the solver gives besides. "equation": f, of a solution.
@@ -175,7 +175,7 @@ def custom_root(
     equation = _equation(recording, f, leaves, structure)
     solved = _tangent_part(recording, f, tangent_solve, leaves, structure, equation)
     parts = {"value": Part(value.block), "equation": equation, "tangent": solved}
-    return recording.finish(Root(NAME, 0, parts), [], value, inner)
+    return recording.finish(SolverCall(NAME, 0, parts), [], value, inner)
 
 
 def _solution(result: Any, has_aux: bool, machine: Any) -> Any:

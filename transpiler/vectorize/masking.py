@@ -14,7 +14,7 @@ from calque.transpiler.ir.builder import FUNCTIONS, Array, current, wrap
 from calque.transpiler.ir.core import UNDEFINED, Atom, Block, For, If, Var, While
 from calque.transpiler.primitives.batched import lift, new_zeros
 from calque.transpiler.vectorize.divergence import is_total, needs_lanes, stored_roots
-from calque.transpiler.vectorize.stacking import Rows, Values, atom_of
+from calque.transpiler.vectorize.stacking import LaneRows, Values, atom_of
 
 
 class Arms(Values):
@@ -183,7 +183,7 @@ class Arms(Values):
             return self.either(test, *results, out)
         computed = [None if o else p[1][k] for o, p in zip(outside, parts)]
         for found in computed:
-            if isinstance(found, Rows):
+            if isinstance(found, LaneRows):
                 return found.base
         base: Any = None
         for atom, is_outer in zip(results, outside, strict=True):

@@ -39,7 +39,7 @@ from calque.transpiler.vectorize.serial_regions import split_around
 
 
 @dataclass
-class Rows:
+class LaneRows:
     """An array of which these lanes are some rows, read and stored into where they stand."""
 
     base: Any
@@ -62,7 +62,7 @@ class Values:
         self.builder = builder
         self.size = size
         self.values = dict(values)  # batched Vars of one example -> Arrays of all
-        self.rows: dict[Var, Rows] = {}
+        self.rows: dict[Var, LaneRows] = {}
         self.found = found
         self.alive = (
             alive  # a flag: whether there is any example; None where that goes without saying
@@ -199,7 +199,7 @@ class Values:
             self.note(s.out, found)
             return True
         found.atom.name = rows.base.atom.name
-        self.rows[s.out] = Rows(found, rows.lanes, rows.root)
+        self.rows[s.out] = LaneRows(found, rows.lanes, rows.root)
         return True
 
     def collective(self, s: Apply) -> None:
@@ -363,13 +363,13 @@ class Values:
         """
         kept = set() if whole is None else {*whole, *read_by_element(blocks)}
         values: dict[Var, Any] = {}
-        rows: dict[Var, Rows] = {}
+        rows: dict[Var, LaneRows] = {}
         wanted = {v: None for b in blocks for v in core.free_vars(b) if self.is_batched(v)}
         for var in wanted | (more or {}):
             array = (more or {}).get(var)
             array = self.value(var) if array is None else array
             if var in kept:
-                rows[var] = Rows(array, lanes, var)
+                rows[var] = LaneRows(array, lanes, var)
             else:
                 values[var] = self._named(array[lanes], var)
         alive = np.any(mask) if any(has_effects(b) for b in blocks) else None

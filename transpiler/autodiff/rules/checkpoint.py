@@ -16,7 +16,7 @@ from calque.transpiler.ir.core import Apply, Atom, Block, Effect, Function, Var
 from calque.transpiler.primitives.called import Called, Part, copied, same_facts
 
 
-class Checkpoint(Call):
+class CheckpointCall(Call):
     """A call that is an operation like any other to the recording of values."""
 
     opened = True

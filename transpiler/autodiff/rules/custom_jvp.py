@@ -20,7 +20,7 @@ from calque.transpiler.ir.core import Apply, Atom, Block, Var
 from calque.transpiler.primitives.called import Part, inline, mark
 
 
-class CustomJvp(Call):
+class CustomJvpCall(Call):
     """A call with a rule for tangents: the part "rule" gives the values, then the tangents.
 
     Its parameters are the tangents of the leaves that are floats, in order.
@@ -84,7 +84,7 @@ def call_custom_jvp(
     )
     part = Part(_results(made, value, name, machine), tuple(p for p in params if p is not None))
     operands = [x.atom for x in leaves if isinstance(x, Array)]
-    record = CustomJvp(name, len(operands), {"value": Part(value.block), "rule": part})
+    record = CustomJvpCall(name, len(operands), {"value": Part(value.block), "rule": part})
     return recording.finish(record, operands, value, inner)
 
 

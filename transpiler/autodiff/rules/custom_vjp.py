@@ -23,7 +23,7 @@ from calque.transpiler.ir.core import Apply, Var
 from calque.transpiler.primitives.called import Part, inline, same_facts
 
 
-class CustomVjp(Call):
+class CustomVjpCall(Call):
     """A call with a rule for cotangents.
 
     The part "fwd" gives the values, then what "bwd" needs; the parameters of "bwd" are these and
@@ -129,7 +129,7 @@ def call_custom_vjp(
     own = (*params, *(b for b in bars if b is not None))
     operands = [x.atom for x in leaves if isinstance(x, Array)]
     parts = {"value": Part(value.block), "fwd": Part(forth.block), "bwd": Part(back.block, own)}
-    return recording.finish(CustomVjp(name, len(operands), parts), operands, value, inner)
+    return recording.finish(CustomVjpCall(name, len(operands), parts), operands, value, inner)
 
 
 def _with_residuals(result: Any, value: Record, name: str, machine: Any) -> list[Any]:

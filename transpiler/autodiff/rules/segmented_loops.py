@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.autodiff.rules.checkpoint import Checkpoint
+from calque.transpiler.autodiff.rules.checkpoint import CheckpointCall
 from calque.transpiler.autodiff.rules.rule_tracing import Recording, name_of
 from calque.transpiler.ir.builder import FUNCTIONS, Array, Builder, atom, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, For, If, Var, While
@@ -48,7 +48,7 @@ def call_checkpoint(
     inner = recording.copies()
     named = dict(zip(kwargs, inner[len(args) :], strict=True))
     value = recording.run(function, inner[: len(args)], machine.derivatives, lambda r: [r], named)
-    return recording.finish(Checkpoint(name, 0, {"value": Part(value.block)}), [], value, inner)
+    return recording.finish(CheckpointCall(name, 0, {"value": Part(value.block)}), [], value, inner)
 
 
 def segmented(builder: Builder, block: Block, every: int | str) -> Block:
@@ -82,7 +82,7 @@ def _companions(builder: Builder, vars: tuple[Var, ...]) -> tuple[Var, ...]:
 
 def _again(builder: Builder, loop: For | While, carried: tuple[Var, ...]) -> list[Atom]:
     """Write the call of one segment; the results that are ``carried`` on."""
-    record = Checkpoint("the segment", 0, {"value": Part(Block([loop], list(carried)))})
+    record = CheckpointCall("the segment", 0, {"value": Part(Block([loop], list(carried)))})
     outs = _companions(builder, carried)
     builder.emit(Apply(outs, record, record.free, {}, builder.origin))
     return list(outs)

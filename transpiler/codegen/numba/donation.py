@@ -30,14 +30,14 @@ from typing import Any
 
 import gast
 
-from calque.transpiler.codegen.text.expression_writer import Expressions
+from calque.transpiler.codegen.text.expression_writer import ExpressionWriter
 from calque.transpiler.codegen.text.layout import Notes
 from calque.transpiler.codegen.text.spelling import call, name, target
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, Atom, For, If, Var, While
 from calque.transpiler.ir.types import ArrayType, DimLike
 from calque.transpiler.memory.bufferize import Memory
-from calque.transpiler.memory.printed_program import Program, indices, is_store
+from calque.transpiler.memory.printed_program import PrintedProgram, indices, is_store
 from calque.transpiler.primitives.creation import empty
 
 NEW = ("np.empty", "np.full", "np.zeros", "np.ones")
@@ -46,7 +46,11 @@ _SMALL = 2**15  # bytes; the allocator has such pieces at hand
 
 
 def hand_on(
-    body: list[Any], program: Program, memory: Memory, expressions: Expressions, notes: Notes
+    body: list[Any],
+    program: PrintedProgram,
+    memory: Memory,
+    expressions: ExpressionWriter,
+    notes: Notes,
 ) -> None:
     """Let the launcher's lines, whose new arrays have ``made``, use memory again, in place."""
     made = [line for line in body if hasattr(line, "made") and line.made.out.type.ndim]
@@ -108,7 +112,7 @@ def _size(t: ArrayType) -> tuple[int, list[str]]:
     return known, sorted(str(d) for d in t.dims if not isinstance(d, int))
 
 
-def _families(program: Program, memory: Memory) -> list[int]:
+def _families(program: PrintedProgram, memory: Memory) -> list[int]:
     """For each Var, by number, a number that all have that may be in the same memory."""
     parents = list(range(len(program.vars)))
 
@@ -136,7 +140,7 @@ def _families(program: Program, memory: Memory) -> list[int]:
     return [root(k) for k in range(len(parents))]
 
 
-def _sources(program: Program, memory: Memory, families: Sequence[int]) -> dict[int, int]:
+def _sources(program: PrintedProgram, memory: Memory, families: Sequence[int]) -> dict[int, int]:
     """How many arguments and statements bring memory to each family."""
     found = dict.fromkeys(families, 0)
     for var in program.function.params:

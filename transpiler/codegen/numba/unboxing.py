@@ -11,7 +11,7 @@ from typing import Any
 from calque.transpiler.codegen.text.spelling import fill_expression
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, Atom, For, If, Var, While
-from calque.transpiler.memory.printed_program import Program
+from calque.transpiler.memory.printed_program import PrintedProgram
 
 ARRAYS = frozenset(
     """constant copy np.array np.broadcast_to np.empty np.empty_like np.full np.ones np.ones_like
@@ -30,7 +30,7 @@ def element_of(array: Any) -> Any:
     return fill_expression("{0}[()]", [array])
 
 
-def may_be_array(var: Var, program: Program) -> bool:
+def may_be_array(var: Var, program: PrintedProgram) -> bool:
     """Whether NumPy may hold a number in an array of no axes."""
     seen: set[Var] = set()
 

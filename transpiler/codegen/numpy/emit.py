@@ -27,7 +27,7 @@ from calque.transpiler.codegen.numba.shape_preconditions import size_checks
 from calque.transpiler.codegen.numba.whole_array_calls import LAUNCHER_FUNCTIONS
 from calque.transpiler.codegen.text.coalesce import Groups
 from calque.transpiler.codegen.text.copies import place_copies
-from calque.transpiler.codegen.text.expression_writer import Expressions
+from calque.transpiler.codegen.text.expression_writer import ExpressionWriter
 from calque.transpiler.codegen.text.folding import Folding, is_choice
 from calque.transpiler.codegen.text.instances import import_name, reserved_names
 from calque.transpiler.codegen.text.layout import Notes, to_text
@@ -40,13 +40,13 @@ from calque.transpiler.codegen.text.signature import (
     result_tree,
 )
 from calque.transpiler.codegen.text.spelling import constant, name, target
-from calque.transpiler.codegen.text.statement_writer import Statements
+from calque.transpiler.codegen.text.statement_writer import StatementWriter
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Var
 from calque.transpiler.ir.dims import Dims
 from calque.transpiler.memory.bufferize import Memory
 from calque.transpiler.memory.live_values import Liveness
-from calque.transpiler.memory.printed_program import Program, prepare
+from calque.transpiler.memory.printed_program import PrintedProgram, prepare
 
 # from the names that kernels use: import lines, and definitions
 Support = Callable[[frozenset[str]], tuple[list[str], str]]
@@ -91,7 +91,7 @@ def emit_function(
 
     live = Liveness(program)
 
-    def written(bound: frozenset[Var]) -> tuple[Statements, list[Any]]:
+    def written(bound: frozenset[Var]) -> tuple[StatementWriter, list[Any]]:
         writer = _writer(program, live, memory, spelled, bound, comments, compiled)
         bindings = [(var, paths[var][0]) for var in local]
         return writer, _definition(function, writer, bindings, asking)
@@ -124,7 +124,7 @@ def _imported(
     return {(m, path): import_name(function, m, path, taken) for m, path in own}
 
 
-def _bound_leaves(program: Program, paths: dict[Var, Any]) -> list[Var]:
+def _bound_leaves(program: PrintedProgram, paths: dict[Var, Any]) -> list[Var]:
     """The leaves of structured arguments that are read often enough to get a name."""
     uses = program.uses()
     return [var for var in program.function.params if var in paths and uses[var] > _FEW_READS]
@@ -142,14 +142,14 @@ def _called_like(function: core.Function, paths: dict[Var, Any]) -> list[Var]:
 
 
 def _writer(
-    program: Program,
+    program: PrintedProgram,
     all_live: Liveness,
     memory: Memory,
     paths: dict[Var, Any],
     bound: frozenset[Var],
     comments: bool,
     compiled: bool,
-) -> Statements:
+) -> StatementWriter:
     choices = {id(s) for s in core.walk(program.body) if is_choice(s, bound)}
     groups = Groups(program, all_live, choices, set(paths))
     folding = Folding(program, memory, groups, bound, choices)
@@ -160,7 +160,7 @@ def _writer(
     plain = [p.name for p in function.params if p not in paths]
     kept = [r for r in reserved if r not in plain]
     names = Names(program, groups, live, folding.skip, set(paths), kept)
-    kinds = (KernelExpressions, Launcher) if compiled else (Expressions, Statements)
+    kinds = (KernelExpressions, Launcher) if compiled else (ExpressionWriter, StatementWriter)
     expressions = kinds[0](program, folding, names, paths)
     return kinds[1](program, groups, expressions, choices, Notes(), comments)
 
@@ -172,7 +172,7 @@ def _builtins_used() -> list[str]:
 
 def _definition(
     function: core.Function,
-    writer: Statements,
+    writer: StatementWriter,
     local: list[tuple[Var, Any]],
     asking: Dims | None,
 ) -> list[Any]:

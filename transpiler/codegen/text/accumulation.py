@@ -15,13 +15,13 @@ from calque.transpiler.ir.core import Apply, Var
 from calque.transpiler.ir.dims import Dims
 from calque.transpiler.ir.types import ArrayType
 from calque.transpiler.memory.bufferize import Memory, settle
-from calque.transpiler.memory.printed_program import Program
+from calque.transpiler.memory.printed_program import PrintedProgram
 from calque.transpiler.primitives.indexing import update
 
 _SIGNS = {"np.add": "+=", "np.subtract": "-=", "np.multiply": "*=", "np.divide": "/="}
 
 
-def accumulate_in_place(program: Program) -> None:
+def accumulate_in_place(program: PrintedProgram) -> None:
     """Rewrite the sums that can be; those that would need a copy stay."""
     chosen = _candidates(program)
     if not chosen:
@@ -30,7 +30,7 @@ def accumulate_in_place(program: Program) -> None:
     program.renumber()
 
 
-def _convert_most(program: Program, chosen: Sequence[Apply], before: float) -> None:
+def _convert_most(program: PrintedProgram, chosen: Sequence[Apply], before: float) -> None:
     """All of them if that costs no copy; else each half by itself."""
     for s in chosen:
         _convert(program, s)
@@ -44,13 +44,13 @@ def _convert_most(program: Program, chosen: Sequence[Apply], before: float) -> N
         _convert_most(program, chosen[half:], before)
 
 
-def _cost(program: Program) -> float:
+def _cost(program: PrintedProgram) -> float:
     program.renumber()
     memory: Memory = settle(program)
     return memory.cost(memory.copies)
 
 
-def _candidates(program: Program) -> list[Apply]:
+def _candidates(program: PrintedProgram) -> list[Apply]:
     uses, dims = program.uses(), Dims()
     for equal in program.function.equal_dims:
         dims.unify(equal.left, equal.right)
@@ -80,7 +80,7 @@ def _same_type(one: ArrayType, other: ArrayType, dims: Dims) -> bool:
     return same and all(map(dims.same, one.dims, other.dims))
 
 
-def _convert(program: Program, s: Apply) -> None:
+def _convert(program: PrintedProgram, s: Apply) -> None:
     """Store the sum over its first operand; ``s`` keeps computing the sum."""
     out, total = s.out, Var(s.out.type, None, s.origin)
     s.outs = (total,)
@@ -92,7 +92,7 @@ def _convert(program: Program, s: Apply) -> None:
     statements.insert(statements.index(s) + 1, store)
 
 
-def _revert(program: Program, s: Apply) -> None:
+def _revert(program: PrintedProgram, s: Apply) -> None:
     statements = program.block_of[id(s)].statements
     store = statements.pop(statements.index(s) + 1)
     s.outs = store.outs

@@ -5,13 +5,13 @@ from __future__ import annotations
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, Atom, For, If, Var, While
 from calque.transpiler.memory.live_values import Liveness
-from calque.transpiler.memory.printed_program import Program, is_store
+from calque.transpiler.memory.printed_program import PrintedProgram, is_store
 
 
 class Groups:
     """Disjoint sets of Vars that share a variable; no two of a set are live at once."""
 
-    def __init__(self, program: Program, live: Liveness, choices: set[int], paths: set[Var]):
+    def __init__(self, program: PrintedProgram, live: Liveness, choices: set[int], paths: set[Var]):
         self.program = program
         self._group = list(range(len(program.vars)))
         self.members = [1 << i for i in range(len(program.vars))]

@@ -8,13 +8,13 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, Atom, For, Statement, Var, While
 from calque.transpiler.memory.bufferize import Memory, Site, settle, sites_of
 from calque.transpiler.memory.live_values import Liveness
-from calque.transpiler.memory.printed_program import Program, is_store
+from calque.transpiler.memory.printed_program import PrintedProgram, is_store
 from calque.transpiler.primitives import indexing
 from calque.transpiler.primitives.indexing import update
 from calque.transpiler.primitives.shapes import size_of_axis
 
 
-def place_copies(program: Program) -> Memory:
+def place_copies(program: PrintedProgram) -> Memory:
     """Make every store safe to print in place; parameters to be written get their final value."""
     _sizes_first(program)
     accumulate_in_place(program)
@@ -34,7 +34,7 @@ def place_copies(program: Program) -> Memory:
     return memory
 
 
-def _sizes_first(program: Program) -> None:
+def _sizes_first(program: PrintedProgram) -> None:
     """Sizes of arguments that are stored into are read at the top: no later read keeps the old."""
     written = {program.function.params[k] for k in program.function.written}
     known: dict[tuple[Atom, int], Var] = {}
@@ -59,7 +59,7 @@ def _sizes_first(program: Program) -> None:
         program.renumber()
 
 
-def _store_final(program: Program, param: Var, value: Var, result: int) -> Apply:
+def _store_final(program: PrintedProgram, param: Var, value: Var, result: int) -> Apply:
     """Give a parameter its final value: where that is made, if nobody reads the old one after."""
     out = Var(param.type, param.name)
     whole = {"index": (Ellipsis,)}
@@ -83,7 +83,7 @@ def _store_final(program: Program, param: Var, value: Var, result: int) -> Apply
     return store
 
 
-def _move_results(program: Program, memory: Memory, store: Apply) -> None:
+def _move_results(program: PrintedProgram, memory: Memory, store: Apply) -> None:
     """Copy the results that may lie in a parameter's memory, before its final value is stored."""
     results, base = program.body.results, memory.at(store.args[0])
     statements = program.body.statements
@@ -94,7 +94,7 @@ def _move_results(program: Program, memory: Memory, store: Apply) -> None:
     program.renumber()
 
 
-def _settle(program: Program) -> Memory:
+def _settle(program: PrintedProgram) -> Memory:
     """Write copies until no store asks for another one."""
     while True:
         memory = settle(program)
@@ -109,7 +109,7 @@ def _settle(program: Program) -> Memory:
         program.renumber()
 
 
-def _remove_copies(program: Program, memory: Memory) -> dict[Var, Atom]:
+def _remove_copies(program: PrintedProgram, memory: Memory) -> dict[Var, Atom]:
     removed: dict[Var, Atom] = {}
     for n, s in enumerate(list(core.walk(program.body))):
         if isinstance(s, Apply) and s.primitive is indexing.copy:
@@ -118,7 +118,7 @@ def _remove_copies(program: Program, memory: Memory) -> dict[Var, Atom]:
     return removed
 
 
-def _forward(program: Program, removed: dict[Var, Atom]) -> None:
+def _forward(program: PrintedProgram, removed: dict[Var, Atom]) -> None:
     """Read the source wherever a copy that is not needed was read."""
     for out, source in removed.items():
         made = program.definition[out]
@@ -131,7 +131,7 @@ def _forward(program: Program, removed: dict[Var, Atom]) -> None:
     core.substitute(program.body, removed)
 
 
-def _write(program: Program, memory: Memory, site: Site, s: Statement) -> None:
+def _write(program: PrintedProgram, memory: Memory, site: Site, s: Statement) -> None:
     if isinstance(s, (For, While)):
         _write_carried(program, memory, site, s)
         return
@@ -157,7 +157,7 @@ def _write(program: Program, memory: Memory, site: Site, s: Statement) -> None:
         final.args = (held, *final.args[1:])
 
 
-def _write_carried(program: Program, memory: Memory, site: Site, s: For | While) -> None:
+def _write_carried(program: PrintedProgram, memory: Memory, site: Site, s: For | While) -> None:
     phi = s.phis[site.place]
     held = Var(phi.type, phi.name, s.origin)
     if site.kind == "init":
@@ -172,7 +172,7 @@ def _write_carried(program: Program, memory: Memory, site: Site, s: For | While)
         s.body.results[site.place] = held
 
 
-def _copy(program: Program, out: Var, source: Atom, s: Statement) -> Apply:
+def _copy(program: PrintedProgram, out: Var, source: Atom, s: Statement) -> Apply:
     layout = {"order": "K"} if out.type.ndim > 1 else {}  # sums depend on it in the last bits
     made = Apply((out,), indexing.copy, (source,), layout, s.origin)
     if id(s) in program.phases:
@@ -180,12 +180,12 @@ def _copy(program: Program, out: Var, source: Atom, s: Statement) -> Apply:
     return made
 
 
-def _note_argument(program: Program, memory: Memory, source: Atom, copy: Apply) -> None:
+def _note_argument(program: PrintedProgram, memory: Memory, source: Atom, copy: Apply) -> None:
     if source in program.function.params and memory.at(source) & memory.unwritable:
         program.kept_arguments.add(id(copy))
 
 
-def _note_starts(program: Program, memory: Memory) -> None:
+def _note_starts(program: PrintedProgram, memory: Memory) -> None:
     """Copies of arguments that Core asks for where loops start."""
     loops = (s for s in core.walk(program.body) if isinstance(s, (For, While)))
     for start in (a for s in loops for a in s.inits if isinstance(a, Var)):
@@ -194,7 +194,7 @@ def _note_starts(program: Program, memory: Memory) -> None:
             _note_argument(program, memory, made.args[0], made)
 
 
-def _same_array(program: Program, value: Atom, param: Var, seen: set[Var]) -> bool:
+def _same_array(program: PrintedProgram, value: Atom, param: Var, seen: set[Var]) -> bool:
     """Whether a value is a version of a parameter that was stored into in place."""
     if value is param or (isinstance(value, Var) and value in seen):
         return True
@@ -215,7 +215,7 @@ def _same_array(program: Program, value: Atom, param: Var, seen: set[Var]) -> bo
     return bool(sources) and all(_same_array(program, a, param, seen) for a in sources)
 
 
-def _binder(program: Program, phi: Var) -> Statement | None:
+def _binder(program: PrintedProgram, phi: Var) -> Statement | None:
     for s in core.walk(program.body):
         if phi in core.bound_vars(s):
             return s

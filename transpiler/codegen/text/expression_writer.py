@@ -22,7 +22,7 @@ from calque.transpiler.codegen.text.spelling import (
     template,
 )
 from calque.transpiler.ir.core import UNDEFINED, Apply, Atom, If, Statement, Var
-from calque.transpiler.memory.printed_program import Program
+from calque.transpiler.memory.printed_program import PrintedProgram
 from calque.transpiler.primitives import creation
 from calque.transpiler.primitives.indexing import getitem, update
 
@@ -35,10 +35,12 @@ _IN_PLACE = {
 _PYTHON_TYPES = {"b": "bool", "i": "int", "u": "int", "f": "float", "c": "complex"}
 
 
-class Expressions:
+class ExpressionWriter:
     """Builds the trees of atoms and of statements that hold no block."""
 
-    def __init__(self, program: Program, folding: Folding, names: Names, paths: dict[Var, Any]):
+    def __init__(
+        self, program: PrintedProgram, folding: Folding, names: Names, paths: dict[Var, Any]
+    ):
         self.program, self.folding, self.names, self.paths = program, folding, names, paths
 
     def atom(self, atom: Atom, others: Sequence[Atom] = ()) -> Any:

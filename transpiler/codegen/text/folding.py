@@ -12,7 +12,7 @@ from calque.transpiler.codegen.text.coalesce import Groups
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, Atom, Block, For, If, Statement, Var, While
 from calque.transpiler.memory.bufferize import Memory
-from calque.transpiler.memory.printed_program import Program, is_store
+from calque.transpiler.memory.printed_program import PrintedProgram, is_store
 from calque.transpiler.primitives.elementwise import add, subtract
 
 _STATEMENT_STARTS = ("if ", "elif ", "if(", "else", "for ", "while ", "return")
@@ -65,7 +65,7 @@ def _pure(block: Block, bound: frozenset[Var]) -> bool:
     return True
 
 
-def _leads_into(program: Program, s: Statement, use: Statement | None) -> bool:
+def _leads_into(program: PrintedProgram, s: Statement, use: Statement | None) -> bool:
     """Whether a named value is no more than a part of its only use."""
     return continues(program, s, use) or (
         isinstance(use, Apply)
@@ -75,7 +75,7 @@ def _leads_into(program: Program, s: Statement, use: Statement | None) -> bool:
     )
 
 
-def continues(program: Program, s: Statement, use: Statement | None) -> bool:
+def continues(program: PrintedProgram, s: Statement, use: Statement | None) -> bool:
     """Whether the one use of a reverse phase's value adds to it for the same user statement."""
     if not isinstance(s, Apply) or not isinstance(use, Apply) or is_store(s) or is_store(use):
         return False
@@ -95,7 +95,7 @@ class Folding:
 
     def __init__(
         self,
-        program: Program,
+        program: PrintedProgram,
         memory: Memory,
         groups: Groups,
         bound: frozenset[Var],

@@ -12,7 +12,7 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, Atom, For, Var
 from calque.transpiler.ir.naming import described, index_word, word_within
 from calque.transpiler.memory.live_values import Liveness
-from calque.transpiler.memory.printed_program import Program, is_store
+from calque.transpiler.memory.printed_program import PrintedProgram, is_store
 from calque.transpiler.primitives.indexing import copy, getitem
 
 _COUNTERS = ("i", "j", "k", "l", "m", "n")
@@ -24,7 +24,7 @@ class Names:
 
     def __init__(
         self,
-        program: Program,
+        program: PrintedProgram,
         groups: Groups,
         live: Liveness,
         skip: Callable[[core.Statement], bool],
@@ -172,7 +172,7 @@ class Names:
 
 
 def _accesses(
-    program: Program,
+    program: PrintedProgram,
 ) -> tuple[dict[Var, list[Apply]], dict[tuple[int, str | None], list[Apply]]]:
     """The stores of each value, and the reads of arrays by block and name."""
     stores: dict[Var, list[Apply]] = {}

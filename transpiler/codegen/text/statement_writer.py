@@ -9,7 +9,7 @@ from typing import Any
 import gast
 
 from calque.transpiler.codegen.text.coalesce import Groups
-from calque.transpiler.codegen.text.expression_writer import Expressions, shortest
+from calque.transpiler.codegen.text.expression_writer import ExpressionWriter, shortest
 from calque.transpiler.codegen.text.layout import WIDTH, Notes, at_most, to_text
 from calque.transpiler.codegen.text.signature import result_tree
 from calque.transpiler.codegen.text.spelling import (
@@ -34,7 +34,7 @@ from calque.transpiler.ir.core import (
     Var,
     While,
 )
-from calque.transpiler.memory.printed_program import Program, is_store
+from calque.transpiler.memory.printed_program import PrintedProgram, is_store
 from calque.transpiler.primitives.creation import empty
 
 _CUT = 96
@@ -42,14 +42,14 @@ _OPERATOR_SIGNS = {"np.add": "+", "np.subtract": "-", "np.multiply": "*", "np.di
 _OPERATORS = {"+": gast.Add, "-": gast.Sub, "*": gast.Mult, "/": gast.Div}
 
 
-class Statements:
+class StatementWriter:
     """Writes the statements of a program; ``too_long`` are the folded values to name instead."""
 
     def __init__(
         self,
-        program: Program,
+        program: PrintedProgram,
         groups: Groups,
-        expressions: Expressions,
+        expressions: ExpressionWriter,
         choices: set[int],
         notes: Notes,
         comments: bool,

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import gast
 
-from calque.transpiler.codegen.text.expression_writer import Expressions
+from calque.transpiler.codegen.text.expression_writer import ExpressionWriter
 from calque.transpiler.codegen.text.layout import WIDTH, to_text
 from calque.transpiler.codegen.text.spelling import template
 from calque.transpiler.ir import core
@@ -51,7 +51,7 @@ class Candidate(NamedTuple):
 class Widths:
     """The widths of a program's expressions."""
 
-    def __init__(self, expressions: Expressions):
+    def __init__(self, expressions: ExpressionWriter):
         self.expressions = expressions
         self._known: dict[Var, Width] = {}
 
@@ -135,7 +135,7 @@ class Widths:
 
 
 def candidates_within(
-    atoms: Sequence[Atom], expressions: Expressions, worth: Callable[[Apply], bool]
+    atoms: Sequence[Atom], expressions: ExpressionWriter, worth: Callable[[Apply], bool]
 ) -> list[Candidate]:
     """The folded values in an expression that would be worth a line, inner ones first."""
     found: list[Candidate] = []

@@ -12,7 +12,7 @@ from calque.transpiler.errors import BranchMismatch, CalqueError, NeedsKnownValu
 from calque.transpiler.frontend.control.branch import LoopFlags, PathEnds, escapes
 from calque.transpiler.frontend.control.loop_else import ElseArms
 from calque.transpiler.frontend.control.loop_exits import LoopScope, leave_flags
-from calque.transpiler.frontend.control.loop_memory import Carried, Plan
+from calque.transpiler.frontend.control.loop_memory import Carried, CarryPlan
 from calque.transpiler.frontend.control.phi_inference import Carrying
 from calque.transpiler.frontend.control.state_join import GrowingList
 from calque.transpiler.frontend.interpreter import Completion
@@ -249,10 +249,12 @@ class Loops(Carrying):
     # loops of the generated program
 
     def _for(self, node: Any, iterable: Iterable, flags: LoopFlags) -> Completion | None:
-        plan, dim_of = Plan(), self.builder.dim_of
+        plan, dim_of = CarryPlan(), self.builder.dim_of
         loop = iterable if isinstance(iterable, Range) else Range(0, iterable.length())
 
-        def attempt(plan: Plan, carried: Carried, block: Block) -> tuple[Completion | None, Any]:
+        def attempt(
+            plan: CarryPlan, carried: Carried, block: Block
+        ) -> tuple[Completion | None, Any]:
             flags.forget()
             stop = loop.stop - 1 if loop.step > 0 else loop.start
             low, high = (loop.start, stop) if loop.step > 0 else (loop.stop + 1, loop.start)
@@ -450,10 +452,12 @@ class Loops(Carrying):
         holding: list[Any],
         certain: bool = False,
     ) -> None:
-        plan = Plan(as_while=True)
+        plan = CarryPlan(as_while=True)
         flags.certain = certain
 
-        def attempt(plan: Plan, carried: Carried, block: Block) -> tuple[Completion | None, Any]:
+        def attempt(
+            plan: CarryPlan, carried: Carried, block: Block
+        ) -> tuple[Completion | None, Any]:
             flags.forget()
             start = Snapshot(self.roots(), self.owned)
             with self.builder.block() as test_block:

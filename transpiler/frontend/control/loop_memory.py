@@ -25,7 +25,7 @@ from calque.transpiler.ir.types import ArrayType, DimLike
 
 
 @dataclass(eq=False)
-class Plan:
+class CarryPlan:
     """What is known so far of what a loop carries."""
 
     locations: dict[tuple[int, Any], Any] = field(
@@ -69,7 +69,7 @@ class Carried:
 
     phis: list[Var] = field(default_factory=list)
     inits: list[Any] = field(default_factory=list)
-    slots: list[Slot] = field(default_factory=list)
+    slots: list[CarriedSlot] = field(default_factory=list)
     cells: list[tuple[Array, Var]] = field(default_factory=list)
     partners: set[tuple[Any, Any]] = field(default_factory=set)  # those of the first round
 
@@ -81,7 +81,7 @@ class Carried:
 
 
 @dataclass(eq=False)
-class Slot:
+class CarriedSlot:
     """One carried location: what is there at the start of a round, and its phis."""
 
     key: tuple[int, Any]  # the container's id, and the place in it
@@ -118,13 +118,15 @@ def link_cells(left: Array | None, right: Array | None) -> None:
         link(left, right)
 
 
-class Memory(Branches):
+class LoopMemory(Branches):
     """Cells and containers of a loop that may, or may not, be the same."""
 
-    def _leaves(self, slot: Slot, value: Any) -> list[Any]:
+    def _leaves(self, slot: CarriedSlot, value: Any) -> list[Any]:
         return leaf_values(slot.description, value, self.owned)
 
-    def _link_first(self, plan: Plan, carried: Carried, start: Snapshot, flags: LoopFlags) -> None:
+    def _link_first(
+        self, plan: CarryPlan, carried: Carried, start: Snapshot, flags: LoopFlags
+    ) -> None:
         """What a round's phis may share memory with, in the first round or a later one.
 
         Whoever starts a round has not returned: what is returned is no phi's memory.
@@ -148,7 +150,7 @@ class Memory(Branches):
         return None
 
     def _sharing(
-        self, holders: list[tuple[Slot, list[Any]]], moment: Snapshot, own: set[int]
+        self, holders: list[tuple[CarriedSlot, list[Any]]], moment: Snapshot, own: set[int]
     ) -> set[tuple[Any, Any]]:
         """Pairs of tokens: two holders of one memory, or a holder and a cell that stays."""
         pairs: set[tuple[Any, Any]] = set()
@@ -167,7 +169,7 @@ class Memory(Branches):
         return pairs
 
     def _compare_memory(
-        self, plan: Plan, carried: Carried, start: Snapshot, after: Snapshot
+        self, plan: CarryPlan, carried: Carried, start: Snapshot, after: Snapshot
     ) -> bool:
         """Extend the plan by what shares memory after a round; whether it covered that already."""
         own = {id(a) for s in carried.slots for a in s.arrays}
@@ -199,7 +201,7 @@ class Memory(Branches):
                     stable = False
         return stable
 
-    def _note_holder(self, plan: Plan, key: Any, value: Any) -> bool:
+    def _note_holder(self, plan: CarryPlan, key: Any, value: Any) -> bool:
         """Extend the plan by a list kept in arrays that holds a value; whether it had that."""
         rows = holder(value)
         if rows is None or key in plan.held:
@@ -216,7 +218,7 @@ class Memory(Branches):
                 pairs |= {(("cell", key, 0), ("cell", p, 0)) for p in new if p in start.contents}
         return pairs
 
-    def _note_aliases(self, plan: Plan, slot: Slot) -> None:
+    def _note_aliases(self, plan: CarryPlan, slot: CarriedSlot) -> None:
         """A container that a loop makes anew is no longer the one that another name may hold."""
         if is_mutable(slot.initial) and not isinstance(slot.value, Array):
             where = Snapshot(self.roots(), self.owned)

@@ -18,7 +18,12 @@ import numpy as np
 
 from calque.transpiler.errors import BranchMismatch, ShapeError, UnequalRounds
 from calque.transpiler.frontend.control.branch import LoopFlags, on_a_path
-from calque.transpiler.frontend.control.loop_memory import Carried, Plan, Slot, link_cells
+from calque.transpiler.frontend.control.loop_memory import (
+    Carried,
+    CarriedSlot,
+    CarryPlan,
+    link_cells,
+)
 from calque.transpiler.frontend.control.round_changes import Changes
 from calque.transpiler.frontend.control.state_join import GrowingList, poison_of
 from calque.transpiler.frontend.control.swaps import undo_exchanges
@@ -103,7 +108,7 @@ class Carrying(Changes):
     def _fixpoint(
         self,
         node: Any,
-        plan: Plan,
+        plan: CarryPlan,
         attempt: Callable[..., Any],
         emit: Callable[..., None],
         test: Any,
@@ -161,7 +166,7 @@ class Carrying(Changes):
         )
 
     def _settles(
-        self, plan: Plan, carried: Carried, base: Snapshot, start: Snapshot, block: Block
+        self, plan: CarryPlan, carried: Carried, base: Snapshot, start: Snapshot, block: Block
     ) -> bool:
         """Whether the plan covers what the body changed: then the next values are its results."""
         undo_exchanges(self, base)
@@ -228,7 +233,7 @@ class Carrying(Changes):
     def _runs_through(self, names: dict[str, Any], flags: LoopFlags) -> bool:
         return names[flags.broken] is False and names[flags.returned] is False
 
-    def _install(self, plan: Plan, base: Snapshot) -> Carried:
+    def _install(self, plan: CarryPlan, base: Snapshot) -> Carried:
         """Put phis where the plan says."""
         carried = Carried()
         for (key, place), description in plan.locations.items():
@@ -238,7 +243,8 @@ class Carrying(Changes):
             first = held_at(base, key, place)
             initial = base.frozen(first)
             self._note_holder(plan, (key, place), first)
-            slot = Slot((key, place), container, description, len(carried.phis), initial, None)
+            earlier = len(carried.phis)
+            slot = CarriedSlot((key, place), container, description, earlier, initial, None)
             slot.value = instantiate(
                 description,
                 partial(self._phi, slot=slot, carried=carried),
@@ -280,7 +286,7 @@ class Carrying(Changes):
             self.builder.varying.entries.update(zip(carried.phis, carried.inits, strict=True))
         return carried
 
-    def _stay_together(self, plan: Plan, carried: Carried) -> bool:
+    def _stay_together(self, plan: CarryPlan, carried: Carried) -> bool:
         """Whether what was taken to be None at one time is so after a round, too."""
         groups = self.flags.starting_alike(carried.slots, [s.now() for s in carried.slots])
         if plan.together and any(len({*map(self.flags.of, g)}) > 1 for g in groups):
@@ -299,7 +305,7 @@ class Carrying(Changes):
         if len(self.builder.doubted) > before:
             raise BranchMismatch("A size that this loop carries is not known.", self.builder.origin)
 
-    def _phi(self, t: ArrayType, slot: Slot, carried: Carried) -> Array:
+    def _phi(self, t: ArrayType, slot: CarriedSlot, carried: Carried) -> Array:
         array = fresh_leaf(t, carried.phis, shown_name(slot.place))
         slot.arrays.append(array)
         shown = isinstance(slot.place, str) and not slot.place.startswith("%")
@@ -348,7 +354,7 @@ class Carrying(Changes):
         """What the body asks of a carried array's size may become a condition."""
         return self.builder.dims.solving(*carried.sizes)
 
-    def _publish(self, plan: Plan, base: Snapshot, carried: Carried, ending: _Ending) -> None:
+    def _publish(self, plan: CarryPlan, base: Snapshot, carried: Carried, ending: _Ending) -> None:
         """The state after the loop."""
         ends = [self._publish_slot(s, plan, base, carried, ending) for s in carried.slots]
         if plan.together:
@@ -363,7 +369,7 @@ class Carrying(Changes):
                 rows.count = appended(ending.trip, growth, rows.first)
 
     def _publish_slot(
-        self, slot: Slot, plan: Plan, base: Snapshot, carried: Carried, ending: _Ending
+        self, slot: CarriedSlot, plan: CarryPlan, base: Snapshot, carried: Carried, ending: _Ending
     ) -> Any:
         """What a location holds after the loop."""
         certain, numbers = ending.certain, iter(range(slot.first, len(ending.outs)))
@@ -395,7 +401,7 @@ class Carrying(Changes):
         self._note_aliases(plan, replace(slot, value=value))
         return end
 
-    def _publish_constants(self, plan: Plan, base: Snapshot, certain: bool) -> None:
+    def _publish_constants(self, plan: CarryPlan, base: Snapshot, certain: bool) -> None:
         """Known values that a round leaves; there may have been none."""
         for (key, place), constant in plan.constants.items():
             container = base.contents[key][0]
@@ -409,7 +415,7 @@ class Carrying(Changes):
                     set_location(container, place, missing)
 
     def _publish_memory(
-        self, plan: Plan, base: Snapshot, carried: Carried, ending: _Ending
+        self, plan: CarryPlan, base: Snapshot, carried: Carried, ending: _Ending
     ) -> None:
         """Which arrays are the same memory, which may be, and what memory holds."""
         finals = ending.finals
@@ -433,7 +439,7 @@ class Carrying(Changes):
         return self.builder.dims.nonnegative(self.builder.dim_of(trip.length()) - 1)
 
     @staticmethod
-    def _is_none(slot: Slot) -> bool:
+    def _is_none(slot: CarriedSlot) -> bool:
         """Whether what a round leaves may be None."""
         return slot.next_value is None or isinstance(slot.next_value, Maybe)
 
@@ -446,7 +452,7 @@ class Carrying(Changes):
                 "give the key a value before the loop",
             )
 
-    def _note_final(self, slot: Slot, value: Any, certain: bool) -> None:
+    def _note_final(self, slot: CarriedSlot, value: Any, certain: bool) -> None:
         """A name that the loop alone gives a value: unsure where a round, or a while, may not."""
         if not isinstance(value, Array) or shown_name(slot.place) != slot.place:
             return

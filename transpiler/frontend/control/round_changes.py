@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from calque.transpiler.errors import BranchMismatch
-from calque.transpiler.frontend.control.loop_memory import Plan
+from calque.transpiler.frontend.control.loop_memory import CarryPlan
 from calque.transpiler.frontend.control.value_join import (
     Clash,
     Constant,
@@ -27,7 +27,7 @@ from calque.transpiler.ir.types import ArrayType
 class Changes(Growing):
     """Compares the state after a round with the one before it."""
 
-    def _compare(self, plan: Plan, base: Snapshot, start: Snapshot, after: Snapshot) -> bool:
+    def _compare(self, plan: CarryPlan, base: Snapshot, start: Snapshot, after: Snapshot) -> bool:
         """Extend the plan by what the body changed; whether it covered that already."""
         stable = True
         plan.constants.clear()
@@ -70,7 +70,7 @@ class Changes(Growing):
         return stable
 
     def _compare_location(
-        self, plan: Plan, base: Snapshot, key: int, place: Any, before: Any, now: Any
+        self, plan: CarryPlan, base: Snapshot, key: int, place: Any, before: Any, now: Any
     ) -> bool:
         known = plan.locations.get((key, place))
         if known is None and (key, place) in plan.absent:
@@ -99,7 +99,7 @@ class Changes(Growing):
     def _describe(self, initial: Any) -> Any:
         return Constant(MISSING) if initial is MISSING else abstract(initial, self.owned)
 
-    def _compare_cell(self, plan: Plan, key: int, start: Snapshot, after: Snapshot) -> bool:
+    def _compare_cell(self, plan: CarryPlan, key: int, start: Snapshot, after: Snapshot) -> bool:
         cell, state = start.contents[key]
         now = after.contents.get(key, (cell, state))[1]
         if state[1] is not None or now[0] is state[0]:

@@ -35,7 +35,7 @@ from calque.transpiler.frontend.values.iterables import (
     Deferred,
     Enumerated,
     Iterable,
-    Mapped,
+    MappedElements,
     Range,
     Rest,
     Reversed,
@@ -290,7 +290,7 @@ def _map(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any
     function, *sources = args
     parts = [as_iterable(s) for s in sources]
     call = lambda *values: machine.call_value(function, list(values), {}, node)
-    return Mapped(call, parts)
+    return MappedElements(call, parts)
 
 
 @builtin(filter)

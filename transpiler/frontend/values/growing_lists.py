@@ -16,7 +16,12 @@ from typing import Any
 import numpy as np
 
 from calque.transpiler.errors import BranchMismatch
-from calque.transpiler.frontend.control.loop_memory import Growth, Memory, Plan, Slot
+from calque.transpiler.frontend.control.loop_memory import (
+    CarriedSlot,
+    CarryPlan,
+    Growth,
+    LoopMemory,
+)
 from calque.transpiler.frontend.control.state_join import (
     ChangingList,
     GrowingList,
@@ -34,7 +39,7 @@ from calque.transpiler.ir.types import INT, ArrayType, DimLike, dim_symbols
 FIRST_CAPACITY = 16
 
 
-class Growing(Memory):
+class Growing(LoopMemory):
     """What a loop must know, from its start, of the lists that it changes."""
 
     @property
@@ -67,7 +72,7 @@ class Growing(Memory):
             self.indexing = False
 
     def _list_changed(
-        self, plan: Plan, values: Any, before: dict[int, Any], now: dict[int, Any]
+        self, plan: CarryPlan, values: Any, before: dict[int, Any], now: dict[int, Any]
     ) -> None:
         """A round left a list longer or shorter than it was."""
         if not isinstance(values, RecordedList) or id(values) in self.foreign:
@@ -81,7 +86,7 @@ class Growing(Memory):
         sample = functools.reduce(self._wider, samples)
         plan.growing[id(values)] = Growth(values, grown if grown > 0 else None, sample)
 
-    def _grew_within(self, plan: Plan, values: Any) -> None:
+    def _grew_within(self, plan: CarryPlan, values: Any) -> None:
         """A loop within this one appended to the list."""
         rows = values.rows
         if rows is None or not isinstance(values, RecordedList):
@@ -97,7 +102,7 @@ class Growing(Memory):
         changing = rows.facts.changing
         plan.growing[id(values)] = Growth(values, per_round, sample, changing=changing)
 
-    def _note_growth(self, plan: Plan, growth: GrowingList, base: Snapshot) -> None:
+    def _note_growth(self, plan: CarryPlan, growth: GrowingList, base: Snapshot) -> None:
         if id(growth.values) not in base.contents:
             raise BranchMismatch(
                 "A list has different lengths on two paths.",
@@ -159,7 +164,7 @@ class Growing(Memory):
                 "loop over something of known length",
             ) from None
 
-    def _prepare_growth(self, plan: Plan, trip: Range | None, place: Any) -> None:
+    def _prepare_growth(self, plan: CarryPlan, trip: Range | None, place: Any) -> None:
         """Turn the lists that the loop appends to into arrays, allocated before it."""
         for growth in plan.growing.values():
             values = growth.values
@@ -192,7 +197,7 @@ class Growing(Memory):
             self.owned[id(rows)] = rows
             self._carry_count(plan, growth)
 
-    def _carry_count(self, plan: Plan, growth: Growth) -> None:
+    def _carry_count(self, plan: CarryPlan, growth: Growth) -> None:
         """How many elements there are differs from round to round, also where the first pops."""
         rows = growth.values.rows
         if growth.changing and not rows.fixed:
@@ -225,7 +230,7 @@ class Growing(Memory):
         shape = (capacity, *shape_of(t))
         return FUNCTIONS[np.empty](shape, t.dtype)
 
-    def _set_counts(self, plan: Plan, round_number: Any) -> None:
+    def _set_counts(self, plan: CarryPlan, round_number: Any) -> None:
         """At the start of a round: how long each list is by then."""
         for growth in plan.growing.values():
             rows = growth.values.rows
@@ -236,7 +241,7 @@ class Growing(Memory):
                 rows.count = offset + rows.first if rows.first else offset
                 growth.after = self.builder.dim_of(rows.count) + growth.per_round
 
-    def _reset_counts(self, plan: Plan) -> None:
+    def _reset_counts(self, plan: CarryPlan) -> None:
         """A fixed list's length is a formula of the round, not a carried value.
 
         What the first round appends, a later one may not: `if len(out) < 2`.
@@ -248,7 +253,7 @@ class Growing(Memory):
                     raise GrowingList(growth.values, map_tree(lambda b: b[0], rows.buffers))
                 rows.count = rows.before
 
-    def _count_after(self, slot: Slot, phi: Var, out: Var, trip: Range | None) -> None:
+    def _count_after(self, slot: CarriedSlot, phi: Var, out: Var, trip: Range | None) -> None:
         """How long a list is after a loop all of whose rounds append equally often."""
         if trip is None or slot.place != "count" or not isinstance(slot.container, GrowingRows):
             return

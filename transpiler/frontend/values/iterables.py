@@ -239,7 +239,7 @@ class Reversed(Iterable):
         return self.part.runtime()
 
 
-class Mapped(Iterable):
+class MappedElements(Iterable):
     """``map`` with a function over run-time elements."""
 
     def __init__(self, function: Any, parts: list[Iterable]):
@@ -351,7 +351,7 @@ def once(value: Any, own: Any) -> Any:
         return own(Cursor(list(value), value.sources))
     if type(value).__module__ == "itertools":
         return own(Cursor(list(value)))
-    lazy = (Zipped, Enumerated, Reversed, Mapped, Deferred)
+    lazy = (Zipped, Enumerated, Reversed, MappedElements, Deferred)
     if isinstance(value, lazy) and not hasattr(value, "spent"):
         value.spent = False  # type: ignore[union-attr]
         own(value)

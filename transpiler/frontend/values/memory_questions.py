@@ -57,14 +57,14 @@ class KnownFlags:
 
 
 @dataclass(frozen=True)
-class Memory:
+class ArgumentMemory:
     """What the programs that ask know of an argument."""
 
     is_base: bool
     flags: KnownFlags
 
 
-def memory_of(leaf: Any) -> Memory | None:
+def memory_of(leaf: Any) -> ArgumentMemory | None:
     """Where an array lies; None for what is none.
 
     >>> memory_of(np.ones(4)[::2]).flags.c_contiguous, memory_of(np.ones(4)).is_base
@@ -74,7 +74,7 @@ def memory_of(leaf: Any) -> Memory | None:
         return None
     found = leaf.flags
     flags = KnownFlags(*(getattr(found, name) for name in _KEPT))
-    return Memory(leaf.base is None, flags)
+    return ArgumentMemory(leaf.base is None, flags)
 
 
 def _attribute(name: str) -> Callable[[Array], Any]:
