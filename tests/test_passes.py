@@ -1,0 +1,138 @@
+"""What each pass does to small programs, and where it must not apply.
+
+``pass_examples/PASS.txt`` holds programs in the text of Core: a line that says what is shown, the
+program before, and after ``->`` the program after, or ``the same``. Numbers decide whether the pass
+is right: both programs are run. ``CALQUE_GOLDEN=write pytest tests/test_passes.py`` writes what
+comes after the arrow.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from calque.runtime.kernels.kernel_functions import checked_index
+from calque.runtime.linear_systems import solve_triangular
+from calque.transpiler import pipeline
+from calque.transpiler.codegen.numba.scalar_text import (
+    can_be_scalar,
+    can_compile,
+    may_divide_by_zero,
+)
+from calque.transpiler.codegen.numba.whole_array_calls import may_raise
+from calque.transpiler.codegen.numpy.emit import emit_module
+from calque.transpiler.diagnostics.parsing import parse
+from calque.transpiler.ir.core import Function, Parameter, Slot, Var
+from calque.transpiler.ir.text import show, verify
+
+FOLDER = Path(__file__).parent / "pass_examples"
+WRITE = os.environ.get("CALQUE_GOLDEN") == "write"
+RAISE = (may_raise, may_divide_by_zero)
+ASKED = {  # what a pass asks of the target, beside the program and its builder
+    "schedule": (can_be_scalar,),
+    "hold_spans": (can_compile,),
+    "move_outward": RAISE,
+    "interchange": (may_divide_by_zero,),
+    "check_indices": (can_compile,),
+    "split_meetings": (can_compile,),
+    "contract": (can_compile,),
+    "reuse_memory": (can_compile,),
+}
+SIZE = 64  # of every axis of an argument, where a pass chooses by the sizes of the call
+OF_FUNCTION_ALONE = ("constants_first", "drop_unchanged", "remove_dead_code", "allocate_first")
+
+
+def examples() -> list[tuple[str, str]]:
+    """A pass and what an example shows, for each."""
+    return [
+        (file.stem, part.partition("\n")[0])
+        for file in sorted(FOLDER.glob("*.txt"))
+        for part in parts(file)
+    ]
+
+
+def parts(file: Path) -> list[str]:
+    return file.read_text(encoding="utf-8").removeprefix("== ").split("\n== ")
+
+
+def run_pass(name: str, text: str) -> Function:
+    """The program of ``text`` after a pass."""
+    function, builder = parse(text)
+    builder.dims.actual = dict.fromkeys(builder.dims.arguments, SIZE)
+    given = () if name in OF_FUNCTION_ALONE else (builder, *ASKED.get(name, ()))
+    with builder.active(), np.errstate(all="ignore"):
+        getattr(pipeline, name)(function, *given)
+    verify(function)
+    return function
+
+
+def numbers(function: Function) -> Any:
+    """What the NumPy text of a program gives for numbers of its arguments' types."""
+    sizes: dict[str, int] = {}
+    args = [argument(p, sizes, np.random.default_rng(k)) for k, p in enumerate(function.params)]
+    made = replace(function, name="program")
+    made.signature = [Parameter(f"value_{k}", p) for k, p in enumerate(function.params)]
+    count = len(function.body.results)
+    made.result = tuple(
+        Slot(k) if isinstance(function.body.results[k], Var) else function.body.results[k]
+        for k in range(count)
+    )
+    namespace: dict[str, Any] = {
+        "checked_index": checked_index,
+        "solve_triangular": solve_triangular,
+    }
+    exec(emit_module(made, title=""), namespace)
+    return namespace["program"](*args)
+
+
+def argument(param: Var, sizes: dict[str, int], rng: np.random.Generator) -> Any:
+    """Numbers of a type: small positive integers; square matrices positive definite."""
+    shape = tuple(
+        d if isinstance(d, int) else sizes.setdefault(str(d), 4 + len(sizes))
+        for d in param.type.dims
+    )
+    if param.type.dtype.kind == "i":
+        return rng.integers(0, 4, shape) if shape else 3
+    if not shape:
+        return 1.5
+    values = rng.uniform(0.5, 1.5, shape)
+    square = len(shape) == 2 and shape[0] == shape[1]
+    return values @ values.T + 4.0 * np.eye(shape[0]) if square else values
+
+
+@pytest.mark.parametrize(("name", "title"), examples())
+def test_what_a_pass_does(name: str, title: str, capsys: pytest.CaptureFixture[str]) -> None:
+    file = FOLDER / f"{name}.txt"
+    (part,) = [p for p in parts(file) if p.startswith(f"{title}\n")]
+    before, arrow, after = part.removeprefix(title).strip("\n").partition("\n->\n")
+    before = show(parse(before)[0])
+    changed = run_pass(name, before)
+    made = show(changed)
+    shown = "the same\n" if made == before else made
+
+    wanted = numbers(parse(before)[0])
+    printed = capsys.readouterr().out
+    for found, want in zip(numbers(changed), wanted, strict=True):
+        np.testing.assert_allclose(found, want, rtol=1e-12)
+    assert capsys.readouterr().out == printed
+
+    if WRITE:
+        text = file.read_text(encoding="utf-8").replace(
+            part.strip("\n"), f"{title}\n{before}->\n{shown}".strip("\n")
+        )
+        file.write_text(text, encoding="utf-8")
+    else:
+        assert arrow and after.strip("\n") + "\n" == shown, (
+            "CALQUE_GOLDEN=write pytest tests/test_passes.py"
+        )
+
+
+@pytest.mark.parametrize("file", sorted(FOLDER.glob("*.txt")), ids=lambda f: f.stem)
+def test_a_pass_has_an_example_of_each_kind(file: Path) -> None:
+    after = [part.partition("\n->\n")[2].strip() for part in parts(file)]
+    assert any(a != "the same" for a in after) and any(a == "the same" for a in after)
