@@ -1,4 +1,4 @@
-"""The functions whose generated source tests/golden pins; GENERATED.md's, and one a feature."""
+"""The functions whose generated source tests/golden pins: showpieces, and one a feature."""
 
 import numpy as np
 

@@ -3,8 +3,7 @@
 Core is in structured SSA and *functional*: a store is the primitive ``update``, which takes an
 array and gives its next version. No pass has to reason about aliases or the order of effects; the
 printer puts versions of one array back into one name and one piece of memory, and copies only where
-an old version is still needed. (DESIGN 2.3 proposed mutable buffers; versions give the same text,
-and make stores ordinary primitives with ordinary rules.)
+an old version is still needed. So stores are ordinary primitives, with ordinary rules.
 
 ::
 
