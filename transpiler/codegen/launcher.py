@@ -9,31 +9,24 @@ Numba compiles, and that holds a loop, is replaced by a call::
 
 from __future__ import annotations
 
-import itertools
+import builtins
 import re
 import textwrap
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import gast
 import numpy as np
 
-from calque.transpiler.codegen.kernel_interfaces import (
-    GLOBALS,
-    Launch,
-    form,
-    is_note,
-    names_in,
-    period,
-    replace,
-    settle_launches,
-)
+from calque.transpiler.codegen.kernel_forms import form
+from calque.transpiler.codegen.kernel_interfaces import is_assigned, may_be_unset, type_given
 from calque.transpiler.codegen.numba.donation import NEW, hand_on
 from calque.transpiler.codegen.numba.scalar_text import (
     HALF_POWERS,
     KERNEL_FUNCTIONS,
     VECTOR_FUNCTIONS,
-    can_compile,
     cast_back,
     operand_casts,
     plain_type,
@@ -48,7 +41,6 @@ from calque.transpiler.codegen.numba.whole_array_calls import (
 )
 from calque.transpiler.codegen.text.expression_writer import ExpressionWriter, plainer
 from calque.transpiler.codegen.text.layout import WIDTH, to_text
-from calque.transpiler.codegen.text.signature import arguments
 from calque.transpiler.codegen.text.spelling import (
     call,
     dtype_name,
@@ -60,18 +52,18 @@ from calque.transpiler.codegen.text.spelling import (
 )
 from calque.transpiler.codegen.text.statement_writer import StatementWriter
 from calque.transpiler.ir import core
-from calque.transpiler.ir.core import Apply, Atom, Block, For, If, Statement, Var, While
+from calque.transpiler.ir.core import Apply, Atom, Block, For, Kernel, Statement, Var, While
+from calque.transpiler.ir.types import ArrayType
 from calque.transpiler.loops.parallelize import worth_threads
 from calque.transpiler.primitives.axes import transpose
 from calque.transpiler.primitives.elementwise import astype, to_float, where
-from calque.transpiler.primitives.indexing import copy, getitem
-from calque.transpiler.primitives.shapes import reshape
+from calque.transpiler.primitives.indexing import copy, getitem, update, update_add
 from calque.transpiler.primitives.sorting import searchsorted
 
-_REPEATED = 3  # loops that do so as often become launches of one kernel, which is compiled once
-_WRITTEN_INSIDE = (getitem, transpose, reshape, copy)  # arrays within expressions
 HELPERS = VECTOR_FUNCTIONS | KERNEL_FUNCTIONS | LAUNCHER_FUNCTIONS | {"kernel", "prange", "vrange"}
-KERNEL_NAMES = HELPERS | GLOBALS  # no variable of a kernel is called so
+_ERRORS = [n for n in dir(builtins) if n.endswith(("Error", "Exception"))]
+_BUILT_IN = "np math range abs bool int float complex min max len".split()
+KERNEL_NAMES = HELPERS | {*_BUILT_IN, *_ERRORS}  # no variable of a kernel is called so
 
 
 class KernelExpressions(ExpressionWriter):
@@ -81,22 +73,25 @@ class KernelExpressions(ExpressionWriter):
 
     def __init__(self, *args: Any):
         super().__init__(*args)
-        self.aliases: dict[str, Any] = {}  # a kernel's name for a leaf of an argument -> the leaf
-        self._alias_of: dict[Var, str] = {}
+        self._aliases: dict[Var, str] = {}  # kernels' names for leaves of arguments
 
     def atom(self, atom: Atom, others: Sequence[Atom] = ()) -> Any:
         """The tree of an atom; in a kernel a leaf of a structured argument has a name."""
         if not self.inside or not isinstance(atom, Var) or atom not in self.paths:
             return super().atom(atom, others)
-        if atom not in self._alias_of:
-            path = self.paths[atom][0]
-            alias = "_".join(re.findall(r"\w+", to_text(gast.Expr(path))))
-            taken = {*self.names.reserved, *self.names.given.values(), *self.aliases}
+        return name(self.name_inside(atom))
+
+    def name_inside(self, var: Var) -> str:
+        """A value's name in kernels, where a leaf of a structured argument has one, too."""
+        if var not in self.paths:
+            return self.names(var)
+        if var not in self._aliases:
+            alias = "_".join(re.findall(r"\w+", to_text(gast.Expr(self.paths[var][0]))))
+            taken = {*self.names.reserved, *self.names.given.values(), *self._aliases.values()}
             while alias in taken or not alias.isidentifier():
                 alias += "_leaf"
-            self._alias_of[atom] = alias
-            self.aliases[alias] = element_of(path) if is_strong(atom) else path
-        return name(self._alias_of[atom])
+            self._aliases[var] = alias
+        return self._aliases[var]
 
     def _plain(self, s: Apply) -> Any:
         if not self.inside:
@@ -190,42 +185,40 @@ def _complex_power(exponent: Any) -> str | None:
     return f"complex_power({{0}}, {int(exponent) if exponent.is_integer() else exponent})"
 
 
+@dataclass(frozen=True)
+class _Launch:
+    """A kernel as its launcher calls it: ``outs`` are what it returns."""
+
+    name: str
+    params: list[Var]
+    outs: list[Var]
+
+
 class Launcher(StatementWriter):
     """Writes the launcher, and puts the kernels beside it."""
 
     kernels: list[Any]
     _phase_now = ""
+    _generated = False
     expressions: KernelExpressions
 
     def function_body(self) -> list[Any]:
         """The launcher's statements."""
         self.kernels = []
+        self._known: dict[Any, tuple[_Launch, tuple[Var, ...]]] = {}
+        self._unset: dict[str, Var] = {}
         body = super().function_body()
-        self._return_values(body)
+        body[:0] = [_empty(n, self._unset[n].type) for n in sorted(self._unset)]
         hand_on(body, self.program, self.memory, self.expressions, self.notes)
         return body
 
     def _block(self, block: Block, depth: int) -> list[Any]:
+        """The launcher's own lines say little, for what it does is in the kernels."""
         if self.expressions.inside:
             return self._kernel_block(block, depth)
         made: list[Any] = []
-        run: list[Statement] = []
         self._phase_now = "" if depth == 1 else self._phase_now
         for s in block.statements:
-            if self.expressions.folding.skip(s):
-                continue
-            if self._compiles(s):
-                run.append(s)
-                continue
-            made += self._run(run, depth)
-            run = []
-            made += self._outside([s], depth)
-        return made + self._run(run, depth)
-
-    def _outside(self, statements: Sequence[Statement], depth: int) -> list[Any]:
-        """The launcher's own lines: what it does is in the kernels, so it says little."""
-        made: list[Any] = []
-        for s in statements:
             lines = self._statement(s, depth)
             if lines and isinstance(s, Apply) and s.primitive.name in NEW:
                 lines[-1].made = s
@@ -236,109 +229,94 @@ class Launcher(StatementWriter):
             made += lines
         return made
 
-    def _compiles(self, s: Statement) -> bool:
-        """Whether Numba takes a statement and all that is written within it."""
-        if not can_compile(s):
-            return False
-        looping = isinstance(s, (For, While))
-        for made in self._folded_into([s]):
-            if isinstance(made, Apply):
-                if looping and text_in_loops(made) is not None:
-                    continue
-                if made.out.type.ndim and made.primitive not in _WRITTEN_INSIDE:
-                    return False
-                if not can_compile(made):
-                    return False
-        return True
+    # launches
 
-    def _folded_into(self, statements: Sequence[Statement]) -> list[Statement]:
-        """The statements whose expressions stand within the text of others."""
-        whole = list(core.walk(Block(list(statements), [])))
-        pending = [a for t in whole for a in core.operands(t)]
-        pending += [a for t in whole for b in core.blocks_of(t) for a in b.results]
-        found: dict[Var, Statement] = {}
-        while pending:
-            atom = pending.pop()
-            if not isinstance(atom, Var) or atom not in self.expressions.folding.folded:
-                continue
-            if atom not in found:
-                made = found[atom] = self.program.definition[atom]
-                pending += list(core.operands(made))
-        return list(found.values())
+    def _kernel(self, s: Kernel, depth: int) -> list[Any]:
+        """The call of a kernel, which is written beside."""
+        lines = self._kernel_lines(s)
+        if all(map(self.notes.is_note, lines)):
+            return []
+        kernel = self._written(s, lines)
+        for var in kernel.params:
+            if may_be_unset(var, self.program):
+                self._unset.setdefault(self.expressions.names(var), var)
+        return _received(
+            [self.expressions.names(o) for o in kernel.outs],
+            [type_given(o, s, self.program) for o in kernel.outs],
+            call(name(kernel.name), *map(self._given, kernel.params)),
+        )
 
-    def _run(self, run: Sequence[Statement], depth: int) -> list[Any]:
-        """Statements in a row that Numba takes, in one kernel; what may raise apart, if asked."""
-        if not self.program.function.kernel_options.get("explained"):
-            return self._in_kernel(run, depth)
-        parts = itertools.groupby(run, self._raises)
-        return [line for _, part in parts for line in self._in_kernel(list(part), depth)]
-
-    def _raises(self, s: Statement) -> bool:
-        return any(map(may_raise, [*core.walk(Block([s], [])), *self._folded_into([s])]))
-
-    def _in_kernel(self, run: Sequence[Statement], depth: int) -> list[Any]:
-        """Statements in a row that Numba takes: those before the first loop stay outside."""
-        first = next((k for k, s in enumerate(run) if _is_work(s)), len(run))
-        while first and not self._is_array(run[first - 1]) and first < len(run):
-            first -= 1
-        last = max((k for k, s in enumerate(run) if _is_work(s)), default=-1)
-        made = self._outside(run[:first], depth)
-        if first < len(run):
-            made += self._outlined(run[first : last + 1], depth)
-            made += self._outside(run[last + 1 :], depth)
+    def _written(self, s: Kernel, lines: list[Any]) -> _Launch:
+        """A new kernel of these lines; or one of the same form, with what is read here."""
+        inside = self.expressions.name_inside
+        params = sorted({inside(p): p for p in s.params}.values(), key=self._place)
+        outs = [o for o in s.outs if is_assigned(o, s, self.program, self.groups)]
+        outs.sort(key=self._place)
+        text, values = form(s.body.statements, self.program)
+        places = {v: k for k, v in enumerate(values)}
+        key = text, *(frozenset(places[v] for v in which) for which in (params, outs))
+        if key in self._known:
+            first, others = self._known[key]
+            here = dict(zip(others, values, strict=True))
+            return _Launch(first.name, *([here[v] for v in w] for w in (first.params, first.outs)))
+        title = f"{self.program.function.name.removesuffix('_jit')}_kernel"
+        title += f"_{len(self._known) + 1}" if self._known else ""
+        made = _Launch(title, params, outs)
+        self._known[key] = made, values
+        if outs:
+            lines = [*lines, gast.Return(_one_or_tuple([name(inside(o)) for o in outs]))]
+        taken = gast.arguments([_parameter(inside(p)) for p in params], [], None, [], [], None, [])
+        decorators = [self._decorator(s)]
+        self.kernels.append(gast.FunctionDef(title, taken, lines, decorators, None, None, []))
         return made
 
-    def _is_array(self, s: Statement) -> bool:
-        return any(o.type.ndim for o in s.outs)
+    def _place(self, var: Var) -> int:
+        """Kernels take the arguments in the order of the signature, then what is made."""
+        return self._firsts.get(self.expressions.name_inside(var), self.program.index[var])
 
-    def _outlined(self, run: Sequence[Statement], depth: int) -> list[Any]:
-        """Launches of a kernel of all statements, or of one for what repeats."""
-        if depth == 1 and period([_sort(s) for s in run], _REPEATED):
-            size = period([self._form([s]) for s in run], _REPEATED)
-            parts = [run[k : k + size] for k in range(0, len(run), size or len(run))]
-            if size and len({self._form(part) for part in parts}) == 1:
-                return [line for part in parts for line in self._launched(part)]
-        return self._launched(run)
+    @cached_property
+    def _firsts(self) -> dict[str, int]:
+        """Which value is the first that has a name."""
+        hidden = self.expressions.folding.folded | self.expressions.paths.keys()
+        shown = [v for v in self.program.vars if v not in hidden]
+        return {self.expressions.names(v): self.program.index[v] for v in reversed(shown)}
 
-    def _form(self, run: Sequence[Statement]) -> str:
-        return form(self._kernel_lines(run), self.notes.said)
+    def _given(self, var: Var) -> Any:
+        """What a kernel is given; the number in what may be an array of no axes."""
+        if var in self.expressions.paths:
+            path = self.expressions.paths[var][0]
+            return element_of(path) if is_strong(var) else path
+        made = name(self.expressions.names(var))
+        if not may_be_array(var, self.program):
+            return made
+        if var not in self.program.function.params:
+            made = fill_expression("np.asarray({0})", [made])
+        return element_of(made)
 
-    def _kernel_lines(self, run: Sequence[Statement]) -> list[Any]:
-        self.expressions.inside = True
-        try:
-            return self._kernel_block(Block(list(run), []), 1)
-        finally:
-            self.expressions.inside = False
-
-    def _launched(self, run: Sequence[Statement]) -> list[Any]:
-        lines = self._kernel_lines(run)
-        if not any(not is_note(line) for line in lines):
-            return []
-        kernel = gast.FunctionDef("", None, lines, [], None, None, [])
-        kernel.decorator_list = [self._decorator(run)]
-        node = gast.Expr(call(name("")))
-        folded = self.expressions.folding.folded
-        outs = [o for t in core.walk(Block(list(run), [])) for o in t.outs if o not in folded]
-        types = {self.expressions.names(o): o.type for o in outs}
-        node.launch = Launch(node, kernel, types, *names_in(lines))
-        return [node]
-
-    def _decorator(self, run: Sequence[Statement]) -> Any:
+    def _decorator(self, s: Kernel) -> Any:
         """``@kernel``; with checks where an index is not proven to be in range."""
         wished = self.program.function.kernel_options
         parallel, checked = wished.get("parallel", "auto"), wished.get("boundscheck")
-        indexed = ("getitem", "update", "update_add")
-        written = [*core.walk(Block(list(run), [])), *self._folded_into(run)]
-        statements = [s for s in written if isinstance(s, Apply)]
-        proven = all(s.proven for s in statements if s.primitive.name in indexed)
+        indexed = (getitem, update, update_add)
+        statements = [t for t in core.walk(s.body) if isinstance(t, Apply)]
+        proven = all(t.proven for t in statements if t.primitive in indexed)
         checked = not proven if checked is None else checked
         if any(map(may_raise, statements)):
             parallel = False  # no thread can raise
-        if parallel == "auto" and _has_small_nests(run):
+        if parallel == "auto" and _has_small_nests(s.body.statements):
             parallel = '"measured"'
         options = [f"parallel={parallel}"] if parallel != "auto" else []
         options += ["boundscheck=True"] if checked else [] if proven else ["boundscheck=None"]
         return fill_expression(f"kernel({', '.join(options)})", []) if options else name("kernel")
+
+    # within kernels
+
+    def _kernel_lines(self, s: Kernel) -> list[Any]:
+        self.expressions.inside = True
+        try:
+            return self._kernel_block(s.body, 1)
+        finally:
+            self.expressions.inside = False
 
     def _kernel_block(self, block: Block, depth: int) -> list[Any]:
         made: list[Any] = []
@@ -353,8 +331,6 @@ class Launcher(StatementWriter):
             if core.blocks_of(s):
                 self._quoted = None
         return made
-
-    _generated = False
 
     def _for(self, s: For, depth: int) -> list[Any]:
         before, self._generated = self._generated, s.scheduled
@@ -378,83 +354,30 @@ class Launcher(StatementWriter):
         text = s.verdict.comment(self._counter(s))
         return [self.notes.comment(t) for t in textwrap.wrap(text, WIDTH - 2 - 4 * depth)]
 
-    # what kernels give back
 
-    def _name_kernel(self, launch: Launch, known: dict[str, Any]) -> None:
-        """Launch a kernel that is there already where it is the same in other names."""
-        kernel = known.setdefault(form(launch.kernel, self.notes.said), launch.kernel)
-        if kernel is launch.kernel:
-            title = f"{self.program.function.name.removesuffix('_jit')}_kernel"
-            kernel.name = title + (f"_{len(known)}" if len(known) > 1 else "")
-            self.kernels.append(kernel)
-        launch.node.value.func.id = kernel.name
+def _one_or_tuple(items: list[Any], context: Any = gast.Load) -> Any:
+    return items[0] if len(items) == 1 else gast.Tuple(items, context())
 
-    def _return_values(self, body: list[Any]) -> None:
-        """Let each kernel return the numbers, and the arrays of its own, that are read after it."""
-        function = self.program.function
-        first = {n.id for n in gast.walk(arguments(function)) if isinstance(n, gast.Name)}
-        paths = self.expressions.paths
-        first |= set(self.expressions.aliases)
-        first |= {self.expressions.names(p) for p in function.params if p not in paths}
-        unset: set[str] = set()
-        known: dict[str, Any] = {}
-        numbers = self._numbers_of_arrays()
-        for launch in settle_launches(body, first):
-            kernel, kept = launch.kernel, launch.kept
-            taken = [n for n in launch.reads if n not in GLOBALS]
-            kernel.args = gast.arguments([_parameter(n) for n in taken], [], None, [], [], None, [])
-            aliases = self.expressions.aliases
-            launch.node.value.args = [aliases.get(n) or numbers.get(n) or name(n) for n in taken]
-            unset |= set(launch.unset)
-            if kept:
-                values = [name(n) for n in kept]
-                returned = values[0] if len(values) == 1 else gast.Tuple(values, gast.Load())
-                kernel.body.append(gast.Return(returned))
-            self._name_kernel(launch, known)
-            if not kept:
-                continue
-            targets = [target(name(n)) for n in kept]
-            place = targets[0] if len(targets) == 1 else gast.Tuple(targets, gast.Store())
-            received = self._received(kept, launch.types, place, launch.node.value)
-            replace(body, launch.node, received)
-        types = {self.expressions.names(v): v.type for v in self.program.vars
-                 if v not in self.expressions.folding.folded and v not in paths}
-        body[:0] = [self._empty(n, types) for n in sorted(unset)]
 
-    def _numbers_of_arrays(self) -> dict[str, Any]:
-        """By name: the number in what may be an array of no axes, no number to Numba."""
-        found = {}
-        unnamed = self.expressions.folding.folded | self.expressions.paths.keys()
-        for var in self.program.vars:
-            if var not in unnamed and may_be_array(var, self.program):
-                made = name(identifier := self.expressions.names(var))
-                if var not in self.program.function.params:
-                    made = fill_expression("np.asarray({0})", [made])
-                found[identifier] = element_of(made)
-        return found
+def _empty(identifier: str, t: ArrayType) -> Any:
+    """A value of the right type for what no path has set yet."""
+    zero: Any = plain(t.dtype.type(0).item())
+    if t.ndim:
+        shape = gast.Tuple([plain(0)] * t.ndim, gast.Load())
+        zero = call(gast.Attribute(name("np"), "empty", gast.Load()), shape, _dtype(t.dtype))
+    return gast.Assign([target(name(identifier))], zero, None)
 
-    def _empty(self, identifier: str, types: dict[str, Any]) -> Any:
-        """A value of the right type for what no path has set yet."""
-        t = types.get(identifier)
-        zero: Any = plain(0.0 if t is None else t.dtype.type(0).item())
-        if t is not None and t.ndim:
-            shape = gast.Tuple([plain(0)] * t.ndim, gast.Load())
-            zero = call(gast.Attribute(name("np"), "empty", gast.Load()), shape, _dtype(t.dtype))
-        return gast.Assign([target(name(identifier))], zero, None)
 
-    def _received(
-        self, kept: list[str], types: dict[str, Any], place: Any, value: Any
-    ) -> list[Any]:
-        """The call, and the numbers it gives as NumPy's where NumPy gives its own."""
-        lines: list[Any] = [gast.Assign([place], value, None)]
-        strong = {n: types[n] for n in kept if n in types and not types[n].ndim}
-        strong = {n: t for n, t in strong.items() if not t.weak}
-        if len(kept) == 1 and strong:
-            (only,) = strong.values()
-            return [gast.Assign([place], call(_dtype(only.dtype), value), None)]
-        for n, t in strong.items():
-            lines.append(gast.Assign([target(name(n))], call(_dtype(t.dtype), name(n)), None))
-        return lines
+def _received(names: list[str], types: list[ArrayType], value: Any) -> list[Any]:
+    """A kernel's call, and the numbers it gives as NumPy's where NumPy gives its own."""
+    if not names:
+        return [gast.Expr(value)]
+    place = _one_or_tuple([target(name(n)) for n in names], gast.Store)
+    strong = {n: t for n, t in zip(names, types, strict=True) if not t.ndim and not t.weak}
+    if len(names) == 1 and strong:
+        return [gast.Assign([place], call(_dtype(types[0].dtype), value), None)]
+    casts = [(target(name(n)), call(_dtype(t.dtype), name(n))) for n, t in strong.items()]
+    return [gast.Assign([p], v, None) for p, v in [(place, value), *casts]]
 
 
 def _parameter(identifier: str) -> Any:
@@ -465,15 +388,3 @@ def _has_small_nests(run: Sequence[Statement]) -> bool:
     """Whether threads would run loops of the user's within a loop, each maybe over few places."""
     inner = (t for s in run if isinstance(s, (For, While)) for t in s.body.statements)
     return any(isinstance(t, For) and not t.scheduled and worth_threads(t, 2) for t in inner)
-
-
-def _sort(s: Statement) -> tuple[str, ...]:
-    """What kind of work a statement is, in short."""
-    inner = core.walk(Block([s], []))
-    return tuple(t.primitive.name if isinstance(t, Apply) else type(t).__name__ for t in inner)
-
-
-def _is_work(s: Statement) -> bool:
-    return isinstance(s, (For, While)) or (
-        isinstance(s, If) and any(_is_work(t) for b in core.blocks_of(s) for t in b.statements)
-    )

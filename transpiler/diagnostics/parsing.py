@@ -32,6 +32,7 @@ from calque.transpiler.ir.core import (
     For,
     Function,
     If,
+    Kernel,
     Parameter,
     Slot,
     Var,
@@ -64,6 +65,7 @@ CONSTANTS = {
 HEAD = re.compile(r"(\w+)\((.*)\)$")
 LOOP = re.compile(r"for (\S+) in range\((.*)\)(?: as ([\w, ]+))? carrying ?(.*):$")
 WHILE = re.compile(r"while carrying ?(.*):$")
+KERNEL = re.compile(r"kernel\((.*)\):$")
 BRANCH = re.compile(r"if (.+):$")
 APPLY = re.compile(r"([^(]+)\((.*)\)(?: as (\w+))?$")
 EFFECT = re.compile(r"effect ('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")\((.*)\)$")
@@ -181,6 +183,11 @@ class _Reader:
                 raise self.fail("an if needs its else")
             orelse = self.block(depth + 1)
             self.builder.emit(If(self.define(head), test_atom, then, orelse))
+        elif found := KERNEL.match(text):
+            params = tuple(a for a in self.atoms(found[1]) if isinstance(a, Var))
+            body = self.block(depth + 1)
+            outs = tuple(self.vars[part.partition(": ")[0]] for part in _split(head))
+            self.builder.emit(Kernel(outs, params, body))
         elif found := APPLY.match(text):
             self.apply(found, head)
         else:

@@ -12,6 +12,7 @@ an old version is still needed. So stores are ordinary primitives, with ordinary
     For     outs = fold body over range(start, stop, step), carrying phis from inits
     While   the same, as long as the test block's result holds
     Effect  print, assert, raise: kept in order, executed once
+    Kernel  statements that go into a function of their own, which a target compiles
 """
 
 from __future__ import annotations
@@ -146,7 +147,38 @@ class Effect:
         return ()
 
 
-Statement = Apply | If | For | While | Effect
+@dataclass(eq=False, slots=True)
+class Kernel:
+    """Statements that a target puts into a function of their own, and the call of it.
+
+    They read ``params`` and nothing else of what is defined outside; ``outs`` are what they define
+    that is read outside, and body.results. Both are the program's own Vars: a value is one Var
+    within the kernel and around it, as it has one name in the text.
+    """
+
+    outs: tuple[Var, ...]
+    params: tuple[Var, ...]
+    body: Block
+    origin: Origin | None = None
+
+    @property
+    def space(self) -> tuple[For, ...]:
+        """The loops, one in another, that hold all its work and whose rounds are independent.
+
+        Beside each there are numbers alone, which every round may compute for itself.
+        """
+        found: list[For] = []
+        block = self.body
+        while block.statements and not any(map(blocks_of, block.statements[:-1])):
+            last = block.statements[-1]
+            if not isinstance(last, For) or not last.parallel:
+                break
+            found.append(last)
+            block = last.body
+        return tuple(found)
+
+
+Statement = Apply | If | For | While | Effect | Kernel
 
 
 @dataclass(eq=False, slots=True)
@@ -220,6 +252,8 @@ def blocks_of(statement: Statement) -> tuple[Block, ...]:
             return (body,)
         case While(test=test, body=body):
             return test, body
+        case Kernel(body=body):
+            return (body,)
     return ()
 
 
@@ -234,6 +268,8 @@ def operands(statement: Statement) -> tuple[Atom, ...]:
             return (start, stop, step, *inits)
         case While(inits=inits):
             return inits
+        case Kernel(params=params):
+            return params
 
 
 def bound_vars(statement: Statement) -> tuple[Var, ...]:
@@ -308,6 +344,9 @@ def substitute(block: Block, mapping: Mapping[Var, Atom]) -> None:
                 statement.inits = tuple(map(sub, statement.inits))
             case While():
                 statement.inits = tuple(map(sub, statement.inits))
+            case Kernel():
+                taken = dict.fromkeys(map(sub, statement.params))
+                statement.params = tuple(a for a in taken if isinstance(a, Var))
         for inner in blocks_of(statement):
             substitute(inner, mapping)
 
@@ -351,6 +390,10 @@ def clone(block: Block, mapping: dict[Var, Atom]) -> Block:
                 phis = fresh(s.phis)
                 test, body = clone(s.test, mapping), clone(s.body, mapping)
                 return While(fresh(s.outs), phis, inits, test, body, s.origin)
+            case Kernel():
+                params = tuple(a for a in map(sub, s.params) if isinstance(a, Var))
+                body = clone(s.body, mapping)
+                return Kernel(tuple(map(sub, s.outs)), params, body, s.origin)
         raise CoreError(f"unknown statement {s!r}")
 
     return Block([copy(s) for s in block.statements], [sub(a) for a in block.results])

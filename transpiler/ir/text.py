@@ -13,6 +13,7 @@ from calque.transpiler.ir.core import (
     For,
     Function,
     If,
+    Kernel,
     Var,
     While,
     operands,
@@ -74,6 +75,9 @@ def show(function: Function) -> str:
                     visit(s.test, depth + 2)
                     lines.append(f"{pad}do:")
                     visit(s.body, depth + 1)
+                case Kernel():
+                    lines.append(f"{head}kernel({', '.join(map(name, s.params))}):")
+                    visit(s.body, depth + 1)
         lines.append(f"{pad}yield {', '.join(map(name, block.results))}")
 
     lines.append(f"{function.name}({typed(function.params)})")
@@ -134,6 +138,13 @@ def verify(function: Function, outer: Iterable[Var] = ()) -> None:
                     visit(s.body, inner)
                     agree(s.phis, s.body.results, "while, next round")
                     agree(s.outs, s.phis, "while, results")
+                case Kernel():
+                    inner = set(s.params)
+                    visit(s.body, inner)
+                    if list(s.outs) != s.body.results or not inner.issuperset(s.outs):
+                        fail(f"kernel: gives {s.outs}, which its body does not define")
+                    scope.update(s.outs)
+                    continue
             define(s.outs, scope)
         read(block.results, scope)
 

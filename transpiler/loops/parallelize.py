@@ -16,7 +16,7 @@ from typing import Any
 
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder, atom, wrap
-from calque.transpiler.ir.core import Apply, Block, Effect, For, If, Statement, Var, While
+from calque.transpiler.ir.core import Apply, Block, Effect, For, If, Kernel, Statement, Var, While
 from calque.transpiler.ir.types import dim_symbols
 from calque.transpiler.ir.verdicts import (
     CARRIED,
@@ -245,6 +245,8 @@ class CarriedArrays:
                 return True
             case For() | While():
                 return self._loop(s)
+            case Kernel():
+                return self.visit(s.body)
 
     def _loop(self, s: For | While) -> bool:
         owners = [self.chain.get(i) if isinstance(i, Var) else None for i in s.inits]

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from calque.transpiler.errors import CoreError
 from calque.transpiler.ir import core
-from calque.transpiler.ir.core import Apply, Atom, Block, For, If, Statement, Var, While
+from calque.transpiler.ir.core import Apply, Atom, Block, For, If, Kernel, Statement, Var, While
 from calque.transpiler.memory.alias import READ_ONLY, WriteBack, surely_view, viewed, write_backs
 from calque.transpiler.memory.live_values import Liveness
 from calque.transpiler.memory.printed_program import PrintedProgram, indices, is_store
@@ -152,6 +152,8 @@ class Memory:
                         self._set(out, self.at(s.then.results[k]) | self.at(s.orelse.results[k]))
                 case For() | While():
                     self._loop(s)
+                case Kernel():
+                    self._visit(s.body)
 
     def _apply(self, s: Apply) -> None:
         back = self.backs.get(id(s)) or self.takes.get(id(s))
@@ -390,6 +392,14 @@ def settle(program: PrintedProgram) -> Memory:
             if trial is not None:
                 best = trial
     return best
+
+
+def settled_again(memory: Memory, live: Liveness) -> Memory:
+    """The same memory of the same program, whose statements have other numbers since."""
+    program = memory.program
+    copies = [s for s in core.walk(program.body) if _is_copy(s)]
+    sites = frozenset(Site("copy", program.number[id(s)]) for s in copies)
+    return Memory(program, live, memory.backs, sites)
 
 
 def _resolved(

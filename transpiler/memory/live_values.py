@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from calque.transpiler.ir import core
-from calque.transpiler.ir.core import Atom, Block, For, If, Statement, Var, While
+from calque.transpiler.ir.core import Atom, Block, For, If, Kernel, Statement, Var, While
 from calque.transpiler.memory.printed_program import PrintedProgram
 
 
@@ -66,6 +66,8 @@ class Liveness:
 
     def _statement(self, s: Statement, live: int) -> int:
         self.after[id(s)] = live
+        if isinstance(s, Kernel):
+            return self._visit(s.body, live)
         self._define(s.outs, live)
         live &= ~self.program.mask(s.outs)
         match s:

@@ -8,7 +8,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from calque.transpiler.ir import core
-from calque.transpiler.ir.core import Apply, Atom, Block, Effect, For, If, Statement, Var, While
+from calque.transpiler.ir.core import (
+    Apply,
+    Atom,
+    Block,
+    Effect,
+    For,
+    If,
+    Kernel,
+    Statement,
+    Var,
+    While,
+)
 from calque.transpiler.ir.pytrees import attributes, is_object
 from calque.transpiler.primitives.elementwise import add
 from calque.transpiler.primitives.indexing import getitem, update
@@ -56,11 +67,13 @@ class PrintedProgram:
     depth: dict[int, int] = field(default_factory=dict)
     home: dict[int, tuple[Block, Statement | None]] = field(default_factory=dict)
     block_of: dict[int, Block] = field(default_factory=dict)
+    carried: dict[Var, tuple[Atom, Atom]] = field(default_factory=dict)  # at first, and after
 
     def renumber(self) -> None:
         """Number Vars and statements in program order; after every change."""
         self.index, self.vars, self.definition = {}, [], {}
         self.number, self.depth, self.home, self.block_of = {}, {}, {}, {}
+        self.carried = {}
         self._see(self.function.params)
         self._visit(self.body, None, 0)
 
@@ -76,8 +89,13 @@ class PrintedProgram:
             self.depth[id(s)] = depth
             self.block_of[id(s)] = block
             self._see(core.bound_vars(s))
+            if isinstance(s, (For, While)):
+                pairs = zip(s.inits, s.body.results, strict=True)
+                self.carried.update(zip(s.phis, pairs, strict=True))
             for inner in core.blocks_of(s):
                 self._visit(inner, s, depth + isinstance(s, (For, While)))
+            if isinstance(s, Kernel):
+                continue  # what it gives is defined within it
             self._see(s.outs)
             for out in s.outs:
                 self.definition[out] = s
@@ -111,6 +129,9 @@ class PrintedProgram:
 
         def visit(block: Block) -> None:
             for s in block.statements:
+                if isinstance(s, Kernel):  # what it takes and gives is read by others
+                    visit(Block(s.body.statements))
+                    continue
                 for atom in core.operands(s):
                     if isinstance(atom, Var):
                         count[atom] += 1
@@ -139,6 +160,7 @@ def prepare(function: core.Function, phases: dict[int, str]) -> PrintedProgram:
     program.results = leaves
     kept = set(leaves) | set(function.written.values())
     body.results = [a if k in kept else None for k, a in enumerate(body.results)]
+    _needless_branches(body)
     remove_dead(body)
     program.renumber()
     for var in program.vars:
@@ -203,6 +225,21 @@ def _scalar_stores(body: Block) -> None:
 
     visit(body)
     core.substitute(body, {var: now(var) for var in mapping})
+
+
+def _needless_branches(body: Block) -> None:
+    """A branch that only gives what it is given, the same on both sides, is none."""
+    same: dict[Var, Atom] = {}
+    for s in core.walk(body):
+        if isinstance(s, If):
+            arms = [
+                [same.get(a, a) if isinstance(a, Var) else a for a in b.results]
+                for b in core.blocks_of(s)
+            ]
+            if all(a is b and isinstance(a, Var) for a, b in zip(*arms)):
+                for out, var in zip(s.outs, arms[0]):
+                    same[out], var.name = var, var.name or out.name
+    core.substitute(body, same)
 
 
 def remove_dead(body: Block) -> None:

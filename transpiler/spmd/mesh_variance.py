@@ -11,7 +11,18 @@ from dataclasses import dataclass, field
 
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Array, Builder, atom
-from calque.transpiler.ir.core import Apply, Atom, Block, Effect, For, If, Statement, Var, While
+from calque.transpiler.ir.core import (
+    Apply,
+    Atom,
+    Block,
+    Effect,
+    For,
+    If,
+    Kernel,
+    Statement,
+    Var,
+    While,
+)
 from calque.transpiler.primitives.axis_collectives import (
     NamedAxis,
     axis_number,
@@ -71,6 +82,8 @@ class Varying:
                 return changed
             case For() | While():
                 return self._loop(s)
+            case Kernel():
+                return self.block(s.body)
 
     def block(self, block: Block) -> bool:
         """Find what all of a block's statements define."""

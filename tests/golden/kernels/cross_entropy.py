@@ -12,7 +12,7 @@ from numba import prange
 
 @kernel
 def cross_entropy_grad_kernel(
-    logits, max_logits, exp_shifted, sum_shifted, sum_logits, targets, logits_bar
+    logits, targets, max_logits, exp_shifted, sum_shifted, sum_logits, logits_bar
 ):
     for i in prange(logits.shape[0]):
         largest = -np.inf
@@ -81,6 +81,6 @@ def cross_entropy_grad_jit(logits, targets):
     sum_logits = np.empty((logits.shape[0], 1), dtype=np.int64)
     logits_bar = np.empty((logits.shape[0], logits.shape[1]))
     cross_entropy_grad_kernel(
-        logits, max_logits, exp_shifted, sum_shifted, sum_logits, targets, logits_bar
+        logits, targets, max_logits, exp_shifted, sum_shifted, sum_logits, logits_bar
     )
     return logits_bar

@@ -11,7 +11,7 @@ from numba import prange
 
 
 @kernel
-def heat_kernel(u_rows, u_columns, u, inner_plus_change, total_parts):
+def heat_kernel(u, u_rows, u_columns, inner_plus_change, total_parts):
     for _ in range(10):
         for i in prange(u_rows - 2):
             for j in vrange(u_columns - 2):
@@ -49,5 +49,5 @@ def heat_jit(u):
     u_columns = u.shape[1]
     inner_plus_change = np.empty((u_rows - 2, u_columns - 2))
     total_parts = np.empty(u_rows)
-    total = np.float64(heat_kernel(u_rows, u_columns, u, inner_plus_change, total_parts))
+    total = np.float64(heat_kernel(u, u_rows, u_columns, inner_plus_change, total_parts))
     return total

@@ -11,7 +11,7 @@ from numba import prange
 
 
 @kernel
-def jacobi_grad_kernel(a, a_new, b, a_bar):
+def jacobi_grad_kernel(a, b, a_bar, a_new):
     for _ in range(20):
         for i in vrange(1, a.shape[0] - 1):
             b[i] = (a_new[i - 1] + a_new[i] + a_new[i + 1]) / 3.0
@@ -61,5 +61,5 @@ def jacobi_grad_jit(a, b):
     a_bar = np.empty(a.shape[0])
     b = b.copy()  # the argument is kept as it is
     a_new = a.copy()  # the argument is kept as it is
-    jacobi_grad_kernel(a, a_new, b, a_bar)
+    jacobi_grad_kernel(a, b, a_bar, a_new)
     return a_bar

@@ -10,7 +10,7 @@ from calque.runtime.vecmath import exp
 
 
 @kernel
-def loss_grad_kernel(inputs, inputs_dot_w, b, targets, z_bar):
+def loss_grad_kernel(b, inputs, targets, inputs_dot_w, z_bar):
     b_bar = 0.0
     for i in vrange(inputs.shape[0]):
         # p = sigmoid(inputs @ w + b)
@@ -42,8 +42,9 @@ def loss_grad_jit(w, b, *, inputs, targets):
         raise ValueError('loss_grad_jit needs inputs.shape[0] == targets.shape[0]')
     # forward
     inputs_dot_w = inputs @ w
+
     # reverse
     z_bar = np.empty(inputs.shape[0])
-    b_bar = np.float64(loss_grad_kernel(inputs, inputs_dot_w, b, targets, z_bar))
+    b_bar = np.float64(loss_grad_kernel(b, inputs, targets, inputs_dot_w, z_bar))
     w_bar = inputs.T @ z_bar
     return w_bar, b_bar

@@ -13,7 +13,7 @@ import numpy as np
 from calque.transpiler.codegen.numba.whole_array_calls import text_in_loops
 from calque.transpiler.codegen.text.spelling import dtype_name, template
 from calque.transpiler.ir import core
-from calque.transpiler.ir.core import Apply, Atom, Effect, For, If, Statement, Var, While
+from calque.transpiler.ir.core import Apply, Atom, Effect, For, If, Kernel, Statement, Var, While
 from calque.transpiler.ir.types import ArrayType, type_of_constant
 from calque.transpiler.primitives.elementwise import add, divide, multiply, power, where
 from calque.transpiler.primitives.indexing import getitem, update
@@ -269,6 +269,8 @@ def can_compile(s: Statement, looping: bool = False) -> bool:
             if isinstance(s, For) and isinstance(s.step, Var):
                 return False
             return all(can_compile(t, True) for b in core.blocks_of(s) for t in b.statements)
+        case Kernel():
+            return False  # it is one already
 
 
 def _can_compile_apply(s: Apply) -> bool:

@@ -11,6 +11,7 @@ import ast
 import builtins
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import gast
@@ -25,6 +26,7 @@ from calque.transpiler.codegen.launcher import (
 from calque.transpiler.codegen.numba.scalar_text import VECTOR_FUNCTIONS
 from calque.transpiler.codegen.numba.shape_preconditions import size_checks
 from calque.transpiler.codegen.numba.whole_array_calls import LAUNCHER_FUNCTIONS
+from calque.transpiler.codegen.outline import outline
 from calque.transpiler.codegen.text.coalesce import Groups
 from calque.transpiler.codegen.text.copies import place_copies
 from calque.transpiler.codegen.text.expression_writer import ExpressionWriter
@@ -44,7 +46,7 @@ from calque.transpiler.codegen.text.statement_writer import StatementWriter
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Var
 from calque.transpiler.ir.dims import Dims
-from calque.transpiler.memory.bufferize import Memory
+from calque.transpiler.memory.bufferize import Memory, settled_again
 from calque.transpiler.memory.live_values import Liveness
 from calque.transpiler.memory.printed_program import PrintedProgram, prepare
 
@@ -76,16 +78,9 @@ def emit_function(
     ``compiled``: kernels for its loops come first, and the function launches them; ``asking``, what
     was taken for granted of its arguments' sizes before.
     """
-    name_parameters(function)
-    program = prepare(function, phases or {})
-    made = [s for s in core.walk(program.body) if isinstance(s, core.Apply)]
-    program.called = _imported(function, made, LAUNCHER_FUNCTIONS if compiled else frozenset())
-    memory = place_copies(program)
-    paths = leaf_paths(function)
-    local = _bound_leaves(program, paths)
-    if compiled:
-        local += _called_like(function, paths)
+    program, memory, paths, local = _placed(function, phases or {}, compiled)
     spelled = {var: path for var, path in paths.items() if var not in local}
+    made = [s for s in core.walk(program.body) if isinstance(s, core.Apply)]
     bound: frozenset[Var] = frozenset()
     earlier = bound
 
@@ -110,6 +105,32 @@ def emit_function(
                 writer, trees, bound = other, fewer, bound - {var}
     text = "\n\n\n".join(to_text(t).strip() for t in trees)
     return writer.notes.restore(text) + "\n"
+
+
+def outlined(function: core.Function, phases: dict[int, str] | None = None) -> core.Function:
+    """A function as a target is given it: with copies for what is stored in place, and kernels."""
+    program, *_ = _placed(function, phases or {}, True)
+    return replace(function, body=program.body)
+
+
+def _placed(
+    function: core.Function, phases: dict[int, str], compiled: bool
+) -> tuple[PrintedProgram, Memory, dict[Var, Any], list[Var]]:
+    """A copy to print, its memory, the leaves' access paths, and those that get a name."""
+    name_parameters(function)
+    program = prepare(function, phases)
+    made = [s for s in core.walk(program.body) if isinstance(s, core.Apply)]
+    program.called = _imported(function, made, LAUNCHER_FUNCTIONS if compiled else frozenset())
+    memory = place_copies(program)
+    paths = leaf_paths(function)
+    local = _bound_leaves(program, paths)
+    if compiled:
+        local += _called_like(function, paths)
+        choices = {id(s) for s in core.walk(program.body) if is_choice(s, frozenset())}
+        groups = Groups(program, Liveness(program), choices, paths.keys() - set(local))
+        outline(program, Folding(program, memory, groups, frozenset(), choices))
+        memory = settled_again(memory, Liveness(program))
+    return program, memory, paths, local
 
 
 def _imported(

@@ -10,7 +10,7 @@ from typing import Any
 
 from calque.transpiler.codegen.text.coalesce import Groups
 from calque.transpiler.ir import core
-from calque.transpiler.ir.core import Apply, Atom, Block, For, If, Statement, Var, While
+from calque.transpiler.ir.core import Apply, Atom, Block, For, If, Kernel, Statement, Var, While
 from calque.transpiler.memory.bufferize import Memory
 from calque.transpiler.memory.printed_program import PrintedProgram, is_store
 from calque.transpiler.primitives.elementwise import add, subtract
@@ -109,6 +109,7 @@ class Folding:
         self._changes: dict[int, tuple[int, int]] = {}
         self._uses: dict[Var, list[tuple[Block, Statement | None]]] = {}
         self._moved: set[Var] = set()
+        self._handed: set[Var] = set()  # to kernels, or back
         self._collective: set[Var] = set()  # folded ones that every device must come to
         self._places: dict[int, int] = {}  # of statements in their blocks
         self._index(program.body)
@@ -118,6 +119,10 @@ class Folding:
         """Note where each Var is read (a block's results: no statement), and what is carried."""
         for place, s in enumerate(block.statements):
             self._places[id(s)] = place
+            if isinstance(s, Kernel):
+                self._handed.update(s.params, s.outs)
+                self._index(s.body)
+                continue
             for atom in core.operands(s):
                 if isinstance(atom, Var):
                     self._uses.setdefault(atom, []).append((block, s))
@@ -130,7 +135,7 @@ class Folding:
                 pairs = [*zip(s.then.results, s.outs), *zip(s.orelse.results, s.outs)]
             self._moved |= {a for a, phi in pairs if isinstance(a, Var) and a.name == phi.name}
         for atom in block.results:
-            if isinstance(atom, Var):
+            if isinstance(atom, Var) and atom not in self._handed:
                 self._uses.setdefault(atom, []).append((block, None))
 
     # what others ask
@@ -172,7 +177,7 @@ class Folding:
 
     def _consider(self, s: Statement) -> None:
         out = s.outs[0]
-        if out in self.bound or self.groups.shared(out):
+        if out in self.bound or out in self._handed or self.groups.shared(out):
             return
         uses = self._uses.get(out, [])
         size = out.name is None and is_simple(s)

@@ -42,9 +42,11 @@ class Notes:
         """An empty line."""
         return self._mark("blank", "")
 
-    def said(self, identifier: str) -> tuple[str, str]:
-        """The kind and the text of what a name stands for."""
-        return self._texts[int(identifier.removeprefix("note_").removesuffix("_"))]
+    @staticmethod
+    def is_note(line: Any) -> bool:
+        """Whether a line is a comment or empty."""
+        value = getattr(line, "value", None)
+        return isinstance(line, gast.Expr) and bool(_MARK.match(getattr(value, "id", "")))
 
     def restore(self, source: str) -> str:
         """The text with its comments, and no line longer than ``WIDTH`` where that can be."""

@@ -30,6 +30,7 @@ from calque.transpiler.ir.core import (
     Effect,
     For,
     If,
+    Kernel,
     Statement,
     Var,
     While,
@@ -138,7 +139,10 @@ class StatementWriter:
                 return self._if(s, depth)
             case For():
                 return self._for(s, depth)
-        return self._while(s, depth)
+            case While():
+                return self._while(s, depth)
+            case Kernel():
+                return self._kernel(s, depth)
 
     # single lines
 
@@ -296,6 +300,10 @@ class StatementWriter:
             test = constant(True)
         lines.append(gast.While(test, body or [gast.Pass()], []))
         return lines + self._moves(s.outs, list(s.phis), depth)
+
+    def _kernel(self, s: Kernel, depth: int) -> list[Any]:
+        """The statements of a kernel, where nothing compiles it."""
+        return self._block(s.body, depth)
 
     # line length
 

@@ -1,0 +1,164 @@
+"""Kernels in Core: what is in them, what they take and give, and that equal ones are compiled once."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import calque
+from battery.registry import load
+from calque.transpiler.codegen.numpy.emit import outlined
+from calque.transpiler.diagnostics.parsing import parse
+from calque.transpiler.errors import CoreError
+from calque.transpiler.ir import core
+from calque.transpiler.ir.core import Apply, Block, For, Function, Kernel, Var
+from calque.transpiler.ir.text import show, verify
+from calque.transpiler.ir.types import ArrayType
+from calque.transpiler.primitives.base import PRIMITIVES
+
+SAMPLED = [p for p in load() if p.refused is None][::8]
+
+
+def made(fn, *args) -> Function:
+    """The Core of a jitted function with its kernels."""
+    function = calque.jit(fn).program(*args).traced.function
+    return outlined(function, function.phases)
+
+
+def kernels(function: Function) -> list[Kernel]:
+    return [s for s in core.walk(function.body) if isinstance(s, Kernel)]
+
+
+@pytest.fixture(autouse=True)
+def _not_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CALQUE_JIT", "0")
+
+
+@pytest.mark.parametrize("program", SAMPLED, ids=lambda program: program.id)
+def test_kernels_read_their_parameters_and_nothing_else(program) -> None:
+    for fn in (program.fn, calque.grad(program.scalar(), argnums=program.diff)):
+        function = made(fn, *program.fresh())
+        verify(function)
+        text = show(function)
+        assert show(parse(text)[0]) == text
+        for kernel in kernels(function):
+            assert set(kernel.params) == set(core.free_vars(Block(kernel.body.statements)))
+            inside = core.defined_vars(kernel.body)
+            outside = {v for v in core.free_vars(without(function, kernel)) if v in inside}
+            assert set(kernel.outs) == outside
+
+
+def without(function: Function, kernel: Kernel) -> Block:
+    """A program's reads, but for those of one kernel."""
+
+    def rest(block: Block) -> Block:
+        kept = []
+        for s in block.statements:
+            if s is kernel:
+                continue
+            reads = [v for b in core.blocks_of(s) for v in core.free_vars(rest(b))]
+            kept.append(core.Effect("", (*core.operands(s), *reads)))
+        return Block(kept, block.results)
+
+    return rest(function.body)
+
+
+def test_a_kernel_in_the_listing() -> None:
+    def tangent(x):
+        return np.fft.fft(np.tanh(x))
+
+    text = show(made(tangent, np.ones(3)))
+    head = next(line for line in text.splitlines() if "kernel(" in line)
+    assert re.fullmatch(r"    tanh_x.* = kernel\(x, .*\):|    t.* = kernel\(x, .*\):", head)
+    assert text.index("kernel(") < text.index("for ") < text.index("np.fft.fft")
+
+
+def test_what_is_read_on_both_sides_is_in_both() -> None:
+    def scaled(x):
+        out = np.zeros(x.size)
+        for i in range(x.size):
+            out[i] = x[i] * 2.0
+        return out, np.fft.fft(out, 2 * x.size)
+
+    function = made(scaled, np.ones(3))
+    (kernel,) = kernels(function)
+    sizes = [s for s in core.walk(function.body) if isinstance(s, Apply) and s.primitive.kind == "size"]
+    assert len([s for s in sizes if s in kernel.body.statements]) == 1
+    assert any(s in function.body.statements for s in sizes)
+
+
+def test_alike_kernels_are_one() -> None:
+    def layer(x, a):
+        return np.fft.ifft(np.tanh(x * a)).real
+
+    def layers(x, a, b):
+        return layer(layer(layer(x, a), b), a)
+
+    x = np.linspace(0.1, 0.9, 5)
+    text = str(calque.source(calque.jit(layers), x, x, x))
+    assert text.count("@kernel") == 2  # the first is given one array less
+    assert text.count("layers_kernel_2(") == 3
+    np.testing.assert_allclose(calque.jit(layers)(x, x, x), layers(x, x, x), rtol=1e-14)
+
+
+def test_arguments_stand_as_in_the_signature() -> None:
+    def mixed(b, a, c):
+        out = np.empty(a.size)
+        for i in range(a.size):
+            out[i] = c * a[i] + b[i]
+        return out
+
+    text = str(calque.source(calque.jit(mixed), np.ones(3), np.ones(3), 2.0))
+    assert "def mixed_kernel(b, a, c, out):" in text
+
+
+def test_an_array_that_grows_in_a_kernel_is_given_back() -> None:
+    def evens(x):
+        chosen = []
+        for k in range(x.size):
+            if x[k] > 0.0:
+                chosen.append(x[k] * k)
+        return np.sum(np.array(chosen))
+
+    x = np.ones(40)
+    assert calque.jit(evens)(x) == evens(x)
+
+
+def a_kernel(reads_other: bool) -> Function:
+    t = ArrayType(np.dtype(float))
+    x, other, y = Var(t, "x"), Var(t, "other"), Var(t, "y")
+    body = Block([Apply((y,), PRIMITIVES["np.add"], (x, other if reads_other else 1.0), {})], [y])
+    return Function("f", [x, other], Block([Kernel((y,), (x,), body)], [y]), None)
+
+
+def test_verify_looks_into_kernels() -> None:
+    verify(a_kernel(reads_other=False))
+    with pytest.raises(CoreError, match="other:float64 is read outside its scope"):
+        verify(a_kernel(reads_other=True))
+
+
+def test_a_clone_of_a_kernel_is_well_formed() -> None:
+    function = a_kernel(reads_other=False)
+    mapping: dict[Var, core.Atom] = {}
+    body = core.clone(function.body, mapping)
+    (kernel,) = body.statements
+    assert isinstance(kernel, Kernel) and kernel.outs == (mapping[function.body.results[0]],)
+    verify(Function("f", function.params, body, None))
+
+
+def test_the_space_is_the_loops_whose_rounds_are_independent() -> None:
+    def product(x, y):
+        return x[:, None] * y
+
+    def total(x):
+        s = 0.0
+        for i in range(x.size):
+            s = s * 0.5 + x[i]
+        return s
+
+    (kernel,) = kernels(made(total, np.ones(3)))
+    assert kernel.space == ()
+    (kernel,) = kernels(made(product, np.ones(3), np.ones(2)))
+    assert [type(s) for s in kernel.space] == [For]

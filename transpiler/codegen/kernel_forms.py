@@ -1,0 +1,88 @@
+"""Statements that do the same to other values: their kernels are compiled once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from calque.transpiler.ir import core
+from calque.transpiler.ir.core import Apply, Atom, Block, Effect, For, Statement, Var
+from calque.transpiler.memory.printed_program import PrintedProgram
+
+
+class Form(NamedTuple):
+    """What is the same in statements that differ in values alone, and the values in order."""
+
+    text: tuple[Any, ...]
+    values: tuple[Var, ...]
+
+
+def form(statements: Sequence[Statement], program: PrintedProgram) -> Form:
+    """The form of statements of a program, with the comments that stand with them."""
+    found = _Form(program)
+    text = found.block(Block(list(statements)), False)
+    return Form(text, tuple(found.numbers))
+
+
+class _Form:
+    def __init__(self, program: PrintedProgram):
+        self.phases = program.phases
+        self.explained = bool(program.function.kernel_options.get("explained"))
+        self.numbers: dict[Var, int] = {}
+
+    def block(self, block: Block, generated: bool) -> tuple[Any, ...]:
+        """A block within a loop that is, or is not, over elements."""
+        made = tuple(self._statement(s, generated) for s in block.statements)
+        return (*made, self._atoms(block.results))
+
+    def _statement(self, s: Statement, generated: bool) -> tuple[Any, ...]:
+        own = generated
+        said: Any = None
+        if (generated or self.phases.get(id(s)) == "reverse") and s.origin is not None:
+            said = s.origin.note or s.origin.statement
+        details: tuple[Any, ...] = ()
+        match s:
+            case Apply():
+                params = tuple((key, _plain(value)) for key, value in s.params.items())
+                details = s.primitive, params, s.proven
+            case Effect():
+                details = (s.template,)
+            case For():
+                own = s.scheduled
+                details = s.scheduled, s.parallel, s.vector
+                if self.explained and s.verdict is not None:
+                    details += (s.verdict.comment(""),)
+        head = type(s).__name__, said, details, self._atoms(core.operands(s))
+        bound = self._atoms(core.bound_vars(s))
+        inner = tuple(self.block(b, own) for b in core.blocks_of(s))
+        return (*head, bound, inner, self._atoms(s.outs))
+
+    def _atoms(self, atoms: Sequence[Atom]) -> tuple[Any, ...]:
+        return tuple(self._atom(a) for a in atoms)
+
+    def _atom(self, atom: Atom) -> Any:
+        if isinstance(atom, Var):
+            number = self.numbers.setdefault(atom, len(self.numbers))
+            return number, atom.type.dtype.str, atom.type.ndim, atom.type.weak
+        return type(atom).__name__, repr(atom)
+
+
+def _plain(value: Any) -> Any:
+    """A parameter as something that can be compared."""
+    if isinstance(value, np.ndarray):
+        return value.dtype.str, value.shape, value.tobytes()
+    return repr(value)
+
+
+def period(items: Sequence[Any], least: int) -> int:
+    """After how many items they repeat, ``least`` times or more in all; 0 where they do not.
+
+    >>> period("abcabcabc", 3), period("abab", 3)
+    (3, 0)
+    """
+    for size in range(1, len(items) // least + 1):
+        if len(items) % size == 0 and all(a == b for a, b in zip(items, items[size:])):
+            return size
+    return 0

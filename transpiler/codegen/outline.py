@@ -1,0 +1,213 @@
+"""Kernel outlining: what a target compiles goes into ``Kernel`` statements, at the end on Core.
+
+Before::
+
+    out = np.empty(x.size)
+    for i in range(x.size):
+        out[i] = exp(x[i])
+    return np.fft.fft(out)
+
+After::
+
+    out = np.empty(x.size)
+    out = kernel(x, out):
+        for i in range(x.size):
+            out[i] = exp(x[i])
+    return np.fft.fft(out)
+
+A kernel ends with a loop, or with a branch that holds one, and begins with one, or with its own
+arrays. It holds all that its text reads: what has no line of its own moves into it, and sizes that
+others read too are there once more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from calque.transpiler.codegen.kernel_forms import form, period
+from calque.transpiler.codegen.numba.scalar_text import can_compile
+from calque.transpiler.codegen.numba.whole_array_calls import may_raise, text_in_loops
+from calque.transpiler.codegen.text.folding import Folding
+from calque.transpiler.ir import core
+from calque.transpiler.ir.core import Apply, Atom, Block, For, If, Kernel, Statement, Var, While
+from calque.transpiler.memory.printed_program import PrintedProgram
+from calque.transpiler.primitives.axes import transpose
+from calque.transpiler.primitives.indexing import copy, getitem
+from calque.transpiler.primitives.shapes import reshape
+
+_REPEATED = 3  # loops that do so as often become launches of one kernel, which is compiled once
+_WRITTEN_INSIDE = (getitem, transpose, reshape, copy)  # arrays within expressions
+
+
+def outline(program: PrintedProgram, folding: Folding) -> None:
+    """Make the kernels of a program, in place; ``folding`` says what has no line of its own."""
+    _Outline(program, folding).block(program.body, 1)
+    program.renumber()
+    uses = program.uses()
+    for s in core.walk(program.body):
+        if isinstance(s, Kernel):
+            inside = _reads(s.body.statements)
+            defined = [o for t in s.body.statements for o in t.outs]
+            s.outs = tuple(o for o in defined if uses[o] > inside.get(o, 0))
+            s.body.results = list(s.outs)
+
+
+class _Outline:
+    def __init__(self, program: PrintedProgram, folding: Folding):
+        self.program, self.folding = program, folding
+        self.explained = bool(program.function.kernel_options.get("explained"))
+        self.uses = program.uses()
+        self.moved: set[int] = set()  # the statements that are in kernels now
+
+    def block(self, block: Block, depth: int) -> None:
+        """Make the kernels of a block, which is ``depth`` blocks deep."""
+        made: list[Statement] = []
+        run: list[Statement] = []
+        for s in block.statements:
+            if self.folding.skip(s) or self._compiles(s):
+                run.append(s)
+                continue
+            made += self._outlined(run, depth)
+            run = []
+            made.append(s)
+            for inner in core.blocks_of(s):
+                self.block(inner, depth + 1)
+        made += self._outlined(run, depth)
+        block.statements[:] = [s for s in made if id(s) not in self.moved]
+
+    def _outlined(self, run: list[Statement], depth: int) -> list[Statement]:
+        """A run with its kernels; what may raise in kernels apart, where threads are explained."""
+        parts: list[list[Statement]] = [[]]
+        raises = False
+        for s in run:
+            before = raises
+            if self.explained and not self.folding.skip(s):
+                raises = self._raises(s)
+            if raises != before:
+                parts.append([])
+            parts[-1].append(s)
+        return [s for part in parts for s in self._trimmed(part, depth)]
+
+    def _compiles(self, s: Statement) -> bool:
+        """Whether the target takes a statement and all that is written within it."""
+        if not can_compile(s):
+            return False
+        looping = isinstance(s, (For, While))
+        for made in self._written_in([s]):
+            if isinstance(made, Apply):
+                if looping and text_in_loops(made) is not None:
+                    continue
+                if made.out.type.ndim and made.primitive not in _WRITTEN_INSIDE:
+                    return False
+                if not can_compile(made):
+                    return False
+        return True
+
+    def _written_in(self, statements: Sequence[Statement]) -> list[Statement]:
+        """The statements whose expressions stand within the text of others."""
+        pending = [a for atoms in _atoms(statements) for a in atoms]
+        found: dict[Var, Statement] = {}
+        while pending:
+            atom = pending.pop()
+            if isinstance(atom, Var) and atom in self.folding.folded and atom not in found:
+                made = found[atom] = self.program.definition[atom]
+                pending += [a for atoms in _atoms([made]) for a in atoms]
+        return list(found.values())
+
+    def _raises(self, s: Statement) -> bool:
+        return any(map(may_raise, [*core.walk(Block([s])), *self._written_in([s])]))
+
+    def _trimmed(self, run: list[Statement], depth: int) -> list[Statement]:
+        """Statements before the first loop stay outside, and those after the last.
+
+        What is written within others is left where these may have it: after the kernel.
+        """
+        work = [k for k, s in enumerate(run) if _is_work(s) and not self.folding.skip(s)]
+        if not work:
+            return run
+        first, last = work[0], work[-1]
+        lines = [k for k, s in enumerate(run[:first]) if not self.folding.skip(s)]
+        while lines and not any(o.type.ndim for o in run[lines[-1]].outs):
+            first = lines.pop()
+        middle = run[first : last + 1]
+        kernels = self._kernels([s for s in middle if not self.folding.skip(s)], depth)
+        rest = [s for s in middle if self.folding.skip(s)]
+        return [*run[:first], *kernels, *rest, *run[last + 1 :]]
+
+    def _kernels(self, run: list[Statement], depth: int) -> list[Kernel]:
+        """A kernel of all statements, or several alike for what repeats."""
+        if depth == 1 and period([_sort(s) for s in run], _REPEATED):
+            size = period([self._form([s]) for s in run], _REPEATED)
+            parts = [run[k : k + size] for k in range(0, len(run), size or len(run))]
+            if size and len({self._form(part) for part in parts}) == 1:
+                return [self._kernel(part) for part in parts]
+        return [self._kernel(run)]
+
+    def _form(self, run: Sequence[Statement]) -> object:
+        return form([t for s in run for t in [*self._outside([s]), s]], self.program).text
+
+    def _outside(self, run: Sequence[Statement]) -> list[Statement]:
+        """What is written within a run's text and stands outside, in order."""
+        inside = {id(t) for t in core.walk(Block(list(run)))}
+        found = [s for s in self._written_in(run) if id(s) not in inside]
+        within = {id(t) for s in found for b in core.blocks_of(s) for t in core.walk(b)}
+        found = [s for s in found if id(s) not in within]
+        return sorted(found, key=lambda s: self.program.number[id(s)])
+
+    def _kernel(self, run: list[Statement]) -> Kernel:
+        body = Block()
+        for s in run:
+            new = [t for t in self._outside([s]) if t not in body.statements]
+            body.statements += [*new, s]
+        for k in reversed(range(len(body.statements))):
+            s = body.statements[k]
+            if self.folding.skip(s):
+                inside = _reads(body.statements)
+                if all(self.uses[o] == inside[o] for o in s.outs):
+                    self.moved.add(id(s))
+                else:
+                    self._repeat(body, k, inside)
+        params = sorted(core.free_vars(body), key=lambda v: self.program.index[v])
+        return Kernel((), tuple(params), body, run[0].origin)
+
+    def _repeat(self, body: Block, k: int, inside: dict[Var, int]) -> None:
+        """Let a kernel have its own of what is read outside, too."""
+        s, mapping = body.statements[k], dict[Var, Atom]()
+        (again,) = core.clone(Block([s]), mapping).statements
+        if id(s) in self.program.phases:
+            self.program.phases[id(again)] = self.program.phases[id(s)]
+        body.statements[k] = again
+        core.substitute(Block(body.statements[k + 1 :]), mapping)
+        for var, count in _reads([s]).items():
+            self.uses[var] += count
+        for out in s.outs:
+            self.uses[out] -= inside[out]
+
+
+def _atoms(statements: Sequence[Statement]) -> Iterator[Sequence[Atom]]:
+    """What statements read, and all within them."""
+    for s in core.walk(Block(list(statements))):
+        yield core.operands(s)
+        for inner in core.blocks_of(s):
+            yield inner.results
+
+
+def _reads(statements: Sequence[Statement]) -> dict[Var, int]:
+    """How often statements, and all within them, read each Var."""
+    count: dict[Var, int] = {}
+    for atom in (a for atoms in _atoms(statements) for a in atoms):
+        if isinstance(atom, Var):
+            count[atom] = count.get(atom, 0) + 1
+    return count
+
+
+def _sort(s: Statement) -> tuple[str, ...]:
+    """What kind of work a statement is, in short."""
+    inner = core.walk(Block([s]))
+    return tuple(t.primitive.name if isinstance(t, Apply) else type(t).__name__ for t in inner)
+
+
+def _is_work(s: Statement) -> bool:
+    return isinstance(s, (For, While)) or (
+        isinstance(s, If) and any(_is_work(t) for b in core.blocks_of(s) for t in b.statements)
+    )
