@@ -1,6 +1,6 @@
 """All text that calque generates for a corpus of programs: written to a folder, or two compared.
 
-    python tests/corpus.py write FOLDER [--only PATTERN]
+    python tests/corpus.py write FOLDER [--only PATTERN] [--every N]
     python tests/corpus.py compare FOLDER FOLDER
 
 One file for each program and what is done to it: its value, gradient, jvp and vmap as NumPy source,
@@ -53,12 +53,13 @@ def made(make: Callable[[], str]) -> str:
             return make()
     except Exception as error:
         said = getattr(error, "message", "") or next(iter(str(error).splitlines()), "")
-        return f"# {type(error).__name__}: {re.sub('0x[0-9a-f]+', '0x...', str(said))}\n"
+        said = re.sub("0x[0-9a-f]+", "0x...", str(said)).replace(str(corpus_programs.ROOT), "")
+        return f"# {type(error).__name__}: {said}\n"
 
 
-def write(folder: str, only: str) -> int:
+def write(folder: str, only: str, every: int) -> int:
     """Write the corpus, in two processes."""
-    names = [name for name in corpus_programs.programs() if re.search(only, name)]
+    names = [name for name in corpus_programs.programs() if re.search(only, name)][::every]
     parts = [names[k : k + TOGETHER] for k in range(0, len(names), TOGETHER)]
     with ProcessPoolExecutor(PROCESSES, get_context("spawn")) as pool:
         count = sum(pool.map(written, parts, [folder] * len(parts)))
@@ -98,6 +99,7 @@ def main() -> int:
     writing = commands.add_parser("write", help="write the generated text of the corpus")
     writing.add_argument("folder")
     writing.add_argument("--only", default="", help="a regular expression of program names")
+    writing.add_argument("--every", type=int, default=1, help="of these, each how-manieth")
     comparing = commands.add_parser("compare", help="compare two folders, byte for byte")
     comparing.add_argument("left")
     comparing.add_argument("right")
@@ -106,7 +108,7 @@ def main() -> int:
         return compare(given.left, given.right)
     with tempfile.TemporaryDirectory(prefix="calque-corpus-") as cache:
         os.environ |= {"CALQUE_CACHE": cache, "CALQUE_CPU_DEVICES": "4"}
-        return write(given.folder, given.only)
+        return write(given.folder, given.only, given.every)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ import numpy as np
 
 import calque
 from battery.oracle import copied, leaves, rebuilt
-from battery.registry import load, scalar_form
+from battery.registry import load, weights
 from calque import cli
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -47,7 +47,7 @@ def of_function(fn: Callable[..., Any], args: tuple[Any, ...], moving: tuple[int
     axes = tuple(0 if k in moving else None for k in range(len(args)))
     batch = tuple(batch_of(arg) if k in moving else arg for k, arg in enumerate(args))
 
-    gradient = calque.value_and_grad(of_its_own(loss_of(fn, args)), argnums=moving)
+    gradient = calque.value_and_grad(loss_of(fn, args), argnums=moving)
 
     def over_examples(of: Any) -> str:
         return text_of(calque.vmap(of, in_axes=axes), batch)
@@ -67,28 +67,38 @@ def text_of(transformed: Any, args: tuple[Any, ...]) -> str:
     return str(transformed.program(*copied(args)).text)
 
 
-def loss_of(fn: Callable[..., Any], args: tuple[Any, ...]) -> Callable[..., Any]:
-    """A scalar of the function's result; where it has none here, of any arrays that it may return."""
+# a scalar of what a function gives: each loss has code like no other's, which share programs
+LOSS = """\
+def loss(*given):
+    "The loss {number}."
+    result = fn(*given)
+    return {scalar}
+"""
+SCALARS = {
+    "array": "np.sum(result * weights[0])",
+    "dict": "sum(np.sum(result[k] * w) for k, w in zip(sorted(result), weights))",
+    "tuple": "sum(np.sum(part * w) for part, w in zip(result, weights))",
+    "squares": "sum(np.sum(abs(part) ** 2) for part in (result if type(result) is tuple else (result,)))",
+}
+_numbered = itertools.count()
+
+
+def loss_of(fn: Callable[..., Any], args: tuple[Any, ...], form: str = "") -> Callable[..., Any]:
+    """A scalar of the function's result; where it gives none here, of any arrays that it may give."""
     try:
         with contextlib.redirect_stdout(io.StringIO()):
-            return scalar_form(fn, copied(args))
+            result = None if form else fn(*copied(args))
     except Exception:
-
-        def loss(*given):
-            found = fn(*given)
-            return sum(np.sum(part * part) for part in (found if type(found) is tuple else (found,)))
-
-        return loss
-
-
-_counted = itertools.count()
-
-
-def of_its_own(loss: Callable[..., Any]) -> Callable[..., Any]:
-    """With code like no other's: closures of the same code share programs."""
-    if getattr(loss, "__closure__", None):
-        loss.__code__ = loss.__code__.replace(co_name=f"loss_{next(_counted)}")
-    return loss
+        result = None
+    kinds = {np.ndarray: "array", dict: "dict", tuple: "tuple", list: "tuple"}
+    flat = not isinstance(result, dict | tuple | list) or len(leaves(result)) == len(result)
+    if isinstance(result, float | np.floating):
+        return fn
+    form = form or (kinds.get(type(result), "squares") if flat else "squares")
+    number = next(_numbered)
+    text = LOSS.format(number=number, scalar=SCALARS[form])
+    made = [weights(np.shape(leaf)) for leaf in leaves(result)]
+    return executed(text, f"<loss {number}>", "loss", fn=fn, weights=made)
 
 
 def tangent(leaf: Any) -> Any:
@@ -151,16 +161,16 @@ def benchmarks() -> Corpus:
 
     from cpu_work import cases, loop_cases
 
-    def timed(p: Any, loss: Callable[..., Any], size: int) -> Texts:
+    def timed(p: Any, size: int) -> Texts:
         """The gradient is that of a loss, the value that of the program itself."""
         args = p.inputs(size)
+        loss = loss_of(p.numpy, args, "squares")
         return {**of_function(loss, args, p.wrt), **of_function(p.numpy, args, ())}
 
     found: Corpus = {}
     for p in numpy_programs.PROGRAMS:
-        loss = numpy_programs.loss_of(p.numpy, np)
         for size in (p.small, p.large):
-            found[f"benchmarks/{p.name}_{size}"] = functools.partial(timed, p, loss, size)
+            found[f"benchmarks/{p.name}_{size}"] = functools.partial(timed, p, size)
     for c in loop_cases.CASES:
         for quick in (True, False):
             found[f"benchmarks/loops/{c.name}_{c.small if quick else c.large}"] = functools.partial(
@@ -171,10 +181,10 @@ def benchmarks() -> Corpus:
     return found
 
 
-def executed(text: str, name: str, function: str) -> Callable[..., Any]:
+def executed(text: str, name: str, function: str, **known: Any) -> Callable[..., Any]:
     """A function of a text that lives in memory alone."""
     linecache.cache[name] = (len(text), None, text.splitlines(True), name)
-    namespace: dict[str, Any] = {"np": np}
+    namespace: dict[str, Any] = {"np": np, **known}
     exec(compile(text, name, "exec"), namespace)
     made: Callable[..., Any] = namespace[function]
     return made
@@ -244,7 +254,7 @@ def compositions() -> Corpus:
 
     def texts(fn: Callable[..., Any], argument: Any) -> Texts:
         x = rebuilt(argument, map(np.asarray, leaves(argument))) if type(argument) is tuple else np.asarray(argument)
-        g = calque.grad(of_its_own(loss_of(fn, (x,))))
+        g = calque.grad(loss_of(fn, (x,)))
         ways = {"jvp_grad": calque.jvp(g), "jacfwd_grad": calque.jacfwd(g), "jit_jacrev": calque.jit(calque.jacrev(g))}
         given = {"jvp_grad": (x, x)}
         return {w: lambda f=f, w=w: text_of(f, given.get(w, (x,))) for w, f in ways.items()}
