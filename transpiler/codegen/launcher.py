@@ -1,7 +1,7 @@
-"""Core as a launcher and Numba kernels: loops over scalars go into functions of their own.
+"""Kernels of Core as Numba's functions, and the launcher that calls them.
 
-The launcher is the NumPy source of ``codegen/numpy/emit.py``, in which every run of statements that
-Numba compiles, and that holds a loop, is replaced by a call::
+The launcher is the NumPy source of ``codegen/numpy/emit.py``, in which each ``Kernel`` that
+``codegen/outline.py`` made is a call::
 
     out = np.empty(x.size)
     selu_kernel(x.reshape(-1), alpha, scale, out)
