@@ -66,7 +66,7 @@ def test_as_plain_python(function, monkeypatch):
 
 
 def test_a_solution_that_grows_in_each_round():
-    """Its value; the gradient is in test_flat_saves."""
+    """Its value; the gradient is in test_ragged_storage."""
     x = np.array([8.0, 3.0, 1.0, 0.5])
     np.testing.assert_allclose(calque.jit(levinson)(x, 2), levinson(x, 2), rtol=1e-12)
 

@@ -29,7 +29,7 @@ _REFUSING |= {"solve", "matrix_inverse", "cholesky_factor", "array_max", "array_
 _REFUSING |= {"checked_finite"}
 _REFUSING |= {"array_quantile", "argmax", "argmin", "interp", "digitize", "convolve", "cross"}
 
-_QUICK_FROM = 0, 65  # of Numba, the oldest tried: quick.py reaches into its compiler
+_QUICK_FROM = 0, 65  # of Numba, the oldest tried: trimmed_compiler.py needs its parts
 
 
 @dataclass(frozen=True)

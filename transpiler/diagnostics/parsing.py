@@ -1,4 +1,4 @@
-"""Core read back from the text that ``listing.show`` prints: programs for tests of single passes.
+"""Core read back from the text that ``ir.text.show`` prints: programs for tests of single passes.
 
 >>> function, builder = parse('''
 ... twice(x: float64[n])

@@ -1,6 +1,6 @@
 """What the rounds of a loop share: a number that each hands to the next, or an element.
 
-These are the words for what ``independent`` found; it decides.
+These are the words for what ``parallelize`` found; it decides.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a call of a collective means for one array: over several axes, tiled, of numbers.
 
 ``runtime/collectives.py`` calls these for each leaf; they record the primitives of
-``collectives.py``.
+``axis_collectives.py``.
 """
 
 from __future__ import annotations

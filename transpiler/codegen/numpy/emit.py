@@ -1,8 +1,8 @@
 """Core as NumPy source: the last stage, and the one whose work is read.
 
 ``emit_function`` gives the text of one ``def``, ``emit_module`` a file with docstring and imports.
-The stages: copies for in-place stores (``storage``), versions joined into variables (``groups``),
-values folded into their uses (``folding``), names, statements (``statements``), text (``layout``).
+The stages: copies for in-place stores (``copies``), versions joined into variables (``coalesce``),
+values folded into their uses (``folding``), names, ``statement_writer``, and text (``layout``).
 """
 
 from __future__ import annotations

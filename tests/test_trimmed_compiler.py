@@ -225,7 +225,7 @@ def test_a_type_error_says_where_it_is():
         return y + "text"
 
     compiled = numba.njit(pipeline_class=quick(numba.core.compiler.Compiler))(wrong)
-    with pytest.raises(numba.TypingError, match=r"(?s)test_quick.py.*line \d+.*unicode|text"):
+    with pytest.raises(numba.TypingError, match=r"(?s)test_trimmed_compiler.py.*line \d+.*unicode|text"):
         compiled(1.0)
 
 
