@@ -13,10 +13,18 @@ from collections.abc import Collection, Mapping
 
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, Atom, Block, Var
+from calque.transpiler.primitives.elementwise import (
+    absolute,
+    fabs,
+    negative,
+    of_number,
+    positive,
+    where,
+)
 from calque.transpiler.primitives.reductions import argmax, argmin, max_, min_
 
 EXTREMA = (max_, min_, argmax, argmin)
-_EXACT = frozenset("np.abs np.fabs abs np.negative np.positive np.where".split())
+_EXACT = (absolute, fabs, of_number, negative, positive, where)
 
 
 def read_with_extremum(
@@ -68,7 +76,7 @@ def operations(a: Atom, definitions: Mapping[Var, core.Statement]) -> int:
     s = definitions.get(a) if isinstance(a, Var) and a.type.dtype.kind in "fc" else None
     if not isinstance(s, Apply) or not s.primitive.cheap:
         return 0
-    own = s.primitive.kind == "elementwise" and s.primitive.name not in _EXACT
+    own = s.primitive.kind == "elementwise" and s.primitive not in _EXACT
     if own and s.primitive.scalar and "{" not in s.primitive.scalar:
         return 2  # a function
     return min(2, own + sum(operations(b, definitions) for b in s.args))

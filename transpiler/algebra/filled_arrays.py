@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, Atom, For, Function, If, Slot, Statement, Var, While
+from calque.transpiler.primitives.creation import empty, space
 from calque.transpiler.primitives.indexing import update
 
-_EMPTY = ("space for rounds", "np.empty")
+_EMPTY = (space, empty)
 
 
 class Stored:
@@ -46,7 +47,7 @@ class Stored:
             elif isinstance(s, Apply) and s.primitive is update:
                 found.append(s)
                 pending.append(s.args[0])
-            elif not isinstance(s, Apply) or s.primitive.name not in _EMPTY:
+            elif not isinstance(s, Apply) or s.primitive not in _EMPTY:
                 return None
         return found
 

@@ -22,8 +22,8 @@ from calque.transpiler.primitives.reductions import mean, sum_
 
 _ONE = object()  # the slope of the identity itself
 _COMBINE: dict[str, Callable[[Any, Any], Any]] = {
-    "np.add": lambda a, b: a + b,
-    "np.subtract": lambda a, b: a - b,
+    "add": lambda a, b: a + b,
+    "subtract": lambda a, b: a - b,
 }
 
 
@@ -62,34 +62,34 @@ class Basis:
         block = current().blocks[-1]
         key = whole.atom, id(block)  # the block is kept with it, so that its id stays its own
         if key not in self.found:
-            slope = self._slope_of(made.primitive.name, [wrap(a) for a in made.args])
+            slope = self._slope_of(made.primitive.arithmetic, [wrap(a) for a in made.args])
             self.found[key] = block, slope
         return self.found[key][1]
 
-    def _slope_of(self, name: str, args: list[Any]) -> Any:
-        if name == "np.negative":
+    def _slope_of(self, operation: str, args: list[Any]) -> Any:
+        if operation == "negative":
             inner = self.slope(args[0])
             return None if inner is None else -_number(inner)
-        if name in _COMBINE:
+        if operation in _COMBINE:
             slopes = [self.slope(a) for a in args]
             known = all(s is not None for s in slopes)
-            return _COMBINE[name](*map(_number, slopes)) if known else None
-        if name == "np.where" and type_of(args[0]).ndim < 2:
+            return _COMBINE[operation](*map(_number, slopes)) if known else None
+        if operation == "where" and type_of(args[0]).ndim < 2:
             slopes = [0.0 if _is_zero(a) else self.slope(a) for a in args[1:]]
             known = all(s is not None for s in slopes)
             return FUNCTIONS[np.where](args[0], *map(_number, slopes)) if known else None
-        return self._scaled(name, args)
+        return self._scaled(operation, args)
 
-    def _scaled(self, name: str, args: list[Any]) -> Any:
-        if name not in ("np.multiply", "np.divide"):
+    def _scaled(self, operation: str, args: list[Any]) -> Any:
+        if operation not in ("multiply", "divide"):
             return None
         left, right = args
-        if name == "np.multiply" and type_of(left).ndim < 2:
+        if operation == "multiply" and type_of(left).ndim < 2:
             left, right = right, left
         inner = self.slope(left) if type_of(right).ndim < 2 else None
         if inner is None:
             return None
-        if name == "np.multiply":
+        if operation == "multiply":
             return right if inner is _ONE else inner * right
         return _number(inner) / right
 

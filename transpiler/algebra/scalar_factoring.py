@@ -18,8 +18,9 @@ from calque.transpiler.ir.core import Apply, Atom, Block, Function, Statement, V
 from calque.transpiler.primitives.axes import transpose
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.elementwise import multiply
+from calque.transpiler.primitives.products import dot, matmul
 
-_PRODUCTS = ("np.matmul", "np.dot")
+_PRODUCTS = (matmul, dot)
 
 
 def take_factors_out(function: Function, builder: Builder) -> None:
@@ -45,7 +46,7 @@ def _within(
 
 def _product(s: Apply, builder: Builder, made: dict[Var, Statement]) -> list[Statement]:
     """The statements instead of one."""
-    if s.primitive.name not in _PRODUCTS or s.out.type.dtype.kind not in "fc":
+    if s.primitive not in _PRODUCTS or s.out.type.dtype.kind not in "fc":
         return [s]
     factors: list[Atom] = []
     with builder.block() as block, builder.at(s.origin):

@@ -14,8 +14,24 @@ import numpy as np
 
 from calque.transpiler.ir.builder import current
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, If, Var, While, free_vars
+from calque.transpiler.primitives import scipy_linalg
 from calque.transpiler.primitives.axes import transpose
+from calque.transpiler.primitives.base import Primitive
+from calque.transpiler.primitives.complexes import real
+from calque.transpiler.primitives.creation import constant, ones, zeros
+from calque.transpiler.primitives.diagonals import diag, eye
+from calque.transpiler.primitives.elementwise import (
+    add,
+    astype,
+    multiply,
+    negative,
+    positive,
+    where,
+)
+from calque.transpiler.primitives.indexing import copy, getitem
+from calque.transpiler.primitives.linalg import inv
 from calque.transpiler.primitives.products import dot, matmul
+from calque.transpiler.primitives.scipy_matrices import expm
 
 
 class Symmetry(IntEnum):
@@ -26,10 +42,8 @@ class Symmetry(IntEnum):
     ALWAYS = 2
 
 
-_SAME = frozenset(
-    "astype copy np.negative np.positive np.linalg.inv np.real linalg.inv linalg.expm".split()
-)
-_COMMUTING = ("np.add", "np.multiply")
+_SAME = (astype, copy, negative, positive, inv, real, scipy_linalg.inv, expm)
+_COMMUTING = (add, multiply)
 
 
 def symmetries(function: Function) -> dict[Var, Symmetry]:
@@ -92,14 +106,13 @@ class _Finder:
             self.found[out] = self.found[phi]
 
     def _made_by(self, s: Apply) -> Symmetry:
-        name = s.primitive.name
-        if name in _SAME:
+        if s.primitive in _SAME:
             return self.of(s.args[0])
-        if s.primitive.kind == "elementwise" or name == "np.where":
-            if name in _COMMUTING and self._transposes(*s.args):
+        if s.primitive.kind == "elementwise" or s.primitive is where:
+            if s.primitive in _COMMUTING and self._transposes(*s.args):
                 return Symmetry.ALWAYS
             return min(map(self.of, s.args))
-        rule = _RULES.get(name)
+        rule = _RULES.get(s.primitive)
         return Symmetry.UNKNOWN if rule is None else rule(self, s)
 
     def _transposes(self, a: Atom, b: Atom) -> bool:
@@ -158,14 +171,14 @@ def _diagonal(finder: _Finder, s: Apply) -> Symmetry:
     return Symmetry.ALWAYS if on_it else Symmetry.UNKNOWN
 
 
-_RULES: dict[str, Callable[[_Finder, Apply], Symmetry]] = {
-    "np.transpose": _transposed,
-    "getitem": _indexed,
-    "constant": _constant,
-    "np.eye": _diagonal,
-    "np.diag": _diagonal,
-    "np.zeros": lambda finder, s: Symmetry.ALWAYS,
-    "np.ones": lambda finder, s: Symmetry.ALWAYS,
-    "np.matmul": _Finder.product,
-    "np.dot": _Finder.product,
+_RULES: dict[Primitive, Callable[[_Finder, Apply], Symmetry]] = {
+    transpose: _transposed,
+    getitem: _indexed,
+    constant: _constant,
+    eye: _diagonal,
+    diag: _diagonal,
+    zeros: lambda finder, s: Symmetry.ALWAYS,
+    ones: lambda finder, s: Symmetry.ALWAYS,
+    matmul: _Finder.product,
+    dot: _Finder.product,
 }

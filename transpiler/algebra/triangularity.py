@@ -7,16 +7,34 @@ from collections.abc import Callable
 from calque.transpiler.algebra.filled_arrays import Stored
 from calque.transpiler.ir.builder import current
 from calque.transpiler.ir.core import Apply, Atom, Function, Var
-from calque.transpiler.primitives.diagonals import tril
-from calque.transpiler.primitives.elementwise import multiply
+from calque.transpiler.primitives import decompositions, scipy_factors, scipy_linalg
+from calque.transpiler.primitives.axes import transpose
+from calque.transpiler.primitives.base import Primitive
+from calque.transpiler.primitives.complexes import conj, real
+from calque.transpiler.primitives.decompositions import cholesky
+from calque.transpiler.primitives.diagonals import diag, eye, tril, triu
+from calque.transpiler.primitives.elementwise import (
+    add,
+    astype,
+    divide,
+    multiply,
+    negative,
+    positive,
+    subtract,
+)
+from calque.transpiler.primitives.indexing import copy, getitem
+from calque.transpiler.primitives.linalg import inv
+from calque.transpiler.primitives.products import matmul
+from calque.transpiler.primitives.scipy_eigen import qr
+from calque.transpiler.primitives.scipy_matrices import expm
 
 Kinds = frozenset[str]
 LOWER, UPPER = frozenset(["lower"]), frozenset(["upper"])
 DIAGONAL, UNKNOWN = LOWER | UPPER, frozenset[str]()
 # of one matrix: each zero stays zero
-_SAME = frozenset(
-    "np.conj np.negative np.positive np.real astype copy np.linalg.inv linalg.inv "
-    "linalg.expm".split()
+_SAME = (
+    conj, negative, positive, real, astype, copy,
+    inv, scipy_linalg.inv, expm,
 )
 
 
@@ -38,10 +56,9 @@ class Triangles:
         return self._found[matrix]
 
     def _of(self, s: Apply, matrix: Var) -> Kinds:
-        kind = s.primitive.name
-        if kind in _SAME:
+        if s.primitive in _SAME:
             return self(s.args[0])
-        rule = _RULES.get(kind)
+        rule = _RULES.get(s.primitive)
         return UNKNOWN if rule is None else rule(self, s, matrix)
 
     def _cut(self, s: Apply, matrix: Var) -> Kinds:
@@ -90,20 +107,20 @@ def _alike(a: Var, b: Var) -> bool:
     return a.type.ndim > 1 and all(current().dims.same(m, n) for m, n in pairs)
 
 
-_RULES: dict[str, Callable[[Triangles, Apply, Var], Kinds]] = {
-    "np.linalg.cholesky": lambda found, s, matrix: LOWER,
-    "linalg.cholesky": lambda found, s, matrix: LOWER if s.params["lower"] else UPPER,
-    "linalg.qr": lambda found, s, matrix: UPPER if matrix is s.outs[1] else UNKNOWN,
-    "np.linalg.qr": lambda found, s, matrix: UPPER if matrix is s.outs[1] else UNKNOWN,
-    "np.tril": Triangles._cut,
-    "np.triu": Triangles._cut,
-    "np.transpose": Triangles._transposed,
-    "np.multiply": Triangles._scaled,
-    "np.divide": Triangles._scaled,
-    "np.add": Triangles._both,
-    "np.subtract": Triangles._both,
-    "np.matmul": Triangles._both,
-    "np.eye": Triangles._diagonal,
-    "np.diag": Triangles._diagonal,
-    "getitem": Triangles._taken,
+_RULES: dict[Primitive, Callable[[Triangles, Apply, Var], Kinds]] = {
+    cholesky: lambda found, s, matrix: LOWER,
+    scipy_factors.cholesky: lambda found, s, matrix: LOWER if s.params["lower"] else UPPER,
+    qr: lambda found, s, matrix: UPPER if matrix is s.outs[1] else UNKNOWN,
+    decompositions.qr: lambda found, s, matrix: UPPER if matrix is s.outs[1] else UNKNOWN,
+    tril: Triangles._cut,
+    triu: Triangles._cut,
+    transpose: Triangles._transposed,
+    multiply: Triangles._scaled,
+    divide: Triangles._scaled,
+    add: Triangles._both,
+    subtract: Triangles._both,
+    matmul: Triangles._both,
+    eye: Triangles._diagonal,
+    diag: Triangles._diagonal,
+    getitem: Triangles._taken,
 }

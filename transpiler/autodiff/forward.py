@@ -25,11 +25,15 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import FUNCTIONS, Array, Builder, type_of, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, If, Var, While
 from calque.transpiler.primitives.called import Called, define
+from calque.transpiler.primitives.complexes import conj, imag, real
+from calque.transpiler.primitives.elementwise import astype, to_complex, to_float, where
+from calque.transpiler.primitives.indexing import copy
+from calque.transpiler.primitives.reductions import sum_
 
 Tangents = dict[Var, Any]
 
 # what is spelled the same of a Python number and of an array without dims
-_OF_NUMBERS = frozenset("astype copy float complex np.where np.real np.imag np.conj np.sum".split())
+_OF_NUMBERS = (astype, copy, to_float, to_complex, where, real, imag, conj, sum_)
 
 
 def forward(function: Function, builder: Builder, tangents: dict[Var, Any]) -> list[Any]:
@@ -117,7 +121,7 @@ class Push:
                 None if t is None else materialize(t, a.type, Array(a))
                 for t, a in zip(given, s.args, strict=True)
             )
-        if s.primitive.kind != "elementwise" and s.primitive.name not in _OF_NUMBERS:
+        if s.primitive.kind != "elementwise" and s.primitive not in _OF_NUMBERS:
             given = tuple(map(_as_its_primal, given, s.args))
         found = s.primitive.jvp(given, outs, args, s.params)
         for out, tangent in zip(s.outs, found, strict=True):

@@ -41,25 +41,23 @@ from calque.transpiler.errors import NotDifferentiable
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import FUNCTIONS, Array, Builder, type_of, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, If, Var, While
+from calque.transpiler.primitives.axes import expand_dims, squeeze, transpose
 from calque.transpiler.primitives.base import Scatter, apply, as_array
 from calque.transpiler.primitives.called import Called
 from calque.transpiler.primitives.einsum import einsum
-from calque.transpiler.primitives.elementwise import where
+from calque.transpiler.primitives.elementwise import astype, where
 from calque.transpiler.primitives.growing import room, widened
 from calque.transpiler.primitives.guards import guarded, note_branch, note_selections, selections
-from calque.transpiler.primitives.indexing import update
+from calque.transpiler.primitives.indexing import copy, update
+from calque.transpiler.primitives.rearranging import roll
 from calque.transpiler.primitives.reductions import mean, sum_
 from calque.transpiler.primitives.scaling import added
-from calque.transpiler.primitives.shapes import broadcast_to
+from calque.transpiler.primitives.shapes import broadcast_to, reshape
 
-# linear rearrangements: a cotangent that is one number everywhere passes through them unchanged
-_REARRANGING = frozenset(
-    "np.reshape np.transpose np.swapaxes np.moveaxis np.expand_dims np.squeeze np.flip np.roll "
-    "astype copy np.broadcast_to np.sum np.mean np.where".split()
-)
-
-# and of these, the rules that take a cotangent of fewer dimensions as it is
-_SPREADING = frozenset("astype copy np.broadcast_to np.sum np.mean np.where".split())
+# linear rearrangements: a cotangent that is one number everywhere passes through them unchanged;
+# the rules of the first take a cotangent of fewer dimensions as it is
+_SPREADING = (astype, copy, broadcast_to, sum_, mean, where)
+_REARRANGING = (*_SPREADING, reshape, transpose, expand_dims, squeeze, roll)
 
 
 def reverse(
@@ -200,14 +198,14 @@ class Sweep:
             raise NotDifferentiable(
                 f"{primitive.name} has no derivative.", s.origin, "use stop_gradient around it"
             )
-        if primitive.kind != "elementwise" and primitive.name not in _REARRANGING:
+        if primitive.kind != "elementwise" and primitive not in _REARRANGING:
             cotangents = [
                 None if c is None else self.whole(o, c)
                 for o, c in zip(s.outs, cotangents, strict=True)
             ]
-        elif primitive.name in _REARRANGING and self._passes_through(s, cotangents[0], adjoints):
+        elif primitive in _REARRANGING and self._passes_through(s, cotangents[0], adjoints):
             return
-        elif primitive.name in _REARRANGING - _SPREADING:
+        elif primitive in _REARRANGING and primitive not in _SPREADING:
             cotangents = [self.whole(s.outs[0], cotangents[0])]
         wanted = [isinstance(a, Var) and a in self.active for a in s.args]
         if isinstance(primitive, Called):

@@ -30,7 +30,7 @@ from calque.transpiler.ir.core import Apply, Atom, Block, Effect, Function, Var
 from calque.transpiler.ir.dead_code import prune
 from calque.transpiler.primitives.base import Primitive
 from calque.transpiler.primitives.called import Called, define, marker, same
-from calque.transpiler.primitives.creation import zeros_like
+from calque.transpiler.primitives.creation import empty_like, ones_like, zeros_like
 from calque.transpiler.vectorize.divergence import mapped
 
 held = marker("held", nondifferentiable=True)
@@ -40,9 +40,10 @@ attached = Primitive(
     lambda x, dot: x,
     lambda x, dot: x.type,
     "{0}",
+    aliases=True,
     vjp=lambda cotangents, outs, args, params: (None, cotangents[0]),
 )
-_SHAPE_ONLY = frozenset(("np.zeros_like", "np.ones_like", "np.empty_like"))
+_SHAPE_ONLY = frozenset((zeros_like, ones_like, empty_like))
 _MARKERS = (held, tangent, attached)
 
 
@@ -95,7 +96,7 @@ def put_away(function: Function, kept: Iterable[Atom]) -> dict[Var, Atom]:
     if not any(s.primitive in _MARKERS or isinstance(s.primitive, Returned) for s in statements):
         return {}
     for s in statements:
-        if (s.primitive.kind == "size" or s.primitive.name in _SHAPE_ONLY) and s.args[0] in seeds:
+        if (s.primitive.kind == "size" or s.primitive in _SHAPE_ONLY) and s.args[0] in seeds:
             s.args = (seeds[s.args[0]].args[0], *s.args[1:])
     mapping = _unmark(function.body)
     core.substitute(function.body, mapping)

@@ -23,9 +23,10 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder, atom, wrap
 from calque.transpiler.ir.core import Apply, Block, Check, Effect, Statement, Var
 from calque.transpiler.primitives.base import apply
-from calque.transpiler.primitives.indexing import add_at, getitem, update_add
+from calque.transpiler.primitives.growing import room
+from calque.transpiler.primitives.indexing import add_at, copy, getitem, update, update_add
 
-_MOVING = ("update", "room", "getitem", "copy")
+_MOVING = (update, room, getitem, copy)
 _MAKING = ("size", "creation")
 _ADDING = (update_add, add_at)
 HELPER = '''\
@@ -115,7 +116,7 @@ def _is_float(value: Any) -> bool:
 def _can_fail(s: Apply) -> bool:
     """Whether a statement computes: a view, a store or a new array holds what there was before."""
     primitive = s.primitive
-    if primitive.view_back is not None or primitive.name in _MOVING or primitive.kind in _MAKING:
+    if primitive.view_back is not None or primitive in _MOVING or primitive.kind in _MAKING:
         return False
     literals = [*s.params.values(), *[a for a in s.args if not isinstance(a, Var)]]
     return any(isinstance(a, Var) for a in s.args) and all(map(_is_finite, _leaves(literals)))

@@ -62,7 +62,14 @@ def declare(
         parameters = None
     name = place or function_name(function)
     made = Declared(
-        name, function, infer, _spelling, kind=kind, static=tuple(static), parameters=parameters
+        name,
+        function,
+        infer,
+        _spelling,
+        kind=kind,
+        aliases=kind != "elementwise",
+        static=tuple(static),
+        parameters=parameters,
     )
     made.place = place
 

@@ -19,15 +19,15 @@ def affine_of(atom: Atom, definitions: Mapping[Var, Statement]) -> Affine:
     exact = atom.type.dtype == np.int64 and not atom.type.ndim  # a narrow one may wrap around
     if isinstance(made, Apply) and len(made.outs) == 1 and exact:
         args = made.args
-        match made.primitive.name:
-            case "np.add":
+        match made.primitive.arithmetic:
+            case "add":
                 return combined(affine_of(args[0], definitions), affine_of(args[1], definitions))
-            case "np.subtract":
+            case "subtract":
                 left, right = (affine_of(a, definitions) for a in args)
                 return combined(left, right, -1)
-            case "np.negative":
+            case "negative":
                 return combined({}, affine_of(args[0], definitions), -1)
-            case "np.multiply":
+            case "multiply":
                 for factor, other in (args, args[::-1]):
                     if type(factor) is int:
                         return combined({}, affine_of(other, definitions), factor)

@@ -143,7 +143,7 @@ class Builder(Sizes):
             simpler = self.fold(primitive, args, params)
         if simpler is not None:
             return simpler
-        affine = self._affine_value(primitive.name, args)
+        affine = self._affine_value(primitive.arithmetic, args)
         if affine is not None:
             for value in args:
                 if isinstance(value, Array) and self.dim_of(value) == affine:
@@ -178,7 +178,7 @@ class Builder(Sizes):
         self.emit(statement)
         self._note_layout(statement)
         args = [wrap(a) for a in statement.args]
-        value = self._affine_value(statement.primitive.name, args)
+        value = self._affine_value(statement.primitive.arithmetic, args)
         if statement.primitive.kind == "size" and "axis" in statement.params:
             value = type_of(args[0]).dims[statement.params["axis"]]
         if value is not None:
@@ -194,38 +194,38 @@ class Builder(Sizes):
 
     def _merged_constants(self, primitive: Any, args: Sequence[Any]) -> Any:
         """(n - 1) - 1 -> n - 2."""
-        signs = {"np.add": 1, "np.subtract": -1}
+        signs = {"add": 1, "subtract": -1}
         if (
-            primitive.name not in signs
+            primitive.arithmetic not in signs
             or not isinstance(args[0], Array)
             or type(args[1]) is not int
         ):
             return None
         made = self.definitions.get(args[0].atom)
-        if not isinstance(made, Apply) or made.primitive.name not in signs:
+        if not isinstance(made, Apply) or made.primitive.arithmetic not in signs:
             return None
         inner, constant = made.args
         if not isinstance(inner, Var) or type(constant) is not int:
             return None
-        total = signs[primitive.name] * args[1] + signs[made.primitive.name] * constant
+        total = signs[primitive.arithmetic] * args[1] + signs[made.primitive.arithmetic] * constant
         return Array(inner) + total if total >= 0 else Array(inner) - (-total)
 
-    def _affine_value(self, name: str, args: Sequence[Any]) -> DimLike | None:
+    def _affine_value(self, arithmetic: str, args: Sequence[Any]) -> DimLike | None:
         """The value of a sum, difference or known multiple of integers as a dimension."""
-        if name not in ("np.add", "np.subtract", "np.multiply", "np.negative"):
+        if arithmetic not in ("add", "subtract", "multiply", "negative"):
             return None
         types = [type_of(a) for a in args]
         if any(t.ndim or t.dtype.kind not in "iu" or not t.weak for t in types):
             return None
         values = [self.dim_of(a) for a in args]
-        match name, values:
-            case "np.add", [a, b]:
+        match arithmetic, values:
+            case "add", [a, b]:
                 return a + b
-            case "np.subtract", [a, b]:
+            case "subtract", [a, b]:
                 return a - b
-            case "np.negative", [a]:
+            case "negative", [a]:
                 return a * -1
-            case "np.multiply", [int() as a, b] | [b, int() as a] if abs(a) < _LARGE_FACTOR:
+            case "multiply", [int() as a, b] | [b, int() as a] if abs(a) < _LARGE_FACTOR:
                 return b * a
         return None
 
@@ -293,7 +293,7 @@ class Builder(Sizes):
         made = self.definitions.get(value)
         if not isinstance(made, Apply):
             return None
-        if made.primitive.name != "getitem" and made.primitive.kind != "elementwise":
+        if made.primitive.kind not in ("indexing", "elementwise"):
             return None
         if not all(isinstance(a, (Var, int)) for a in made.args):
             return None
@@ -304,18 +304,18 @@ class Builder(Sizes):
         made = self.definitions.get(value)
         if not isinstance(made, Apply) or value.type.dtype.kind not in "iu":
             return
-        match made.primitive.name:
-            case "max" | "np.maximum":
+        match made.primitive.arithmetic:
+            case "max":
                 choices, enough = self.dims.largest, any
-            case "min" | "np.minimum":
+            case "min":
                 choices, enough = self.dims.smallest, all
-            case "np.floor_divide" if type(made.args[1]) is int and made.args[1] > 0:
+            case "floor_divide" if type(made.args[1]) is int and made.args[1] > 0:
                 dividend = self.dim_of(wrap(made.args[0]))
                 self.dims.floors[name] = dividend, made.args[1]
                 if self.dims.always_nonnegative(dividend):
                     self.dims.natural.add(name)
                 return
-            case "np.remainder":
+            case "remainder":
                 divisor = self.dim_of(wrap(made.args[1]))
                 exists = value.type.weak or isinstance(divisor, int)  # NumPy's own by 0 are 0
                 if exists and self.dims.always_nonnegative(divisor - (not value.type.weak)):

@@ -116,7 +116,7 @@ def _of_operand(s: Apply, operand: str, word: Word, definitions: Definitions) ->
 
 def index_word(s: Apply, word: Word, definitions: Definitions) -> str:
     """``ij`` for a read or a store at [i, j], ``im1_j`` at [i - 1, j], else ``part``."""
-    first = 1 if s.primitive.name == "getitem" else 2
+    first = s.primitive.first_index
     parts = []
     for item in s.params["index"]:
         found: str | None = None

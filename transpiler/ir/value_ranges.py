@@ -25,11 +25,9 @@ _ROUNDS = 1 << 43  # more of them, each with work to do, would take hours
 _LARGE = 1 << 61
 _MOST_FORMS = 16
 _MOST_VISITS = 4000
-_PLACES = ("np.argmax", "np.argmin", "np.searchsorted", "np.count_nonzero", "np.digitize")
-_CLAMPED = ("max", "min", "np.maximum", "np.minimum", "np.remainder", "np.clip", "np.where")
-_SAME = ("np.positive", "np.floor_divide", "np.right_shift", "int", "stop_gradient", "copy")
-_SIGNED = ("np.negative", "np.abs", "abs", *_SAME)
-_CHOSEN = ("max", "min", "np.maximum", "np.minimum", "np.where")
+_CHOSEN = ("max", "min", "where")
+_CLAMPED = (*_CHOSEN, "remainder", "clip")
+_SIGNED = ("negative", "abs", "same", "floor_divide", "right_shift")  # no larger than the first
 
 Loop = For | While
 Form = tuple[dict[Var, Fraction], int]  # |value| is at most this sum of |numbers|, and so much
@@ -129,18 +127,18 @@ class Magnitudes:
         return ANY
 
     def _computed(self, s: Apply) -> Span:
-        name = s.primitive.name
-        if s.primitive.kind == "size" or name in _PLACES:
+        name = s.primitive.arithmetic
+        if s.primitive.kind == "size" or name == "place":
             return SIZE
-        if name == "checked_index":
+        if name == "index":
             return (0, SIZE[1])
         axes = self._axes(s.outs[0])
         if axes and len(set(axes)) == len(axes) and len({array for array, _ in axes}) == 1:
             return SIZE  # of an array's elements
-        if name in ("np.add", "np.subtract", "np.multiply", "np.remainder"):
+        if name in ("add", "subtract", "multiply", "remainder"):
             return _combined(name, *map(self.of, s.args))
         if name in _CHOSEN:
-            spans = [self.of(a) for a in s.args[name == "np.where" :]]
+            spans = [self.of(a) for a in s.args[name == "where" :]]
             return _chosen(name, spans)
         if name in _SIGNED and s.args:
             low, high = self.of(s.args[0])
@@ -157,7 +155,8 @@ class Magnitudes:
             array = made.args[0]
             assert isinstance(array, Var)
             return [(array, made.params["axis"] % array.type.ndim)]
-        factors = list(map(self._axes, made.args)) if made.primitive.name == "np.multiply" else []
+        product = made.primitive.arithmetic == "multiply"
+        factors = list(map(self._axes, made.args)) if product else []
         return [axis for axes in factors for axis in axes] if all(factors) else []
 
     # what loops carry
@@ -268,14 +267,14 @@ class Magnitudes:
         if isinstance(made, If):
             return self._either(self._operands(value), group)
         if isinstance(made, Apply):
-            name, args = made.primitive.name, made.args
+            name, args = made.primitive.arithmetic, made.args
             if name in _CLAMPED and (own := self._constant(value)) is not None:
                 return own
             if name in _CHOSEN:
-                return self._either(args[name == "np.where" :], group)
-            if name in ("np.add", "np.subtract"):
+                return self._either(args[name == "where" :], group)
+            if name in ("add", "subtract"):
                 return self._both(args, group)
-            if name in _SIGNED or (name == "np.multiply" and any(type(a) is int for a in args)):
+            if name in _SIGNED or (name == "multiply" and any(type(a) is int for a in args)):
                 return self._multiple(made, group)
         return self._constant(value)
 
@@ -311,10 +310,10 @@ class Magnitudes:
     def _multiple(self, s: Apply, group: set[Var]) -> list[Form] | None:
         """Of what is multiplied by a number, divided by one, or has its sign changed."""
         value, factor, rest = s.args[0], Fraction(1), 0
-        if s.primitive.name == "np.multiply":
+        if s.primitive.arithmetic == "multiply":
             factor, value = s.args if type(s.args[0]) is int else s.args[::-1]
             factor = abs(Fraction(factor))
-        elif s.primitive.name == "np.floor_divide" and type(s.args[1]) is int and s.args[1]:
+        elif s.primitive.arithmetic == "floor_divide" and type(s.args[1]) is int and s.args[1]:
             factor, rest = Fraction(1, abs(s.args[1])), 1
         forms = self._forms(value, group)
         if forms is None:
@@ -329,11 +328,11 @@ def _holds(factors: Mapping[Var, Fraction], more: int) -> bool:
 
 
 def _combined(name: str, left: Span, right: Span) -> Span:
-    if name == "np.add":
+    if name == "add":
         return left[0] + right[0], left[1] + right[1]
-    if name == "np.subtract":
+    if name == "subtract":
         return left[0] - right[1], left[1] - right[0]
-    if name == "np.multiply":
+    if name == "multiply":
         corners = [a * b for a in left for b in right]
         return min(corners), max(corners)
     most = max(abs(right[0]), abs(right[1]))  # a remainder has the sign of the divisor
@@ -342,9 +341,9 @@ def _combined(name: str, left: Span, right: Span) -> Span:
 
 def _chosen(name: str, spans: list[Span]) -> Span:
     lows, highs = zip(*spans, strict=True)
-    if name in ("max", "np.maximum"):
+    if name == "max":
         return max(lows), max(highs)
-    if name in ("min", "np.minimum"):
+    if name == "min":
         return min(lows), min(highs)
     return min(lows), max(highs)
 

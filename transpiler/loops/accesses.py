@@ -20,7 +20,7 @@ Place = tuple[DimLike | None, ...]
 
 def place_of(s: Apply, builder: Builder) -> Place:
     """The index along each axis, as far as it is an affine number; None where it is not."""
-    first = 1 if s.primitive is getitem else 2
+    first = s.primitive.first_index
     dynamic = s.args[first:]
     found: list[DimLike | None] = []
     items = full_template(s.params["index"], [wrap(d) for d in dynamic], s.args[0].type.ndim)

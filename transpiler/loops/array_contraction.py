@@ -25,7 +25,7 @@ from calque.transpiler.ir.builder import Builder
 from calque.transpiler.ir.core import Apply, Block, For, Function, Slot, Statement, Var, While
 from calque.transpiler.loops.accesses import INDEXED
 from calque.transpiler.loops.parallelize import CarriedArrays
-from calque.transpiler.loops.private_rows import LIKE, NEW, row_of, without_axis
+from calque.transpiler.loops.private_rows import NEW, row_of, without_axis
 
 _LEAST = 16  # elements of a row that is worth being made anew for each round of a parallel loop
 
@@ -37,7 +37,7 @@ def contract(
 
     def visit(block: Block, compiled: bool) -> None:
         for s in list(block.statements):
-            if isinstance(s, Apply) and s.primitive.name in (*NEW, *LIKE):
+            if isinstance(s, Apply) and s.primitive in NEW:
                 loop = _only_loop(s.out, block)
                 if loop is not None and (compiled or compiles(loop)):
                     _shrink(s, loop, block, builder)

@@ -21,6 +21,7 @@ from calque.transpiler.ir.core import Apply, Atom, For, Slot, Statement, Var
 from calque.transpiler.ir.path_conditions import facts_of_rounds
 from calque.transpiler.ir.types import Dim, DimLike, dim_symbols
 from calque.transpiler.loops.bounds import is_inside
+from calque.transpiler.primitives.axes import transpose
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.element_forms import full_template
 from calque.transpiler.primitives.elementwise import add, multiply, negative, subtract
@@ -118,7 +119,7 @@ class Rounds:
 
     def part_at(self, access: Apply) -> Section | None:
         """Which part of an array a read or a store touches."""
-        first = 1 if access.primitive is getitem else 2
+        first = access.primitive.first_index
         dynamic, rank = access.args[first:], access.args[0].type.ndim
         if any(isinstance(d, Var) and d.type.ndim for d in dynamic):
             return None
@@ -195,12 +196,10 @@ def _is_whole(item: Any) -> bool:
 
 def _is_view(made: Apply) -> bool:
     """Whether an array is part of another, or all of it, at known places or those of integers."""
-    match made.primitive.name:
-        case "np.transpose":
-            return True
-        case "getitem":
-            return not any(isinstance(a, Var) and a.type.ndim for a in made.args[1:])
-    return False
+    if made.primitive is transpose:
+        return True
+    arrays = any(isinstance(a, Var) and a.type.ndim for a in made.args[1:])
+    return made.primitive is getitem and not arrays
 
 
 def _is_affine(made: Apply) -> bool:

@@ -14,7 +14,6 @@ from calque.transpiler.ir.core import Apply, Block, For, Slot, Var
 from calque.transpiler.ir.path_conditions import facts_of_rounds, statements_given
 from calque.transpiler.loops.accesses import INDEXED
 from calque.transpiler.primitives.element_forms import full_template
-from calque.transpiler.primitives.indexing import getitem
 
 
 def mark_inside(block: Block, builder: Builder) -> None:
@@ -44,7 +43,7 @@ def is_inside_without_rounds(s: Apply, loop: For, builder: Builder) -> bool:
 
 def _all_inside(s: Apply, builder: Builder, assume: bool) -> bool:
     base = s.args[0]
-    first = 1 if s.primitive is getitem else 2
+    first = s.primitive.first_index
     dynamic = s.args[first:]
     if not isinstance(base, Var) or any(isinstance(d, Var) and d.type.ndim for d in dynamic):
         return False

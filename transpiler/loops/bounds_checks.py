@@ -25,7 +25,7 @@ from calque.transpiler.loops.backward_slice import early, outside
 from calque.transpiler.loops.bounds import in_range
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.element_forms import full_template
-from calque.transpiler.primitives.indexing import checked_index, getitem
+from calque.transpiler.primitives.indexing import checked_index
 from calque.transpiler.primitives.shapes import size_of_axis
 
 Known = dict[tuple[DimLike, DimLike], Var]  # an index, and the size it was checked for
@@ -91,7 +91,7 @@ class _Checker:
 
     def _checks(self, s: Apply, loops: list[_ElementLoop], known: Known) -> list[Statement]:
         """What checks the indices of one access, which then reads the checked ones."""
-        first = 1 if s.primitive is getitem else 2
+        first = s.primitive.first_index
         base, dynamic = s.args[0], list(s.args[first:])
         if not isinstance(base, Var) or any(d.type.ndim for d in dynamic if isinstance(d, Var)):
             return []

@@ -23,11 +23,19 @@ from calque.transpiler.ir.verdicts import (
 )
 from calque.transpiler.loops.accesses import Place
 from calque.transpiler.loops.dependence_test import Access, meeting
-from calque.transpiler.primitives.elementwise import subtract
+from calque.transpiler.primitives.elementwise import add, multiply, subtract
 from calque.transpiler.primitives.indexing import getitem, update_add
-from calque.transpiler.primitives.logic import greater, greater_equal, less, less_equal
+from calque.transpiler.primitives.logic import (
+    greater,
+    greater_equal,
+    less,
+    less_equal,
+    maximum,
+    minimum,
+)
+from calque.transpiler.primitives.scalars import max_, min_
 
-_REDUCING = frozenset("np.add np.subtract np.multiply np.maximum np.minimum max min".split())
+_REDUCING = (add, subtract, multiply, maximum, minimum, max_, min_)
 
 _COMPARISONS = (greater, less, greater_equal, less_equal)
 
@@ -96,7 +104,7 @@ def _reduces(block: Block, start: Var, end: object) -> bool:
         return False
     s = next((s for s in block.statements if end in s.outs), None)
     match s:
-        case Apply() if s.primitive.name in _REDUCING and not s.out.type.ndim:
+        case Apply() if s.primitive in _REDUCING and not s.out.type.ndim:
             before = s.args[:1] if s.primitive is subtract else s.args
             vars = [a for a in before if isinstance(a, Var) and _reads(block, a) == 1]
             return any(_reduces(block, start, a) for a in vars)

@@ -31,21 +31,31 @@ from calque.transpiler.ir.core import (
     Var,
     While,
 )
-from calque.transpiler.primitives.base import apply
+from calque.transpiler.primitives.base import Primitive, apply
 from calque.transpiler.primitives.called import inline
-from calque.transpiler.primitives.logic import greater, less
+from calque.transpiler.primitives.logic import (
+    and_,
+    equal,
+    greater,
+    greater_equal,
+    less,
+    less_equal,
+    not_,
+    not_equal,
+    or_,
+)
 
 # operations on known numbers that may stand in a loop's test
-_KNOWN: dict[str, Callable[..., Any]] = {
-    "np.less": operator.lt,
-    "np.less_equal": operator.le,
-    "np.greater": operator.gt,
-    "np.greater_equal": operator.ge,
-    "np.equal": operator.eq,
-    "np.not_equal": operator.ne,
-    "not": operator.not_,
-    "and": lambda a, b: a and b,
-    "or": lambda a, b: a or b,
+_KNOWN: dict[Primitive, Callable[..., Any]] = {
+    less: operator.lt,
+    less_equal: operator.le,
+    greater: operator.gt,
+    greater_equal: operator.ge,
+    equal: operator.eq,
+    not_equal: operator.ne,
+    not_: operator.not_,
+    and_: lambda a, b: a and b,
+    or_: lambda a, b: a or b,
 }
 
 
@@ -144,7 +154,7 @@ def _has_round(s: For | While) -> bool:
         return values.get(atom) if isinstance(atom, Var) else atom
 
     for t in s.test.statements:
-        found = _KNOWN.get(t.primitive.name) if isinstance(t, Apply) else None
+        found = _KNOWN.get(t.primitive) if isinstance(t, Apply) else None
         args = [value(a) for a in core.operands(t)]
         if found is not None and not any(a is None or a is UNDEFINED for a in args):
             if not any(isinstance(a, Var) for a in args):

@@ -32,12 +32,12 @@ from calque.transpiler.ir.types import dim_symbols
 from calque.transpiler.loops.accesses import is_element, place_of, steady_symbols
 from calque.transpiler.loops.dependence_test import ANYWHERE, Access, Meeting, meeting
 from calque.transpiler.loops.parallelize import upward
+from calque.transpiler.loops.scatters import CHEAP
 from calque.transpiler.primitives.elementwise import add, subtract
 from calque.transpiler.primitives.indexing import update, update_add
 
 MOST_LOOPS = 4  # each goes through memory again
 MOST_REPEATED = 12  # operations that all loops need
-CHEAP = frozenset("getitem np.add np.subtract np.multiply np.negative int".split())
 
 
 def distribute(function: Function, builder: Builder, whole: frozenset[int] = frozenset()) -> None:
@@ -242,7 +242,7 @@ class TaskLoop:
             if sum(id(s) in need for need in needs) > 1 and isinstance(s, Apply)
         ]
         return len(repeated) <= MOST_REPEATED and all(
-            s.primitive.name in CHEAP or s.primitive.kind == "size" for s in repeated
+            s.primitive in CHEAP or s.primitive.kind == "size" for s in repeated
         )
 
     # the new loops

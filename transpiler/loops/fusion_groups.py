@@ -11,12 +11,9 @@ from calque.transpiler.ir.core import Apply, Statement, Var
 from calque.transpiler.ir.types import DimLike, symbol
 from calque.transpiler.loops.virtual_arrays import KEEPS_PLACE, NoElements, Reader
 from calque.transpiler.primitives.element_forms import source_index
-from calque.transpiler.primitives.elementwise import divide, where
+from calque.transpiler.primitives.elementwise import where
 
 NAMES = ("i", "j", "k", "l", "m", "n")
-_WEIGHTS = {"np.add": 1, "np.subtract": 1, "np.multiply": 1, "np.negative": 1, "np.where": 1}
-_OTHERS = {"np.searchsorted": 20, "random.uniform": 30, "random.normal": 90}
-_OTHERS |= {"random.bits": 30, "random.exponential": 60}
 
 
 @dataclass(eq=False)
@@ -98,11 +95,8 @@ def weight(s: Statement) -> int:
     if not isinstance(s, Apply) or s.primitive.kind in ("indexing", "store", "size", "linear"):
         return 0
     if s.primitive.kind == "elementwise" or s.primitive is where:
-        if s.primitive is divide:
-            return 3
-        scalar = s.primitive.scalar or ""
-        return _WEIGHTS.get(s.primitive.name, 1 if "{" in scalar else 8)
-    return _OTHERS.get(s.primitive.name, 2)
+        return s.primitive.cost or (1 if "{" in (s.primitive.scalar or "") else 8)
+    return s.primitive.cost or 2
 
 
 # what one round of a root computes
@@ -173,7 +167,7 @@ def keeps_place(root: Root, virtual: dict[Var, Apply]) -> bool:
             return False
         made = root.statement if var is root.out else virtual.get(var)
         if made is not None and not (
-            made.primitive.kind == "elementwise" or made.primitive.name in KEEPS_PLACE
+            made.primitive.kind == "elementwise" or made.primitive in KEEPS_PLACE
         ):
             return False
     return root.kind == "map"

@@ -24,9 +24,9 @@ from calque.transpiler.ir.core import Apply, Block, For, Function, Statement
 from calque.transpiler.ir.dead_code import remove_dead_code
 from calque.transpiler.loops.array_sections import Rounds, Section, worth_a_product
 from calque.transpiler.primitives.base import apply
-from calque.transpiler.primitives.products import matmul
+from calque.transpiler.primitives.products import dot, matmul
 
-PRODUCTS = ("np.matmul", "np.dot")
+PRODUCTS = (matmul, dot)
 
 
 def products_ahead(function: Function, builder: Builder) -> None:
@@ -64,7 +64,7 @@ def _before(loop: For, builder: Builder) -> list[Statement]:
 
 def _read_instead(s: Apply, rounds: Rounds) -> Block | None:
     """The statements that read a product which the open block makes; None where it stays."""
-    if s.primitive.name not in PRODUCTS or s.out.type.ndim != 1:
+    if s.primitive not in PRODUCTS or s.out.type.ndim != 1:
         return None
     left, right = s.args
     of_rows = left.type.ndim == 1

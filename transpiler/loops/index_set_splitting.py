@@ -39,7 +39,6 @@ from calque.transpiler.primitives.elementwise import add, where
 from calque.transpiler.primitives.indexing import getitem
 from calque.transpiler.primitives.logic import equal, maximum, minimum
 
-_ZEROS = ("np.zeros", "np.zeros_like")
 _WIDEST = 8  # elements of a band
 _LEAST = 4  # additions that a row must save for each element
 
@@ -182,7 +181,7 @@ class Bands:
             return False
         start = self.loop.inits[self.loop.phis.index(inner.inits[0])]
         filled = self.builder.definitions.get(start) if isinstance(start, Var) else None
-        return isinstance(filled, Apply) and filled.primitive.name in _ZEROS
+        return isinstance(filled, Apply) and filled.primitive.filled_with == 0
 
     def _part(
         self,

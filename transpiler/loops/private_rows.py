@@ -21,15 +21,21 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder, atom, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, For, If, Slot, Statement, Var
 from calque.transpiler.loops.accesses import INDEXED, place_of
-from calque.transpiler.primitives.base import PRIMITIVES
+from calque.transpiler.primitives.creation import (
+    empty,
+    empty_like,
+    full,
+    ones,
+    ones_like,
+    zeros,
+    zeros_like,
+)
 from calque.transpiler.primitives.element_forms import full_template
 from calque.transpiler.primitives.elementwise import add
 from calque.transpiler.primitives.indexing import copy, getitem, update, update_add
 
-# what makes arrays, and the first of its arguments that is a size
-NEW = {"np.empty": 0, "np.zeros": 0, "np.ones": 0, "np.full": 1}
-LIKE = {"np.empty_like": "np.empty", "np.zeros_like": "np.zeros", "np.ones_like": "np.ones"}
-_BLANK = ("np.empty", "np.zeros")
+NEW = (empty, zeros, ones, full, empty_like, zeros_like, ones_like)
+_BLANK = (empty, zeros)
 _PYTHON = (np.float64, np.int64, np.bool_)  # Python's numbers are these
 
 
@@ -49,7 +55,7 @@ class RowsAlone:
             if isinstance(s, Apply) and any(o.type.ndim for o in s.outs):
                 if s.primitive in (update, update_add):
                     self._join(s.outs[0], s.args[0])
-                elif s.primitive.name in (*NEW, *LIKE, "copy", "getitem"):
+                elif s.primitive in (*NEW, copy, getitem):
                     made.append(s)
                     if s.primitive is copy:
                         self._join(s.outs[0], s.args[0])
@@ -131,7 +137,7 @@ class RowsAlone:
             if isinstance(value, Var):
                 return value.type.dtype == dtype and not value.type.ndim
             return type(value) is float and dtype == np.float64
-        return s.primitive.name in _BLANK and s.out.type.dtype.kind in "fib"
+        return s.primitive in _BLANK and s.out.type.dtype.kind in "fib"
 
     def _write_numbers(self, body: Block, numbers: set[Var]) -> None:
         """Stores into arrays that are numbers now, and reads of them, are the numbers."""
@@ -141,7 +147,7 @@ class RowsAlone:
             for s in block.statements:
                 touched = isinstance(s, Apply) and bool(s.args) and s.args[0] in numbers
                 match s:
-                    case Apply() if s.primitive.name in _BLANK and s.out in numbers:
+                    case Apply() if s.primitive in _BLANK and s.out in numbers:
                         zero = s.out.type.dtype.type(0)
                         same[s.out] = zero.item() if s.out.type.dtype in _PYTHON else zero
                     case Apply() if touched and s.primitive is update:
@@ -186,7 +192,7 @@ class RowsAlone:
                 s.args = (*s.args, self.counter)
                 s.params = {**s.params, "index": views[s]}
                 s.proven = True
-        new = {s for s in made if s.primitive.name in (*NEW, *LIKE) and s.out.type.ndim > 1}
+        new = {s for s in made if s.primitive in NEW and s.out.type.ndim > 1}
         for block in (body, *(b for s in core.walk(body) for b in core.blocks_of(s))):
             written: list[Statement] = []
             for t in block.statements:
@@ -206,17 +212,17 @@ def _last(var: Var, same: dict[Var, Atom]) -> Atom:
 
 def row_of(new: Apply, axis: int, builder: Builder) -> list[Statement]:
     """What makes an array without one of its axes."""
-    name, dims = new.primitive.name, new.out.type.dims
+    primitive, dims = new.primitive, new.out.type.dims
     kept = [k for k in range(len(dims)) if k != axis]
     no_value: tuple[Atom, ...] = ()
     with builder.block() as made, builder.at(new.origin):
-        if name in LIKE:
+        if primitive.like is not None:
             like = wrap(new.args[0])
             sizes = [atom(builder.size_of(dims[k], like, k)) for k in kept]
-            primitive, before = PRIMITIVES[LIKE[name]], no_value
+            primitive, before = primitive.like, no_value
         else:
-            first = NEW[name]
-            primitive, before = new.primitive, new.args[:first]
+            first = primitive.sizes_from
+            before = new.args[:first]
             sizes = [new.args[first + k] for k in kept]
         dtype = {"dtype": new.out.type.dtype}
         builder.emit(Apply(new.outs, primitive, (*before, *sizes), dtype, new.origin))
@@ -226,7 +232,7 @@ def row_of(new: Apply, axis: int, builder: Builder) -> list[Statement]:
 def without_axis(s: Apply, axis: int) -> None:
     """The same access of an array that lacks one axis."""
     items: Sequence[Slot | int] = s.params["index"]
-    first = 1 if s.primitive is getitem else 2
+    first = s.primitive.first_index
     kept = [item for k, item in enumerate(items) if k != axis]
     dynamic = [s.args[first + item.position] for item in kept if isinstance(item, Slot)]
     slots = iter(range(len(dynamic)))

@@ -30,10 +30,11 @@ from calque.transpiler.loops.accesses import (
     steady_symbols,
 )
 from calque.transpiler.primitives.element_forms import full_template
+from calque.transpiler.primitives.elementwise import add, multiply, negative, subtract, to_int
 from calque.transpiler.primitives.indexing import getitem, update_add
 
-INTEGER = frozenset("np.add np.subtract np.multiply np.negative".split())
-CHEAP = frozenset("getitem np.add np.subtract np.multiply np.negative int".split())
+INTEGER = (add, subtract, multiply, negative)
+CHEAP = (*INTEGER, getitem, to_int)
 MOST_READS = 2  # of elements, for one term: a term saves one read and one store
 MOST_OPERATIONS = 12
 MOST_TERMS = 32  # of one sum
@@ -253,7 +254,7 @@ class ScatterTerms:
         }
         value = store.args[1]
         return (
-            all(s.primitive.name in CHEAP for s in needs)
+            all(s.primitive in CHEAP for s in needs)
             and all(s.out.type.dtype == dtype for s in numbers)
             and isinstance(value, Var)
             and value.type.dtype == dtype
@@ -305,7 +306,7 @@ class ScatterTerms:
         """Whether a number can be computed before the nest."""
         made = self.made_by.get(number) if isinstance(number, Var) else None
         return made is None or (
-            made.primitive.name in INTEGER and all(map(self._steady, made.args))
+            made.primitive in INTEGER and all(map(self._steady, made.args))
         )
 
     # the order of a read and a store of one place

@@ -38,14 +38,13 @@ from calque.transpiler.loops.array_sections import (
 from calque.transpiler.primitives import products
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.creation import space
-from calque.transpiler.primitives.elementwise import subtract
-from calque.transpiler.primitives.indexing import getitem, update
-from calque.transpiler.primitives.products import outer
+from calque.transpiler.primitives.elementwise import add, subtract
+from calque.transpiler.primitives.indexing import getitem, update, update_add
+from calque.transpiler.primitives.products import dot, outer
 from calque.transpiler.primitives.templates import indexed_dims, normalize
 
-_PRODUCTS = ("np.matmul", "np.dot")
-_ZEROS = ("np.zeros", "np.zeros_like")
-_STORES = ("update", "update_add")
+_PRODUCTS = (products.matmul, dot)
+_STORES = (update, update_add)
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,7 +156,7 @@ class _Sums:
             return None
         if not all(isinstance(a, Var) for a in product.args):
             return None
-        stores = link.primitive.name in _STORES
+        stores = link.primitive in _STORES
         dims = link.out.type.dims
         if stores:
             dims = tuple(indexed_dims(dims, link.params["index"], [*map(wrap, link.args[2:])]))
@@ -181,7 +180,7 @@ class _Sums:
         part = self.rounds.part_at(link)
         if part is None or not part.upward or not self.rounds.is_inside(part):
             return None
-        if product.primitive.name not in _PRODUCTS or product.out.type.ndim != 1:
+        if product.primitive not in _PRODUCTS or product.out.type.ndim != 1:
             return None
         left, right = product.args
         row, matrix = (left, right) if left.type.ndim == 1 else (right, left)
@@ -248,7 +247,7 @@ class _Sums:
         """The array with a product of all rounds in it."""
         whole = self._product(term)
         made = self.builder.definitions.get(now.atom)
-        zero = isinstance(made, Apply) and made.primitive.name in _ZEROS
+        zero = isinstance(made, Apply) and made.primitive.filled_with == 0
         if term.part is None:
             if term.link.primitive is subtract:
                 return now - whole
@@ -304,16 +303,13 @@ class _Sums:
     def _read_again(self, value: Var, kept: Var) -> None:
         """Let products read a vector that is kept, and not compute it for each of their rows."""
         for s in self.loop.body.statements:
-            if isinstance(s, Apply) and s.primitive.name in _PRODUCTS:
+            if isinstance(s, Apply) and s.primitive in _PRODUCTS:
                 s.args = tuple(kept if a is value else a for a in s.args)
 
 
 def _goes_on(link: Apply, array: Var) -> bool:
     """Whether a statement's result is the array with something added, or stored into it."""
     first, *rest = link.args
-    match link.primitive.name:
-        case "np.add":
-            return (first is array) != (rest[0] is array)
-        case "np.subtract" | "update" | "update_add":
-            return first is array and array not in rest
-    return False
+    if link.primitive is add:
+        return (first is array) != (rest[0] is array)
+    return link.primitive in (subtract, *_STORES) and first is array and array not in rest

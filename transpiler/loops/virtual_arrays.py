@@ -18,10 +18,15 @@ from calque.transpiler.ir.core import Apply, Slot, Var
 from calque.transpiler.ir.types import DimLike, symbol
 from calque.transpiler.loops.accesses import positive
 from calque.transpiler.primitives.base import apply
-from calque.transpiler.primitives.indexing import getitem, update
+from calque.transpiler.primitives.creation import full, ones, ones_like, zeros, zeros_like
+from calque.transpiler.primitives.elementwise import astype, where
+from calque.transpiler.primitives.indexing import copy, getitem, update
+from calque.transpiler.primitives.shapes import broadcast_to
 
-KEEPS_PLACE = {"np.where", "copy", "astype", "np.full", "np.zeros", "np.zeros_like"}
-KEEPS_PLACE |= {"np.ones", "np.ones_like", "np.broadcast_to"}
+KEEPS_PLACE = (
+    where, copy, astype, broadcast_to,
+    full, zeros, zeros_like, ones, ones_like,
+)
 
 
 class NoElements(Exception):
@@ -184,7 +189,7 @@ class Reader:
         rule = made.primitive.element
         if rule is None:
             raise NoElements(made.primitive.name, made)
-        if self.unsafe and made.primitive.name not in KEEPS_PLACE:
+        if self.unsafe and made.primitive not in KEEPS_PLACE:
             self._require_inside(made, index)
             self.unsafe = False
         try:

@@ -9,33 +9,19 @@ from calque.transpiler.ir.core import Apply, Statement, Var
 from calque.transpiler.memory.live_values import Liveness
 from calque.transpiler.memory.printed_program import PrintedProgram, is_basic, is_store
 from calque.transpiler.primitives.indexing import getitem, update
-
-# Neither views nor declared fresh: results in memory of their own.
-_COPYING = frozenset(
-    "np.where astype copy float int bool complex np.concatenate np.stack np.cumsum np.cumprod "
-    "np.sort np.argsort np.prod np.max np.min np.argmax np.argmin np.var np.std np.einsum "
-    "np.tensordot np.outer np.kron np.tile np.repeat np.roll np.pad np.take "
-    "np.nonzero np.searchsorted np.clip np.diff np.cross np.interp np.convolve np.trapezoid "
-    "np.conj np.modf np.frexp np.trace np.vdot np.count_nonzero np.unravel_index np.digitize "
-    "np.ravel_multi_index np.take_along_axis np.histogram np.choose np.select np.unique".split()
-)
-# Views into which NumPy refuses to store.
-READ_ONLY = frozenset(["np.broadcast_to", "np.diagonal", "np.diag"])
-_COPYING_PREFIXES = ("np.linalg.", "np.fft.", "linalg.")
+from calque.transpiler.primitives.shapes import read_only
 
 
 def viewed(s: Apply) -> tuple[Var, ...]:
     """The operands of which the results may be views."""
     p = s.primitive
-    if p.kind in ("elementwise", "creation", "size", "store") or p.fresh or p.name in _COPYING:
-        return ()
-    if p.name.startswith(_COPYING_PREFIXES) and p.view_back is None:
-        return ()
     if p is getitem:
         whole = s.out.type.ndim or any(t is Ellipsis for t in s.params["index"])
         return _vars(s.args[:1]) if whole and is_basic(s) else ()
-    if p.view_back is not None or p.name in READ_ONLY:
+    if p.view_back is not None:
         return _vars(s.args[:1])
+    if not p.aliases:
+        return ()
     return tuple(
         a
         for a in _vars(s.args)
@@ -50,7 +36,7 @@ def _vars(atoms: tuple[object, ...]) -> tuple[Var, ...]:
 def surely_view(s: Apply) -> bool:
     """Whether the result shares memory on every layout."""
     p = s.primitive
-    return p.view_back is not None and not p.view_sometimes and p.name not in READ_ONLY
+    return p.view_back is not None and not p.view_sometimes and p.view_back is not read_only
 
 
 @dataclass(frozen=True, eq=False)

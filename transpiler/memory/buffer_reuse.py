@@ -29,9 +29,9 @@ from calque.transpiler.loops.accesses import STORES
 from calque.transpiler.loops.backward_slice import early
 from calque.transpiler.loops.parallelize import worth_threads
 from calque.transpiler.loops.virtual_arrays import stored
-from calque.transpiler.primitives.creation import empty, full
+from calque.transpiler.primitives.creation import empty, full, ones, zeros
 
-_FILLED = {"np.empty": None, "np.full": None, "np.zeros": 0, "np.ones": 1}
+_FILLED = (empty, full, zeros, ones)
 _NAMES = ("i", "j", "k", "l", "m", "n")
 
 
@@ -76,7 +76,7 @@ class _Mover:
             for block in [s.then, s.orelse] if isinstance(s, If) else [s.body]:
                 inside = {*core.defined_vars(block), *core.bound_vars(s)}
                 made = [t for t in block.statements if isinstance(t, Apply)]
-                for new in [t for t in made if t.primitive.name in _FILLED and t.out.type.ndim]:
+                for new in [t for t in made if t.primitive in _FILLED and t.out.type.ndim]:
                     self._move(new, s, block, around, inside)
 
     def _move(
@@ -207,12 +207,12 @@ class _Mover:
 
     def _filled(self, new: Apply, taken: Var) -> list[Statement]:
         """The loops that fill an array; none where nobody cares what is in it."""
-        name = new.primitive.name
-        if name == "np.empty":
+        if new.primitive is empty:
             return []
-        value = new.args[0] if name == "np.full" else new.out.type.dtype.type(_FILLED[name])
+        given = new.primitive is full
+        value = new.args[0] if given else new.out.type.dtype.type(new.primitive.filled_with)
         with self.builder.block() as made, self.builder.at(new.origin):
-            sizes = new.args[1:] if name == "np.full" else new.args
+            sizes = new.args[1:] if given else new.args
             self._fill(Array(taken), wrap(value), sizes, [])
         last = made.statements[-1]
         assert isinstance(last, (Apply, For))

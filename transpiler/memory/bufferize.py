@@ -18,10 +18,11 @@ from typing import NamedTuple
 from calque.transpiler.errors import CoreError
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, Atom, Block, For, If, Kernel, Statement, Var, While
-from calque.transpiler.memory.alias import READ_ONLY, WriteBack, surely_view, viewed, write_backs
+from calque.transpiler.memory.alias import WriteBack, surely_view, viewed, write_backs
 from calque.transpiler.memory.live_values import Liveness
 from calque.transpiler.memory.printed_program import PrintedProgram, indices, is_store
 from calque.transpiler.primitives.indexing import copy
+from calque.transpiler.primitives.shapes import read_only
 
 
 class Site(NamedTuple):
@@ -167,7 +168,7 @@ class Memory:
             memory |= self.at(atom)
             if not isinstance(atom, Var):
                 memory |= self.unwritable
-        if s.primitive.name in READ_ONLY and not self.copied("view", s):
+        if s.primitive.view_back is read_only and not self.copied("view", s):
             memory |= self.unwritable
         sure = taken and (is_store(s) or s.primitive is copy or surely_view(s))
         for out in s.outs:

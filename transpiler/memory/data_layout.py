@@ -34,15 +34,16 @@ from calque.transpiler.ir.core import (
 )
 from calque.transpiler.ir.types import DimLike, dim_symbols
 from calque.transpiler.loops.accesses import INDEXED, STORES, place_of, template_of
+from calque.transpiler.primitives.creation import empty, full, space, zeros
 from calque.transpiler.primitives.indexing import getitem
 
-_NEW = {"np.empty": 0, "np.zeros": 0, "space for rounds": 0, "np.full": 1}
+_NEW = (empty, zeros, space, full)
 
 
 def order_axes(function: Function, builder: Builder) -> None:
     """Put the axes of such arrays in order, in place."""
     for s in function.body.statements:
-        if isinstance(s, Apply) and s.primitive.name in _NEW and s.out.type.ndim > 1:
+        if isinstance(s, Apply) and s.primitive in _NEW and s.out.type.ndim > 1:
             _Kept(s, builder).put_in_order(function)
 
 
@@ -73,7 +74,7 @@ class _Kept:
             dims = version.type.dims
             version.type = version.type.with_dims([dims[k] for k in order])
         for made in self.makers:
-            first = _NEW[made.primitive.name]
+            first = made.primitive.sizes_from
             sizes = made.args[first:]
             made.args = (*made.args[:first], *(sizes[k] for k in order))
 
@@ -81,7 +82,7 @@ class _Kept:
         """Collect the accesses; False where an array is used as a whole."""
         for s in block.statements:
             if isinstance(s, Apply) and self._makes(s):
-                if s.primitive.name not in _NEW:
+                if s.primitive not in _NEW:
                     return False
                 self.makers.append(s)
             elif isinstance(s, Apply):
@@ -179,7 +180,7 @@ def _versions(array: Var, body: Block) -> set[Var]:
 
 def _permute(s: Apply, order: Sequence[int]) -> None:
     """The same access of an array with its axes in another order."""
-    first = 1 if s.primitive is getitem else 2
+    first = s.primitive.first_index
     items = s.params["index"]
     index = [s.args[first + k.position] if isinstance(k, Slot) else k for k in items]
     template, dynamic = template_of([wrap(index[k]) for k in order])

@@ -19,12 +19,13 @@ from typing import Any
 
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, Block, For, Function, If, Statement, Var, While
-from calque.transpiler.primitives.creation import constant
-from calque.transpiler.primitives.indexing import copy
-from calque.transpiler.primitives.shapes import flat
+from calque.transpiler.primitives.axes import transpose
+from calque.transpiler.primitives.creation import constant, empty, full
+from calque.transpiler.primitives.indexing import copy, getitem
+from calque.transpiler.primitives.shapes import flat, reshape
 
-_NEW = ("np.empty", "np.full")
-_VIEWS = ("flat", "np.transpose", "np.reshape", "getitem")
+_NEW = (empty, full)
+_VIEWS = (flat, transpose, reshape, getitem)
 
 
 def allocate_first(function: Function) -> None:
@@ -37,7 +38,7 @@ def allocate_first(function: Function) -> None:
         if array in changing:
             return False
         made = definition.get(array)
-        if isinstance(made, Apply) and made.primitive.name in _VIEWS:
+        if isinstance(made, Apply) and made.primitive in _VIEWS:
             return is_constant(made.args[0])
         return made is None or isinstance(made, Apply)
 
@@ -46,7 +47,7 @@ def allocate_first(function: Function) -> None:
             return False
         if s.primitive is flat:
             return is_constant(s.args[0])
-        return s.primitive.name in _NEW or s.primitive.kind == "size"
+        return s.primitive in _NEW or s.primitive.kind == "size"
 
     made: list[Statement] = []
     first: int | None = None  # the place of the first of the loops in a row
@@ -136,7 +137,7 @@ def _is_constant(s: Statement) -> bool:
 
 def _ends(s: Apply) -> bool:
     """Whether a statement is no part of a kernel, and may need memory that is free by now."""
-    return bool(s.out.type.ndim) and s.primitive.name not in (*_NEW, *_VIEWS)
+    return bool(s.out.type.ndim) and s.primitive not in (*_NEW, *_VIEWS)
 
 
 def _read(s: Statement) -> set[Var]:

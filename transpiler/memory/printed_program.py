@@ -22,7 +22,7 @@ from calque.transpiler.ir.core import (
 )
 from calque.transpiler.ir.pytrees import attributes, is_object
 from calque.transpiler.primitives.elementwise import add
-from calque.transpiler.primitives.indexing import getitem, update
+from calque.transpiler.primitives.indexing import update
 
 
 def is_store(statement: Statement) -> bool:
@@ -32,7 +32,7 @@ def is_store(statement: Statement) -> bool:
 
 def is_basic(statement: Apply) -> bool:
     """Whether a read or a store is by integers, slices and None, so that it names a view."""
-    first = 1 if statement.primitive is getitem else 2
+    first = statement.primitive.first_index
     return all(not isinstance(a, Var) or a.type.ndim == 0 for a in statement.args[first:])
 
 

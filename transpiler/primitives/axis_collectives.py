@@ -138,6 +138,7 @@ def _collective(
                 vjp=vjp,
                 linear_in=(0,),
                 fresh=spelling is None,
+                aliases=spelling is not None,
                 samples=samples,
             )
         )

@@ -71,9 +71,20 @@ class Primitive:
     simplify: Callable[..., Any] | None = None  # simplify(builder, args, params) -> Array or None
     view_back: Callable[..., Any] | None = None  # the base's next value, given the view's
     view_sometimes: bool = False  # a view only of contiguous memory
+    aliases: bool = False  # its result may be an operand itself, though it is no view
     copies: Callable[..., bool] | None = None  # copies(*args, **params): no view this time
     keeps_layout: bool = False  # contiguous results from contiguous operands
+    sizes_from: int | None = None  # the first argument that is a size of the new array
+    like: Primitive | None = None  # np.zeros of np.zeros_like: the same of sizes
+    filled_with: int | None = None  # what all elements of a new array are
+    first_index: int = 0  # the first argument that is an index; 0: it has none
+    adds: bool = False  # a store that adds to what is there
+    guard: Callable[..., Any] | None = None  # where a result is zero for sure: see guards.py
+    arithmetic: str = ""  # what it is of integers, to dimensions: "add", "multiply", "max", ..
     fresh: bool = False  # always newly allocated, C-contiguous
+    total: bool = False  # defined, and without a warning, for every finite number
+    smooth: bool = False  # finite wherever its arguments are, and so its slopes of every order
+    cost: int = 0  # of one element, an addition being 1; 0: by the kind of its text
     cheap: bool = False  # better computed again than saved
     imported: tuple[str, str] | None = None  # of the user's own: module and name, called by name
     inside: tuple[float, ...] = ()  # a point where an elementwise function is smooth
@@ -201,6 +212,7 @@ def elementwise(
     domain: Sequence[tuple[float, float]] = (),
     simplify: Callable[..., Any] | None = None,
     name: str | None = None,
+    **facts: Any,
 ) -> Primitive:
     """Declare an elementwise function by its partial derivatives ``partials(*args, y)``.
 
@@ -225,6 +237,7 @@ def elementwise(
             simplify=simplify,
             keeps_layout=True,
             cheap=True,
+            **facts,
         )
     )
     if partials is not None:
@@ -246,7 +259,7 @@ def _derivatives(partials: Callable[..., Any], operator: bool, args: Any, out: A
 def _as_numpy_divides(slope: Any) -> Any:
     """A NumPy function's slope: where it divides Python numbers, by zero too, as NumPy does."""
     made = definition(slope)
-    if made is None or made.primitive.name != "np.divide" or not made.outs[0].type.weak:
+    if made is None or made.primitive.arithmetic != "divide" or not made.outs[0].type.weak:
         return slope
     return build.wrap(made.args[0]) / strong(build.wrap(made.args[1]))
 

@@ -37,7 +37,7 @@ class Called(Primitive):
     opened = False  # whether it is the block of values that is differentiated
 
     def __init__(self, name: str, count: int, parts: dict[str, Part]):
-        super().__init__(name, _never, _never, name)
+        super().__init__(name, _never, _never, name, aliases=True)
         self.count = count  # the operands that are leaves of the call's arguments
         self.parts = parts
         self.decisions: list[Any] = []  # what a sweep that it holds saves, and why

@@ -10,7 +10,10 @@ import numpy as np
 from calque.transpiler.errors import UnsupportedFunction
 from calque.transpiler.ir.builder import ATTRIBUTES, FUNCTIONS, Array, current, known, type_of
 from calque.transpiler.ir.types import COMPLEX, ArrayType
-from calque.transpiler.primitives import elementwise  # noqa: F401  (complex of one number)
+from calque.transpiler.primitives import (
+    elementwise,  # noqa: F401  (complex of one number)
+    guards,
+)
 from calque.transpiler.primitives.base import apply, finish, implements, linear, opaque, operand
 from calque.transpiler.primitives.sampling import case, cases
 
@@ -36,6 +39,7 @@ def _infer_part(x: Any) -> ArrayType:
     view_back=lambda base, new: new + 1j * np.imag(base),
     cheap=True,
     samples=_samples,
+    guard=guards.of_first,
 )
 def real(y_bar: Any, x: Any) -> Any:
     """The pass makes it complex."""
@@ -50,6 +54,7 @@ def real(y_bar: Any, x: Any) -> Any:
     view_back=lambda base, new: np.real(base) + 1j * new,
     cheap=True,
     samples=_samples,
+    guard=guards.of_first,
 )
 def imag(y_bar: Any, x: Any) -> Any:
     """The real part of ``-i z`` is the imaginary part of ``z``."""
@@ -66,6 +71,8 @@ conj = opaque(
     cheap=True,
     keeps_layout=True,
     samples=_samples,
+    smooth=True,
+    guard=guards.of_first,
 )
 
 

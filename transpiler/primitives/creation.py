@@ -57,6 +57,9 @@ _like_cases = (
 )
 
 
+_VALUES = {"zeros": 0, "ones": 1, "zeros_like": 0, "ones_like": 1}
+
+
 def _filled(name: str, called: str = "") -> Primitive:
     function = getattr(np, name)
     return register(
@@ -67,6 +70,8 @@ def _filled(name: str, called: str = "") -> Primitive:
             lambda args, p: f"np.{name}({shape_text(0, len(args))}{dtype_text(p['dtype'])})",
             kind="creation",
             nondifferentiable=True,
+            sizes_from=0,
+            filled_with=_VALUES.get(name),
             fresh=True,
             cheap=True,
             samples=cases(*_filled_cases[name == "empty" :]),
@@ -97,6 +102,7 @@ def _filled_like(name: str) -> Primitive:
             spell,
             kind="creation",
             nondifferentiable=True,
+            filled_with=_VALUES.get(name),
             fresh=True,
             cheap=True,
             samples=cases(*_like_cases[2 * (name == "empty_like") :]),
@@ -105,6 +111,8 @@ def _filled_like(name: str) -> Primitive:
 
 
 zeros_like, ones_like, empty_like = map(_filled_like, ("zeros_like", "ones_like", "empty_like"))
+zeros_like.total = ones_like.total = True
+zeros_like.like, ones_like.like, empty_like.like = zeros, ones, empty
 
 full: Primitive = register(
     Primitive(
@@ -128,6 +136,7 @@ full: Primitive = register(
             case(single(), 2, dtype=np.dtype("f4")),
             case((), 0, dtype=np.dtype("f8")),
         ),
+        sizes_from=1,
     )
 )
 

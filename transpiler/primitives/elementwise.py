@@ -21,6 +21,7 @@ from calque.transpiler.ir.builder import (
 )
 from calque.transpiler.ir.core import Var
 from calque.transpiler.ir.types import ArrayType, sample
+from calque.transpiler.primitives import guards
 from calque.transpiler.primitives.base import (
     Primitive,
     apply,
@@ -73,10 +74,24 @@ multiply: Any = None
 divide: Any = None
 _QUOTIENT = [(-2.0, 2.0), (0.5, 2.0)]
 
-add = elementwise(np.add, lambda a, b, y: (1.0, 1.0), "{0} + {1}", spelling="{0} + {1}")
-subtract = elementwise(np.subtract, lambda a, b, y: (1.0, -1.0), "{0} - {1}", spelling="{0} - {1}")
+add = elementwise(
+    np.add, lambda a, b, y: (1.0, 1.0), "{0} + {1}", spelling="{0} + {1}", total=True, smooth=True,
+    arithmetic="add",
+    guard=guards.of_sum,
+)
+subtract = elementwise(
+    np.subtract, lambda a, b, y: (1.0, -1.0), "{0} - {1}", spelling="{0} - {1}",
+    total=True,
+    smooth=True,
+    arithmetic="subtract",
+    guard=guards.of_sum,
+)
 multiply = elementwise(
-    np.multiply, lambda a, b, y: (b, a), "{0} * {1}", spelling="{0} * {1}", simplify=_same_one
+    np.multiply, lambda a, b, y: (b, a), "{0} * {1}", spelling="{0} * {1}", simplify=_same_one,
+    total=True,
+    smooth=True,
+    arithmetic="multiply",
+    guard=guards.of_product,
 )
 divide = elementwise(
     np.divide,
@@ -84,11 +99,22 @@ divide = elementwise(
     "{0} / {1}",
     spelling="{0} / {1}",
     domain=_QUOTIENT,
+    arithmetic="divide",
+    guard=guards.of_first,
+    cost=3,
 )
 negative = elementwise(
-    np.negative, lambda x, y: -1.0, "-{0}", spelling="-{0}", simplify=_double_negative
+    np.negative, lambda x, y: -1.0, "-{0}", spelling="-{0}", simplify=_double_negative,
+    total=True,
+    smooth=True,
+    arithmetic="negative",
+    guard=guards.of_first,
 )
-positive = elementwise(np.positive, lambda x, y: 1.0, "+{0}", spelling="+{0}")
+positive = elementwise(
+    np.positive, lambda x, y: 1.0, "+{0}", spelling="+{0}", total=True, smooth=True,
+    arithmetic="same",
+    guard=guards.of_first,
+)
 
 
 def is_number(value: Any) -> bool:
@@ -123,10 +149,14 @@ power = elementwise(
     "{0} ** {1}",
     spelling="{0} ** {1}",
     domain=[(0.5, 2), (-2, 2)],
+    arithmetic="power",
 )
-float_power = elementwise(np.float_power, _power_partials, domain=[(0.5, 2), (-2, 2)])
+float_power = elementwise(
+    np.float_power, _power_partials, domain=[(0.5, 2), (-2, 2)], arithmetic="power"
+)
 floor_divide = elementwise(
-    np.floor_divide, None, "{0} // {1}", spelling="{0} // {1}", domain=_QUOTIENT
+    np.floor_divide, None, "{0} // {1}", spelling="{0} // {1}", domain=_QUOTIENT,
+    arithmetic="floor_divide",
 )
 remainder = elementwise(
     np.remainder,
@@ -134,9 +164,10 @@ remainder = elementwise(
     "{0} % {1}",
     spelling="{0} % {1}",
     domain=_QUOTIENT,
+    arithmetic="remainder",
 )
 fmod = elementwise(np.fmod, lambda a, b, y: (1.0, -np.trunc(a / b)), "fmod", domain=_QUOTIENT)
-square = elementwise(np.square, lambda x, y: 2.0 * x, "{0} * {0}")
+square = elementwise(np.square, lambda x, y: 2.0 * x, "{0} * {0}", total=True, smooth=True)
 reciprocal = elementwise(np.reciprocal, lambda x, y: -y * y, "1.0 / {0}", domain=[(0.5, 2)])
 
 
@@ -176,13 +207,21 @@ def _sign_partials(x: Any, y: Any) -> Any:
     return no_derivative("np.sign of a complex number")() if x.dtype.kind == "c" else None
 
 
-sign = elementwise(np.sign, _sign_partials, "sign")
-absolute = elementwise(np.absolute, _abs_partials, "abs", spelling="np.abs({0})", name="np.abs")
+sign = elementwise(np.sign, _sign_partials, "sign", total=True)
+absolute = elementwise(
+    np.absolute, _abs_partials, "abs", spelling="np.abs({0})", name="np.abs",
+    total=True,
+    smooth=True,
+    arithmetic="abs",
+)
 absolute.jvp, absolute.vjp = _abs_jvp, _abs_vjp
-of_number = elementwise(abs, _abs_partials, "abs", spelling="abs({0})", name="abs", arity=1)
+of_number = elementwise(
+    abs, _abs_partials, "abs", spelling="abs({0})", name="abs", arity=1, smooth=True,
+    arithmetic="abs",
+)
 of_number.jvp, of_number.vjp = _abs_jvp, _abs_vjp
 of_number.batch = lambda args, batched, params: np.abs(args[0])
-fabs = elementwise(np.fabs, _abs_partials, "fabs")
+fabs = elementwise(np.fabs, _abs_partials, "fabs", total=True)
 fabs.jvp, fabs.vjp = _abs_jvp, _abs_vjp
 
 
@@ -237,6 +276,7 @@ def np_divmod(a: Any, b: Any) -> tuple[Any, Any]:
         for s in [(3, 4), (), (2, 0), (1,)]
         for have, want in [("f8", "f4"), ("f4", "f8"), ("f8", "i8"), ("f8", "c16"), ("i8", "?")]
     ],
+    guard=guards.of_first,
 )
 def astype(y_bar: Any, x: Any, dtype: np.dtype) -> Any:
     """The transpose casts back; the pass does that."""
@@ -325,7 +365,9 @@ def _conversion(kind: type, record: Primitive) -> Callable[..., Any]:
 
 
 to_float = _python_number(float, "f8")
+to_float.total, to_float.guard = True, guards.of_first
 to_int = _python_number(int, "i8")
+to_int.arithmetic = "same"
 to_bool = _python_number(bool, "?")
 to_complex = _python_number(complex, "c16")
 for _kind, _record in ((float, to_float), (int, to_int), (bool, to_bool), (complex, to_complex)):
@@ -359,6 +401,9 @@ METHODS["item"] = _item
         ((rng.normal(size=s) > 0, *(np.asarray(rng.normal(size=k)) for k in (a, b))), {})
         for s, a, b in [((3, 4),) * 3, ((), (3,), (3,)), ((4,), (), (3, 4)), ((2, 0), (2, 0), ())]
     ],
+    total=True,
+    arithmetic="where",
+    guard=guards.of_where,
 )
 def where(y_bar: Any, c: Any, a: Any, b: Any) -> tuple[Any, Any]:
     """Each branch gets the cotangent where it was taken."""

@@ -56,6 +56,7 @@ room = register(
         vjp=_vjp,
         linear_in=(0,),
         samples=lambda rng: [((rng.normal(size=4), 2), {})],
+        first_index=2,
     )
 )
 
@@ -93,6 +94,7 @@ widened = register(
         vjp=lambda cotangents, outs, args, params: (cotangents[0], None),
         linear_in=(0,),
         samples=lambda rng: [((rng.normal(size=(2, 4)), rng.normal(size=(3, 4))), {"axis": 1})],
+        first_index=2,
     )
 )
 

@@ -62,9 +62,9 @@ def selections() -> Iterator[None]:
 def note_selections(s: Apply, found: Any) -> None:
     """Note the adjoints that reversing ``s`` made zero where it selects something else."""
     noted = current().selections.noted
-    if s.primitive.name == "np.where":
+    if s.primitive.arithmetic == "where":
         noted.update(f.atom for f in found[1:] if isinstance(f, Array))
-    elif s.primitive.name == "getitem":
+    elif s.primitive.kind == "indexing":
         mask = _mask(s.args[1:], s.params["index"])
         if mask is not None:
             noted.add(mask[0])
@@ -98,7 +98,7 @@ def guarded(adjoint: Any) -> Any:
 def selected(condition: Any, first: Any, second: Any) -> Any:
     """``np.where`` of an adjoint, noted as a selection."""
     inner = current().definitions.get(first.atom) if isinstance(first, Array) else None
-    if isinstance(inner, Apply) and inner.primitive.name == "np.where" and _is_zero(second):
+    if isinstance(inner, Apply) and inner.primitive.arithmetic == "where" and _is_zero(second):
         if same_condition(inner.args[0], condition.atom) and _is_zero(inner.args[2]):
             return first
     made, known = FUNCTIONS[np.where](condition, first, second), current().selections
@@ -127,7 +127,7 @@ def _found(s: Any, var: Var, depth: int) -> Selection | None:
         return _of_branch(s, var, depth)
     if not isinstance(s, Apply):
         return None
-    rule = _RULES.get(s.primitive.name)
+    rule = s.primitive.guard
     if rule is not None:
         return rule(s, depth)
     # what is linear in a value that is zero as a whole is zero
@@ -200,7 +200,7 @@ def _condition(test: Var, negated: bool = False) -> Selection:
     return Selection(lambda: Array(test), key, number, needs)
 
 
-def _of_where(s: Apply, depth: int) -> Selection | None:
+def of_where(s: Apply, depth: int) -> Selection | None:
     condition, first, second = s.args
     if s.out not in current().selections.noted or not isinstance(condition, Var):
         return None
@@ -244,22 +244,22 @@ def _parts(guard: Selection) -> frozenset[Any]:
     return guard.key[1] if several else frozenset([guard.key])
 
 
-def _same(s: Apply, depth: int) -> Selection | None:
+def of_first(s: Apply, depth: int) -> Selection | None:
     return guard_of(s.args[0], depth)
 
 
-def _of_product(s: Apply, depth: int) -> Selection | None:
+def of_product(s: Apply, depth: int) -> Selection | None:
     return guard_of(s.args[0], depth) or guard_of(s.args[1], depth)
 
 
-def _of_sum(s: Apply, depth: int) -> Selection | None:
+def of_sum(s: Apply, depth: int) -> Selection | None:
     left, right = s.args
     if _is_zero(left) or _is_zero(right):
         return guard_of(right if _is_zero(left) else left, depth)
     return _either(guard_of(left, depth), guard_of(right, depth))
 
 
-def _of_rearranged(s: Apply, depth: int) -> Selection | None:
+def of_rearranged(s: Apply, depth: int) -> Selection | None:
     """Of a reshape, a transpose, an index: the condition is rearranged in the same way."""
     guard = guard_of(s.args[0], depth)
     if guard is None or guard.number:
@@ -290,7 +290,7 @@ def _ranked(condition: Array, rank: int) -> Array:
     return condition[(None,) * missing + (...,)] if missing else condition
 
 
-def _of_reduction(s: Apply, depth: int) -> Selection | None:
+def of_reduction(s: Apply, depth: int) -> Selection | None:
     """Of a sum: where any of what is added can differ from zero."""
     guard = guard_of(s.args[0], depth)
     if guard is None or guard.number:
@@ -317,7 +317,7 @@ def _any(condition: Array, axes: tuple[int, ...], keepdims: bool) -> Any:
 def _squeezed(condition: Array, axes: tuple[int, ...]) -> Any:
     """Without axes of size 1: what they were added to, if they were."""
     made = current().definitions.get(condition.atom)
-    if isinstance(made, Apply) and made.primitive.name == "getitem":
+    if isinstance(made, Apply) and made.primitive.kind == "indexing":
         index = made.params["index"]
         added = tuple(a for a, item in enumerate(index) if item is None)
         if added == axes and all(item in (None, slice(None)) for item in index):
@@ -325,7 +325,7 @@ def _squeezed(condition: Array, axes: tuple[int, ...]) -> Any:
     return FUNCTIONS[np.squeeze](condition, axis=axes)
 
 
-def _of_matmul(s: Apply, depth: int) -> Selection | None:
+def of_matmul(s: Apply, depth: int) -> Selection | None:
     """Of a product of matrices: the rows, or the columns, of which anything is not zero."""
     ranks = [type_of(a).ndim for a in s.args]
     for side, (operand, rank) in enumerate(zip(s.args, ranks, strict=True)):
@@ -364,10 +364,10 @@ def _mask(places: tuple[Any, ...], index: tuple[Any, ...]) -> tuple[Var, int] | 
     return (place, len(index) - 1 - index.index(slots[0])) if is_mask else None
 
 
-def _of_store(s: Apply, depth: int) -> Selection | None:
+def of_store(s: Apply, depth: int) -> Selection | None:
     """Of an adjoint that is added to at an index: there, and where it differed from zero before."""
     base, value = s.args[:2]
-    if s.primitive.name == "update":
+    if not s.primitive.adds:
         return guard_of(base, depth) if _is_zero(value) else None
     there = _there(s, guard_of(value, depth))
     return there if _made_of_zeros(base) else _either(there, guard_of(base, depth))
@@ -417,25 +417,4 @@ def _whole_of(condition: Array, value: Any) -> Array:
 
 def _made_of_zeros(base: Any) -> bool:
     made = current().definitions.get(base)
-    return isinstance(made, Apply) and made.primitive.name in ("np.zeros", "np.zeros_like")
-
-
-_RULES: dict[str, Callable[[Apply, int], Selection | None]] = {
-    "np.where": _of_where,
-    "np.multiply": _of_product,
-    "np.divide": _same,
-    "np.add": _of_sum,
-    "np.subtract": _of_sum,
-    "np.sum": _of_reduction,
-    "np.mean": _of_reduction,
-    "np.matmul": _of_matmul,
-}
-for (
-    _name
-) in "np.negative np.positive np.real np.imag np.conj astype copy float np.broadcast_to".split():
-    _RULES[_name] = _same
-_REARRANGING = "np.reshape np.transpose np.squeeze np.expand_dims flatten flat np.roll getitem"
-for _name in _REARRANGING.split():
-    _RULES[_name] = _of_rearranged
-for _name in "update update_add add_at".split():
-    _RULES[_name] = _of_store
+    return isinstance(made, Apply) and made.primitive.filled_with == 0

@@ -21,6 +21,7 @@ from calque.transpiler.ir.builder import (
 )
 from calque.transpiler.ir.core import Slot, Var
 from calque.transpiler.ir.types import INT, ArrayType
+from calque.transpiler.primitives import guards
 from calque.transpiler.primitives.base import (
     Primitive,
     Scatter,
@@ -169,6 +170,8 @@ getitem = register(
         copies=lambda x, *dynamic, index: not _shows(x, index, dynamic),
         cheap=True,
         samples=_getitem_samples(),
+        first_index=1,
+        guard=guards.of_rearranged,
     )
 )
 
@@ -270,6 +273,8 @@ update = register(
         vjp=_update_vjp,
         linear_in=(0, 1),
         samples=_store_samples(),
+        first_index=2,
+        guard=guards.of_store,
     )
 )
 
@@ -303,6 +308,9 @@ update_add = register(
         vjp=_update_add_vjp,
         linear_in=(0, 1),
         samples=_store_samples(),
+        first_index=2,
+        guard=guards.of_store,
+        adds=True,
     )
 )
 
@@ -341,6 +349,9 @@ add_at = register(
         vjp=_update_add_vjp,
         linear_in=(0, 1),
         samples=_store_samples(),
+        first_index=2,
+        guard=guards.of_store,
+        adds=True,
     )
 )
 
@@ -359,6 +370,7 @@ checked_index = register(
         "checked_index({0}, {1})",
         nondifferentiable=True,
         samples=cases(case(2, 5), case(-1, 5), case(0, 1)),
+        arithmetic="index",
     )
 )
 
@@ -374,6 +386,8 @@ copy = register(
         vjp=lambda cotangents, outs, args, params: cotangents,
         linear_in=(0,),
         samples=cases(case((3, 4)), case(()), case(single(2))),
+        arithmetic="same",
+        guard=guards.of_first,
     )
 )
 

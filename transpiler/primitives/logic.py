@@ -40,40 +40,43 @@ def booleans(rng: np.random.Generator, count: int) -> Samples:
     return [(tuple(a > 1 for a in args), {}) for args, _ in integers(rng, count)]
 
 
-def _operator(name: str, function: Any, sign: str, scalar: str | None = None) -> Primitive:
+def _operator(
+    name: str, function: Any, sign: str, scalar: str | None = None, **facts: Any
+) -> Primitive:
     text = f"{{0}} {sign} {{1}}"
-    record = elementwise(function, None, scalar or text, spelling=text)
+    record = elementwise(function, None, scalar or text, spelling=text, **facts)
     OPERATORS[name] = operator(record)
     return record
 
 
-less = _operator("lt", np.less, "<")
-less_equal = _operator("le", np.less_equal, "<=")
-greater = _operator("gt", np.greater, ">")
-greater_equal = _operator("ge", np.greater_equal, ">=")
-equal = _operator("eq", np.equal, "==")
-not_equal = _operator("ne", np.not_equal, "!=")
-bitwise_and = _operator("and", np.bitwise_and, "&")
-bitwise_or = _operator("or", np.bitwise_or, "|")
-bitwise_xor = _operator("xor", np.bitwise_xor, "^")
+less = _operator("lt", np.less, "<", total=True)
+less_equal = _operator("le", np.less_equal, "<=", total=True)
+greater = _operator("gt", np.greater, ">", total=True)
+greater_equal = _operator("ge", np.greater_equal, ">=", total=True)
+equal = _operator("eq", np.equal, "==", total=True)
+not_equal = _operator("ne", np.not_equal, "!=", total=True)
+bitwise_and = _operator("and", np.bitwise_and, "&", total=True)
+bitwise_or = _operator("or", np.bitwise_or, "|", total=True)
+bitwise_xor = _operator("xor", np.bitwise_xor, "^", total=True)
 left_shift = _operator("lshift", np.left_shift, "<<", "lshift({0}, {1})")
 right_shift = _operator("rshift", np.right_shift, ">>", "rshift({0}, {1})")
-_invert = elementwise(np.invert, None, "~{0}", spelling="~{0}")
+right_shift.arithmetic = "right_shift"
+_invert = elementwise(np.invert, None, "~{0}", spelling="~{0}", total=True)
 OPERATORS["invert"] = operator(_invert)
 gcd, lcm = elementwise(np.gcd, None), elementwise(np.lcm, None)
 for _record in (bitwise_and, bitwise_or, bitwise_xor, left_shift, right_shift, gcd, lcm):
     _record.samples = lambda rng: integers(rng, 2)
 _invert.samples = lambda rng: integers(rng, 1)
 logical_and, logical_or, logical_xor = (
-    elementwise(f, None) for f in (np.logical_and, np.logical_or, np.logical_xor)
+    elementwise(f, None, total=True) for f in (np.logical_and, np.logical_or, np.logical_xor)
 )
-logical_not = elementwise(np.logical_not, None)
+logical_not = elementwise(np.logical_not, None, total=True)
 for _record in (logical_and, logical_or, logical_xor):
     _record.samples = lambda rng: booleans(rng, 2)
 logical_not.samples = lambda rng: booleans(rng, 1)
 
 
-def _of_truths(name: str, function: Any, of_arrays: Any) -> Primitive:
+def _of_truths(name: str, function: Any, of_arrays: Any, **facts: Any) -> Primitive:
     """Python's own operation on booleans."""
     two = name != "not"
     rows: list[tuple[bool, ...]] = [(True, False), (False, True)] if two else [(True,), (False,)]
@@ -87,27 +90,30 @@ def _of_truths(name: str, function: Any, of_arrays: Any) -> Primitive:
             nondifferentiable=True,
             cheap=True,
             on_arrays=of_arrays,
+            **facts,
             samples=lambda rng: [(row, {}) for row in rows],
         )
     )
 
 
-not_ = _of_truths("not", operators.not_, np.logical_not)
-and_ = _of_truths("and", lambda a, b: a and b, np.logical_and)
+not_ = _of_truths("not", operators.not_, np.logical_not, total=True)
+and_ = _of_truths("and", lambda a, b: a and b, np.logical_and, total=True)
 or_ = _of_truths("or", lambda a, b: a or b, np.logical_or)
 
 _function: Any
 for _function in (np.isnan, np.isfinite, np.isinf, np.signbit):
-    elementwise(_function, None, _function.__name__)
+    elementwise(_function, None, _function.__name__, total=True)
 for _function in (np.floor, np.ceil, np.trunc, np.rint):
-    elementwise(_function, None, _function.__name__)
-heaviside = elementwise(np.heaviside, None)
+    elementwise(_function, None, _function.__name__, total=True)
+heaviside = elementwise(np.heaviside, None, total=True)
 for _function in (np.nextafter, np.spacing):
     elementwise(_function, no_derivative(f"np.{_function.__name__}"), _function.__name__)
 elementwise(
     np.copysign,
     lambda a, b, y: (np.copysign(1.0, a) * np.copysign(1.0, b), None),
     "copysign",
+    total=True,
+    smooth=True,
 )
 implements(np.fix)(lambda x, out=None: FUNCTIONS[np.trunc](x, out=out))
 implements(np.isposinf)(lambda x: operand(x) == np.inf)
@@ -146,8 +152,18 @@ def larger(a: Any, b: Any, y: Any) -> Any:
     return choose(a > b, 1.0, choose(a == b, 0.5, 0.0, y), y)
 
 
-maximum = elementwise(np.maximum, lambda a, b, y: (larger(a, b, y), larger(b, a, y)), "maximum")
-minimum = elementwise(np.minimum, lambda a, b, y: (larger(b, a, y), larger(a, b, y)), "minimum")
+maximum = elementwise(
+    np.maximum, lambda a, b, y: (larger(a, b, y), larger(b, a, y)), "maximum",
+    total=True,
+    smooth=True,
+    arithmetic="max",
+)
+minimum = elementwise(
+    np.minimum, lambda a, b, y: (larger(b, a, y), larger(a, b, y)), "minimum",
+    total=True,
+    smooth=True,
+    arithmetic="min",
+)
 
 
 def _fmax_partials(a: Any, b: Any, y: Any) -> tuple[Any, Any]:
@@ -160,8 +176,8 @@ def _fmin_partials(a: Any, b: Any, y: Any) -> tuple[Any, Any]:
     return choose(first, 1.0, 0.0, y), choose(first, 0.0, 1.0, y)
 
 
-elementwise(np.fmax, _fmax_partials, "fmax")
-elementwise(np.fmin, _fmin_partials, "fmin")
+elementwise(np.fmax, _fmax_partials, "fmax", total=True, smooth=True)
+elementwise(np.fmin, _fmin_partials, "fmin", total=True, smooth=True)
 
 
 def _clip_partials(x: Any, low: Any, high: Any, y: Any) -> tuple[Any, Any, Any]:
@@ -175,7 +191,10 @@ def _clip_partials(x: Any, low: Any, high: Any, y: Any) -> tuple[Any, Any, Any]:
 
 
 clip = elementwise(
-    np.clip, _clip_partials, arity=3, domain=[(-2.0, 2.0), (-1.0, -0.5), (0.5, 1.0)]
+    np.clip, _clip_partials, arity=3, domain=[(-2.0, 2.0), (-1.0, -0.5), (0.5, 1.0)],
+    total=True,
+    smooth=True,
+    arithmetic="clip",
 )
 
 
@@ -308,6 +327,7 @@ nan_to_num = with_options(
     _nan_to_num_text,
     [_NAN_DEFAULTS, {"nan": 1.0, "posinf": 5.0, "neginf": None}],
 )
+nan_to_num.smooth = True
 
 
 @implements(np.nan_to_num)

@@ -10,6 +10,7 @@ import numpy as np
 from calque.transpiler.errors import ShapeError
 from calque.transpiler.ir.builder import FUNCTIONS, METHODS, Array, current, known_int, type_of
 from calque.transpiler.ir.types import ArrayType, promote
+from calque.transpiler.primitives import guards
 from calque.transpiler.primitives.base import apply, bilinear, finish, implements, operand, strong
 from calque.transpiler.primitives.sampling import case, cases, single
 from calque.transpiler.primitives.shapes import normalize_axis, normalize_tuple, product_dim
@@ -52,6 +53,7 @@ def _swap(x: Any) -> Any:
         case((5, 2, 2, 3), (3, 4)),
         case(single(2, 3), single(3, 1)),
     ),
+    guard=guards.of_matmul,
 )
 def matmul(y_bar: Any, a: Array, b: Array) -> tuple[Any, Any]:
     """The two transposes; axes added by broadcasting are summed by the pass."""

@@ -10,6 +10,7 @@ import numpy as np
 from calque.transpiler.errors import UnsupportedFunction
 from calque.transpiler.ir.builder import FUNCTIONS, METHODS, Array, current, type_of
 from calque.transpiler.ir.types import ArrayType, elementwise_dtype
+from calque.transpiler.primitives import guards
 from calque.transpiler.primitives.base import (
     Primitive,
     apply,
@@ -190,6 +191,7 @@ def reduction_handler(
     reduction_text("np.sum"),
     fresh=True,
     samples=reduction_samples,
+    guard=guards.of_reduction,
 )
 def sum_(y_bar: Any, x: Any, axis: Axes, keepdims: bool, dtype: Any = None) -> Any:
     """Every element gets the cotangent; the pass spreads it where an array is needed."""
@@ -218,6 +220,7 @@ def count_reduced(x: Any, axis: Axes) -> Any:
     reduction_text("np.mean"),
     fresh=True,
     samples=lambda rng: reduction_samples(rng, empty=False),
+    guard=guards.of_reduction,
 )
 def mean(y_bar: Any, x: Any, axis: Axes, keepdims: bool, dtype: Any = None) -> Any:
     """Every element gets its share."""
@@ -317,6 +320,7 @@ def _extremum(name: str, function: Any, pairwise: Any) -> Primitive:
 
 max_ = _extremum("max", np.max, np.maximum)
 min_ = _extremum("min", np.min, np.minimum)
+max_.smooth = min_.smooth = True
 
 
 @implements(np.ptp)
@@ -346,6 +350,7 @@ def _arg_extremum(name: str) -> Primitive:
             infer,
             reduction_text(f"np.{name}"),
             nondifferentiable=True,
+            arithmetic="place",
             fresh=True,
             samples=samples,
         )
@@ -402,6 +407,7 @@ count_nonzero = register(
         reduction_text("np.count_nonzero"),
         nondifferentiable=True,
         samples=reduction_samples,
+        arithmetic="place",
     )
 )
 

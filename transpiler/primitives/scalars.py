@@ -49,12 +49,13 @@ def declare(
     domain: list[tuple[float, float]] | None = None,
     result: ArrayType = FLOAT,
     of_arrays: Any = None,
+    **facts: Any,
 ) -> Primitive | None:
     """Declare ``math.name`` where this Python has it; its result is weak."""
     function = getattr(math, name, None)
     if function is None:
         return None
-    primitive = elementwise(function, partials, name, arity=count, name=f"math.{name}")
+    primitive = elementwise(function, partials, name, arity=count, name=f"math.{name}", **facts)
     bounds = domain or [(-2.0, 2.0)] * count
 
     def samples(rng: np.random.Generator) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
@@ -71,7 +72,7 @@ _LN2, _LN10, _DEGREE = math.log(2.0), math.log(10.0), math.pi / 180.0
 _POSITIVE, _INSIDE = [(0.5, 3.0)], [(-0.9, 0.9)]
 _PAIR = [(-2.0, 2.0), (0.5, 2.0)]
 
-declare("exp", lambda x, y: y)
+declare("exp", lambda x, y: y, smooth=True)
 declare("exp2", lambda x, y: _LN2 * y)
 declare("expm1", lambda x, y: y + 1.0)
 declare("log", lambda x, y: 1.0 / x, domain=_POSITIVE)
@@ -80,25 +81,28 @@ declare("log10", lambda x, y: 1.0 / (_LN10 * x), domain=_POSITIVE)
 declare("log1p", lambda x, y: 1.0 / (1.0 + x), domain=_POSITIVE)
 declare("sqrt", lambda x, y: 0.5 / y, domain=_POSITIVE)
 declare("cbrt", lambda x, y: 1.0 / (3.0 * y * y), domain=_POSITIVE)
-declare("sin", lambda x, y: m.cos(x))
-declare("cos", lambda x, y: -m.sin(x))
+declare("sin", lambda x, y: m.cos(x), smooth=True)
+declare("cos", lambda x, y: -m.sin(x), smooth=True)
 declare("tan", lambda x, y: 1.0 + y * y, domain=_INSIDE)
 declare("asin", lambda x, y: 1.0 / m.sqrt(1.0 - x * x), domain=_INSIDE)
 declare("acos", lambda x, y: -1.0 / m.sqrt(1.0 - x * x), domain=_INSIDE)
-declare("atan", lambda x, y: 1.0 / (1.0 + x * x))
-declare("sinh", lambda x, y: m.cosh(x))
-declare("cosh", lambda x, y: m.sinh(x))
-declare("tanh", lambda x, y: 1.0 - y * y)
+declare("atan", lambda x, y: 1.0 / (1.0 + x * x), total=True)
+declare("sinh", lambda x, y: m.cosh(x), smooth=True)
+declare("cosh", lambda x, y: m.sinh(x), smooth=True)
+declare("tanh", lambda x, y: 1.0 - y * y, total=True, smooth=True)
 declare("asinh", lambda x, y: 1.0 / m.sqrt(x * x + 1.0))
 declare("acosh", lambda x, y: 1.0 / m.sqrt(x * x - 1.0), domain=[(1.5, 3.0)])
 declare("atanh", lambda x, y: 1.0 / (1.0 - x * x), domain=_INSIDE)
-declare("degrees", lambda x, y: 1.0 / _DEGREE)
-declare("radians", lambda x, y: _DEGREE)
-declare("fabs", lambda x, y: m.copysign(1.0, x))
-declare("erf", lambda x, y: 2.0 / math.sqrt(math.pi) * m.exp(-x * x), of_arrays=SPECIAL["erf"])
+degrees = declare("degrees", lambda x, y: 1.0 / _DEGREE)
+radians = declare("radians", lambda x, y: _DEGREE)
+declare("fabs", lambda x, y: m.copysign(1.0, x), total=True)
+declare(
+    "erf", lambda x, y: 2.0 / math.sqrt(math.pi) * m.exp(-x * x), of_arrays=SPECIAL["erf"],
+    smooth=True,
+)
 declare("erfc", lambda x, y: -2.0 / math.sqrt(math.pi) * m.exp(-x * x), of_arrays=SPECIAL["erfc"])
 declare("atan2", lambda a, b, y: (b / (a * a + b * b), -a / (a * a + b * b)), 2, _PAIR)
-declare("hypot", lambda a, b, y: (a / y, b / y), 2, _PAIR)
+declare("hypot", lambda a, b, y: (a / y, b / y), 2, _PAIR, total=True)
 declare("fmod", lambda a, b, y: (1.0, -m.trunc(a / b)), 2, _PAIR)
 declare(
     "copysign", lambda a, b, y: (m.copysign(1.0, a) * m.copysign(1.0, b), None), 2, _PAIR
@@ -130,9 +134,9 @@ def smaller_integer(a: int, b: int) -> int:
 def _extremum(function: Callable[[int, int], int], name: str, of_arrays: Any) -> Primitive:
     text = f"{name}({{0}}, {{1}})"
     record = elementwise(
-        function, None, text, spelling=text, reference=of_arrays, arity=2, name=name
+        function, None, text, spelling=text, reference=of_arrays, arity=2, name=name, smooth=True
     )
-    record.infer = lambda *args: INT
+    record.infer, record.arithmetic = lambda *args: INT, name
     FUNCTIONS[function] = _handler(record, function)
     record.batch = lambda args, batched, params: of_arrays(*args)
     record.samples = lambda rng: [((int(a), int(b)), {}) for a, b in rng.integers(-5, 5, (3, 2))]

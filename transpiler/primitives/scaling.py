@@ -26,7 +26,7 @@ def scaled_where(cotangent: Any, slope: Any) -> Any:
     made = definition(cotangent)
     if made is None or not isinstance(slope, Array):
         return scale(cotangent, slope)
-    if made.primitive.name == "np.where":
+    if made.primitive.arithmetic == "where":
         condition, first, second = map(wrap, made.args)
         if _is_zero(second):
             return selected(condition, scaled_where(first, slope), 0.0)
@@ -50,9 +50,9 @@ def scale(cotangent: Any, slope: Any) -> Any:
         if slope == -1:
             return -cotangent
     made = definition(slope)
-    if made is not None and made.primitive.name == "np.divide" and _is_one(made.args[0]):
+    if made is not None and made.primitive.arithmetic == "divide" and _is_one(made.args[0]):
         return cotangent / wrap(made.args[1])
-    if made is not None and made.primitive.name == "np.negative":
+    if made is not None and made.primitive.arithmetic == "negative":
         return -cotangent * wrap(made.args[0])
     if not isinstance(cotangent, Array) and _is_one(cotangent):
         return slope
@@ -66,7 +66,7 @@ def _is_one(value: Any) -> bool:
 def added(old: Any, new: Any) -> Any:
     """``old + new``; what one condition selects in both stays one selection."""
     a, b = definition(old), definition(new)
-    if a is None or b is None or not a.primitive.name == b.primitive.name == "np.where":
+    if a is None or b is None or not a.primitive.arithmetic == b.primitive.arithmetic == "where":
         return old + new
     if not same_condition(a.args[0], b.args[0]):
         return old + new

@@ -131,6 +131,7 @@ finite = opaque(
     vjp=lambda bars, outs, args, params: (bars[0],),
     in_loops="checked_finite({0})",
     samples=cases(case((3, 3)), case((3,))),
+    aliases=True,
 )
 
 

@@ -21,6 +21,7 @@ from calque.transpiler.ir.builder import (
 )
 from calque.transpiler.ir.core import Slot
 from calque.transpiler.ir.types import INT, ArrayType, DimLike, divide_dim
+from calque.transpiler.primitives import guards
 from calque.transpiler.primitives.base import (
     Primitive,
     apply,
@@ -220,6 +221,7 @@ def _reshape_text(args: Any, params: dict[str, Any]) -> str:
         case((2, 0), 0, 5),
         case(single(2, 6), 3, -1, 2),
     ),
+    guard=guards.of_rearranged,
 )
 def reshape(y_bar: Any, x: Any, *sizes: Any) -> Any:
     """Back to the argument's shape."""
@@ -228,7 +230,14 @@ def reshape(y_bar: Any, x: Any, *sizes: Any) -> Any:
 
 # elements of a loop, each computed from its place: no memory has to be in order
 reshape_in_loops = register(
-    replace(reshape, name="reshape in loops", view_back=None, view_sometimes=False)
+    replace(
+        reshape,
+        name="reshape in loops",
+        view_back=None,
+        view_sometimes=False,
+        aliases=True,
+        guard=None,
+    )
 )
 
 
@@ -312,6 +321,7 @@ def _surely_contiguous(x: Array) -> bool:
     fresh=True,
     cheap=True,
     samples=cases(case((3, 4)), case(()), case((2, 0)), case(single(2, 1, 2))),
+    guard=guards.of_rearranged,
 )
 def flatten(y_bar: Any, x: Any) -> Any:
     """Back to the argument's shape."""
@@ -331,6 +341,7 @@ METHODS["flatten"] = lambda x, order="C": apply(
     view_back=lambda base, new: np_reshape(new, base.shape),
     cheap=True,
     samples=cases(case((3, 4)), case(()), case((2, 0))),
+    guard=guards.of_rearranged,
 )
 def flat(y_bar: Any, x: Any) -> Any:
     """Back to the argument's shape."""
@@ -361,6 +372,7 @@ ATTRIBUTES["flat"] = lambda x: x if x.ndim == 1 else apply(flat, x)
         case(single(1), 0),
         case((2, 1, 3), 2, 2, 3),
     ),
+    guard=guards.of_first,
 )
 def broadcast_to(y_bar: Any, x: Any, *sizes: Any) -> Any:
     """The pass sums over the axes that were added."""

@@ -10,15 +10,6 @@ import numpy as np
 from calque.transpiler.ir.builder import current
 from calque.transpiler.ir.core import Apply, Var
 
-# elementwise functions that have finite values and slopes of every order wherever they are finite
-_SMOOTH = frozenset(
-    "np.add np.subtract np.multiply np.negative np.positive np.square np.abs abs np.maximum "
-    "np.minimum np.fmax np.fmin max min np.clip np.exp np.exp2 np.expm1 np.sin np.cos np.sinh "
-    "np.cosh np.tanh np.arctan np.arcsinh np.logaddexp np.conj np.copysign special.expit "
-    "special.log_expit special.erf special.erfc special.ndtr np.max np.min np.deg2rad np.radians "
-    "np.rad2deg np.degrees stop_gradient np.nan_to_num special.softmax special.log_softmax "
-    "special.logsumexp math.exp math.sin math.cos math.tanh math.sinh math.cosh math.erf".split()
-)
 _SMOOTH_KINDS = frozenset(
     "creation linear bilinear multilinear size store indexing collective".split()
 )
@@ -58,13 +49,13 @@ def _ends_at(var: Var, made: Any, numbers: Collection[Var]) -> bool:
 
 def _smooth(made: Apply) -> bool:
     primitive, args = made.primitive, made.args
-    if primitive.name == "np.divide":
+    if primitive.arithmetic == "divide":
         divisor = args[1]
         if isinstance(divisor, Var):
             return divisor.type.dtype.kind in "iu"
         return bool(divisor)
-    if primitive.name in ("np.power", "np.float_power"):
+    if primitive.arithmetic == "power":
         exponent = args[1]
         number = not isinstance(exponent, (Var, complex, np.complexfloating))
         return number and exponent >= 0 and float(exponent).is_integer()
-    return primitive.kind in _SMOOTH_KINDS or primitive.name in _SMOOTH
+    return primitive.kind in _SMOOTH_KINDS or primitive.smooth

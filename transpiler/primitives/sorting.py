@@ -240,6 +240,8 @@ searchsorted = register(
         + (")" if p["side"] == "left" else f", side={p['side']!r})"),
         nondifferentiable=True,
         samples=_searchsorted_samples,
+        arithmetic="place",
+        cost=20,
     )
 )
 
@@ -265,6 +267,7 @@ digitize = register(
             ((np.asarray(rng.normal(size=s)), np.array([-1.0, 0.0, 1.0])), {"right": False})
             for s in [(4,), (), (0,)]
         ],
+        arithmetic="place",
     )
 )
 implements(np.digitize)(

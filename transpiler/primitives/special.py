@@ -49,24 +49,31 @@ def declare(
     partials: Callable[..., Any] | None,
     count: int = 1,
     domain: list[tuple[float, float]] | None = None,
+    **facts: Any,
 ) -> None:
     """Declare an elementwise function of ``scipy.special`` by its slopes."""
     record = elementwise(
-        _lazy(name), partials, name, arity=count, domain=domain or (), name=f"special.{name}"
+        _lazy(name),
+        partials,
+        name,
+        arity=count,
+        domain=domain or (),
+        name=f"special.{name}",
+        **facts,
     )
     SPECIAL[name] = record
     means("scipy.special", name)(ufunc_handler(record, count))
 
 
-declare("expit", lambda x, y: y * (1.0 - y))
-declare("log_expit", lambda x, y: _special("expit", -x))
+declare("expit", lambda x, y: y * (1.0 - y), total=True, smooth=True)
+declare("log_expit", lambda x, y: _special("expit", -x), smooth=True)
 declare("logit", lambda x, y: 1.0 / (x * (1.0 - x)), domain=_UNIT)
-declare("erf", lambda x, y: 2.0 / _ROOT_PI * np.exp(-x * x))
-declare("erfc", lambda x, y: -2.0 / _ROOT_PI * np.exp(-x * x))
+declare("erf", lambda x, y: 2.0 / _ROOT_PI * np.exp(-x * x), total=True, smooth=True)
+declare("erfc", lambda x, y: -2.0 / _ROOT_PI * np.exp(-x * x), smooth=True)
 declare("erfcx", lambda x, y: 2.0 * x * y - 2.0 / _ROOT_PI)
 declare("erfinv", lambda x, y: _ROOT_PI / 2.0 * np.exp(y * y), domain=[(-0.9, 0.9)])
 declare("erfcinv", lambda x, y: -_ROOT_PI / 2.0 * np.exp(y * y), domain=_UNIT)
-declare("ndtr", lambda x, y: np.exp(-0.5 * x * x) / _ROOT_2PI)
+declare("ndtr", lambda x, y: np.exp(-0.5 * x * x) / _ROOT_2PI, smooth=True)
 declare("log_ndtr", lambda x, y: np.exp(-0.5 * x * x - y) / _ROOT_2PI)
 declare("ndtri", lambda x, y: _ROOT_2PI * np.exp(0.5 * y * y), domain=_UNIT)
 declare("gammaln", lambda x, y: _special("digamma", x), domain=_POSITIVE)
@@ -141,6 +148,7 @@ SPECIAL["logsumexp"] = opaque(
     _logsumexp_vjp,
     fresh=True,
     samples=lambda rng: reduction_samples(rng, empty=False),
+    smooth=True,
 )
 
 
@@ -162,7 +170,15 @@ def _along(name: str, rule: Callable[..., Any], transpose: Callable[..., Any]) -
         return [(args, {"axis": p["axis"]}) for args, p in found]
 
     SPECIAL[name] = opaque(
-        f"special.{name}", _lazy(name), infer, spell, jvp, vjp, fresh=True, samples=samples
+        f"special.{name}",
+        _lazy(name),
+        infer,
+        spell,
+        jvp,
+        vjp,
+        fresh=True,
+        smooth=True,
+        samples=samples,
     )
 
 

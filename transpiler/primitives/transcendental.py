@@ -20,37 +20,38 @@ def _below(a: Any, y: Any) -> Any:
     return a - y if finite else np.where(a == np.inf, 0.0, a - y)
 
 
-exp = elementwise(np.exp, lambda x, y: y, "exp")
-elementwise(np.exp2, lambda x, y: _LN2 * y, "exp2")
-elementwise(np.expm1, lambda x, y: y + 1.0, "expm1")
+exp = elementwise(np.exp, lambda x, y: y, "exp", smooth=True)
+elementwise(np.exp2, lambda x, y: _LN2 * y, "exp2", smooth=True)
+elementwise(np.expm1, lambda x, y: y + 1.0, "expm1", smooth=True)
 log = elementwise(np.log, lambda x, y: 1.0 / x, "log", domain=_POSITIVE)
 elementwise(np.log2, lambda x, y: 1.0 / (_LN2 * x), "log2", domain=_POSITIVE)
 elementwise(np.log10, lambda x, y: 1.0 / (_LN10 * x), "log10", domain=_POSITIVE)
 elementwise(np.log1p, lambda x, y: 1.0 / (1.0 + x), "log1p", domain=[(-0.5, 3.0)])
 # the slope is 1 where a is infinite, and so is y: their difference is no number
-elementwise(np.logaddexp, lambda a, b, y: (np.exp(_below(a, y)), np.exp(_below(b, y))))
+elementwise(np.logaddexp, lambda a, b, y: (np.exp(_below(a, y)), np.exp(_below(b, y))), smooth=True)
 elementwise(np.logaddexp2, lambda a, b, y: (np.exp2(_below(a, y)), np.exp2(_below(b, y))))
 sqrt = elementwise(np.sqrt, lambda x, y: 0.5 / y, "sqrt", domain=_POSITIVE)
 elementwise(np.cbrt, lambda x, y: 1.0 / (3.0 * y * y), "cbrt", domain=_POSITIVE)
 
-sin = elementwise(np.sin, lambda x, y: np.cos(x), "sin")
-cos = elementwise(np.cos, lambda x, y: -np.sin(x), "cos")
+sin = elementwise(np.sin, lambda x, y: np.cos(x), "sin", smooth=True)
+cos = elementwise(np.cos, lambda x, y: -np.sin(x), "cos", smooth=True)
 elementwise(np.tan, lambda x, y: 1.0 + y * y, "tan", domain=[(-1.0, 1.0)])
 elementwise(np.arcsin, lambda x, y: 1.0 / np.sqrt(1.0 - x * x), "asin", domain=_INSIDE)
 elementwise(np.arccos, lambda x, y: -1.0 / np.sqrt(1.0 - x * x), "acos", domain=_INSIDE)
-elementwise(np.arctan, lambda x, y: 1.0 / (1.0 + x * x), "atan")
-elementwise(np.sinh, lambda x, y: np.cosh(x), "sinh")
-elementwise(np.cosh, lambda x, y: np.sinh(x), "cosh")
-tanh = elementwise(np.tanh, lambda x, y: 1.0 - y * y, "tanh")
-elementwise(np.arcsinh, lambda x, y: 1.0 / np.sqrt(x * x + 1.0), "asinh")
+elementwise(np.arctan, lambda x, y: 1.0 / (1.0 + x * x), "atan", total=True, smooth=True)
+elementwise(np.sinh, lambda x, y: np.cosh(x), "sinh", smooth=True)
+elementwise(np.cosh, lambda x, y: np.sinh(x), "cosh", smooth=True)
+tanh = elementwise(np.tanh, lambda x, y: 1.0 - y * y, "tanh", total=True, smooth=True)
+elementwise(np.arcsinh, lambda x, y: 1.0 / np.sqrt(x * x + 1.0), "asinh", smooth=True)
 elementwise(np.arccosh, lambda x, y: 1.0 / np.sqrt(x * x - 1.0), "acosh", domain=[(1.5, 3.0)])
 elementwise(np.arctanh, lambda x, y: 1.0 / (1.0 - x * x), "atanh", domain=_INSIDE)
 
-_function: Any
-for _function in (np.deg2rad, np.radians):
-    elementwise(_function, lambda x, y: _DEGREE)
-for _function in (np.rad2deg, np.degrees):
-    elementwise(_function, lambda x, y: 1.0 / _DEGREE)
+deg2rad, radians = (
+    elementwise(f, lambda x, y: _DEGREE, smooth=True) for f in (np.deg2rad, np.radians)
+)
+rad2deg, degrees = (
+    elementwise(f, lambda x, y: 1.0 / _DEGREE, smooth=True) for f in (np.rad2deg, np.degrees)
+)
 
 
 def _arctan2_partials(a: Any, b: Any, y: Any) -> tuple[Any, Any]:
@@ -65,7 +66,7 @@ def hypot_partials(a: Any, b: Any, y: Any) -> tuple[Any, Any]:
     return np.where(y == 0, 0.5, a / safe), np.where(y == 0, 0.5, b / safe)
 
 
-elementwise(np.hypot, hypot_partials, "hypot", domain=[(0.5, 2.0), (-2.0, 2.0)])
+elementwise(np.hypot, hypot_partials, "hypot", domain=[(0.5, 2.0), (-2.0, 2.0)], total=True)
 
 
 def _sinc_slope(x: Any, y: Any) -> Any:

@@ -164,7 +164,8 @@ def _replace(block: Block, written: Block, s: Apply, found: Any) -> None:
 
 def _in_place(name: str, text: str) -> Primitive:
     """A statement that changes its first argument."""
-    return Primitive(name, _never, lambda base, *_: type_of(base), text, kind="store")
+    infer = lambda base, *_: type_of(base)
+    return Primitive(name, _never, infer, text, kind="store", first_index=2)
 
 
 def _never(*args: Any, **params: Any) -> Any:
@@ -189,7 +190,7 @@ def _of_numbers(text: str, dims: Callable[[ArrayType, dict[str, Any]], Sequence[
             return ArrayType(type_of(x).dtype, tuple(dims(type_of(x), params)))
 
         spelling = text.format(comm=params["axis"].communicator)
-        return apply(Primitive("mpi number", _never, infer, spelling), x)
+        return apply(Primitive("mpi number", _never, infer, spelling, aliases=True), x)
 
     return make
 

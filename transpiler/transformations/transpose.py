@@ -19,31 +19,53 @@ from calque.transpiler.ir.builder import Array, Builder, type_of
 from calque.transpiler.ir.core import Apply, Atom, Block, Function, If, Var
 from calque.transpiler.ir.dead_code import prune
 from calque.transpiler.ir.debug import watched
+from calque.transpiler.primitives import scalars, transcendental
 from calque.transpiler.primitives.base import Primitive
+from calque.transpiler.primitives.called import same
 from calque.transpiler.primitives.creation import (
     empty,
     empty_like,
-    ones,
     ones_like,
+    stack_rows,
     zeros,
     zeros_like,
+)
+from calque.transpiler.primitives.elementwise import (
+    add,
+    divide,
+    multiply,
+    negative,
+    positive,
+    subtract,
+    where,
+)
+from calque.transpiler.primitives.indexing import update, update_add
+from calque.transpiler.primitives.joining import (
+    column_stack,
+    concatenate,
+    dstack,
+    hstack,
+    stack,
+    vstack,
 )
 from calque.transpiler.primitives.logic import frexp, modf
 from calque.transpiler.transformations.derivatives import Inner, interpret_inner, or_zero, splice
 from calque.transpiler.vectorize.divergence import mapped
 
 # results are put together from operands, each of which must be linear, or zero
-_JOINING = frozenset(
-    "np.add np.subtract np.where np.array np.concatenate np.stack np.vstack np.hstack "
-    "np.column_stack np.dstack update update_add".split()
+_JOINING = (
+    add, subtract, where, stack_rows, concatenate, stack, vstack, hstack,
+    column_stack, dstack, update, update_add,
 )
 # of the elementwise functions those that may be linear; and functions with pieces of slope one
-_ELEMENTWISE = frozenset(
-    "np.add np.subtract np.multiply np.divide np.negative np.positive np.deg2rad np.rad2deg "
-    "np.radians np.degrees math.degrees math.radians same".split()
+_ELEMENTWISE = (
+    add, subtract, multiply, divide, negative, positive,
+    same,
+    *(transcendental.deg2rad, transcendental.rad2deg, scalars.degrees),
+    *(transcendental.radians, transcendental.degrees, scalars.radians),
 )
 _PIECES = frozenset([modf, frexp])
-_OF_SHAPE = {zeros_like: zeros, ones_like: ones, empty_like: empty}
+_LIKE = frozenset([zeros_like, ones_like, empty_like])
 _HINT = "write it with sums, and with products by what does not depend on the linear arguments"
 
 
@@ -120,7 +142,7 @@ def _require_linear(inner: Inner, name: str) -> None:
                 refuse(s, "a branch gives a constant")
         if not isinstance(s, Apply) or not any(a in linear for a in s.args if isinstance(a, Var)):
             continue
-        if s.primitive.name in _JOINING and any(map(constant, _joined(s))):
+        if s.primitive in _JOINING and any(map(constant, _joined(s))):
             refuse(s, "a constant is added here")
         if not _may_be_linear(s.primitive):
             refuse(s, f"{s.primitive.name} is not")
@@ -135,19 +157,16 @@ def _require_linear(inner: Inner, name: str) -> None:
 
 def _may_be_linear(primitive: Primitive) -> bool:
     if primitive.kind == "elementwise":
-        return primitive.name in _ELEMENTWISE
+        return primitive in _ELEMENTWISE
     if primitive.kind in ("creation", "size"):
         return True
     return not primitive.nondifferentiable and primitive not in _PIECES
 
 
 def _joined(s: Apply) -> tuple[Atom, ...]:
-    match s.primitive.name:
-        case "np.where":
-            return s.args[1:]
-        case "update" | "update_add":
-            return s.args[:2]
-    return s.args
+    if s.primitive is where:
+        return s.args[1:]
+    return s.args[:2] if s.primitive in (update, update_add) else s.args
 
 
 def _makes_zeros(s: Apply) -> bool:
@@ -157,18 +176,18 @@ def _makes_zeros(s: Apply) -> bool:
 def _forget_shapes(block: Block, primals: set[Var], builder: Builder) -> None:
     """``np.zeros_like(x)`` of a primal with known sizes becomes ``np.zeros``."""
     for s in core.walk(block):
-        if not isinstance(s, Apply) or s.primitive not in _OF_SHAPE or s.args[0] not in primals:
+        if not isinstance(s, Apply) or s.primitive.like is None or s.args[0] not in primals:
             continue
         dims = [builder.dims.resolve(d) for d in s.args[0].type.dims]
         if all(isinstance(d, int) for d in dims):
-            s.primitive, s.args = _OF_SHAPE[s.primitive], tuple(dims)
+            s.primitive, s.args = s.primitive.like, tuple(dims)
 
 
 def _require_no_primals(inner: Inner, name: str) -> None:
     """Raise where the sweep needs a value that depends on the arguments."""
-    needed = mapped(inner.block, inner.params, frozenset(p.name for p in _OF_SHAPE))
+    needed = mapped(inner.block, inner.params, _LIKE)
     for s in core.walk(inner.block):
-        if isinstance(s, Apply) and (s.primitive.kind == "size" or s.primitive in _OF_SHAPE):
+        if isinstance(s, Apply) and (s.primitive.kind == "size" or s.primitive in _LIKE):
             continue
         for atom in core.operands(s):
             if isinstance(atom, Var) and atom in needed:

@@ -10,25 +10,12 @@ from calque.transpiler.ir.builder import current
 from calque.transpiler.ir.core import Apply, Atom, Block, For, If, Slot, Var, While
 from calque.transpiler.ir.types import ArrayType, dim_symbols
 from calque.transpiler.primitives.axis_collectives import all_to_all, ppermute, psum_scatter
+from calque.transpiler.primitives.base import Primitive
 from calque.transpiler.primitives.elementwise import astype, multiply, power
 from calque.transpiler.primitives.growing import room, widened
 from calque.transpiler.primitives.histograms import bincount, unique
 from calque.transpiler.primitives.indexing import add_at, getitem, update, update_add
 from calque.transpiler.primitives.selecting import argwhere, flatnonzero, nonzero
-
-# defined, and without a warning, for every finite number
-_TOTAL = frozenset(
-    """
-    np.add np.subtract np.multiply np.negative np.positive np.square np.abs np.fabs np.sign
-    np.less np.less_equal np.greater np.greater_equal np.equal np.not_equal np.maximum np.minimum
-    np.logical_and np.logical_or np.logical_xor np.logical_not np.bitwise_and np.bitwise_or
-    np.bitwise_xor np.invert np.isnan np.isfinite np.isinf np.signbit np.floor np.ceil np.trunc
-    np.rint np.clip np.copysign np.heaviside np.tanh np.arctan np.where not and
-    np.fmax np.fmin math.fabs math.tanh math.atan stop_gradient float np.zeros_like np.ones_like
-    np.hypot math.hypot special.expit special.erf
-    """.split()
-)
-
 
 # the size of the result depends on the data
 _LOOSE = frozenset((nonzero, argwhere, flatnonzero, unique, bincount))
@@ -37,13 +24,13 @@ _LOOSE = frozenset((nonzero, argwhere, flatnonzero, unique, bincount))
 _DEALT = frozenset((ppermute, all_to_all, psum_scatter))
 
 
-_NONE: frozenset[str] = frozenset()
+_NONE: frozenset[Primitive] = frozenset()
 
 
-def mapped(block: Block, inputs: Iterable[Any], apart: frozenset[str] = _NONE) -> set[Any]:
+def mapped(block: Block, inputs: Iterable[Any], apart: frozenset[Primitive] = _NONE) -> set[Any]:
     """The Vars that depend on ``inputs``, through data or through control flow.
 
-    Results of the primitives of the names ``apart`` do not count. ``inputs`` may have
+    Results of the primitives ``apart`` do not count. ``inputs`` may have
     the batch's own named axis among them: what its collectives reduce is the same for all examples.
     """
     found = set(inputs)
@@ -58,7 +45,7 @@ def _is(atom: Atom, found: set[Var]) -> bool:
     return isinstance(atom, Var) and atom in found
 
 
-def _visit(block: Block, found: set[Any], apart: frozenset[str]) -> None:
+def _visit(block: Block, found: set[Any], apart: frozenset[Primitive]) -> None:
     for s in block.statements:
         match s:
             case Apply(primitive=primitive, outs=outs) if over_own_axis(s, found):
@@ -68,7 +55,7 @@ def _visit(block: Block, found: set[Any], apart: frozenset[str]) -> None:
                 if any(name in found for name in _size_symbols(s)):
                     found.update(s.outs)
             case Apply(primitive=primitive, args=args, outs=outs):
-                if primitive.name not in apart and any(_is(a, found) for a in args):
+                if primitive not in apart and any(_is(a, found) for a in args):
                     found.update(outs)
                     found.update(_own_sizes(s, found))
             case If(then=then, orelse=orelse, outs=outs, test=test):
@@ -120,7 +107,7 @@ def over_own_axis(s: Apply, found: set[Any]) -> bool:
     return s.primitive.kind == "collective" and s.params["axis"] in found
 
 
-def _visit_loop(s: For | While, found: set[Var], apart: frozenset[str]) -> None:
+def _visit_loop(s: For | While, found: set[Var], apart: frozenset[Primitive]) -> None:
     for phi, init, after in zip(s.phis, s.inits, s.body.results, strict=True):
         if _is(init, found) or _is(after, found):
             found.add(phi)
@@ -230,7 +217,7 @@ def total_statement(s: core.Statement, read: Collection[Any] = ()) -> bool:
                 return outs[0].type.dtype.kind == "f"
             if primitive.kind == "elementwise" and current().quiet:
                 return all(o.type.dtype.kind in "fb" for o in outs)
-            return primitive.name in _TOTAL or primitive.kind == "size"
+            return primitive.total or primitive.kind == "size"
         case If(then=then, orelse=orelse):
             return is_total(then, read) and is_total(orelse, read)
     return False
@@ -257,13 +244,13 @@ def _may_fail_on_none(s: core.Statement, found: Collection[Var]) -> bool:
 
 def _by_lanes(s: Apply, found: Collection[Var]) -> bool:
     """Whether each place of an index is a lane's own: NumPy checks others where no lane is, too."""
-    given = s.args[1 if s.primitive is getitem else 2 :]
+    given = s.args[s.primitive.first_index :]
     fixed = any(isinstance(part, int) for part in s.params.get("index", ()))
     return bool(given) and not fixed and all(a in found for a in given)
 
 
 def _indices(s: Apply) -> list[Var]:
-    return [a for a in s.args[1 if s.primitive is getitem else 2 :] if isinstance(a, Var)]
+    return [a for a in s.args[s.primitive.first_index :] if isinstance(a, Var)]
 
 
 def stored_roots(block: Block) -> dict[Var, Var]:

@@ -72,7 +72,7 @@ class CustomVjpCall(Call):
             bars = [None if isinstance(b, _Zero) else wrap(b) for b in bars]
             return (*[None] * count, *bars, *[None] * len(kept))
 
-        record = Returned(self.name, _unused, _unused, "{0}", vjp=vjp)
+        record = Returned(self.name, _unused, _unused, "{0}", vjp=vjp, aliases=True)
         outs = tuple(Var(o.type, o.name, o.origin) for o in s.outs)
         for o, out in zip(s.outs, outs, strict=True):
             same_facts(builder, o, out)

@@ -295,7 +295,7 @@ def _can_compile_apply(s: Apply) -> bool:
 
 def _plain_index(s: Apply) -> bool:
     """Integers and slices; an array may be read so, and numbers and whole slices stored."""
-    first = 1 if s.primitive is getitem else 2
+    first = s.primitive.first_index
     if any(isinstance(a, Var) and a.type.ndim for a in s.args[first:]):
         return False
     if s.primitive is getitem:

@@ -14,6 +14,16 @@ import numpy as np
 
 from calque.transpiler.ir.builder import Array
 from calque.transpiler.ir.core import Apply, If, Origin, Statement, Var
+from calque.transpiler.primitives.logic import (
+    and_,
+    bitwise_and,
+    bitwise_or,
+    logical_and,
+    logical_not,
+    logical_or,
+    not_,
+    or_,
+)
 
 Facts = list[tuple[Any, bool]]  # tests that are known to be true, or false
 
@@ -125,10 +135,10 @@ def _parts(test: Var, made: Statement | None, holds: bool) -> Iterable[tuple[Any
             yield from ((made.test, True), (then, holds))
     if not isinstance(made, Apply):
         return
-    name = made.primitive.name
-    if name in ("not", "np.logical_not"):
+    primitive = made.primitive
+    if primitive in (not_, logical_not):
         yield made.args[0], not holds
-    elif (name in ("and", "np.logical_and", "np.bitwise_and") and holds) or (
-        name in ("or", "np.logical_or", "np.bitwise_or") and not holds
+    elif (primitive in (and_, logical_and, bitwise_and) and holds) or (
+        primitive in (or_, logical_or, bitwise_or) and not holds
     ):
         yield from ((arg, holds) for arg in made.args)
