@@ -29,7 +29,6 @@ from calque.transpiler.ir.inequalities import CONSTANT, Affine, combined, solvab
 from calque.transpiler.ir.path_conditions import SIDES, comparisons_where
 from calque.transpiler.ir.types import dim_symbols
 from calque.transpiler.primitives.indexing import getitem, update, update_add
-from calque.transpiler.primitives.logic import not_equal
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,14 +214,14 @@ def _bounds(reads: Reads, place: Place, renamed: dict[Hashable, Hashable]) -> li
         last = combined(combined({}, stop, up), index, -up)
         system.append(combined(last, {CONSTANT: 1}, -1))
     for test, holds in place.tests:
-        for primitive, left, right in comparisons_where(test, holds, reads.definitions):
+        for comparison, left, right in comparisons_where(test, holds, reads.definitions):
             gap = combined(
                 _expression(reads, right, renamed), _expression(reads, left, renamed), -1
             )
-            for sign, more in SIDES[primitive]:
+            for sign, more in SIDES[comparison]:
                 side = combined({}, gap, sign)
                 below = combined({CONSTANT: -1}, side, -1)
-                if primitive is not not_equal or not solvable([*system, below]):
+                if comparison != "not_equal" or not solvable([*system, below]):
                     system.append(combined(side, {CONSTANT: more}))
     return system
 

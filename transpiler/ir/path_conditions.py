@@ -12,43 +12,25 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, Effect, For, If, Statement, Var, While
 from calque.transpiler.ir.types import Dim, DimLike, dim_symbols, substitute_dim, symbol
-from calque.transpiler.primitives.base import Primitive
-from calque.transpiler.primitives.logic import (
-    and_,
-    equal,
-    greater,
-    greater_equal,
-    less,
-    less_equal,
-    logical_and,
-    logical_not,
-    logical_or,
-    not_,
-    not_equal,
-    or_,
-)
 
 Facts = list[DimLike]  # each is at least 0
-_OPPOSITE: dict[Primitive, Primitive] = {
-    less: greater_equal,
-    less_equal: greater,
-    greater: less_equal,
-    greater_equal: less,
-    equal: not_equal,
-    not_equal: equal,
+_OPPOSITE = {
+    "less": "greater_equal",
+    "less_equal": "greater",
+    "greater": "less_equal",
+    "greater_equal": "less",
+    "equal": "not_equal",
+    "not_equal": "equal",
 }
 # sign * (right - left) + constant is at least 0; of what is unequal, if never on the other side
 SIDES = {
-    less: ((1, -1),),
-    less_equal: ((1, 0),),
-    greater: ((-1, -1),),
-    greater_equal: ((-1, 0),),
-    equal: ((1, 0), (-1, 0)),
-    not_equal: ((1, -1), (-1, -1)),
+    "less": ((1, -1),),
+    "less_equal": ((1, 0),),
+    "greater": ((-1, -1),),
+    "greater_equal": ((-1, 0),),
+    "equal": ((1, 0), (-1, 0)),
+    "not_equal": ((1, -1), (-1, -1)),
 }
-_BOTH = (and_, logical_and)
-_EITHER = (or_, logical_or)
-_NOT = (not_, logical_not)
 
 
 def statements_given(block: Block, builder: Builder) -> Iterator[Statement]:
@@ -83,31 +65,32 @@ def blocks_given(s: Statement, builder: Builder) -> list[tuple[Block, Facts]]:
 def facts_where(test: Atom, holds: bool, builder: Builder) -> Facts:
     """What is known of integers where a test holds, or where it does not."""
     found: Facts = []
-    for primitive, left, right in comparisons_where(test, holds, builder.definitions):
+    for comparison, left, right in comparisons_where(test, holds, builder.definitions):
         low, high = (builder.dim_of(wrap(side)) for side in (left, right))
         with builder.dims.given(found):
             if not (builder.dims.is_exact(low) and builder.dims.is_exact(high)):
                 continue
         gap = builder.dims.resolve(high - low)
-        for sign, more in SIDES[primitive]:
-            if primitive is not not_equal or builder.dims.nonnegative(sign * gap, False):
+        for sign, more in SIDES[comparison]:
+            if comparison != "not_equal" or builder.dims.nonnegative(sign * gap, False):
                 found.append(sign * gap + more)
     return found
 
 
 def comparisons_where(
     test: Atom, holds: bool, definitions: Mapping[Var, Statement]
-) -> list[tuple[Primitive, Atom, Atom]]:
+) -> list[tuple[str, Atom, Atom]]:
     """The comparisons of integers that are true where a test holds, or where it does not."""
     made = definitions.get(test) if isinstance(test, Var) else None
     match made:
         case Apply(primitive=primitive, args=args):
-            if primitive in _NOT:
+            kind = primitive.arithmetic
+            if kind == "not":
                 return comparisons_where(args[0], not holds, definitions)
-            if primitive in (_BOTH if holds else _EITHER):
+            if kind == ("and" if holds else "or"):
                 return [c for a in args for c in comparisons_where(a, holds, definitions)]
-            if primitive in _OPPOSITE and all(map(_is_number, args)):
-                return [(primitive if holds else _OPPOSITE[primitive], *args)]
+            if kind in _OPPOSITE and all(map(_is_number, args)):
+                return [(kind if holds else _OPPOSITE[kind], *args)]
         case If():
             k = made.outs.index(test)
             then, orelse = made.then.results[k], made.orelse.results[k]

@@ -80,7 +80,7 @@ class Primitive:
     first_index: int = 0  # the first argument that is an index; 0: it has none
     adds: bool = False  # a store that adds to what is there
     guard: Callable[..., Any] | None = None  # where a result is zero for sure: see guards.py
-    arithmetic: str = ""  # what it is of integers, to dimensions: "add", "multiply", "max", ..
+    arithmetic: str = ""  # what it is to who reasons on numbers: "add", "less"
     fresh: bool = False  # always newly allocated, C-contiguous
     total: bool = False  # defined, and without a warning, for every finite number
     smooth: bool = False  # finite wherever its arguments are, and so its slopes of every order

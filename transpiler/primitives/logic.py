@@ -55,6 +55,8 @@ greater = _operator("gt", np.greater, ">", total=True)
 greater_equal = _operator("ge", np.greater_equal, ">=", total=True)
 equal = _operator("eq", np.equal, "==", total=True)
 not_equal = _operator("ne", np.not_equal, "!=", total=True)
+for _record in (less, less_equal, greater, greater_equal, equal, not_equal):
+    _record.arithmetic = _record.name.removeprefix("np.")
 bitwise_and = _operator("and", np.bitwise_and, "&", total=True)
 bitwise_or = _operator("or", np.bitwise_or, "|", total=True)
 bitwise_xor = _operator("xor", np.bitwise_xor, "^", total=True)
@@ -71,6 +73,7 @@ logical_and, logical_or, logical_xor = (
     elementwise(f, None, total=True) for f in (np.logical_and, np.logical_or, np.logical_xor)
 )
 logical_not = elementwise(np.logical_not, None, total=True)
+logical_and.arithmetic, logical_or.arithmetic, logical_not.arithmetic = "and", "or", "not"
 for _record in (logical_and, logical_or, logical_xor):
     _record.samples = lambda rng: booleans(rng, 2)
 logical_not.samples = lambda rng: booleans(rng, 1)
@@ -89,6 +92,7 @@ def _of_truths(name: str, function: Any, of_arrays: Any, **facts: Any) -> Primit
             kind="elementwise",
             nondifferentiable=True,
             cheap=True,
+            arithmetic=name,
             on_arrays=of_arrays,
             **facts,
             samples=lambda rng: [(row, {}) for row in rows],
