@@ -333,3 +333,16 @@ def test_the_method_that_makes_a_view() -> None:
     np.testing.assert_allclose(calque.grad(through_the_method)(x), [2.7, 2.7, 0.4], rtol=1e-14)
     with pytest.raises(CalqueError, match="as another dtype"):
         calque.jit(lambda x: x.view(np.int64))(x)
+
+
+@pytest.mark.parametrize("subscripts", ["ii->i", "ij->ji", "ij"])
+def test_what_was_read_of_a_view_that_einsum_gives_is_kept(subscripts: str) -> None:
+    def f(x: np.ndarray) -> float:
+        b = x[:, :3] * 2.0
+        view = np.einsum(subscripts, b)
+        before = view * 1.0
+        b[0, 1], b[0, 0] = 7.0, 5.0
+        return np.sum(view) + 3.0 * np.sum(before)
+
+    assert calque.jit(f)(A) == f(A.copy())
+    assert calque.value_and_grad(f)(A)[0] == f(A.copy())

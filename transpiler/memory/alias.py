@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from calque.transpiler.ir import core
+from calque.transpiler.ir.builder import wrap
 from calque.transpiler.ir.core import Apply, Statement, Var
 from calque.transpiler.memory.live_values import Liveness
 from calque.transpiler.memory.printed_program import PrintedProgram, is_basic, is_store
@@ -19,7 +20,8 @@ def viewed(s: Apply) -> tuple[Var, ...]:
         whole = s.out.type.ndim or any(t is Ellipsis for t in s.params["index"])
         return _vars(s.args[:1]) if whole and is_basic(s) else ()
     if p.view_back is not None:
-        return _vars(s.args[:1])
+        copied = p.copies is not None and p.copies(*map(wrap, s.args), **s.params)
+        return () if copied else _vars(s.args[:1])
     if not p.aliases:
         return ()
     return tuple(
