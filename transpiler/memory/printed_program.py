@@ -36,6 +36,21 @@ def is_basic(statement: Apply) -> bool:
     return all(not isinstance(a, Var) or a.type.ndim == 0 for a in statement.args[first:])
 
 
+def continues(program: PrintedProgram, s: Statement, use: Statement | None) -> bool:
+    """Whether the one use of a reverse phase's value adds to it for the same user statement."""
+    if not isinstance(s, Apply) or not isinstance(use, Apply) or is_store(s) or is_store(use):
+        return False
+    if program.phases.get(id(s)) != "reverse" or len(use.outs) != 1 or s.out.name != use.out.name:
+        return False
+    same = s.origin is not None and use.origin is not None
+    return bool(same and _place(s) == _place(use))
+
+
+def _place(s: Statement) -> tuple[str, int, str]:
+    assert s.origin is not None
+    return s.origin.file, s.origin.statement_line or s.origin.line, s.origin.statement
+
+
 def indices(mask: int) -> list[int]:
     """The numbers in a set, in order.
 

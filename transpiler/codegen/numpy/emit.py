@@ -28,7 +28,6 @@ from calque.transpiler.codegen.numba.shape_preconditions import size_checks
 from calque.transpiler.codegen.numba.whole_array_calls import LAUNCHER_FUNCTIONS
 from calque.transpiler.codegen.outline import outline
 from calque.transpiler.codegen.text.coalesce import Groups
-from calque.transpiler.codegen.text.copies import place_copies
 from calque.transpiler.codegen.text.expression_writer import ExpressionWriter
 from calque.transpiler.codegen.text.folding import Folding, is_choice
 from calque.transpiler.codegen.text.instances import import_name, reserved_names
@@ -47,6 +46,7 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Var
 from calque.transpiler.ir.dims import Dims
 from calque.transpiler.memory.bufferize import Memory, settled_again
+from calque.transpiler.memory.copies import place_copies
 from calque.transpiler.memory.live_values import Liveness
 from calque.transpiler.memory.printed_program import PrintedProgram, prepare
 

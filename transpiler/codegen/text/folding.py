@@ -12,7 +12,7 @@ from calque.transpiler.codegen.text.coalesce import Groups
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, Atom, Block, For, If, Kernel, Statement, Var, While
 from calque.transpiler.memory.bufferize import Memory
-from calque.transpiler.memory.printed_program import PrintedProgram, is_store
+from calque.transpiler.memory.printed_program import PrintedProgram, continues, is_store
 from calque.transpiler.primitives.elementwise import add, subtract
 
 _STATEMENT_STARTS = ("if ", "elif ", "if(", "else", "for ", "while ", "return")
@@ -73,21 +73,6 @@ def _leads_into(program: PrintedProgram, s: Statement, use: Statement | None) ->
         and use.args[1] is s.outs[0]
         and use.args[0].name == s.outs[0].name
     )
-
-
-def continues(program: PrintedProgram, s: Statement, use: Statement | None) -> bool:
-    """Whether the one use of a reverse phase's value adds to it for the same user statement."""
-    if not isinstance(s, Apply) or not isinstance(use, Apply) or is_store(s) or is_store(use):
-        return False
-    if program.phases.get(id(s)) != "reverse" or len(use.outs) != 1 or s.out.name != use.out.name:
-        return False
-    same = s.origin is not None and use.origin is not None
-    return bool(same and _place(s) == _place(use))
-
-
-def _place(s: Statement) -> tuple[str, int, str]:
-    assert s.origin is not None
-    return s.origin.file, s.origin.statement_line or s.origin.line, s.origin.statement
 
 
 class Folding:

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from calque.transpiler.codegen.text.folding import continues
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, Var
 from calque.transpiler.ir.dims import Dims
 from calque.transpiler.ir.types import ArrayType
 from calque.transpiler.memory.bufferize import Memory, settle
-from calque.transpiler.memory.printed_program import PrintedProgram
+from calque.transpiler.memory.printed_program import PrintedProgram, continues
 from calque.transpiler.primitives.indexing import update
 
 _SIGNS = {"np.add": "+=", "np.subtract": "-=", "np.multiply": "*=", "np.divide": "/="}
