@@ -18,6 +18,8 @@ import numpy as np
 from test_layers import LAYERS
 
 import calque
+from calque.transpiler.codegen.numpy.emit import outlined
+from calque.transpiler.ir.text import show
 
 ROOT = Path(calque.__file__).resolve().parent
 PAGE = ROOT / "docs" / "how-it-works.md"
@@ -41,7 +43,7 @@ def stops() -> dict[str, str]:
         "core": fenced("text", calque.source(energy, *args, stage="core")),
         "adjoint": fenced("text", calque.source(gradient, *args, stage="core")),
         "numpy": fenced("python generated", calque.source(gradient, *args)),
-        "loops": fenced("text", calque.source(calque.jit(gradient), *args, stage="core")),
+        "loops": fenced("text", show(outlined(calque.jit(gradient).program(*args).traced.function))),
         "kernels": fenced("python generated", calque.source(calque.jit(gradient), *args)),
         "passes": ", ".join(f"`{name}`" for name in passes()),
         "map": "\n\n".join(room(folder) for folder in folders()),
