@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from calque.runtime.options import checked, given, shown
+from calque.runtime.fitting import shown
+from calque.runtime.options import checked, given
 from calque.transpiler.errors import UnboundAxisName, UnsupportedFunction
 from calque.transpiler.frontend.calls import builtin
 from calque.transpiler.frontend.control.value_join import is_number

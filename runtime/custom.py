@@ -13,14 +13,8 @@ from types import FunctionType, MethodType
 from typing import Any
 
 from calque.runtime import typed
-from calque.runtime.options import (
-    UNSAID,
-    checked,
-    fitting,
-    function,
-    function_or_none,
-    given,
-)
+from calque.runtime.fitting import fitting, function, function_or_none
+from calque.runtime.options import UNSAID, checked, given
 from calque.runtime.parameters import within
 from calque.transpiler.autodiff.rules.custom_jvp import call_custom_jvp, total
 from calque.transpiler.autodiff.rules.custom_vjp import call_custom_vjp

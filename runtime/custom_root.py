@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from calque.runtime.options import checked, given, shown
+from calque.runtime.fitting import shown
+from calque.runtime.options import checked, given
 from calque.runtime.trees import tree_map
 from calque.transpiler.frontend.library.python_builtins import builtin
 from calque.transpiler.frontend.trace import listed

@@ -18,7 +18,8 @@ from calque.runtime.call.arguments import (
     private_copies,
 )
 from calque.runtime.call.lenders import is_made_anew
-from calque.runtime.options import checked, shown
+from calque.runtime.fitting import shown
+from calque.runtime.options import checked
 from calque.runtime.spec import Spec
 from calque.runtime.tracebacks import hide_own_frames
 from calque.runtime.transformed import Transformed, run

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from calque.runtime.engines import mpi
+from calque.runtime.fitting import Unfit, at_least, axis_name, fitting, optional, shown, sizes, text
 from calque.transpiler.errors import NoSuchDevice
 from calque.transpiler.transformations.mesh_programs import PartitionSpec
 
@@ -31,6 +32,11 @@ class Device:
     platform: str
     id: int
     process_index: int = 0
+
+    def __post_init__(self) -> None:
+        fitting(text, self.platform, "Device", "platform")
+        fitting(at_least(0), self.id, "Device", "id")
+        fitting(at_least(0), self.process_index, "Device", "process_index")
 
     def __repr__(self) -> str:
         return f"{self.platform.capitalize()}Device(id={self.id})"
@@ -109,14 +115,16 @@ def local_devices(process_index: int | None = None, backend: str | None = None) 
     >>> local_devices()[0], local_devices(process_index=7)
     (CpuDevice(id=0), [])
     """
-    mine = globals()["process_index"]() if process_index is None else process_index
+    number = optional(at_least(0))
+    number_given = fitting(number, process_index, "local_devices", "process_index")
+    mine = globals()["process_index"]() if number_given is None else number_given
     return [d for d in devices(backend) if d.process_index == mine]
 
 
 def _require_cpu(backend: str | None) -> None:
-    if backend not in (None, "cpu"):
+    if backend is not None and not (isinstance(backend, str) and backend == "cpu"):
         raise NoSuchDevice(
-            f"There is no device of the platform {backend!r}; there are "
+            f"There is no device of the platform {shown(backend)}; there are "
             f"{local_device_count()} of the platform 'cpu'.",
             hint="leave the platform out, or write 'cpu'",
         )
@@ -136,9 +144,8 @@ class Mesh:
     __calque_leaf__: ClassVar[bool] = True
 
     def __init__(self, devices: Any, axis_names: Any):
-        self.devices = np.asarray(devices, dtype=object)
-        named = isinstance(axis_names, (tuple, list))
-        self.axis_names: tuple[Hashable, ...] = tuple(axis_names) if named else (axis_names,)
+        self.devices: np.ndarray = fitting(_array_of_devices, devices, "Mesh", "devices")
+        self.axis_names: tuple[Hashable, ...] = fitting(_names, axis_names, "Mesh", "axis_names")
         if self.devices.ndim != len(self.axis_names):
             raise ValueError(
                 f"Mesh: devices has {self.devices.ndim} axes, and axis_names has "
@@ -170,6 +177,23 @@ class Mesh:
         return f"Mesh({', '.join(f'{n!r}: {s}' for n, s in self.shape.items())})"
 
 
+def _array_of_devices(value: Any) -> np.ndarray:
+    if isinstance(value, (tuple, list, np.ndarray)):
+        try:
+            found = np.asarray(value, dtype=object)
+        except (RuntimeError, ValueError):  # nested too deeply, or ragged
+            raise Unfit("an array, or a sequence, of devices") from None
+        if all(isinstance(d, Device) for d in found.ravel()):
+            return found
+    raise Unfit("an array, or a sequence, of devices")
+
+
+def _names(value: Any) -> tuple[Hashable, ...]:
+    """Names of axes; one that stands alone is the only one."""
+    found = tuple(value) if isinstance(value, (tuple, list)) else (value,)
+    return tuple(map(axis_name, found))
+
+
 def make_mesh(
     axis_shapes: Sequence[int],
     axis_names: Sequence[str],
@@ -185,8 +209,9 @@ def make_mesh(
     >>> make_mesh((1,), ("x",))
     Mesh('x': 1)
     """
-    shape = tuple(int(n) for n in axis_shapes)
-    have = list(devices) if devices is not None else globals()["devices"]()
+    shape = fitting(sizes, axis_shapes, "make_mesh", "axis_shapes")
+    given = fitting(optional(_array_of_devices), devices, "make_mesh", "devices")
+    have = globals()["devices"]() if given is None else list(given.flat)
     return Mesh(np.array(take(have, math.prod(shape)), dtype=object).reshape(shape), axis_names)
 
 

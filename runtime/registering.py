@@ -6,7 +6,8 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from calque.runtime.options import checked, fitting, names
+from calque.runtime.fitting import fitting, names
+from calque.runtime.options import checked
 from calque.transpiler.ir import pytrees
 from calque.transpiler.ir.pytrees import Flatten, Unflatten
 

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from calque.runtime.options import shown
+from calque.runtime.fitting import shown
 from calque.transpiler.errors import SpecError
 
 _SHORT = {

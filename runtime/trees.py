@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 import optree
 
-from calque.runtime.options import checked
+from calque.runtime.fitting import Unfit, fitting, function_or_none, shown
+from calque.runtime.fitting import function as callable_
 from calque.transpiler.ir import pytrees as nodes
 
 IsLeaf = Callable[[Any], bool] | None
@@ -64,13 +65,27 @@ def keystr(path: KeyPath) -> str:
     >>> keystr((DictKey("layers"), SequenceKey(0), GetAttrKey("w")))
     "['layers'][0].w"
     """
-    return "".join(map(str, path))
+    return "".join(map(str, fitting(_keys, path, "keystr", "path")))
 
 
-def _ends(is_leaf: IsLeaf) -> Callable[[Any], bool]:
+def _keys(path: Any) -> Any:
+    kinds = (DictKey, SequenceKey, GetAttrKey)
+    if isinstance(path, (tuple, list)) and all(isinstance(key, kinds) for key in path):
+        return path
+    raise Unfit("a path, as tree_flatten_with_path gives them")
+
+
+def _structure(treedef: Any) -> Any:
+    if isinstance(treedef, optree.PyTreeSpec):
+        return treedef
+    raise Unfit("a structure, as tree_structure gives them")
+
+
+def _ends(is_leaf: IsLeaf, owner: str) -> Callable[[Any], bool]:
     """Where a tree ends; dataclasses become known on the way."""
     if is_leaf is None:
         return nodes.discover
+    is_leaf = fitting(function_or_none, is_leaf, owner, "is_leaf")
     return lambda value: nodes.discover(value) or bool(is_leaf(value))
 
 
@@ -83,8 +98,12 @@ def tree_flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], Any]:
     >>> leaves, tree_unflatten(structure, [20, 10])
     ([2, 1], {'b': 10, 'a': (20, None)})
     """
+    return _flattened(optree.tree_flatten, tree, is_leaf, "tree_flatten")
+
+
+def _flattened(by: Any, tree: Any, is_leaf: IsLeaf, owner: str) -> Any:
     try:
-        return optree.tree_flatten(tree, is_leaf=_ends(is_leaf), namespace=nodes.NAMESPACE)
+        return by(tree, is_leaf=_ends(is_leaf, owner), namespace=nodes.NAMESPACE)
     except RecursionError:
         raise nodes.too_deep("tree") from None
 
@@ -99,7 +118,17 @@ def tree_unflatten(treedef: Any, leaves: Iterable[Any]) -> Any:
     >>> tree_unflatten(tree_structure((0, [0])), [1, 2])
     (1, [2])
     """
-    return optree.tree_unflatten(treedef, list(leaves))
+    treedef = fitting(_structure, treedef, "tree_unflatten", "treedef")
+    try:
+        given = list(leaves)
+    except TypeError:
+        text = f"tree_unflatten: leaves must be a sequence, and is {shown(leaves)}"
+        raise TypeError(text) from None
+    if len(given) != treedef.num_leaves:
+        raise ValueError(
+            f"tree_unflatten: leaves has {len(given)} items, and treedef {treedef.num_leaves}"
+        )
+    return optree.tree_unflatten(treedef, given)
 
 
 def tree_leaves(tree: Any, is_leaf: IsLeaf = None) -> list[Any]:
@@ -130,8 +159,8 @@ def tree_map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = Non
     >>> tree_map(lambda w, g: w - 0.5 * g, {"w": 1.0, "b": (2.0,)}, {"w": 2.0, "b": (4.0,)})
     {'w': 0.0, 'b': (0.0,)}
     """
-    checked("tree_map", f=f, is_leaf=is_leaf)
-    leaves, structure = tree_flatten(tree, is_leaf)
+    f = fitting(callable_, f, "tree_map", "f")
+    leaves, structure = _flattened(optree.tree_flatten, tree, is_leaf, "tree_map")
     others = [_up_to(structure, other, k) for k, other in enumerate(rest)]
     return tree_unflatten(structure, [f(*row) for row in zip(leaves, *others, strict=True)])
 
@@ -158,7 +187,11 @@ def tree_reduce(
     >>> tree_reduce(lambda total, x: total + x, {"a": 1, "b": (2, 3)}, 10)
     16
     """
-    return functools.reduce(function, tree_leaves(tree, is_leaf), *initializer)
+    function = fitting(callable_, function, "tree_reduce", "function")
+    leaves = tree_leaves(tree, is_leaf)
+    if not leaves and not initializer:
+        raise TypeError("tree_reduce: tree has no leaves, and there is no initializer")
+    return functools.reduce(function, leaves, *initializer)
 
 
 def tree_all(tree: Any, *, is_leaf: IsLeaf = None) -> bool:
@@ -184,7 +217,15 @@ def tree_transpose(outer_treedef: Any, inner_treedef: Any, pytree_to_transpose: 
     >>> tree_transpose(outer, inner, ({"a": 1, "b": 2}, {"a": 3, "b": 4}))
     {'a': (1, 3), 'b': (2, 4)}
     """
-    return optree.tree_transpose(outer_treedef, inner_treedef, pytree_to_transpose)
+    owner = "tree_transpose"
+    outer = fitting(_structure, outer_treedef, owner, "outer_treedef")
+    inner = fitting(_structure, inner_treedef, owner, "inner_treedef")
+    try:
+        return optree.tree_transpose(outer, inner, pytree_to_transpose)
+    except RecursionError:
+        raise nodes.too_deep("pytree_to_transpose") from None
+    except TypeError as error:
+        raise ValueError(f"{owner}: pytree_to_transpose has another structure: {error}") from None
 
 
 def tree_flatten_with_path(
@@ -199,9 +240,9 @@ def tree_flatten_with_path(
     >>> tree_flatten_with_path({"a": [1]})[0]
     [((DictKey(key='a'), SequenceKey(idx=0)), 1)]
     """
-    accessors, leaves, structure = optree.tree_flatten_with_accessor(
-        tree, is_leaf=_ends(is_leaf), namespace=nodes.NAMESPACE
-    )
+    owner = "tree_flatten_with_path"
+    by = optree.tree_flatten_with_accessor
+    accessors, leaves, structure = _flattened(by, tree, is_leaf, owner)
     paths = [tuple(map(_step, accessor)) for accessor in accessors]
     return list(zip(paths, leaves, strict=True)), structure
 
@@ -236,6 +277,7 @@ def tree_map_with_path(
     >>> tree_map_with_path(lambda path, x: f"{keystr(path)}={x}", {"a": [1]})
     {'a': ["['a'][0]=1"]}
     """
+    f = fitting(callable_, f, "tree_map_with_path", "f")
     found, structure = tree_flatten_with_path(tree, is_leaf)
     others = [_up_to(structure, other, k) for k, other in enumerate(rest)]
     made = [f(path, leaf, *row) for (path, leaf), *row in zip(found, *others, strict=True)]
@@ -258,11 +300,19 @@ def ravel_pytree(pytree: Any) -> tuple[Any, Callable[[Any], Any]]:
     leaves, structure = tree_flatten(pytree)
     shapes = [np.shape(leaf) for leaf in leaves]
     dtypes = [np.asarray(leaf).dtype for leaf in leaves]
+    for dtype in dtypes:
+        if dtype.kind not in "biufc":
+            raise TypeError(f"ravel_pytree: pytree must hold arrays and numbers, not {dtype}")
     parts = [np.reshape(leaf, -1) for leaf in leaves]
     flat = np.concatenate(parts) if parts else np.zeros(0)
+    dtype_of_all = flat.dtype
+    is_complex = dtype_of_all.kind == "c"
     total = sum(math.prod(shape) for shape in shapes)
 
     def unravel(flat: Any) -> Any:
+        flat = np.asarray(flat)
+        if flat.dtype.kind not in "biufc" or (flat.dtype.kind == "c" and not is_complex):
+            raise TypeError(f"unravel: numbers of {dtype_of_all} are due, not of {flat.dtype}")
         if np.shape(flat) != (total,):
             raise ValueError(f"unravel: an array of {total} elements is due, not {np.shape(flat)}")
         made = []

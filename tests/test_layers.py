@@ -26,7 +26,7 @@ TRANSPILER = (
 )
 RUNTIME = (
     *("version", "gc_pause", "linear_systems", "vecmath", "kernels", "engines", "tracebacks"),
-    *("inlining", "parameters", "meshes", "options", "spec", "debug_nans", "collectives"),
+    *("inlining", "parameters", "fitting", "meshes", "options", "spec", "debug_nans", "collectives"),
     *("primitive", "registering", "trees", "tree", "call", "typed", "transformed", "custom"),
     *("custom_root", "linear_maps", "devices", "api", "check", "saving", "interpreted", "random"),
     "outside",

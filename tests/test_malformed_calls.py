@@ -12,8 +12,9 @@ import pytest
 
 import calque
 from calque import cli
-from calque.tests import malformed_calls
-from calque.tests.malformed_calls import double, product
+from calque.tests import malformed_calls, malformed_transformations
+from calque.tests.malformed_transformations import double, product, twin
+from calque.tests.malformed_values import cyclic_dict, cyclic_list
 from calque.tests.sampling import EVERYTHING, sampled
 from calque.transpiler.errors import CalqueError
 
@@ -43,21 +44,14 @@ def test_at_random(seed, tmp_path, monkeypatch):
     assert not faults(malformed_calls.at_random(seed, 200 if EVERYTHING else 60))
 
 
-# what stands here has no malformed calls yet: devices, and functions on pytrees but tree_map
-UNTRIED = """
-Device Mesh NamedSharding P block_until_ready default_device device_count device_get device_put
-devices keystr local_device_count local_devices make_mesh pcast process_count process_index
-debug_keys parallel ravel_pytree shard tree_all tree_flatten tree_flatten_with_path tree_leaves tree_leaves_with_path
-tree_map_with_path tree_reduce tree_structure tree_transpose tree_unflatten unshard
-""".split()
-
-
 def test_everything_public_has_a_call():
     called = {subject.name for subject in malformed_calls.SUBJECTS}
-    functions = {n for n in calque.__all__ if callable(getattr(calque, n))}.difference(UNTRIED)
+    functions = {n for n in calque.__all__ if callable(getattr(calque, n))}
+    functions |= {f"random.{name}" for name in calque.random.__all__}
     assert not {n for n in functions if not any(n in name for name in called)}
     for subject in malformed_calls.SUBJECTS:
-        public = getattr(calque, subject.name, None)
+        space, _, name = subject.name.rpartition(".")
+        public = getattr(calque.random if space == "random" else calque, name, None)
         if public is not None and subject.name != "linear_transpose":
             several = inspect.Parameter.VAR_POSITIONAL
             mine = inspect.signature(public).parameters.values()
@@ -80,13 +74,13 @@ def test_everything_public_has_a_call():
         (lambda: calque.jit(product, static_argnums=2), ValueError, "jit: static_argnums 2 is out of range"),
         (lambda: calque.jit(product, static_argnames=["z"]), ValueError, "jit: static_argnames has 'z', which is no parameter of product: it has x, y"),
         (lambda: calque.vmap(double, in_axes=(0, 0)), ValueError, "vmap: in_axes has 2 entries, and the function takes 1"),
-        (lambda: calque.vmap(double, in_axes=malformed_calls.cyclic_list()), ValueError, "vmap: in_axes must be an int, None or a tree of these, and is .*: it holds itself"),
+        (lambda: calque.vmap(double, in_axes=cyclic_list()), ValueError, "vmap: in_axes must be an int, None or a tree of these, and is .*: it holds itself"),
         (lambda: calque.custom_jvp(double, nondiff_argnums=3), ValueError, "custom_jvp: nondiff_argnums 3 is out of range"),
-        (lambda: calque.linear(malformed_calls.twin(double), result=np.zeros_like, wrt=1), ValueError, "linear: wrt 1 is out of range"),
-        (lambda: calque.elementwise(malformed_calls.twin(double), static="n"), ValueError, "elementwise: static has 'n', which is no parameter"),
+        (lambda: calque.linear(twin(double), result=np.zeros_like, wrt=1), ValueError, "linear: wrt 1 is out of range"),
+        (lambda: calque.elementwise(twin(double), static="n"), ValueError, "elementwise: static has 'n', which is no parameter"),
         (lambda: calque.grad(None), TypeError, "grad: fun must be a function, and is None"),
         (lambda: calque.spec(None), CalqueError, "spec: text must be a text, and is None"),
-        (lambda: calque.grad(product)(malformed_calls.cyclic_dict(), 1.0), ValueError, r"product_grad: argument 0 \(x\) holds itself"),
+        (lambda: calque.grad(product)(cyclic_dict(), 1.0), ValueError, r"product_grad: argument 0 \(x\) holds itself"),
         (lambda: calque.jit(double)(np.array(["a"])), CalqueError, r"double_jit: argument 0 \(x\) is an array of dtype <U1"),
         (lambda: calque.jit(double)({"w": [np.array([None])]}), CalqueError, r"argument 0 \(x\['w'\]\[0\]\) is an array of dtype object"),
         (lambda: calque.vjp(double, "a"), TypeError, r"vjp: argument 0 \(x\) is 'a', which holds no number"),
@@ -94,7 +88,7 @@ def test_everything_public_has_a_call():
         (lambda: calque.jit(double)(calque.spec("f8[3]")), TypeError, r"argument 0 \(x\) is a type, spec\('f8\[3\]'\): a call needs values"),
         (lambda: calque.jvp(double)(2.0, x_dot=1.0), TypeError, "double_jvp: arguments are given by position, and x_dot by name"),
         (lambda: calque.jit(lambda x: calque.source(double, x))(1.0), CalqueError, "calque.source is called in a function that is transformed"),
-        (lambda: calque.grad(lambda x, held=malformed_calls.cyclic_list(): x * held[0])(1.0), ValueError, "held_b is a list that holds itself"),
+        (lambda: calque.grad(lambda x, held=cyclic_list(): x * held[0])(1.0), ValueError, "held_b is a list that holds itself"),
         (lambda: calque.custom_vjp(double)(1.0), AttributeError, "double has no rule yet"),
     ],
 )  # fmt: skip
@@ -140,7 +134,7 @@ def test_what_is_legal_works():
     assert calque.check_grads(double, (1.0,), modes=None, atol=1, rtol=np.float32(1.0)) is None
 
 
-SHOWN = ["show", f"{malformed_calls.__file__}:double", "--args"]
+SHOWN = ["show", f"{malformed_transformations.__file__}:double", "--args"]
 
 
 @pytest.mark.parametrize(
@@ -151,8 +145,8 @@ SHOWN = ["show", f"{malformed_calls.__file__}:double", "--args"]
         (["show"], "FILE:FUNC"),
         (["show", "double"], "double"),
         (["show", "nowhere.py:f"], "nowhere.py"),
-        (["show", f"{malformed_calls.__file__}:doubel"], "double"),
-        (["show", f"{malformed_calls.__file__}:VALUES"], "VALUES"),
+        (["show", f"{malformed_transformations.__file__}:doubel"], "double"),
+        (["show", f"{malformed_transformations.__file__}:SQUARE"], "SQUARE"),
         ([*SHOWN], "--args"),
         ([*SHOWN, "g8[3]"], "g8"),
         ([*SHOWN, "f8[3"], "f8[3"),
@@ -169,10 +163,10 @@ SHOWN = ["show", f"{malformed_calls.__file__}:double", "--args"]
         ([*SHOWN, "f8", "--transform", "f("], "--transform"),
         ([*SHOWN, "f8", "--stage", "c"], "--stage"),
         ([*SHOWN, "f8", "-o", "/nowhere/at/all.py"], "/nowhere/at/all.py"),
-        (["check", f"{malformed_calls.__file__}:double", "--args", "f8", "--seed", "x"], "--seed"),
-        (["check", f"{malformed_calls.__file__}:double", "--args", "f8", "--seed", "-1"], "seed"),
-        (["check", f"{malformed_calls.__file__}:double", "--args", "i8"], "floating dtype"),
-        (["explain", f"{malformed_calls.__file__}:double", "--args", "f8[n", "--transform", "f"], "f8[n"),
+        (["check", f"{malformed_transformations.__file__}:double", "--args", "f8", "--seed", "x"], "--seed"),
+        (["check", f"{malformed_transformations.__file__}:double", "--args", "f8", "--seed", "-1"], "seed"),
+        (["check", f"{malformed_transformations.__file__}:double", "--args", "i8"], "floating dtype"),
+        (["explain", f"{malformed_transformations.__file__}:double", "--args", "f8[n", "--transform", "f"], "f8[n"),
         (["cache", "empty"], "empty"),
         (["verify"], "FILE"),
         (["verify", "nowhere.py"], "nowhere.py"),

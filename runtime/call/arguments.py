@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from calque.runtime.call.argument_keys import leaf_key
-from calque.runtime.options import shown as short
+from calque.runtime.fitting import shown as short
 from calque.runtime.spec import Spec
 from calque.transpiler.errors import DtypeError, NestedTooDeeply
 from calque.transpiler.ir import pytrees

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from calque.runtime.engines import mpi
+from calque.runtime.fitting import Unfit, fitting, numeric_tree, shown
 from calque.runtime.meshes import Device, Mesh, devices
 from calque.transpiler.errors import NoSuchDevice, ShapeError
 from calque.transpiler.ir import pytrees
@@ -35,9 +36,23 @@ class NamedSharding:
     __calque_leaf__: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        fitting(_mesh, self.mesh, "NamedSharding", "mesh")
+        fitting(_spec, self.spec, "NamedSharding", "spec")
         unknown = self.spec.names() - self.mesh.shape.keys()
         if unknown:
             raise ValueError(f"NamedSharding: {self.mesh!r} has no axis {min(unknown, key=repr)!r}")
+
+
+def _mesh(value: Any) -> Mesh:
+    if isinstance(value, Mesh):
+        return value
+    raise Unfit("a Mesh")
+
+
+def _spec(value: Any) -> PartitionSpec:
+    if isinstance(value, PartitionSpec):
+        return value
+    raise Unfit("a P")
 
 
 def device_put(x: Any, device: Any = None) -> Any:
@@ -53,6 +68,7 @@ def device_put(x: Any, device: Any = None) -> Any:
     >>> device_put({"w": [1.0, 2.0]}, devices()[0])
     {'w': [array(1.), array(2.)]}
     """
+    fitting(numeric_tree, x, "device_put", "x")
     if isinstance(device, NamedSharding):
         return pytrees.tree_map(lambda leaf: _cut(np.array(leaf), device), x)
     _require(device)
@@ -60,14 +76,14 @@ def device_put(x: Any, device: Any = None) -> Any:
 
 
 def _require(device: Any) -> None:
-    if device is None or device in devices():
+    if device is None or (isinstance(device, Device) and device in devices()):
         return
-    shown = ", ".join(map(repr, devices()))
+    there = ", ".join(map(repr, devices()))
     if isinstance(device, Device) and device.platform == "cpu":
         hint = f"set CALQUE_CPU_DEVICES={device.id + 1} before the program starts"
-        raise NoSuchDevice(f"There is no {device!r}; there are {shown}.", hint=hint)
+        raise NoSuchDevice(f"There is no {device!r}; there are {there}.", hint=hint)
     raise NoSuchDevice(
-        f"{device!r} is no device that is there; there are {shown}.",
+        f"{shown(device)} is no device that is there; there are {there}.",
         hint="take one of calque.devices(); GPUs are not supported yet: the extras cuda12 and "
         "cuda13 will bring them",
     )

@@ -19,10 +19,11 @@ from calque.runtime.devices.mapped import (
     require_one_process,
 )
 from calque.runtime.engines import mpi
+from calque.runtime.fitting import shown
 from calque.runtime.inlining import TRACE
 from calque.runtime.meshes import P, local_device_count, take
 from calque.runtime.meshes import devices as all_devices
-from calque.runtime.options import checked, shown
+from calque.runtime.options import checked
 from calque.runtime.parameters import within
 from calque.runtime.spec import Spec
 from calque.runtime.transformed import Transformed

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from calque.runtime.devices.mapped import Mapped, numbered, refuse_names, require_one_process
+from calque.runtime.fitting import shown
 from calque.runtime.inlining import TRACE
 from calque.runtime.meshes import Mesh, take
 from calque.runtime.meshes import devices as all_devices
-from calque.runtime.options import UNSAID, checked, shown
+from calque.runtime.options import UNSAID, checked
 from calque.transpiler.codegen.numpy.device_launchers import Cut
 from calque.transpiler.ir import pytrees
 from calque.transpiler.transformations import vmap

@@ -13,6 +13,9 @@ array([8, 2, 3])
 
 from __future__ import annotations
 
+import numpy as np  # noqa: F401  (of the examples)
+
+from calque.runtime.random.checks import checked_call, checked_where_plain, read_where_plain
 from calque.runtime.random.choices import categorical, choice, geometric, multinomial
 from calque.runtime.random.counts import binomial, poisson
 from calque.runtime.random.distributions import (
@@ -65,7 +68,6 @@ from calque.runtime.random.uniforms import (
     randint,
     uniform,
 )
-from calque.transpiler.frontend.library.substitutes import interpret
 from calque.transpiler.ir.builder import FUNCTIONS
 from calque.transpiler.primitives.random import HANDLERS
 
@@ -124,7 +126,10 @@ __all__ = [
 ]
 
 for _name in __all__:
-    if _name in HANDLERS:
-        FUNCTIONS[globals()[_name]] = HANDLERS[_name]
-    else:
-        interpret(globals()[_name])
+    _inner = globals()[_name]
+    _public = globals()[_name] = checked_call(_inner)
+    for _function in (_inner, _public):
+        if _name in HANDLERS:
+            FUNCTIONS[_function] = checked_where_plain(_inner, HANDLERS[_name])
+        else:
+            read_where_plain(_function, _inner)

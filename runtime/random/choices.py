@@ -35,7 +35,11 @@ def choice(
     >>> random.choice(random.key(0), 10, (3,))
     array([5, 1, 5])
     """
+    if np.ndim(a) and not -np.ndim(a) <= axis < np.ndim(a):
+        raise ValueError(f"random.choice: axis {axis} is out of bounds for {np.ndim(a)} axes")
     count = a if np.ndim(a) == 0 else np.shape(a)[axis]
+    if p is not None and (np.ndim(p) != 1 or (np.ndim(a) > 0 and np.shape(p)[0] != count)):
+        raise ValueError("random.choice: p must be a vector, with a probability of each element")
     draws = math.prod(shape)
     if count <= 0 and draws > 0:
         raise ValueError("random.choice takes nothing from nothing")
@@ -82,6 +86,10 @@ def categorical(
     """
     logits = np.asarray(logits)
     kind = inexact(logits)
+    if not -np.ndim(logits) <= axis < np.ndim(logits):
+        raise ValueError(
+            f"random.categorical: axis {axis} is out of bounds for {np.ndim(logits)} axes"
+        )
     axis = axis % np.ndim(logits)
     batch = (*np.shape(logits)[:axis], *np.shape(logits)[axis + 1 :])
     whole = batch if shape is None else tuple(shape)

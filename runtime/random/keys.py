@@ -8,13 +8,13 @@ in front.
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from calque.runtime import debug_nans
+from calque.runtime.fitting import fitting, shown, sizes
 from calque.runtime.random import reuse
 from calque.runtime.random.threefry import hash_in_place, hash_numbers, hashed
 
@@ -25,7 +25,10 @@ _LOW = np.uint64(0xFFFFFFFF)
 
 def checked_key(key: Any, name: str) -> np.ndarray:
     """A key, or a batch of keys, as an array; TypeError for what is none."""
-    found = np.asarray(key)
+    try:
+        found = np.asarray(key)
+    except Exception:  # ragged, nested too deeply, or whatever the value does when it is asked
+        raise TypeError(f"{name} takes a key, and got {shown(key)}") from None
     if found.dtype != np.uint32 or found.shape[-1:] != (2,):
         raise TypeError(
             f"{name} takes a key, two uint32 as random.key(seed) gives them, and got "
@@ -50,15 +53,13 @@ def fresh(keys: np.ndarray) -> np.ndarray:
 
 
 def checked_shape(shape: Any, name: str) -> tuple[int, ...]:
-    """A shape as a tuple; TypeError for what is none."""
-    if isinstance(shape, (int, np.integer)) or not np.iterable(shape):
-        raise TypeError(f"the shape of {name} is a tuple such as (3,), not {shape!r}")
-    return tuple(operator.index(n) for n in shape)
+    """A shape as a tuple; an error that names it for what is none."""
+    return fitting(sizes, shape, name, "shape")
 
 
 def _checked_implementation(impl: Any) -> None:
-    if impl not in (None, "threefry2x32"):
-        raise ValueError(f"keys are of threefry2x32, and not of {impl!r}")
+    if not (impl is None or (isinstance(impl, str) and impl == "threefry2x32")):
+        raise ValueError(f"impl: keys are of threefry2x32, and not of {shown(impl)}")
 
 
 def key(seed: Any, *, impl: str | None = None, dtype: Any = None) -> np.ndarray:
@@ -144,7 +145,8 @@ def split(key: Any, num: int | Shape = 2) -> np.ndarray:
     (4, 2)
     """
     keys = used_key(key, "random.split")
-    return parts_of(keys, checked_shape(num if np.iterable(num) else (num,), "random.split"))
+    several = isinstance(num, (tuple, list, range, np.ndarray)) and np.ndim(num) > 0
+    return parts_of(keys, fitting(sizes, num if several else (num,), "random.split", "num"))
 
 
 def parts_of(keys: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:

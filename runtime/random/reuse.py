@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from calque.runtime import debug_nans
+from calque.runtime.fitting import fitting, flag
 from calque.transpiler.errors import KeyReuseError, Origin
 
 _HERE = str(Path(__file__).parent)
@@ -44,7 +45,7 @@ class debug_keys(ContextDecorator):
     """
 
     def __init__(self, enabled: bool = True):
-        self.enabled = bool(enabled)
+        self.enabled = fitting(flag, enabled, "debug_keys", "enabled")
 
     def __enter__(self) -> debug_keys:
         debug_nans.watch("keys", self.enabled)

@@ -205,7 +205,7 @@ def bernoulli(key: Any, p: Any = 0.5, shape: Shape | None = None, mode: str = "l
     """
     if mode not in ("high", "low"):
         raise ValueError(f"the mode of random.bernoulli is 'high' or 'low', not {mode!r}")
-    kind = np.result_type(p)
+    kind = np.asarray(p).dtype
     if kind.kind != "f":
         raise TypeError(f"the probability of random.bernoulli is a float, not {kind}")
     shape = broadcast_shape("bernoulli", shape, p)

@@ -11,7 +11,8 @@ from calque.runtime import api
 from calque.runtime.call import kernel_source
 from calque.runtime.devices.device_source import DeviceSource
 from calque.runtime.devices.mapped import Mapped, jitted
-from calque.runtime.options import checked, shown
+from calque.runtime.fitting import shown
+from calque.runtime.options import checked
 from calque.runtime.saving.provenance import STAGES, provenance
 from calque.runtime.saving.writing import write_whole
 from calque.runtime.tracebacks import hide_own_frames

@@ -68,7 +68,12 @@ class PartitionSpec:
 
 
 def _entry(entry: Any) -> Any:
-    return tuple(entry) if isinstance(entry, list) else entry
+    found = tuple(entry) if isinstance(entry, list) else entry
+    try:
+        hash(found)
+    except TypeError as error:
+        raise TypeError(f"P: entries must be names, tuples of names or None: {error}") from None
+    return found
 
 
 P = PartitionSpec
