@@ -348,8 +348,9 @@ def test_phases_and_the_users_statements() -> None:
 
     function = program(gradient, var("x", "n"))
     words = ["forward", "reverse", "reverse", "reverse"]
-    phases = {id(s): w for s, w in zip(function.body.statements, words)}
-    text = emit_module(function, title="Gradient of f.", provenance=["From f.py."], phases=phases)
+    for s, word in zip(function.body.statements, words):
+        s.phase = word
+    text = emit_module(function, title="Gradient of f.", provenance=["From f.py."])
     assert text == (
         '"""Gradient of f.\n\nFrom f.py.\n"""\n'
         "import numpy as np\n\n\n"

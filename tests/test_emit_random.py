@@ -28,8 +28,8 @@ def outcome(run: Any) -> tuple[Any, str]:
 
 def compare(function: core.Function, seed: int) -> str:
     args = arguments(function, seed)
-    reverse = {id(s): "reverse" for s in core.walk(function.body)} if seed % 2 else {}
-    text = emit_function(function, phases=reverse)
+    core.label(function.body.statements, "reverse" if seed % 2 else "")
+    text = emit_function(function)
     scope: dict[str, Any] = {"np": np}
     exec(compile(text, "<emitted>", "exec"), scope)
     given = copy.deepcopy(args)

@@ -24,7 +24,7 @@ SAMPLED = [p for p in load() if p.refused is None][::8]
 def made(fn, *args) -> Function:
     """The Core of a jitted function with its kernels."""
     function = calque.jit(fn).program(*args).traced.function
-    return outlined(function, function.phases)
+    return outlined(function)
 
 
 def kernels(function: Function) -> list[Kernel]:

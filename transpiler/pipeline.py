@@ -26,7 +26,7 @@ from calque.transpiler.codegen.text.signature import name_parameters
 from calque.transpiler.diagnostics.finite_checks import add_checks
 from calque.transpiler.frontend.trace import Traced, trace
 from calque.transpiler.ir import core
-from calque.transpiler.ir.core import blocks_of
+from calque.transpiler.ir.core import spread_phases
 from calque.transpiler.ir.dead_code import remove_dead_code
 from calque.transpiler.ir.debug import watched
 from calque.transpiler.ir.text import show, verify
@@ -99,7 +99,7 @@ def to_core(
     inline_calls(traced.function, traced.builder)
     remove_dead_code(traced.function)
     verify(traced.function)
-    traced.function.phases = _phases(traced.function)
+    spread_phases(traced.function)
     if checked:
         add_checks(traced.function, traced.builder)
         verify(traced.function)
@@ -135,7 +135,7 @@ def to_kernels(
     creations_first(traced.function, can_compile)
     hold_spans(traced.function, traced.builder, can_compile)
     mark_inside(traced.function.body, traced.builder)
-    traced.function.phases = _phases(traced.function)
+    spread_phases(traced.function)
     drop_unchanged(traced.function)  # a loop that is turned around must make all that it carries
     move_outward(traced.function, traced.builder, may_raise, may_divide_by_zero)
     interchange(traced.function, traced.builder, may_divide_by_zero)
@@ -158,7 +158,7 @@ def to_kernels(
     reuse_memory(traced.function, traced.builder, can_compile)
     allocate_first(traced.function)
     verify(traced.function)
-    traced.function.phases = _phases(traced.function)
+    spread_phases(traced.function)
     traced.assumptions = [d for d in traced.builder.dims.assumptions if isinstance(d, Dim)]
     traced.choices = dict(traced.builder.dims.choices)
     traced.inner = inner_sizes(traced.function, traced.builder)
@@ -174,26 +174,10 @@ def _products_of_rounds(traced: Traced) -> None:
     watched("products_after", function, lambda: products_after(function, builder))
 
 
-def _phases(function: core.Function) -> dict[int, str]:
-    """Statements within a phase belong to it."""
-    found = dict(function.phases)
-
-    def visit(block: core.Block, phase: str) -> None:
-        for s in block.statements:
-            own = found.get(id(s), phase)
-            if own:
-                found[id(s)] = own
-            for inner in blocks_of(s):
-                visit(inner, own)
-
-    visit(function.body, "")
-    return found
-
-
 def function_text(traced: Traced, name: str) -> str:
     """The ``def`` of the generated function."""
     traced.function.name = name
-    return emit_function(traced.function, phases=traced.function.phases, compiled=traced.compiled)
+    return emit_function(traced.function, compiled=traced.compiled)
 
 
 def module_text(
@@ -214,7 +198,6 @@ def module_text(
         traced.function,
         title=title,
         provenance=list(provenance),
-        phases=traced.function.phases,
         compiled=traced.compiled,
         support=support,
         asking=traced.builder.dims if asking and traced.compiled else None,

@@ -27,19 +27,17 @@ def take_factors_out(function: Function, builder: Builder) -> None:
     """Write such products anew, in place."""
     made: dict[Var, Statement] = {v: s for s in core.walk(function.body) for v in s.outs}
     with builder.active():
-        _within(function.body, builder, function.phases, made)
+        _within(function.body, builder, made)
 
 
-def _within(
-    block: Block, builder: Builder, phases: dict[int, str], made: dict[Var, Statement]
-) -> None:
+def _within(block: Block, builder: Builder, made: dict[Var, Statement]) -> None:
     written: list[Statement] = []
     for s in block.statements:
         for inner in core.blocks_of(s):
-            _within(inner, builder, phases, made)
+            _within(inner, builder, made)
         statements = [s] if not isinstance(s, Apply) else _product(s, builder, made)
-        if id(s) in phases:
-            phases.update((id(t), phases[id(s)]) for t in statements)
+        for t in statements:
+            t.phase = s.phase
         written += statements
     block.statements[:] = written
 

@@ -66,7 +66,7 @@ def reverse(
     """Append the reverse sweep to ``function.body``, in place; returns the adjoints of ``wrt``.
 
     ``seeds`` maps positions of results to their cotangents (numbers or Arrays). An adjoint that is
-    zero is None. Statements of the sweep are marked in ``function.phases``.
+    zero is None. Statements are labelled with their phase.
     """
     body = function.body
     inputs = [function.params[i] for i in wrt]
@@ -87,11 +87,12 @@ def reverse(
             adjoint = adjoints.get(var)
             with builder.at(None):
                 found.append(None if adjoint is None else sweep.whole(var, adjoint))
-    of_sweep = set(map(id, back.statements))
+    core.label(body.statements, "forward")
+    core.label(back.statements, "reverse")
     body.statements += back.statements
     instead = put_away(function, [a.atom for a in found if isinstance(a, Array)])
-    phase = {True: "reverse", False: "forward"}
-    function.phases = {id(s): phase[id(s) in of_sweep] for s in body.statements}
+    core.label([s for s in body.statements if not s.phase], "forward")
+    function.swept = True
     found = [wrap(instead.get(a.atom, a.atom)) if isinstance(a, Array) else a for a in found]
     kept = [a.atom for a in found if isinstance(a, Array)]
     dropped = drop_unread_stores(function, sweep.restores, kept)

@@ -28,7 +28,6 @@ def form(statements: Sequence[Statement], program: PrintedProgram) -> Form:
 
 class _Form:
     def __init__(self, program: PrintedProgram):
-        self.phases = program.phases
         self.explained = bool(program.function.kernel_options.get("explained"))
         self.numbers: dict[Var, int] = {}
 
@@ -40,7 +39,7 @@ class _Form:
     def _statement(self, s: Statement, generated: bool) -> tuple[Any, ...]:
         own = generated
         said: Any = None
-        if (generated or self.phases.get(id(s)) == "reverse") and s.origin is not None:
+        if (generated or s.phase == "reverse") and s.origin is not None:
             said = s.origin.note or s.origin.statement
         details: tuple[Any, ...] = ()
         match s:

@@ -222,10 +222,9 @@ class Launcher(StatementWriter):
             lines = self._statement(s, depth)
             if lines and isinstance(s, Apply) and s.primitive.name in NEW:
                 lines[-1].made = s
-            now = self.program.phases.get(id(s), "")
-            if lines and depth == 1 and now and now != self._phase_now:
-                made += self._phase(now, bool(made))
-                self._phase_now = now
+            if lines and depth == 1 and s.phase and s.phase != self._phase_now:
+                made += self._phase(s.phase, bool(made))
+                self._phase_now = s.phase
             made += lines
         return made
 
@@ -325,7 +324,7 @@ class Launcher(StatementWriter):
             lines = self._statement(s, depth)
             if not lines:
                 continue
-            if self._generated or self.program.phases.get(id(s)) == "reverse":
+            if self._generated or s.phase == "reverse":
                 made += self._comment(s, depth)
             made += lines
             if core.blocks_of(s):

@@ -174,8 +174,6 @@ class _Outline:
         """Let a kernel have its own of what is read outside, too."""
         s, mapping = body.statements[k], dict[Var, Atom]()
         (again,) = core.clone(Block([s]), mapping).statements
-        if id(s) in self.program.phases:
-            self.program.phases[id(again)] = self.program.phases[id(s)]
         body.statements[k] = again
         core.substitute(Block(body.statements[k + 1 :]), mapping)
         for var, count in _reads([s]).items():

@@ -87,9 +87,7 @@ class _Checks:
             around.statements.append(s)
             after = self._part(s.out, s)
         found = [*around.statements, self._check(s, s.out, after, (before, s.args[1]))]
-        phase = self.function.phases.get(id(s))
-        if phase:
-            self.function.phases.update({id(made): phase for made in found})
+        core.label(found, s.phase)
         return found
 
     def _part(self, array: Var, s: Apply) -> Any:
@@ -97,16 +95,13 @@ class _Checks:
 
     def _check(self, s: Apply, out: Var, value: Var, args: Sequence[Any]) -> Effect:
         """The call of the helper for the value of ``out``."""
-        phase = self.function.phases.get(id(s), "")
-        check = Check(s.origin, *_meaning(out, phase))
+        check = Check(s.origin, *_meaning(out, s.phase))
         label = _label(self.function, check)
         self.function.checks[label] = check
         operands = [a for a in args if _is_float(a)]
         slots = ", ".join(f"{{{k}}}" for k in range(1 + len(operands)))
-        effect = Effect(f"{self.name}({label!r}, {slots})", (value, *operands), s.origin)
-        if phase:
-            self.function.phases[id(effect)] = phase
-        return effect
+        text = f"{self.name}({label!r}, {slots})"
+        return Effect(text, (value, *operands), s.origin, s.phase)
 
 
 def _is_float(value: Any) -> bool:

@@ -40,7 +40,7 @@ from calque.transpiler.frontend.source import FunctionSource
 from calque.transpiler.frontend.values.heap import MISSING, Frame, rows_of, shown_name
 from calque.transpiler.frontend.values.optional import Facts, Flags, Maybe, Mismatch
 from calque.transpiler.ir.builder import Array, Builder
-from calque.transpiler.ir.core import Var, map_tree
+from calque.transpiler.ir.core import Statement, Var, map_tree
 
 
 @dataclass(frozen=True)
@@ -183,7 +183,7 @@ class State(Captures):
         self.return_origin: Origin | None = None  # where the last call gave its result
         self.sources: dict[str, tuple[str, ...]] = {}
         self.temporary = 0
-        self.phases: dict[int, str] = {}  # of the last transformation that was put in place
+        self.phased: list[Statement] = []  # of the last transformation that was put in place
         self.reversing = False  # a reverse sweep is to come
         self.compiled = False  # kernels are to be made
         self.uniform = 0  # paths must give one dtype: np.vectorize would take the first one's

@@ -163,7 +163,6 @@ def _attempt(
         equal_dims=builder.equal_dims,
         imports=builder.imports,
         written=written,
-        phases=machine.phases,
         decisions=machine.decisions,
     )
     made.params = params + [c.var for c in captures]

@@ -13,6 +13,8 @@ an old version is still needed. So stores are ordinary primitives, with ordinary
     While   the same, as long as the test block's result holds
     Effect  print, assert, raise: kept in order, executed once
     Kernel  statements that go into a function of their own, which a target compiles
+
+A statement's ``phase`` is "forward" or "reverse" where a reverse sweep has been made, else "".
 """
 
 from __future__ import annotations
@@ -79,6 +81,7 @@ class Apply:
     origin: Origin | None = None
     # an index proven to be in range; a reshape of contiguous memory; matrices that are small
     proven: bool = False
+    phase: str = ""
 
     @property
     def out(self) -> Var:
@@ -95,6 +98,7 @@ class If:
     then: Block
     orelse: Block
     origin: Origin | None = None
+    phase: str = ""
 
 
 @dataclass(eq=False, slots=True)
@@ -119,6 +123,7 @@ class For:
     parallel: bool = False
     vector: bool = False
     verdict: Verdict | None = None
+    phase: str = ""
 
 
 @dataclass(eq=False, slots=True)
@@ -131,6 +136,7 @@ class While:
     test: Block
     body: Block
     origin: Origin | None = None
+    phase: str = ""
 
 
 @dataclass(eq=False, slots=True)
@@ -140,6 +146,7 @@ class Effect:
     template: str
     args: tuple[Atom, ...]
     origin: Origin | None = None
+    phase: str = ""
 
     @property
     def outs(self) -> tuple[Var, ...]:
@@ -160,6 +167,7 @@ class Kernel:
     params: tuple[Var, ...]
     body: Block
     origin: Origin | None = None
+    phase: str = ""
 
     @property
     def space(self) -> tuple[For, ...]:
@@ -213,9 +221,7 @@ class Function:
     )  # name -> module, or "module:its name there": the user's own
     written: dict[int, int] = field(default_factory=dict)  # parameter position -> result position
     decisions: list[Any] = field(default_factory=list)  # what the reverse sweep saves, and why
-    phases: dict[int, str] = field(
-        default_factory=dict
-    )  # id of a statement -> "forward", "reverse"
+    swept: bool = False  # its statements are those of a forward and of a reverse phase
     kernel_options: dict[str, Any] = field(default_factory=dict)  # parallel, boundscheck, explained
     checks: dict[str, Check] = field(default_factory=dict)  # of the checked variant, by label
     helpers: dict[str, str] = field(default_factory=dict)  # name -> definition, in the module
@@ -291,6 +297,26 @@ def walk(block: Block) -> Iterator[Statement]:
         if type(statement) is not Apply:
             for inner in blocks_of(statement):
                 yield from walk(inner)
+
+
+def label(statements: Iterable[Statement], phase: str) -> None:
+    """Say of statements, and of all within them, of which phase they are."""
+    for statement in statements:
+        statement.phase = phase
+        for inner in blocks_of(statement):
+            label(inner.statements, phase)
+
+
+def spread_phases(function: Function) -> None:
+    """Statements within a phase belong to it."""
+
+    def visit(block: Block, phase: str) -> None:
+        for statement in block.statements:
+            statement.phase = statement.phase or phase
+            for inner in blocks_of(statement):
+                visit(inner, statement.phase)
+
+    visit(function.body, "")
 
 
 def defined_vars(block: Block) -> set[Var]:
@@ -369,13 +395,14 @@ def clone(block: Block, mapping: dict[Var, Atom]) -> Block:
         match s:
             case Apply():
                 args = tuple(map(sub, s.args))
-                return Apply(fresh(s.outs), s.primitive, args, s.params, s.origin, s.proven)
+                outs = fresh(s.outs)
+                return Apply(outs, s.primitive, args, s.params, s.origin, s.proven, s.phase)
             case Effect():
-                return Effect(s.template, tuple(map(sub, s.args)), s.origin)
+                return Effect(s.template, tuple(map(sub, s.args)), s.origin, s.phase)
             case If():
                 test = sub(s.test)
                 then, orelse = clone(s.then, mapping), clone(s.orelse, mapping)
-                return If(fresh(s.outs), test, then, orelse, s.origin)
+                return If(fresh(s.outs), test, then, orelse, s.origin, s.phase)
             case For():
                 bounds = sub(s.start), sub(s.stop), sub(s.step)
                 inits = tuple(map(sub, s.inits))
@@ -383,17 +410,17 @@ def clone(block: Block, mapping: dict[Var, Atom]) -> Block:
                 body = clone(s.body, mapping)
                 made = For(fresh(s.outs), index, *bounds, phis, inits, body, s.origin)
                 made.scheduled, made.parallel, made.vector = s.scheduled, s.parallel, s.vector
-                made.verdict = s.verdict
+                made.verdict, made.phase = s.verdict, s.phase
                 return made
             case While():
                 inits = tuple(map(sub, s.inits))
                 phis = fresh(s.phis)
                 test, body = clone(s.test, mapping), clone(s.body, mapping)
-                return While(fresh(s.outs), phis, inits, test, body, s.origin)
+                return While(fresh(s.outs), phis, inits, test, body, s.origin, s.phase)
             case Kernel():
                 params = tuple(a for a in map(sub, s.params) if isinstance(a, Var))
                 body = clone(s.body, mapping)
-                return Kernel(tuple(map(sub, s.outs)), params, body, s.origin)
+                return Kernel(tuple(map(sub, s.outs)), params, body, s.origin, s.phase)
         raise CoreError(f"unknown statement {s!r}")
 
     return Block([copy(s) for s in block.statements], [sub(a) for a in block.results])

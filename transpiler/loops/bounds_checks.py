@@ -45,7 +45,7 @@ def check_indices(
                 for inner in core.blocks_of(s):
                     visit(inner)
 
-    checker = _Checker(builder, function.phases)
+    checker = _Checker(builder)
     with builder.active():
         visit(function.body)
 
@@ -63,7 +63,6 @@ class _ElementLoop:
 @dataclass(eq=False)
 class _Checker:
     builder: Builder
-    phases: dict[int, str]
 
     def statement(self, s: Statement, loops: list[_ElementLoop], known: Known) -> list[Statement]:
         """Go into a statement; what is to stand before it. ``loops`` are those over elements."""
@@ -137,7 +136,7 @@ class _Checker:
                 break
             made, target = moved, loop
         found = made[-1].outs[0]
-        self.phases.update((id(t), self.phases.get(id(s), "")) for t in made)
+        core.label(made, s.phase)
         if dims.nonnegative(place, False):
             self.builder.dim_values[found] = place
         else:

@@ -51,8 +51,7 @@ def split_meetings(
                     s.body = plain
                     at = block.statements.index(s)
                     block.statements[at : at + 1] = parts = _parts(s, where, builder)
-                    phase = function.phases.get(id(s), "")
-                    function.phases.update((id(t), phase) for t in core.walk(Block(parts)))
+                    core.label(parts, s.phase)
 
     with builder.active():
         visit(function.body, (), False)

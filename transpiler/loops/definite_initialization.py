@@ -62,12 +62,10 @@ _KNOWN: dict[Primitive, Callable[..., Any]] = {
 def set_before_first_rounds(function: Function, builder: Builder) -> None:
     """Give all loops' numbers a value at the start, in place."""
     with builder.active():
-        _within(function.body, builder, function.phases, frozenset([UNDEFINED]))
+        _within(function.body, builder, frozenset([UNDEFINED]))
 
 
-def _within(
-    block: Block, builder: Builder, phases: dict[int, str], unset: frozenset[Any]
-) -> None:
+def _within(block: Block, builder: Builder, unset: frozenset[Any]) -> None:
     """``unset``: what has no value, or none yet in the first round of a loop around."""
     made: list[Statement] = []
     for s in block.statements:
@@ -75,7 +73,7 @@ def _within(
         if isinstance(s, (For, While)):
             inside |= {p for p, i in zip(s.phis, s.inits, strict=True) if i in unset}
         for inner in core.blocks_of(s):
-            _within(inner, builder, phases, inside)
+            _within(inner, builder, inside)
         lines = [s]
         if isinstance(s, (For, While)):
             s.inits = tuple(
@@ -90,7 +88,8 @@ def _within(
                     for phi, init in zip(s.phis, before, strict=True)
                 )
                 lines = [s] if certain else _guarded(s, before, builder)
-        phases.update((id(t), phases[id(s)]) for t in lines if id(s) in phases)
+        for t in lines:
+            t.phase = s.phase
         made += lines
     block.statements[:] = made
 

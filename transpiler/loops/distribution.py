@@ -46,20 +46,17 @@ def distribute(function: Function, builder: Builder, whole: frozenset[int] = fro
     Which loops are independent is noted. Those with ids in ``whole`` stay as they are.
     """
     with builder.active():
-        _within(function.body, builder, function.phases, whole)
+        _within(function.body, builder, whole)
 
 
-def _within(
-    block: Block, builder: Builder, phases: dict[int, str], whole: frozenset[int]
-) -> None:
+def _within(block: Block, builder: Builder, whole: frozenset[int]) -> None:
     made: list[Statement] = []
     for s in block.statements:
         for inner in core.blocks_of(s):
-            _within(inner, builder, phases, whole)
+            _within(inner, builder, whole)
         split = isinstance(s, For) and id(s) not in whole
         parts = TaskLoop(s, builder).parts() if split else None  # type: ignore[arg-type]
-        if parts is not None and id(s) in phases:
-            phases.update((id(t), phases[id(s)]) for t in core.walk(Block(parts)))
+        core.label(parts or (), s.phase)
         made += [s] if parts is None else parts
     block.statements[:] = made
 

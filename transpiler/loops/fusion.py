@@ -228,6 +228,7 @@ class Fusion:
         self.kept |= {id(take), id(back)}
         self.at_hand.see(take.outs)
         self.renewed.update((id(v), id(s)) for v in views)
+        core.label(views, s.phase)
         at = self.block.statements.index(s)
         self.block.statements[at : at + 1] = views
 

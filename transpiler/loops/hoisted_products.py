@@ -20,7 +20,7 @@ from __future__ import annotations
 from typing import Any
 
 from calque.transpiler.ir.builder import Builder, atom, wrap
-from calque.transpiler.ir.core import Apply, Block, For, Function, Statement
+from calque.transpiler.ir.core import Apply, Block, For, Function, Statement, label
 from calque.transpiler.ir.dead_code import remove_dead_code
 from calque.transpiler.loops.array_sections import Rounds, Section, worth_a_product
 from calque.transpiler.primitives.base import apply
@@ -36,8 +36,7 @@ def products_ahead(function: Function, builder: Builder) -> None:
         for s in function.body.statements:
             if isinstance(s, For):
                 ahead = _before(s, builder)
-                if id(s) in function.phases:
-                    function.phases.update((id(t), function.phases[id(s)]) for t in ahead)
+                label(ahead, s.phase)
                 made += ahead
             made.append(s)
         function.body.statements[:] = made

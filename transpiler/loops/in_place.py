@@ -89,9 +89,9 @@ class InPlace:
     def _store(self, s: Apply, array: Var) -> None:
         (out,) = s.outs
         value = Var(out.type, None, s.origin)
-        made = Apply((value,), s.primitive, s.args, s.params, s.origin, s.proven)
+        made = Apply((value,), s.primitive, s.args, s.params, s.origin, s.proven, s.phase)
         params: dict[str, Any] = {"index": (Ellipsis,)}
-        store = Apply((out,), update, (array, value), params, s.origin)
+        store = Apply((out,), update, (array, value), params, s.origin, phase=s.phase)
         at = self.block.statements.index(s)
         self.block.statements[at : at + 1] = [made, store]  # s stays as it is, for another try
         self.builder.definitions.update({value: made, out: store})

@@ -47,19 +47,16 @@ def interchange(function: Function, builder: Builder, divides: Divides) -> None:
     ``divides``: whether a statement may raise ZeroDivisionError, which no round of none does.
     """
     with builder.active():
-        _within(function.body, builder, function.phases, divides, False)
+        _within(function.body, builder, divides, False)
 
 
-def _within(
-    block: Block, builder: Builder, phases: dict[int, str], divides: Divides, looping: bool
-) -> None:
+def _within(block: Block, builder: Builder, divides: Divides, looping: bool) -> None:
     made: list[Statement] = []
     for s in block.statements:
         for inner in core.blocks_of(s):
-            _within(inner, builder, phases, divides, looping or isinstance(s, (For, While)))
+            _within(inner, builder, divides, looping or isinstance(s, (For, While)))
         turned = _turned(s, builder, divides) if looping and isinstance(s, For) else None
-        if turned is not None and id(s) in phases:
-            phases.update((id(t), phases[id(s)]) for t in core.walk(Block(turned)))
+        core.label(turned or (), s.phase)
         made += [s] if turned is None else turned
     block.statements[:] = made
 

@@ -53,7 +53,7 @@ def schedule(function: Function, builder: Builder, allowed: Allowed) -> None:
     at_hand = SizesAtHand(builder, unfilled(function.body))
     with builder.active():
         at_hand.see(function.params)
-        writer = Schedule(builder, at_hand, allowed, function.phases)
+        writer = Schedule(builder, at_hand, allowed)
         writer.block(function.body, _stored_arguments(function))
     core.substitute(function.body, writer.renamed)
     remove_dead_code(function)
@@ -62,11 +62,8 @@ def schedule(function: Function, builder: Builder, allowed: Allowed) -> None:
 class Schedule:
     """Writes blocks again, their array statements as loops."""
 
-    def __init__(
-        self, builder: Builder, at_hand: SizesAtHand, allowed: Allowed, phases: dict[int, str]
-    ):
+    def __init__(self, builder: Builder, at_hand: SizesAtHand, allowed: Allowed):
         self.builder, self.at_hand, self.allowed = builder, at_hand, allowed
-        self.phases = phases
         self.renamed: dict[Var, Any] = {}
         self.depth = 0  # of loops
         self.composed: set[int] = set()  # statements that a composition has made of their like
@@ -103,8 +100,6 @@ class Schedule:
             planned = self._visible(block)
             fusion = Fusion(self.builder, block, planned, self.allowed, kept, owned)
         for new_one, old in fusion.renewed.items():
-            if old in self.phases:
-                self.phases.setdefault(new_one, self.phases[old])
             if old in self.composed:
                 self.composed.add(new_one)
         for unit in fusion.units:
@@ -117,10 +112,9 @@ class Schedule:
             elif not self._keep(unit, fusion):
                 return {id(fusion.virtual[unit.args[0]])}  # type: ignore[union-attr]
             made = unit.roots()[0].statement if isinstance(unit, Loop) else unit
-            phase = self.phases.get(id(made))
             for s in new.statements[before:]:
-                if phase:
-                    self.phases.setdefault(id(s), phase)
+                if not s.phase:
+                    core.label([s], made.phase)
         return set()
 
     def _compose(self, block: Block, kept: set[int]) -> None:
@@ -152,9 +146,7 @@ class Schedule:
                 continue
             last.outs = s.outs
             self.builder.definitions[s.outs[0]] = last
-            phase = self.phases.get(id(s))
-            if phase:
-                self.phases.update((id(p), phase) for p in parts.statements)
+            core.label(parts.statements, s.phase)
             own = (p for p in parts.statements if isinstance(p, Apply))
             self.composed.update(id(p) for p in own if p.primitive is s.primitive)
             pending += parts.statements[::-1]

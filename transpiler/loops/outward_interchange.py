@@ -62,13 +62,12 @@ def move_outward(
     raise without elements, too.
     """
     with builder.active():
-        _within(function.body, builder, function.phases, (refuses, divides), [])
+        _within(function.body, builder, (refuses, divides), [])
 
 
 def _within(
     block: Block,
     builder: Builder,
-    phases: dict[int, str],
     raising: tuple[Refuses, Refuses],
     known: list[Done],
 ) -> None:
@@ -80,10 +79,10 @@ def _within(
             turned = _Rounds(s, builder, *raising, core.free_vars(later), known).turned()
         if turned is None:
             for inner in core.blocks_of(s):
-                _within(inner, builder, phases, raising, list(known))
+                _within(inner, builder, raising, list(known))
             turned = [s]
-        elif id(s) in phases:
-            phases.update((id(t), phases[id(s)]) for t in core.walk(Block(turned)))
+        else:
+            core.label(turned, s.phase)
         made += turned
     block.statements[:] = made
 

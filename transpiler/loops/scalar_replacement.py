@@ -42,16 +42,16 @@ def fewer_accesses(function: Function, builder: Builder) -> None:
     """Rewrite all loops of a function, in place."""
     with builder.active():
         loops = [s for s in core.walk(function.body) if isinstance(s, For)]
-        alone = [_additions(s.body, builder, function.phases) for s in loops]
+        alone = [_additions(s.body, builder) for s in loops]
         for s in loops if any(alone) else ():
             core.substitute(function.body, without(s, set()))
         for s in loops:
-            _Stores(s.body, builder, function.phases).merge()
-        _numbers_in(function.body, builder, function.phases)
+            _Stores(s.body, builder).merge()
+        _numbers_in(function.body, builder)
     remove_dead_code(function)
 
 
-def _additions(block: Block, builder: Builder, phases: dict[int, str]) -> bool:
+def _additions(block: Block, builder: Builder) -> bool:
     """``x[i] = x[i] + v`` of the reverse sweep as ``x[i] += v``; ``x[i] = x[i]`` not at all.
 
     Whether there was one of the latter: then the block may leave an array alone.
@@ -64,7 +64,7 @@ def _additions(block: Block, builder: Builder, phases: dict[int, str]) -> bool:
     for s in list(block.statements):
         if not isinstance(s, Apply) or s.primitive is not update:
             continue
-        if phases.get(id(s)) != "reverse" or not is_element(s, builder):
+        if s.phase != "reverse" or not is_element(s, builder):
             continue
         if _reads(made_by, s.args[1], s, builder):
             core.substitute(block, {s.outs[0]: s.args[0]})
@@ -83,7 +83,7 @@ def _additions(block: Block, builder: Builder, phases: dict[int, str]) -> bool:
             more = right if total.primitive is add else atom(-wrap(right))
         at = block.statements.index(s)
         block.statements[at:at] = parts.statements
-        phases.update((id(t), "reverse") for t in parts.statements)
+        core.label(parts.statements, "reverse")
         s.primitive, s.args = update_add, (s.args[0], more, *s.args[2:])
         gone |= {id(total), id(made_by[left])}
     block.statements[:] = [s for s in block.statements if id(s) not in gone]
@@ -107,8 +107,8 @@ def _reads(
 class _Stores:
     """Joins the stores of one block that the reverse sweep makes at one place."""
 
-    def __init__(self, block: Block, builder: Builder, phases: dict[int, str]):
-        self.block, self.builder, self.phases = block, builder, phases
+    def __init__(self, block: Block, builder: Builder):
+        self.block, self.builder = block, builder
 
     def merge(self) -> None:
         """Join each addition with the store before it, as far as there is one."""
@@ -122,7 +122,7 @@ class _Stores:
         return self._is_store(s) and s.primitive is update_add
 
     def _is_store(self, s: Statement) -> TypeGuard[Apply]:
-        if not isinstance(s, Apply) or self.phases.get(id(s)) != "reverse":
+        if not isinstance(s, Apply) or s.phase != "reverse":
             return False
         return s.primitive in (update, update_add) and is_element(s, self.builder)
 
@@ -173,7 +173,7 @@ class _Stores:
                 total = more if _is_zero(value) else atom(_plus(value, more))
             at = statements.index(second)
             statements[at:at] = made.statements
-            self.phases.update((id(s), "reverse") for s in made.statements)
+            core.label(made.statements, "reverse")
             second.primitive = first.primitive
             second.args = (second.args[0], total, *second.args[2:])
         statements.remove(first)
@@ -225,20 +225,18 @@ def _definition(value: Atom) -> Apply | None:
 # numbers for elements
 
 
-def _numbers_in(block: Block, builder: Builder, phases: dict[int, str]) -> None:
+def _numbers_in(block: Block, builder: Builder) -> None:
     made: list[Statement] = []
     for s in block.statements:
         for inner in core.blocks_of(s):
-            _numbers_in(inner, builder, phases)
+            _numbers_in(inner, builder)
         if not isinstance(s, For) or not all(isinstance(t, Apply) for t in s.body.statements):
             made.append(s)
             continue
         with builder.block() as around, builder.at(s.origin):
             _Numbers(s, builder).write()
         made += around.statements
-        if id(s) in phases:
-            phase = phases[id(s)]
-            phases.update((id(t), phase) for t in [*around.statements, *s.body.statements])
+        core.label([*around.statements, *s.body.statements], s.phase)
     block.statements[:] = made
 
 

@@ -111,7 +111,7 @@ class _Row:
     # which terms go together
 
     def _join(self, position: int, loop: For, sums: list[PlaceSum]) -> None:
-        scatter = ScatterTerms(loop, self.builder, self.function.phases)
+        scatter = ScatterTerms(loop, self.builder)
         terms = scatter.terms()
         if not terms:
             return
@@ -199,8 +199,7 @@ class _Row:
         out = places.write(version)
         self.edges |= places.edges
         self.made.update(map(id, block.statements))
-        phase = self.function.phases
-        phase.update((id(s), "reverse") for s in core.walk(block))
+        core.label(block.statements, "reverse")
         return out
 
 

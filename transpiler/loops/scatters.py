@@ -117,7 +117,6 @@ class ScatterTerms:
 
     loop: For
     builder: Builder
-    phases: dict[int, str]
     array_of: dict[Var, int] = field(default_factory=dict)  # a version -> which carried array
     touches: list[ElementAccess] = field(default_factory=list)
     made_by: dict[Var, Apply] = field(default_factory=dict)
@@ -204,7 +203,7 @@ class ScatterTerms:
 
     def _term(self, t: ElementAccess) -> Term | None:
         """A store as a term; None where its places or its value are not simple enough."""
-        if self.phases.get(id(t.statement)) != "reverse" or not t.statement.out.type.is_float:
+        if t.statement.phase != "reverse" or not t.statement.out.type.is_float:
             return None
         if len(t.loops) > DEEPEST:
             return None

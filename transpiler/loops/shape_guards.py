@@ -135,9 +135,7 @@ class _Comparer:
             with self.builder.block() as refused:
                 self.builder.effect(f"raise ValueError({_plain(text)!r})", [])
             self.builder.emit(If((), atom(left != right), refused, Block(), origin))
-        phase = self.function.phases.get(id(s))
-        if phase:
-            self.function.phases.update({id(t): phase for t in made.statements})
+        core.label(made.statements, s.phase)
         return made.statements
 
     def _number(self, s: Apply, dim: DimLike) -> Any:

@@ -63,18 +63,17 @@ def products_after(function: Function, builder: Builder) -> None:
     with builder.active(), builder.block():
         made: list[Statement] = []
         for s in function.body.statements:
-            lines = [s]
-            if isinstance(s, For):
-                sums = _Sums(s, builder)
-                sums.find()
-                with builder.block() as before:
-                    sums.keep_rows()
-                with builder.block() as after:
-                    sums.take_out()
-                lines = [*before.statements, s, *after.statements]
-            if id(s) in function.phases:
-                function.phases.update((id(t), function.phases[id(s)]) for t in lines)
-            made += lines
+            if not isinstance(s, For):
+                made.append(s)
+                continue
+            sums = _Sums(s, builder)
+            sums.find()
+            with builder.block() as before:
+                sums.keep_rows()
+            with builder.block() as after:
+                sums.take_out()
+            core.label([*before.statements, *after.statements], s.phase)
+            made += [*before.statements, s, *after.statements]
         function.body.statements[:] = made
     remove_dead_code(function)
 

@@ -69,7 +69,7 @@ def _candidates(program: PrintedProgram) -> list[Apply]:
             continue
         text = s.origin.statement if s.origin else ""
         asked = text.startswith(f"{s.out.name} {_SIGNS[s.primitive.name]}")
-        if asked or program.phases.get(id(s)) == "reverse":
+        if asked or s.phase == "reverse":
             found.append(s)
     return found
 
@@ -84,9 +84,7 @@ def _convert(program: PrintedProgram, s: Apply) -> None:
     out, total = s.out, Var(s.out.type, None, s.origin)
     s.outs = (total,)
     params = {"index": (Ellipsis,)}
-    store = Apply((out,), update, (s.args[0], total), params, s.origin)
-    if id(s) in program.phases:
-        program.phases[id(store)] = program.phases[id(s)]
+    store = Apply((out,), update, (s.args[0], total), params, s.origin, phase=s.phase)
     statements = program.block_of[id(s)].statements
     statements.insert(statements.index(s) + 1, store)
 

@@ -48,7 +48,7 @@ def reuse_memory(
                 for inner in core.blocks_of(s):
                     visit(inner)
 
-    mover = _Mover(builder, function.phases, unfilled(function.body))
+    mover = _Mover(builder, unfilled(function.body))
     with builder.active():
         visit(function.body)
 
@@ -58,7 +58,6 @@ class _Mover:
     """Moves what makes arrays from loops, and from branches in them."""
 
     builder: Builder
-    phases: dict[int, str]
     unfilled: set[Var]
 
     def statement(
@@ -109,8 +108,7 @@ class _Mover:
         block.statements[at : at + 1] = filled = self._filled(new, taken)
         if not filled:
             core.substitute(block, {new.out: taken})
-        phase = self.phases.get(id(new), "")
-        self.phases.update((id(t), phase) for t in core.walk(Block([*before.statements, *filled])))
+        core.label([*before.statements, *filled], new.phase)
 
     def _replaced(
         self, new: Var, versions: set[Var], showing: set[Var], s: Statement, block: Block

@@ -174,10 +174,7 @@ def _write_carried(program: PrintedProgram, memory: Memory, site: Site, s: For |
 
 def _copy(program: PrintedProgram, out: Var, source: Atom, s: Statement) -> Apply:
     layout = {"order": "K"} if out.type.ndim > 1 else {}  # sums depend on it in the last bits
-    made = Apply((out,), indexing.copy, (source,), layout, s.origin)
-    if id(s) in program.phases:
-        program.phases[id(made)] = program.phases[id(s)]
-    return made
+    return Apply((out,), indexing.copy, (source,), layout, s.origin, phase=s.phase)
 
 
 def _note_argument(program: PrintedProgram, memory: Memory, source: Atom, copy: Apply) -> None:

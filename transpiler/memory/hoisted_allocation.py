@@ -56,7 +56,7 @@ def allocate_first(function: Function) -> None:
         if first is not None and is_early(s) and late.isdisjoint(_read(s)):
             made.insert(first, s)
             first += 1
-            function.phases[id(s)] = function.phases.get(id(made[first]), "")
+            s.phase = made[first].phase
             continue
         if isinstance(s, (For, While, If)):
             first = len(made) if first is None else first
@@ -104,8 +104,7 @@ def creations_first(function: Function, can_compile: Callable[[Statement], bool]
                     else:
                         made.append(s)
                 block.statements[:] = rest
-            phase = function.phases.get(id(outer), "")
-            function.phases.update((id(s), phase) for s in made[before:])
+            core.label(made[before:], outer.phase)
         made.append(outer)
     function.body.statements[:] = made
 

@@ -40,7 +40,7 @@ def continues(program: PrintedProgram, s: Statement, use: Statement | None) -> b
     """Whether the one use of a reverse phase's value adds to it for the same user statement."""
     if not isinstance(s, Apply) or not isinstance(use, Apply) or is_store(s) or is_store(use):
         return False
-    if program.phases.get(id(s)) != "reverse" or len(use.outs) != 1 or s.out.name != use.out.name:
+    if s.phase != "reverse" or len(use.outs) != 1 or s.out.name != use.out.name:
         return False
     same = s.origin is not None and use.origin is not None
     return bool(same and _place(s) == _place(use))
@@ -71,7 +71,6 @@ class PrintedProgram:
 
     function: core.Function
     body: Block
-    phases: dict[int, str]
     results: list[int] = field(default_factory=list)  # the results that are returned
     called: dict[tuple[str, str], str] = field(default_factory=dict)  # the user's own functions
     kept_arguments: set[int] = field(default_factory=set)  # statements that copy an argument
@@ -160,16 +159,10 @@ class PrintedProgram:
         return count
 
 
-def prepare(function: core.Function, phases: dict[int, str]) -> PrintedProgram:
+def prepare(function: core.Function) -> PrintedProgram:
     """Copy a function; stores into single numbers become assignments, dead code goes."""
-    mapping: dict[Var, Any] = {}
-    body = core.clone(function.body, mapping)
-    known = {
-        id(new): phases[id(old)]
-        for old, new in zip(core.walk(function.body), core.walk(body), strict=True)
-        if id(old) in phases
-    }
-    program = PrintedProgram(function, body, known)
+    body = core.clone(function.body, {})
+    program = PrintedProgram(function, body)
     _scalar_stores(body)
     leaves = result_slots(function.result)
     program.results = leaves

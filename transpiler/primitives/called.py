@@ -178,8 +178,7 @@ def inline_calls(function: Function, builder: Builder) -> None:
                 continue
             function.decisions = function.decisions + s.primitive.decisions
             made = copied(builder, s.primitive.parts["value"].block, s.primitive.actual(s))
-            if id(s) in function.phases:
-                function.phases.update((id(t), function.phases[id(s)]) for t in made.statements)
+            core.label(made.statements, s.phase)
             for out, atom in zip(s.outs, made.results, strict=True):
                 note(out, atom)
             pending += reversed(made.statements)

@@ -38,17 +38,10 @@ _SUMS = (axis_collectives.psum, axis_collectives.psum_invariant, axis_collective
 def to_mpi_calls(function: Function, builder: Builder) -> Function:
     """A copy of a device's program, in which collectives are calls of mpi4py."""
     body = copied(builder, function.body, {})
-    phases = {
-        id(new): function.phases[id(old)]
-        for old, new in zip(core.walk(function.body), core.walk(body), strict=True)
-        if id(old) in function.phases
-    }
     names = {v.name for v in core.defined_vars(body)} | {p.name for p in function.signature}
     requests = next(n for n in ("requests", "sums", "sums_on_their_way") if n not in names)
-    made = replace(
-        function, body=body, phases=phases, imports={**function.imports, "MPI": "mpi4py"}
-    )
-    writing = _Writing(builder, made.phases, requests)
+    made = replace(function, body=body, imports={**function.imports, "MPI": "mpi4py"})
+    writing = _Writing(builder, requests)
     known, builder.contiguous = builder.contiguous, builder.contiguous - set(function.params)
     try:
         with builder.active():
@@ -63,8 +56,8 @@ def to_mpi_calls(function: Function, builder: Builder) -> Function:
 class _Writing:
     """Rewrites blocks, in place."""
 
-    def __init__(self, builder: Builder, phases: dict[int, str], requests: str):
-        self.builder, self.phases, self.requests = builder, phases, requests
+    def __init__(self, builder: Builder, requests: str):
+        self.builder, self.requests = builder, requests
         self.started = False
 
     def block(self, block: Block) -> None:
@@ -96,8 +89,7 @@ class _Writing:
 
     def _keep(self, kept: list[Statement], written: Block, s: Statement) -> None:
         kept += written.statements
-        if id(s) in self.phases:
-            self.phases.update((id(t), self.phases[id(s)]) for t in written.statements)
+        core.label(written.statements, s.phase)
 
     def _started_early(self, block: Block) -> dict[Var, Apply]:
         """The sums of arrays with work between where their terms are made and where they stand."""

@@ -178,7 +178,7 @@ def splice(machine: Any, inner: Inner, function: Function) -> Callable[[Any], An
     core.substitute(inner.block, mapping)
     target = machine.builder.blocks[-1]
     target.statements += inner.block.statements
-    machine.phases = dict(function.phases)
+    _tell_phases(machine, function)
     machine.decisions = machine.decisions + function.decisions
 
     def value(found: Any) -> Any:
@@ -187,6 +187,17 @@ def splice(machine: Any, inner: Inner, function: Function) -> Callable[[Any], An
         return Array(atom) if isinstance(atom, Var) else atom
 
     return value
+
+
+def _tell_phases(machine: Any, function: Function) -> None:
+    """The phases that are told are those of the transformation that was put in place last."""
+    made = list(core.walk(function.body))
+    phases = [s.phase if function.swept else "" for s in made]
+    for s in machine.phased:
+        s.phase = ""
+    for s, phase in zip(made, phases, strict=True):
+        s.phase = phase
+    machine.phased = made if function.swept else []
 
 
 def _actual_atom(value: Any, t: ArrayType) -> Any:

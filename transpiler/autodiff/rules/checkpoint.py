@@ -94,7 +94,7 @@ def _silence(block: Block) -> None:
 
 def say_again(program: Function, name: str) -> None:
     """Let the statements that are run once more say so."""
-    forth = [s for s in program.body.statements if program.phases.get(id(s)) == "forward"]
+    forth = [s for s in program.body.statements if s.phase == "forward"]
     for s in core.walk(Block(forth)):
         if s.origin is not None and not s.origin.note:
             s.origin = replace(s.origin, note=f"run {name} again: its values were not saved")

@@ -69,16 +69,15 @@ def emit_function(
     function: core.Function,
     *,
     comments: bool = True,
-    phases: dict[int, str] | None = None,
     compiled: bool = False,
     asking: Dims | None = None,
 ) -> str:
-    """The ``def`` of a function; ``phases`` maps ``id(statement)`` to "forward" or "reverse".
+    """The ``def`` of a function.
 
     ``compiled``: kernels for its loops come first, and the function launches them; ``asking``, what
     was taken for granted of its arguments' sizes before.
     """
-    program, memory, paths, local = _placed(function, phases or {}, compiled)
+    program, memory, paths, local = _placed(function, compiled)
     spelled = {var: path for var, path in paths.items() if var not in local}
     made = [s for s in core.walk(program.body) if isinstance(s, core.Apply)]
     bound: frozenset[Var] = frozenset()
@@ -107,18 +106,18 @@ def emit_function(
     return writer.notes.restore(text) + "\n"
 
 
-def outlined(function: core.Function, phases: dict[int, str] | None = None) -> core.Function:
+def outlined(function: core.Function) -> core.Function:
     """A function as a target is given it: with copies for what is stored in place, and kernels."""
-    program, *_ = _placed(function, phases or {}, True)
+    program, *_ = _placed(function, True)
     return replace(function, body=program.body)
 
 
 def _placed(
-    function: core.Function, phases: dict[int, str], compiled: bool
+    function: core.Function, compiled: bool
 ) -> tuple[PrintedProgram, Memory, dict[Var, Any], list[Var]]:
     """A copy to print, its memory, the leaves' access paths, and those that get a name."""
     name_parameters(function)
-    program = prepare(function, phases)
+    program = prepare(function)
     made = [s for s in core.walk(program.body) if isinstance(s, core.Apply)]
     program.called = _imported(function, made, LAUNCHER_FUNCTIONS if compiled else frozenset())
     memory = place_copies(program)
@@ -213,7 +212,6 @@ def emit_module(
     title: str,
     provenance: Sequence[str] = (),
     comments: bool = True,
-    phases: dict[int, str] | None = None,
     compiled: bool = False,
     support: Support | None = None,
     asking: Dims | None = None,
@@ -222,9 +220,7 @@ def emit_module(
 
     ``support`` gives the import lines and the text of what kernels call; else it is imported.
     """
-    text = emit_function(
-        function, comments=comments, phases=phases, compiled=compiled, asking=asking
-    )
+    text = emit_function(function, comments=comments, compiled=compiled, asking=asking)
     text = "\n\n".join([*function.helpers.values(), text])
     header = "\n".join([title, "", *provenance]).rstrip() if provenance else title
     quoted = header.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')

@@ -90,11 +90,10 @@ class StatementWriter:
             lines = self._statement(s, depth)
             if not lines:
                 continue
-            now = self.program.phases.get(id(s), "")
-            if depth == 1 and now and now != phase:
-                made += self._phase(now, bool(made))
-                phase = now
-            made += self._comment(s, depth) if now == "reverse" else []
+            if depth == 1 and s.phase and s.phase != phase:
+                made += self._phase(s.phase, bool(made))
+                phase = s.phase
+            made += self._comment(s, depth) if s.phase == "reverse" else []
             made += lines
             if core.blocks_of(s):
                 self._quoted = None
@@ -198,7 +197,7 @@ class StatementWriter:
         own = self.expressions.names(s.out)
         if before in self.expressions.paths or self.expressions.names(before) != own:
             return None
-        reverse = self.program.phases.get(id(s)) == "reverse"
+        reverse = s.phase == "reverse"
         if not reverse and not text.startswith(f"{own} {sign}="):
             return None
         return _OPERATORS[sign](), self.expressions.atom(s.args[1], [s.args[0]])
@@ -321,7 +320,7 @@ class StatementWriter:
 
     def _long_by_choice(self, s: Statement | None) -> bool:
         """Whether the user wrote a statement as long as this in the first place."""
-        if s is None or s.origin is None or self.program.phases.get(id(s)) == "reverse":
+        if s is None or s.origin is None or s.phase == "reverse":
             return False
         return len(" ".join(s.origin.statement.split())) > WIDTH - 16
 
