@@ -10,8 +10,8 @@ import numpy as np
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Array, Builder, atom
 from calque.transpiler.ir.core import Slot, Var
-from calque.transpiler.ir.text import verify
 from calque.transpiler.ir.types import BOOL, INT, ArrayType
+from calque.transpiler.ir.verify import verify
 from calque.transpiler.primitives.base import PRIMITIVES
 
 F8 = np.dtype("f8")

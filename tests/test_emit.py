@@ -22,8 +22,8 @@ from calque.transpiler.errors import Origin
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Array, Builder, atom
 from calque.transpiler.ir.core import Parameter, Slot, Var
-from calque.transpiler.ir.text import verify
 from calque.transpiler.ir.types import BOOL, INT, ArrayType, symbol
+from calque.transpiler.ir.verify import verify
 from calque.transpiler.primitives.base import PRIMITIVES
 
 F8, F4 = np.dtype("f8"), np.dtype("f4")

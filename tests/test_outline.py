@@ -14,8 +14,9 @@ from calque.transpiler.diagnostics.parsing import parse
 from calque.transpiler.errors import CoreError
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, Block, For, Function, Kernel, Var
-from calque.transpiler.ir.text import show, verify
+from calque.transpiler.ir.text import show
 from calque.transpiler.ir.types import ArrayType
+from calque.transpiler.ir.verify import verify
 from calque.transpiler.primitives.base import PRIMITIVES
 
 SAMPLED = [p for p in load() if p.refused is None][::8]

@@ -28,7 +28,8 @@ from calque.transpiler.codegen.numba.whole_array_calls import may_raise
 from calque.transpiler.codegen.numpy.emit import emit_module
 from calque.transpiler.diagnostics.parsing import parse
 from calque.transpiler.ir.core import Function, Parameter, Slot, Var
-from calque.transpiler.ir.text import show, verify
+from calque.transpiler.ir.text import show
+from calque.transpiler.ir.verify import verify
 
 FOLDER = Path(__file__).parent / "pass_examples"
 WRITE = os.environ.get("CALQUE_GOLDEN") == "write"

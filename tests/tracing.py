@@ -12,8 +12,8 @@ from calque.transpiler.errors import SpecializationNeeded
 from calque.transpiler.ir import builder as build
 from calque.transpiler.ir.builder import Array, Builder
 from calque.transpiler.ir.core import Apply, Block, Function, If, Slot, Var, map_tree
-from calque.transpiler.ir.text import verify
 from calque.transpiler.ir.types import ArrayType, symbol, type_of_constant
+from calque.transpiler.ir.verify import verify
 from calque.transpiler.primitives.scipy_modules import register_scipy
 
 

@@ -29,8 +29,9 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.core import spread_phases
 from calque.transpiler.ir.dead_code import remove_dead_code
 from calque.transpiler.ir.debug import watched
-from calque.transpiler.ir.text import show, verify
+from calque.transpiler.ir.text import show
 from calque.transpiler.ir.types import ArrayType, Dim
+from calque.transpiler.ir.verify import verify
 from calque.transpiler.loops.array_contraction import contract
 from calque.transpiler.loops.bounds import mark_inside
 from calque.transpiler.loops.bounds_checks import check_indices

@@ -38,7 +38,7 @@ from calque.transpiler.ir.core import (
     Var,
     While,
 )
-from calque.transpiler.ir.text import show, verify
+from calque.transpiler.ir.text import show
 from calque.transpiler.ir.types import (
     BOOL,
     COMPLEX,
@@ -49,6 +49,7 @@ from calque.transpiler.ir.types import (
     dim_symbols,
     symbol,
 )
+from calque.transpiler.ir.verify import verify
 from calque.transpiler.primitives.base import PRIMITIVES
 
 __all__ = ["parse", "show"]

@@ -18,7 +18,7 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Array, Builder
 from calque.transpiler.ir.core import Block, Effect, Function, Parameter, Slot, Statement, Var
 from calque.transpiler.ir.dead_code import remove_dead_code
-from calque.transpiler.ir.text import verify
+from calque.transpiler.ir.verify import verify
 from calque.transpiler.primitives.called import inline_calls
 
 Kind = Literal["value", "jvp", "vjp"]

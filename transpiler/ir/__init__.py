@@ -4,5 +4,6 @@ In comes nothing: this room knows neither Python's syntax nor NumPy's functions,
 ``primitives`` fills. Out go types, dimensions, Core's statements, and the ``Builder`` that records
 NumPy code on duck arrays as Core. Read ``types`` and ``core``, then ``builder`` with ``arrays``;
 ``dims`` with ``sizes``, ``value_ranges`` and ``inequalities`` say what is known of integers, and
-``path_conditions`` what a branch adds to it. ``text`` prints and verifies a program.
+``path_conditions`` what a branch adds to it. ``text`` prints a program, ``verify`` says whether it
+is well formed.
 """
