@@ -6,7 +6,7 @@ from calque.transpiler.errors import SpecializationNeeded
 from calque.transpiler.ir.builder import Array, Builder
 from calque.transpiler.ir.core import Apply, Var
 from calque.transpiler.ir.types import ArrayType, symbol
-from calque.transpiler.primitives.base import PRIMITIVES, Scatter
+from calque.transpiler.primitives.record import PRIMITIVES, Scatter
 
 
 def flat(tree):

@@ -12,7 +12,7 @@ from calque.transpiler.ir.builder import Array, Builder, atom
 from calque.transpiler.ir.core import Slot, Var
 from calque.transpiler.ir.types import BOOL, INT, ArrayType
 from calque.transpiler.ir.verify import verify
-from calque.transpiler.primitives.base import PRIMITIVES
+from calque.transpiler.primitives.record import PRIMITIVES
 
 F8 = np.dtype("f8")
 KINDS = {"s": ArrayType(F8), "v": ArrayType(F8, (4,)), "m": ArrayType(F8, (3, 4))}

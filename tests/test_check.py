@@ -17,7 +17,7 @@ from calque.runtime.check.bisecting import find_faults
 from calque.runtime.check.checking import examine
 from calque.transpiler.autodiff.forward import Push
 from calque.transpiler.errors import CalqueError, NotDifferentiable, WrongDerivative
-from calque.transpiler.primitives.base import PRIMITIVES
+from calque.transpiler.primitives.record import PRIMITIVES
 
 WEIGHTS = np.array([0.3, -0.7, 1.1])
 ROWS = np.array([[0.2, 0.5, -0.4], [1.0, -0.3, 0.8], [-0.6, 0.1, 0.9], [0.4, 0.4, 0.4]])

@@ -13,7 +13,7 @@ import pytest
 import calque
 from calque import cli, targets, verifying
 from calque.runtime.inlining import TRACE
-from calque.transpiler.primitives.base import PRIMITIVES
+from calque.transpiler.primitives.record import PRIMITIVES
 
 ROOT = Path(calque.__file__).resolve().parent
 

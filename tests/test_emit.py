@@ -24,7 +24,7 @@ from calque.transpiler.ir.builder import Array, Builder, atom
 from calque.transpiler.ir.core import Parameter, Slot, Var
 from calque.transpiler.ir.types import BOOL, INT, ArrayType, symbol
 from calque.transpiler.ir.verify import verify
-from calque.transpiler.primitives.base import PRIMITIVES
+from calque.transpiler.primitives.record import PRIMITIVES
 
 F8, F4 = np.dtype("f8"), np.dtype("f4")
 

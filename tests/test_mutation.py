@@ -16,7 +16,8 @@ import test_primitives as table
 
 from calque.transpiler.errors import NotDifferentiable
 from calque.transpiler.ir.builder import Array
-from calque.transpiler.primitives.base import PRIMITIVES, Primitive, Scatter
+from calque.transpiler.primitives.base import Primitive
+from calque.transpiler.primitives.record import PRIMITIVES, Scatter
 
 Change = Callable[[Any], Any]
 

@@ -16,7 +16,7 @@ from tracing import push_forward, trace_any
 import calque
 from calque.transpiler.errors import NotDifferentiable, UnsupportedFunction
 from calque.transpiler.ir.builder import FUNCTIONS, Array
-from calque.transpiler.primitives.base import PRIMITIVES
+from calque.transpiler.primitives.record import PRIMITIVES
 
 special = pytest.importorskip("scipy.special")
 A = np.linspace(-2.0, 3.0, 12).reshape(3, 4)

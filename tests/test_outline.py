@@ -17,7 +17,7 @@ from calque.transpiler.ir.core import Apply, Block, For, Function, Kernel, Var
 from calque.transpiler.ir.text import show
 from calque.transpiler.ir.types import ArrayType
 from calque.transpiler.ir.verify import verify
-from calque.transpiler.primitives.base import PRIMITIVES
+from calque.transpiler.primitives.record import PRIMITIVES
 
 SAMPLED = [p for p in load() if p.refused is None][::8]
 

@@ -11,7 +11,8 @@ from tracing import full, push_forward, trace, trace_any
 
 from calque.transpiler.errors import NotDifferentiable
 from calque.transpiler.ir.builder import Array, current
-from calque.transpiler.primitives.base import PRIMITIVES, Primitive, Scatter, apply
+from calque.transpiler.primitives.base import Primitive, apply
+from calque.transpiler.primitives.record import PRIMITIVES, Scatter
 
 pytest.importorskip("scipy")
 # a value that is not determined: only its type is compared

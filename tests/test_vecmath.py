@@ -25,7 +25,7 @@ import calque
 from calque.runtime import vecmath
 from calque.runtime.vecmath import direct
 from calque.transpiler.codegen.numba import scalar_text
-from calque.transpiler.primitives.base import PRIMITIVES
+from calque.transpiler.primitives.record import PRIMITIVES
 
 FAR = ("sin", "cos", "tan")
 FLAGS = {"reassoc", "contract", "nsz"}

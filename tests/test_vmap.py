@@ -18,7 +18,8 @@ from calque.transpiler.errors import CalqueError
 from calque.transpiler.ir.builder import Array, current
 from calque.transpiler.ir.core import Function, Var
 from calque.transpiler.ir.types import ArrayType
-from calque.transpiler.primitives.base import PRIMITIVES, Primitive, apply
+from calque.transpiler.primitives.base import Primitive, apply
+from calque.transpiler.primitives.record import PRIMITIVES
 from calque.transpiler.vectorize.batch import batch
 
 pytest.importorskip("scipy")

@@ -15,7 +15,7 @@ from typing import Any
 
 from calque.transpiler.ir.builder import FUNCTIONS
 from calque.transpiler.ir.pytrees import REGISTERED
-from calque.transpiler.primitives.base import PRIMITIVES
+from calque.transpiler.primitives.record import PRIMITIVES
 
 _ATTRIBUTE = "_calque_programs"
 _ENVIRONMENT = ("CALQUE_JIT", "CALQUE_CACHE", "CALQUE_DEBUG", "CALQUE_PRINT_AFTER")

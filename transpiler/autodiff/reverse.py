@@ -42,7 +42,7 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import FUNCTIONS, Array, Builder, type_of, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, If, Var, While
 from calque.transpiler.primitives.axes import expand_dims, squeeze, transpose
-from calque.transpiler.primitives.base import Scatter, apply, as_array
+from calque.transpiler.primitives.base import apply, as_array
 from calque.transpiler.primitives.called import Called
 from calque.transpiler.primitives.einsum import einsum
 from calque.transpiler.primitives.elementwise import astype, where
@@ -50,6 +50,7 @@ from calque.transpiler.primitives.growing import room, widened
 from calque.transpiler.primitives.guards import guarded, note_branch, note_selections, selections
 from calque.transpiler.primitives.indexing import copy, update
 from calque.transpiler.primitives.rearranging import roll
+from calque.transpiler.primitives.record import Scatter
 from calque.transpiler.primitives.reductions import mean, sum_
 from calque.transpiler.primitives.scaling import added
 from calque.transpiler.primitives.shapes import broadcast_to, reshape

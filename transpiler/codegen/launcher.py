@@ -55,8 +55,9 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Kernel, Statement, Var, While
 from calque.transpiler.ir.types import ArrayType
 from calque.transpiler.loops.parallelize import worth_threads
+from calque.transpiler.primitives import scalars
 from calque.transpiler.primitives.axes import transpose
-from calque.transpiler.primitives.elementwise import astype, to_float, where
+from calque.transpiler.primitives.elementwise import astype, power, to_float, where
 from calque.transpiler.primitives.indexing import copy, getitem, update, update_add
 from calque.transpiler.primitives.sorting import searchsorted
 
@@ -154,7 +155,7 @@ def _dtype(dtype: np.dtype) -> Any:
 
 def _power(s: Apply) -> str | None:
     """Powers that are products, quotients and square roots."""
-    if s.primitive.name not in ("np.power", "math.pow") or isinstance(s.args[1], Var):
+    if s.primitive not in (power, scalars.pow_) or isinstance(s.args[1], Var):
         return None
     exponent, single = s.args[1], s.out.type.dtype == np.float32
     if s.out.type.dtype.kind == "c":
@@ -220,7 +221,7 @@ class Launcher(StatementWriter):
         self._phase_now = "" if depth == 1 else self._phase_now
         for s in block.statements:
             lines = self._statement(s, depth)
-            if lines and isinstance(s, Apply) and s.primitive.name in NEW:
+            if lines and isinstance(s, Apply) and s.primitive in NEW:
                 lines[-1].made = s
             if lines and depth == 1 and s.phase and s.phase != self._phase_now:
                 made += self._phase(s.phase, bool(made))

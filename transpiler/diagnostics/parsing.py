@@ -50,7 +50,7 @@ from calque.transpiler.ir.types import (
     symbol,
 )
 from calque.transpiler.ir.verify import verify
-from calque.transpiler.primitives.base import PRIMITIVES
+from calque.transpiler.primitives.record import PRIMITIVES
 
 __all__ = ["parse", "show"]
 WEAK = {"bool": BOOL, "int": INT, "float": FLOAT, "complex": COMPLEX}

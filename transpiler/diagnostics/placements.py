@@ -20,21 +20,36 @@ from calque.transpiler.ir.core import (
     While,
     blocks_of,
 )
+from calque.transpiler.primitives.axes import expand_dims, squeeze, transpose
+from calque.transpiler.primitives.creation import (
+    constant,
+    empty,
+    empty_like,
+    full,
+    ones,
+    ones_like,
+    space,
+    zeros,
+    zeros_like,
+)
+from calque.transpiler.primitives.growing import room, widened
+from calque.transpiler.primitives.indexing import add_at, copy, getitem, update, update_add
+from calque.transpiler.primitives.shapes import broadcast_to, flat, reshape
 
 KERNEL, CALL, LOOP = "kernel", "call", "loop"
-_NO_WORK = frozenset(
-    """np.empty np.zeros np.ones np.full np.empty_like np.zeros_like np.ones_like constant room
-    widened flat np.transpose np.reshape np.squeeze np.expand_dims np.broadcast_to getitem
-    update update_add copy""".split()
-) | {"space for rounds"}
+_NO_WORK = (
+    empty, zeros, ones, full, empty_like, zeros_like, ones_like, constant,
+    space, room, widened, flat, transpose, reshape, squeeze, expand_dims,
+    broadcast_to, getitem, update, update_add, copy,
+)
 _WORDS = {
-    "getitem": "an index list or a mask",
-    "update": "a store through an index list or a mask",
-    "update_add": "an addition through an index list or a mask",
-    "add_at": "np.add.at",
-    "room": "memory that grows",
-    "widened": "memory that grows",
-    "constant": "a constant array",
+    getitem: "an index list or a mask",
+    update: "a store through an index list or a mask",
+    update_add: "an addition through an index list or a mask",
+    add_at: "np.add.at",
+    room: "memory that grows",
+    widened: "memory that grows",
+    constant: "a constant array",
 }
 
 
@@ -65,7 +80,7 @@ def _placed(block: Block, looping: bool) -> Iterator[Placement]:
                 yield from _placed(inner, True)
         elif isinstance(s, Apply):
             if any(o.type.ndim for o in s.outs) or _reads_arrays(s):
-                if s.primitive.kind != "size" and s.primitive.name not in _NO_WORK:
+                if s.primitive.kind != "size" and s.primitive not in _NO_WORK:
                     yield Placement(s.origin, CALL, _called(s))
         else:
             for inner in blocks_of(s):
@@ -74,8 +89,7 @@ def _placed(block: Block, looping: bool) -> Iterator[Placement]:
 
 def _called(s: Apply) -> str:
     """The function's name, or words for what has none."""
-    name = s.primitive.name
-    return _WORDS.get(name, name.partition(" of ")[0])
+    return _WORDS.get(s.primitive, s.primitive.name.partition(" of ")[0])
 
 
 def _reads_arrays(s: Apply) -> bool:

@@ -10,39 +10,6 @@ Word = Callable[[Atom], "str | None"]  # what to call an operand inside a longer
 Definitions = Mapping[Var, Statement]
 
 _LONGEST = 28
-_BINARY = {
-    "np.add": "plus",
-    "np.subtract": "minus",
-    "np.multiply": "times",
-    "np.divide": "over",
-    "np.matmul": "dot",
-    "np.power": "power",
-}
-_SUFFIXED = {
-    "checked_index": "checked",
-    "np.transpose": "transposed",
-    "np.reshape": "reshaped",
-    "np.broadcast_to": "spread",
-    "copy": "copy",
-    "np.size": "size",
-    "astype": "cast",
-    "np.where": "chosen",
-    "update": "new",
-    "update_add": "new",
-    "add_at": "new",
-}
-_COMPARISONS = {
-    "np.less": "below",
-    "np.less_equal": "at_most",
-    "np.greater": "above",
-    "np.greater_equal": "at_least",
-    "np.equal": "equal",
-    "np.not_equal": "unequal",
-    "is largest": "equal",
-    "is smallest": "equal",
-}
-_STEMS = {"solve_triangular": "solve"}
-_EITHER = {"and": "both", "or": "either"}
 _AXES = {0: "rows", 1: "columns"}
 
 
@@ -77,40 +44,38 @@ def described(s: Apply, word: Word, definitions: Definitions) -> str:
 
 
 def _without_operand(s: Apply) -> str:
-    kind = s.primitive.name
-    if kind in _EITHER:
-        return _EITHER[kind]
-    return kind.split(".")[-1] if kind.startswith("np.") else "value"
+    p = s.primitive
+    if p.arithmetic in ("and", "or") and p.word:
+        return str(p.word)
+    return p.name.split(".")[-1] if p.name.startswith("np.") else "value"
 
 
 def _of_operand(s: Apply, operand: str, word: Word, definitions: Definitions) -> str:
-    kind = s.primitive.name
-    if kind in _EITHER:
-        return _EITHER[kind]
-    if kind == "np.power" and not isinstance(s.args[1], Var) and s.args[1] == 2:
+    p, kind = s.primitive, s.primitive.arithmetic
+    if kind in ("and", "or") and p.word:
+        return str(p.word)
+    if kind == "power" and not isinstance(s.args[1], Var) and s.args[1] == 2:
         return f"{operand}_squared"
-    if kind in _BINARY:
+    if p.infix:
         left, right = word(s.args[0]), word(s.args[1])
-        if s.args[0] is s.args[1] and kind == "np.multiply":
+        if s.args[0] is s.args[1] and kind == "multiply":
             return f"{operand}_squared"
         if left and right and left != right:
-            return f"{left}_{_BINARY[kind]}_{right}"
-        if kind == "np.divide" and not left:
+            return f"{left}_{p.infix}_{right}"
+        if kind == "divide" and not left:
             return f"inverse_{operand}"
-        return f"{operand}_{'shifted' if kind in ('np.add', 'np.subtract') else 'scaled'}"
-    if kind in _COMPARISONS:
-        right = word(s.args[1])
+        return f"{operand}_{'shifted' if kind in ('add', 'subtract') else 'scaled'}"
+    if p.suffix:
+        right = word(s.args[1]) if "{1}" in p.suffix else ""
         beside = f"_{right}" if right and right != operand else ""
-        return f"{operand}_{_COMPARISONS[kind]}{beside}"
-    if kind in _SUFFIXED:
-        return f"{operand}_{_SUFFIXED[kind]}"
-    if kind == "size of axis":
+        return f"{operand}_{p.suffix.removesuffix('_{1}')}{beside}"
+    if p.kind == "size":
         return f"{operand}_{_AXES.get(s.params['axis'], 'length')}"
-    if kind == "getitem":
+    if p.kind == "indexing":
         return f"{operand}_{index_word(s, word, definitions)}"
-    if kind == "np.negative":
+    if kind == "negative":
         return f"minus_{operand}"
-    stem = _STEMS.get(kind) or kind.split(".")[-1]
+    stem = p.word or p.name.split(".")[-1]
     return f"{stem}_{operand}" if stem.isidentifier() else f"{operand}_value"
 
 
@@ -139,17 +104,18 @@ def _place_word(index: Atom, word: Word, definitions: Definitions) -> str | None
         return word(index)
     if made.primitive.kind == "size":
         return None
-    if made.primitive.name not in ("np.add", "np.subtract"):
-        return word(index) if made.primitive.name in ("getitem", "checked_index") else None
+    kind = made.primitive.arithmetic
+    if kind not in ("add", "subtract"):
+        return word(index) if made.primitive.kind == "indexing" or kind == "index" else None
     base, step = made.args
     if type(base) is int:
         base, step = step, base
     if isinstance(step, Var):
         left, right = word(made.args[0]), word(step)
-        return f"{left}_{_BINARY[made.primitive.name]}_{right}" if left and right else None
+        return f"{left}_{made.primitive.infix}_{right}" if left and right else None
     of_size = definitions.get(base) if isinstance(base, Var) else None
     if isinstance(of_size, Apply) and of_size.primitive.kind == "size":
-        return "last" if made.primitive.name == "np.subtract" and step == 1 else None
-    letter = "p" if made.primitive.name == "np.add" else "m"
+        return "last" if kind == "subtract" and step == 1 else None
+    letter = "p" if kind == "add" else "m"
     found = word(base)
     return f"{found}{letter}{step}" if found and base is made.args[0] else None

@@ -24,10 +24,10 @@ from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.creation import empty, full
 from calque.transpiler.primitives.elementwise import add
 from calque.transpiler.primitives.indexing import update
+from calque.transpiler.primitives.reductions import prod, sum_
 from calque.transpiler.primitives.shapes import reshape
 
 NOTHING = "raise ValueError('zero-size array to reduction operation {} which has no identity')"
-SUMS = {"np.sum": "total", "np.prod": "product", "np.max": "largest", "np.min": "smallest"}
 
 
 class NestBuilder:
@@ -142,8 +142,8 @@ class NestBuilder:
 
     def _sum_type(self, root: Root) -> ArrayType:
         """The type of a sum under way: many float32 numbers are added in float64."""
-        name, dtype = root.statement.primitive.name, root.out.type.dtype
-        wide = dtype == np.float32 and name in ("np.sum", "np.prod")
+        dtype = root.out.type.dtype
+        wide = dtype == np.float32 and root.statement.primitive in (sum_, prod)
         return ArrayType(np.dtype("f8") if wide else dtype)
 
     def _rounded(self, root: Root, total: Any) -> Any:
@@ -205,7 +205,7 @@ class NestBuilder:
 
     def _name_of(self, key: Any, value: Any) -> str | None:
         if isinstance(key, tuple):
-            return key[0].out.name or SUMS.get(key[0].statement.primitive.name, "found")
+            return key[0].out.name or key[0].statement.primitive.reduction.called
         return value.atom.name
 
     def _children(self, node: Loop, index: list[Any]) -> None:

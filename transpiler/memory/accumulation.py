@@ -17,7 +17,7 @@ from calque.transpiler.memory.bufferize import Memory, settle
 from calque.transpiler.memory.printed_program import PrintedProgram, continues
 from calque.transpiler.primitives.indexing import update
 
-_SIGNS = {"np.add": "+=", "np.subtract": "-=", "np.multiply": "*=", "np.divide": "/="}
+_SIGNS = {"add": "+=", "subtract": "-=", "multiply": "*=", "divide": "/="}
 
 
 def accumulate_in_place(program: PrintedProgram) -> None:
@@ -55,7 +55,7 @@ def _candidates(program: PrintedProgram) -> list[Apply]:
         dims.unify(equal.left, equal.right)
     found = []
     for s in core.walk(program.body):
-        if not isinstance(s, Apply) or s.primitive.name not in _SIGNS or not s.out.type.ndim:
+        if not isinstance(s, Apply) or s.primitive.arithmetic not in _SIGNS or not s.out.type.ndim:
             continue
         old = s.args[0]
         if not isinstance(old, Var) or old.name is None or old.name != s.out.name:
@@ -68,7 +68,7 @@ def _candidates(program: PrintedProgram) -> list[Apply]:
         if made is not None and continues(program, made, s):
             continue
         text = s.origin.statement if s.origin else ""
-        asked = text.startswith(f"{s.out.name} {_SIGNS[s.primitive.name]}")
+        asked = text.startswith(f"{s.out.name} {_SIGNS[s.primitive.arithmetic]}")
         if asked or s.phase == "reverse":
             found.append(s)
     return found

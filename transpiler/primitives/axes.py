@@ -18,7 +18,7 @@ from calque.transpiler.ir.builder import (
 )
 from calque.transpiler.ir.types import ArrayType, Dim
 from calque.transpiler.primitives import guards
-from calque.transpiler.primitives.base import PRIMITIVES, apply, definition, implements, linear
+from calque.transpiler.primitives.base import apply, definition, implements, linear
 from calque.transpiler.primitives.sampling import case, cases, single
 from calque.transpiler.primitives.shapes import normalize_axis, normalize_tuple
 
@@ -47,7 +47,7 @@ def _inverse(axes: tuple[int, ...]) -> tuple[int, ...]:
 def _undone(builder: Any, args: Any, params: dict[str, Any]) -> Any:
     """``x.T.T`` is x."""
     made = definition(args[0])
-    if made is None or made.primitive.name != "np.transpose":
+    if made is None or made.primitive is not transpose:
         return None
     if made.params["axes"] != _inverse(params["axes"]):
         return None
@@ -55,7 +55,7 @@ def _undone(builder: Any, args: Any, params: dict[str, Any]) -> Any:
     if how is not None:
         return how[0]
     view = Array(made.args[0])  # a store into it is one into x.T
-    view.become_view(args[0], PRIMITIVES["np.transpose"], (), params)
+    view.become_view(args[0], transpose, (), params)
     return view
 
 
@@ -75,6 +75,7 @@ def _undone(builder: Any, args: Any, params: dict[str, Any]) -> Any:
         case((2, 3, 1, 4), axes=(3, 1, 0, 2)),
     ),
     guard=guards.of_rearranged,
+    suffix="transposed",
 )
 def transpose(y_bar: Any, x: Any, axes: tuple[int, ...]) -> Any:
     """The inverse permutation."""

@@ -1,4 +1,4 @@
-"""The record of a primitive, and the ways to declare one.
+"""The ways to declare a primitive.
 
 A rule is a plain NumPy function: given Arrays it writes Core, given arrays it computes. What can be
 derived is derived: an elementwise function needs its slopes, a linear one its transpose.
@@ -17,7 +17,6 @@ Rules never undo broadcasting and never cast: the passes do, in one place.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -35,114 +34,8 @@ from calque.transpiler.ir.builder import (
 )
 from calque.transpiler.ir.core import If, Var
 from calque.transpiler.ir.types import ArrayType, elementwise_dtype
+from calque.transpiler.primitives.record import Primitive, apply, register
 from calque.transpiler.primitives.scaling import definition, scale, scaled_where
-
-# name -> Primitive; every record there is
-PRIMITIVES: dict[str, Primitive] = {}
-
-
-@dataclass(eq=False)
-class Primitive:
-    """Everything calque knows of one operation.
-
-    ``jvp(tangents, outs, args, params)`` returns the outs' tangents; ``vjp(cotangents, outs, args,
-    params)`` the args' cotangents. None stands for zero in both, in and out. A vjp may return a
-    ``Scatter`` for an argument: how to add into its adjoint in place; or the error to raise if that
-    argument's cotangent is wanted.
-    """
-
-    name: str
-    function: Callable[..., Any]  # on concrete arrays: function(*args, **params)
-    infer: Callable[..., Any]  # types of the results: infer(*args, **params), args Arrays or known
-    spelling: str | Callable[..., str]  # the text, "{0} + {1}"; or spelling(args, params)
-    kind: str = "opaque"
-    jvp: Callable[..., Any] | None = None
-    vjp: Callable[..., Any] | None = None
-    batch: Callable[..., Any] | None = None
-    element: Callable[..., Any] | None = None  # element(read, args, params, index): one of many
-    reduction: Any = None  # how elements are put together: ``elements.Reduction``
-    lowering: Callable[..., Any] | None = None  # lowering(args, params, looping): in simpler ones
-    partials: Callable[..., Any] | None = None
-    on_arrays: Callable[..., Any] | None = None  # what a function of Python numbers stands for
-    linear_in: tuple[int, ...] = ()
-    nondifferentiable: bool = False  # the derivative is zero wherever there is one
-    scalar: str | None = None  # the name in loops and in CUDA
-    in_loops: str | None = None  # the text in loops of kernels, for small matrices
-    simplify: Callable[..., Any] | None = None  # simplify(builder, args, params) -> Array or None
-    view_back: Callable[..., Any] | None = None  # the base's next value, given the view's
-    view_sometimes: bool = False  # a view only of contiguous memory
-    aliases: bool = False  # its result may be an operand itself, though it is no view
-    copies: Callable[..., bool] | None = None  # copies(*args, **params): no view this time
-    keeps_layout: bool = False  # contiguous results from contiguous operands
-    sizes_from: int | None = None  # the first argument that is a size of the new array
-    like: Primitive | None = None  # np.zeros of np.zeros_like: the same of sizes
-    filled_with: int | None = None  # what all elements of a new array are
-    first_index: int = 0  # the first argument that is an index; 0: it has none
-    adds: bool = False  # a store that adds to what is there
-    guard: Callable[..., Any] | None = None  # where a result is zero for sure: see guards.py
-    arithmetic: str = ""  # what it is to who reasons on numbers: "add", "less"
-    fresh: bool = False  # always newly allocated, C-contiguous
-    total: bool = False  # defined, and without a warning, for every finite number
-    smooth: bool = False  # finite wherever its arguments are, and so its slopes of every order
-    cost: int = 0  # of one element, an addition being 1; 0: by the kind of its text
-    cheap: bool = False  # better computed again than saved
-    imported: tuple[str, str] | None = None  # of the user's own: module and name, called by name
-    inside: tuple[float, ...] = ()  # a point where an elementwise function is smooth
-    samples: (
-        Callable[[np.random.Generator], list[tuple[tuple[Any, ...], dict[str, Any]]]] | None
-    ) = None
-
-    def __call__(self, *args: Any, **params: Any) -> Any:
-        return apply(self, *args, **params)
-
-    def __repr__(self) -> str:
-        return self.name
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _by_name, (self.name,)
-
-
-def _by_name(name: str) -> Primitive:
-    return PRIMITIVES[name]
-
-
-@dataclass(frozen=True)
-class Scatter:
-    """A cotangent given as an in-place addition: ``add(x_bar)`` stores into the Array ``x_bar``."""
-
-    add: Callable[[Array], None]
-
-
-def register(primitive: Primitive) -> Primitive:
-    """Enter a record in the table; each name once."""
-    if primitive.name in PRIMITIVES:
-        raise ValueError(f"{primitive.name} is declared twice")
-    PRIMITIVES[primitive.name] = primitive
-    return primitive
-
-
-def rule_of(field: str) -> Callable[..., Callable[[Callable[..., Any]], Any]]:
-    """A decorator, ``@rule_of("batch")(sum_, mean)``: the rule is entered in the records."""
-
-    def of(*primitives: Primitive) -> Callable[[Callable[..., Any]], Any]:
-        def declare(rule: Callable[..., Any]) -> Callable[..., Any]:
-            for primitive in primitives:
-                assert getattr(primitive, field) is None, f"{primitive} has a rule: {field}"
-                setattr(primitive, field, rule)
-            return rule
-
-        return declare
-
-    return of
-
-
-def apply(primitive: Primitive, *args: Any, **params: Any) -> Any:
-    """Record the primitive on Arrays and known scalars; on known scalars alone, compute."""
-    if not any(isinstance(a, (Array, Var)) for a in args) and not primitive.fresh and args:
-        if all(isinstance(a, (int, float, complex, np.generic)) for a in args):
-            with np.errstate(all="ignore"):
-                return primitive.function(*args, **params)
-    return current().apply(primitive, args, params)
 
 
 def operand(value: Any) -> Any:

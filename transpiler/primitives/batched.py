@@ -17,9 +17,10 @@ import numpy as np
 from calque.transpiler.errors import Unstackable
 from calque.transpiler.ir.builder import FUNCTIONS, Array, current, type_of, wrap
 from calque.transpiler.primitives import complexes, elementwise, indexing, logic
-from calque.transpiler.primitives.base import PRIMITIVES, Primitive, apply, definition, rule_of
-from calque.transpiler.primitives.creation import full
+from calque.transpiler.primitives.base import Primitive, apply, definition
+from calque.transpiler.primitives.creation import empty_like, full, zeros_like
 from calque.transpiler.primitives.logic import python_round
+from calque.transpiler.primitives.record import rule_of
 from calque.transpiler.primitives.shapes import broadcast_to, joined_axes
 
 Rule = Callable[[Sequence[Any], tuple[bool, ...], dict[str, Any]], Any]
@@ -54,10 +55,9 @@ def size_among(args: Sequence[Any], batched: Sequence[bool]) -> Any:
 def spread(x: Any, size: Any) -> Any:
     """A value that all examples share, with a batch axis."""
     made = definition(x)
-    name = "" if made is None else made.primitive.name
-    if made is not None and name in ("np.zeros", "np.ones", "np.empty", "space for rounds"):
+    if made is not None and made.primitive.sizes_from == 0:
         return apply(made.primitive, size, *map(wrap, made.args), **made.params)
-    if made is not None and name in ("np.zeros_like", "np.empty_like"):
+    if made is not None and made.primitive in (zeros_like, empty_like):
         return new_zeros((size, *wrap(made.args[0]).shape), made.params["dtype"])
     if not isinstance(x, Array) and x == 0:
         return new_zeros(size, type_of(x).dtype)
@@ -130,5 +130,5 @@ def _number(letter: str) -> Rule:
     return lambda args, batched, params: FUNCTIONS["cast"](args[0], letter)
 
 
-for _name, _letter in (("float", "f8"), ("int", "i8"), ("bool", "?"), ("complex", "c16")):
-    PRIMITIVES[_name].batch = _number(_letter)
+elementwise.to_float.batch, elementwise.to_int.batch = _number("f8"), _number("i8")
+elementwise.to_bool.batch, elementwise.to_complex.batch = _number("?"), _number("c16")

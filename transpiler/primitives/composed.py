@@ -23,11 +23,12 @@ from calque.transpiler.primitives import (
     shapes,
 )
 from calque.transpiler.primitives.axes import expand_dims, transpose
-from calque.transpiler.primitives.base import Primitive, apply, definition, rule_of
+from calque.transpiler.primitives.base import Primitive, apply, definition
 from calque.transpiler.primitives.diagonals import trace
 from calque.transpiler.primitives.elementwise import to_int
 from calque.transpiler.primitives.norms import norm
 from calque.transpiler.primitives.rearranging import pad
+from calque.transpiler.primitives.record import rule_of
 from calque.transpiler.primitives.reductions import count_reduced
 from calque.transpiler.primitives.scans import diff
 from calque.transpiler.primitives.special import SPECIAL

@@ -10,16 +10,9 @@ import numpy as np
 from calque.transpiler.errors import ShapeError
 from calque.transpiler.ir.builder import FUNCTIONS, Array, current, known_int
 from calque.transpiler.ir.types import ArrayType, DimLike
-from calque.transpiler.primitives.base import (
-    Primitive,
-    Scatter,
-    apply,
-    finish,
-    implements,
-    linear,
-    register,
-)
+from calque.transpiler.primitives.base import Primitive, apply, finish, implements, linear, register
 from calque.transpiler.primitives.creation import dtype_text
+from calque.transpiler.primitives.record import Scatter
 from calque.transpiler.primitives.sampling import case, cases, single
 from calque.transpiler.primitives.shapes import flattened, normalize_axis, read_only
 

@@ -25,10 +25,11 @@ from calque.transpiler.primitives import (
     reductions,
     shapes,
 )
-from calque.transpiler.primitives.base import Primitive, apply, rule_of
+from calque.transpiler.primitives.base import Primitive, apply
 from calque.transpiler.primitives.indexing import copy, getitem
 from calque.transpiler.primitives.products import outer
 from calque.transpiler.primitives.random import AT_PLACE
+from calque.transpiler.primitives.record import rule_of
 from calque.transpiler.primitives.sorting import searchsorted
 
 
@@ -342,6 +343,7 @@ class Reduction:
     neutral: Callable[[np.dtype], Any]
     combine: Callable[[Any, Any], Any]
     needs_elements: bool = False  # of no elements there is none
+    called: str = "found"  # what so far has no name
 
 
 def _lowest(dtype: np.dtype) -> Any:
@@ -368,9 +370,11 @@ def _add(total: Any, x: Any) -> Any:
     return apply(elementwise.add, total, x)
 
 
-reductions.sum_.reduction = Reduction(lambda d: d.type(0), _add)
-reductions.prod.reduction = Reduction(lambda d: d.type(1), lambda a, x: a * x)
-reductions.max_.reduction = Reduction(_lowest, _larger, True)
-reductions.min_.reduction = Reduction(_highest, _smaller, True)
+reductions.sum_.reduction = Reduction(lambda d: d.type(0), _add, called="total")
+reductions.prod.reduction = Reduction(
+    lambda d: d.type(1), lambda a, x: a * x, called="product"
+)
+reductions.max_.reduction = Reduction(_lowest, _larger, True, "largest")
+reductions.min_.reduction = Reduction(_highest, _smaller, True, "smallest")
 reductions.any_.reduction = Reduction(lambda d: False, lambda a, x: a | x)
 reductions.all_.reduction = Reduction(lambda d: True, lambda a, x: a & x)

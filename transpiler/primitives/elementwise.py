@@ -78,6 +78,7 @@ add = elementwise(
     np.add, lambda a, b, y: (1.0, 1.0), "{0} + {1}", spelling="{0} + {1}", total=True, smooth=True,
     arithmetic="add",
     guard=guards.of_sum,
+    infix="plus",
 )
 subtract = elementwise(
     np.subtract, lambda a, b, y: (1.0, -1.0), "{0} - {1}", spelling="{0} - {1}",
@@ -85,6 +86,7 @@ subtract = elementwise(
     smooth=True,
     arithmetic="subtract",
     guard=guards.of_sum,
+    infix="minus",
 )
 multiply = elementwise(
     np.multiply, lambda a, b, y: (b, a), "{0} * {1}", spelling="{0} * {1}", simplify=_same_one,
@@ -92,6 +94,7 @@ multiply = elementwise(
     smooth=True,
     arithmetic="multiply",
     guard=guards.of_product,
+    infix="times",
 )
 divide = elementwise(
     np.divide,
@@ -102,6 +105,7 @@ divide = elementwise(
     arithmetic="divide",
     guard=guards.of_first,
     cost=3,
+    infix="over",
 )
 negative = elementwise(
     np.negative, lambda x, y: -1.0, "-{0}", spelling="-{0}", simplify=_double_negative,
@@ -150,6 +154,7 @@ power = elementwise(
     spelling="{0} ** {1}",
     domain=[(0.5, 2), (-2, 2)],
     arithmetic="power",
+    infix="power",
 )
 float_power = elementwise(
     np.float_power, _power_partials, domain=[(0.5, 2), (-2, 2)], arithmetic="power"
@@ -277,6 +282,7 @@ def np_divmod(a: Any, b: Any) -> tuple[Any, Any]:
         for have, want in [("f8", "f4"), ("f4", "f8"), ("f8", "i8"), ("f8", "c16"), ("i8", "?")]
     ],
     guard=guards.of_first,
+    suffix="cast",
 )
 def astype(y_bar: Any, x: Any, dtype: np.dtype) -> Any:
     """The transpose casts back; the pass does that."""
@@ -404,6 +410,7 @@ METHODS["item"] = _item
     total=True,
     arithmetic="where",
     guard=guards.of_where,
+    suffix="chosen",
 )
 def where(y_bar: Any, c: Any, a: Any, b: Any) -> tuple[Any, Any]:
     """Each branch gets the cotangent where it was taken."""

@@ -9,13 +9,8 @@ import numpy as np
 from calque.transpiler.errors import UnsupportedFunction
 from calque.transpiler.ir.builder import FUNCTIONS, Array, current, known_int, type_of
 from calque.transpiler.ir.types import ArrayType
-from calque.transpiler.primitives.base import (
-    Scatter,
-    apply,
-    implements,
-    opaque,
-    operand,
-)
+from calque.transpiler.primitives.base import apply, implements, opaque, operand
+from calque.transpiler.primitives.record import Scatter
 
 Samples = list[tuple[tuple[Any, ...], dict[str, Any]]]
 _INT = np.dtype(np.intp)

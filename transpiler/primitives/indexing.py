@@ -24,7 +24,6 @@ from calque.transpiler.ir.types import INT, ArrayType
 from calque.transpiler.primitives import guards
 from calque.transpiler.primitives.base import (
     Primitive,
-    Scatter,
     apply,
     as_array,
     definition,
@@ -32,6 +31,8 @@ from calque.transpiler.primitives.base import (
     operand,
     register,
 )
+from calque.transpiler.primitives.creation import arange, constant
+from calque.transpiler.primitives.record import Scatter
 from calque.transpiler.primitives.sampling import case, cases, single
 from calque.transpiler.primitives.templates import (
     Template,
@@ -67,7 +68,7 @@ def _getitem_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[An
 def _zeroed_there(x_bar: Array, dynamic: Sequence[Any], index: Template) -> Array | None:
     """What an adjoint was before its part at this index was set to 0, if that came last."""
     made = definition(x_bar)
-    if made is None or made.primitive.name != "update" or not is_basic(index, dynamic):
+    if made is None or made.primitive is not update or not is_basic(index, dynamic):
         return None
     base, value, *places = made.args
     same = made.params["index"] == index and places == [atom(d) for d in dynamic]
@@ -104,15 +105,13 @@ def _all_different(array: Array) -> bool:
     made = definition(array)
     if made is None:
         return False
-    if made.primitive.name == "np.flatnonzero":
-        return True
-    if made.primitive.name in ("np.argsort", "np.random.permutation"):
+    if made.primitive.distinct:
         return array.ndim == 1  # each row of a matrix names all places again
-    if made.primitive.name == "np.arange":  # -1 and the last place are one
+    if made.primitive is arange:  # -1 and the last place are one
         start, _, step = made.args
         upward = not isinstance(step, Var) and step > 0
         return upward and current().dims.nonnegative(current().dim_of(start), False)
-    if made.primitive.name == "constant":
+    if made.primitive is constant:
         values = np.array(made.params["value"])
         return len(np.unique(values)) == values.size and bool((values >= 0).all())
     return False
@@ -275,6 +274,7 @@ update = register(
         samples=_store_samples(),
         first_index=2,
         guard=guards.of_store,
+        suffix="new",
     )
 )
 
@@ -311,6 +311,7 @@ update_add = register(
         first_index=2,
         guard=guards.of_store,
         adds=True,
+        suffix="new",
     )
 )
 
@@ -352,6 +353,7 @@ add_at = register(
         first_index=2,
         guard=guards.of_store,
         adds=True,
+        suffix="new",
     )
 )
 
@@ -371,6 +373,7 @@ checked_index = register(
         nondifferentiable=True,
         samples=cases(case(2, 5), case(-1, 5), case(0, 1)),
         arithmetic="index",
+        suffix="checked",
     )
 )
 
@@ -388,6 +391,7 @@ copy = register(
         samples=cases(case((3, 4)), case(()), case(single(2))),
         arithmetic="same",
         guard=guards.of_first,
+        suffix="copy",
     )
 )
 

@@ -49,12 +49,12 @@ def _operator(
     return record
 
 
-less = _operator("lt", np.less, "<", total=True)
-less_equal = _operator("le", np.less_equal, "<=", total=True)
-greater = _operator("gt", np.greater, ">", total=True)
-greater_equal = _operator("ge", np.greater_equal, ">=", total=True)
-equal = _operator("eq", np.equal, "==", total=True)
-not_equal = _operator("ne", np.not_equal, "!=", total=True)
+less = _operator("lt", np.less, "<", total=True, suffix="below_{1}")
+less_equal = _operator("le", np.less_equal, "<=", total=True, suffix="at_most_{1}")
+greater = _operator("gt", np.greater, ">", total=True, suffix="above_{1}")
+greater_equal = _operator("ge", np.greater_equal, ">=", total=True, suffix="at_least_{1}")
+equal = _operator("eq", np.equal, "==", total=True, suffix="equal_{1}")
+not_equal = _operator("ne", np.not_equal, "!=", total=True, suffix="unequal_{1}")
 for _record in (less, less_equal, greater, greater_equal, equal, not_equal):
     _record.arithmetic = _record.name.removeprefix("np.")
 bitwise_and = _operator("and", np.bitwise_and, "&", total=True)
@@ -93,6 +93,7 @@ def _of_truths(name: str, function: Any, of_arrays: Any, **facts: Any) -> Primit
             nondifferentiable=True,
             cheap=True,
             arithmetic=name,
+            word={"and": "both", "or": "either"}.get(name, ""),
             on_arrays=of_arrays,
             **facts,
             samples=lambda rng: [(row, {}) for row in rows],

@@ -54,6 +54,7 @@ def _swap(x: Any) -> Any:
         case(single(2, 3), single(3, 1)),
     ),
     guard=guards.of_matmul,
+    infix="dot",
 )
 def matmul(y_bar: Any, a: Array, b: Array) -> tuple[Any, Any]:
     """The two transposes; axes added by broadcasting are summed by the pass."""

@@ -272,7 +272,13 @@ def _attains_smallest(x: Any, y: Any) -> Any:
 # where the extremum is: to kernels, which round in other ways, these say what ``y`` must be
 ATTAINS = {
     function: elementwise(
-        attains, None, "{0} == {1}", spelling="{0} == {1}", arity=2, name=f"is {name}"
+        attains,
+        None,
+        "{0} == {1}",
+        spelling="{0} == {1}",
+        arity=2,
+        name=f"is {name}",
+        suffix="equal_{1}",
     )
     for function, attains, name in (
         (np.max, _attains_largest, "largest"),

@@ -102,7 +102,7 @@ declare(
 )
 declare("erfc", lambda x, y: -2.0 / math.sqrt(math.pi) * m.exp(-x * x), of_arrays=SPECIAL["erfc"])
 declare("atan2", lambda a, b, y: (b / (a * a + b * b), -a / (a * a + b * b)), 2, _PAIR)
-declare("hypot", lambda a, b, y: (a / y, b / y), 2, _PAIR, total=True)
+hypot = declare("hypot", lambda a, b, y: (a / y, b / y), 2, _PAIR, total=True)
 declare("fmod", lambda a, b, y: (1.0, -m.trunc(a / b)), 2, _PAIR)
 declare(
     "copysign", lambda a, b, y: (m.copysign(1.0, a) * m.copysign(1.0, b), None), 2, _PAIR
@@ -113,7 +113,7 @@ def _pow_partials(a: Any, b: Any, y: Any) -> tuple[Any, Any]:
     return power_by_base(a, b), None if is_number(b) else y * np.log(np.where(a == 0, 1.0, a))
 
 
-declare("pow", _pow_partials, 2, [(0.5, 2.0), (-2.0, 2.0)])
+pow_ = declare("pow", _pow_partials, 2, [(0.5, 2.0), (-2.0, 2.0)])
 declare("floor", None, result=INT, of_arrays=lambda x: FUNCTIONS["cast"](np.floor(x), int))
 declare("ceil", None, result=INT, of_arrays=lambda x: FUNCTIONS["cast"](np.ceil(x), int))
 declare("trunc", None, result=INT, of_arrays=lambda x: FUNCTIONS["cast"](np.trunc(x), int))

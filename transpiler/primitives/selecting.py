@@ -81,6 +81,7 @@ flatnonzero = _positions(
     case(_HOLES),
     case(np.array(1.0)),
 )
+flatnonzero.distinct = True
 
 
 @implements(np.nonzero, method="nonzero")

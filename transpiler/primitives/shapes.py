@@ -84,6 +84,7 @@ size = register(
         nondifferentiable=True,
         cheap=True,
         samples=cases(case((3, 4)), case(()), case((2, 0))),
+        suffix="size",
     )
 )
 
@@ -222,6 +223,7 @@ def _reshape_text(args: Any, params: dict[str, Any]) -> str:
         case(single(2, 6), 3, -1, 2),
     ),
     guard=guards.of_rearranged,
+    suffix="reshaped",
 )
 def reshape(y_bar: Any, x: Any, *sizes: Any) -> Any:
     """Back to the argument's shape."""
@@ -304,7 +306,7 @@ def _surely_contiguous(x: Array) -> bool:
     if x.is_contiguous():
         return True
     match x.how:
-        case base, primitive, _, {"index": (*rows, last)} if primitive.name == "getitem":
+        case base, primitive, _, {"index": (*rows, last)} if primitive.kind == "indexing":
             if not (isinstance(last, slice) and last.step in (None, 1)):
                 rows = [*rows, last]
             if len(rows) != base.ndim - 1 or not all(isinstance(i, (int, Slot)) for i in rows):
@@ -373,6 +375,7 @@ ATTRIBUTES["flat"] = lambda x: x if x.ndim == 1 else apply(flat, x)
         case((2, 1, 3), 2, 2, 3),
     ),
     guard=guards.of_first,
+    suffix="spread",
 )
 def broadcast_to(y_bar: Any, x: Any, *sizes: Any) -> Any:
     """The pass sums over the axes that were added."""

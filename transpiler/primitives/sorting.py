@@ -11,7 +11,6 @@ from calque.transpiler.ir.builder import FUNCTIONS, METHODS, OPERATORS, current,
 from calque.transpiler.ir.types import ArrayType
 from calque.transpiler.primitives.base import (
     Primitive,
-    Scatter,
     apply,
     finish,
     implements,
@@ -20,6 +19,7 @@ from calque.transpiler.primitives.base import (
     operand,
     register,
 )
+from calque.transpiler.primitives.record import Scatter
 from calque.transpiler.primitives.scans import along, along_index, axis_samples, axis_text
 from calque.transpiler.primitives.shapes import normalize_axis
 
@@ -67,6 +67,7 @@ argsort = register(
         nondifferentiable=True,
         fresh=True,
         samples=lambda rng: axis_samples(rng, kind="stable"),
+        distinct=True,
     )
 )
 

@@ -29,4 +29,5 @@ solve_triangular = opaque(
         case(_low(2, 3, 3), (3, 2), lower=True),
         case(_low(2, 2, dtype="f4"), Drawn((2,), "f4"), lower=True),
     ),
+    word="solve",
 )

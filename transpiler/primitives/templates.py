@@ -157,7 +157,7 @@ def indexed_dims(
 def count_dim(mask: Any) -> DimLike:
     """How many elements of a mask are true, as a dimension."""
     made = definition(mask)
-    if made is not None and made.primitive.name == "constant":
+    if made is not None and "value" in made.params:
         return int(np.count_nonzero(made.params["value"]))
     return current().dims.unknown("mask", current().value_key(atom(mask)))
 

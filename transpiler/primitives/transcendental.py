@@ -66,7 +66,7 @@ def hypot_partials(a: Any, b: Any, y: Any) -> tuple[Any, Any]:
     return np.where(y == 0, 0.5, a / safe), np.where(y == 0, 0.5, b / safe)
 
 
-elementwise(np.hypot, hypot_partials, "hypot", domain=[(0.5, 2.0), (-2.0, 2.0)], total=True)
+hypot = elementwise(np.hypot, hypot_partials, "hypot", domain=[(0.5, 2.0), (-2.0, 2.0)], total=True)
 
 
 def _sinc_slope(x: Any, y: Any) -> Any:

@@ -9,14 +9,16 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import current
 from calque.transpiler.ir.core import Apply, Atom, Block, For, If, Slot, Var, While
 from calque.transpiler.ir.types import ArrayType, dim_symbols
+from calque.transpiler.primitives import scalars, transcendental
 from calque.transpiler.primitives.axis_collectives import all_to_all, ppermute, psum_scatter
 from calque.transpiler.primitives.base import Primitive
-from calque.transpiler.primitives.elementwise import astype, multiply, power
+from calque.transpiler.primitives.elementwise import astype, multiply, power, square
 from calque.transpiler.primitives.growing import room, widened
 from calque.transpiler.primitives.histograms import bincount, unique
 from calque.transpiler.primitives.indexing import add_at, getitem, update, update_add
 from calque.transpiler.primitives.selecting import argwhere, flatnonzero, nonzero
 
+_SQUARES = (power, square, transcendental.hypot, scalars.hypot)
 # the size of the result depends on the data
 _LOOSE = frozenset((nonzero, argwhere, flatnonzero, unique, bincount))
 
@@ -179,7 +181,7 @@ def _has_unbounded_slope(s: core.Statement) -> bool:
         return False
     factors = [a for a in s.args if isinstance(a, Var)]
     product = s.primitive is multiply and len(factors) > 1
-    return product or s.primitive.name in ("np.power", "np.square", "np.hypot", "math.hypot")
+    return product or s.primitive in _SQUARES
 
 
 def element(s: Apply) -> Any:

@@ -38,10 +38,11 @@ from calque.transpiler.ir.core import Apply, Atom, For, If, Var, While
 from calque.transpiler.ir.types import ArrayType, DimLike
 from calque.transpiler.memory.bufferize import Memory
 from calque.transpiler.memory.printed_program import PrintedProgram, indices, is_store
-from calque.transpiler.primitives.creation import empty
+from calque.transpiler.primitives.creation import empty, full, ones, zeros
+from calque.transpiler.primitives.shapes import flat, reshape
 
-NEW = ("np.empty", "np.full", "np.zeros", "np.ones")
-_WHOLE = (*NEW, "np.reshape", "flat")
+NEW = (empty, full, zeros, ones)
+_WHOLE = (*NEW, reshape, flat)
 _SMALL = 2**15  # bytes; the allocator has such pieces at hand
 
 
@@ -76,7 +77,7 @@ def hand_on(
 
 def _is_whole(made: Any) -> bool:
     """Whether what a statement gives is the whole of an array, in order."""
-    return not isinstance(made, Apply) or made.primitive.name in _WHOLE or is_store(made)
+    return not isinstance(made, Apply) or made.primitive in _WHOLE or is_store(made)
 
 
 @dataclass(eq=False)

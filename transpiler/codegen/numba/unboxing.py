@@ -12,12 +12,30 @@ from calque.transpiler.codegen.text.spelling import fill_expression
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, Atom, For, If, Var, While
 from calque.transpiler.memory.printed_program import PrintedProgram
+from calque.transpiler.primitives.axes import squeeze, transpose
+from calque.transpiler.primitives.complexes import conj, imag, real
+from calque.transpiler.primitives.creation import (
+    constant,
+    empty,
+    empty_like,
+    full,
+    ones,
+    ones_like,
+    stack_rows,
+    zeros,
+    zeros_like,
+)
+from calque.transpiler.primitives.elementwise import astype, where
+from calque.transpiler.primitives.indexing import copy, getitem
+from calque.transpiler.primitives.products import tensordot
+from calque.transpiler.primitives.shapes import broadcast_to, reshape
 
-ARRAYS = frozenset(
-    """constant copy np.array np.broadcast_to np.empty np.empty_like np.full np.ones np.ones_like
-    np.reshape np.squeeze np.tensordot np.transpose np.where np.zeros np.zeros_like""".split()
-)  # the primitives that give an array even where it has no axes
-SAME = frozenset(("astype", "np.conj", "np.real", "np.imag", "getitem"))  # as their argument
+# the primitives that give an array even where it has no axes, and those that give what they get
+ARRAYS = (
+    constant, stack_rows, empty, empty_like, full, ones, ones_like, zeros, zeros_like,
+    copy, broadcast_to, reshape, squeeze, tensordot, transpose, where,
+)
+SAME = (astype, conj, real, imag, getitem)
 
 
 def is_strong(var: Var) -> bool:
@@ -42,8 +60,8 @@ def may_be_array(var: Var, program: PrintedProgram) -> bool:
             case None:
                 return atom in program.function.params
             case Apply() as s:
-                same = s.primitive.name in SAME
-                return s.primitive.name in ARRAYS or (same and visit(s.args[0]))
+                same = s.primitive in SAME
+                return s.primitive in ARRAYS or (same and visit(s.args[0]))
             case If() | For() | While() as s:
                 return any(visit(r) for r in _ends(s, s.outs.index(atom)))
         return False

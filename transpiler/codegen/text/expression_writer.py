@@ -24,13 +24,14 @@ from calque.transpiler.codegen.text.spelling import (
 from calque.transpiler.ir.core import UNDEFINED, Apply, Atom, If, Statement, Var
 from calque.transpiler.memory.printed_program import PrintedProgram
 from calque.transpiler.primitives import creation
+from calque.transpiler.primitives.elementwise import where
 from calque.transpiler.primitives.indexing import getitem, update
 
 _IN_PLACE = {
-    "np.add": gast.Add,
-    "np.subtract": gast.Sub,
-    "np.multiply": gast.Mult,
-    "np.divide": gast.Div,
+    "add": gast.Add,
+    "subtract": gast.Sub,
+    "multiply": gast.Mult,
+    "divide": gast.Div,
 }
 _PYTHON_TYPES = {"b": "bool", "i": "int", "u": "int", "f": "float", "c": "complex"}
 
@@ -74,7 +75,7 @@ class ExpressionWriter:
             text = re.sub(rf"(?<![\w.]){module}\.", f"{called}.", text)
         if own or kind in ("bilinear", "multilinear"):  # these see Python numbers as they are
             trees = [self.atom(a) for a in s.args]
-        elif name == "np.where":
+        elif s.primitive is where:
             trees = [self.atom(s.args[0]), *self.operands(s.args[1:])]
         else:
             trees = self.operands(s.args)
@@ -133,7 +134,7 @@ class ExpressionWriter:
             return None
         made = self.program.definition[s.args[1]]
         assert isinstance(made, Apply)
-        operator = _IN_PLACE.get(made.primitive.name)
+        operator = _IN_PLACE.get(made.primitive.arithmetic)
         if operator is None:
             return None
         whole = made.args[0] is s.args[0] and s.params["index"] == (Ellipsis,)

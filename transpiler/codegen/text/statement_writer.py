@@ -39,7 +39,7 @@ from calque.transpiler.memory.printed_program import PrintedProgram, is_store
 from calque.transpiler.primitives.creation import empty
 
 _CUT = 96
-_OPERATOR_SIGNS = {"np.add": "+", "np.subtract": "-", "np.multiply": "*", "np.divide": "/"}
+_OPERATOR_SIGNS = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/"}
 _OPERATORS = {"+": gast.Add, "-": gast.Sub, "*": gast.Mult, "/": gast.Div}
 
 
@@ -187,7 +187,7 @@ class StatementWriter:
 
     def _augmented(self, s: Apply) -> tuple[Any, Any] | None:
         """``s += v`` where the user wrote so, for numbers."""
-        sign = _OPERATOR_SIGNS.get(s.primitive.name)
+        sign = _OPERATOR_SIGNS.get(s.primitive.arithmetic)
         text = s.origin.statement if s.origin else ""
         if sign is None or s.out.type.ndim or not isinstance(s.args[0], Var):
             return None
