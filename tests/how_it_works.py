@@ -18,6 +18,7 @@ import numpy as np
 from test_layers import LAYERS
 
 import calque
+from calque.transpiler.codegen.numba.numba_target import NUMBA
 from calque.transpiler.codegen.numpy.emit import outlined
 from calque.transpiler.ir.text import show
 
@@ -43,7 +44,7 @@ def stops() -> dict[str, str]:
         "core": fenced("text", calque.source(energy, *args, stage="core")),
         "adjoint": fenced("text", calque.source(gradient, *args, stage="core")),
         "numpy": fenced("python generated", calque.source(gradient, *args)),
-        "loops": fenced("text", show(outlined(calque.jit(gradient).program(*args).traced.function))),
+        "loops": fenced("text", show(outlined(calque.jit(gradient).program(*args).traced.function, NUMBA))),
         "kernels": fenced("python generated", calque.source(calque.jit(gradient), *args)),
         "passes": ", ".join(f"`{name}`" for name in passes()),
         "map": "\n\n".join(room(folder) for folder in folders()),

@@ -9,11 +9,13 @@ import pytest
 
 import calque
 from battery.registry import load
-from calque.transpiler.codegen.numpy.emit import outlined
+from calque.transpiler.codegen.numba.numba_target import NUMBA, Numba
+from calque.transpiler.codegen.numpy.emit import emit_function, outlined
 from calque.transpiler.diagnostics.parsing import parse
 from calque.transpiler.errors import CoreError
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, Block, For, Function, Kernel, Var
+from calque.transpiler.ir.target import NUMPY
 from calque.transpiler.ir.text import show
 from calque.transpiler.ir.types import ArrayType
 from calque.transpiler.ir.verify import verify
@@ -25,7 +27,7 @@ SAMPLED = [p for p in load() if p.refused is None][::8]
 def made(fn, *args) -> Function:
     """The Core of a jitted function with its kernels."""
     function = calque.jit(fn).program(*args).traced.function
-    return outlined(function)
+    return outlined(function, NUMBA)
 
 
 def kernels(function: Function) -> list[Kernel]:
@@ -163,3 +165,31 @@ def test_the_space_is_the_loops_whose_rounds_are_independent() -> None:
     assert kernel.space == ()
     (kernel,) = kernels(made(product, np.ones(3), np.ones(2)))
     assert [type(s) for s in kernel.space] == [For]
+
+
+class WithoutTanh(Numba):
+    """A target that has no tanh."""
+
+    def can_compile(self, s, looping=False):
+        inner = [t for t in core.walk(Block([s])) if isinstance(t, Apply)]
+        has_it = any(t.primitive.name == "np.tanh" for t in inner)
+        return not has_it and super().can_compile(s, looping)
+
+
+def test_what_a_kernel_may_hold_is_for_the_target_to_say() -> None:
+    def two(x, y):
+        return np.fft.fft(np.tanh(x)), np.fft.fft(np.exp(y))
+
+    function = calque.jit(two).program(np.ones(3), np.ones(4)).traced.function
+    with_tanh = kernels(outlined(function, NUMBA))
+    without = kernels(outlined(function, WithoutTanh()))
+    assert len(with_tanh) == 1 and len(without) == 1
+    both = (*with_tanh, *without)
+    held = [{t.primitive.name for t in core.walk(k.body) if isinstance(t, Apply)} for k in both]
+    assert held[0] - held[1] >= {"np.tanh"} and "np.exp" in held[1]
+
+
+def test_numpy_has_no_kernels() -> None:
+    function = calque.jit(lambda x: np.fft.fft(np.tanh(x))).program(np.ones(3)).traced.function
+    assert kernels(outlined(function, NUMPY)) == []
+    assert "@kernel" not in emit_function(function, kernels=NUMPY)

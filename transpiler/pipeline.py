@@ -15,12 +15,7 @@ import numpy as np
 import calque.transpiler.primitives  # noqa: F401  (fills the tables)
 from calque.transpiler.algebra.scalar_factoring import take_factors_out
 from calque.transpiler.algebra.triangular_solves import solve_by_substitution
-from calque.transpiler.codegen.numba.scalar_text import (
-    can_be_scalar,
-    can_compile,
-    may_divide_by_zero,
-)
-from calque.transpiler.codegen.numba.whole_array_calls import may_raise
+from calque.transpiler.codegen.numba.numba_target import NUMBA
 from calque.transpiler.codegen.numpy.emit import Support, emit_function, emit_module
 from calque.transpiler.codegen.text.signature import name_parameters
 from calque.transpiler.diagnostics.finite_checks import add_checks
@@ -29,6 +24,7 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.core import spread_phases
 from calque.transpiler.ir.dead_code import remove_dead_code
 from calque.transpiler.ir.debug import watched
+from calque.transpiler.ir.target import Target
 from calque.transpiler.ir.text import show
 from calque.transpiler.ir.types import ArrayType, Dim
 from calque.transpiler.ir.verify import verify
@@ -112,6 +108,7 @@ def to_kernels(
     options: dict[str, Any] | None = None,
     sizes: dict[str, int] | None = None,
     comparing: bool = True,
+    target: Target = NUMBA,
 ) -> Traced:
     """Write the arrays' statements as loops over scalars, for kernels with these options.
 
@@ -131,39 +128,40 @@ def to_kernels(
         watched(
             "schedule",
             traced.function,
-            lambda: schedule(traced.function, traced.builder, can_be_scalar),
+            lambda: schedule(traced.function, traced.builder, target.can_be_scalar),
         )
-    creations_first(traced.function, can_compile)
-    hold_spans(traced.function, traced.builder, can_compile)
+    creations_first(traced.function, target.can_compile)
+    hold_spans(traced.function, traced.builder, target.can_compile)
     mark_inside(traced.function.body, traced.builder)
     spread_phases(traced.function)
     drop_unchanged(traced.function)  # a loop that is turned around must make all that it carries
-    move_outward(traced.function, traced.builder, may_raise, may_divide_by_zero)
-    interchange(traced.function, traced.builder, may_divide_by_zero)
+    move_outward(traced.function, traced.builder, target.may_raise, target.may_divide_by_zero)
+    interchange(traced.function, traced.builder, target.may_divide_by_zero)
     remove_dead_code(traced.function)
     if traced.function.kernel_options.get("boundscheck") is None:
-        check_indices(traced.function, traced.builder, can_compile)
-    split_meetings(traced.function, traced.builder, can_compile)
+        check_indices(traced.function, traced.builder, target.can_compile)
+    split_meetings(traced.function, traced.builder, target.can_compile)
     fewer_accesses(traced.function, traced.builder)
     drop_unchanged(traced.function)
     edges = gather(traced.function, traced.builder)
     distribute(traced.function, traced.builder, edges)
-    split_bands(traced.function, traced.builder, can_compile, may_divide_by_zero)
+    split_bands(traced.function, traced.builder, target.can_compile, target.may_divide_by_zero)
     explained = bool(traced.function.kernel_options.get("explained"))
     mark_parallel(traced.function.body, traced.builder, explained)
-    keep_off_threads(traced.function.body, can_compile, may_raise, may_divide_by_zero)
+    raising = target.may_raise, target.may_divide_by_zero
+    keep_off_threads(traced.function.body, target.can_compile, *raising)
     if explained:
-        weigh(traced.function.body, can_compile)
+        weigh(traced.function.body, target.can_compile)
     order_axes(traced.function, traced.builder)
-    contract(traced.function, traced.builder, can_compile)
-    reuse_memory(traced.function, traced.builder, can_compile)
+    contract(traced.function, traced.builder, target.can_compile)
+    reuse_memory(traced.function, traced.builder, target.can_compile)
     allocate_first(traced.function)
     verify(traced.function)
     spread_phases(traced.function)
     traced.assumptions = [d for d in traced.builder.dims.assumptions if isinstance(d, Dim)]
     traced.choices = dict(traced.builder.dims.choices)
     traced.inner = inner_sizes(traced.function, traced.builder)
-    traced.compiled = True
+    traced.target = target
     return traced
 
 
@@ -178,7 +176,7 @@ def _products_of_rounds(traced: Traced) -> None:
 def function_text(traced: Traced, name: str) -> str:
     """The ``def`` of the generated function."""
     traced.function.name = name
-    return emit_function(traced.function, compiled=traced.compiled)
+    return emit_function(traced.function, kernels=traced.target)
 
 
 def module_text(
@@ -199,7 +197,7 @@ def module_text(
         traced.function,
         title=title,
         provenance=list(provenance),
-        compiled=traced.compiled,
+        kernels=traced.target,
         support=support,
         asking=traced.builder.dims if asking and traced.compiled else None,
     )

@@ -96,7 +96,7 @@ class DeviceSource:
             function.signature = [p for p in function.signature if p.name not in own]
             self.function = function
         function.name = name or self.device.generated_name()
-        return emit_function(function, compiled=traced.compiled)
+        return emit_function(function, kernels=traced.target)
 
     def launcher_text(self) -> str:
         """The ``def`` that takes whole arrays and gives whole arrays."""

@@ -25,23 +25,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from calque.transpiler.codegen.kernel_forms import form, period
-from calque.transpiler.codegen.numba.scalar_text import can_compile
-from calque.transpiler.codegen.numba.whole_array_calls import may_raise, text_in_loops
 from calque.transpiler.codegen.text.folding import Folding
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, Atom, Block, For, If, Kernel, Statement, Var, While
+from calque.transpiler.ir.target import Target
 from calque.transpiler.memory.printed_program import PrintedProgram
-from calque.transpiler.primitives.axes import transpose
-from calque.transpiler.primitives.indexing import copy, getitem
-from calque.transpiler.primitives.shapes import reshape
 
 _REPEATED = 3  # loops that do so as often become launches of one kernel, which is compiled once
-_WRITTEN_INSIDE = (getitem, transpose, reshape, copy)  # arrays within expressions
 
 
-def outline(program: PrintedProgram, folding: Folding) -> None:
+def outline(program: PrintedProgram, folding: Folding, target: Target) -> None:
     """Make the kernels of a program, in place; ``folding`` says what has no line of its own."""
-    _Outline(program, folding).block(program.body, 1)
+    _Outline(program, folding, target).block(program.body, 1)
     program.renumber()
     uses = program.uses()
     for s in core.walk(program.body):
@@ -53,8 +48,8 @@ def outline(program: PrintedProgram, folding: Folding) -> None:
 
 
 class _Outline:
-    def __init__(self, program: PrintedProgram, folding: Folding):
-        self.program, self.folding = program, folding
+    def __init__(self, program: PrintedProgram, folding: Folding, target: Target):
+        self.program, self.folding, self.target = program, folding, target
         self.explained = bool(program.function.kernel_options.get("explained"))
         self.uses = program.uses()
         self.moved: set[int] = set()  # the statements that are in kernels now
@@ -90,18 +85,11 @@ class _Outline:
 
     def _compiles(self, s: Statement) -> bool:
         """Whether the target takes a statement and all that is written within it."""
-        if not can_compile(s):
+        if not self.target.can_compile(s):
             return False
         looping = isinstance(s, (For, While))
-        for made in self._written_in([s]):
-            if isinstance(made, Apply):
-                if looping and text_in_loops(made) is not None:
-                    continue
-                if made.out.type.ndim and made.primitive not in _WRITTEN_INSIDE:
-                    return False
-                if not can_compile(made):
-                    return False
-        return True
+        written = [t for t in self._written_in([s]) if isinstance(t, Apply)]
+        return all(self.target.is_inside(t, looping) for t in written)
 
     def _written_in(self, statements: Sequence[Statement]) -> list[Statement]:
         """The statements whose expressions stand within the text of others."""
@@ -115,7 +103,7 @@ class _Outline:
         return list(found.values())
 
     def _raises(self, s: Statement) -> bool:
-        return any(map(may_raise, [*core.walk(Block([s])), *self._written_in([s])]))
+        return any(map(self.target.may_raise, [*core.walk(Block([s])), *self._written_in([s])]))
 
     def _trimmed(self, run: list[Statement], depth: int) -> list[Statement]:
         """Statements before the first loop stay outside, and those after the last.

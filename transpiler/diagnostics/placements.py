@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from calque.transpiler.codegen.numba.scalar_text import can_compile
+from calque.transpiler.codegen.numba.numba_target import NUMBA
 from calque.transpiler.errors import Origin
 from calque.transpiler.ir.core import (
     Apply,
@@ -70,7 +70,7 @@ def placements(function: Function) -> list[Placement]:
 
 def _placed(block: Block, looping: bool) -> Iterator[Placement]:
     for s in block.statements:
-        if _has_loop(s) and can_compile(s, looping):
+        if _has_loop(s) and NUMBA.can_compile(s, looping):
             for line in dict.fromkeys(_lines(s)):
                 yield Placement(line, KERNEL)
         elif isinstance(s, (For, While)):
@@ -114,7 +114,7 @@ def _lines(s: Statement) -> Iterator[Origin | None]:
 def _obstacles(loop: Statement) -> Iterator[tuple[str, Origin | None]]:
     """What a loop has that no kernel takes, innermost."""
     for t in (t for b in blocks_of(loop) for t in b.statements):
-        if can_compile(t, True):
+        if NUMBA.can_compile(t, True):
             continue
         inner = list(_obstacles(t))
         if inner:

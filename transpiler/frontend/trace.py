@@ -34,6 +34,7 @@ from calque.transpiler.ir import core, pytrees
 from calque.transpiler.ir.builder import Array, Builder
 from calque.transpiler.ir.core import Parameter, Slot, Var
 from calque.transpiler.ir.dims import InnerSizes, Sizes
+from calque.transpiler.ir.target import NUMPY, Target
 from calque.transpiler.ir.types import ArrayType, Dim, dim_symbols
 
 
@@ -47,11 +48,16 @@ class Traced:
     guards: list[Guard] = field(default_factory=list)
     assumptions: list[Dim] = field(default_factory=list)  # each must be >= 0
     sources: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    compiled: bool = False  # scheduled for kernels
+    target: Target = NUMPY  # for whose kernels it is scheduled
     compares: bool = False  # and refuses what NumPy may spread: see loops.shape_guards
     choices: dict[Sizes, bool] = field(default_factory=dict)  # made by the sizes of the call
     inner: InnerSizes = field(default_factory=dict)  # that loops within loops go over
     with_calls: core.Function | None = None  # before calls that have rules were inlined
+
+    @property
+    def compiled(self) -> bool:
+        """Whether kernels are made of it."""
+        return self.target is not NUMPY
 
 
 def trace(

@@ -16,14 +16,9 @@ from typing import Any
 
 import gast
 
-from calque.transpiler.codegen.launcher import (
-    HELPERS,
-    KERNEL_FUNCTIONS,
-    KERNEL_NAMES,
-    KernelExpressions,
-    Launcher,
-)
-from calque.transpiler.codegen.numba.scalar_text import VECTOR_FUNCTIONS
+from calque.transpiler.codegen.launcher import Launcher
+from calque.transpiler.codegen.numba.numba_target import HELPERS
+from calque.transpiler.codegen.numba.scalar_text import KERNEL_FUNCTIONS, VECTOR_FUNCTIONS
 from calque.transpiler.codegen.numba.shape_preconditions import size_checks
 from calque.transpiler.codegen.numba.whole_array_calls import LAUNCHER_FUNCTIONS
 from calque.transpiler.codegen.outline import outline
@@ -45,6 +40,7 @@ from calque.transpiler.codegen.text.statement_writer import StatementWriter
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Var
 from calque.transpiler.ir.dims import Dims
+from calque.transpiler.ir.target import NUMPY, Target
 from calque.transpiler.memory.bufferize import Memory, settled_again
 from calque.transpiler.memory.copies import place_copies
 from calque.transpiler.memory.live_values import Liveness
@@ -69,15 +65,15 @@ def emit_function(
     function: core.Function,
     *,
     comments: bool = True,
-    compiled: bool = False,
+    kernels: Target = NUMPY,
     asking: Dims | None = None,
 ) -> str:
     """The ``def`` of a function.
 
-    ``compiled``: kernels for its loops come first, and the function launches them; ``asking``, what
+    Where the target has kernels, they come first, and the function launches them; ``asking``, what
     was taken for granted of its arguments' sizes before.
     """
-    program, memory, paths, local = _placed(function, compiled)
+    program, memory, paths, local = _placed(function, kernels)
     spelled = {var: path for var, path in paths.items() if var not in local}
     made = [s for s in core.walk(program.body) if isinstance(s, core.Apply)]
     bound: frozenset[Var] = frozenset()
@@ -86,7 +82,7 @@ def emit_function(
     live = Liveness(program)
 
     def written(bound: frozenset[Var]) -> tuple[StatementWriter, list[Any]]:
-        writer = _writer(program, live, memory, spelled, bound, comments, compiled)
+        writer = _writer(program, live, memory, spelled, bound, comments, kernels)
         bindings = [(var, paths[var][0]) for var in local]
         return writer, _definition(function, writer, bindings, asking)
 
@@ -106,28 +102,28 @@ def emit_function(
     return writer.notes.restore(text) + "\n"
 
 
-def outlined(function: core.Function) -> core.Function:
+def outlined(function: core.Function, kernels: Target) -> core.Function:
     """A function as a target is given it: with copies for what is stored in place, and kernels."""
-    program, *_ = _placed(function, True)
+    program, *_ = _placed(function, kernels)
     return replace(function, body=program.body)
 
 
 def _placed(
-    function: core.Function, compiled: bool
+    function: core.Function, kernels: Target
 ) -> tuple[PrintedProgram, Memory, dict[Var, Any], list[Var]]:
     """A copy to print, its memory, the leaves' access paths, and those that get a name."""
     name_parameters(function)
     program = prepare(function)
     made = [s for s in core.walk(program.body) if isinstance(s, core.Apply)]
-    program.called = _imported(function, made, LAUNCHER_FUNCTIONS if compiled else frozenset())
+    program.called = _imported(function, made, kernels.words & LAUNCHER_FUNCTIONS)
     memory = place_copies(program)
     paths = leaf_paths(function)
     local = _bound_leaves(program, paths)
-    if compiled:
-        local += _called_like(function, paths)
+    if kernels is not NUMPY:
+        local += _called_like(function, paths, kernels)
         choices = {id(s) for s in core.walk(program.body) if is_choice(s, frozenset())}
         groups = Groups(program, Liveness(program), choices, paths.keys() - set(local))
-        outline(program, Folding(program, memory, groups, frozenset(), choices))
+        outline(program, Folding(program, memory, groups, frozenset(), choices), kernels)
         memory = settled_again(memory, Liveness(program))
     return program, memory, paths, local
 
@@ -150,11 +146,13 @@ def _bound_leaves(program: PrintedProgram, paths: dict[Var, Any]) -> list[Var]:
     return [var for var in program.function.params if var in paths and uses[var] > _FEW_READS]
 
 
-def _called_like(function: core.Function, paths: dict[Var, Any]) -> list[Var]:
+def _called_like(
+    function: core.Function, paths: dict[Var, Any], kernels: Target
+) -> list[Var]:
     """The arguments that have the name of a function of kernels: there they get another one."""
     found = []
     for parameter in function.signature:
-        if isinstance(parameter.tree, Var) and parameter.name in KERNEL_NAMES:
+        if isinstance(parameter.tree, Var) and parameter.name in kernels.words:
             parameter.tree.name = f"{parameter.name}_given"
             paths[parameter.tree] = (name(parameter.name), parameter.tree.name)
             found.append(parameter.tree)
@@ -168,7 +166,7 @@ def _writer(
     paths: dict[Var, Any],
     bound: frozenset[Var],
     comments: bool,
-    compiled: bool,
+    kernels: Target,
 ) -> StatementWriter:
     choices = {id(s) for s in core.walk(program.body) if is_choice(s, bound)}
     groups = Groups(program, all_live, choices, set(paths))
@@ -176,13 +174,13 @@ def _writer(
     live = Liveness(program, folding.reads, folding.skip)
     function = program.function
     reserved = [*argument_names(function), *function.imports, *function.helpers, *_builtins_used()]
-    reserved += sorted(KERNEL_NAMES) if compiled else []
+    reserved += sorted(kernels.words)
     plain = [p.name for p in function.params if p not in paths]
     kept = [r for r in reserved if r not in plain]
     names = Names(program, groups, live, folding.skip, set(paths), kept)
-    kinds = (KernelExpressions, Launcher) if compiled else (ExpressionWriter, StatementWriter)
-    expressions = kinds[0](program, folding, names, paths)
-    return kinds[1](program, groups, expressions, choices, Notes(), comments)
+    expressions = ExpressionWriter(program, folding, names, paths, kernels)
+    writer = StatementWriter if kernels is NUMPY else Launcher
+    return writer(program, groups, expressions, choices, Notes(), comments)
 
 
 def _builtins_used() -> list[str]:
@@ -212,22 +210,22 @@ def emit_module(
     title: str,
     provenance: Sequence[str] = (),
     comments: bool = True,
-    compiled: bool = False,
+    kernels: Target = NUMPY,
     support: Support | None = None,
     asking: Dims | None = None,
 ) -> str:
-    """A file: docstring, imports, helpers, and the function; ``compiled``, its kernels too.
+    """A file: docstring, imports, helpers, and the function, with the kernels of its target.
 
     ``support`` gives the import lines and the text of what kernels call; else it is imported.
     """
-    text = emit_function(function, comments=comments, compiled=compiled, asking=asking)
+    text = emit_function(function, comments=comments, kernels=kernels, asking=asking)
     text = "\n\n".join([*function.helpers.values(), text])
     header = "\n".join([title, "", *provenance]).rstrip() if provenance else title
     quoted = header.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
     docstring = f'"""{quoted}\n"""' if provenance else f'"""{quoted}"""'
     used = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
     lines, helpers = imports(function, used), ""
-    if compiled:
+    if kernels is not NUMPY:
         more, helpers = kernel_imports(used, support)
         lines = sorted_imports([*lines, *more]) if more else lines
     body = f"{helpers}\n\n\n{text}" if helpers else text

@@ -10,6 +10,7 @@ import gast
 import numpy as np
 
 from calque.transpiler.codegen.text.folding import Folding
+from calque.transpiler.codegen.text.layout import to_text
 from calque.transpiler.codegen.text.names import Names
 from calque.transpiler.codegen.text.spelling import (
     call,
@@ -18,10 +19,12 @@ from calque.transpiler.codegen.text.spelling import (
     fill_expression,
     literal,
     name,
+    plain,
     target,
     template,
 )
 from calque.transpiler.ir.core import UNDEFINED, Apply, Atom, If, Statement, Var
+from calque.transpiler.ir.target import NUMPY, Target
 from calque.transpiler.memory.printed_program import PrintedProgram
 from calque.transpiler.primitives import creation
 from calque.transpiler.primitives.elementwise import where
@@ -37,32 +40,82 @@ _PYTHON_TYPES = {"b": "bool", "i": "int", "u": "int", "f": "float", "c": "comple
 
 
 class ExpressionWriter:
-    """Builds the trees of atoms and of statements that hold no block."""
+    """Builds the trees of atoms and of statements that hold no block.
+
+    While ``inside`` a kernel, as its target has them: numbers as it takes them, and a name for each
+    leaf of a structured argument.
+    """
+
+    inside = False
 
     def __init__(
-        self, program: PrintedProgram, folding: Folding, names: Names, paths: dict[Var, Any]
+        self,
+        program: PrintedProgram,
+        folding: Folding,
+        names: Names,
+        paths: dict[Var, Any],
+        kernels: Target = NUMPY,
     ):
         self.program, self.folding, self.names, self.paths = program, folding, names, paths
+        self.kernels = kernels
+        self._aliases: dict[Var, str] = {}  # kernels' names for leaves of arguments
 
     def atom(self, atom: Atom, others: Sequence[Atom] = ()) -> Any:
         """The tree of an atom among the other operands of its operation."""
         if not isinstance(atom, Var):
             return constant(None) if atom is UNDEFINED else literal(atom, others)
         if atom in self.paths:
-            return self.paths[atom][0]
+            return name(self.name_inside(atom)) if self.inside else self.paths[atom][0]
         if atom in self.folding.folded:
             return self.value(self.program.definition[atom])
         return name(self.names(atom))
+
+    def name_inside(self, var: Var) -> str:
+        """A value's name in kernels, where a leaf of a structured argument has one, too."""
+        if var not in self.paths:
+            return self.names(var)
+        if var not in self._aliases:
+            alias = "_".join(re.findall(r"\w+", to_text(gast.Expr(self.paths[var][0]))))
+            taken = {*self.names.reserved, *self.names.given.values(), *self._aliases.values()}
+            while alias in taken or not alias.isidentifier():
+                alias += "_leaf"
+            self._aliases[var] = alias
+        return self._aliases[var]
 
     def value(self, s: Statement) -> Any:
         """The tree of what a statement computes."""
         if isinstance(s, If):
             return self._choice(s)
         assert isinstance(s, Apply)
-        made = self._plain(s)
+        made = self._apply(s)
         if s.primitive is getitem and s.out.type.weak:  # NumPy's scalar, saved as Python's
             return call(name(_PYTHON_TYPES[s.out.type.dtype.kind]), made)
         return made
+
+    def _apply(self, s: Apply) -> Any:
+        """What an operation gives, in a kernel as its target says it."""
+        if not self.inside:
+            return self._plain(s)
+        if (text := self.kernels.call(s)) is not None:
+            return fill_expression(text, self.operands(s.args))
+        if (text := self.kernels.operation(s)) is None:
+            return self._plain(s)
+        made = plainer(fill_expression(text, self._numbers(s, text)))
+        return self._cast(self.kernels.result_cast(s), made)
+
+    def _numbers(self, s: Apply, text: str) -> list[Any]:
+        """The operands as a kernel must be given them to promote as NumPy does."""
+        trees = []
+        for a, dtype in zip(s.args, self.kernels.operand_casts(s, text), strict=True):
+            if isinstance(a, (Var, bool, np.bool_)):
+                trees.append(self._cast(dtype, self.atom(a)))
+            else:
+                value, dtype = self.kernels.literal(a, dtype, s)
+                trees.append(self._cast(dtype, plain(value)))
+        return trees
+
+    def _cast(self, dtype: np.dtype | None, tree: Any) -> Any:
+        return tree if dtype is None else fill_expression(self.kernels.cast(dtype), [tree])
 
     def _plain(self, s: Apply) -> Any:
         kind, name = s.primitive.kind, s.primitive.name
@@ -110,7 +163,7 @@ class ExpressionWriter:
         changed = self.changed(s)
         if changed is not None:
             element, operator, value = changed
-            place = target(self._plain(element) if element else self.atom(s.args[0]))
+            place = target(self._apply(element) if element else self.atom(s.args[0]))
             others = [s.args[0]] if isinstance(s.args[0], Var) else []
             return shortest(gast.AugAssign(place, operator(), self.atom(value, others)), s)
         base, value = s.args[0], self._plain_number(s.args[1])

@@ -1,0 +1,179 @@
+"""Numba as a target: what its kernels may hold, and how that is written.
+
+    >>> NUMBA.cast(np.dtype("f4"))
+    'np.float32({0})'
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from calque.transpiler.codegen.numba import scalar_text, whole_array_calls
+from calque.transpiler.codegen.numba.scalar_text import (
+    HALF_POWERS,
+    KERNEL_FUNCTIONS,
+    VECTOR_FUNCTIONS,
+    plain_type,
+)
+from calque.transpiler.codegen.numba.whole_array_calls import LAUNCHER_FUNCTIONS, text_in_loops
+from calque.transpiler.codegen.text.spelling import shortest
+from calque.transpiler.ir import core
+from calque.transpiler.ir.core import Apply, For, Kernel, Statement, Var, While
+from calque.transpiler.ir.target import Target
+from calque.transpiler.loops.parallelize import worth_threads
+from calque.transpiler.primitives import scalars
+from calque.transpiler.primitives.axes import transpose
+from calque.transpiler.primitives.elementwise import astype, power, to_float, where
+from calque.transpiler.primitives.indexing import copy, getitem, update, update_add
+from calque.transpiler.primitives.shapes import reshape
+from calque.transpiler.primitives.sorting import searchsorted
+
+HELPERS = VECTOR_FUNCTIONS | KERNEL_FUNCTIONS | LAUNCHER_FUNCTIONS | {"kernel", "prange", "vrange"}
+_ERRORS = [n for n in dir(builtins) if n.endswith(("Error", "Exception"))]
+_BUILT_IN = "np math range abs bool int float complex min max len".split()
+_WRITTEN_INSIDE = (getitem, transpose, reshape, copy)  # arrays within expressions
+_INDEXED = (getitem, update, update_add)
+_AS_THEY_ARE = (np.float64, np.complex128, np.int64)  # dtypes of Python's own numbers
+
+
+class Numba(Target):
+    """Kernels that Numba compiles."""
+
+    name = "numba"
+    words = HELPERS | {*_BUILT_IN, *_ERRORS}
+
+    def can_compile(self, s: Statement, looping: bool = False) -> bool:
+        """Loops over numbers; new arrays, views and copies; in loops some of NumPy's functions."""
+        return scalar_text.can_compile(s, looping)
+
+    def can_be_scalar(self, s: Apply) -> bool:
+        """Of numbers that Numba has, and functions whose values and promotion are NumPy's."""
+        return scalar_text.can_be_scalar(s)
+
+    def is_inside(self, s: Apply, looping: bool) -> bool:
+        """Numbers, and arrays that are views of others or copies."""
+        if looping and text_in_loops(s) is not None:
+            return True
+        return (not s.out.type.ndim or s.primitive in _WRITTEN_INSIDE) and self.can_compile(s)
+
+    def may_raise(self, s: Statement) -> bool:
+        """Indices, empty arrays, matrices without an inverse."""
+        return whole_array_calls.may_raise(s)
+
+    def may_divide_by_zero(self, s: Statement) -> bool:
+        """Python's numbers."""
+        return scalar_text.may_divide_by_zero(s)
+
+    def head(self, s: Kernel, options: dict[str, Any]) -> str:
+        """``kernel``; with checks where an index is not proven to be in range."""
+        parallel, checked = options.get("parallel", "auto"), options.get("boundscheck")
+        statements = [t for t in core.walk(s.body) if isinstance(t, Apply)]
+        proven = all(t.proven for t in statements if t.primitive in _INDEXED)
+        checked = not proven if checked is None else checked
+        if any(map(self.may_raise, statements)):
+            parallel = False  # no thread can raise
+        if parallel == "auto" and _has_small_nests(s.body.statements):
+            parallel = '"measured"'
+        given = [f"parallel={parallel}"] if parallel != "auto" else []
+        given += ["boundscheck=True"] if checked else [] if proven else ["boundscheck=None"]
+        return f"kernel({', '.join(given)})" if given else "kernel"
+
+    def counter(self, s: For, depth: int, options: dict[str, Any]) -> str:
+        """On threads, in vectors, or one after the other."""
+        if options.get("parallel") is not False and worth_threads(s, depth):
+            return "prange"
+        return "vrange" if s.vector else "range"
+
+    def call(self, s: Apply) -> str | None:
+        """Copies, views, casts and functions that Numba has by other names, or not at all."""
+        if s.primitive is copy:
+            return "{0}.copy()"
+        if s.primitive is transpose and s.out.type.ndim > 2:
+            return f"np.transpose({{0}}, {s.params['axes']})"
+        if s.primitive is searchsorted:
+            return f"searchsorted_{s.params['side']}({{0}}, {{1}})"
+        if (text := text_in_loops(s)) is not None:
+            return text
+        if s.primitive is to_float and plain_type(s.args[0]).dtype.kind == "b":
+            return "float(int({0}))"
+        if s.primitive is astype and not s.out.type.ndim:
+            real = s.out.type.dtype.kind not in "bc" and plain_type(s.args[0]).dtype.kind == "c"
+            return self.cast(s.out.type.dtype).replace("{0}", "{0}.real" if real else "{0}")
+        return None
+
+    def operation(self, s: Apply) -> str | None:
+        """Operators, and functions of numbers that vectorize."""
+        numbers = not any(isinstance(a, Var) and a.type.ndim for a in s.args)
+        elementwise = s.primitive.kind == "elementwise" or s.primitive is where
+        if not (numbers and elementwise) or s.out.type.ndim:
+            return None
+        return _power(s) or scalar_text.spelled(s)
+
+    def operand_casts(self, s: Apply, text: str) -> list[np.dtype | None]:
+        """What NumPy promotes and Numba does not."""
+        return scalar_text.operand_casts(s, text)
+
+    def result_cast(self, s: Apply) -> np.dtype | None:
+        """Integers of Numba are of 64 bits."""
+        return scalar_text.cast_back(s)
+
+    def cast(self, dtype: np.dtype) -> str:
+        """NumPy's scalars."""
+        return scalar_text.wrapper(dtype)
+
+    def literal(self, value: Any, dtype: np.dtype | None, s: Apply) -> tuple[Any, np.dtype | None]:
+        """Python's number, if that is what Numba takes it for."""
+        if dtype is None and isinstance(value, np.generic):
+            value, dtype = shortest(value), value.dtype
+        if dtype in _AS_THEY_ARE:
+            return dtype.type(value).item(), None
+        others = [a.type for a in s.args if isinstance(a, Var)]
+        if type(value) is int and any(t.dtype.kind == "f" for t in others):
+            value = float(value)
+        return value, dtype
+
+
+NUMBA = Numba()
+
+
+def _has_small_nests(run: Sequence[Statement]) -> bool:
+    """Whether threads would run loops of the user's within a loop, each maybe over few places."""
+    inner = (t for s in run if isinstance(s, (For, While)) for t in s.body.statements)
+    return any(isinstance(t, For) and not t.scheduled and worth_threads(t, 2) for t in inner)
+
+
+def _power(s: Apply) -> str | None:
+    """Powers that are products, quotients and square roots."""
+    if s.primitive not in (power, scalars.pow_) or isinstance(s.args[1], Var):
+        return None
+    exponent, single = s.args[1], s.out.type.dtype == np.float32
+    if s.out.type.dtype.kind == "c":
+        return _complex_power(exponent) if isinstance(s.args[0], Var) else None
+    if s.out.type.dtype.kind not in "f":
+        return None
+    if exponent == 0.5:
+        return "np.sqrt({0})"
+    if exponent == 2:
+        return "{0} ** 2" if not isinstance(s.args[0], Var) else "{0} * {0}"
+    if exponent in HALF_POWERS:
+        return f"{HALF_POWERS[exponent]}{'f' if single else ''}({{0}})"
+    if float(exponent).is_integer() and 0 < exponent <= 16:
+        return f"{{0}} ** {int(exponent)}"
+    if exponent in (-1, -2, -3):
+        return ("np.float32(1.0)" if single else "1.0") + int(-exponent) * " / {0}"
+    return None
+
+
+def _complex_power(exponent: Any) -> str | None:
+    """Powers that NumPy has as a product, a reciprocal or a root; else the exponent is real."""
+    plainly = {2: "{0} * {0}", -1: "complex_reciprocal({0})", 0.5: "complex_sqrt({0})"}
+    if exponent in plainly:
+        return plainly[exponent]
+    if np.imag(exponent) or abs(exponent) >= 100:
+        return None
+    exponent = float(np.real(exponent))
+    return f"complex_power({{0}}, {int(exponent) if exponent.is_integer() else exponent})"
