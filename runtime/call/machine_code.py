@@ -24,7 +24,7 @@ from calque.transpiler.ir.debug import show_text
 _HARMLESS = ("NUMBA_NUM_THREADS", "NUMBA_THREADING_LAYER", "NUMBA_CACHE", "NUMBA_DEBUG_CACHE")
 
 # what may raise an error
-_REFUSING = {"int", "checked_index", "divide", "quotient", "remainder"}
+_REFUSING = {"int", "bounded", "checked_index", "divide", "quotient", "remainder"}
 _REFUSING |= {"solve", "matrix_inverse", "cholesky_factor", "array_max", "array_min"}
 _REFUSING |= {"checked_finite"}
 _REFUSING |= {"array_quantile", "argmax", "argmin", "interp", "digitize", "convolve", "cross"}

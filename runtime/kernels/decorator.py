@@ -50,6 +50,7 @@ from calque.runtime.kernels.kernel_functions import (
     array_median,
     array_min,
     array_quantile,
+    bounded,
     checked_index,
     divide,
     fmod,
@@ -416,7 +417,7 @@ class _Proven(Wrapping):
 
 
 __all__ = [
-    "array_max", "array_median", "array_min", "array_quantile", "checked_finite",
+    "array_max", "array_median", "array_min", "array_quantile", "bounded", "checked_finite",
     "checked_index", "cholesky_factor",
     "complex_arccos", "complex_arccosh", "complex_arcsin", "complex_arcsinh", "complex_arctan",
     "complex_arctanh", "complex_cos", "complex_cosh", "complex_exp", "complex_exp2",

@@ -102,6 +102,18 @@ def _checked_index(index, size):
     return counted
 
 
+def bounded(number, low, high):
+    """An integer; OverflowError where it is not between the bounds."""
+    if number < low or number > high:
+        raise OverflowError("an integer is out of bounds for those of the array")
+    return number
+
+
+@overload(bounded)
+def _bounded(number, low, high):
+    return bounded
+
+
 def running_sum(x):
     """``np.cumsum`` of a vector; the first is its first element, whatever its sign."""
     return np.cumsum(x)

@@ -29,6 +29,7 @@ from calque.transpiler.primitives.base import (
     implements,
     linear,
     operand,
+    register,
     scale,
     strong,
 )
@@ -378,6 +379,44 @@ to_bool = _python_number(bool, "?")
 to_complex = _python_number(complex, "c16")
 for _kind, _record in ((float, to_float), (int, to_int), (bool, to_bool), (complex, to_complex)):
     implements(_kind)(_conversion(_kind, _record))
+
+
+def _bounded(x: Any, low: int, high: int) -> Any:
+    if not low <= x <= high:
+        raise OverflowError(f"Python integer {x} out of bounds for an array's integers")
+    return x
+
+
+# an integer that an array of few bits holds; NumPy itself looks where it converts one
+bounded = register(
+    Primitive(
+        "bounded",
+        _bounded,
+        lambda x, low, high: type_of(x),
+        "{0}",
+        kind="elementwise",
+        nondifferentiable=True,
+        cheap=True,
+        batch=lambda args, batched, params: args[0],
+        scalar="bounded({0}, {1}, {2})",
+        samples=lambda rng: [((5, -128, 127), {}), ((-128, -128, 127), {})],
+    )
+)
+
+
+def stored(x: Array, dtype: np.dtype) -> Any:
+    """A value as an array of this dtype takes it: one float by ``int``, which refuses some."""
+    number = not x.ndim and not x.is_buffer and x.dtype.kind == "f"
+    if not number or not (dtype.kind == "i" or (dtype.kind == "u" and x.type.weak)):
+        return cast(x, dtype)
+    whole = apply(to_int, x)
+    if dtype == np.int64:
+        return whole
+    least, most = np.iinfo(dtype).min, min(np.iinfo(dtype).max, np.iinfo(np.int64).max)
+    return cast(apply(bounded, whole, least, most), dtype)
+
+
+FUNCTIONS["stored"] = stored
 
 
 def _item(x: Any, *args: Any) -> Any:

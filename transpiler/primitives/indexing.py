@@ -462,7 +462,7 @@ def store(x: Array, index: Any, value: Any) -> None:
             x.replace(Array(value.atom))
             return
     if type_of(value).dtype != x.dtype and isinstance(value, Array):
-        value = FUNCTIONS["cast"](value, x.dtype)
+        value = FUNCTIONS["stored"](value, x.dtype)
     x, template, dynamic = through(x, template, dynamic)
     x.replace(apply(update, x, value, *dynamic, index=template))
 

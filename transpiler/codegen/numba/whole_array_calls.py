@@ -10,7 +10,7 @@ import numpy as np
 
 from calque.transpiler.codegen.text.spelling import template
 from calque.transpiler.ir.core import Apply, Statement, Var
-from calque.transpiler.primitives.elementwise import to_int
+from calque.transpiler.primitives.elementwise import bounded, to_int
 from calque.transpiler.primitives.indexing import checked_index
 from calque.transpiler.primitives.ranges import linspace
 from calque.transpiler.primitives.selecting import flatnonzero, nonzero
@@ -83,7 +83,7 @@ def may_raise(s: Statement) -> bool:
         return False
     if s.primitive is to_int and isinstance(s.args[0], Var):
         return s.args[0].type.dtype.kind == "f"
-    return s.primitive is checked_index or text_in_loops(s) in _MAY_RAISE
+    return s.primitive in (checked_index, bounded) or text_in_loops(s) in _MAY_RAISE
 
 
 _FACTORIZING = ("solve({0}, {1})", "matrix_inverse({0})", "cholesky_factor({0})")
