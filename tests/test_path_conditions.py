@@ -319,7 +319,7 @@ def test_what_follows_from_facts_is_true():
         ]
         dim = sum((choose.randint(-1, 1) * s for s in (n, i, q)), choose.randint(-2, 2))
         with dims.given(facts):
-            if not dims.nonnegative(dim, assume=False):
+            if not dims.nonnegative(dim):
                 continue
         claims += 1
         low, high = dims.ranges["i"]
@@ -405,7 +405,7 @@ def test_an_integer_first_asked_for_under_a_test(made):
         q = made(k)
         with builder.dims.given([builder.dim_of(k) - 1]):
             builder.dim_of(q)
-        assert not builder.dims.nonnegative(builder.dim_of(q), assume=False)
+        assert not builder.dims.nonnegative(builder.dim_of(q))
 
 
 def swept(u):

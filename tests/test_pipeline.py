@@ -7,6 +7,8 @@ import pytest
 
 import calque
 from calque.transpiler.ir import core
+from calque.transpiler.ir.dims import Dims
+from calque.transpiler.ir.types import symbol
 
 
 def recurrence(x):
@@ -53,3 +55,67 @@ def test_clones_keep_the_phase() -> None:
     copied = core.clone(function.body, {})
     for old, new in zip(core.walk(function.body), core.walk(copied), strict=True):
         assert old is not new and old.phase == new.phase != ""
+
+
+# what is asked of a size, and what is taken for granted of it
+
+
+def summed(x):
+    s = 0.0
+    for i in range(3, x.size):
+        s += np.sin(x[i]) * x[i]
+    return s
+
+
+def carried(x):
+    y = x.copy()
+    for i in range(3, x.size):
+        y[i] = 0.5 * y[i] + y[i - 1] * x[i]
+    return np.sum(y * y)
+
+
+def ahead(x):
+    s = 0.0
+    for i in range(x.size - 4):
+        s += np.sin(x[i]) * x[i + 4]
+    return s
+
+
+def nested(x):
+    s = 0.0
+    for i in range(3, len(x)):
+        for j in range(i, len(x)):
+            s += np.sin(x[i]) * x[j]
+    return s
+
+
+@pytest.mark.parametrize("of", [calque.jit, lambda f: calque.jit(calque.grad(f))], ids=["value", "grad"])
+@pytest.mark.parametrize("loss", [summed, carried, ahead, nested])
+def test_short_arrays_need_no_program_of_their_own(loss, of) -> None:
+    fn = of(loss)
+    for n in (10, 2, 0, 20):
+        x = np.linspace(0.1, 1.0, n)
+        wanted = loss(x) if of is calque.jit else calque.grad(loss)(x)
+        np.testing.assert_allclose(fn(x), wanted, rtol=1e-13)
+    assert fn.cache_info().programs == 1
+
+
+def test_to_ask_assumes_nothing() -> None:
+    dims, n, m = Dims({"n", "m"}), symbol("n"), symbol("m")
+    assert not dims.nonnegative(n - 3)
+    assert not dims.assume_nonnegative(n - 3, -1 * m - 1)
+    assert not dims.assumptions
+    assert dims.assume_nonnegative(n - 3, m - 2)
+    assert dims.nonnegative(n - 2) and dims.nonnegative(m - 2)
+
+
+def test_what_fits_no_call_is_not_asked_of_all() -> None:
+    def product(W, x):
+        for t in range(3, len(x)):
+            W = W + np.outer(x[t], x[t])
+        return W
+
+    fn = calque.jit(product)
+    for n in (6, 2):
+        W, x = np.eye(3), np.linspace(0.0, 1.0, 3 * n).reshape(n, 3)
+        np.testing.assert_allclose(fn(W, x), product(W, x), rtol=1e-14)

@@ -52,7 +52,7 @@ def may_be_spread(size: DimLike, whole: DimLike) -> bool:
     dims = current().dims
     if dims.same(size, whole) or dims.is_spread_over(whole, size):
         return False
-    return dims.resolve(size) != 1 and not dims.never_one(size)
+    return dims.resolve(size) != 1 and not dims.assume_never_one(size)
 
 
 def _sum_if_one(

@@ -32,15 +32,6 @@ def is_small_product(sizes: Sizes, actual: dict[str, int]) -> bool:
     return math.prod(v for v in values if isinstance(v, int)) <= SMALL
 
 
-def age(name: str) -> int:
-    """The number of an internal symbol, and 0 of an argument's.
-
-    >>> age("_12"), age("x_0")
-    (12, 0)
-    """
-    return int(name[1:]) if name[1:].isdecimal() and name[0] == "_" else 0
-
-
 def _is_symbol(dim: DimLike) -> bool:
     return isinstance(dim, Dim) and not dim.const and [c for _, c in dim.terms] == [1]
 
@@ -230,32 +221,53 @@ class Dims:
         """Whether ``dim >= 0`` is known wherever its symbols are, not only where facts hold."""
         before, self.facts = self.facts, []
         try:
-            return self.fits(dim) and self.nonnegative(dim, assume=False)
+            return self.fits(dim) and self.nonnegative(dim)
         finally:
             self.facts = before
 
-    def nonnegative(self, dim: DimLike, assume: bool = True) -> bool:
-        """Whether ``dim >= 0`` is known, or may be assumed as only sizes of arguments are in it."""
+    def nonnegative(self, dim: DimLike) -> bool:
+        """Whether ``dim >= 0`` is known; to ask assumes nothing."""
         exact = self.resolve(dim)
         dim = self._lower_bound(exact, 8)
-        if self._surely_nonnegative(dim, 4):
+        if self._surely_nonnegative(dim, 4) or self._is_assumed(dim):
             return True
-        if self._tells_more(exact) or self._tells_more(dim):
-            if self._follows(exact):
-                return True
-        if assume and isinstance(exact, Dim):
-            gaps = (self.resolve(exact - f) for f in self._facts_on(dim_symbols(exact)))
-            if any(self._holds_now(gap) and self._is_assumed(gap) for gap in gaps):
-                return True
-        return self._is_assumed(dim, assume)
+        return (self._tells_more(exact) or self._tells_more(dim)) and self._follows(exact)
 
-    def _is_assumed(self, dim: DimLike, assume: bool = True) -> bool:
-        """Whether an assumption says so, or may be made."""
+    def assume_nonnegative(self, *dims: DimLike) -> bool:
+        """Take each ``dim >= 0`` for granted that has sizes of arguments in it alone, or none.
+
+        Whether all are: known or assumed. Calls for which one is not get a program of their own.
+
+        >>> dims, n = Dims({"n"}), symbol("n")
+        >>> dims.nonnegative(n - 3), dims.assume_nonnegative(n - 3), dims.nonnegative(n - 3)
+        (False, True, True)
+        """
+        before = dict(self.assumptions)
+        if not (taken := all(map(self._take_nonnegative, dims))):
+            self.assumptions = before
+        return taken
+
+    def _take_nonnegative(self, dim: DimLike) -> bool:
+        """The same for one."""
+        if self.nonnegative(dim):
+            return True
+        exact = self.resolve(dim)
+        gaps = (self.resolve(exact - f) for f in self._facts_on(dim_symbols(exact)))
+        if any(self._holds_now(gap) and self._assume(gap) for gap in gaps):
+            return True
+        return self._assume(self._lower_bound(exact, 8))
+
+    def _is_assumed(self, dim: DimLike) -> bool:
+        """Whether an assumption that was made says so."""
         if isinstance(dim, int):
             return False
-        if any(self._is_sum_of_naturals(self.resolve(dim - a)) for a in self.assumptions):
+        return any(self._is_sum_of_naturals(self.resolve(dim - a)) for a in self.assumptions)
+
+    def _assume(self, dim: DimLike) -> bool:
+        """Make the assumption, unless it was made or cannot be."""
+        if self._is_assumed(dim):
             return True
-        if not dim_symbols(dim) <= self.arguments or not assume:
+        if isinstance(dim, int) or not dim_symbols(dim) <= self.arguments:
             return False
         if all(c < 0 for _, c in dim.terms) and dim.const <= 0:
             return False
@@ -371,19 +383,18 @@ class Dims:
         """
         return -1 * self._lower_bound(-1 * self.resolve(dim), 8)
 
-    def never_one(self, dim: DimLike) -> bool:
-        """Whether a size is known not to be 1: arguments have symbols for other sizes only.
+    def assume_never_one(self, dim: DimLike) -> bool:
+        """Whether a size is not 1. An argument's symbol is never, what is made of some is assumed.
 
         >>> dims, n = Dims({"n"}), symbol("n")
-        >>> dims.never_one(n), dims.never_one(1), dims.never_one(symbol("k"))
-        (True, False, False)
+        >>> [dims.assume_never_one(d) for d in (n, 1, symbol("k"))]
+        [True, False, False]
         """
         dim = self.resolve(dim)
         if isinstance(dim, int):
             return dim != 1
-        return any(dim == symbol(s) for s in dim_symbols(dim) & self.arguments) or (
-            self.nonnegative(dim - 2)
-        )
+        own = dim_symbols(dim) & self.arguments
+        return any(dim == symbol(s) for s in own) or self.assume_nonnegative(dim - 2)
 
     def is_broadcast(self, whole: DimLike, left: DimLike, right: DimLike) -> bool:
         """Whether ``whole`` is the size of an axis of two operands that have these sizes there."""
@@ -421,8 +432,7 @@ class Dims:
             first = size - 1 if start is None else self._position(size, start)
             last = -1 if stop is None else self._position(size, stop)
             if first is not None and last is not None:
-                inside = self.nonnegative(size - 1 - first) and self.nonnegative(first - last)
-                if inside and self.nonnegative(last + 1):
+                if self.assume_nonnegative(size - 1 - first, first - last, last + 1):
                     return self._steps(first - last, -step)
             return self.unknown(size, start, stop, step)
         first = 0 if start is None else self._position(size, start)
@@ -430,10 +440,9 @@ class Dims:
         if isinstance(size, int) and isinstance(first, int) and isinstance(last, int):
             return len(range(*slice(start, stop, step).indices(size)))
         if first is not None and last is not None:
-            fits = self.nonnegative(first) and self.nonnegative(size - last)
-            if fits and self.nonnegative(last - first):
+            if self.assume_nonnegative(first, size - last, last - first):
                 return self._steps(last - first, step)
-            if self.nonnegative(first, False) and self.nonnegative(size - last, False):
+            if self.nonnegative(first) and self.nonnegative(size - last):
                 return self._steps(self._positive_part(last - first), step)
         return self.unknown(size, start, stop, step)
 
@@ -451,13 +460,13 @@ class Dims:
             return bound if bound >= 0 else size + bound
         if not self.is_exact(bound):
             return None
-        if self.nonnegative(bound, assume=False) or self._is_positive_argument(bound):
+        if self.nonnegative(bound) or self._is_positive_argument(bound):
             return bound
         return None
 
     def _is_positive_argument(self, bound: DimLike) -> bool:
         """``n - 1`` and the like, when n is an argument's size: assumed not to be negative."""
-        return dim_symbols(bound) <= self.arguments and self.nonnegative(bound)
+        return dim_symbols(bound) <= self.arguments and self.assume_nonnegative(bound)
 
     def _steps(self, length: DimLike, step: int) -> DimLike:
         if step == 1:

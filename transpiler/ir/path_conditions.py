@@ -72,7 +72,7 @@ def facts_where(test: Atom, holds: bool, builder: Builder) -> Facts:
                 continue
         gap = builder.dims.resolve(high - low)
         for sign, more in SIDES[comparison]:
-            if comparison != "not_equal" or builder.dims.nonnegative(sign * gap, False):
+            if comparison != "not_equal" or builder.dims.nonnegative(sign * gap):
                 found.append(sign * gap + more)
     return found
 
@@ -132,7 +132,7 @@ def facts_after(s: Statement, builder: Builder) -> Facts:
     found = [substitute_dim(f, last) for f in ends if dim_symbols(f) <= steady | last.keys()]
     for fact in rounds:
         if dim_symbols(fact) <= steady | before.keys():
-            if builder.dims.nonnegative(substitute_dim(fact, earlier), False):
+            if builder.dims.nonnegative(substitute_dim(fact, earlier)):
                 found.append(substitute_dim(fact, before))
     return found
 
@@ -189,7 +189,7 @@ def _never_below(value: Atom, sign: int, bound: DimLike, builder: Builder) -> bo
             return kept and _never_below(init, sign, bound, builder)
     place = builder.dim_of(wrap(value))
     gap = builder.dims.resolve(place - bound)
-    return builder.dims.is_exact(place) and builder.dims.nonnegative(sign * gap, False)
+    return builder.dims.is_exact(place) and builder.dims.nonnegative(sign * gap)
 
 
 def _counters(s: For | While, builder: Builder) -> Iterator[tuple[str, Var, Atom, Atom, Var]]:

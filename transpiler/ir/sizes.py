@@ -66,7 +66,7 @@ class Sizes:
             if self.dims.is_spread_over(size, whole):
                 return whole
         known = [d for d in (left, right) if not self.dims.beyond_arguments(d)]
-        if known and self.dims.never_one(known[0]):
+        if known and self.dims.assume_never_one(known[0]):
             return known[0]
         return self.dims.unknown("broadcast", left, right)
 

@@ -89,7 +89,7 @@ def differ(left: DimLike | None, right: DimLike | None, builder: Builder) -> boo
 def positive(dim: DimLike, builder: Builder) -> bool:
     """Whether a dimension is known to be at least 1: counters at their bounds, inner ones first."""
     dims = builder.dims
-    if dims.nonnegative(dim - 1, False):
+    if dims.nonnegative(dim - 1):
         return True
     for counter in reversed(dims.ranges):
         dim = dims.resolve(dim)
@@ -97,4 +97,4 @@ def positive(dim: DimLike, builder: Builder) -> bool:
         if coefficient is not None:
             bound = dims.ranges[counter][0 if coefficient > 0 else 1]
             dim = dim - coefficient * symbol(counter) + coefficient * bound
-    return dims.nonnegative(dim - 1, False)
+    return dims.nonnegative(dim - 1)

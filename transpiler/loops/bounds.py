@@ -6,7 +6,6 @@ loops say. What cannot be proven is checked by the kernel when it runs.
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 from calque.transpiler.ir.builder import Builder, wrap
@@ -64,9 +63,13 @@ def in_range(index: Any, dim: Any, builder: Builder, assume: bool) -> bool:
     """Whether one integer is known to be in range; ``assume`` may make conditions of it."""
     if isinstance(index, Var) and (index.type.ndim or index.type.dtype.kind not in "iu"):
         return False
-    holds = functools.partial(builder.dims.nonnegative, assume=assume)
-    if not isinstance(index, Var):
-        return holds(dim - 1 - index) if index >= 0 else holds(dim + index)
-    place = builder.dim_of(wrap(index))
-    exact = builder.dims.is_exact(place) and builder.dims.is_exact(dim)
-    return exact and holds(place) and holds(dim - 1 - place)
+    if isinstance(index, Var):
+        place = builder.dim_of(wrap(index))
+        if not (builder.dims.is_exact(place) and builder.dims.is_exact(dim)):
+            return False
+        wanted = [place, dim - 1 - place]
+    else:
+        wanted = [dim - 1 - index] if index >= 0 else [dim + index]
+    if assume:
+        return builder.dims.assume_nonnegative(*wanted)
+    return all(map(builder.dims.nonnegative, wanted))

@@ -137,7 +137,7 @@ class _Checker:
             made, target = moved, loop
         found = made[-1].outs[0]
         core.label(made, s.phase)
-        if dims.nonnegative(place, False):
+        if dims.nonnegative(place):
             self.builder.dim_values[found] = place
         else:
             (name,) = dim_symbols(self.builder.dim_of(wrap(found)))

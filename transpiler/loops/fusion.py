@@ -167,7 +167,7 @@ class Fusion:
 
     def _surely_some(self, dim: DimLike) -> bool:
         """Whether a size is known not to be 0; for arguments, a condition of the program."""
-        return dim > 0 if isinstance(dim, int) else self.builder.dims.nonnegative(dim - 1)
+        return dim > 0 if isinstance(dim, int) else self.builder.dims.assume_nonnegative(dim - 1)
 
     def _region(self, s: Apply) -> tuple[DimLike, ...]:
         """The dimensions of what a store stores."""

@@ -284,7 +284,7 @@ class Bands:
         builder = self.builder
         with builder.block() as made, builder.at(inner.origin):
             size = wrap(inner.stop)
-            if not builder.dims.nonnegative(builder.dims.resolve(builder.dim_of(size)), False):
+            if not builder.dims.nonnegative(builder.dims.resolve(builder.dim_of(size))):
                 size = apply(maximum, size, 0)  # no round: no array of -1 elements
             start = apply(empty, size, dtype=value.type.dtype)
             row = start.atom

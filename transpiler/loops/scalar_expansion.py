@@ -145,7 +145,7 @@ class Expansion:
                 low, size = wrap(loop.stop) + 1, wrap(loop.start) + 1
             if not positive(builder.dim_of(low) + 1, builder):
                 return False
-            if not builder.dims.nonnegative(builder.dims.resolve(builder.dim_of(size)), False):
+            if not builder.dims.nonnegative(builder.dims.resolve(builder.dim_of(size))):
                 return False
             for k in sums:
                 row = FUNCTIONS[np.full]((size,), within.inits[k], within.phis[k].type.dtype).atom

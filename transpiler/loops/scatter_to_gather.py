@@ -243,7 +243,7 @@ class _Places:
         few = all(max(end) - min(end) <= MOST_PLACES for end in zip(*ends, strict=True))
         (low, high), (last, first) = self.first.places[-1], self.between
         between = (high + first) - (low + last)
-        return few and self.depth >= least and self.builder.dims.nonnegative(between)
+        return few and self.depth >= least and self.builder.dims.assume_nonnegative(between)
 
     def _along(self, axis: int, terms: Sequence[Term]) -> list[tuple[int, int]]:
         return [self.spans[id(t)][axis] for t in terms]

@@ -100,9 +100,10 @@ class _Sums:
     def find(self) -> None:
         """Find the products that can be made after the loop."""
         rounds, dims = self.rounds, self.builder.dims
-        if rounds.can_be_counted() and dims.nonnegative(rounds.count()):
+        if rounds.can_be_counted():
             found = {phi: self._terms(phi) for phi in self.loop.phis}
-            self.found = {phi: terms for phi, terms in found.items() if terms}
+            found = {phi: terms for phi, terms in found.items() if terms}
+            self.found = found if found and dims.assume_nonnegative(rounds.count()) else {}
 
     def keep_rows(self) -> None:
         """Let the loop keep what they need of each round; the open block stands before it."""

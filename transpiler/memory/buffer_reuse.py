@@ -183,7 +183,7 @@ class _Mover:
 
     def _is_size(self, dim: DimLike) -> bool:
         """Whether it is surely none below 0: it is read also where the loop has no round."""
-        return self.builder.dims.nonnegative(self.builder.dims.resolve(dim), False)
+        return self.builder.dims.nonnegative(self.builder.dims.resolve(dim))
 
     def _carried(
         self, out: Var, last: Var, start: Var, s: If | For | While, block: Block

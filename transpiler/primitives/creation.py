@@ -461,7 +461,7 @@ def _arange_length(start: Any, stop: Any, step: Any) -> Any:
         return len(np.arange(start, stop, step))
     if step == 1 and all(type_of(v).dtype.kind in "iu" for v in (start, stop)):
         length = current().dim_of(stop) - current().dim_of(start)
-        if current().dims.nonnegative(length):
+        if current().dims.assume_nonnegative(length):
             return length
     return current().dims.fresh()
 

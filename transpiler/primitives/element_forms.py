@@ -330,7 +330,7 @@ def _surely_inside(start: Array, dim: Any) -> bool:
 
 def _holds(dim: Any) -> bool:
     """Whether ``dim >= 0`` is proven, or a condition of the program already."""
-    return current().dims.nonnegative(dim, assume=False)
+    return current().dims.nonnegative(dim)
 
 
 # reductions

@@ -127,9 +127,9 @@ def _of_length(x: Any, n: Any, axis: int) -> Any:
     dims = current().dims
     if dims.same(have, want):
         return x
-    if dims.nonnegative(have - want, assume=False):
+    if dims.nonnegative(have - want):
         return x[along(axis, slice(None, n))]
-    if not dims.nonnegative(want - have, assume=False):
+    if not dims.nonnegative(want - have):
         raise current().needs_dims([have, want], "Whether a Fourier transform pads or cuts")
     return _padded(x, n, axis)
 

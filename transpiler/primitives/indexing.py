@@ -110,7 +110,7 @@ def _all_different(array: Array) -> bool:
     if made.primitive is arange:  # -1 and the last place are one
         start, _, step = made.args
         upward = not isinstance(step, Var) and step > 0
-        return upward and current().dims.nonnegative(current().dim_of(start), False)
+        return upward and current().dims.nonnegative(current().dim_of(start))
     if made.primitive is constant:
         values = np.array(made.params["value"])
         return len(np.unique(values)) == values.size and bool((values >= 0).all())

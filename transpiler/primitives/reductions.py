@@ -128,7 +128,7 @@ def _from_initial(
     """An extremum of ``x`` and ``initial``, which is all there is where ``x`` has no elements."""
     reduce = lambda: combine(apply(primitive, x, **params), initial)
     count = count_reduced(x, params["axis"])
-    if current().dims.nonnegative(current().dim_of(count) - 1, assume=False):
+    if current().dims.nonnegative(current().dim_of(count) - 1):
         return reduce()
     t = primitive.infer(x, **params)
     dtype = elementwise_dtype(combine, [t, type_of(initial)])

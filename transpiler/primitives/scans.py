@@ -240,7 +240,7 @@ def _infer_diff(x: Any, axis: int, n: int) -> ArrayType:
     t = type_of(x)
     size = current().dims.resolve(t.dims[axis])
     shorter = max(0, size - n) if isinstance(size, int) else size - n
-    if not current().dims.nonnegative(shorter):
+    if not current().dims.assume_nonnegative(shorter):
         shorter = current().dims.fresh()
     return t.with_dims([shorter if a == axis else d for a, d in enumerate(t.dims)])
 

@@ -17,9 +17,9 @@ Samples = list[tuple[tuple[Any, ...], dict[str, Any]]]
 def _first_is_longer(n: DimLike, m: DimLike) -> bool:
     """Whether the first operand is at least as long; sizes that leave it open are asked for."""
     dims = current().dims
-    if dims.nonnegative(n - m, assume=False):
+    if dims.nonnegative(n - m):
         return True
-    if dims.nonnegative(m - n, assume=False):
+    if dims.nonnegative(m - n):
         return False
     raise current().needs_dims([n, m], "Which operand of a convolution is longer")
 

@@ -192,7 +192,7 @@ class Buffers:
             # n - 1 may be less than 0, n is not
             more = [b - b.const for b in bounds if isinstance(b, Dim) and b.const < 0]
             for b in [*bounds, *more]:
-                if all(dims.nonnegative(b - other, False) for other in bounds):
+                if all(dims.nonnegative(b - other) for other in bounds):
                     return self.upper_bound(dim - coefficient * symbol(name) + coefficient * b)
         return dim
 
@@ -211,7 +211,7 @@ class Buffers:
 
     def _nonnegative(self, size: Any) -> Any:
         dim = self.builder.dim_of(size)
-        if self.builder.dims.nonnegative(dim):
+        if self.builder.dims.assume_nonnegative(dim):
             return size
         return FUNCTIONS[np.maximum](size, 0)
 

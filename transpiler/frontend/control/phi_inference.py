@@ -436,7 +436,7 @@ class Carrying(Changes):
         """Whether a loop has a round; it may be a condition on sizes."""
         if trip is None:
             return False
-        return self.builder.dims.nonnegative(self.builder.dim_of(trip.length()) - 1)
+        return self.builder.dims.assume_nonnegative(self.builder.dim_of(trip.length()) - 1)
 
     @staticmethod
     def _is_none(slot: CarriedSlot) -> bool:

@@ -45,7 +45,7 @@ def from_iterable(machine: Any, node: Any, iter: Any, dtype: Any, count: Any = -
     rest = length - current().dim_of(count)
     if isinstance(rest, int) and rest == 0:
         return found
-    if not current().dims.nonnegative(rest, assume=False):
+    if not current().dims.nonnegative(rest):
         count = known_int(count, "The count of np.fromiter")
         if not isinstance(length, int):
             raise current().needs_dims([length], "np.fromiter with a count: how many there are")

@@ -57,7 +57,7 @@ class Range(Iterable):
         if abs(self.step) == 1:
             affine = current().dim_of(self.stop) - current().dim_of(self.start)
             affine = affine if self.step > 0 else -affine
-            if dims.nonnegative(affine):
+            if dims.assume_nonnegative(affine):
                 return span
         return FUNCTIONS[np.maximum](span, 0)
 

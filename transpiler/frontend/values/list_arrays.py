@@ -235,7 +235,7 @@ class GrowingRows(Iterable):
         if isinstance(self.first, int) and self.first > length and not self.facts.changing:
             return True
         dims = current().dims
-        return dims.nonnegative(current().dim_of(self.count) - (length + 1), assume=False)
+        return dims.nonnegative(current().dim_of(self.count) - (length + 1))
 
     def holds(self, index: Any) -> bool:
         """Whether an index is known to be that of an element, counted from the start."""
@@ -245,7 +245,7 @@ class GrowingRows(Iterable):
             return False
         dims, position = current().dims, current().dim_of(index)
         last = current().dim_of(self.count) - position - 1
-        inside = dims.nonnegative(position, False) and dims.nonnegative(last, False)
+        inside = dims.nonnegative(position) and dims.nonnegative(last)
         return inside and dims.is_exact(position)
 
     def part(self, piece: slice) -> GrowingRows:

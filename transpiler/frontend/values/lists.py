@@ -32,7 +32,6 @@ from calque.transpiler.frontend.values.list_arrays import GrowingRows, gathered,
 from calque.transpiler.frontend.values.nested_lists import alike
 from calque.transpiler.ir.builder import FUNCTIONS, Array, known_int, type_of
 from calque.transpiler.ir.core import map_tree
-from calque.transpiler.ir.dims import age
 from calque.transpiler.ir.types import DimLike, dim_symbols
 
 _METHODS = {
@@ -252,7 +251,7 @@ class Lists(Loops):
         dim = self.builder.dim_of(count)
         if isinstance(self.builder.dims.resolve(dim), int) or type_of(values[0]).ndim:
             return None
-        if not self.builder.dims.nonnegative(dim):
+        if not self.builder.dims.assume_nonnegative(dim):
             count = FUNCTIONS[np.maximum](count, 0)
         self.arrays_for_lists = True
         if len(values) > 1:
@@ -364,7 +363,7 @@ class Lists(Loops):
         own, place = self.builder.dims.resolve(own), self.builder.dims.resolve(place)
         if own == place or (own == 1) != (place == 1):
             return own != place
-        return any(age(name) > since for name in dim_symbols(own))
+        return any(_age(name) > since for name in dim_symbols(own))
 
     # lists that a for statement runs over
 
@@ -383,3 +382,8 @@ class Lists(Loops):
                 f"{what} changes the list that a for statement runs over.",
                 "run over a copy, `for v in list(values)`, or over positions with while",
             )
+
+
+def _age(name: str) -> int:
+    """The number of an internal symbol, and 0 of an argument's."""
+    return int(name[1:]) if name[1:].isdecimal() and name[0] == "_" else 0
