@@ -18,16 +18,16 @@ GOALS = {
     **dict.fromkeys(COMPLAINTS, 0),
 }
 HELD = {
-    "lines for one of the primal's": 4.88,
+    "lines for one of the primal's": 4.89,
     "invented names a statement": 0.24,
-    "names that end in _new, _next, _b to _g": 163,
-    "+ -": 15,
-    "x = x + y": 71,
+    "names that end in _new, _next, _b to _g": 162,
+    "+ -": 1,
+    "x = x + y": 44,
     "products with a known 1": 11,
     "lines over 88 columns": 82,
     "sizes of computed arrays": 0,
     "adjoints outside of `# reverse`": 130,
-    "_ that is read": 64,
+    "_ that is read": 0,
 }
 
 

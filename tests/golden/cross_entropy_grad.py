@@ -18,8 +18,7 @@ def cross_entropy_grad(logits, targets):
     shifted_bar = -1.0 / logits.shape[0] * targets
     log_norm_bar = np.sum(-shifted_bar, axis=1, keepdims=True)
     # log_norm = np.log(np.sum(np.exp(shifted), axis=1, keepdims=True))
-    log_norm_bar_over_shifted = log_norm_bar / np.sum(exp_shifted, axis=1, keepdims=True)
-    shifted_bar = shifted_bar + log_norm_bar_over_shifted * exp_shifted
+    shifted_bar += log_norm_bar / np.sum(exp_shifted, axis=1, keepdims=True) * exp_shifted
     # shifted = logits - np.max(logits, axis=1, keepdims=True)
     sum_shifted_bar = np.sum(-shifted_bar, axis=1, keepdims=True)
     logits_equal = logits == max_logits

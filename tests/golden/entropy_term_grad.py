@@ -11,7 +11,7 @@ def entropy_term_grad(p, scale):
     # reverse
     if p > 0.0:
         # h = -p * np.log(p)
-        p_bar = -scale * p / np.float64(p) + -(scale * np.log(p))
+        p_bar = -scale * p / np.float64(p) - scale * np.log(p)
     else:
         p_bar = 0.0
     return p_bar

@@ -13,7 +13,7 @@ def rosenbrock_hessian(x):
     x_part_next = eye_x[:, :-1]
     x_bar_dot = np.zeros((x.shape[0], x.shape[0]))
     x_bar_dot[:, :-1] += eye_x[:, :-1] * 2.0
-    x_scaled = (eye_x[:, 1:] + -(x_part_next * (2.0 * x_part))) * 2.0 * 100.0
+    x_scaled = (eye_x[:, 1:] - x_part_next * (2.0 * x_part)) * 2.0 * 100.0
     x_scaled_next = -(x_part_next * 2.0) * (100.0 * (2.0 * (x[1:] - x_part ** 2)))
     x_bar_dot[:, :-1] += -x_scaled * (2.0 * x_part) + x_scaled_next
     x_bar_dot[:, 1:] += x_scaled

@@ -21,7 +21,7 @@ def loss_grad(W, U, b, x, target):
     # return np.sum((z - target) ** 2)
     z_bar = 2.0 * (z - target)
     # z = calque.custom_root(residual, np.zeros(b.size), iterate)
-    b_bar = -np.linalg.solve(W.T * W_shifted + -np.eye(W.shape[0]), z_bar) * W_shifted
+    b_bar = -np.linalg.solve(W.T * W_shifted - np.eye(W.shape[0]), z_bar) * W_shifted
     U_bar = np.outer(b_bar, x)
     W_bar = np.outer(b_bar, z)
     return W_bar, U_bar, b_bar

@@ -44,7 +44,7 @@ def kepler_grad_vmap(mean, eccentricity):
         e_bar_lanes_times_e_lanes = e_bar_lanes_times_e_lanes * eccentricity_lanes * np.sin(e_lanes)
         e_bar_lanes_new = e_bar_lanes + e_bar_lanes_times_e_lanes
         mean_bar_lanes = mean_bar_lanes + e_bar_lanes / eccentricity_lanes_shifted
-        e_bar_lanes_b = e_bar_lanes_new + -e_bar_lanes / eccentricity_lanes_shifted
+        e_bar_lanes_b = e_bar_lanes_new - e_bar_lanes / eccentricity_lanes_shifted
         e_bar_lanes_term = e_bar_lanes / eccentricity_lanes_shifted * eccentricity_lanes
         e_bar_lanes = e_bar_lanes_b + e_bar_lanes_term * np.cos(e_lanes)
         rounds_shifted_next = rounds_lanes_next - 1

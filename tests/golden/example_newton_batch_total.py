@@ -36,7 +36,7 @@ def total_grad(mean, eccentricity):
         e_new = e_lanes - e_lanes_minus_mean_lanes / (1.0 - eccentricity_lanes * np.cos(e_lanes))
         e = np.where(live, e_new, e)
         live = live & (np.abs(e_new - eccentricity_lanes * np.sin(e_new) - mean_lanes) > 1e-12)
-        rounds = rounds + 1
+        rounds += 1
 
     # reverse
     # while np.abs(e - eccentricity * np.sin(e) - mean) > 1e-12:

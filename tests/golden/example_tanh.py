@@ -14,7 +14,7 @@ def tanh_grad(x):
 
     # reverse
     # return (1.0 - y) / (1.0 + y)
-    y_bar = -1.0 * ((1.0 - y) / y_shifted / y_shifted) + -(1.0 / y_shifted)
+    y_bar = -1.0 * ((1.0 - y) / y_shifted / y_shifted) - 1.0 / y_shifted
     # y = np.exp(-2.0 * x)
     x_bar = y_bar * y * -2.0
     return x_bar

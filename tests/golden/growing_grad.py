@@ -10,20 +10,20 @@ import numpy as np
 def growing_grad(x, n):
     # forward
     x_saved = np.empty(np.maximum(n, 0))
-    for _ in range(n):
-        x_saved[_] = x
+    for k in range(n):
+        x_saved[k] = x
         x = x * (1.0 - x)
 
     # reverse
     # for _ in range(n):
     path_bar = np.full(np.maximum(n, 0), 1.0)
     x_bar = 0.0
-    for _ in range(n - 1, -1, -1):
+    for k in range(n - 1, -1, -1):
         # path.append(x)
-        path_bar__ = path_bar[_]
-        path_bar[_] = 0.0
-        x_bar += path_bar__
+        path_bar_k = path_bar[k]
+        path_bar[k] = 0.0
+        x_bar += path_bar_k
         # x = x * (1.0 - x)
-        x = float(x_saved[_])
-        x_bar = x_bar * (1.0 - x) + -(x_bar * x)
+        x = float(x_saved[k])
+        x_bar = x_bar * (1.0 - x) - x_bar * x
     return x_bar

@@ -17,7 +17,7 @@ def newton_grad(a):
             x_saved = np.concatenate((x_saved, np.empty_like(x_saved)))
         x_saved[rounds] = x
         x = 0.5 * (x + a / x)
-        rounds = rounds + 1
+        rounds += 1
 
     # reverse
     x_bar = 1.0

@@ -15,7 +15,7 @@ def tanh_grad_grad(x):
     y_scaled_next = y_scaled / y_shifted
     inverse_y = 1.0 / y_shifted
     y_bar = -1.0 * y_scaled_next
-    y_bar = y_bar + -inverse_y
+    y_bar -= inverse_y
 
     # reverse
     # y = np.exp(-2.0 * x)

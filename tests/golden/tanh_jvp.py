@@ -12,4 +12,4 @@ def tanh_jvp(x, x_dot):
     y_dot = x_dot * -2.0 * y
     y_shifted = 1.0 + y
     y_scaled = (1.0 - y) / y_shifted
-    return y_scaled, -y_dot / y_shifted + -y_dot * (y_scaled / y_shifted)
+    return y_scaled, -y_dot / y_shifted - y_dot * (y_scaled / y_shifted)

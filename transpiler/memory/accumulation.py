@@ -14,6 +14,7 @@ from calque.transpiler.ir.core import Apply, Var
 from calque.transpiler.ir.dims import Dims
 from calque.transpiler.ir.types import ArrayType
 from calque.transpiler.memory.bufferize import Memory, settle
+from calque.transpiler.memory.live_values import Liveness
 from calque.transpiler.memory.printed_program import PrintedProgram, continues
 from calque.transpiler.primitives.indexing import update
 
@@ -50,7 +51,7 @@ def _cost(program: PrintedProgram) -> float:
 
 
 def _candidates(program: PrintedProgram) -> list[Apply]:
-    uses, dims = program.uses(), Dims()
+    live, uses, dims = Liveness(program), program.uses(), Dims()
     for equal in program.function.equal_dims:
         dims.unify(equal.left, equal.right)
     found = []
@@ -60,12 +61,12 @@ def _candidates(program: PrintedProgram) -> list[Apply]:
         old = s.args[0]
         if not isinstance(old, Var) or old.name is None or old.name != s.out.name:
             continue
-        if uses[old] != 1 or old in program.function.params:
+        if live.after[id(s)] & program.bit(old) or old in program.function.params:
             continue
         if not _same_type(old.type, s.out.type, dims):
             continue
         made = program.definition.get(old)
-        if made is not None and continues(program, made, s):
+        if uses[old] == 1 and made is not None and continues(program, made, s):
             continue
         text = s.origin.statement if s.origin else ""
         asked = text.startswith(f"{s.out.name} {_SIGNS[s.primitive.arithmetic]}")

@@ -20,6 +20,7 @@ from calque.transpiler.ir.core import (
     Var,
     While,
 )
+from calque.transpiler.ir.dims import Dims
 from calque.transpiler.ir.pytrees import attributes, is_object
 from calque.transpiler.primitives.elementwise import add
 from calque.transpiler.primitives.indexing import update
@@ -74,6 +75,7 @@ class PrintedProgram:
     results: list[int] = field(default_factory=list)  # the results that are returned
     called: dict[tuple[str, str], str] = field(default_factory=dict)  # the user's own functions
     kept_arguments: set[int] = field(default_factory=set)  # statements that copy an argument
+    rounds: set[Var] = field(default_factory=set)  # counters that the user did not read, and we do
     index: dict[Var, int] = field(default_factory=dict)
     vars: list[Var] = field(default_factory=list)
     definition: dict[Var, Statement] = field(default_factory=dict)
@@ -169,12 +171,37 @@ def prepare(function: core.Function) -> PrintedProgram:
     kept = set(leaves) | set(function.written.values())
     body.results = [a if k in kept else None for k, a in enumerate(body.results)]
     _needless_branches(body)
+    program.renumber()
+    _sizes_of_operands(program)
     remove_dead(body)
     program.renumber()
+    uses = program.uses()
     for var in program.vars:
-        if var.name is not None and not usable(var.name):
+        if var.name == "_" and uses[var]:
+            program.rounds.add(var)
+            var.name = None
+        elif var.name is not None and not usable(var.name):
             var.name = None
     return program
+
+
+def _sizes_of_operands(program: PrintedProgram) -> None:
+    """``x.size`` for ``(x ** 2).size``: no array is made to ask for its size."""
+    dims = Dims()
+    for equal in program.function.equal_dims:
+        dims.unify(equal.left, equal.right)
+    for s in core.walk(program.body):
+        while isinstance(s, Apply) and s.primitive.kind == "size" and isinstance(s.args[0], Var):
+            array = s.args[0]
+            made = program.definition.get(array)
+            if array.name is not None or not isinstance(made, Apply):
+                break
+            operands = made.args if made.primitive.kind == "elementwise" else ()
+            arrays = [a for a in operands if isinstance(a, Var) and a.type.ndim == array.type.ndim]
+            alike = [a for a in arrays if all(map(dims.same, a.type.dims, array.type.dims))]
+            if not alike:
+                break
+            s.args = (alike[0], *s.args[1:])
 
 
 def usable(name: str) -> bool:

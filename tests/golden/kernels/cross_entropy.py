@@ -30,9 +30,9 @@ def cross_entropy_grad_kernel(
             # log_norm = np.log(np.sum(np.exp(shifted), axis=1, keepdims=True))
             exp_shifted_ij = exp(shifted)
             exp_shifted[i, j] = exp_shifted_ij
-            total = total + exp_shifted_ij
+            total += exp_shifted_ij
             # shifted = logits - np.max(logits, axis=1, keepdims=True)
-            total_new = total_new + np.int64(logits_ij == largest)
+            total_new += np.int64(logits_ij == largest)
         # shifted = logits - np.max(logits, axis=1, keepdims=True)
         sum_shifted[i, 0] = total
         sum_logits[i, 0] = total_new

@@ -30,13 +30,13 @@ def heat_kernel(u, u_rows, u_columns, inner_plus_change, total_parts):
         for j in range(u_columns):
             # return np.sum(u * u)
             u_ij = u[i, j]
-            total = total + u_ij * u_ij
+            total += u_ij * u_ij
         # return np.sum(u * u)
         total_parts[i] = total
     total = 0.0
     for i in range(u_rows):
         # return np.sum(u * u)
-        total = total + total_parts[i]
+        total += total_parts[i]
     return total
 
 

@@ -27,8 +27,16 @@ from calque.transpiler.ir.core import UNDEFINED, Apply, Atom, If, Statement, Var
 from calque.transpiler.ir.target import NUMPY, Target
 from calque.transpiler.memory.printed_program import PrintedProgram
 from calque.transpiler.primitives import creation
-from calque.transpiler.primitives.elementwise import where
+from calque.transpiler.primitives.elementwise import (
+    add,
+    divide,
+    multiply,
+    negative,
+    subtract,
+    where,
+)
 from calque.transpiler.primitives.indexing import getitem, update
+from calque.transpiler.primitives.products import matmul
 
 _IN_PLACE = {
     "add": gast.Add,
@@ -100,7 +108,7 @@ class ExpressionWriter:
             return fill_expression(text, self.operands(s.args))
         if (text := self.kernels.operation(s)) is None:
             return self._plain(s)
-        made = plainer(fill_expression(text, self._numbers(s, text)))
+        made = self.signed(s, plainer(fill_expression(text, self._numbers(s, text))))
         return self._cast(self.kernels.result_cast(s), made)
 
     def _numbers(self, s: Apply, text: str) -> list[Any]:
@@ -132,7 +140,29 @@ class ExpressionWriter:
             trees = [self.atom(s.args[0]), *self.operands(s.args[1:])]
         else:
             trees = self.operands(s.args)
-        return plainer(fill_expression(text, trees))
+        return self.signed(s, plainer(fill_expression(text, trees)))
+
+    def signed(self, s: Apply, tree: Any) -> Any:
+        """``a - b`` for ``a + -b``, and ``a + b`` for ``a - -b``."""
+        if s.primitive not in (add, subtract) or not isinstance(tree, gast.BinOp):
+            return tree
+        positive = _without_minus(tree.right) if self.has_minus(s.args[1]) else None
+        if positive is None or type(tree.op) not in (gast.Add, gast.Sub):
+            return tree
+        return gast.BinOp(tree.left, gast.Sub() if s.primitive is add else gast.Add(), positive)
+
+    def has_minus(self, atom: Atom) -> bool:
+        """Whether the text of a value begins with a minus that may as well stand before it all.
+
+        Numbers without a sign may not: of 8 bits, ``-b * 2.0`` is not ``-(b * 2.0)``.
+        """
+        while self._folded_apply(atom):
+            made = self.program.definition[atom]
+            assert isinstance(made, Apply)
+            if made.primitive not in (multiply, divide, matmul):
+                return made.primitive is negative and made.out.type.dtype.kind in "fc"
+            atom = made.args[0]
+        return type(atom) in (float, np.float64) and bool(atom < 0)
 
     def operands(self, args: Sequence[Atom]) -> list[Any]:
         """The trees of operands that promote each other; one written plainly is weak to others."""
@@ -165,12 +195,20 @@ class ExpressionWriter:
             element, operator, value = changed
             place = target(self._apply(element) if element else self.atom(s.args[0]))
             others = [s.args[0]] if isinstance(s.args[0], Var) else []
-            return shortest(gast.AugAssign(place, operator(), self.atom(value, others)), s)
+            return self.shortest(gast.AugAssign(place, operator(), self.atom(value, others)), value)
         base, value = s.args[0], self._plain_number(s.args[1])
         trees = [self.atom(base), self.atom(value, [base] if isinstance(base, Var) else [])]
         trees += self.operands(s.args[2:])
         made = fill(template(s.primitive, s.args, s.params), trees)
-        return shortest(made, s)
+        return self.shortest(made, value)
+
+    def shortest(self, made: Any, value: Atom) -> Any:
+        """``x += -v`` as ``x -= v``."""
+        if isinstance(made, gast.AugAssign) and isinstance(made.op, gast.Add):
+            positive = _without_minus(made.value) if self.has_minus(value) else None
+            if positive is not None:
+                made.op, made.value = gast.Sub(), positive
+        return made
 
     def _plain_number(self, value: Atom) -> Atom:
         """What is stored of an array that is one known number: the array stored into casts it."""
@@ -228,15 +266,6 @@ def plainer(tree: Any) -> Any:
         if isinstance(number, gast.Constant) and type(number.value) is int:
             return gast.BinOp(tree.left, gast.Sub(), number)
     return tree
-
-
-def shortest(made: Any, s: Apply) -> Any:
-    """``x += -v`` as ``x -= v``."""
-    if isinstance(made, gast.AugAssign) and isinstance(made.op, gast.Add):
-        positive = _without_minus(made.value) if s.out.type.dtype.kind in "fc" else None
-        if positive is not None:
-            made.op, made.value = gast.Sub(), positive
-    return made
 
 
 def _without_minus(tree: Any) -> Any:

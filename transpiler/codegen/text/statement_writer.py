@@ -9,7 +9,7 @@ from typing import Any
 import gast
 
 from calque.transpiler.codegen.text.coalesce import Groups
-from calque.transpiler.codegen.text.expression_writer import ExpressionWriter, shortest
+from calque.transpiler.codegen.text.expression_writer import ExpressionWriter
 from calque.transpiler.codegen.text.layout import WIDTH, Notes, at_most, to_text
 from calque.transpiler.codegen.text.signature import result_tree
 from calque.transpiler.codegen.text.spelling import (
@@ -180,13 +180,13 @@ class StatementWriter:
         augmented = self._augmented(s) if isinstance(s, Apply) else None
         if augmented is not None:
             assert isinstance(s, Apply)
-            made = shortest(gast.AugAssign(place, *augmented), s)
+            made = self.expressions.shortest(gast.AugAssign(place, *augmented), s.args[1])
             return self._fitting(made, atoms, depth, s)
         made = gast.Assign([place], self.expressions.value(s), None)
         return self._fitting(made, atoms, depth, s)
 
     def _augmented(self, s: Apply) -> tuple[Any, Any] | None:
-        """``s += v`` where the user wrote so, for numbers."""
+        """``s += v``, for numbers; not where the user wrote ``s = s + v``."""
         sign = _OPERATOR_SIGNS.get(s.primitive.arithmetic)
         text = s.origin.statement if s.origin else ""
         if sign is None or s.out.type.ndim or not isinstance(s.args[0], Var):
@@ -197,8 +197,7 @@ class StatementWriter:
         own = self.expressions.names(s.out)
         if before in self.expressions.paths or self.expressions.names(before) != own:
             return None
-        reverse = s.phase == "reverse"
-        if not reverse and not text.startswith(f"{own} {sign}="):
+        if text.startswith(f"{own} = {own} {sign} ") and s.phase != "reverse":
             return None
         return _OPERATORS[sign](), self.expressions.atom(s.args[1], [s.args[0]])
 

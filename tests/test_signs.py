@@ -1,0 +1,86 @@
+"""Signs and sums as a textbook has them: ``a - b`` for ``a + -b``, ``s += v`` for ``s = s + v``."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import calque
+
+
+def body_of(fn, *args) -> str:
+    source = calque.source(fn, *args)
+    return source[source.index("def "):]
+
+
+def quotient(a: float, b: float):
+    return a / (1.0 + b) * b
+
+
+def test_a_derivative_that_is_taken_away_has_a_minus() -> None:
+    text = body_of(calque.grad(quotient, argnums=(0, 1)), 2.0, 3.0)
+    assert "+ -" not in text and "= -" not in text.replace("b_bar = -", "")
+    h = 1e-6
+    want = (quotient(2.0, 3.0 + h) - quotient(2.0, 3.0 - h)) / (2 * h)
+    assert abs(calque.grad(quotient, argnums=1)(2.0, 3.0) - want) < 1e-8
+
+
+def unsigned(x, b):
+    y = x * 1.0
+    y[:] += -b * 2.0
+    z = x + -b * x
+    return y + z
+
+
+def test_numbers_without_a_sign_keep_their_minus() -> None:
+    """Of 8 bits, minus 3 is 253."""
+    x, b = np.array([1.0, 2.0]), np.array([3, 250], dtype=np.uint8)
+    np.testing.assert_array_equal(run(unsigned, x, b), unsigned(x, b))
+
+
+def run(fn, *args):
+    """What the printed text of a function gives."""
+    namespace: dict = {"np": np}
+    exec(calque.source(fn, *args), namespace)
+    return namespace[fn.__name__](*args)
+
+
+def shared(x):
+    y = x * 2.0
+    z = y
+    y = y + x
+    return np.sum(y * z)
+
+
+def twice_read(x):
+    y = np.exp(x)
+    total = np.sum(y)
+    return total * np.sum(y * y) + np.sum(np.sin(y))
+
+
+def test_a_sum_that_is_still_read_is_not_stored_into() -> None:
+    x = np.array([0.3, -0.7, 1.1])
+    for fn in (shared, twice_read):
+        gradient = calque.grad(fn)(x)
+        for k in range(3):
+            step = np.zeros(3, complex)
+            step[k] = 1e-20j
+            np.testing.assert_allclose(gradient[k], fn(x + step).imag / 1e-20, rtol=1e-12)
+    np.testing.assert_array_equal(run(shared, x), shared(x))
+
+
+def test_a_counter_that_is_read_has_a_name() -> None:
+    def powers(x: float, n: int):
+        for _ in range(n):
+            x = x * (1.0 - x)
+        return x
+
+    text = body_of(calque.grad(powers), 0.3, 4)
+    assert "[_]" not in text and "for k in range(n - 1, -1, -1):" in text
+
+
+def test_the_size_of_a_result_is_asked_of_its_operand() -> None:
+    def loss(x, y):
+        return np.mean((x @ y - y) ** 2)
+
+    text = body_of(calque.grad(loss), np.ones((3, 3)), np.ones((3, 3)))
+    assert ".size" in text and ").size" not in text
