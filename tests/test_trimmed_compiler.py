@@ -10,7 +10,7 @@ import pytest
 
 import calque
 from calque.runtime.gc_pause import uncollected
-from calque.runtime.kernels import decorator, llvm_numbers
+from calque.runtime.kernels import kernel_functions, llvm_numbers
 from calque.runtime.kernels.trimmed_compiler import quick
 
 VALUES = [0.0, -0.0, 1.0, -1.0, 2.5, -3.0, 1e308, -1e308, 5e-324, np.inf, -np.inf, np.nan]
@@ -45,7 +45,7 @@ CASES = [
 @pytest.mark.parametrize("name, types", CASES)
 def test_functions_on_numbers(name, types):
     """Written in LLVM, or by Numba where they are not: NumPy's numbers, and those of a saved module."""
-    plain = getattr(decorator, name)
+    plain = getattr(kernel_functions, name)
     count = plain.__code__.co_argcount
     with np.errstate(all="ignore"):
         x, y = (np.array(VALUES, t) if t != "q" else np.arange(-6, 6) for t in types)
@@ -67,7 +67,7 @@ def test_functions_on_numbers(name, types):
 
 @pytest.mark.parametrize("kinds", [(1.0, 0.0), (1, 0), (np.float32(1), np.float32(0)), (0.0, -0.0)])
 def test_a_division_by_zero_is_pythons(kinds):
-    divide = llvm_numbers.DIRECT[decorator.divide]
+    divide = llvm_numbers.DIRECT[kernel_functions.divide]
     compiled = numba.njit(error_model="numpy")(lambda a, b: divide(a, b))
     with pytest.raises(ZeroDivisionError, match="division by zero"):
         compiled(*kinds)

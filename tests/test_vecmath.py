@@ -24,7 +24,7 @@ from vecmath_reference import EXACT, TWO_ARGUMENTS, pairs, points, ulps
 import calque
 from calque.runtime import vecmath
 from calque.runtime.vecmath import direct
-from calque.transpiler.codegen.numba import scalar_text
+from calque.transpiler.codegen.numba.called_functions import HALF_POWERS
 from calque.transpiler.primitives.record import PRIMITIVES
 
 FAR = ("sin", "cos", "tan")
@@ -42,7 +42,7 @@ NUMPY = {
     **{name: getattr(scipy.special, name) for name in EXACT if hasattr(scipy.special, name)},
     **{name: getattr(np, f"arc{name[1:]}") for name in EXACT if name[0] == "a"},
     "pow": np.power,
-    **{n: functools.partial(_power_of, e) for e, n in vecmath.HALVES.items()},
+    **{n: functools.partial(_power_of, e) for e, n in HALF_POWERS.items()},
 }
 every = pytest.mark.parametrize("name", sorted(EXACT))
 in_both = pytest.mark.parametrize("dtype", BOTH, ids=lambda dtype: dtype.__name__)
@@ -309,12 +309,6 @@ def test_other_dtypes_and_names_are_refused() -> None:
         vecmath.source_of(["gamma"])
     with pytest.raises(KeyError, match="gamma is no function of"):
         vecmath.load("gamma")
-
-
-def test_kernels_know_the_functions_for_half_powers() -> None:
-    assert scalar_text.HALF_POWERS == vecmath.HALVES
-    drawn = {f"{name}{end}" for name in vecmath.DRAWN for end in ("", "f")}
-    assert scalar_text.VECTOR_FUNCTIONS == set(all_names()) | drawn
 
 
 def test_source_is_the_least_that_is_needed() -> None:

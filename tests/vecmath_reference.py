@@ -8,7 +8,7 @@ from typing import Any
 import mpmath as mp
 import numpy as np
 
-from calque.runtime.vecmath import HALVES
+from calque.transpiler.codegen.numba.called_functions import HALF_POWERS
 
 PRECISION = 250  # bits: x**2 in erfcx and p / (1 - p) in logit lose many
 EXACT = {
@@ -44,7 +44,7 @@ EXACT = {
     "hypot": mp.hypot,
     **{
         name: (lambda x, exponent=exponent: mp.power(x, exponent) if x >= 0 else mp.nan)
-        for exponent, name in HALVES.items()
+        for exponent, name in HALF_POWERS.items()
     },
 }
 
@@ -69,7 +69,7 @@ DOMAIN = {
     **dict.fromkeys(("tanh", "expit", "log_expit"), (-1200.0, 1e30)),
     **dict.fromkeys(("erf", "erfc"), (-40.0, 40.0)),
     "erfcx": (-40.0, math.inf),
-    **dict.fromkeys(HALVES.values(), (0.0, math.inf)),
+    **dict.fromkeys(HALF_POWERS.values(), (0.0, math.inf)),
 }
 
 

@@ -8,12 +8,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from calque.runtime import linear_systems, vecmath
+from calque.runtime import vecmath
+from calque.transpiler.codegen.numba.called_functions import FILES, HOMES, home_of
 
-_FILES = (
-    *("kernel_functions.py", "gamma_functions.py", "complex_functions.py"),
-    *("complex_power_functions.py", "matrix_functions.py", "integer_functions.py", "decorator.py"),
-)
+_FILES = [*FILES]  # and before the decorator what it compiles integers with
+_FILES.insert(-1, "integer_functions")
 
 
 @dataclass(frozen=True)
@@ -32,7 +31,7 @@ def _definitions() -> tuple[dict[str, str], tuple[_Definition, ...]]:
     found: list[_Definition] = []
     imports: dict[str, str] = {}
     here = Path(__file__).parents[1]
-    for file in [here / "linear_systems.py", *(here / "kernels" / name for name in _FILES)]:
+    for file in [here / "linear_systems.py", *(here / "kernels" / f"{name}.py" for name in _FILES)]:
         text = file.read_text(encoding="utf-8")
         lines, end = text.splitlines(), 0
         for node in ast.parse(text).body:
@@ -77,7 +76,7 @@ def embedded(names: Iterable[str]) -> tuple[list[str], str]:
     """
     imports, definitions = _definitions()
     known = {name for d in definitions for name in d.defines}
-    vector = sorted(n for n in names if n not in known and n != "prange")
+    vector = sorted(n for n in names if home_of(n) == "vecmath")
     wanted: set[str] = set()
     pending = [n for n in names if n in known]
     while pending:
@@ -108,13 +107,10 @@ def _is_function(definition: _Definition) -> bool:
 
 def uncompiled(names: Iterable[str]) -> tuple[list[str], str]:
     """The same for ``CALQUE_JIT=0``: NumPy's functions under the names of the vector functions."""
-    _, definitions = _definitions()
-    known = {name for d in definitions for name in d.defines}
-    vector = sorted(n for n in names if n not in known and n != "prange")
-    systems = sorted(n for n in names if hasattr(linear_systems, n))
-    own = sorted(n for n in names if n in known and n not in systems)
-    places = ("linear_systems", systems), ("kernels", own)
-    lines = [f"from calque.runtime.{m} import {', '.join(found)}" for m, found in places if found]
+    at = {home: sorted(known.intersection(names)) for home, known in HOMES.items()}
+    vector = at.pop("vecmath")
+    found = [(home, ", ".join(own)) for home, own in at.items() if own]
+    lines = [f"from calque.runtime.{home} import {own}" for home, own in found]
     text = vecmath.plain_source_of(vector).rstrip() if vector else ""
     lines += ["import math"] if "math." in text else []
     lines += ["import numpy as np"] if "np." in text else []

@@ -18,16 +18,14 @@ from typing import Any
 
 from calque.runtime.call import disk_cache
 from calque.runtime.version import __version__
+from calque.transpiler.codegen.numba.called_functions import REFUSING
 from calque.transpiler.ir.debug import show_text
 
 # environment variables of Numba that change no machine code
 _HARMLESS = ("NUMBA_NUM_THREADS", "NUMBA_THREADING_LAYER", "NUMBA_CACHE", "NUMBA_DEBUG_CACHE")
 
 # what may raise an error
-_REFUSING = {"int", "bounded", "checked_index", "divide", "quotient", "remainder"}
-_REFUSING |= {"solve", "matrix_inverse", "cholesky_factor", "array_max", "array_min"}
-_REFUSING |= {"checked_finite"}
-_REFUSING |= {"array_quantile", "argmax", "argmin", "interp", "digitize", "convolve", "cross"}
+_REFUSING = REFUSING | {"int", "argmax", "argmin", "interp", "digitize", "convolve", "cross"}
 
 _QUICK_FROM = 0, 65  # of Numba, the oldest tried: trimmed_compiler.py needs its parts
 

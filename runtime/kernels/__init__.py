@@ -6,4 +6,13 @@ less what kernels have no need of. Saved modules carry the text of what they cal
 ``call.kernel_source`` writes.
 """
 
-from calque.runtime.kernels.decorator import *  # noqa: F403
+import importlib
+from typing import Any
+
+from calque.transpiler.codegen.numba.called_functions import FILE_OF
+
+
+def __getattr__(name: str) -> Any:
+    if name not in FILE_OF:
+        raise AttributeError(f"{name} is no function for kernels")
+    return getattr(importlib.import_module(f"{__name__}.{FILE_OF[name]}"), name)

@@ -21,61 +21,7 @@ from numba.core.untyped_passes import ReconstructSSA
 from numba.extending import intrinsic
 from numba.np.ufunc import parallel as numba_threads
 
-from calque.runtime.kernels.complex_functions import (
-    complex_arccos,
-    complex_arccosh,
-    complex_arcsin,
-    complex_arcsinh,
-    complex_arctan,
-    complex_arctanh,
-    complex_cos,
-    complex_cosh,
-    complex_exp,
-    complex_exp2,
-    complex_expm1,
-    complex_log,
-    complex_log2,
-    complex_log10,
-    complex_sin,
-    complex_sinh,
-    complex_sqrt,
-    complex_tan,
-    complex_tanh,
-)
-from calque.runtime.kernels.complex_power_functions import complex_power, complex_reciprocal
-from calque.runtime.kernels.gamma_functions import digamma
 from calque.runtime.kernels.integer_functions import Wrapping
-from calque.runtime.kernels.kernel_functions import (
-    array_max,
-    array_median,
-    array_min,
-    array_quantile,
-    bounded,
-    checked_index,
-    divide,
-    fmod,
-    heaviside,
-    lshift,
-    maximum,
-    minimum,
-    quotient,
-    remainder,
-    rshift,
-    running_max,
-    running_min,
-    running_sum,
-    searchsorted_left,
-    searchsorted_right,
-    sign,
-)
-from calque.runtime.kernels.matrix_functions import (
-    checked_finite,
-    cholesky_factor,
-    determinant,
-    matrix_inverse,
-    sign_and_logdet,
-    solve,
-)
 
 # elements of the largest array from which threads always run, and from which they may
 PARALLEL_FROM, MEASURED_FROM = 1 << 21, 1 << 14
@@ -414,17 +360,3 @@ class _Proven(Wrapping):
         ]
         passes.finalize()
         return [passes]
-
-
-__all__ = [
-    "array_max", "array_median", "array_min", "array_quantile", "bounded", "checked_finite",
-    "checked_index", "cholesky_factor",
-    "complex_arccos", "complex_arccosh", "complex_arcsin", "complex_arcsinh", "complex_arctan",
-    "complex_arctanh", "complex_cos", "complex_cosh", "complex_exp", "complex_exp2",
-    "complex_expm1", "complex_log", "complex_log2", "complex_log10", "complex_power",
-    "complex_reciprocal", "complex_sin", "complex_sinh", "complex_sqrt", "complex_tan",
-    "complex_tanh", "determinant", "digamma", "divide", "fmod", "heaviside", "kernel", "lshift",
-    "matrix_inverse", "maximum", "minimum", "quotient", "remainder", "rshift", "running_max",
-    "running_min", "running_sum", "searchsorted_left", "searchsorted_right", "sign",
-    "sign_and_logdet", "solve", "vrange",
-]

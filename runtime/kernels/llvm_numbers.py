@@ -13,7 +13,7 @@ from llvmlite import ir
 from numba.core.types import Float, Integer, float64, int64
 from numba.extending import intrinsic
 
-from calque.runtime.kernels import decorator
+from calque.runtime.kernels import kernel_functions
 
 Code = Callable[[Any, Any, Any, list[Any]], Any]
 
@@ -105,10 +105,10 @@ def _direct(function: Any, gives: Callable[..., Any], code: Code) -> Any:
 
 
 DIRECT: dict[Any, Any] = {
-    decorator.checked_index: _direct(decorator.checked_index, _place, _checked_index),
-    decorator.maximum: _direct(decorator.maximum, _same_floats, _extremum("maximum")),
-    decorator.minimum: _direct(decorator.minimum, _same_floats, _extremum("minimum")),
-    decorator.heaviside: _direct(decorator.heaviside, _first_float, _heaviside),
-    decorator.sign: _direct(decorator.sign, _same_floats, _sign),
-    decorator.divide: _direct(decorator.divide, _quotient, _divide),
+    kernel_functions.checked_index: _direct(kernel_functions.checked_index, _place, _checked_index),
+    kernel_functions.maximum: _direct(kernel_functions.maximum, _same_floats, _extremum("maximum")),
+    kernel_functions.minimum: _direct(kernel_functions.minimum, _same_floats, _extremum("minimum")),
+    kernel_functions.heaviside: _direct(kernel_functions.heaviside, _first_float, _heaviside),
+    kernel_functions.sign: _direct(kernel_functions.sign, _same_floats, _sign),
+    kernel_functions.divide: _direct(kernel_functions.divide, _quotient, _divide),
 }

@@ -30,6 +30,13 @@ from typing import Any
 
 import numpy as np
 
+from calque.transpiler.codegen.numba.called_functions import (
+    DRAWN,
+    HALF_POWERS,
+    VECTOR,
+    numpy_name,
+)
+
 # in the order of their definitions: each module uses only those before it
 _MODULES = (
     *("arithmetic", "exponentials", "logarithms", "trigonometric", "inverse_trigonometric"),
@@ -74,35 +81,24 @@ class VectorFunction:
         return load(self.name_in(dtype))
 
 
-# exponents whose power is a root and products
-HALVES = {
-    -0.5: "pow_minus_half",
-    1.5: "pow_three_halves",
-    -1.5: "pow_minus_three_halves",
-    2.5: "pow_five_halves",
-    -2.5: "pow_minus_five_halves",
+# what a function is in plain Python, where that is not NumPy's function of one argument
+_PLAIN = {
+    "exp10": "np.power(10.0, x)",
+    "expit": "1.0 / (1.0 + np.exp(-x))",
+    "log_expit": "-np.logaddexp(0.0, -x)",
+    "logit": "np.log(x / (1.0 - x))",
+    "erf": "math.erf(x)",
+    "erfc": "math.erfc(x)",
+    "erfcx": "math.exp(x * x) * math.erfc(x)",
+    "atan2": "np.arctan2(x, y)",
+    "hypot": "np.hypot(x, y)",
+    "pow": "np.power(x, y)",
+    **{name: f"np.power(x, {exponent!r})" for exponent, name in HALF_POWERS.items()},
 }
-# of a key and a place; with an f at the end, of half as many bits
-DRAWN = ("random_bits", "random_uniform", "random_normal", "random_exponential")
 # a primitive's ``scalar`` -> its vector function
-FUNCTIONS: dict[str, VectorFunction] = {
-    name: VectorFunction(name, plain)
-    for name, plain in {
-        **dict.fromkeys("exp exp2 expm1 sinh cosh tanh".split(), "np.{name}(x)"),
-        **dict.fromkeys("log log2 log10 log1p sin cos tan cbrt".split(), "np.{name}(x)"),
-        **{name: f"np.arc{name[1:]}(x)" for name in "asin acos atan asinh acosh atanh".split()},
-        "exp10": "np.power(10.0, x)",
-        "expit": "1.0 / (1.0 + np.exp(-x))",
-        "log_expit": "-np.logaddexp(0.0, -x)",
-        "logit": "np.log(x / (1.0 - x))",
-        "erf": "math.erf(x)",
-        "erfc": "math.erfc(x)",
-        "erfcx": "math.exp(x * x) * math.erfc(x)",
-        "atan2": "np.arctan2(x, y)",
-        "hypot": "np.hypot(x, y)",
-        "pow": "np.power(x, y)",
-        **{name: f"np.power(x, {exponent!r})" for exponent, name in HALVES.items()},
-    }.items()
+FUNCTIONS = {
+    name: VectorFunction(name, _PLAIN.get(name, f"{numpy_name(name)}(x)"))
+    for name in (*VECTOR, "pow", *HALF_POWERS.values())
 }
 
 
@@ -235,7 +231,7 @@ def plain_source_of(names: Iterable[str]) -> str:
             continue
         known = FUNCTIONS.get(name) or FUNCTIONS[name.removesuffix("f")]
         args = "x, y" if "y)" in known.plain else "x"
-        texts.append(f"def {name}({args}):\n    return {known.plain.format(name=known.name)}\n")
+        texts.append(f"def {name}({args}):\n    return {known.plain}\n")
     return "\n\n".join(texts)
 
 

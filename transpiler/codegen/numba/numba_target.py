@@ -13,13 +13,9 @@ from typing import Any
 import numpy as np
 
 from calque.transpiler.codegen.numba import scalar_text, whole_array_calls
-from calque.transpiler.codegen.numba.scalar_text import (
-    HALF_POWERS,
-    KERNEL_FUNCTIONS,
-    VECTOR_FUNCTIONS,
-    plain_type,
-)
-from calque.transpiler.codegen.numba.whole_array_calls import LAUNCHER_FUNCTIONS, text_in_loops
+from calque.transpiler.codegen.numba.called_functions import HALF_POWERS, HOMES
+from calque.transpiler.codegen.numba.scalar_text import plain_type
+from calque.transpiler.codegen.numba.whole_array_calls import text_in_loops
 from calque.transpiler.codegen.text.spelling import shortest
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, For, Kernel, Statement, Var, While
@@ -32,7 +28,7 @@ from calque.transpiler.primitives.indexing import copy, getitem, update, update_
 from calque.transpiler.primitives.shapes import reshape
 from calque.transpiler.primitives.sorting import searchsorted
 
-HELPERS = VECTOR_FUNCTIONS | KERNEL_FUNCTIONS | LAUNCHER_FUNCTIONS | {"kernel", "prange", "vrange"}
+HELPERS = frozenset(["prange"]).union(*HOMES.values())
 _ERRORS = [n for n in dir(builtins) if n.endswith(("Error", "Exception"))]
 _BUILT_IN = "np math range abs bool int float complex min max len".split()
 _WRITTEN_INSIDE = (getitem, transpose, reshape, copy)  # arrays within expressions

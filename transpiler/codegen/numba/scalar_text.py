@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from calque.transpiler.codegen.numba.called_functions import DRAWN, OF_COMPLEX, VECTOR, numpy_name
 from calque.transpiler.codegen.numba.whole_array_calls import text_in_loops
 from calque.transpiler.codegen.text.spelling import dtype_name, template
 from calque.transpiler.ir import core
@@ -25,41 +26,6 @@ from calque.transpiler.primitives.logic import (
     python_round,
 )
 from calque.transpiler.primitives.sorting import searchsorted
-
-# What the vector functions of ``runtime/vecmath`` compute.
-_VECTOR = (
-    "exp exp2 exp10 expm1 log log2 log10 log1p sin cos tan asin acos atan atan2 sinh cosh tanh"
-    " asinh acosh atanh cbrt erf erfc erfcx expit log_expit logit hypot"
-).split()
-# Powers that are a root and products, by their exponent.
-HALF_POWERS = {
-    -0.5: "pow_minus_half",
-    1.5: "pow_three_halves",
-    -1.5: "pow_minus_three_halves",
-    2.5: "pow_five_halves",
-    -2.5: "pow_minus_five_halves",
-}
-# What they draw of a key, as ``transpiler/primitives/random.py`` has it.
-_DRAWN = ("random_bits", "random_uniform", "random_normal", "random_exponential")
-_IN_BOTH = (*_VECTOR, "pow", *HALF_POWERS.values(), *_DRAWN)
-VECTOR_FUNCTIONS = frozenset([*_IN_BOTH, *(f"{name}f" for name in _IN_BOTH)])
-# What ``runtime/kernels/kernel_functions.py`` gives besides, NumPy's functions on numbers, and
-# ``runtime/kernels/matrix_functions.py``, on small matrices.
-KERNEL_FUNCTIONS = frozenset(
-    "checked_index divide maximum minimum heaviside sign remainder quotient fmod lshift rshift "
-    "searchsorted_left searchsorted_right running_sum running_max running_min array_max "
-    "array_min array_median array_quantile "
-    "solve matrix_inverse determinant sign_and_logdet cholesky_factor digamma "
-    "checked_finite".split()
-)
-# ``runtime/complex*_functions.py`` have NumPy's functions of these names, of complex numbers.
-_OF_COMPLEX = (
-    "exp exp2 expm1 log log2 log10 sqrt sin cos tan arcsin arccos arctan sinh cosh tanh"
-    " arcsinh arccosh arctanh reciprocal power"
-).split()
-KERNEL_FUNCTIONS |= {f"complex_{name}" for name in _OF_COMPLEX}
-_NUMPY_NAMES = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "atan2": "arctan2"}
-_NUMPY_NAMES |= {"asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh"}
 
 # By the record's ``scalar``: text in a kernel; what is not here is written as in NumPy source.
 _SPELLINGS = {
@@ -127,11 +93,6 @@ _DIGAMMA = ("special.digamma", "special.psi")
 DIVISIONS = {"np.divide": "divide", "np.floor_divide": "quotient", "np.remainder": "remainder"}
 
 
-def numpy_name(scalar: str) -> str:
-    """The NumPy function behind a vector function."""
-    return f"np.{_NUMPY_NAMES.get(scalar, scalar)}"
-
-
 def spelled(s: Apply) -> str | None:
     """The kernel's text for an elementwise operation on numbers; None where there is none."""
     name, scalar = s.primitive.name, s.primitive.scalar or ""
@@ -160,9 +121,9 @@ def spelled(s: Apply) -> str | None:
         return "powf({0}, {1})" if s.out.type.dtype == np.float32 else "pow({0}, {1})"
     if "{" in scalar:
         return scalar
-    if "c" in kinds and name.removeprefix("np.") in _OF_COMPLEX:
+    if "c" in kinds and name.removeprefix("np.") in OF_COMPLEX:
         return f"complex_{name.removeprefix('np.')}({{0}})"
-    if scalar in _VECTOR:
+    if scalar in VECTOR:
         if real:
             arguments = ", ".join(f"{{{k}}}" for k in range(len(s.args)))
             return f"{scalar}{'f' if s.out.type.dtype == np.float32 else ''}({arguments})"
@@ -332,7 +293,7 @@ def loop_dtypes(s: Apply) -> list[np.dtype]:
         return [types[0].dtype, s.out.type.dtype, s.out.type.dtype]
     if s.primitive.name.startswith("math."):
         return [np.dtype("f8")] * len(types)
-    if s.out.type.dtype.kind == "b" or s.primitive.name.removesuffix("f") in _DRAWN:
+    if s.out.type.dtype.kind == "b" or s.primitive.name.removesuffix("f") in DRAWN:
         return [t.dtype for t in types]
     return [s.out.type.dtype] * len(types)
 

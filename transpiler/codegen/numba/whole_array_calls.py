@@ -15,9 +15,6 @@ from calque.transpiler.primitives.indexing import checked_index
 from calque.transpiler.primitives.ranges import linspace
 from calque.transpiler.primitives.selecting import flatnonzero, nonzero
 
-# of the runtime: what a launcher calls where NumPy has nothing like it
-LAUNCHER_FUNCTIONS = frozenset(["solve_triangular"])
-
 _REAL = (np.float64, np.int64)
 _OF_BOOLEANS = (nonzero, flatnonzero)
 # The text of NumPy source -> that of kernels, for vectors of 64 bits. Numba's own median forgets

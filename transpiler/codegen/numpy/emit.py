@@ -17,10 +17,9 @@ from typing import Any
 import gast
 
 from calque.transpiler.codegen.launcher import Launcher
+from calque.transpiler.codegen.numba.called_functions import HOMES, LAUNCHER_FUNCTIONS
 from calque.transpiler.codegen.numba.numba_target import HELPERS
-from calque.transpiler.codegen.numba.scalar_text import KERNEL_FUNCTIONS, VECTOR_FUNCTIONS
 from calque.transpiler.codegen.numba.shape_preconditions import size_checks
-from calque.transpiler.codegen.numba.whole_array_calls import LAUNCHER_FUNCTIONS
 from calque.transpiler.codegen.outline import outline
 from calque.transpiler.codegen.text.coalesce import Groups
 from calque.transpiler.codegen.text.expression_writer import ExpressionWriter
@@ -49,11 +48,6 @@ from calque.transpiler.memory.printed_program import PrintedProgram, prepare
 # from the names that kernels use: import lines, and definitions
 Support = Callable[[frozenset[str]], tuple[list[str], str]]
 _ROUNDS = 12
-KERNEL_IMPORTS = {
-    "linear_systems": LAUNCHER_FUNCTIONS,
-    "kernels": KERNEL_FUNCTIONS | {"kernel", "vrange"},
-    "vecmath": VECTOR_FUNCTIONS,
-}
 _FEW_ROUNDS, _MANY = 4, 32  # then one long line among so many statements may stay: it is broken
 SCIPY_MODULES = ("linalg", "special")  # as names of primitives have them
 _FEW_READS = 2
@@ -262,7 +256,7 @@ def _library(names: frozenset[str]) -> tuple[list[str], str]:
     """The library of the kernels, from where it lives."""
     lines = [
         f"from calque.runtime.{module} import {', '.join(sorted(known & names))}"
-        for module, known in KERNEL_IMPORTS.items()
+        for module, known in HOMES.items()
         if known & names
     ]
     return lines + (["from numba import prange"] if "prange" in names else []), ""

@@ -1,0 +1,81 @@
+"""The functions that kernels and their launchers call, and the home that each has in ``runtime``.
+
+``vecmath`` has polynomials that LLVM vectorizes, in float64 and, with an f at the end of the name,
+in float32. ``kernels`` has NumPy's meaning on numbers and small arrays as Numba's overloads, in the
+files named here; of some, ``kernels/llvm_numbers.py`` has LLVM's instructions, too.
+``linear_systems`` has what launchers call. Nothing else lists them: a test holds the homes to it.
+
+    >>> home_of("expf"), home_of("checked_index"), home_of("np")
+    ('vecmath', 'kernels', None)
+"""
+
+from __future__ import annotations
+
+_NUMPY_NAMES = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "atan2": "arctan2"}
+_NUMPY_NAMES |= {"asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh"}
+
+# Functions of real numbers, as a primitive's ``scalar`` names them.
+VECTOR = (
+    "exp exp2 exp10 expm1 log log2 log10 log1p sin cos tan asin acos atan atan2 sinh cosh tanh"
+    " asinh acosh atanh cbrt erf erfc erfcx expit log_expit logit hypot"
+).split()
+# Powers that are a root and products, by their exponent.
+HALF_POWERS = {
+    -0.5: "pow_minus_half",
+    1.5: "pow_three_halves",
+    -1.5: "pow_minus_three_halves",
+    2.5: "pow_five_halves",
+    -2.5: "pow_minus_five_halves",
+}
+# Of a key and a place: random numbers; with an f at the end, of half as many bits.
+DRAWN = ("random_bits", "random_uniform", "random_normal", "random_exponential")
+_BY_POWERS = "exp exp2 expm1 log log2 log10 sqrt sin cos tan".split()
+_BY_LOGARITHMS = "arcsin arccos arctan sinh cosh tanh arcsinh arccosh arctanh".split()
+# NumPy's functions that are other functions for complex numbers.
+OF_COMPLEX = (*_BY_POWERS, *_BY_LOGARITHMS, "reciprocal", "power")
+
+# The files of ``runtime/kernels``, and the functions that each defines for kernels.
+FILES: dict[str, tuple[str, ...]] = {
+    "kernel_functions": (
+        *("checked_index", "bounded", "divide", "quotient", "remainder", "fmod", "sign"),
+        *("lshift", "rshift", "maximum", "minimum", "heaviside"),
+        *("searchsorted_left", "searchsorted_right"),
+        *("running_sum", "running_max", "running_min"),
+        *("array_max", "array_min", "array_median", "array_quantile"),
+    ),
+    "gamma_functions": ("digamma",),
+    "complex_functions": tuple(f"complex_{n}" for n in (*_BY_POWERS, *_BY_LOGARITHMS)),
+    "complex_power_functions": ("complex_reciprocal", "complex_power"),
+    "matrix_functions": (
+        *("solve", "matrix_inverse", "determinant", "sign_and_logdet", "cholesky_factor"),
+        "checked_finite",
+    ),
+    "decorator": ("kernel", "vrange"),
+}
+# What may raise an error.
+REFUSING = frozenset(
+    """bounded checked_index divide quotient remainder array_max array_min array_quantile solve
+    matrix_inverse cholesky_factor checked_finite""".split()
+)
+FILE_OF = {name: file for file, names in FILES.items() for name in names}
+LAUNCHER_FUNCTIONS = frozenset(["solve_triangular"])
+_IN_BOTH = (*VECTOR, "pow", *HALF_POWERS.values(), *DRAWN)
+HOMES: dict[str, frozenset[str]] = {
+    "linear_systems": LAUNCHER_FUNCTIONS,
+    "kernels": frozenset(FILE_OF),
+    "vecmath": frozenset([*_IN_BOTH, *(f"{name}f" for name in _IN_BOTH)]),
+}
+
+
+def home_of(name: str) -> str | None:
+    """The module of ``runtime`` from which a kernel's function is imported."""
+    return next((home for home, names in HOMES.items() if name in names), None)
+
+
+def numpy_name(scalar: str) -> str:
+    """The NumPy function behind a vector function.
+
+    >>> numpy_name("asin"), numpy_name("exp")
+    ('np.arcsin', 'np.exp')
+    """
+    return f"np.{_NUMPY_NAMES.get(scalar, scalar)}"
