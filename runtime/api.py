@@ -306,6 +306,7 @@ _stop = register(
         kind="elementwise",
         nondifferentiable=True,
         arithmetic="same",
+        numba="{0}",
         total=True,
         smooth=True,
         cheap=True,

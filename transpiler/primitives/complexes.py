@@ -73,6 +73,7 @@ conj = opaque(
     samples=_samples,
     smooth=True,
     guard=guards.of_first,
+    numba="np.conj({0})",
 )
 
 

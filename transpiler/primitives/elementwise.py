@@ -119,6 +119,7 @@ positive = elementwise(
     np.positive, lambda x, y: 1.0, "+{0}", spelling="+{0}", total=True, smooth=True,
     arithmetic="same",
     guard=guards.of_first,
+    numba="{0}",
 )
 
 
@@ -450,6 +451,7 @@ METHODS["item"] = _item
     arithmetic="where",
     guard=guards.of_where,
     suffix="chosen",
+    numba="{1} if {0} else {2}",
 )
 def where(y_bar: Any, c: Any, a: Any, b: Any) -> tuple[Any, Any]:
     """Each branch gets the cotangent where it was taken."""

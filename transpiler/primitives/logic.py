@@ -74,6 +74,8 @@ logical_and, logical_or, logical_xor = (
 )
 logical_not = elementwise(np.logical_not, None, total=True)
 logical_and.arithmetic, logical_or.arithmetic, logical_not.arithmetic = "and", "or", "not"
+logical_and.numba, logical_or.numba = "bool({0}) and bool({1})", "bool({0}) or bool({1})"
+logical_xor.numba, logical_not.numba = "bool({0}) != bool({1})", "not {0}"
 for _record in (logical_and, logical_or, logical_xor):
     _record.samples = lambda rng: booleans(rng, 2)
 logical_not.samples = lambda rng: booleans(rng, 1)
@@ -83,16 +85,18 @@ def _of_truths(name: str, function: Any, of_arrays: Any, **facts: Any) -> Primit
     """Python's own operation on booleans."""
     two = name != "not"
     rows: list[tuple[bool, ...]] = [(True, False), (False, True)] if two else [(True,), (False,)]
+    text = f"{{0}} {name} {{1}}" if two else f"{name} {{0}}"
     return register(
         Primitive(
             name,
             function,
             lambda *args: BOOL,
-            f"{{0}} {name} {{1}}" if two else f"{name} {{0}}",
+            text,
             kind="elementwise",
             nondifferentiable=True,
             cheap=True,
             arithmetic=name,
+            numba=text,
             word={"and": "both", "or": "either"}.get(name, ""),
             on_arrays=of_arrays,
             **facts,
@@ -110,7 +114,7 @@ for _function in (np.isnan, np.isfinite, np.isinf, np.signbit):
     elementwise(_function, None, _function.__name__, total=True)
 for _function in (np.floor, np.ceil, np.trunc, np.rint):
     elementwise(_function, None, _function.__name__, total=True)
-heaviside = elementwise(np.heaviside, None, total=True)
+heaviside = elementwise(np.heaviside, None, total=True, numba="heaviside({0}, {1})")
 for _function in (np.nextafter, np.spacing):
     elementwise(_function, no_derivative(f"np.{_function.__name__}"), _function.__name__)
 elementwise(
@@ -200,6 +204,7 @@ clip = elementwise(
     total=True,
     smooth=True,
     arithmetic="clip",
+    numba="minimum(maximum({0}, {1}), {2})",
 )
 
 

@@ -51,6 +51,7 @@ class Primitive:
     reduction: Any = None  # how elements are put together: ``element_forms.Reduction``
     lowering: Callable[..., Any] | None = None  # lowering(args, params, looping): in simpler ones
     scalar: str | None = None  # the name in loops and in CUDA
+    numba: str | None = None  # the text in a kernel of Numba's, where it is another
     in_loops: str | None = None  # the text in loops of kernels, for small matrices
     cost: int = 0  # of one element, an addition being 1; 0: by the kind of its text
 

@@ -28,7 +28,10 @@ elementwise(np.log2, lambda x, y: 1.0 / (_LN2 * x), "log2", domain=_POSITIVE)
 elementwise(np.log10, lambda x, y: 1.0 / (_LN10 * x), "log10", domain=_POSITIVE)
 elementwise(np.log1p, lambda x, y: 1.0 / (1.0 + x), "log1p", domain=[(-0.5, 3.0)])
 # the slope is 1 where a is infinite, and so is y: their difference is no number
-elementwise(np.logaddexp, lambda a, b, y: (np.exp(_below(a, y)), np.exp(_below(b, y))), smooth=True)
+elementwise(
+    np.logaddexp, lambda a, b, y: (np.exp(_below(a, y)), np.exp(_below(b, y))), smooth=True,
+    numba="np.logaddexp({0}, {1})",
+)
 elementwise(np.logaddexp2, lambda a, b, y: (np.exp2(_below(a, y)), np.exp2(_below(b, y))))
 sqrt = elementwise(np.sqrt, lambda x, y: 0.5 / y, "sqrt", domain=_POSITIVE)
 elementwise(np.cbrt, lambda x, y: 1.0 / (3.0 * y * y), "cbrt", domain=_POSITIVE)
@@ -47,10 +50,12 @@ elementwise(np.arccosh, lambda x, y: 1.0 / np.sqrt(x * x - 1.0), "acosh", domain
 elementwise(np.arctanh, lambda x, y: 1.0 / (1.0 - x * x), "atanh", domain=_INSIDE)
 
 deg2rad, radians = (
-    elementwise(f, lambda x, y: _DEGREE, smooth=True) for f in (np.deg2rad, np.radians)
+    elementwise(f, lambda x, y: _DEGREE, smooth=True, numba="np.deg2rad({0})")
+    for f in (np.deg2rad, np.radians)
 )
 rad2deg, degrees = (
-    elementwise(f, lambda x, y: 1.0 / _DEGREE, smooth=True) for f in (np.rad2deg, np.degrees)
+    elementwise(f, lambda x, y: 1.0 / _DEGREE, smooth=True, numba="np.rad2deg({0})")
+    for f in (np.rad2deg, np.degrees)
 )
 
 
@@ -79,7 +84,7 @@ def _sinc_slope(x: Any, y: Any) -> Any:
     return np.where(near, series, (np.cos(math.pi * safe) - y) / safe)
 
 
-elementwise(np.sinc, _sinc_slope, reference=np.sinc)
+sinc = elementwise(np.sinc, _sinc_slope, reference=np.sinc)
 
 
 @implements(np.unwrap)

@@ -16,16 +16,58 @@ from calque.transpiler.codegen.text.spelling import dtype_name, template
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, Atom, Effect, For, If, Kernel, Statement, Var, While
 from calque.transpiler.ir.types import ArrayType, type_of_constant
-from calque.transpiler.primitives.elementwise import add, divide, multiply, power, where
-from calque.transpiler.primitives.indexing import getitem, update
+from calque.transpiler.primitives import complexes, scalars, transcendental
+from calque.transpiler.primitives.axes import transpose
+from calque.transpiler.primitives.complexes import conj, imag, of_parts
+from calque.transpiler.primitives.creation import (
+    empty,
+    empty_like,
+    full,
+    ones,
+    ones_like,
+    space,
+    zeros,
+    zeros_like,
+)
+from calque.transpiler.primitives.elementwise import (
+    add,
+    astype,
+    divide,
+    float_power,
+    floor_divide,
+    multiply,
+    power,
+    reciprocal,
+    remainder,
+    to_bool,
+    to_float,
+    to_int,
+    where,
+)
+from calque.transpiler.primitives.growing import room, widened
+from calque.transpiler.primitives.indexing import checked_index, copy, getitem, update, update_add
 from calque.transpiler.primitives.logic import (
+    equal,
+    greater,
+    greater_equal,
+    isclose,
+    left_shift,
+    less,
+    less_equal,
     logical_and,
     logical_or,
     maximum,
     minimum,
+    nan_to_num,
+    not_equal,
     python_round,
+    right_shift,
+    round_,
 )
+from calque.transpiler.primitives.reductions import is_largest, is_smallest
+from calque.transpiler.primitives.shapes import flat, reshape
 from calque.transpiler.primitives.sorting import searchsorted
+from calque.transpiler.primitives.special import SPECIAL
 
 # By the record's ``scalar``: text in a kernel; what is not here is written as in NumPy source.
 _SPELLINGS = {
@@ -56,68 +98,49 @@ _SPELLINGS = {
     "gamma": "math.gamma({0})",
     "pow": "{0} ** {1}",
 }
-_BY_NAME = {
-    "np.logical_and": "bool({0}) and bool({1})",
-    "np.logical_or": "bool({0}) or bool({1})",
-    "np.logical_xor": "bool({0}) != bool({1})",
-    "np.logical_not": "not {0}",
-    "not": "not {0}",
-    "and": "{0} and {1}",
-    "or": "{0} or {1}",
-    "np.clip": "minimum(maximum({0}, {1}), {2})",
-    "np.deg2rad": "np.deg2rad({0})",
-    "np.radians": "np.deg2rad({0})",
-    "np.rad2deg": "np.rad2deg({0})",
-    "np.degrees": "np.rad2deg({0})",
-    "np.where": "{1} if {0} else {2}",
-    "stop_gradient": "{0}",
-    "np.logaddexp": "np.logaddexp({0}, {1})",
-    "np.heaviside": "heaviside({0}, {1})",
-    "np.positive": "{0}",
-    "np.conj": "np.conj({0})",
-}
-_OF_BOOLEANS = {logical_and: "{0} and {1}", logical_or: "{0} or {1}"}
-_ALIKE = ("np.round", "round", "np.isclose", "np.nan_to_num", "np.sinc")
-_PARTS = ("np.real", "np.imag", "np.conj", "complex of parts")  # of complex numbers
-_TRUE_NUMBERS = ("special.", "math.")
-_PLAIN_KINDS = ("size",)
-_ARRAY_PARTS = {"np.empty", "np.zeros", "np.ones", "np.empty_like", "np.zeros_like", "np.full"}
-_ARRAY_PARTS |= {"np.ones_like", "space for rounds"}
-_VIEWS = {"np.transpose", "flat"}
-_ORDER = ("np.less", "np.less_equal", "np.greater", "np.greater_equal")
-_COMPARISONS = (*_ORDER, "np.equal", "np.not_equal", "is largest", "is smallest")
-_POWERS = ("np.power", "np.float_power", "math.pow")
+_ALIKE = (round_, python_round, isclose, nan_to_num, transcendental.sinc)
+_PARTS = (complexes.real, imag, conj, of_parts)  # of complex numbers
+_NUMBERS = (where, astype, to_float, to_int, to_bool, checked_index, searchsorted)
+_ARRAY_PARTS = (
+    empty, zeros, ones, empty_like, zeros_like, ones_like, full,
+    space, transpose, flat, copy, room, widened,
+)
+_ORDER = (less, less_equal, greater, greater_equal)
+_COMPARISONS = (*_ORDER, equal, not_equal, is_largest, is_smallest)
+_POWERS = (power, float_power, scalars.pow_)
 _COMPLEX_FUNCTIONS = ("abs", "sqrt", "sin", "cos", "tan", "isnan", "isfinite", "isinf")
-_SHIFTS = ("np.left_shift", "np.right_shift")
-_DIGAMMA = ("special.digamma", "special.psi")
-DIVISIONS = {"np.divide": "divide", "np.floor_divide": "quotient", "np.remainder": "remainder"}
+_SHIFTS = (left_shift, right_shift)
+_DIGAMMA = (SPECIAL["digamma"], SPECIAL["psi"])
+_DIVISIONS = {divide: "divide", floor_divide: "quotient", remainder: "remainder"}
 
 
 def spelled(s: Apply) -> str | None:
     """The kernel's text for an elementwise operation on numbers; None where there is none."""
-    name, scalar = s.primitive.name, s.primitive.scalar or ""
+    primitive, name, scalar = s.primitive, s.primitive.name, s.primitive.scalar or ""
     kinds = {plain_type(a).dtype.kind for a in s.args if _has_type(a)}
-    if "c" in kinds and (name in _ORDER or scalar in _SPELLINGS.keys() - {*_COMPLEX_FUNCTIONS}):
+    of_reals = primitive in _ORDER or scalar in _SPELLINGS.keys() - {*_COMPLEX_FUNCTIONS}
+    if "c" in kinds and of_reals:
         return None
     if scalar == "abs" and "c" in kinds:
         of = "hypotf" if s.out.type.dtype == np.float32 else "hypot"
         return f"{of}({{0}}.real, {{0}}.imag)"
-    if name in DIVISIONS and (function := _division(s, "c" in kinds)):
+    if primitive in _DIVISIONS and (function := _division(s, "c" in kinds)):
         return function
-    if name == "np.reciprocal":
+    if primitive is reciprocal:
         return _RECIPROCALS.get(s.out.type.dtype.char)
-    if name == "np.power" and s.out.type.dtype.kind == "c":
+    if primitive is power and s.out.type.dtype.kind == "c":
         return "complex_power({0}, {1})"
-    if name in _SHIFTS and _shifts_inside(s):
+    if primitive in _SHIFTS and _shifts_inside(s):
         return str(s.primitive.spelling)
-    if name in _BY_NAME:
-        return _OF_BOOLEANS.get(name, _BY_NAME[name]) if kinds == {"b"} else _BY_NAME[name]
-    if name in _ALIKE:
+    if primitive.numba is not None:
+        plain = kinds == {"b"} and primitive in (logical_and, logical_or)
+        return f"{{0}} {primitive.arithmetic} {{1}}" if plain else str(primitive.numba)
+    if primitive in _ALIKE:
         return _alike(s)
-    if name in _DIGAMMA:
+    if primitive in _DIGAMMA:
         return "digamma({0})" if plain_type(s.args[0]).dtype == np.float64 else None
     real = kinds <= set("fiub") and s.out.type.dtype.kind == "f"
-    if name in _POWERS[:2] and real and not s.out.type.weak:
+    if primitive in _POWERS[:2] and real and not s.out.type.weak:
         return "powf({0}, {1})" if s.out.type.dtype == np.float32 else "pow({0}, {1})"
     if "{" in scalar:
         return scalar
@@ -157,13 +180,13 @@ def _division(s: Apply, is_complex: bool) -> str | None:
     divisor = s.args[1]
     by_zero = isinstance(divisor, Var) or not divisor
     if (is_complex and s.primitive is divide) or (s.out.type.weak and by_zero):
-        return f"{DIVISIONS[s.primitive.name]}({{0}}, {{1}})"
+        return f"{_DIVISIONS[s.primitive]}({{0}}, {{1}})"
     return None
 
 
 def may_divide_by_zero(s: Statement) -> bool:
     """Whether a statement divides Python's numbers, by what may be zero: ZeroDivisionError."""
-    if not isinstance(s, Apply) or s.primitive.name not in DIVISIONS or not s.out.type.weak:
+    if not isinstance(s, Apply) or s.primitive not in _DIVISIONS or not s.out.type.weak:
         return False
     return not s.out.type.ndim and (isinstance(s.args[1], Var) or not s.args[1])
 
@@ -235,23 +258,18 @@ def can_compile(s: Statement, looping: bool = False) -> bool:
 
 
 def _can_compile_apply(s: Apply) -> bool:
-    name, kind = s.primitive.name, s.primitive.kind
+    primitive = s.primitive
     if not can_be_scalar(s):
         return False
-    if kind in _PLAIN_KINDS or name in _VIEWS:
+    if primitive.kind == "size" or primitive in _ARRAY_PARTS:
         return True
-    if name in _ARRAY_PARTS:
-        return True
-    if name == "np.reshape":
+    if primitive is reshape:
         return s.proven  # of memory that is known to be contiguous
-    if name in ("copy", "room", "widened"):
-        return True
-    if name in ("getitem", "update", "update_add"):
+    if primitive in (getitem, update, update_add):
         return _plain_index(s)
     if s.outs[0].type.ndim:
         return False
-    numbers = ("np.where", "astype", "float", "int", "bool", "checked_index", "np.searchsorted")
-    return kind == "elementwise" or name in (*numbers, *_PARTS)
+    return primitive.kind == "elementwise" or primitive in (*_NUMBERS, *_PARTS)
 
 
 def _plain_index(s: Apply) -> bool:
@@ -307,18 +325,18 @@ def operand_casts(s: Apply, text: str) -> list[np.dtype | None]:
         return [None] * len(s.args)
     own = [plain_type(a).dtype for a in s.args]
     loop = loop_dtypes(s)
-    name = s.primitive.name
+    primitive = s.primitive
     is_complex = s.out.type.dtype.kind == "c"
-    plain = "(" not in text and "**" not in text and name not in _POWERS
-    operator = name == "np.where" or plain or (name in DIVISIONS and not is_complex)
-    first = 1 if name == "np.where" else 0
+    plain = "(" not in text and "**" not in text and primitive not in _POWERS
+    operator = primitive is where or plain or (primitive in _DIVISIONS and not is_complex)
+    first = 1 if primitive is where else 0
     made: list[np.dtype | None] = []
     for k, (have, want) in enumerate(zip(own, loop)):
         others = own[first:k] + own[k + 1 :]
         promoted = want.kind in "iu" and want != np.uint64 and "b" not in (have.kind, want.kind)
         promoted |= want in (np.float64, np.complex128) and want in others
         whole = {have.kind, *(o.kind for o in others)} <= set("iu")
-        promoted |= whole and (name in _COMPARISONS or name == "np.divide")
+        promoted |= whole and (primitive in _COMPARISONS or primitive is divide)
         made.append(None if have == want or (operator and promoted) else want)
     return made
 
