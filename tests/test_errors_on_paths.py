@@ -168,12 +168,80 @@ def handled_in_the_arm(x):
     return (x * x).sum() + y
 
 
+def an_axis_too_many(x):
+    if x.sum() > 1e9:
+        return np.sum(x, axis=3)
+    return (x * x).sum()
+
+
+def joined_along_no_axis(x):
+    y = x.sum()
+    if y > 1e9:
+        y = y + np.concatenate([x, x], axis=1).sum()
+    return (x * x).sum() * y
+
+
+def of_other_shapes(x):
+    if x.sum() > 1e9:
+        return (x + np.ones(3)).sum()
+    return (x * x).sum()
+
+
+def a_product_of_other_shapes(x):
+    return (x @ np.ones((3, 3))).sum() if x.sum() > 1e9 else (x * x).sum()
+
+
+def a_method_of_another_size(x):
+    return x.reshape(3, 5).sum() if x.sum() > 1e9 else (x * x).sum()
+
+
+def too_many_indices(x):
+    return x[0, 0] if x.sum() > 1e9 else (x * x).sum()
+
+
+def beyond_an_array(x):
+    return x[7] if x.sum() > 1e9 else (x * x).sum()
+
+
+def axes_of_a_matrix(x):
+    return np.transpose(x, (1, 0)).sum() if x.sum() > 1e9 else (x * x).sum()
+
+
+def a_second_axis(x):
+    return np.swapaxes(x, 0, 1).sum() if x.sum() > 1e9 else (x * x).sum()
+
+
+def stored_with_another_shape(x):
+    y = x * 1.0
+    if x.sum() > 1e9:
+        y[:] = np.ones(3)
+    return (y * x).sum()
+
+
+def no_matrix(x):
+    return np.linalg.cholesky(x).sum() if x.sum() > 1e9 else (x * x).sum()
+
+
+def spread_over_another_shape(x):
+    return np.broadcast_to(x, (3, 5)).sum() if x.sum() > 1e9 else (x * x).sum()
+
+
+def subscripts_of_a_matrix(x):
+    return np.einsum("ij->i", x).sum() if x.sum() > 1e9 else (x * x).sum()
+
+
+OF_NUMPY = [
+    *(an_axis_too_many, joined_along_no_axis, of_other_shapes, a_product_of_other_shapes),
+    *(a_method_of_another_size, too_many_indices, beyond_an_array, axes_of_a_matrix),
+    *(a_second_axis, stored_with_another_shape, no_matrix, spread_over_another_shape),
+    subscripts_of_a_matrix,
+]
 PROGRAMS = [
     *(undefined, undefined_in_a_message, too_few_arguments, too_many_arguments),
     *(a_missing_keyword, an_unknown_keyword, no_such_method, no_such_function, beyond_a_list),
     *(no_such_key, no_such_captured_key, zero_division, no_number, of_two_kinds, list_and_text),
     *(patterns_of_another_length, known_to_fail, in_a_loop, in_an_inner_arm, in_an_or),
-    *(in_a_callee, handled_in_the_arm),
+    *(in_a_callee, handled_in_the_arm, *OF_NUMPY),
 ]
 SMALL, LARGE = np.array([1.0, 2.0]), np.array([1e10, 1.0])
 
@@ -203,6 +271,21 @@ def test_compiled_gradients(function):
     np.testing.assert_allclose(compiled(SMALL), calque.grad(function)(SMALL))
     with pytest.raises(NameError, match="name 'undefined_name' is not defined"):
         compiled(LARGE)
+
+
+def test_errors_of_shapes_are_those_of_the_call():
+    compiled = calque.jit(of_other_shapes)
+    three = np.array([1e10, 1.0, 2.0])
+    assert outcome(compiled, LARGE) == outcome(of_other_shapes, LARGE)
+    assert compiled(three) == of_other_shapes(three)
+    assert outcome(compiled, np.ones(5) * 1e10) == outcome(of_other_shapes, np.ones(5) * 1e10)
+    with pytest.raises(IndexError):  # an AxisError is one
+        calque.grad(an_axis_too_many)(LARGE)
+
+
+def test_without_an_arm_the_error_shows_the_line():
+    with pytest.raises(CalqueError, match=r"np.sum\(x, axis=3\)"):
+        calque.grad(lambda x: np.sum(x, axis=3))(SMALL)
 
 
 def test_what_was_computed_before_stays(capsys):

@@ -64,6 +64,7 @@ class CalqueError(Exception):
         self.origin = origin
         self.hint = hint
         self.calls: list[Origin] = []  # the user's, on the way here; innermost first
+        self.theirs: Exception | None = None  # what NumPy raises instead, at run time
 
     def __str__(self) -> str:
         lines = []

@@ -61,6 +61,7 @@ from calque.transpiler.frontend.values.list_arrays import gathered
 from calque.transpiler.frontend.values.opaque_objects import Watch, is_opaque
 from calque.transpiler.frontend.values.strings import RuntimeText
 from calque.transpiler.ir.builder import FUNCTIONS, Array, function_name, known
+from calque.transpiler.ir.numpy_errors import asked
 from calque.transpiler.primitives.logic import outer_product
 
 _MAX_DEPTH = 200
@@ -216,7 +217,7 @@ class Calls(Statements):
                 isinstance(result, tuple) and any(isinstance(r, np.ndarray) for r in result)
             ):
                 return result
-        result = self._apart(handler(*args, **kwargs), values, given)
+        result = self._apart(asked(function, handler, *args, **kwargs), values, given)
         return self._owned(noted_of(function, result, args, kwargs))
 
     def _apart(self, result: Any, values: list[Any], given: list[Any]) -> Any:

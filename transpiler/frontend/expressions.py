@@ -31,6 +31,7 @@ from calque.transpiler.frontend.values.strings import RuntimeText
 from calque.transpiler.ir.arrays import link
 from calque.transpiler.ir.builder import FUNCTIONS, OPERATORS, Array, known_int, type_of
 from calque.transpiler.ir.core import Apply, Var
+from calque.transpiler.ir.numpy_errors import asked
 
 BINARY: dict[type, tuple[str, Callable[[Any, Any], Any]]] = {
     gast.Add: ("add", operator.add),
@@ -157,9 +158,9 @@ class Expressions(Comparisons):
         if not numeric(left) or not numeric(right):
             method = getattr(type(left), f"__{name}__", None)
             if method is None or isinstance(left, (list, tuple, np.generic)):
-                return OPERATORS[name](left, right)
+                return asked(function, OPERATORS[name], left, right)
             return function(left, right)
-        return OPERATORS[name](left, right)
+        return asked(function, OPERATORS[name], left, right)
 
     def repeated(self, values: Any, count: Any) -> Any:
         """``values * count`` as a list of run-time length; None where it is none (see lists)."""
@@ -232,7 +233,8 @@ class Expressions(Comparisons):
         if isinstance(value, Array):
             if isinstance(index, slice):
                 self.check_apart(value, node)
-            found = noted(value[index], operator.getitem, [value, index], {})
+            found = asked(operator.getitem, OPERATORS["getitem"], value, index)
+            found = noted(found, operator.getitem, [value, index], {})
             return hold_again(found, value.listed)
         if isinstance(value, KnownFlags):
             return value.by_name(index)

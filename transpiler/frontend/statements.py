@@ -26,6 +26,7 @@ from calque.transpiler.frontend.values.iterables import once
 from calque.transpiler.frontend.values.opaque_objects import is_opaque
 from calque.transpiler.frontend.values.strings import RuntimeText, display
 from calque.transpiler.ir.builder import OPERATORS, Array, type_of
+from calque.transpiler.ir.numpy_errors import asked
 from calque.transpiler.primitives.indexing import store_add
 
 
@@ -207,7 +208,7 @@ class Statements(Contexts):
         if isinstance(container, Array):
             if isinstance(index, slice) or not _holds(container, value):
                 self.check_apart(container, node)
-            OPERATORS["setitem"](container, index, value)
+            asked(operator.setitem, OPERATORS["setitem"], container, index, value)
             return
         if hasattr(container, "calque_store"):
             container.calque_store(index, value)
@@ -268,7 +269,7 @@ class Statements(Contexts):
             index: Any = Ellipsis
             if isinstance(node.op, (gast.Add, gast.Sub)) and type_of(value).dims != old.dims:
                 pass
-            OPERATORS["setitem"](old, index, new)
+            asked(operator.setitem, OPERATORS["setitem"], old, index, new)
             return old
         if isinstance(old, RecordedList) and isinstance(node.op, gast.Add):
             self.extend(old, value, node)
@@ -320,7 +321,7 @@ class Statements(Contexts):
         if isinstance(container, Array):
             new = self.binary(type(node.op), Array(old.atom), value, node)
             self._check_in_place(container, new, node)
-            OPERATORS["setitem"](container, index, new)
+            asked(operator.setitem, OPERATORS["setitem"], container, index, new)
             return
         new = self.augmented(old, value, node)
         if new is not old or not isinstance(new, Array):

@@ -6,6 +6,8 @@ import builtins
 import re
 from typing import Any
 
+import numpy as np
+
 from calque.transpiler.errors import (
     CalqueError,
     DtypeError,
@@ -21,6 +23,10 @@ _MEANT = {  # the nearest of Python's classes
     IndexOutOfRange: IndexError,
     ShapeError: ValueError,
     DtypeError: TypeError,
+}
+_NUMPYS: dict[type, str] = {
+    np.exceptions.AxisError: "np.exceptions.AxisError",
+    np.linalg.LinAlgError: "np.linalg.LinAlgError",
 }
 _OURS = re.compile(r"\b(Array|RuntimeText|Closure|Mismatch|Maybe|Deque|Unread|Frame)\b|'_")
 _PLAIN = (str, bytes, bool, int, float, complex, type(None))
@@ -39,6 +45,8 @@ def raised(error: Exception) -> str | None:
     """
     kind: Any = type(error)
     if isinstance(error, CalqueError):
+        if error.theirs is not None:
+            return _text(error.theirs)
         own = error.message.endswith(UNDEFINED) or UNASSIGNED in error.message
         if kind not in _MEANT or (kind is UndefinedVariable and not own):
             return None  # some path does define it
@@ -46,7 +54,15 @@ def raised(error: Exception) -> str | None:
         return f"raise {meant.__name__}({error.message.rstrip('.')!r})"
     if not isinstance(error, _KINDS) or _OURS.search(str(error)):
         return None
-    kind = next(k for k in kind.__mro__ if getattr(builtins, k.__name__, None) is k)
+    return _text(error)
+
+
+def _text(error: Exception) -> str:
+    """The statement that raises it, as a class of Python's, or a public one of NumPy's."""
+    kind = next((k for k in _NUMPYS if type(error) is k), None)
+    if kind is not None:
+        return f"raise {_NUMPYS[kind]}({str(error)!r})"
+    kind = next(k for k in type(error).__mro__ if getattr(builtins, k.__name__, None) is k)
     simple = kind is type(error) and all(isinstance(a, _PLAIN) for a in error.args)
     args = error.args if simple else (str(error),)
     return f"raise {kind.__name__}({', '.join(repr(_as_list(a)) for a in args)})"

@@ -16,6 +16,7 @@ import numpy as np
 from calque.transpiler.errors import UnsupportedFunction
 from calque.transpiler.ir.builder import METHODS, Array, Builder, current, known
 from calque.transpiler.ir.core import Apply, For, If, Var, While
+from calque.transpiler.ir.numpy_errors import asked
 
 Kinds = frozenset[type]
 _ARRAY: Kinds = frozenset([np.ndarray])
@@ -211,7 +212,7 @@ def attribute_of(machine: Any, value: Array, name: str, node: Any) -> Any:
         return found
 
     def method(*args: Any, **kwargs: Any) -> Any:
-        result = found(*args, **kwargs)
+        result = asked(_by_name(name), lambda _, *a, **k: found(*a, **k), value, *args, **kwargs)
         apart(result)
         return noted(result, _by_name(name), [value, *args], kwargs)
 
