@@ -12,7 +12,7 @@ X = np.arange(120.0).reshape(2, 3, 4, 5)
 I = np.array([0, 2, 0])
 J = np.array([[1], [3]])
 MASK = np.array([True, False, True])
-CALLS = sampled([P.indexing])
+CALLS = [call for call in sampled([P.indexing]) if not call[0].nondifferentiable]
 
 
 @pytest.mark.parametrize("symbolic", [False, True])
