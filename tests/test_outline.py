@@ -9,6 +9,7 @@ import pytest
 
 import calque
 from battery.registry import load
+from calque.runtime.transformed import Transformed
 from calque.transpiler.codegen.numba.numba_target import NUMBA, Numba
 from calque.transpiler.codegen.numpy.emit import emit_function, outlined
 from calque.transpiler.diagnostics.parsing import parse
@@ -19,6 +20,7 @@ from calque.transpiler.ir.target import NUMPY
 from calque.transpiler.ir.text import show
 from calque.transpiler.ir.types import ArrayType
 from calque.transpiler.ir.verify import verify
+from calque.transpiler.pipeline import to_kernels
 from calque.transpiler.primitives.record import PRIMITIVES
 
 SAMPLED = [p for p in load() if p.refused is None][::8]
@@ -193,3 +195,36 @@ def test_numpy_has_no_kernels() -> None:
     function = calque.jit(lambda x: np.fft.fft(np.tanh(x))).program(np.ones(3)).traced.function
     assert kernels(outlined(function, NUMPY)) == []
     assert "@kernel" not in emit_function(function, kernels=NUMPY)
+
+
+class WithoutArrays(Numba):
+    """A target whose kernels make no arrays."""
+
+    allocates = False
+
+    def can_compile(self, s, looping=False):
+        inner = [t for t in core.walk(Block([s])) if isinstance(t, Apply)]
+        return all(t.primitive.kind != "creation" for t in inner) and super().can_compile(s, looping)
+
+
+def test_where_kernels_make_no_arrays_none_is_made_in_them() -> None:
+    def powers(x):
+        power = np.exp(x - np.max(x, axis=-1, keepdims=True))
+        p = power / np.sum(power, axis=-1, keepdims=True)
+        return np.sum(p * p)
+
+    def created(target: Numba) -> list[Apply]:
+        traced = to_kernels(Transformed("observed", calque.grad(powers)).program(np.ones((64, 64))).traced, target=target)
+        inside = [t for k in kernels(outlined(traced.function, target)) for t in core.walk(k.body)]
+        return [t for t in inside if isinstance(t, Apply) and t.primitive.kind == "creation"]
+
+    assert created(WithoutArrays()) == []
+    assert created(NUMBA) != []
+
+
+def test_the_program_with_its_kernels_is_printed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("CALQUE_PRINT_AFTER", "outline")
+    calque.source(calque.jit(lambda x: np.tanh(x)), np.ones(3))
+    assert re.search(r"# after outline\n.* = kernel\(x, ", capsys.readouterr().err, re.DOTALL)

@@ -153,7 +153,8 @@ def to_kernels(
     if explained:
         weigh(traced.function.body, target.can_compile)
     order_axes(traced.function, traced.builder)
-    contract(traced.function, traced.builder, target.can_compile)
+    if target.allocates:
+        contract(traced.function, traced.builder, target.can_compile)
     reuse_memory(traced.function, traced.builder, target.can_compile)
     allocate_first(traced.function)
     verify(traced.function)

@@ -19,6 +19,7 @@ class Target:
 
     name = "numpy"
     words: frozenset[str] = frozenset()  # what its text calls: nothing of the user's is called so
+    allocates = False  # whether arrays may be made within kernels
 
     # what a kernel may hold
 

@@ -40,6 +40,7 @@ class Numba(Target):
     """Kernels that Numba compiles."""
 
     name = "numba"
+    allocates = True
     words = HELPERS | {*_BUILT_IN, *_ERRORS}
 
     def can_compile(self, s: Statement, looping: bool = False) -> bool:

@@ -38,6 +38,7 @@ from calque.transpiler.codegen.text.spelling import constant, name, target
 from calque.transpiler.codegen.text.statement_writer import StatementWriter
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Var
+from calque.transpiler.ir.debug import watched
 from calque.transpiler.ir.dims import Dims
 from calque.transpiler.ir.target import NUMPY, Target
 from calque.transpiler.memory.bufferize import Memory, settled_again
@@ -67,13 +68,11 @@ def emit_function(
     Where the target has kernels, they come first, and the function launches them; ``asking``, what
     was taken for granted of its arguments' sizes before.
     """
-    program, memory, paths, local = _placed(function, kernels)
+    program, memory, live, paths, local = _placed(function, kernels)
     spelled = {var: path for var, path in paths.items() if var not in local}
     made = [s for s in core.walk(program.body) if isinstance(s, core.Apply)]
     bound: frozenset[Var] = frozenset()
     earlier = bound
-
-    live = Liveness(program)
 
     def written(bound: frozenset[Var]) -> tuple[StatementWriter, list[Any]]:
         writer = _writer(program, live, memory, spelled, bound, comments, kernels)
@@ -104,8 +103,8 @@ def outlined(function: core.Function, kernels: Target) -> core.Function:
 
 def _placed(
     function: core.Function, kernels: Target
-) -> tuple[PrintedProgram, Memory, dict[Var, Any], list[Var]]:
-    """A copy to print, its memory, the leaves' access paths, and those that get a name."""
+) -> tuple[PrintedProgram, Memory, Liveness, dict[Var, Any], list[Var]]:
+    """A copy to print, its memory, what lives where, the leaves' access paths and names' leaves."""
     name_parameters(function)
     program = prepare(function)
     made = [s for s in core.walk(program.body) if isinstance(s, core.Apply)]
@@ -113,13 +112,17 @@ def _placed(
     memory = place_copies(program)
     paths = leaf_paths(function)
     local = _bound_leaves(program, paths)
+    live = Liveness(program)
     if kernels is not NUMPY:
         local += _called_like(function, paths, kernels)
         choices = {id(s) for s in core.walk(program.body) if is_choice(s, frozenset())}
-        groups = Groups(program, Liveness(program), choices, paths.keys() - set(local))
-        outline(program, Folding(program, memory, groups, frozenset(), choices), kernels)
-        memory = settled_again(memory, Liveness(program))
-    return program, memory, paths, local
+        groups = Groups(program, live, choices, paths.keys() - set(local))
+        folding = Folding(program, memory, groups, frozenset(), choices)
+        copied = replace(function, body=program.body)
+        watched("outline", copied, lambda: outline(program, folding, kernels))
+        live = Liveness(program)
+        memory = settled_again(memory, live)
+    return program, memory, live, paths, local
 
 
 def _imported(
