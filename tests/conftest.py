@@ -25,6 +25,13 @@ if "CALQUE_CACHE" not in os.environ:
     atexit.register(shutil.rmtree, os.environ["CALQUE_CACHE"], ignore_errors=True)
 
 
+def pytest_configure() -> None:
+    """Core is verified after every pass."""
+    from calque.transpiler.ir import debug
+
+    debug.verifying = True
+
+
 def pytest_collection_finish() -> None:
     """What is there before the first test stays: the search for cycles need not go through it."""
     gc.collect()

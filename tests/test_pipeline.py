@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 
 import calque
-from calque.transpiler.ir import core
+from calque.transpiler import pipeline
+from calque.transpiler.errors import CoreError
+from calque.transpiler.ir import core, debug
 from calque.transpiler.ir.dims import Dims
+from calque.transpiler.ir.pass_manager import Pass, Work
 from calque.transpiler.ir.types import symbol
 
 
@@ -119,3 +122,37 @@ def test_what_fits_no_call_is_not_asked_of_all() -> None:
     for n in (6, 2):
         W, x = np.eye(3), np.linspace(0.0, 1.0, 3 * n).reshape(n, 3)
         np.testing.assert_allclose(fn(W, x), product(W, x), rtol=1e-14)
+
+
+# what is printed, and verified, after a pass
+
+KERNEL_PASSES = sorted({each.name for each in pipeline.KERNEL_PASSES if each.name != "weigh"})
+
+
+@pytest.mark.parametrize("name", KERNEL_PASSES)
+def test_the_program_is_printed_after_any_pass(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("CALQUE_PRINT_AFTER", name)
+    calque.source(calque.jit(calque.grad(carried)), np.ones(5))
+    said = capsys.readouterr().err
+    times = [each.name for each in (*pipeline.CORE_PASSES, *pipeline.KERNEL_PASSES)].count(name)
+    assert said.count(f"# after {name}\ncarried") == times > 0
+
+
+def test_a_pass_that_breaks_core_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lose(work: Work) -> None:
+        del work.function.body.statements[0]
+
+    broken = (*pipeline.KERNEL_PASSES[:4], Pass("lose", lose), *pipeline.KERNEL_PASSES[4:])
+    monkeypatch.setattr(pipeline, "KERNEL_PASSES", broken)
+    assert debug.verifies()
+    with pytest.raises(CoreError, match="after lose: "):
+        calque.jit(carried)(np.ones(5))
+
+
+def test_core_is_verified_under_debug_alone_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(debug, "verifying", False)
+    assert not debug.verifies()
+    monkeypatch.setenv("CALQUE_DEBUG", "1")
+    assert debug.verifies()

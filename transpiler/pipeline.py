@@ -23,7 +23,7 @@ from calque.transpiler.frontend.trace import Traced, trace
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import spread_phases
 from calque.transpiler.ir.dead_code import remove_dead_code
-from calque.transpiler.ir.debug import watched
+from calque.transpiler.ir.pass_manager import Pass, Work, run_passes
 from calque.transpiler.ir.target import Target
 from calque.transpiler.ir.text import show
 from calque.transpiler.ir.types import ArrayType, Dim
@@ -55,6 +55,173 @@ from calque.transpiler.memory.hoisted_allocation import (
     creations_first,
 )
 from calque.transpiler.primitives.called import Called, copied, inline_calls
+
+# facts
+ELEMENTS = "what is done to arrays is loops over elements"
+NO_CALLS = "calls of functions with rules are inlined"
+PHASES = "each statement within a phase says so"
+OWN_PHIS = "a loop carries nothing that it leaves alone"
+INSIDE = "indices that are proven to be inside are marked"
+INDEPENDENT = "loops whose rounds are independent are marked"
+
+CORE_PASSES = (
+    Pass("inline_calls", lambda w: inline_calls(w.function, w.builder), makes=[NO_CALLS]),
+    Pass("remove_dead_code", lambda w: remove_dead_code(w.function), optional=True),
+    Pass(
+        *("spread_phases", lambda w: spread_phases(w.function)),
+        after=["inline_calls"],
+        makes=[PHASES],
+    ),
+)
+CHECKED = (
+    # its effects are seen by no other
+    Pass("add_checks", lambda w: add_checks(w.function, w.builder), needs=[NO_CALLS, PHASES]),
+)
+
+
+def _compare_sizes(w: Work) -> None:
+    w.compares = compare_sizes(w.function, w.builder)
+
+
+def _gather(w: Work) -> None:
+    w.edges = gather(w.function, w.builder)
+
+
+def _bounds_are_ours(w: Work) -> bool:
+    """Whether the kernels' own code looks at indices: else Numba does, or nobody."""
+    return w.option("boundscheck") is None
+
+
+def _drop_unchanged() -> Pass:
+    return Pass("drop_unchanged", lambda w: drop_unchanged(w.function), makes=[OWN_PHIS])
+
+
+KERNEL_PASSES = (
+    Pass("take_factors_out", lambda w: take_factors_out(w.function, w.builder), optional=True),
+    _drop_unchanged(),  # what rounds leave alone is the same before the loop
+    Pass(
+        *("products_ahead", lambda w: products_ahead(w.function, w.builder)),
+        needs=[OWN_PHIS],
+        optional=True,
+    ),
+    Pass(
+        *("products_after", lambda w: products_after(w.function, w.builder)),
+        needs=[OWN_PHIS],
+        optional=True,
+    ),
+    Pass(
+        *("solve_by_substitution", lambda w: solve_by_substitution(w.function, w.builder)),
+        optional=True,
+    ),
+    Pass("constants_first", lambda w: constants_first(w.function), optional=True),
+    Pass("set_before_first_rounds", lambda w: set_before_first_rounds(w.function, w.builder)),
+    Pass("compare_sizes", _compare_sizes, when=lambda w: w.comparing, optional=True),
+    Pass(
+        *("schedule", lambda w: schedule(w.function, w.builder, w.target.can_be_scalar)),
+        keeps=frozenset(),
+        after=["compare_sizes"],
+        makes=[ELEMENTS],
+    ),
+    Pass(
+        *("creations_first", lambda w: creations_first(w.function, w.target.can_compile)),
+        needs=[ELEMENTS],
+        optional=True,
+    ),
+    Pass(
+        *("hold_spans", lambda w: hold_spans(w.function, w.builder, w.target.can_compile)),
+        needs=[ELEMENTS],
+    ),
+    Pass("mark_inside", lambda w: mark_inside(w.function.body, w.builder), makes=[INSIDE]),
+    Pass("spread_phases", lambda w: spread_phases(w.function), makes=[PHASES]),
+    _drop_unchanged(),  # a loop that is turned around must make all that it carries
+    Pass(
+        "move_outward",
+        lambda w: move_outward(
+            w.function, w.builder, w.target.may_raise, w.target.may_divide_by_zero
+        ),
+        needs=[ELEMENTS, INSIDE, OWN_PHIS],
+        optional=True,
+    ),
+    Pass(
+        "interchange",
+        lambda w: interchange(w.function, w.builder, w.target.may_divide_by_zero),
+        needs=[ELEMENTS, INSIDE, OWN_PHIS],
+        optional=True,
+    ),
+    Pass("remove_dead_code", lambda w: remove_dead_code(w.function), optional=True),
+    Pass(
+        *("check_indices", lambda w: check_indices(w.function, w.builder, w.target.can_compile)),
+        needs=[ELEMENTS, INSIDE],
+        when=_bounds_are_ours,
+    ),
+    Pass(
+        *("split_meetings", lambda w: split_meetings(w.function, w.builder, w.target.can_compile)),
+        needs=[ELEMENTS],
+        optional=True,
+    ),
+    Pass(
+        *("fewer_accesses", lambda w: fewer_accesses(w.function, w.builder)),
+        needs=[ELEMENTS, PHASES],
+        keeps=frozenset([ELEMENTS, INSIDE, PHASES]),
+        optional=True,
+    ),
+    _drop_unchanged(),
+    Pass("gather", _gather, needs=[ELEMENTS, PHASES, OWN_PHIS], optional=True),
+    Pass(
+        *("distribute", lambda w: distribute(w.function, w.builder, w.edges)),
+        needs=[ELEMENTS, OWN_PHIS],
+        after=["gather"],
+        optional=True,
+    ),
+    Pass(
+        "split_bands",
+        lambda w: split_bands(
+            w.function, w.builder, w.target.can_compile, w.target.may_divide_by_zero
+        ),
+        needs=[ELEMENTS],
+        optional=True,
+    ),
+    Pass(
+        "mark_parallel",
+        lambda w: mark_parallel(w.function.body, w.builder, bool(w.option("explained"))),
+        needs=[ELEMENTS, OWN_PHIS],
+        makes=[INDEPENDENT],
+        optional=True,
+    ),
+    Pass(
+        "keep_off_threads",
+        lambda w: keep_off_threads(
+            w.function.body,
+            *(w.target.can_compile, w.target.may_raise, w.target.may_divide_by_zero),
+        ),
+        needs=[INDEPENDENT],
+        after=["check_indices"],
+    ),
+    Pass(
+        *("weigh", lambda w: weigh(w.function.body, w.target.can_compile)),
+        needs=[INDEPENDENT],
+        when=lambda w: bool(w.option("explained")),
+        optional=True,
+    ),
+    Pass(
+        *("order_axes", lambda w: order_axes(w.function, w.builder)),
+        needs=[ELEMENTS],
+        optional=True,
+    ),
+    Pass(
+        *("contract", lambda w: contract(w.function, w.builder, w.target.can_compile)),
+        needs=[ELEMENTS],
+        when=lambda w: w.target.allocates,
+        optional=True,
+    ),
+    Pass(
+        *("reuse_memory", lambda w: reuse_memory(w.function, w.builder, w.target.can_compile)),
+        needs=[ELEMENTS, INDEPENDENT],
+        optional=True,
+    ),
+    Pass("allocate_first", lambda w: allocate_first(w.function), optional=True),
+    Pass("spread_phases", lambda w: spread_phases(w.function), makes=[PHASES]),
+)
 
 
 @dataclass(frozen=True)
@@ -93,13 +260,9 @@ def to_core(
     if any(isinstance(primitive, Called) for primitive in applied):
         body = copied(traced.builder, traced.function.body, {})
         traced.with_calls = replace(traced.function, body=body)
-    inline_calls(traced.function, traced.builder)
-    remove_dead_code(traced.function)
+    work = Work(traced.function, traced.builder, Target())
+    run_passes(CORE_PASSES + CHECKED * checked, work)
     verify(traced.function)
-    spread_phases(traced.function)
-    if checked:
-        add_checks(traced.function, traced.builder)
-        verify(traced.function)
     return traced
 
 
@@ -118,60 +281,16 @@ def to_kernels(
     traced.builder.dims.actual = dict(sizes or {})
     traced.function.kernel_options = dict(options or {})
     name_parameters(traced.function)
+    work = Work(traced.function, traced.builder, target, comparing)
     with np.errstate(all="ignore"):
-        take_factors_out(traced.function, traced.builder)
-        _products_of_rounds(traced)
-        solve_by_substitution(traced.function, traced.builder)
-        constants_first(traced.function)
-        set_before_first_rounds(traced.function, traced.builder)
-        traced.compares = comparing and compare_sizes(traced.function, traced.builder)
-        watched(
-            "schedule",
-            traced.function,
-            lambda: schedule(traced.function, traced.builder, target.can_be_scalar),
-        )
-    creations_first(traced.function, target.can_compile)
-    hold_spans(traced.function, traced.builder, target.can_compile)
-    mark_inside(traced.function.body, traced.builder)
-    spread_phases(traced.function)
-    drop_unchanged(traced.function)  # a loop that is turned around must make all that it carries
-    move_outward(traced.function, traced.builder, target.may_raise, target.may_divide_by_zero)
-    interchange(traced.function, traced.builder, target.may_divide_by_zero)
-    remove_dead_code(traced.function)
-    if traced.function.kernel_options.get("boundscheck") is None:
-        check_indices(traced.function, traced.builder, target.can_compile)
-    split_meetings(traced.function, traced.builder, target.can_compile)
-    fewer_accesses(traced.function, traced.builder)
-    drop_unchanged(traced.function)
-    edges = gather(traced.function, traced.builder)
-    distribute(traced.function, traced.builder, edges)
-    split_bands(traced.function, traced.builder, target.can_compile, target.may_divide_by_zero)
-    explained = bool(traced.function.kernel_options.get("explained"))
-    mark_parallel(traced.function.body, traced.builder, explained)
-    raising = target.may_raise, target.may_divide_by_zero
-    keep_off_threads(traced.function.body, target.can_compile, *raising)
-    if explained:
-        weigh(traced.function.body, target.can_compile)
-    order_axes(traced.function, traced.builder)
-    if target.allocates:
-        contract(traced.function, traced.builder, target.can_compile)
-    reuse_memory(traced.function, traced.builder, target.can_compile)
-    allocate_first(traced.function)
+        run_passes(KERNEL_PASSES, work)
     verify(traced.function)
-    spread_phases(traced.function)
+    traced.compares = work.compares
     traced.assumptions = [d for d in traced.builder.dims.assumptions if isinstance(d, Dim)]
     traced.choices = dict(traced.builder.dims.choices)
     traced.inner = inner_sizes(traced.function, traced.builder)
     traced.target = target
     return traced
-
-
-def _products_of_rounds(traced: Traced) -> None:
-    """Make one product of matrices of what the rounds of a loop do row by row."""
-    function, builder = traced.function, traced.builder
-    drop_unchanged(function)  # what rounds leave alone is the same before the loop
-    watched("products_ahead", function, lambda: products_ahead(function, builder))
-    watched("products_after", function, lambda: products_after(function, builder))
 
 
 def function_text(traced: Traced, name: str) -> str:

@@ -14,12 +14,18 @@ from calque.transpiler.ir.core import Function
 from calque.transpiler.ir.text import show
 
 Result = TypeVar("Result")
+verifying = False  # the tests switch it on
 
 
 def level() -> int:
     """The number in ``CALQUE_DEBUG``, else 0."""
     text = os.environ.get("CALQUE_DEBUG", "")
     return int(text) if text.isdigit() else 0
+
+
+def verifies() -> bool:
+    """Whether each pass is verified: under ``CALQUE_DEBUG``, and in tests."""
+    return verifying or level() >= 1
 
 
 def watched(name: str, function: Function, run: Callable[[], Result]) -> Result:

@@ -1,0 +1,84 @@
+"""A pass says what it needs, what it keeps and what it comes after; here a list of passes is run.
+
+A *fact* is what one pass makes true of a program and others rely on, such as that loops carry only
+what they change. Two neighbours in a list may be swapped where the list still holds then: their
+order is a matter of speed and text, never of numbers. An optional pass may be left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from calque.transpiler.errors import CoreError
+from calque.transpiler.ir.builder import Builder
+from calque.transpiler.ir.core import Function
+from calque.transpiler.ir.debug import verifies, watched
+from calque.transpiler.ir.target import Target
+from calque.transpiler.ir.verify import verify
+
+ALL = frozenset({"*"})  # every fact
+
+
+@dataclass(eq=False)
+class Work:
+    """A program that passes rewrite in place, and what they tell each other about it."""
+
+    function: Function
+    builder: Builder
+    target: Target
+    comparing: bool = True  # sizes that only a run knows may be compared
+    compares: bool = False
+    edges: frozenset[int] = frozenset()  # ids of loops that gather has made of scatters
+
+    def option(self, name: str) -> Any:
+        """What the user asked of kernels, else None."""
+        return self.function.kernel_options.get(name)
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One step from Core to Core, in place.
+
+    ``needs`` and ``makes``: facts; those that held before and are not in ``keeps`` hold no more.
+    ``after``: the names of passes that stand before it. ``optional``: numbers are right without it.
+
+    >>> tidy = Pass("tidy", lambda work: None, makes=("tidy",))
+    >>> walk = Pass("walk", lambda work: None, needs=("tidy",), after=("tidy",))
+    >>> list(violations([tidy, walk])), list(violations([walk, tidy]))
+    ([], ['walk needs tidy', 'walk comes after tidy'])
+    """
+
+    name: str
+    run: Callable[[Work], Any]
+    needs: Sequence[str] = ()
+    keeps: frozenset[str] = ALL
+    after: Sequence[str] = ()
+    makes: Sequence[str] = ()
+    optional: bool = False
+    when: Callable[[Work], bool] = field(default=lambda work: True)
+
+
+def violations(passes: Sequence[Pass]) -> Iterator[str]:
+    """What does not hold in a list of passes."""
+    facts: frozenset[str] = frozenset()
+    names: set[str] = set()
+    for each in passes:
+        yield from (f"{each.name} needs {fact}" for fact in each.needs if fact not in facts)
+        yield from (f"{each.name} comes after {name}" for name in each.after if name not in names)
+        facts = (facts if each.keeps is ALL else facts & each.keeps).union(each.makes)
+        names.add(each.name)
+
+
+def run_passes(passes: Sequence[Pass], work: Work) -> None:
+    """Run those passes that are asked for; each is shown and verified where debugging wants it."""
+    for each in passes:
+        if not each.when(work):
+            continue
+        watched(each.name, work.function, lambda run=each.run: run(work))  # type: ignore[misc]
+        if verifies():
+            try:
+                verify(work.function)
+            except CoreError as error:
+                raise CoreError(f"after {each.name}: {error.message}") from error
