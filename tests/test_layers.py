@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import graphlib
+import re
 import subprocess
 import sys
 from collections import defaultdict
@@ -137,6 +138,14 @@ def test_a_room_says_what_it_is_for(room: str) -> None:
     text = " ".join((ast.get_docstring(TREES[room]) or "").split())
     for words in (("In come", "In comes"), ("out go", "Out go", "out come", "Out come"), ("Read ",)):
         assert any(w in text for w in words), f"{room}: {words[0]} ..."
+
+
+@pytest.mark.parametrize("room", sorted(ROOMS - {"calque"}))
+def test_what_a_room_tells_to_read_is_here(room: str) -> None:
+    here = {part for module in MODULES for part in module.split(".")}
+    for sentence in re.findall(r"Read\s[^.;:]*", ast.get_docstring(TREES[room]) or ""):
+        named = {part for name in re.findall(r"``([\w/]+)``", sentence) for part in name.split("/")}
+        assert named <= here, f"{room}: {named - here}"
 
 
 @pytest.mark.parametrize("module", sorted(MODULES))

@@ -5,5 +5,5 @@ In comes nothing: this room knows neither Python's syntax nor NumPy's functions,
 NumPy code on duck arrays as Core. Read ``types`` and ``core``, then ``builder`` with ``arrays``;
 ``dims`` with ``sizes``, ``value_ranges`` and ``inequalities`` say what is known of integers, and
 ``path_conditions`` what a branch adds to it. ``text`` prints a program, ``verify`` says whether it
-is well formed.
+is well formed. ``target`` is what passes ask of the machine that a kernel is for.
 """
