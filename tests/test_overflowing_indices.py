@@ -3,48 +3,21 @@
 Each batch runs in a process of its own, on arrays in the middle of guarded buffers.
 """
 
-import os
 import random
-import subprocess
-import sys
 from typing import Any
 
 import numpy as np
 import pytest
 
 import calque
+from calque.tests.guarded_programs import ran
 from calque.tests.sampling import EVERYTHING
 
 COUNT, BATCH = 2000 if EVERYTHING else 36, 12
 ENDS = [0, 1, 2, 3, -1, -4, -5, 2**31, 2**32 + 1, 3037000500, 2**61, 2**62, 2**62 + 3]
 ENDS += [2**63 - 1, 2**63 - 2, -(2**63), -(2**63) + 1, -(2**62), -3037000500]
 
-RUN = """
-import importlib.util, json, os, pathlib, sys, warnings
-warnings.simplefilter("ignore")
-import numpy as np
-import calque
-path = pathlib.Path(sys.argv[1])
-
-def loaded(path):
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
-    spec.loader.exec_module(module)
-    return module
-
-def outcome(f, k):
-    buffer = np.full(96, 100.0)
-    x = buffer[46:50]
-    x[:] = [1, 2, 4, 8]
-    try:
-        said = repr(float(f(x, k)))
-    except (IndexError, ValueError, OverflowError):
-        said = "error"
-    stray = bool((buffer[:46] != 100).any() or (buffer[50:] != 100).any())
-    return said, stray, x.tolist()
-
-module = loaded(path)
+COMPARE = """
 for number, k in enumerate(json.loads(sys.argv[2])):
     k = np.array(k, dtype=np.int64)
     f = getattr(module, f"f{number}")
@@ -58,7 +31,6 @@ for number, k in enumerate(json.loads(sys.argv[2])):
         got = outcome(made, k)
         if got != wanted:
             print("WRONG", number, way, k.tolist(), "expected", wanted, "got", got)
-print("END")
 """
 
 
@@ -94,22 +66,12 @@ def f{number}(x, k):
 """
 
 
-def ran(folder, text: str, arguments: str) -> None:
-    path = folder / "programs.py"
-    path.write_text("import numpy as np\n" + text)
-    surroundings = {**os.environ, "CALQUE_CACHE": "0"}
-    command = [sys.executable, "-c", RUN, str(path), arguments]
-    done = subprocess.run(command, capture_output=True, text=True, env=surroundings, check=False)
-    assert done.returncode == 0, (done.returncode, done.stderr[-2000:], text)
-    assert done.stdout.strip() == "END", (done.stdout, text)
-
-
 @pytest.mark.parametrize("seed", range(COUNT // BATCH))
 def test_random_programs(seed, tmp_path):
     random_numbers = random.Random(seed)
     text = "".join(program(k, random_numbers) for k in range(BATCH))
     extreme = [[random_numbers.choice(ENDS) for _ in range(4)] for _ in range(BATCH)]
-    ran(tmp_path, text, repr(extreme))
+    ran(tmp_path, text, COMPARE, repr(extreme))
 
 
 INTEGERS = """
@@ -149,7 +111,7 @@ def f3(x, k):
 
 
 def test_python_integers(tmp_path):
-    ran(tmp_path, INTEGERS, "[[0, 0], [0, 0], [0, 0], [0, 1]]")
+    ran(tmp_path, INTEGERS, COMPARE, "[[0, 0], [0, 0], [0, 0], [0, 1]]")
 
 
 def doubled(x: Any, n: int) -> Any:
