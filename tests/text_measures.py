@@ -193,9 +193,9 @@ def adjoints_in_forward(sample: Sample) -> Iterator[str]:
         phase = ""
         for number in range(function.lineno, function.end_lineno + 1):
             line = text[number - 1].strip()
-            phase = line.removeprefix("# ") if line in ("# forward", "# reverse") else phase
+            phase = line.removeprefix("# ") if re.fullmatch("# (forward|reverse|forward and reverse)", line) else phase
             names = re.match(r"(for |if |while |#)", line) is None and re.match(r"[\w, ]*_bar(?=[ ,])[\w, ]* [+-]?= ", line)
-            if names and phase != "reverse":
+            if names and "reverse" not in phase:
                 yield line
 
 

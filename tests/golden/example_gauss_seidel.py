@@ -22,7 +22,8 @@ def gauss_seidel_grad(u, f):
     f_bar = np.zeros_like(f)
     for i in range(n - 2, 0, -1):
         for j in range(n - 2, 0, -1):
-            # u[i, j] = 0.25 * (u[i - 1, j] + u[i + 1, j] + u[i, j - 1] + u[i, j + 1] - f[i, j])
+            # u[i, j] = 0.25 * (u[i - 1, j] + u[i + 1, j] + u[i, j - 1] + u[i, j + 1] -
+            #     f[i, j])
             u_bar_ij = u_bar[i, j]
             u_bar[i, j] = 0.0
             u_bar_scaled = u_bar_ij * 0.25

@@ -8,6 +8,7 @@ import numpy as np
 
 
 def kepler_grad_vmap(mean, eccentricity):
+    # forward
     rounds = np.zeros(mean.shape[0], dtype=np.int64)
     e_saved = np.empty((mean.shape[0], 16))
     live = np.abs(mean - eccentricity * np.sin(mean) - mean) > 1e-12
@@ -26,6 +27,9 @@ def kepler_grad_vmap(mean, eccentricity):
         e[lanes] = e_lanes
         rounds[lanes] = rounds_lanes + 1
         live[lanes] = np.abs(e_lanes - eccentricity_lanes * np.sin(e_lanes) - mean_lanes) > 1e-12
+
+    # reverse
+    # while np.abs(e - eccentricity * np.sin(e) - mean) > 1e-12:
     rounds_shifted = rounds - 1
     e_bar = np.full(mean.shape[0], 1.0)
     mean_bar = np.zeros(mean.shape[0])
@@ -36,21 +40,24 @@ def kepler_grad_vmap(mean, eccentricity):
         e_bar_lanes = e_bar[lanes]
         mean_bar_lanes = mean_bar[lanes]
         rounds_lanes_next = rounds_shifted[lanes]
+        # e -= (e - eccentricity * np.sin(e) - mean) / (1.0 - eccentricity * np.cos(e))
         e_lanes = e_saved[lanes, rounds_lanes_next]
         eccentricity_lanes_shifted = 1.0 - eccentricity_lanes * np.cos(e_lanes)
         e_lanes_minus_mean = e_lanes - eccentricity_lanes * np.sin(e_lanes) - mean[lanes]
         e_lanes_term = e_lanes_minus_mean / eccentricity_lanes_shifted
+        e_bar_lanes_term = -e_bar_lanes / eccentricity_lanes_shifted
         e_bar_lanes_times_e_lanes = e_bar_lanes * (e_lanes_term / eccentricity_lanes_shifted)
         e_bar_lanes_times_e_lanes = e_bar_lanes_times_e_lanes * eccentricity_lanes * np.sin(e_lanes)
-        e_bar_lanes_new = e_bar_lanes + e_bar_lanes_times_e_lanes
-        mean_bar_lanes = mean_bar_lanes + e_bar_lanes / eccentricity_lanes_shifted
-        e_bar_lanes_b = e_bar_lanes_new - e_bar_lanes / eccentricity_lanes_shifted
+        mean_bar_lanes += e_bar_lanes / eccentricity_lanes_shifted
+        e_bar_lanes_new = e_bar_lanes + e_bar_lanes_times_e_lanes + e_bar_lanes_term
         e_bar_lanes_term = e_bar_lanes / eccentricity_lanes_shifted * eccentricity_lanes
-        e_bar_lanes = e_bar_lanes_b + e_bar_lanes_term * np.cos(e_lanes)
+        e_bar_lanes = e_bar_lanes_new + e_bar_lanes_term * np.cos(e_lanes)
+        # while np.abs(e - eccentricity * np.sin(e) - mean) > 1e-12:
         rounds_shifted_next = rounds_lanes_next - 1
         e_bar[lanes] = e_bar_lanes
         mean_bar[lanes] = mean_bar_lanes
         rounds_shifted[lanes] = rounds_shifted_next
         live[lanes] = rounds_shifted_next > -1
-    mean_bar = mean_bar + e_bar
+    # while np.abs(e - eccentricity * np.sin(e) - mean) > 1e-12:
+    mean_bar += e_bar
     return mean_bar

@@ -43,7 +43,6 @@ def total_grad(mean, eccentricity):
     e_bar = np.full(mean.shape[0], 1.0)
     mean_bar = np.zeros_like(e)
     for i in range(rounds - 1, -1, -1):
-        # while np.abs(e - eccentricity * np.sin(e) - mean) > 1e-12:
         live = live_saved[i]
         e_bar_new = np.where(live, e_bar, 0.0)
         e_bar = np.where(live, 0.0, e_bar)

@@ -32,7 +32,7 @@ from calque.transpiler.codegen.text.spelling import (
 )
 from calque.transpiler.codegen.text.statement_writer import StatementWriter
 from calque.transpiler.ir import core
-from calque.transpiler.ir.core import Apply, Block, For, Kernel, Var
+from calque.transpiler.ir.core import Apply, Block, For, Kernel, Statement, Var
 from calque.transpiler.ir.types import ArrayType
 
 
@@ -47,6 +47,15 @@ class _Launch:
     name: str
     params: list[Var]
     outs: list[Var]
+
+
+BOTH = "forward and reverse"  # what loops that are one now do
+
+
+def phase_of(s: Statement) -> str:
+    """Of which phase a statement is with all within it."""
+    phases = sorted({t.phase for t in core.walk(Block([s])) if t.phase})
+    return BOTH if len(phases) > 1 else phases[0] if phases else ""
 
 
 class Launcher(StatementWriter):
@@ -72,11 +81,12 @@ class Launcher(StatementWriter):
             return self._kernel_block(block, depth)
         made: list[Any] = []
         self._phase_now = "" if depth == 1 else self._phase_now
+        told = all(phase_of(s) != BOTH for s in block.statements)
         for s in block.statements:
             lines = self._statement(s, depth)
             if lines and isinstance(s, Apply) and s.primitive in NEW:
                 lines[-1].made = s
-            if lines and depth == 1 and s.phase and s.phase != self._phase_now:
+            if lines and depth == 1 and told and s.phase and s.phase != self._phase_now:
                 made += self._phase(s.phase, bool(made))
                 self._phase_now = s.phase
             made += lines
@@ -158,11 +168,14 @@ class Launcher(StatementWriter):
 
     def _kernel_block(self, block: Block, depth: int) -> list[Any]:
         made: list[Any] = []
-        self._quoted = None
+        phase, self._quoted = "", self._header()
         for s in block.statements:
             lines = self._statement(s, depth)
             if not lines:
                 continue
+            if depth == 1 and (now := phase_of(s)) and now != phase:
+                made += self._phase(now, bool(made))
+                phase = now
             if self._generated or s.phase == "reverse":
                 made += self._comment(s, depth)
             made += lines

@@ -206,6 +206,7 @@ def vmap(
             machine, function, values[: len(args)], dict(zip(kwargs, values[len(args) :])), node
         )
     program = Function(name, [], inner.block, None)
+    program.swept = not machine.compiled and any(s.phase for s in inner.block.statements)
     within = builder.vmaps > 0
     steady = bool(machine.reversing) or within
     rewrite = _chunks_of(how.chunk_size) if how.chunk_size is not None and companions else batch

@@ -88,6 +88,8 @@ class Lanes(Arms):
         while waiting:
             s, rest = waiting[0], waiting[1:]
             mark = self.mark()
+            block = self.builder.blocks[-1]
+            count = len(block.statements)
             try:
                 with self.builder.at(s.origin):
                     self.statement(s)
@@ -95,7 +97,9 @@ class Lanes(Arms):
                 self.back_to(mark)
                 before, write = self.one_by_one(waiting, error)
                 self.statements(before)
+                count = len(block.statements)
                 rest = write()
+            core.label(block.statements[count:], s.phase)
             waiting = rest
 
     def statement(self, s: core.Statement) -> None:

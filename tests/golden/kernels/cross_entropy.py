@@ -14,6 +14,7 @@ from numba import prange
 def cross_entropy_grad_kernel(
     logits, targets, max_logits, exp_shifted, sum_shifted, sum_logits, logits_bar
 ):
+    # forward
     for i in prange(logits.shape[0]):
         largest = -np.inf
         for j in range(logits.shape[1]):
@@ -36,6 +37,8 @@ def cross_entropy_grad_kernel(
         # shifted = logits - np.max(logits, axis=1, keepdims=True)
         sum_shifted[i, 0] = total
         sum_logits[i, 0] = total_new
+
+    # reverse
     # return -np.mean(np.sum(targets * (shifted - log_norm), axis=1))
     inverse_logits = divide(-1.0, logits.shape[0])
     for i in prange(logits.shape[0]):
@@ -74,7 +77,6 @@ def cross_entropy_grad_jit(logits, targets):
         raise ValueError('cross_entropy_grad_jit needs targets.shape[1] == logits.shape[1]')
     if logits.shape[1] < 1:
         raise ValueError('cross_entropy_grad_jit needs logits.shape[1] >= 1')
-    # forward
     max_logits = np.empty((logits.shape[0], 1))
     exp_shifted = np.empty((logits.shape[0], logits.shape[1]))
     sum_shifted = np.empty((logits.shape[0], 1))

@@ -17,7 +17,8 @@ def heat_kernel(u, u_rows, u_columns, inner_plus_change, total_parts):
             for j in vrange(u_columns - 2):
                 # inner = u[1:-1, 1:-1]
                 inner = u[i + 1, j + 1]
-                # change = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:] - 4.0 * inner
+                # change = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:] - 4.0
+                #     * inner
                 change = u[i, j + 1] + u[i + 2, j + 1] + u[i + 1, j] + u[i + 1, j + 2] - 4.0 * inner
                 # u[1:-1, 1:-1] = inner + 0.1 * change
                 inner_plus_change[i, j] = inner + 0.1 * change

@@ -12,11 +12,14 @@ from numba import prange
 
 @kernel
 def jacobi_grad_kernel(a, b, a_bar, a_new):
+    # forward
     for _ in range(20):
         for i in vrange(1, a.shape[0] - 1):
             b[i] = (a_new[i - 1] + a_new[i] + a_new[i + 1]) / 3.0
         for i in vrange(1, a.shape[0] - 1):
             a_new[i] = (b[i - 1] + b[i] + b[i + 1]) / 3.0
+
+    # reverse
     for i in prange(a.shape[0]):
         # return np.sum(a * a)
         a_new_i = a_new[i]
@@ -57,7 +60,6 @@ def jacobi_grad_jit(a, b):
         raise ValueError('jacobi_grad_jit needs b.shape[0] == a.shape[0]')
     if a.shape[0] < 4:
         raise ValueError('jacobi_grad_jit needs a.shape[0] >= 4')
-    # forward
     a_bar = np.empty(a.shape[0])
     b = b.copy()  # the argument is kept as it is
     a_new = a.copy()  # the argument is kept as it is

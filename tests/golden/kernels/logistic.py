@@ -11,6 +11,7 @@ from calque.runtime.vecmath import exp
 
 @kernel
 def loss_grad_kernel(b, inputs, targets, inputs_dot_w, z_bar):
+    # reverse
     b_bar = 0.0
     for i in vrange(inputs.shape[0]):
         # p = sigmoid(inputs @ w + b)

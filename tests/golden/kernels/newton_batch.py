@@ -16,7 +16,8 @@ def kepler_vmap_kernel(mean, eccentricity, e):
         eccentricity_chunk = eccentricity[start:start + 256]
         mean_chunk_above = np.empty(mean_chunk.shape[0], dtype=np.bool_)
         for i in vrange(mean_chunk.shape[0]):
-            # e -= (e - eccentricity * np.sin(e) - mean) / (1.0 - eccentricity * np.cos(e))
+            # e -= (e - eccentricity * np.sin(e) - mean) / (1.0 - eccentricity *
+            #     np.cos(e))
             mean_chunk_i = mean_chunk[i]
             mean_chunk_term = mean_chunk_i - eccentricity_chunk[i] * sin(mean_chunk_i)
             mean_chunk_above[i] = abs(mean_chunk_term - mean_chunk_i) > 1e-12
@@ -32,7 +33,8 @@ def kepler_vmap_kernel(mean, eccentricity, e):
             for i in vrange(mean_chunk.shape[0]):
                 # while np.abs(e - eccentricity * np.sin(e) - mean) > 1e-12:
                 live_i = live[i]
-                # e -= (e - eccentricity * np.sin(e) - mean) / (1.0 - eccentricity * np.cos(e))
+                # e -= (e - eccentricity * np.sin(e) - mean) / (1.0 - eccentricity *
+                #     np.cos(e))
                 e_new_i = e_new[i]
                 eccentricity_chunk_i = eccentricity_chunk[i]
                 e_new_term = e_new_i - eccentricity_chunk_i * sin(e_new_i)
@@ -41,7 +43,8 @@ def kepler_vmap_kernel(mean, eccentricity, e):
                 e_b = e_new_i - e_new_minus_mean_chunk / (1.0 - eccentricity_chunk_i * cos(e_new_i))
                 # while np.abs(e - eccentricity * np.sin(e) - mean) > 1e-12:
                 live_chosen = e_b if live_i else e_new_i
-                # e -= (e - eccentricity * np.sin(e) - mean) / (1.0 - eccentricity * np.cos(e))
+                # e -= (e - eccentricity * np.sin(e) - mean) / (1.0 - eccentricity *
+                #     np.cos(e))
                 live_term = live_chosen - eccentricity_chunk_i * sin(live_chosen)
                 # while np.abs(e - eccentricity * np.sin(e) - mean) > 1e-12:
                 e_new[i] = live_chosen

@@ -12,11 +12,14 @@ from numba import prange
 
 @kernel
 def seidel_grad_kernel(u, u_new):
+    # forward
     for _ in range(4):
         for i in range(1, u.shape[0] - 1):
             for j in range(1, u.shape[1] - 1):
                 u_new_shifted = u_new[i - 1, j] + u_new[i + 1, j] + u_new[i, j - 1]
                 u_new[i, j] = 0.25 * (u_new_shifted + u_new[i, j + 1])
+
+    # reverse
     # return np.sum(u**3)
     u_flat = u_new.reshape(-1)
     u_bar = np.empty(u_flat.size)
@@ -28,7 +31,8 @@ def seidel_grad_kernel(u, u_new):
     for _ in range(3, -1, -1):
         for i in range(u.shape[0] - 2, 0, -1):
             for j in range(u.shape[1] - 2, 0, -1):
-                # u[i, j] = 0.25 * (u[i - 1, j] + u[i + 1, j] + u[i, j - 1] + u[i, j + 1])
+                # u[i, j] = 0.25 * (u[i - 1, j] + u[i + 1, j] + u[i, j - 1] + u[i, j +
+                #     1])
                 u_bar_ij = u_bar[i, j]
                 u_bar[i, j] = 0.0
                 u_bar_scaled = u_bar_ij * 0.25
@@ -40,7 +44,6 @@ def seidel_grad_kernel(u, u_new):
 
 
 def seidel_grad_jit(u):
-    # forward
     u_new = np.copy(u)  # the argument is kept as it is
     u_bar = seidel_grad_kernel(u, u_new)
     return u_bar

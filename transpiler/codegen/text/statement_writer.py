@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from functools import cached_property
 from typing import Any
 
@@ -38,7 +39,9 @@ from calque.transpiler.ir.core import (
 from calque.transpiler.memory.printed_program import PrintedProgram, is_store
 from calque.transpiler.primitives.creation import empty
 
-_CUT = 96
+_QUOTED = 88  # columns of a comment
+_MOST_QUOTED = 3  # lines
+_NARROWEST = 40
 _OPERATOR_SIGNS = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/"}
 _OPERATORS = {"+": gast.Add, "-": gast.Sub, "*": gast.Mult, "/": gast.Div}
 
@@ -85,7 +88,7 @@ class StatementWriter:
 
     def _block(self, block: Block, depth: int) -> list[Any]:
         made: list[Any] = []
-        phase, self._quoted = "", None
+        phase, self._quoted = "", self._header()
         for s in block.statements:
             lines = self._statement(s, depth)
             if not lines:
@@ -98,6 +101,10 @@ class StatementWriter:
             if core.blocks_of(s):
                 self._quoted = None
         return made
+
+    def _header(self) -> Any:
+        """The head of a loop or a branch, if that was the last comment: it goes for its block."""
+        return self._quoted if self._quoted and _is_compound(self._quoted[1]) else None
 
     def _phase(self, phase: str, separate: bool) -> list[Any]:
         if not self.comments:
@@ -121,7 +128,8 @@ class StatementWriter:
         if key == self._quoted:
             return []
         self._quoted, self._noted = key, ""
-        return [self.notes.comment(_one_line(origin.statement, WIDTH - 2 - 4 * depth))]
+        lines = _quoted(origin.statement, _QUOTED - 2 - 4 * depth)
+        return [self.notes.comment(line) for line in lines]
 
     def _statement(self, s: Statement, depth: int) -> list[Any]:
         if self.expressions.folding.skip(s):
@@ -337,13 +345,25 @@ def _opposite(test: Any) -> Any:
     return gast.UnaryOp(gast.Not(), test)
 
 
-def _one_line(statement: str, room: int) -> str:
-    """The user's statement as a comment: its head only if it holds a block."""
+def _is_compound(line: str) -> bool:
+    first = line.split(" ")[0].rstrip(":(")
+    return first in ("if", "elif", "else", "for", "while", "with")
+
+
+def _quoted(statement: str, room: int) -> list[str]:
+    """The user's statement as lines of a comment: its head only if it holds a block."""
     lines = statement.strip().split("\n")
-    compound = lines[0].split(" ")[0].rstrip(":(") in ("if", "elif", "else", "for", "while", "with")
+    compound = _is_compound(lines[0])
     text = lines[0].strip() if compound else " ".join(statement.split())
     if len(lines) > 1 and not compound:
         text = re.sub(r"([(\[{]) ", r"\1", text)
         text = re.sub(r",? ([)\]}])", r"\1", text)
-    room = min(room, _CUT)
-    return text if len(text) <= room else text[: room - 4].rstrip() + " ..."
+    return textwrap.wrap(
+        text,
+        max(room, _NARROWEST),
+        subsequent_indent="    ",
+        break_long_words=False,
+        break_on_hyphens=False,
+        max_lines=_MOST_QUOTED,
+        placeholder=" ...",
+    )

@@ -1,0 +1,72 @@
+"""Batched programs and kernels have phases, and the user's statement over what answers it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import calque
+
+
+def root(a, x):
+    while np.abs(x * x - a) > 1e-10:
+        x = 0.5 * (x + a / x)
+    return x
+
+
+def arms(x: float, y: float):
+    if x > 0.5:
+        return np.log(x) * y
+    return x * x * y
+
+
+def smoothed(u: "f8[n]"):
+    for i in range(1, u.shape[0] - 1):
+        u[i] = 0.5 * u[i] * u[i + 1] + u[i - 1]
+    return np.sum(u * u)
+
+
+def text_of(fn, *args) -> str:
+    source = calque.source(fn, *args)
+    return source[source.index("def "):]
+
+
+def assert_phased(text: str, *quoted: str) -> None:
+    forward, reverse = text.split("# reverse")
+    assert "# forward" in forward and "_bar" not in forward.split("):", 1)[1]
+    for statement in quoted:
+        assert f"# {statement}\n" in reverse
+
+
+def test_a_batch_that_goes_its_own_number_of_rounds() -> None:
+    a, x = np.array([2.0, 9.0]), np.array([1.0, 5.0])
+    text = text_of(calque.vmap(calque.grad(root)), a, x)
+    assert_phased(text, "while np.abs(x * x - a) > 1e-10:", "x = 0.5 * (x + a / x)")
+    np.testing.assert_allclose(calque.vmap(calque.grad(root))(a, x), 0.5 / np.sqrt(a))
+
+
+def test_a_batch_with_a_branch_also_in_chunks() -> None:
+    x, y = np.array([0.2, 0.9, 0.7]), np.array([1.0, 2.0, 3.0])
+    want = np.where(x > 0.5, y / x, 2 * x * y)
+    for batched in (calque.vmap(calque.grad(arms)), calque.vmap(calque.grad(arms), chunk_size=2)):
+        text = text_of(batched, x, y)
+        assert "# return np.log(x) * y\n" in text and "# return x * x * y\n" in text
+        np.testing.assert_allclose(batched(x, y), want)
+
+
+def test_a_kernel_of_both_phases_says_which_loops_are_of_which() -> None:
+    u = np.linspace(0.1, 1.0, 7)
+    source = calque.source(calque.jit(calque.grad(smoothed)), u)
+    kernel, launcher = source[source.index("@kernel"):].split("\n\n\n")
+    assert kernel.index("# forward\n") < kernel.index("for i") < kernel.index("# reverse\n")
+    assert "# u[i] = 0.5 * u[i] * u[i + 1] + u[i - 1]\n" in kernel.split("# reverse\n")[1]
+    assert "# forward" not in launcher and "# reverse" not in launcher
+
+
+def test_a_long_statement_is_quoted_whole() -> None:
+    def sums(first_coordinate: float, second_coordinate: float):
+        return np.sin(first_coordinate) * np.cos(second_coordinate) + first_coordinate * second_coordinate * 2.0
+
+    text = text_of(calque.grad(sums), 0.3, 0.4)
+    comment = "".join(line.strip()[1:].strip() + " " for line in text.splitlines() if line.strip().startswith("#"))
+    assert "return np.sin(first_coordinate) * np.cos(second_coordinate) + first_coordinate * second_coordinate * 2.0" in comment
+    assert all(len(line) <= 88 for line in text.splitlines() if "#" in line)
