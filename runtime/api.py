@@ -10,8 +10,9 @@ from calque.runtime.devices.mapped import Mapped, jitted
 from calque.runtime.options import UNSAID, checked
 from calque.runtime.parameters import parameters_named, positional_count, within
 from calque.runtime.transformed import Transformed
+from calque.transpiler.errors import UnsupportedFunction
 from calque.transpiler.ir import pytrees
-from calque.transpiler.ir.builder import FUNCTIONS, Array
+from calque.transpiler.ir.builder import FUNCTIONS, Array, current
 from calque.transpiler.primitives.base import Primitive, apply, operand, register
 from calque.transpiler.transformations.vmap import Axes
 
@@ -297,6 +298,14 @@ def _stopped(x: Any) -> Any:
     return x
 
 
+def _store_through(base: Array, new: Array) -> Array:
+    raise UnsupportedFunction(
+        "The result of stop_gradient is its argument itself.",
+        current().origin,
+        "store into the argument, or into a .copy()",
+    )
+
+
 _stop = register(
     Primitive(
         "stop_gradient",
@@ -310,6 +319,7 @@ _stop = register(
         total=True,
         smooth=True,
         cheap=True,
+        view_back=_store_through,
         keeps_layout=True,
         samples=lambda rng: [((rng.normal(size=3),), {})],
     )

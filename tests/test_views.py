@@ -346,3 +346,22 @@ def test_what_was_read_of_a_view_that_einsum_gives_is_kept(subscripts: str) -> N
 
     assert calque.jit(f)(A) == f(A.copy())
     assert calque.value_and_grad(f)(A)[0] == f(A.copy())
+
+
+def test_stop_gradient_gives_its_argument_itself() -> None:
+    def f(x: np.ndarray) -> float:
+        b = x * 2.0
+        same = calque.stop_gradient(b)
+        before = same * 1.0
+        b[0] = 5.0
+        return np.sum(same) + 3.0 * np.sum(before)
+
+    def stores(x: np.ndarray) -> float:
+        b = x * 2.0
+        calque.stop_gradient(b)[0] = 5.0
+        return np.sum(b)
+
+    assert calque.jit(f)(A) == f(A.copy())
+    assert calque.value_and_grad(f)(A)[0] == f(A.copy())
+    with pytest.raises(CalqueError, match="stop_gradient is its argument itself"):
+        calque.jit(stores)(A)
