@@ -7,11 +7,12 @@ the docstrings; the text between them stands in ``how_it_works.md`` beside this 
 from __future__ import annotations
 
 import ast
+import contextlib
 import inspect
+import io
 import os
 import re
-import subprocess
-import sys
+import runpy
 from pathlib import Path
 
 import numpy as np
@@ -57,12 +58,16 @@ def fenced(kind: str, text: str) -> str:
 
 def passes() -> list[str]:
     """Which passes change the program, in order: those that ``CALQUE_DEBUG=2`` shows."""
-    command = [sys.executable, "-m", "calque", "show", f"{__file__}:energy"]
-    command += ["--transform", "jit(grad(f))", "--args", "f8[n], float"]
-    environment = {**os.environ, "CALQUE_DEBUG": "2"}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    found = re.findall(r"^--- \w+ before (\w+)$", done.stderr, re.M)
-    return list(dict.fromkeys(found))
+    anew = runpy.run_path(__file__)["energy"]  # for which nothing has been made yet
+    told, before = io.StringIO(), os.environ.get("CALQUE_DEBUG")
+    os.environ["CALQUE_DEBUG"] = "2"
+    try:
+        with contextlib.redirect_stderr(told):
+            calque.source(calque.jit(calque.grad(anew)), calque.spec("f8[n]"), 2.0)
+    finally:
+        os.environ.pop("CALQUE_DEBUG")
+        os.environ |= {} if before is None else {"CALQUE_DEBUG": before}
+    return list(dict.fromkeys(re.findall(r"^--- \w+ before (\w+)$", told.getvalue(), re.M)))
 
 
 def folders() -> list[Path]:
