@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from calque.transpiler.codegen.text.folding import Folding
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, Atom, Block, Effect, For, Statement, Var
-from calque.transpiler.memory.printed_program import PrintedProgram
 
 
 class Form(NamedTuple):
@@ -19,16 +19,17 @@ class Form(NamedTuple):
     values: tuple[Var, ...]
 
 
-def form(statements: Sequence[Statement], program: PrintedProgram) -> Form:
-    """The form of statements of a program, with the comments that stand with them."""
-    found = _Form(program)
+def form(statements: Sequence[Statement], folding: Folding) -> Form:
+    """The form of statements, with the comments that stand over those that have a line."""
+    found = _Form(folding)
     text = found.block(Block(list(statements)), False)
     return Form(text, tuple(found.numbers))
 
 
 class _Form:
-    def __init__(self, program: PrintedProgram):
-        self.explained = bool(program.function.kernel_options.get("explained"))
+    def __init__(self, folding: Folding):
+        self.folding = folding
+        self.explained = bool(folding.program.function.kernel_options.get("explained"))
         self.numbers: dict[Var, int] = {}
 
     def block(self, block: Block, generated: bool) -> tuple[Any, ...]:
@@ -39,7 +40,8 @@ class _Form:
     def _statement(self, s: Statement, generated: bool) -> tuple[Any, ...]:
         own = generated
         said: Any = None
-        if (generated or s.phase == "reverse") and s.origin is not None:
+        quoted = (generated or s.phase == "reverse") and not self.folding.skip(s)
+        if quoted and s.origin is not None:
             said = s.origin.note or s.origin.statement
         details: tuple[Any, ...] = ()
         match s:

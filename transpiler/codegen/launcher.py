@@ -115,7 +115,7 @@ class Launcher(StatementWriter):
         params = sorted({inside(p): p for p in s.params}.values(), key=self._place)
         outs = [o for o in s.outs if is_assigned(o, s, self.program, self.groups)]
         outs.sort(key=self._place)
-        text, values = form(s.body.statements, self.program)
+        text, values = form(s.body.statements, self.expressions.folding)
         places = {v: k for k, v in enumerate(values)}
         key = text, *(frozenset(places[v] for v in which) for which in (params, outs))
         if key in self._known:

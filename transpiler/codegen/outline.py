@@ -132,7 +132,7 @@ class _Outline:
         return [self._kernel(run)]
 
     def _form(self, run: Sequence[Statement]) -> object:
-        return form([t for s in run for t in [*self._outside([s]), s]], self.program).text
+        return form([t for s in run for t in [*self._outside([s]), s]], self.folding).text
 
     def _outside(self, run: Sequence[Statement]) -> list[Statement]:
         """What is written within a run's text and stands outside, in order."""
