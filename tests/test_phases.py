@@ -70,3 +70,14 @@ def test_a_long_statement_is_quoted_whole() -> None:
     comment = "".join(line.strip()[1:].strip() + " " for line in text.splitlines() if line.strip().startswith("#"))
     assert "return np.sin(first_coordinate) * np.cos(second_coordinate) + first_coordinate * second_coordinate * 2.0" in comment
     assert all(len(line) <= 88 for line in text.splitlines() if "#" in line)
+
+
+def logistic(z: float, y: float):
+    p = 1.0 / (1.0 + np.exp(-z))
+    return p * p * y + (1.0 - y) * p
+
+
+def test_a_divisor_of_several_operations_is_called_so() -> None:
+    """``z_shifted`` is what 1.0 + z may be called, not 1.0 + exp(-z); ``y_shifted`` is 1.0 - y."""
+    text = text_of(calque.grad(logistic, argnums=(0, 1)), 0.3, 0.7)
+    assert "p_denominator = 1.0 + exp_z\n" in text and "z_shifted" not in text

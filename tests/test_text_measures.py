@@ -24,7 +24,7 @@ HELD = {
     "+ -": 1,
     "x = x + y": 26,
     "products with a known 1": 11,
-    "lines over 88 columns": 54,
+    "lines over 88 columns": 52,
     "sizes of computed arrays": 0,
     "adjoints outside of `# reverse`": 18,
     "_ that is read": 0,

@@ -11,8 +11,8 @@ def loss_grad(w, b, *, inputs, targets):
     # forward
     z = inputs @ w + b
     exp_z = np.exp(-z)
-    z_shifted = 1.0 + exp_z
-    p = 1.0 / z_shifted
+    p_denominator = 1.0 + exp_z
+    p = 1.0 / p_denominator
     targets_shifted = 1.0 - targets
     likelihood = p * targets + (1.0 - p) * targets_shifted
 
@@ -22,7 +22,7 @@ def loss_grad(w, b, *, inputs, targets):
     # likelihood = p * targets + (1.0 - p) * (1.0 - targets)
     p_bar = -(likelihood_bar * targets_shifted) + likelihood_bar * targets
     # p = sigmoid(inputs @ w + b)
-    z_bar = p_bar * (p / z_shifted) * exp_z
+    z_bar = p_bar * (p / p_denominator) * exp_z
     b_bar = np.sum(z_bar)
     w_bar = inputs.T @ z_bar
     return w_bar, b_bar

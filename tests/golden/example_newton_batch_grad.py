@@ -22,8 +22,8 @@ def kepler_grad_vmap(mean, eccentricity):
         if np.max(rounds_lanes, initial=0) == e_saved.shape[1]:
             e_saved = np.concatenate((e_saved, np.empty_like(e_saved)), axis=1)
         e_saved[lanes, rounds_lanes] = e_lanes
-        e_lanes_minus_mean = e_lanes - eccentricity_lanes * np.sin(e_lanes) - mean_lanes
-        e_lanes = e_lanes - e_lanes_minus_mean / (1.0 - eccentricity_lanes * np.cos(e_lanes))
+        e_lanes_numerator = e_lanes - eccentricity_lanes * np.sin(e_lanes) - mean_lanes
+        e_lanes = e_lanes - e_lanes_numerator / (1.0 - eccentricity_lanes * np.cos(e_lanes))
         e[lanes] = e_lanes
         rounds[lanes] = rounds_lanes + 1
         live[lanes] = np.abs(e_lanes - eccentricity_lanes * np.sin(e_lanes) - mean_lanes) > 1e-12

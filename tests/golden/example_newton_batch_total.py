@@ -32,8 +32,8 @@ def total_grad(mean, eccentricity):
         eccentricity_lanes = eccentricity[rows]
         mean_lanes = mean[rows]
         e_lanes = e[rows]
-        e_lanes_minus_mean_lanes = e_lanes - eccentricity_lanes * np.sin(e_lanes) - mean_lanes
-        e_new = e_lanes - e_lanes_minus_mean_lanes / (1.0 - eccentricity_lanes * np.cos(e_lanes))
+        e_numerator = e_lanes - eccentricity_lanes * np.sin(e_lanes) - mean_lanes
+        e_new = e_lanes - e_numerator / (1.0 - eccentricity_lanes * np.cos(e_lanes))
         e = np.where(live, e_new, e)
         live = live & (np.abs(e_new - eccentricity_lanes * np.sin(e_new) - mean_lanes) > 1e-12)
         rounds += 1

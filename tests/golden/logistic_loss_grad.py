@@ -11,8 +11,8 @@ def logistic_loss_grad(w, b, x, y):
     # forward
     z = x @ w + b
     exp_z = np.exp(-z)
-    z_shifted = 1.0 + exp_z
-    p = 1.0 / z_shifted
+    p_denominator = 1.0 + exp_z
+    p = 1.0 / p_denominator
     y_shifted = 1.0 - y
     p_shifted = 1.0 - p
     ll = y * np.log(p) + y_shifted * np.log(p_shifted)
@@ -23,7 +23,7 @@ def logistic_loss_grad(w, b, x, y):
     # ll = y * np.log(p) + (1.0 - y) * np.log(1.0 - p)
     p_bar = -(ll_bar * y_shifted / p_shifted) + ll_bar * y / p
     # p = sigmoid(z)
-    z_bar = p_bar * (p / z_shifted) * exp_z
+    z_bar = p_bar * (p / p_denominator) * exp_z
     # z = x @ w + b
     b_bar = np.sum(z_bar)
     w_bar = x.T @ z_bar

@@ -17,8 +17,8 @@ def loss_grad_kernel(b, inputs, targets, inputs_dot_w, z_bar):
         # p = sigmoid(inputs @ w + b)
         z = inputs_dot_w[i] + b
         exp_z = exp(-z)
-        z_shifted = 1.0 + exp_z
-        p = 1.0 / z_shifted
+        p_denominator = 1.0 + exp_z
+        p = 1.0 / p_denominator
         # likelihood = p * targets + (1.0 - p) * (1.0 - targets)
         targets_i = targets[i]
         targets_shifted = 1.0 - targets_i
@@ -28,7 +28,7 @@ def loss_grad_kernel(b, inputs, targets, inputs_dot_w, z_bar):
         # likelihood = p * targets + (1.0 - p) * (1.0 - targets)
         p_bar = -(likelihood_bar * targets_shifted) + likelihood_bar * targets_i
         # p = sigmoid(inputs @ w + b)
-        z_bar_i = p_bar * (p / z_shifted) * exp_z
+        z_bar_i = p_bar * (p / p_denominator) * exp_z
         z_bar[i] = z_bar_i
         b_bar += z_bar_i
     return b_bar

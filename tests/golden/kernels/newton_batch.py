@@ -37,10 +37,9 @@ def kepler_vmap_kernel(mean, eccentricity, e):
                 #     np.cos(e))
                 e_new_i = e_new[i]
                 eccentricity_chunk_i = eccentricity_chunk[i]
-                e_new_term = e_new_i - eccentricity_chunk_i * sin(e_new_i)
                 mean_chunk_i = mean_chunk[i]
-                e_new_minus_mean_chunk = e_new_term - mean_chunk_i
-                e_b = e_new_i - e_new_minus_mean_chunk / (1.0 - eccentricity_chunk_i * cos(e_new_i))
+                e_numerator = e_new_i - eccentricity_chunk_i * sin(e_new_i) - mean_chunk_i
+                e_b = e_new_i - e_numerator / (1.0 - eccentricity_chunk_i * cos(e_new_i))
                 # while np.abs(e - eccentricity * np.sin(e) - mean) > 1e-12:
                 live_chosen = e_b if live_i else e_new_i
                 # e -= (e - eccentricity * np.sin(e) - mean) / (1.0 - eccentricity *

@@ -16,6 +16,7 @@ from calque.transpiler.memory.printed_program import PrintedProgram, is_store
 from calque.transpiler.primitives.indexing import copy, getitem
 
 _COUNTERS = ("i", "j", "k", "l", "m", "n")
+_FARTHEST = 8  # readers from a value to the one whose part it is
 _LETTERS = "bcdefghijklmnopqrstuvwxyz"
 
 
@@ -43,6 +44,7 @@ class Names:
             if var not in paths and var.name is not None:
                 self._give(groups.of(var), var.name)
         self._stores, self._loaded = _accesses(program)
+        self._readers = _first_readers(program)
         order = list(self._bound(program.body, skip, 0))
         for group in order:
             if group not in self.given and groups.names(group):
@@ -169,7 +171,47 @@ class Names:
             inner = self.program.definition.get(made.args[0])
             if isinstance(inner, Apply) and inner.primitive is getitem:
                 source = inner
+        if source.primitive.infix and not all(map(self._says_itself, source.args)):
+            part = self._part(var)
+            if part is not None and part not in self._holders:
+                return part
         return described(source, self.word, self.program.definition)
+
+    def _says_itself(self, atom: Atom) -> bool:
+        """Whether the word for an operand in a longer name tells all of it, not a part."""
+        if not isinstance(atom, Var):
+            return True
+        made = self.program.definition.get(atom)
+        if isinstance(made, Apply) and made.primitive is getitem and atom.name is None:
+            return self._says_itself(made.args[0])
+        return self.word(atom) in (atom.name, self.given.get(self.groups.of(atom)))
+
+    def _part(self, var: Var) -> str | None:
+        """``p_denominator`` for the divisor in p: a name for what is more than one operation.
+
+        None if it is no part of a quotient, or if that is of an adjoint.
+        """
+        user = self._readers.get(var)
+        if not isinstance(user, Apply) or user.primitive.arithmetic != "divide":
+            return None
+        role = "denominator" if user.args[1] is var else "numerator"
+        for _ in range(_FARTHEST):
+            if not isinstance(user, Apply) or len(user.outs) != 1:
+                return None
+            if user.out.name:
+                return None if "_bar" in user.out.name else f"{user.out.name}_{role}"
+            user = self._readers.get(user.out)
+        return None
+
+
+def _first_readers(program: PrintedProgram) -> dict[Var, core.Statement]:
+    """The statement that reads each value first."""
+    found: dict[Var, core.Statement] = {}
+    for s in core.walk(program.body):
+        for atom in core.operands(s):
+            if isinstance(atom, Var):
+                found.setdefault(atom, s)
+    return found
 
 
 def _accesses(
