@@ -160,3 +160,13 @@ def test_a_result_shares_memory_only_where_the_record_says(name: str) -> None:
             found = primitive.function(*args, **params)
         outs = found if isinstance(found, tuple) else (found,)
         assert not any(shared(out, a) for out in outs for a in args)
+
+
+def test_what_is_true_of_booleans_is_written_plainly_in_kernels() -> None:
+    def f(x: np.ndarray) -> np.ndarray:
+        return np.where(np.logical_and(x > 1.0, x < 4.0), x, 0.0)
+
+    x = np.arange(6.0)
+    compiled = calque.jit(f)
+    assert np.array_equal(compiled(x), f(x))
+    assert " and " in compiled.source(x) and "bool(" not in compiled.source(x)
