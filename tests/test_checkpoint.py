@@ -219,31 +219,29 @@ GOLDEN = '''\
 def steps_grad(x):
     # forward
     x_saved = np.empty((4, x.shape[0]))
-    x_new = x
     for segment in range(4):
-        x_saved[segment] = x_new
+        x_saved[segment] = x
         first = segment * 4
         last = first + 4
         for i in range(first, last):
-            x_new = x_new * np.sin(x_new)
+            x = x * np.sin(x)
 
     # reverse
     # for i in range(16):
-    x_bar = np.full(x_new.shape[0], 1.0)
+    x_bar = np.full(x.shape[0], 1.0)
     for segment in range(3, -1, -1):
-        # for i in range(16):
         first = segment * 4
         last = first + 4
-        x_b = x_saved[segment]
+        x = x_saved[segment]
         # run the segment again: its values were not saved
-        x_saved_new = np.empty((4, x.shape[0]))
+        x_saved_2 = np.empty((4, x.shape[0]))
         for i in range(first, last):
-            x_saved_new[i - first] = x_b
-            x_b = x_b * np.sin(x_b)
+            x_saved_2[i - first] = x
+            x = x * np.sin(x)
         for i in range(last - 1, first - 1, -1):
             # x = x * np.sin(x)
-            x_c = x_saved_new[i - first]
-            x_bar = x_bar * np.sin(x_c) + x_bar * x_c * np.cos(x_c)
+            x = x_saved_2[i - first]
+            x_bar = x_bar * np.sin(x) + x_bar * x * np.cos(x)
     return x_bar
 '''
 

@@ -188,7 +188,7 @@ def test_mpi_text() -> None:
     text = calque.source(f, *args, engine="mpi")
     assert "comm.Allreduce(MPI.IN_PLACE, W_0_bar)" in text
     assert "requests.append(comm.Iallreduce(MPI.IN_PLACE, W_1_bar))" in text and text.count("Waitall") == 1
-    assert "# error = hidden @ W_1 + b_1 - y" in text
+    assert "# loss: error = hidden @ W_1 + b_1 - y" in text
     assert "comm.pmean(W_0_bar)" in calque.source(f, *args)
 
 

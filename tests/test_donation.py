@@ -95,7 +95,7 @@ def test_gradients(function):
 
 
 def test_what_takes_memory():
-    assert len(handed(steps)) == 2
+    assert len(handed(steps)) == 3
 
 
 @pytest.mark.parametrize("function", [keeps_a_view, chosen])

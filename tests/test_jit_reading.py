@@ -362,7 +362,7 @@ def energy_of(u):
 def test_a_function_of_several_statements_is_quoted_by_them() -> None:
     """And one that is a single expression by its call, as if its text stood there."""
     text = calque.grad(energy_of).source(np.ones(5))
-    assert "# out[i] = u[i + 1] * np.sin(u[i + 1]) + u[i - 1] ** 2" in text
+    assert "# spread: out[i] = u[i + 1] * np.sin(u[i + 1]) + u[i - 1] ** 2" in text
     assert "# w = halved(v)" in text
     assert "# v = spread(u)" not in text and "# return 0.5 * u" not in text
     assert "u_ip1 = u[i + 1]" in text

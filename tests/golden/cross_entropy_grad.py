@@ -22,6 +22,6 @@ def cross_entropy_grad(logits, targets):
     # shifted = logits - np.max(logits, axis=1, keepdims=True)
     sum_shifted_bar = np.sum(-shifted_bar, axis=1, keepdims=True)
     logits_equal = logits == max_logits
-    shifted_bar_over_logits = sum_shifted_bar / np.sum(logits_equal, axis=1, keepdims=True)
-    logits_bar = shifted_bar + logits_equal * shifted_bar_over_logits
+    shifted_bar_quotient = sum_shifted_bar / np.sum(logits_equal, axis=1, keepdims=True)
+    logits_bar = shifted_bar + logits_equal * shifted_bar_quotient
     return logits_bar

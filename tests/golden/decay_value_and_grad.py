@@ -24,9 +24,9 @@ def decay_value_and_grad(x, rate):
         # s = s + x[i]
         x_bar[i] += s_bar
         # s = s * rate + x[i] * s * s
-        s_new = s_saved[i]
-        s_bar_times_s_new = s_bar * s_new
+        s_before = s_saved[i]
+        s_bar_times_s_before = s_bar * s_before
         x_i = x[i]
-        x_bar[i] += s_bar_times_s_new * s_new
-        s_bar = s_bar * (x_i * s_new) + s_bar_times_s_new * x_i + s_bar * rate
+        x_bar[i] += s_bar_times_s_before * s_before
+        s_bar = s_bar * (x_i * s_before) + s_bar_times_s_before * x_i + s_bar * rate
     return s, x_bar

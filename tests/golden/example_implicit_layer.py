@@ -14,14 +14,14 @@ def loss_grad(W, U, b, x, target):
     while np.max(np.abs(change)) > 1e-13:
         z = z + change
         change = np.tanh(W @ z + U @ x + b) - z
-    tanh_W = np.tanh(W @ z + U @ x + b)
-    W_shifted = 1.0 - tanh_W * tanh_W
+    tanh_W_sum = np.tanh(W @ z + U @ x + b)
+    W_difference = 1.0 - tanh_W_sum * tanh_W_sum
 
     # reverse
     # return np.sum((z - target) ** 2)
     z_bar = 2.0 * (z - target)
     # z = calque.custom_root(residual, np.zeros(b.size), iterate)
-    b_bar = -np.linalg.solve(W.T * W_shifted - np.eye(W.shape[0]), z_bar) * W_shifted
+    b_bar = -np.linalg.solve(W.T * W_difference - np.eye(W.shape[0]), z_bar) * W_difference
     U_bar = np.outer(b_bar, x)
     W_bar = np.outer(b_bar, z)
     return W_bar, U_bar, b_bar

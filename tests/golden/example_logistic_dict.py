@@ -13,14 +13,14 @@ def loss_of_value_and_grad(parameters, *, inputs, targets):
     exp_z = np.exp(-z)
     p_denominator = 1.0 + exp_z
     p = 1.0 / p_denominator
-    targets_shifted = 1.0 - targets
-    likelihood = p * targets + (1.0 - p) * targets_shifted
+    one_minus_targets = 1.0 - targets
+    likelihood = p * targets + (1.0 - p) * one_minus_targets
 
     # reverse
     # return -np.sum(np.log(likelihood))
     likelihood_bar = -1.0 / likelihood
     # likelihood = p * targets + (1.0 - p) * (1.0 - targets)
-    p_bar = -(likelihood_bar * targets_shifted) + likelihood_bar * targets
+    p_bar = likelihood_bar * targets - likelihood_bar * one_minus_targets
     # p = sigmoid(inputs @ w + b)
     z_bar = p_bar * (p / p_denominator) * exp_z
     b_bar = np.sum(z_bar)

@@ -16,7 +16,7 @@ def kepler_vmap(mean, eccentricity):
         mean_lanes = mean[lanes]
         e_lanes = e[lanes]
         e_lanes_numerator = e_lanes - eccentricity_lanes * np.sin(e_lanes) - mean_lanes
-        e_lanes = e_lanes - e_lanes_numerator / (1.0 - eccentricity_lanes * np.cos(e_lanes))
+        e_lanes -= e_lanes_numerator / (1.0 - eccentricity_lanes * np.cos(e_lanes))
         e[lanes] = e_lanes
         live[lanes] = np.abs(e_lanes - eccentricity_lanes * np.sin(e_lanes) - mean_lanes) > 1e-12
     return e

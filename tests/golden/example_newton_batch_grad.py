@@ -23,7 +23,7 @@ def kepler_grad_vmap(mean, eccentricity):
             e_saved = np.concatenate((e_saved, np.empty_like(e_saved)), axis=1)
         e_saved[lanes, rounds_lanes] = e_lanes
         e_lanes_numerator = e_lanes - eccentricity_lanes * np.sin(e_lanes) - mean_lanes
-        e_lanes = e_lanes - e_lanes_numerator / (1.0 - eccentricity_lanes * np.cos(e_lanes))
+        e_lanes -= e_lanes_numerator / (1.0 - eccentricity_lanes * np.cos(e_lanes))
         e[lanes] = e_lanes
         rounds[lanes] = rounds_lanes + 1
         live[lanes] = np.abs(e_lanes - eccentricity_lanes * np.sin(e_lanes) - mean_lanes) > 1e-12
@@ -39,25 +39,25 @@ def kepler_grad_vmap(mean, eccentricity):
         eccentricity_lanes = eccentricity[lanes]
         e_bar_lanes = e_bar[lanes]
         mean_bar_lanes = mean_bar[lanes]
-        rounds_lanes_next = rounds_shifted[lanes]
+        rounds_lanes_2 = rounds_shifted[lanes]
         # e -= (e - eccentricity * np.sin(e) - mean) / (1.0 - eccentricity * np.cos(e))
-        e_lanes = e_saved[lanes, rounds_lanes_next]
-        eccentricity_lanes_shifted = 1.0 - eccentricity_lanes * np.cos(e_lanes)
-        e_lanes_minus_mean = e_lanes - eccentricity_lanes * np.sin(e_lanes) - mean[lanes]
-        e_lanes_term = e_lanes_minus_mean / eccentricity_lanes_shifted
-        e_bar_lanes_term = -e_bar_lanes / eccentricity_lanes_shifted
-        e_bar_lanes_times_e_lanes = e_bar_lanes * (e_lanes_term / eccentricity_lanes_shifted)
-        e_bar_lanes_times_e_lanes = e_bar_lanes_times_e_lanes * eccentricity_lanes * np.sin(e_lanes)
-        mean_bar_lanes += e_bar_lanes / eccentricity_lanes_shifted
-        e_bar_lanes_new = e_bar_lanes + e_bar_lanes_times_e_lanes + e_bar_lanes_term
-        e_bar_lanes_term = e_bar_lanes / eccentricity_lanes_shifted * eccentricity_lanes
-        e_bar_lanes = e_bar_lanes_new + e_bar_lanes_term * np.cos(e_lanes)
+        e_lanes = e_saved[lanes, rounds_lanes_2]
+        eccentricity_lanes_difference = 1.0 - eccentricity_lanes * np.cos(e_lanes)
+        e_lanes_difference = e_lanes - eccentricity_lanes * np.sin(e_lanes) - mean[lanes]
+        e_lanes_quotient = e_lanes_difference / eccentricity_lanes_difference
+        e_bar_lanes_quotient = -e_bar_lanes / eccentricity_lanes_difference
+        e_bar_lanes_product = e_bar_lanes * (e_lanes_quotient / eccentricity_lanes_difference)
+        e_bar_lanes_product = e_bar_lanes_product * eccentricity_lanes * np.sin(e_lanes)
+        mean_bar_lanes += e_bar_lanes / eccentricity_lanes_difference
+        e_bar_lanes_2 = e_bar_lanes + e_bar_lanes_product + e_bar_lanes_quotient
+        e_bar_lanes_product = e_bar_lanes / eccentricity_lanes_difference * eccentricity_lanes
+        e_bar_lanes = e_bar_lanes_2 + e_bar_lanes_product * np.cos(e_lanes)
         # while np.abs(e - eccentricity * np.sin(e) - mean) > 1e-12:
-        rounds_shifted_next = rounds_lanes_next - 1
+        rounds_lanes_2_shifted = rounds_lanes_2 - 1
         e_bar[lanes] = e_bar_lanes
         mean_bar[lanes] = mean_bar_lanes
-        rounds_shifted[lanes] = rounds_shifted_next
-        live[lanes] = rounds_shifted_next > -1
+        rounds_shifted[lanes] = rounds_lanes_2_shifted
+        live[lanes] = rounds_lanes_2_shifted > -1
     # while np.abs(e - eccentricity * np.sin(e) - mean) > 1e-12:
     mean_bar += e_bar
     return mean_bar

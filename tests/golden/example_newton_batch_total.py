@@ -33,38 +33,40 @@ def total_grad(mean, eccentricity):
         mean_lanes = mean[rows]
         e_lanes = e[rows]
         e_numerator = e_lanes - eccentricity_lanes * np.sin(e_lanes) - mean_lanes
-        e_new = e_lanes - e_numerator / (1.0 - eccentricity_lanes * np.cos(e_lanes))
-        e = np.where(live, e_new, e)
-        live = live & (np.abs(e_new - eccentricity_lanes * np.sin(e_new) - mean_lanes) > 1e-12)
+        kepler_e = e_lanes - e_numerator / (1.0 - eccentricity_lanes * np.cos(e_lanes))
+        e = np.where(live, kepler_e, e)
+        kepler_e_difference = kepler_e - eccentricity_lanes * np.sin(kepler_e) - mean_lanes
+        abs_kepler_e = np.abs(kepler_e_difference)
+        live = live & (abs_kepler_e > 1e-12)
         rounds += 1
 
     # reverse
-    # while np.abs(e - eccentricity * np.sin(e) - mean) > 1e-12:
+    # kepler: while np.abs(e - eccentricity * np.sin(e) - mean) > 1e-12:
     e_bar = np.full(mean.shape[0], 1.0)
     mean_bar = np.zeros_like(e)
     for i in range(rounds - 1, -1, -1):
         live = live_saved[i]
-        e_bar_new = np.where(live, e_bar, 0.0)
+        kepler_e_bar = np.where(live, e_bar, 0.0)
         e_bar = np.where(live, 0.0, e_bar)
-        # e -= (e - eccentricity * np.sin(e) - mean) / (1.0 - eccentricity * np.cos(e))
+        # kepler: e -= (e - eccentricity * np.sin(e) - mean) / (1.0 - eccentricity *
+        #     np.cos(e))
         rows = np.where(live, np.arange(mean.shape[0]), argmax_live_saved[i])
         e = e_saved[i]
         e_lanes = e[rows]
         eccentricity_lanes = eccentricity[rows]
-        eccentricity_lanes_shifted = 1.0 - eccentricity_lanes * np.cos(e_lanes)
+        eccentricity_lanes_difference = 1.0 - eccentricity_lanes * np.cos(e_lanes)
         mean_lanes = mean[rows]
-        e_lanes_minus_mean_lanes = e_lanes - eccentricity_lanes * np.sin(e_lanes) - mean_lanes
-        e_lanes_term = e_lanes_minus_mean_lanes / eccentricity_lanes_shifted
-        live_chosen = np.where(live, -e_bar_new / eccentricity_lanes_shifted, 0.0)
-        e_bar_new_times_e_lanes = e_bar_new * (e_lanes_term / eccentricity_lanes_shifted)
-        live_term = np.where(live, e_bar_new_times_e_lanes, 0.0) * eccentricity_lanes
+        e_lanes_difference = e_lanes - eccentricity_lanes * np.sin(e_lanes) - mean_lanes
+        e_lanes_quotient = e_lanes_difference / eccentricity_lanes_difference
+        live_chosen = np.where(live, -kepler_e_bar / eccentricity_lanes_difference, 0.0)
+        kepler_e_bar_product = kepler_e_bar * (e_lanes_quotient / eccentricity_lanes_difference)
+        live_product = np.where(live, kepler_e_bar_product, 0.0) * eccentricity_lanes
         mean_lanes_bar = -live_chosen
-        e_lanes_bar = e_bar_new + live_term * np.sin(e_lanes) + live_chosen
-        live_times_e_lanes = -live_chosen * eccentricity_lanes * np.cos(e_lanes)
-        e_lanes_bar = e_lanes_bar + live_times_e_lanes
-        # while np.abs(e - eccentricity * np.sin(e) - mean) > 1e-12:
+        e_lanes_bar = kepler_e_bar + live_product * np.sin(e_lanes) + live_chosen
+        e_lanes_bar = e_lanes_bar - live_chosen * eccentricity_lanes * np.cos(e_lanes)
+        # kepler: while np.abs(e - eccentricity * np.sin(e) - mean) > 1e-12:
         np.add.at(e_bar, rows, e_lanes_bar)
         np.add.at(mean_bar, rows, mean_lanes_bar)
-    # while np.abs(e - eccentricity * np.sin(e) - mean) > 1e-12:
+    # kepler: while np.abs(e - eccentricity * np.sin(e) - mean) > 1e-12:
     mean_bar += e_bar
     return mean_bar

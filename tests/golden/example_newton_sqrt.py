@@ -29,5 +29,5 @@ def newton_sqrt_grad(a):
         a_bar += x_bar / x
         x_bar -= x_bar * (a / x / x)
     # x = 0.5 * (1.0 + a)
-    a_bar += x_bar * 0.5
+    a_bar += 0.5 * x_bar
     return a_bar

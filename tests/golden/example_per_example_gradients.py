@@ -9,9 +9,9 @@ import numpy as np
 
 def loss_grad_vmap(w, x, y):
     # forward
-    tanh_x = np.tanh(x @ w)
+    tanh_x_dot_w = np.tanh(x @ w)
 
     # reverse
     # return (np.tanh(x @ w) - y) ** 2
-    w_bar = (2.0 * (tanh_x - y) * (1.0 - tanh_x * tanh_x))[:, None] * x
+    w_bar = (2.0 * (tanh_x_dot_w - y) * (1.0 - tanh_x_dot_w * tanh_x_dot_w))[:, None] * x
     return w_bar

@@ -10,14 +10,14 @@ import numpy as np
 def rosenbrock_value_and_grad(x):
     # forward
     x_part = x[:-1]
-    x_shifted = x[1:] - x_part ** 2
-    x_shifted_next = 1.0 - x[:-1]
+    x_difference = x[1:] - x_part ** 2
+    one_minus_x = 1.0 - x[:-1]
 
     # reverse
     # return np.sum(100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (1.0 - x[:-1]) ** 2)
     x_bar = np.zeros_like(x)
-    x_bar[:-1] -= 2.0 * x_shifted_next
-    x_scaled = 100.0 * (2.0 * x_shifted)
-    x_bar[:-1] -= x_scaled * (2.0 * x_part)
-    x_bar[1:] += x_scaled
-    return np.sum(100.0 * x_shifted ** 2 + x_shifted_next ** 2), x_bar
+    x_bar[:-1] -= 2.0 * one_minus_x
+    x_product = 100.0 * (2.0 * x_difference)
+    x_bar[:-1] -= x_product * (2.0 * x_part)
+    x_bar[1:] += x_product
+    return np.sum(100.0 * x_difference ** 2 + one_minus_x ** 2), x_bar

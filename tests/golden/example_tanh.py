@@ -10,11 +10,11 @@ import numpy as np
 def tanh_grad(x):
     # forward
     y = np.exp(-2.0 * x)
-    y_shifted = 1.0 + y
+    one_plus_y = 1.0 + y
 
     # reverse
     # return (1.0 - y) / (1.0 + y)
-    y_bar = -1.0 * ((1.0 - y) / y_shifted / y_shifted) - 1.0 / y_shifted
+    y_bar = -((1.0 - y) / one_plus_y / one_plus_y) - 1.0 / one_plus_y
     # y = np.exp(-2.0 * x)
     x_bar = y_bar * y * -2.0
     return x_bar

@@ -17,7 +17,7 @@ def gauss_seidel_grad(u, f):
 
     # reverse
     # return np.sum(u * u)
-    u_bar = u + u
+    u_bar = 2.0 * u
     # for i in range(1, n - 1):
     f_bar = np.zeros_like(f)
     for i in range(n - 2, 0, -1):
@@ -26,10 +26,10 @@ def gauss_seidel_grad(u, f):
             #     f[i, j])
             u_bar_ij = u_bar[i, j]
             u_bar[i, j] = 0.0
-            u_bar_scaled = u_bar_ij * 0.25
-            f_bar[i, j] -= u_bar_scaled
-            u_bar[i, j + 1] += u_bar_scaled
-            u_bar[i, j - 1] += u_bar_scaled
-            u_bar[i + 1, j] += u_bar_scaled
-            u_bar[i - 1, j] += u_bar_scaled
+            u_bar_ij_scaled = 0.25 * u_bar_ij
+            f_bar[i, j] -= u_bar_ij_scaled
+            u_bar[i, j + 1] += u_bar_ij_scaled
+            u_bar[i, j - 1] += u_bar_ij_scaled
+            u_bar[i + 1, j] += u_bar_ij_scaled
+            u_bar[i - 1, j] += u_bar_ij_scaled
     return u_bar, f_bar

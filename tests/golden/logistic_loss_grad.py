@@ -13,15 +13,12 @@ def logistic_loss_grad(w, b, x, y):
     exp_z = np.exp(-z)
     p_denominator = 1.0 + exp_z
     p = 1.0 / p_denominator
-    y_shifted = 1.0 - y
-    p_shifted = 1.0 - p
-    ll = y * np.log(p) + y_shifted * np.log(p_shifted)
 
     # reverse
     # return -np.mean(ll)
-    ll_bar = -1.0 / ll.size
+    ll_bar = -1.0 / y.size
     # ll = y * np.log(p) + (1.0 - y) * np.log(1.0 - p)
-    p_bar = -(ll_bar * y_shifted / p_shifted) + ll_bar * y / p
+    p_bar = ll_bar * y / p - ll_bar * (1.0 - y) / (1.0 - p)
     # p = sigmoid(z)
     z_bar = p_bar * (p / p_denominator) * exp_z
     # z = x @ w + b

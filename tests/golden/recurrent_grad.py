@@ -23,15 +23,15 @@ def recurrent_grad(params, xs):
 
     # reverse
     # return np.sum(h * h)
-    h_bar = h + h
+    h_bar = 2.0 * h
     # for x in xs:
     W_bar = np.zeros_like(W)
     b_bar = np.zeros_like(params['b'])
     for i in range(xs.shape[0] - 1, -1, -1):
-        # return np.tanh(z)
+        # cell: return np.tanh(z)
         h = h_saved[i]
         z_bar = h_bar * (1.0 - h * h)
-        # z = np.concatenate([h, x]) @ params["W"] + params["b"]
+        # cell: z = np.concatenate([h, x]) @ params["W"] + params["b"]
         b_bar += z_bar
         W_bar += np.outer(concatenate_h_saved[i], z_bar)
         h_bar = (W @ z_bar)[:4]

@@ -10,20 +10,20 @@ import numpy as np
 def tanh_grad_grad(x):
     # forward
     y = np.exp(-2.0 * x)
-    y_shifted = 1.0 + y
-    y_scaled = (1.0 - y) / y_shifted
-    y_scaled_next = y_scaled / y_shifted
-    inverse_y = 1.0 / y_shifted
-    y_bar = -1.0 * y_scaled_next
-    y_bar -= inverse_y
+    one_plus_y = 1.0 + y
+    y_quotient = (1.0 - y) / one_plus_y
+    y_quotient_over_one_plus_y = y_quotient / one_plus_y
+    inverse_one_plus_y = 1.0 / one_plus_y
+    y_bar = -1.0 * y_quotient_over_one_plus_y
+    y_bar -= inverse_one_plus_y
 
     # reverse
     # y = np.exp(-2.0 * x)
     y_bar_bar = -2.0 * y
     y_bar = -2.0 * y_bar
     # return (1.0 - y) / (1.0 + y)
-    y_bar_bar_times_y = y_bar_bar * (y_scaled_next / y_shifted)
-    y_bar_bar_shifted = y_bar_bar * (inverse_y / y_shifted) + y_bar_bar_times_y
-    y_bar_bar_times_y = y_bar_bar / y_shifted * (y_scaled / y_shifted)
-    y_bar = y_bar + (y_bar_bar_shifted + y_bar_bar_times_y) + y_bar_bar / y_shifted / y_shifted
+    y_bar_bar_product = y_bar_bar * (y_quotient_over_one_plus_y / one_plus_y)
+    y_bar_bar_sum = y_bar_bar * (inverse_one_plus_y / one_plus_y) + y_bar_bar_product
+    y_bar_bar_sum += y_bar_bar / one_plus_y * (y_quotient / one_plus_y)
+    y_bar = y_bar + y_bar_bar_sum + y_bar_bar / one_plus_y / one_plus_y
     return y_bar * y * -2.0

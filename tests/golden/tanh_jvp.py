@@ -10,6 +10,6 @@ import numpy as np
 def tanh_jvp(x, x_dot):
     y = np.exp(-2.0 * x)
     y_dot = x_dot * -2.0 * y
-    y_shifted = 1.0 + y
-    y_scaled = (1.0 - y) / y_shifted
-    return y_scaled, -y_dot / y_shifted - y_dot * (y_scaled / y_shifted)
+    one_plus_y = 1.0 + y
+    y_quotient = (1.0 - y) / one_plus_y
+    return y_quotient, -y_dot / one_plus_y - y_dot * (y_quotient / one_plus_y)

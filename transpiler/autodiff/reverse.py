@@ -112,6 +112,7 @@ class Sweep:
         self.function = function
         self.active = varied(function.body, [v for v in inputs if v.type.is_float])
         self.sources = shape_source(function.body)
+        self.forward = core.defined_vars(function.body)
         self.recorder = Recorder(builder, function)
         self.restored: dict[Var, Array] = {}  # primal versions put back by this sweep
         self.restoring: set[Var] = set()  # primal versions that must be put back
@@ -136,6 +137,8 @@ class Sweep:
 
     def _name(self, primal: Var, adjoint: Any) -> None:
         if isinstance(adjoint, Array) and adjoint.atom.name is None:
+            if adjoint.atom in self.forward:
+                return  # a value of the user's that is an adjoint, too
             if primal.name is not None or primal in self.summed:
                 adjoint.atom.name = self.builder.name_of_adjoint(primal)
 

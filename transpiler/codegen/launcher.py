@@ -150,7 +150,7 @@ class Launcher(StatementWriter):
         if var in self.expressions.paths:
             path = self.expressions.paths[var][0]
             return element_of(path) if is_strong(var) else path
-        made = name(self.expressions.names(var))
+        made = name(self.expressions.names(var), var)
         if not may_be_array(var, self.program):
             return made
         if var not in self.program.function.params:

@@ -1,4 +1,9 @@
-"""Words for values that have no name of the user's: what an operation makes, of what."""
+"""Words for values that have no name of the user's: what an operation makes, of what.
+
+A name must not say what is false: ``exp_x`` is of ``x`` and of nothing else, ``x_over_y`` a
+quotient of these two. What is made of more is a ``x_product``, ``x_sum``, ``x_quotient``: one in
+which ``x`` occurs.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +15,16 @@ Word = Callable[[Atom], "str | None"]  # what to call an operand inside a longer
 Definitions = Mapping[Var, Statement]
 
 _LONGEST = 28
+# of more than two names, by the word that stands between two
+_OF_MORE = {
+    "plus": "sum",
+    "minus": "difference",
+    "times": "product",
+    "dot": "product",
+    "over": "quotient",
+    "power": "power",
+}
+_TIMES = {2.0: "twice", 0.5: "half", -1.0: "minus"}
 _AXES = {0: "rows", 1: "columns"}
 
 
@@ -34,13 +49,16 @@ def word_within(value: Var, known: Word, definitions: Definitions) -> str | None
     return None
 
 
-def described(s: Apply, word: Word, definitions: Definitions) -> str:
-    """A name for what an operation makes: ``x_times_y``, ``exp_x``, ``x_first``."""
+def described(s: Apply, word: Word, named: Word, definitions: Definitions) -> str:
+    """A name for what an operation makes: ``x_times_y``, ``exp_x``, ``x_first``.
+
+    ``named`` gives the name of an operand that is written as one, ``word`` also one within it.
+    """
     operand = first_word(s, word)
     if operand is None:
         return _without_operand(s)
-    name = _of_operand(s, operand, word, definitions)
-    return name if len(name) <= _LONGEST else f"{operand}_term"
+    name = _of_named(s, named) or _of_operand(s, operand, word, named, definitions)
+    return name if len(name) <= _LONGEST else f"{operand}_{_OF_MORE.get(s.primitive.infix, 'term')}"
 
 
 def _without_operand(s: Apply) -> str:
@@ -50,33 +68,64 @@ def _without_operand(s: Apply) -> str:
     return p.name.split(".")[-1] if p.name.startswith("np.") else "value"
 
 
-def _of_operand(s: Apply, operand: str, word: Word, definitions: Definitions) -> str:
-    p, kind = s.primitive, s.primitive.arithmetic
-    if kind in ("and", "or") and p.word:
+def _of_named(s: Apply, named: Word) -> str | None:
+    """For arithmetic of names and numbers."""
+    infix = s.primitive.infix
+    if not infix:
+        return None
+    left, right = (named(a) for a in s.args[:2])
+    if left and right:
+        if s.args[0] is s.args[1] and infix == "times":
+            return f"{left}_squared"
+        return f"{left}_{infix}_{right}" if left != right else None
+    number, found = (s.args[0], right) if right else (s.args[1], left)
+    if not found or isinstance(number, Var) or not isinstance(number, (int, float)):
+        return None
+    if infix == "power":
+        return f"{found}_squared" if left and number == 2 else None
+    if infix == "times":
+        return f"{_TIMES[number]}_{found}" if number in _TIMES else f"{found}_scaled"
+    if infix == "over":
+        return f"{found}_scaled" if left else f"inverse_{found}" if number == 1 else None
+    if right and number == 1:
+        return f"one_{infix}_{found}"
+    return f"{found}_shifted" if left or infix == "plus" else None
+
+
+def _of_operand(s: Apply, operand: str, word: Word, named: Word, definitions: Definitions) -> str:
+    p = s.primitive
+    if p.arithmetic in ("and", "or") and p.word:
         return str(p.word)
-    if kind == "power" and not isinstance(s.args[1], Var) and s.args[1] == 2:
-        return f"{operand}_squared"
-    if p.infix:
-        left, right = word(s.args[0]), word(s.args[1])
-        if s.args[0] is s.args[1] and kind == "multiply":
-            return f"{operand}_squared"
-        if left and right and left != right:
-            return f"{left}_{p.infix}_{right}"
-        if kind == "divide" and not left:
-            return f"inverse_{operand}"
-        return f"{operand}_{'shifted' if kind in ('add', 'subtract') else 'scaled'}"
-    if p.suffix:
-        right = word(s.args[1]) if "{1}" in p.suffix else ""
+    if p.infix in _OF_MORE:
+        return f"{operand}_{_OF_MORE[p.infix]}"
+    if p.suffix and "{1}" in p.suffix:
+        right = word(s.args[1])
         beside = f"_{right}" if right and right != operand else ""
         return f"{operand}_{p.suffix.removesuffix('_{1}')}{beside}"
-    if p.kind == "size":
+    if p.kind == "size" and not p.suffix:
         return f"{operand}_{_AXES.get(s.params['axis'], 'length')}"
-    if p.kind == "indexing":
+    if p.kind == "indexing" and not p.suffix:
         return f"{operand}_{index_word(s, word, definitions)}"
-    if kind == "negative":
-        return f"minus_{operand}"
+    inner = _within(s, operand, word, named, definitions)
+    if p.suffix:
+        return f"{inner}_{p.suffix}"
+    if p.arithmetic == "negative":
+        return f"minus_{inner}"
     stem = p.word or p.name.split(".")[-1]
-    return f"{stem}_{operand}" if stem.isidentifier() else f"{operand}_value"
+    return f"{stem}_{inner}" if stem.isidentifier() else f"{operand}_value"
+
+
+def _within(s: Apply, operand: str, word: Word, named: Word, definitions: Definitions) -> str:
+    """What to call the one operand of a function."""
+    first = s.args[0]
+    if len(s.args) > 1 or not isinstance(first, Var) or named(first):
+        return operand
+    made = definitions.get(first)
+    if not isinstance(made, Apply):
+        return operand
+    if made.primitive.arithmetic == "negative":
+        return _within(made, operand, word, named, definitions)  # exp_z for np.exp(-z)
+    return described(made, word, named, definitions)
 
 
 def index_word(s: Apply, word: Word, definitions: Definitions) -> str:

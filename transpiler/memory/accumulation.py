@@ -1,6 +1,6 @@
 """``x = x + v`` as ``x += v`` where that costs no copy.
 
-In the reverse phase adjoints are summed in place; elsewhere only where the user wrote so::
+In the reverse phase adjoints are summed in place; elsewhere all but what the user wrote out::
 
     x_bar_1 = np.add(x_bar, v)    ->    t = np.add(x_bar, v); x_bar_1 = update(x_bar, t, ...)
 """
@@ -18,7 +18,7 @@ from calque.transpiler.memory.live_values import Liveness
 from calque.transpiler.memory.printed_program import PrintedProgram, continues
 from calque.transpiler.primitives.indexing import update
 
-_SIGNS = {"add": "+=", "subtract": "-=", "multiply": "*=", "divide": "/="}
+_OPERATIONS = ("add", "subtract", "multiply", "divide")
 
 
 def accumulate_in_place(program: PrintedProgram) -> None:
@@ -56,7 +56,9 @@ def _candidates(program: PrintedProgram) -> list[Apply]:
         dims.unify(equal.left, equal.right)
     found = []
     for s in core.walk(program.body):
-        if not isinstance(s, Apply) or s.primitive.arithmetic not in _SIGNS or not s.out.type.ndim:
+        if not isinstance(s, Apply) or s.primitive.arithmetic not in _OPERATIONS:
+            continue
+        if not s.out.type.ndim:
             continue
         old = s.args[0]
         if not isinstance(old, Var) or old.name is None or old.name != s.out.name:
@@ -69,8 +71,7 @@ def _candidates(program: PrintedProgram) -> list[Apply]:
         if uses[old] == 1 and made is not None and continues(program, made, s):
             continue
         text = s.origin.statement if s.origin else ""
-        asked = text.startswith(f"{s.out.name} {_SIGNS[s.primitive.arithmetic]}")
-        if asked or s.phase == "reverse":
+        if not text.startswith(f"{s.out.name} = ") or s.phase == "reverse":
             found.append(s)
     return found
 

@@ -13,7 +13,9 @@ class Liveness:
     """Live sets after each statement.
 
     ``reads`` gives the Vars that printing an atom reads (where it is folded, its operands'), and
-    ``skip`` tells the statements that print nothing of their own.
+    ``skip`` tells the statements that print nothing of their own. With ``sizes_apart``, what only a
+    size is still asked of clashes with other sizes alone: versions of an array that have the same
+    may each be asked. Such a need is kept in a second half of the live sets (``sized``).
     """
 
     def __init__(
@@ -21,8 +23,10 @@ class Liveness:
         program: PrintedProgram,
         reads: Callable[[Atom], int] | None = None,
         skip: Callable[[Statement], bool] = lambda statement: False,
+        sizes_apart: bool = False,
     ):
-        self.program = program
+        self.program, self.sizes_apart = program, sizes_apart
+        self._every = (1 << len(program.vars)) - 1
         self.reads = reads or program.bit
         self.skip = skip
         self.after: dict[int, int] = {}  # statement -> live after it
@@ -40,22 +44,39 @@ class Liveness:
             found |= self.reads(atom)
         return found
 
+    def _operands(self, s: Statement) -> int:
+        if self.sizes_apart and isinstance(s, core.Apply) and s.primitive.kind == "size":
+            return self.sized(s.args[0])
+        return self.read(core.operands(s))
+
+    def sized(self, atom: Atom) -> int:
+        """What asking a size reads: a name of its own counts apart."""
+        found = self.reads(atom)
+        alone = isinstance(atom, Var) and found == self.program.bit(atom)
+        return found << len(self.program.vars) if alone else found
+
+    def _without(self, live: int, vars: Iterable[Var]) -> int:
+        mask = self.program.mask(vars)
+        return live & ~(mask | mask << len(self.program.vars))
+
     def free(self, block: Block) -> int:
         """What a block reads from outside."""
         if id(block) not in self._free:
             mask = self.read(block.results)
             for s in reversed(block.statements):
                 if not self.skip(s):
-                    mask = (mask & ~self.program.mask(s.outs)) | self.read(core.operands(s))
-                    bound = self.program.mask(core.bound_vars(s))
+                    mask = self._without(mask, s.outs) | self._operands(s)
                     for inner in core.blocks_of(s):
-                        mask |= self.free(inner) & ~bound
+                        mask |= self._without(self.free(inner), core.bound_vars(s))
             self._free[id(block)] = mask
         return self._free[id(block)]
 
     def _define(self, vars: Iterable[Var], live: int) -> None:
+        sized = [*self.program.members(live >> len(self.program.vars))]
         for var in vars:
-            self.clash[self.program.index[var]] |= live & ~self.program.bit(var)
+            others = self.program.mask(v for v in sized if v.type.dims != var.type.dims)
+            bit = self.program.bit(var)
+            self.clash[self.program.index[var]] |= (live & self._every | others) & ~bit
 
     def _visit(self, block: Block, out: int) -> int:
         live = out | self.read(block.results)
@@ -69,7 +90,7 @@ class Liveness:
         if isinstance(s, Kernel):
             return self._visit(s.body, live)
         self._define(s.outs, live)
-        live &= ~self.program.mask(s.outs)
+        live = self._without(live, s.outs)
         match s:
             case If():
                 outs = self.after[id(s)] | self.program.mask(s.outs)
@@ -77,13 +98,13 @@ class Liveness:
                 live = self._visit(s.then, live) | self._visit(s.orelse, live)
             case For() | While():
                 live = self._loop(s, live)
-        return live | self.read(core.operands(s))
+        return live | self._operands(s)
 
     def _loop(self, s: For | While, live: int) -> int:
-        phis, bound = self.program.mask(s.phis), self.program.mask(core.bound_vars(s))
+        phis = self.program.mask(s.phis)
         around = live
         for block in core.blocks_of(s):
-            around |= self.free(block) & ~bound
+            around |= self._without(self.free(block), core.bound_vars(s))
         self.around[id(s)] = around
         entry = around | phis
         if isinstance(s, For):

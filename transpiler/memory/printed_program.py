@@ -173,6 +173,7 @@ def prepare(function: core.Function) -> PrintedProgram:
     _needless_branches(body)
     program.renumber()
     _sizes_of_operands(program)
+    _sizes_of_arguments(program)
     remove_dead(body)
     program.renumber()
     uses = program.uses()
@@ -202,6 +203,31 @@ def _sizes_of_operands(program: PrintedProgram) -> None:
             if not alike:
                 break
             s.args = (alike[0], *s.args[1:])
+
+
+def _sizes_of_arguments(program: PrintedProgram) -> None:
+    """Ask an argument for a size, where else an array would be computed to ask it."""
+    asked, read = [], {a for a in program.body.results if isinstance(a, Var)}
+    for s in core.walk(program.body):
+        for block in core.blocks_of(s):
+            read |= {a for a in block.results if isinstance(a, Var)}
+        if isinstance(s, Apply) and s.primitive.kind == "size":
+            asked.append(s)
+        else:
+            read |= {a for a in core.operands(s) if isinstance(a, Var)}
+    params = program.function.params
+    dims = Dims()
+    for equal in program.function.equal_dims:
+        dims.unify(equal.left, equal.right)
+    for s in asked:
+        array = s.args[0]
+        if not isinstance(array, Var) or array in read or array in params:
+            continue
+        own = array.type.dims
+        for other in params:
+            if other.type.ndim == len(own) and all(map(dims.same, other.type.dims, own)):
+                s.args = (other, *s.args[1:])
+                break
 
 
 def usable(name: str) -> bool:

@@ -12,7 +12,7 @@ from numba import prange
 
 @kernel
 def cross_entropy_grad_kernel(
-    logits, targets, max_logits, exp_shifted, sum_shifted, sum_logits, logits_bar
+    logits, targets, max_logits, exp_shifted, sum_exp_shifted, sum_logits_equal, logits_bar
 ):
     # forward
     for i in prange(logits.shape[0]):
@@ -23,7 +23,7 @@ def cross_entropy_grad_kernel(
         # shifted = logits - np.max(logits, axis=1, keepdims=True)
         max_logits[i, 0] = largest
         total = 0.0
-        total_new = 0
+        total_2 = 0
         for j in range(logits.shape[1]):
             # shifted = logits - np.max(logits, axis=1, keepdims=True)
             logits_ij = logits[i, j]
@@ -33,41 +33,41 @@ def cross_entropy_grad_kernel(
             exp_shifted[i, j] = exp_shifted_ij
             total += exp_shifted_ij
             # shifted = logits - np.max(logits, axis=1, keepdims=True)
-            total_new += np.int64(logits_ij == largest)
+            total_2 += np.int64(logits_ij == largest)
         # shifted = logits - np.max(logits, axis=1, keepdims=True)
-        sum_shifted[i, 0] = total
-        sum_logits[i, 0] = total_new
+        sum_exp_shifted[i, 0] = total
+        sum_logits_equal[i, 0] = total_2
 
     # reverse
     # return -np.mean(np.sum(targets * (shifted - log_norm), axis=1))
-    inverse_logits = divide(-1.0, logits.shape[0])
+    logits_quotient = divide(-1.0, logits.shape[0])
     for i in prange(logits.shape[0]):
         log_norm_bar = 0.0
         for j in range(logits.shape[1]):
             # return -np.mean(np.sum(targets * (shifted - log_norm), axis=1))
-            shifted_bar = inverse_logits * targets[i, j]
+            shifted_bar = logits_quotient * targets[i, j]
             log_norm_bar -= shifted_bar
         # log_norm = np.log(np.sum(np.exp(shifted), axis=1, keepdims=True))
-        log_norm_bar_term = log_norm_bar / sum_shifted[i, 0]
+        log_norm_bar_quotient = log_norm_bar / sum_exp_shifted[i, 0]
         total = 0.0
         for j in range(logits.shape[1]):
             # return -np.mean(np.sum(targets * (shifted - log_norm), axis=1))
-            shifted_bar = inverse_logits * targets[i, j]
+            shifted_bar = logits_quotient * targets[i, j]
             # log_norm = np.log(np.sum(np.exp(shifted), axis=1, keepdims=True))
-            shifted_bar += log_norm_bar_term * exp_shifted[i, j]
+            shifted_bar += log_norm_bar_quotient * exp_shifted[i, j]
             # shifted = logits - np.max(logits, axis=1, keepdims=True)
             total -= shifted_bar
         # shifted = logits - np.max(logits, axis=1, keepdims=True)
         max_logits_i_first = max_logits[i, 0]
-        total_over_sum_logits = total / sum_logits[i, 0]
+        total_over_sum_logits_equal = total / sum_logits_equal[i, 0]
         for j in vrange(logits.shape[1]):
             # return -np.mean(np.sum(targets * (shifted - log_norm), axis=1))
-            shifted_bar = inverse_logits * targets[i, j]
+            shifted_bar = logits_quotient * targets[i, j]
             # log_norm = np.log(np.sum(np.exp(shifted), axis=1, keepdims=True))
-            shifted_bar += log_norm_bar_term * exp_shifted[i, j]
+            shifted_bar += log_norm_bar_quotient * exp_shifted[i, j]
             # shifted = logits - np.max(logits, axis=1, keepdims=True)
-            logits_times_total = (logits[i, j] == max_logits_i_first) * total_over_sum_logits
-            logits_bar[i, j] = shifted_bar + logits_times_total
+            logits_product = (logits[i, j] == max_logits_i_first) * total_over_sum_logits_equal
+            logits_bar[i, j] = shifted_bar + logits_product
 
 
 def cross_entropy_grad_jit(logits, targets):
@@ -79,10 +79,10 @@ def cross_entropy_grad_jit(logits, targets):
         raise ValueError('cross_entropy_grad_jit needs logits.shape[1] >= 1')
     max_logits = np.empty((logits.shape[0], 1))
     exp_shifted = np.empty((logits.shape[0], logits.shape[1]))
-    sum_shifted = np.empty((logits.shape[0], 1))
-    sum_logits = np.empty((logits.shape[0], 1), dtype=np.int64)
+    sum_exp_shifted = np.empty((logits.shape[0], 1))
+    sum_logits_equal = np.empty((logits.shape[0], 1), dtype=np.int64)
     logits_bar = np.empty((logits.shape[0], logits.shape[1]))
     cross_entropy_grad_kernel(
-        logits, targets, max_logits, exp_shifted, sum_shifted, sum_logits, logits_bar
+        logits, targets, max_logits, exp_shifted, sum_exp_shifted, sum_logits_equal, logits_bar
     )
     return logits_bar

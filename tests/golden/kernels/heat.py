@@ -11,31 +11,31 @@ from numba import prange
 
 
 @kernel
-def heat_kernel(u, u_rows, u_columns, inner_plus_change, total_parts):
+def heat_kernel(u, inner_sum, total_parts):
     for _ in range(10):
-        for i in prange(u_rows - 2):
-            for j in vrange(u_columns - 2):
+        for i in prange(u.shape[0] - 2):
+            for j in vrange(u.shape[1] - 2):
                 # inner = u[1:-1, 1:-1]
                 inner = u[i + 1, j + 1]
                 # change = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:] - 4.0
                 #     * inner
                 change = u[i, j + 1] + u[i + 2, j + 1] + u[i + 1, j] + u[i + 1, j + 2] - 4.0 * inner
                 # u[1:-1, 1:-1] = inner + 0.1 * change
-                inner_plus_change[i, j] = inner + 0.1 * change
-        for i in prange(u_rows - 2):
-            for j in vrange(u_columns - 2):
+                inner_sum[i, j] = inner + 0.1 * change
+        for i in prange(u.shape[0] - 2):
+            for j in vrange(u.shape[1] - 2):
                 # u[1:-1, 1:-1] = inner + 0.1 * change
-                u[i + 1, j + 1] = inner_plus_change[i, j]
-    for i in prange(u_rows):
+                u[i + 1, j + 1] = inner_sum[i, j]
+    for i in prange(u.shape[0]):
         total = 0.0
-        for j in range(u_columns):
+        for j in range(u.shape[1]):
             # return np.sum(u * u)
             u_ij = u[i, j]
             total += u_ij * u_ij
         # return np.sum(u * u)
         total_parts[i] = total
     total = 0.0
-    for i in range(u_rows):
+    for i in range(u.shape[0]):
         # return np.sum(u * u)
         total += total_parts[i]
     return total
@@ -46,9 +46,7 @@ def heat_jit(u):
         raise ValueError('heat_jit needs u.shape[0] >= 2')
     if u.shape[1] < 2:
         raise ValueError('heat_jit needs u.shape[1] >= 2')
-    u_rows = u.shape[0]
-    u_columns = u.shape[1]
-    inner_plus_change = np.empty((u_rows - 2, u_columns - 2))
-    total_parts = np.empty(u_rows)
-    total = np.float64(heat_kernel(u, u_rows, u_columns, inner_plus_change, total_parts))
+    inner_sum = np.empty((u.shape[0] - 2, u.shape[1] - 2))
+    total_parts = np.empty(u.shape[0])
+    total = np.float64(heat_kernel(u, inner_sum, total_parts))
     return total

@@ -11,19 +11,19 @@ from numba import prange
 
 
 @kernel
-def jacobi_grad_kernel(a, b, a_bar, a_new):
+def jacobi_grad_kernel(a, b, a_bar):
     # forward
     for _ in range(20):
         for i in vrange(1, a.shape[0] - 1):
-            b[i] = (a_new[i - 1] + a_new[i] + a_new[i + 1]) / 3.0
+            b[i] = (a[i - 1] + a[i] + a[i + 1]) / 3.0
         for i in vrange(1, a.shape[0] - 1):
-            a_new[i] = (b[i - 1] + b[i] + b[i + 1]) / 3.0
+            a[i] = (b[i - 1] + b[i] + b[i + 1]) / 3.0
 
     # reverse
     for i in prange(a.shape[0]):
         # return np.sum(a * a)
-        a_new_i = a_new[i]
-        a_bar[i] = a_new_i + a_new_i
+        a_i = a[i]
+        a_bar[i] = 2.0 * a_i
     # for _ in range(steps):
     b_bar = np.zeros_like(b)
     for _ in range(19, -1, -1):
@@ -32,11 +32,11 @@ def jacobi_grad_kernel(a, b, a_bar, a_new):
             b_bar[i] += (a_bar[i - 1] + a_bar[i] + a_bar[i + 1]) * 0.3333333333333333
         # a[i] = (b[i - 1] + b[i] + b[i + 1]) / 3.0
         a_bar_second = a_bar[1]
-        b_bar[0] += a_bar_second * 0.3333333333333333
+        b_bar[0] += 0.3333333333333333 * a_bar_second
         b_bar[1] += (a_bar_second + a_bar[2]) * 0.3333333333333333
         a_bar_part = a_bar[a.shape[0] - 2]
         b_bar[a.shape[0] - 2] += (a_bar[a.shape[0] - 3] + a_bar_part) * 0.3333333333333333
-        b_bar[a.shape[0] - 1] += a_bar_part * 0.3333333333333333
+        b_bar[a.shape[0] - 1] += 0.3333333333333333 * a_bar_part
         for i in vrange(1, a.shape[0] - 1):
             # a[i] = (b[i - 1] + b[i] + b[i + 1]) / 3.0
             a_bar[i] = 0.0
@@ -45,11 +45,11 @@ def jacobi_grad_kernel(a, b, a_bar, a_new):
             a_bar[i] += (b_bar[i - 1] + b_bar[i] + b_bar[i + 1]) * 0.3333333333333333
         # b[i] = (a[i - 1] + a[i] + a[i + 1]) / 3.0
         b_bar_second = b_bar[1]
-        a_bar[0] += b_bar_second * 0.3333333333333333
+        a_bar[0] += 0.3333333333333333 * b_bar_second
         a_bar[1] += (b_bar_second + b_bar[2]) * 0.3333333333333333
         b_bar_part = b_bar[a.shape[0] - 2]
         a_bar[a.shape[0] - 2] += (b_bar[a.shape[0] - 3] + b_bar_part) * 0.3333333333333333
-        a_bar[a.shape[0] - 1] += b_bar_part * 0.3333333333333333
+        a_bar[a.shape[0] - 1] += 0.3333333333333333 * b_bar_part
         for i in vrange(1, a.shape[0] - 1):
             # b[i] = (a[i - 1] + a[i] + a[i + 1]) / 3.0
             b_bar[i] = 0.0
@@ -62,6 +62,6 @@ def jacobi_grad_jit(a, b):
         raise ValueError('jacobi_grad_jit needs a.shape[0] >= 4')
     a_bar = np.empty(a.shape[0])
     b = b.copy()  # the argument is kept as it is
-    a_new = a.copy()  # the argument is kept as it is
-    jacobi_grad_kernel(a, b, a_bar, a_new)
+    a = a.copy()  # the argument is kept as it is
+    jacobi_grad_kernel(a, b, a_bar)
     return a_bar

@@ -19,9 +19,9 @@ def kepler_vmap_kernel(mean, eccentricity, e):
             # e -= (e - eccentricity * np.sin(e) - mean) / (1.0 - eccentricity *
             #     np.cos(e))
             mean_chunk_i = mean_chunk[i]
-            mean_chunk_term = mean_chunk_i - eccentricity_chunk[i] * sin(mean_chunk_i)
-            mean_chunk_above[i] = abs(mean_chunk_term - mean_chunk_i) > 1e-12
-        e_new = mean_chunk.copy()
+            mean_chunk_difference = mean_chunk_i - eccentricity_chunk[i] * sin(mean_chunk_i)
+            mean_chunk_above[i] = abs(mean_chunk_difference - mean_chunk_i) > 1e-12
+        e_2 = mean_chunk.copy()
         live = mean_chunk_above
         while True:
             found = False
@@ -35,21 +35,21 @@ def kepler_vmap_kernel(mean, eccentricity, e):
                 live_i = live[i]
                 # e -= (e - eccentricity * np.sin(e) - mean) / (1.0 - eccentricity *
                 #     np.cos(e))
-                e_new_i = e_new[i]
+                e_2_i = e_2[i]
                 eccentricity_chunk_i = eccentricity_chunk[i]
                 mean_chunk_i = mean_chunk[i]
-                e_numerator = e_new_i - eccentricity_chunk_i * sin(e_new_i) - mean_chunk_i
-                e_b = e_new_i - e_numerator / (1.0 - eccentricity_chunk_i * cos(e_new_i))
+                e_numerator = e_2_i - eccentricity_chunk_i * sin(e_2_i) - mean_chunk_i
+                e_3 = e_2_i - e_numerator / (1.0 - eccentricity_chunk_i * cos(e_2_i))
                 # while np.abs(e - eccentricity * np.sin(e) - mean) > 1e-12:
-                live_chosen = e_b if live_i else e_new_i
+                live_chosen = e_3 if live_i else e_2_i
                 # e -= (e - eccentricity * np.sin(e) - mean) / (1.0 - eccentricity *
                 #     np.cos(e))
-                live_term = live_chosen - eccentricity_chunk_i * sin(live_chosen)
+                live_difference = live_chosen - eccentricity_chunk_i * sin(live_chosen)
                 # while np.abs(e - eccentricity * np.sin(e) - mean) > 1e-12:
-                e_new[i] = live_chosen
-                live[i] = live_i & (abs(live_term - mean_chunk_i) > 1e-12)
+                e_2[i] = live_chosen
+                live[i] = live_i & (abs(live_difference - mean_chunk_i) > 1e-12)
         for i in vrange(mean_chunk.shape[0]):
-            e[i + start] = e_new[i]
+            e[i + start] = e_2[i]
 
 
 def kepler_vmap_jit(mean, eccentricity):

@@ -11,17 +11,16 @@ from numba import prange
 
 
 @kernel
-def seidel_grad_kernel(u, u_new):
+def seidel_grad_kernel(u):
     # forward
     for _ in range(4):
         for i in range(1, u.shape[0] - 1):
             for j in range(1, u.shape[1] - 1):
-                u_new_shifted = u_new[i - 1, j] + u_new[i + 1, j] + u_new[i, j - 1]
-                u_new[i, j] = 0.25 * (u_new_shifted + u_new[i, j + 1])
+                u[i, j] = 0.25 * (u[i - 1, j] + u[i + 1, j] + u[i, j - 1] + u[i, j + 1])
 
     # reverse
     # return np.sum(u**3)
-    u_flat = u_new.reshape(-1)
+    u_flat = u.reshape(-1)
     u_bar = np.empty(u_flat.size)
     for i in prange(u_flat.size):
         # return np.sum(u**3)
@@ -35,15 +34,15 @@ def seidel_grad_kernel(u, u_new):
                 #     1])
                 u_bar_ij = u_bar[i, j]
                 u_bar[i, j] = 0.0
-                u_bar_scaled = u_bar_ij * 0.25
-                u_bar[i, j + 1] += u_bar_scaled
-                u_bar[i, j - 1] += u_bar_scaled
-                u_bar[i + 1, j] += u_bar_scaled
-                u_bar[i - 1, j] += u_bar_scaled
+                u_bar_ij_scaled = 0.25 * u_bar_ij
+                u_bar[i, j + 1] += u_bar_ij_scaled
+                u_bar[i, j - 1] += u_bar_ij_scaled
+                u_bar[i + 1, j] += u_bar_ij_scaled
+                u_bar[i - 1, j] += u_bar_ij_scaled
     return u_bar
 
 
 def seidel_grad_jit(u):
-    u_new = np.copy(u)  # the argument is kept as it is
-    u_bar = seidel_grad_kernel(u, u_new)
+    u = np.copy(u)  # the argument is kept as it is
+    u_bar = seidel_grad_kernel(u)
     return u_bar

@@ -24,7 +24,7 @@ launcher's syntax tree: a kernel's arguments are all its memory, so none gets on
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,6 +64,12 @@ def hand_on(
         if var.type.ndim and var not in expressions.folding.folded | expressions.paths.keys():
             named.setdefault(expressions.names(var), []).append(var)
     of = {text: {families[program.index[v]] for v in found} for text, found in named.items()}
+
+    def touched(node: gast.Name) -> set[int]:
+        if node.id not in of or getattr(node, "shows", None) is None:
+            return of.get(node.id, set())
+        return {families[program.index[node.shows]]}
+
     arrays = []
     for line in made:
         text = expressions.names(line.made.out)
@@ -71,7 +77,7 @@ def hand_on(
             shown = {v.type.dims for v in named[text]}
             whole = all(_is_whole(program.definition.get(v)) for v in named[text])
             arrays.append(_Array(line, text, line.made.out.type, of[text], shown, whole))
-    _note_uses(body, arrays, of)
+    _note_uses(body, arrays, touched)
     _take_over(body, sorted(arrays, key=lambda a: a.first), notes)
 
 
@@ -154,11 +160,13 @@ def _sources(program: PrintedProgram, memory: Memory, families: Sequence[int]) -
     return found
 
 
-def _note_uses(body: Sequence[Any], arrays: Sequence[_Array], of: dict[str, set[int]]) -> None:
+def _note_uses(
+    body: Sequence[Any], arrays: Sequence[_Array], families: Callable[[gast.Name], set[int]]
+) -> None:
     """Note where each array's memory is touched, under any name."""
     for k, line in enumerate(body):
         nodes = (n for n in gast.walk(line) if isinstance(n, gast.Name))
-        touched = set().union(*(of.get(n.id, ()) for n in nodes))
+        touched = set().union(*map(families, nodes))
         for array in arrays:
             if line is not array.line and not touched.isdisjoint(array.families):
                 array.first = k if array.first < 0 else array.first

@@ -112,7 +112,7 @@ def _placed(
     memory = place_copies(program)
     paths = leaf_paths(function)
     local = _bound_leaves(program, paths)
-    live = Liveness(program)
+    live = Liveness(program, sizes_apart=True)
     if kernels is not NUMPY:
         local += _called_like(function, paths, kernels)
         choices = {id(s) for s in core.walk(program.body) if is_choice(s, frozenset())}
@@ -120,8 +120,8 @@ def _placed(
         folding = Folding(program, memory, groups, frozenset(), choices)
         copied = replace(function, body=program.body)
         watched("outline", copied, lambda: outline(program, folding, kernels))
-        live = Liveness(program)
-        memory = settled_again(memory, live)
+        memory = settled_again(memory, Liveness(program))
+        live = Liveness(program, sizes_apart=True)
     return program, memory, live, paths, local
 
 
@@ -168,7 +168,7 @@ def _writer(
     choices = {id(s) for s in core.walk(program.body) if is_choice(s, bound)}
     groups = Groups(program, all_live, choices, set(paths))
     folding = Folding(program, memory, groups, bound, choices)
-    live = Liveness(program, folding.reads, folding.skip)
+    live = Liveness(program, folding.reads_apart, folding.skip, sizes_apart=True)
     function = program.function
     reserved = [*argument_names(function), *function.imports, *function.helpers, *_builtins_used()]
     reserved += sorted(kernels.words)

@@ -12,6 +12,7 @@ import numpy as np
 from calque.transpiler.codegen.text.folding import Folding
 from calque.transpiler.codegen.text.layout import to_text
 from calque.transpiler.codegen.text.names import Names
+from calque.transpiler.codegen.text.signs import of_textbook, without_minus
 from calque.transpiler.codegen.text.spelling import (
     call,
     constant,
@@ -28,17 +29,15 @@ from calque.transpiler.ir.target import NUMPY, Target
 from calque.transpiler.memory.printed_program import PrintedProgram
 from calque.transpiler.primitives import creation
 from calque.transpiler.primitives.elementwise import (
-    add,
     divide,
     multiply,
     negative,
-    subtract,
     where,
 )
 from calque.transpiler.primitives.indexing import getitem, update
 from calque.transpiler.primitives.products import matmul
 
-_IN_PLACE = {
+IN_PLACE = {
     "add": gast.Add,
     "subtract": gast.Sub,
     "multiply": gast.Mult,
@@ -76,7 +75,7 @@ class ExpressionWriter:
             return name(self.name_inside(atom)) if self.inside else self.paths[atom][0]
         if atom in self.folding.folded:
             return self.value(self.program.definition[atom])
-        return name(self.names(atom))
+        return name(self.names(atom), atom)
 
     def name_inside(self, var: Var) -> str:
         """A value's name in kernels, where a leaf of a structured argument has one, too."""
@@ -144,12 +143,7 @@ class ExpressionWriter:
 
     def signed(self, s: Apply, tree: Any) -> Any:
         """``a - b`` for ``a + -b``, and ``a + b`` for ``a - -b``."""
-        if s.primitive not in (add, subtract) or not isinstance(tree, gast.BinOp):
-            return tree
-        positive = _without_minus(tree.right) if self.has_minus(s.args[1]) else None
-        if positive is None or type(tree.op) not in (gast.Add, gast.Sub):
-            return tree
-        return gast.BinOp(tree.left, gast.Sub() if s.primitive is add else gast.Add(), positive)
+        return of_textbook(tree, s, self.has_minus)
 
     def has_minus(self, atom: Atom) -> bool:
         """Whether the text of a value begins with a minus that may as well stand before it all.
@@ -161,8 +155,11 @@ class ExpressionWriter:
             assert isinstance(made, Apply)
             if made.primitive not in (multiply, divide, matmul):
                 return made.primitive is negative and made.out.type.dtype.kind in "fc"
-            atom = made.args[0]
-        return type(atom) in (float, np.float64) and bool(atom < 0)
+            first, second = made.args
+            ahead = made.primitive is multiply and made.phase == "reverse"  # numbers come first
+            atom = second if ahead and not self._folded_apply(first) else first
+            atom = first if isinstance(atom, Var) else atom
+        return type(atom) in (float, np.float64) and bool(np.signbit(atom))
 
     def operands(self, args: Sequence[Atom]) -> list[Any]:
         """The trees of operands that promote each other; one written plainly is weak to others."""
@@ -205,7 +202,7 @@ class ExpressionWriter:
     def shortest(self, made: Any, value: Atom) -> Any:
         """``x += -v`` as ``x -= v``."""
         if isinstance(made, gast.AugAssign) and isinstance(made.op, gast.Add):
-            positive = _without_minus(made.value) if self.has_minus(value) else None
+            positive = without_minus(made.value) if self.has_minus(value) else None
             if positive is not None:
                 made.op, made.value = gast.Sub(), positive
         return made
@@ -225,7 +222,7 @@ class ExpressionWriter:
             return None
         made = self.program.definition[s.args[1]]
         assert isinstance(made, Apply)
-        operator = _IN_PLACE.get(made.primitive.arithmetic)
+        operator = IN_PLACE.get(made.primitive.arithmetic)
         if operator is None:
             return None
         whole = made.args[0] is s.args[0] and s.params["index"] == (Ellipsis,)
@@ -262,21 +259,7 @@ def plainer(tree: Any) -> Any:
     if isinstance(first, gast.BoolOp) and type(first.op) is type(tree.op):
         return gast.BoolOp(tree.op, [*first.values, *tree.values[1:]])
     if isinstance(tree, gast.BinOp) and isinstance(tree.op, gast.Add):
-        number = _without_minus(tree.right)
+        number = without_minus(tree.right)
         if isinstance(number, gast.Constant) and type(number.value) is int:
             return gast.BinOp(tree.left, gast.Sub(), number)
     return tree
-
-
-def _without_minus(tree: Any) -> Any:
-    """The tree of ``-tree`` where that drops a minus sign in front; else None."""
-    if isinstance(tree, gast.UnaryOp) and isinstance(tree.op, gast.USub):
-        return tree.operand
-    if isinstance(tree, gast.BinOp) and isinstance(tree.op, (gast.Mult, gast.Div, gast.MatMult)):
-        left = _without_minus(tree.left)
-        if left is None:
-            return None
-        if isinstance(tree.op, gast.Mult) and isinstance(left, gast.Constant) and left.value == 1.0:
-            return tree.right
-        return gast.BinOp(left, tree.op, tree.right)
-    return None

@@ -90,6 +90,7 @@ class Folding:
         self.bound, self.choices = bound, choices
         self.folded: set[Var] = set()
         self._leaves: dict[Var, int] = {}
+        self._sized: dict[Var, int] = {}  # of these, what only sizes are asked of
         self._touched: dict[Var, int] = {}
         self._changes: dict[int, tuple[int, int]] = {}
         self._uses: dict[Var, list[tuple[Block, Statement | None]]] = {}
@@ -130,6 +131,13 @@ class Folding:
         if not isinstance(atom, Var):
             return 0
         return self._leaves[atom] if atom in self.folded else self.program.bit(atom)
+
+    def reads_apart(self, atom: Atom) -> int:
+        """The same; what only sizes are asked of in the half after the others."""
+        if not isinstance(atom, Var) or atom not in self.folded:
+            return self.reads(atom)
+        sized = self._sized[atom]
+        return self._leaves[atom] & ~sized | sized << len(self.program.vars)
 
     def hidden(self, atom: Atom) -> bool:
         """Whether an atom has no name in the text."""
@@ -190,8 +198,7 @@ class Folding:
     def _fold(self, s: Statement) -> None:
         out = s.outs[0]
         self.folded.add(out)
-        leaves, touched = self._read_by(s)
-        self._leaves[out], self._touched[out] = leaves, touched
+        self._leaves[out], self._touched[out], self._sized[out] = self._read_by(s)
         if self._is_collective(s):
             self._collective.add(out)
 
@@ -201,18 +208,20 @@ class Folding:
             return True
         return any(a in self._collective for a in core.operands(s) if isinstance(a, Var))
 
-    def _read_by(self, s: Statement) -> tuple[int, int]:
-        """Names and memory that the expression of a statement reads."""
-        leaves = touched = 0
+    def _read_by(self, s: Statement) -> tuple[int, int, int]:
+        """Names and memory that the expression of a statement reads; what sizes alone read."""
+        leaves = touched = asked = 0
         atoms = list(core.operands(s))
         for block in core.blocks_of(s):
             atoms += block.results
         sized = isinstance(s, Apply) and s.primitive.kind == "size"
         for atom in atoms:
-            leaves |= self.reads(atom)
+            found = self.reads(atom)
+            only = found if sized and not self.hidden(atom) else self._sized.get(atom, 0)
+            leaves, asked = leaves | found & ~only, asked | only
             if isinstance(atom, Var) and not sized:
                 touched |= self._touched.get(atom, 0) | self.memory.at(atom)
-        return leaves, touched
+        return leaves | asked, touched, asked & ~leaves
 
     def _is_store_base(self, out: Var) -> bool:
         for _, s in self._uses.get(out, []):
@@ -231,8 +240,8 @@ class Folding:
         block, stop = use
         if block is not home and self._is_collective(made):
             return False  # in an arm or a loop, it would be called less or more often
-        leaves, touched = self._read_by(made)
-        names = self.groups.whole(leaves)
+        leaves, touched, sized = self._read_by(made)
+        names = self.groups.whole(leaves & ~sized) | self._otherwise_sized(sized)
         if isinstance(stop, For) and made.outs[0] in (stop.start, stop.stop, stop.step):
             if names & self.groups.whole(self.program.mask(stop.phis)):
                 return False
@@ -252,6 +261,14 @@ class Folding:
                 if not size or binds & names:
                     return False
             block, stop = self.program.block_of[id(owner)], owner
+
+    def _otherwise_sized(self, mask: int) -> int:
+        """Of the variables of some Vars, the values that would answer otherwise for their size."""
+        found = 0
+        for var in self.program.members(mask):
+            together = self.program.members(self.groups.whole(self.program.bit(var)))
+            found |= self.program.mask(v for v in together if v.type.dims != var.type.dims)
+        return found
 
     def _change(self, s: Statement) -> tuple[int, int]:
         """Names that a statement binds, memory that it writes."""

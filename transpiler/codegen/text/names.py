@@ -1,4 +1,7 @@
-"""Names: the user's where there is one, else words that say what a value is; never a number."""
+"""Names: the user's where there is one, else words that say what a value is.
+
+A number tells versions apart that nothing else does: ``x``, ``x_2``, ``x_3``, in the text's order.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,6 @@ from calque.transpiler.primitives.indexing import copy, getitem
 
 _COUNTERS = ("i", "j", "k", "l", "m", "n")
 _FARTHEST = 8  # readers from a value to the one whose part it is
-_LETTERS = "bcdefghijklmnopqrstuvwxyz"
 
 
 class Names:
@@ -97,12 +99,23 @@ class Names:
         others = [f"{wish}_{word}" for word in self._places(group, wish)]
         if group in self._along and wish in _COUNTERS:
             others = [*_COUNTERS[_COUNTERS.index(wish) + 1 :]]
-        for candidate in _variants(wish, *others, f"{wish}_new"):
+        for candidate in _variants(wish, *others, *self._told_apart(group, wish)):
             taken = candidate not in (wish, *others) and candidate in self._holders
             if not taken and self._free_for(candidate, group):
                 self._give(group, candidate)
                 return
         raise AssertionError(f"no name is free for {wish}")
+
+    def _told_apart(self, group: int, wish: str) -> Iterator[str]:
+        """``x_before`` for a value put back, ``sigmoid_x`` for ``x`` of a function written in."""
+        first = next(iter(self.program.members(self.groups.members[group])))
+        made = self.program.definition.get(first)
+        if isinstance(made, Apply) and made.primitive is getitem:
+            if (made.args[0].name or "").endswith("_saved"):
+                yield f"{wish}_before"
+        within = first.origin.function if first.origin else ""
+        if within.isidentifier() and not self.program.function.name.startswith(within):
+            yield f"{within}_{wish}"
 
     def _places(self, group: int, wish: str) -> list[str]:
         """``ij`` for an element of [i, j], if none of that name is read there before."""
@@ -132,7 +145,7 @@ class Names:
             wish = f"{wish}_value" if wish.isidentifier() else "value"
         letters = _COUNTERS[_COUNTERS.index(wish) :] if group in self._hints else ()
         elements = [f"{wish}_{word}" for word in self._places(group, wish)]
-        for candidate in itertools.chain(letters, _variants(wish, *elements, f"{wish}_next")):
+        for candidate in itertools.chain(letters, _variants(wish, *elements)):
             if candidate not in self._users and self._free_for(candidate, group):
                 self._give(group, candidate)
                 return
@@ -175,7 +188,18 @@ class Names:
             part = self._part(var)
             if part is not None and part not in self._holders:
                 return part
-        return described(source, self.word, self.program.definition)
+        return described(source, self.word, self._named, self.program.definition)
+
+    def _named(self, atom: Atom) -> str | None:
+        """The name of a value that is written as one, or of the array that it is a part of."""
+        if not isinstance(atom, Var):
+            return None
+        if found := self.given.get(self.groups.of(atom)) or atom.name:
+            return found
+        made = self.program.definition.get(atom)
+        if isinstance(made, Apply) and made.primitive is getitem:
+            return self._named(made.args[0])
+        return None
 
     def _says_itself(self, atom: Atom) -> bool:
         """Whether the word for an operand in a longer name tells all of it, not a part."""
@@ -231,9 +255,7 @@ def _accesses(
 
 
 def _variants(wish: str, *first: str) -> Iterator[str]:
+    """A name, better ones than the next, and then the second of that name, the third, ..."""
     yield from (wish, *first)
-    for letter in _LETTERS:
-        yield f"{wish}_{letter}"
-    for length in itertools.count(2):
-        for letters in itertools.product(_LETTERS, repeat=length):
-            yield f"{wish}_{''.join(letters)}"
+    for number in itertools.count(2):
+        yield f"{wish}_{number}"

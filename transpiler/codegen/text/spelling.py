@@ -24,9 +24,11 @@ _PLACE = re.compile(r"place_(\d+)_$")
 _KNOWN_FLOATS = {np.pi: "pi", np.e: "e", np.inf: "inf"}
 
 
-def name(identifier: str) -> gast.Name:
-    """A name that is read."""
-    return gast.Name(identifier, gast.Load(), None, None)
+def name(identifier: str, shows: Var | None = None) -> gast.Name:
+    """A name that is read, and the value that it ``shows`` there: a later one may be called so."""
+    made = gast.Name(identifier, gast.Load(), None, None)
+    made.shows = shows
+    return made
 
 
 def constant(value: Any) -> gast.Constant:
@@ -118,7 +120,9 @@ def template(primitive: Any, args: Sequence[Atom], params: dict[str, Any]) -> st
 def target(tree: Any) -> Any:
     """The same tree as something that is assigned to."""
     if isinstance(tree, gast.Name):
-        return gast.Name(tree.id, gast.Store(), None, None)
+        made = gast.Name(tree.id, gast.Store(), None, None)
+        made.shows = getattr(tree, "shows", None)
+        return made
     if isinstance(tree, gast.Subscript):
         return gast.Subscript(tree.value, tree.slice, gast.Store())
     return tree

@@ -10,7 +10,7 @@ from typing import Any
 import gast
 
 from calque.transpiler.codegen.text.coalesce import Groups
-from calque.transpiler.codegen.text.expression_writer import ExpressionWriter
+from calque.transpiler.codegen.text.expression_writer import IN_PLACE, ExpressionWriter
 from calque.transpiler.codegen.text.layout import WIDTH, Notes, at_most, to_text
 from calque.transpiler.codegen.text.signature import result_tree
 from calque.transpiler.codegen.text.spelling import (
@@ -21,7 +21,9 @@ from calque.transpiler.codegen.text.spelling import (
     target,
     without_quotes,
 )
+from calque.transpiler.codegen.text.unpacking import Unpacking, unpackings
 from calque.transpiler.codegen.text.widths import Widths, candidates_within
+from calque.transpiler.errors import Origin
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import (
     UNDEFINED,
@@ -42,8 +44,6 @@ from calque.transpiler.primitives.creation import empty
 _QUOTED = 88  # columns of a comment
 _MOST_QUOTED = 3  # lines
 _NARROWEST = 40
-_OPERATOR_SIGNS = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/"}
-_OPERATORS = {"+": gast.Add, "-": gast.Sub, "*": gast.Mult, "/": gast.Div}
 
 
 class StatementWriter:
@@ -89,8 +89,14 @@ class StatementWriter:
     def _block(self, block: Block, depth: int) -> list[Any]:
         made: list[Any] = []
         phase, self._quoted = "", self._header()
+        found = unpackings(block, self.program, self.expressions.folding)
+        unpacked = {id(u.elements[0]): u for u in found}
+        within = {id(s) for u in found for s in u.instead_of()}
         for s in block.statements:
-            lines = self._statement(s, depth)
+            if id(s) in within:
+                continue
+            together = unpacked.get(id(s))
+            lines = self._unpack(together, depth) if together else self._statement(s, depth)
             if not lines:
                 continue
             if depth == 1 and s.phase and s.phase != phase:
@@ -105,6 +111,15 @@ class StatementWriter:
     def _header(self) -> Any:
         """The head of a loop or a branch, if that was the last comment: it goes for its block."""
         return self._quoted if self._quoted and _is_compound(self._quoted[1]) else None
+
+    def _unpack(self, together: Unpacking, depth: int) -> list[Any]:
+        names = [target(name(self._target_name(s.out))) for s in together.elements]
+        if together.made is None:
+            value = self.expressions.atom(together.array)
+            return [gast.Assign([gast.Tuple(names, gast.Store())], value, None)]
+        value = self.expressions.value(together.made)
+        made = gast.Assign([gast.Tuple(names, gast.Store())], value, None)
+        return [self._fitting(made, together.made.args, depth, together.made)]
 
     def _phase(self, phase: str, separate: bool) -> list[Any]:
         if not self.comments:
@@ -127,9 +142,17 @@ class StatementWriter:
             return [] if said else [self.notes.comment(origin.note)]
         if key == self._quoted:
             return []
+        within = self._function_within(origin)
         self._quoted, self._noted = key, ""
-        lines = _quoted(origin.statement, _QUOTED - 2 - 4 * depth)
-        return [self.notes.comment(line) for line in lines]
+        first, *more = _quoted(origin.statement, _QUOTED - 2 - 4 * depth - len(within))
+        return [self.notes.comment(line) for line in (within + first, *more)]
+
+    def _function_within(self, origin: Origin) -> str:
+        """``softmax: ``, where a statement is of a function that the user's calls."""
+        name, own = origin.function, self.program.function.name
+        called = name.isidentifier() and own != name and not own.startswith(f"{name}_")
+        quoted = [line.strip() for line in origin.statement.splitlines()]
+        return f"{name}: " if called and origin.text.strip() in quoted else ""
 
     def _statement(self, s: Statement, depth: int) -> list[Any]:
         if self.expressions.folding.skip(s):
@@ -157,7 +180,7 @@ class StatementWriter:
         if is_store(s):
             return self._store(s, depth)
         if len(s.outs) > 1:
-            targets = [target(name(self._target_name(out))) for out in s.outs]
+            targets = [target(name(self._target_name(out), out)) for out in s.outs]
             value = self.expressions.value(s)
             made = gast.Assign([gast.Tuple(targets, gast.Store())], value, None)
             return [self._fitting(made, s.args, depth, s)]
@@ -181,33 +204,42 @@ class StatementWriter:
 
     def _assign(self, s: Statement, depth: int) -> Any:
         out = s.outs[0]
-        place = target(name(self.expressions.names(out)))
         atoms = list(core.operands(s))
         for block in core.blocks_of(s):
             atoms += block.results
-        augmented = self._augmented(s) if isinstance(s, Apply) else None
+        return self._fitting(self._assigned(out, s), atoms, depth, s)
+
+    def _assigned(self, out: Var, s: Statement) -> Any:
+        """``out = ...``; in place where that is the same."""
+        own = self.expressions.names(out)
+        place = target(name(own, out))
+        augmented = self._augmented(own, s) if isinstance(s, Apply) else None
         if augmented is not None:
             assert isinstance(s, Apply)
-            made = self.expressions.shortest(gast.AugAssign(place, *augmented), s.args[1])
-            return self._fitting(made, atoms, depth, s)
-        made = gast.Assign([place], self.expressions.value(s), None)
-        return self._fitting(made, atoms, depth, s)
+            operator, value = augmented
+            tree = self.expressions.atom(value, [a for a in s.args if a is not value])
+            return self.expressions.shortest(gast.AugAssign(place, operator, tree), value)
+        return gast.Assign([place], self.expressions.value(s), None)
 
-    def _augmented(self, s: Apply) -> tuple[Any, Any] | None:
-        """``s += v``, for numbers; not where the user wrote ``s = s + v``."""
-        sign = _OPERATOR_SIGNS.get(s.primitive.arithmetic)
+    def _augmented(self, own: str, s: Apply) -> tuple[Any, Atom] | None:
+        """``s += v`` for numbers, but where the user wrote ``s = s + v``."""
+        operator = IN_PLACE.get(s.primitive.arithmetic)
         text = s.origin.statement if s.origin else ""
-        if sign is None or s.out.type.ndim or not isinstance(s.args[0], Var):
+        reverse = s.phase == "reverse"
+        if operator is None or s.out.type.ndim or (not reverse and text.startswith(f"{own} = ")):
             return None
-        before = s.args[0]
-        if self.memory.at(before) or self.expressions.folding.hidden(before):
+        before, value = s.args
+        if operator is gast.Add and reverse and not self._is_called(own, before):
+            before, value = value, before
+        if not self._is_called(own, before):
             return None
-        own = self.expressions.names(s.out)
-        if before in self.expressions.paths or self.expressions.names(before) != own:
-            return None
-        if text.startswith(f"{own} = {own} {sign} ") and s.phase != "reverse":
-            return None
-        return _OPERATORS[sign](), self.expressions.atom(s.args[1], [s.args[0]])
+        return operator(), value
+
+    def _is_called(self, own: str, atom: Atom) -> bool:
+        """Whether an operand is a number kept in the variable of this name."""
+        if not isinstance(atom, Var) or self.memory.at(atom) or atom in self.expressions.paths:
+            return False
+        return not self.expressions.folding.hidden(atom) and self.expressions.names(atom) == own
 
     def _store(self, s: Apply, depth: int) -> list[Any]:
         base = s.args[0]
@@ -221,8 +253,10 @@ class StatementWriter:
         return [self._fitting(self.expressions.store(s), atoms, depth, s), *lines]
 
     def _move(self, out: Var, atom: Atom) -> Any:
+        if isinstance(atom, Var) and atom in self.expressions.folding.folded:
+            return self._assigned(out, self.program.definition[atom])
         value = self.expressions.atom(atom)
-        return gast.Assign([target(name(self.expressions.names(out)))], value, None)
+        return gast.Assign([target(name(self.expressions.names(out), out))], value, None)
 
     def _moves(self, outs: tuple[Var, ...], atoms: list[Atom], depth: int) -> list[Any]:
         """Assign several variables at once: in an order that works, else as one tuple."""
@@ -240,7 +274,7 @@ class StatementWriter:
                     del pending[k]
                     break
             else:
-                targets = [target(name(self.expressions.names(out))) for out, _ in pending]
+                targets = [target(name(self.expressions.names(o), o)) for o, _ in pending]
                 values = [self.expressions.atom(atom) for _, atom in pending]
                 made = gast.Assign(
                     [gast.Tuple(targets, gast.Store())], gast.Tuple(values, gast.Load()), None
