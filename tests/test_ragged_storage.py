@@ -121,7 +121,7 @@ def test_they_read_as_written_by_hand() -> None:
     text = calque.source(calque.grad(pyramid), np.ones(5))
     for line in (
         "z_saved = np.empty(16)",
-        "while z_saved.shape[0] < z_top_plus_z:",
-        "z_saved[z_top:z_top_plus_z] = z",
+        "while z_saved.shape[0] < z_top_sum:",
+        "z_saved[z_top:z_top_sum] = z",
     ):
         assert line in text

@@ -208,11 +208,11 @@ def test_the_rest_stays_stacked() -> None:
     body = text.split('"""')[-1].split("import numpy as np")[-1].strip().splitlines()
     assert body[1:] == [
         "    x_above = x > 0.0",
-        "    zeros_x = np.zeros(x.shape[0])",
+        "    zeros_x_rows = np.zeros(x.shape[0])",
         "    for lane in range(x.shape[0]):",
         "        x_lane = x[lane]",
-        "        zeros_x[lane] = np.sum(x_lane[x_above[lane]])",
-        "    return zeros_x * x[:, 0]",
+        "        zeros_x_rows[lane] = np.sum(x_lane[x_above[lane]])",
+        "    return zeros_x_rows * x[:, 0]",
     ]
 
 
