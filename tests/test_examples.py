@@ -30,7 +30,7 @@ SHOWN = {
     "implicit_layer": "def loss_grad(W, U, b, x, target):",
     "selu": "def selu_kernel(x_flat, out):",
     "matrix_powers": "def powers_kernel(x_flat, out):",
-    "stencils": "def seidel_grad_kernel(u, u_new):",
+    "stencils": "def seidel_grad_kernel(u):",
     "mlp_step": "def step_jit(params, x, targets):",
     "scipy_minimize": "def rosenbrock_",
     "mlp_digits": "def loss_grad(params, images, targets):",

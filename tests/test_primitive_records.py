@@ -23,6 +23,7 @@ REMAINING = {
         | {f"random_{n}" for n in ("bits", "uniform", "normal", "exponential")},
         "functions of the runtime that kernels call",
     ),
+    "frontend/expressions.py": ({"getitem"}, "Python's operator, not the primitive"),
     "ir/arrays.py": ({"getitem"}, "Python's operator, not the primitive"),
     "ir/builder.py": ({"size of axis"}, "an entry of FUNCTIONS: the builder is below all records"),
     "primitives/compositions.py": ({"astype"}, "a method of arrays"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import calque
 
@@ -84,3 +85,22 @@ def test_the_size_of_a_result_is_asked_of_its_operand() -> None:
 
     text = body_of(calque.grad(loss), np.ones((3, 3)), np.ones((3, 3)))
     assert ".size" in text and ").size" not in text
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint16, np.int32, np.float32])
+def test_a_sum_of_few_bits_stays_one_in_kernels(dtype: type) -> None:
+    """Numba's ``total += x`` has 64 bits, and was printed for NumPy's sum of 8."""
+
+    def totals(values):
+        total, product = dtype(1), dtype(3)
+        for value in values:
+            total += value
+            product *= value
+        return total, product
+
+    values = np.array([100, 27, 120, 90] * 9).astype(dtype) * dtype(2)
+    with np.errstate(all="ignore"):
+        wanted = totals(values)
+    for found, want in zip(calque.jit(totals)(values), wanted, strict=True):
+        np.testing.assert_array_equal(found, want)
+        assert found.dtype == want.dtype

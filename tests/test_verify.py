@@ -182,7 +182,7 @@ EDITS = (
     lambda t: t.replace("\n", "\r\n"),
     lambda t: "\ufeff" + t,
     lambda t: "# coding: utf-7\n" + t,
-    lambda t: t.replace("x + x", "x - x"),
+    lambda t: t.replace("2.0 * x", "3.0 * x"),
     lambda t: t.replace("def f_grad", "def  f_grad"),
     lambda t: t.replace("    return", "\x0c    return"),
     lambda t: t.replace('"""\n', '"""\x0b\n'),

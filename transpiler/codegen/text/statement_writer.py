@@ -213,27 +213,33 @@ class StatementWriter:
         """``out = ...``; in place where that is the same."""
         own = self.expressions.names(out)
         place = target(name(own, out))
-        augmented = self._augmented(own, s) if isinstance(s, Apply) else None
-        if augmented is not None:
-            assert isinstance(s, Apply)
-            operator, value = augmented
-            tree = self.expressions.atom(value, [a for a in s.args if a is not value])
-            return self.expressions.shortest(gast.AugAssign(place, operator, tree), value)
-        return gast.Assign([place], self.expressions.value(s), None)
+        tree = self.expressions.value(s)
+        augmented = self._augmented(own, s, tree) if isinstance(s, Apply) else None
+        if augmented is None:
+            return gast.Assign([place], tree, None)
+        operator, added, value = augmented
+        return self.expressions.shortest(gast.AugAssign(place, operator, added), value)
 
-    def _augmented(self, own: str, s: Apply) -> tuple[Any, Atom] | None:
-        """``s += v`` for numbers, but where the user wrote ``s = s + v``."""
-        operator = IN_PLACE.get(s.primitive.arithmetic)
+    def _augmented(self, own: str, s: Apply, tree: Any) -> tuple[Any, Any, Atom] | None:
+        """``s += v`` for numbers, but where the user wrote ``s = s + v``.
+
+        Not in a kernel that brings the sum to its dtype: what Numba makes of ``+=`` is wider.
+        """
         text = s.origin.statement if s.origin else ""
         reverse = s.phase == "reverse"
-        if operator is None or s.out.type.ndim or (not reverse and text.startswith(f"{own} = ")):
+        if s.primitive.arithmetic not in IN_PLACE or not isinstance(tree, gast.BinOp):
+            return None
+        if s.out.type.ndim or (not reverse and text.startswith(f"{own} = ")):
             return None
         before, value = s.args
-        if operator is gast.Add and reverse and not self._is_called(own, before):
+        if isinstance(tree.op, gast.Add) and reverse and not self._is_called(own, before):
             before, value = value, before
-        if not self._is_called(own, before):
+        sides = [tree.left, tree.right]
+        if isinstance(tree.op, (gast.Add, gast.Mult)) and not _is_name(sides[0], own):
+            sides.reverse()  # a number stands first
+        if not self._is_called(own, before) or not _is_name(sides[0], own):
             return None
-        return operator(), value
+        return tree.op, sides[1], value
 
     def _is_called(self, own: str, atom: Atom) -> bool:
         """Whether an operand is a number kept in the variable of this name."""
@@ -401,3 +407,7 @@ def _quoted(statement: str, room: int) -> list[str]:
         max_lines=_MOST_QUOTED,
         placeholder=" ...",
     )
+
+
+def _is_name(tree: Any, identifier: str) -> bool:
+    return isinstance(tree, gast.Name) and tree.id == identifier
