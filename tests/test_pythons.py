@@ -239,3 +239,15 @@ def test_the_users_line_where_the_standard_library_stops() -> None:
         calque.grad(by_the_standard_library)(np.ones(3))
     assert "test_pythons.py, line" in str(caught.value)
     assert "float(fractions.Fraction(x[0]))" in str(caught.value) and caught.value.hint
+
+
+TWO, FIVE = lambda x: 2.0, lambda x: 5.0  # noqa: E731  (in one line: that is what is tested)
+ZERO, NEGATIVE = lambda x: (x, 0.0), lambda x: (x, -0.0)  # noqa: E731  (the same)
+CALLED, OTHER = lambda x: 2.0 * x, lambda x: 5.0 * x  # noqa: E731  (the same)
+
+
+def test_lambdas_of_one_line_are_told_apart() -> None:
+    """Python 3.12 notes no columns for one that gives a constant: the last of a line was taken."""
+    for function in (TWO, FIVE, ZERO, NEGATIVE, CALLED, OTHER):
+        found = calque.jit(function)(1.5)
+        assert repr(found) == repr(function(1.5))

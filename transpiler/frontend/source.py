@@ -271,7 +271,12 @@ def _find(tree: ast.Module, function: FunctionType) -> Any:
         )
         return all(start <= (p[0] or 0, p[2] or 0) and (p[1] or 0, p[3] or 0) <= end for p in spans)
 
-    fitting = [node for node in candidates if holds(node)]
+    def is_same(node: ast.Lambda) -> bool:
+        consts = compile(ast.Expression(node), code.co_filename, "eval").co_consts
+        return any(isinstance(c, CodeType) and _alike(c, code) for c in consts)
+
+    # Python 3.12 notes no columns for a lambda that gives a constant
+    fitting = [node for node in candidates if (holds if spans else is_same)(node)]
     return max(fitting, key=lambda n: (n.lineno, n.col_offset)) if fitting else None
 
 
