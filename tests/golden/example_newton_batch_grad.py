@@ -39,9 +39,9 @@ def kepler_grad_vmap(mean, eccentricity):
         eccentricity_lanes = eccentricity[lanes]
         e_bar_lanes = e_bar[lanes]
         mean_bar_lanes = mean_bar[lanes]
-        rounds_lanes_2 = rounds_shifted[lanes]
+        rounds_lanes_other = rounds_shifted[lanes]
         # e -= (e - eccentricity * np.sin(e) - mean) / (1.0 - eccentricity * np.cos(e))
-        e_lanes = e_saved[lanes, rounds_lanes_2]
+        e_lanes = e_saved[lanes, rounds_lanes_other]
         eccentricity_lanes_difference = 1.0 - eccentricity_lanes * np.cos(e_lanes)
         e_lanes_difference = e_lanes - eccentricity_lanes * np.sin(e_lanes) - mean[lanes]
         e_lanes_quotient = e_lanes_difference / eccentricity_lanes_difference
@@ -49,15 +49,14 @@ def kepler_grad_vmap(mean, eccentricity):
         e_bar_lanes_product = e_bar_lanes * (e_lanes_quotient / eccentricity_lanes_difference)
         e_bar_lanes_product = e_bar_lanes_product * eccentricity_lanes * np.sin(e_lanes)
         mean_bar_lanes += e_bar_lanes / eccentricity_lanes_difference
-        e_bar_lanes_2 = e_bar_lanes + e_bar_lanes_product + e_bar_lanes_quotient
+        e_bar_lanes_now = e_bar_lanes + e_bar_lanes_product + e_bar_lanes_quotient
         e_bar_lanes_product = e_bar_lanes / eccentricity_lanes_difference * eccentricity_lanes
-        e_bar_lanes = e_bar_lanes_2 + e_bar_lanes_product * np.cos(e_lanes)
+        e_bar_lanes = e_bar_lanes_now + e_bar_lanes_product * np.cos(e_lanes)
         # while np.abs(e - eccentricity * np.sin(e) - mean) > 1e-12:
-        rounds_lanes_2_shifted = rounds_lanes_2 - 1
+        rounds_lanes_other_shifted = rounds_lanes_other - 1
         e_bar[lanes] = e_bar_lanes
         mean_bar[lanes] = mean_bar_lanes
-        rounds_shifted[lanes] = rounds_lanes_2_shifted
-        live[lanes] = rounds_lanes_2_shifted > -1
-    # while np.abs(e - eccentricity * np.sin(e) - mean) > 1e-12:
+        rounds_shifted[lanes] = rounds_lanes_other_shifted
+        live[lanes] = rounds_lanes_other_shifted > -1
     mean_bar += e_bar
     return mean_bar

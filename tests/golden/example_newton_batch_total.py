@@ -33,11 +33,9 @@ def total_grad(mean, eccentricity):
         mean_lanes = mean[rows]
         e_lanes = e[rows]
         e_numerator = e_lanes - eccentricity_lanes * np.sin(e_lanes) - mean_lanes
-        kepler_e = e_lanes - e_numerator / (1.0 - eccentricity_lanes * np.cos(e_lanes))
-        e = np.where(live, kepler_e, e)
-        kepler_e_difference = kepler_e - eccentricity_lanes * np.sin(kepler_e) - mean_lanes
-        abs_kepler_e = np.abs(kepler_e_difference)
-        live = live & (abs_kepler_e > 1e-12)
+        e_now = e_lanes - e_numerator / (1.0 - eccentricity_lanes * np.cos(e_lanes))
+        e = np.where(live, e_now, e)
+        live = live & (np.abs(e_now - eccentricity_lanes * np.sin(e_now) - mean_lanes) > 1e-12)
         rounds += 1
 
     # reverse
@@ -46,7 +44,7 @@ def total_grad(mean, eccentricity):
     mean_bar = np.zeros_like(e)
     for i in range(rounds - 1, -1, -1):
         live = live_saved[i]
-        kepler_e_bar = np.where(live, e_bar, 0.0)
+        e_bar_now = np.where(live, e_bar, 0.0)
         e_bar = np.where(live, 0.0, e_bar)
         # kepler: e -= (e - eccentricity * np.sin(e) - mean) / (1.0 - eccentricity *
         #     np.cos(e))
@@ -58,15 +56,14 @@ def total_grad(mean, eccentricity):
         mean_lanes = mean[rows]
         e_lanes_difference = e_lanes - eccentricity_lanes * np.sin(e_lanes) - mean_lanes
         e_lanes_quotient = e_lanes_difference / eccentricity_lanes_difference
-        live_chosen = np.where(live, -kepler_e_bar / eccentricity_lanes_difference, 0.0)
-        kepler_e_bar_product = kepler_e_bar * (e_lanes_quotient / eccentricity_lanes_difference)
-        live_product = np.where(live, kepler_e_bar_product, 0.0) * eccentricity_lanes
+        live_chosen = np.where(live, -e_bar_now / eccentricity_lanes_difference, 0.0)
+        e_bar_now_product = e_bar_now * (e_lanes_quotient / eccentricity_lanes_difference)
+        live_product = np.where(live, e_bar_now_product, 0.0) * eccentricity_lanes
         mean_lanes_bar = -live_chosen
-        e_lanes_bar = kepler_e_bar + live_product * np.sin(e_lanes) + live_chosen
+        e_lanes_bar = e_bar_now + live_product * np.sin(e_lanes) + live_chosen
         e_lanes_bar = e_lanes_bar - live_chosen * eccentricity_lanes * np.cos(e_lanes)
         # kepler: while np.abs(e - eccentricity * np.sin(e) - mean) > 1e-12:
         np.add.at(e_bar, rows, e_lanes_bar)
         np.add.at(mean_bar, rows, mean_lanes_bar)
-    # kepler: while np.abs(e - eccentricity * np.sin(e) - mean) > 1e-12:
     mean_bar += e_bar
     return mean_bar

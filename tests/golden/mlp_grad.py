@@ -10,17 +10,17 @@ import numpy as np
 
 def mlp_grad(params, x):
     # forward
-    x_2 = np.tanh(x @ params[0]['W'] + params[0]['b'])
-    x_3 = np.tanh(x_2 @ params[1]['W'] + params[1]['b'])
+    x_now = np.tanh(x @ params[0]['W'] + params[0]['b'])
+    x_then = np.tanh(x_now @ params[1]['W'] + params[1]['b'])
 
     # reverse
     # return np.sum(x * x)
-    x_bar = 2.0 * x_3
+    x_bar = 2.0 * x_then
     # x = np.tanh(x @ layer["W"] + layer["b"])
-    x_bar_product = x_bar * (1.0 - x_3 * x_3)
+    x_bar_product = x_bar * (1.0 - x_then * x_then)
     x_bar = x_bar_product @ params[1]['W'].T
-    x_bar_product_2 = x_bar * (1.0 - x_2 * x_2)
+    x_bar_product_other = x_bar * (1.0 - x_now * x_now)
     return [
-        {'W': x.T @ x_bar_product_2, 'b': np.sum(x_bar_product_2, axis=0)},
-        {'W': x_2.T @ x_bar_product, 'b': np.sum(x_bar_product, axis=0)},
+        {'W': x.T @ x_bar_product_other, 'b': np.sum(x_bar_product_other, axis=0)},
+        {'W': x_now.T @ x_bar_product, 'b': np.sum(x_bar_product, axis=0)},
     ]

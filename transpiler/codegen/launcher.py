@@ -179,8 +179,8 @@ class Launcher(StatementWriter):
             if self._generated or s.phase == "reverse":
                 made += self._comment(s, depth)
             made += lines
-            if core.blocks_of(s):
-                self._quoted = None
+            if core.blocks_of(s):  # what follows may still be of the same head
+                self._quoted = self._header() if s.phase == "reverse" else None
         return made
 
     def _for(self, s: For, depth: int) -> list[Any]:

@@ -23,7 +23,7 @@ def cross_entropy_grad_kernel(
         # shifted = logits - np.max(logits, axis=1, keepdims=True)
         max_logits[i, 0] = largest
         total = 0.0
-        total_2 = 0
+        total_now = 0
         for j in range(logits.shape[1]):
             # shifted = logits - np.max(logits, axis=1, keepdims=True)
             logits_ij = logits[i, j]
@@ -33,10 +33,10 @@ def cross_entropy_grad_kernel(
             exp_shifted[i, j] = exp_shifted_ij
             total += exp_shifted_ij
             # shifted = logits - np.max(logits, axis=1, keepdims=True)
-            total_2 += np.int64(logits_ij == largest)
+            total_now += np.int64(logits_ij == largest)
         # shifted = logits - np.max(logits, axis=1, keepdims=True)
         sum_exp_shifted[i, 0] = total
-        sum_logits_equal[i, 0] = total_2
+        sum_logits_equal[i, 0] = total_now
 
     # reverse
     # return -np.mean(np.sum(targets * (shifted - log_norm), axis=1))

@@ -1,6 +1,8 @@
 """Names: the user's where there is one, else words that say what a value is.
 
-A number tells versions apart that nothing else does: ``x``, ``x_2``, ``x_3``, in the text's order.
+Words tell versions apart that nothing else does, in the text's order: ``x``, ``x_now``,
+``x_then`` of the user's, ``x_product`` and ``x_product_other`` of ours. Where words end, as in ten
+layers written one after another, numbers go on: ``x_6``.
 """
 
 from __future__ import annotations
@@ -8,7 +10,7 @@ from __future__ import annotations
 import builtins
 import itertools
 import keyword
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from calque.transpiler.codegen.text.coalesce import Groups
 from calque.transpiler.ir import core
@@ -19,6 +21,8 @@ from calque.transpiler.memory.printed_program import PrintedProgram, is_store
 from calque.transpiler.primitives.indexing import copy, getitem
 
 _COUNTERS = ("i", "j", "k", "l", "m", "n")
+VERSIONS = ("now", "then", "later")  # of what the user gave another value
+OTHERS = ("other", "further", "still_further")
 _FARTHEST = 8  # readers from a value to the one whose part it is
 
 
@@ -99,7 +103,8 @@ class Names:
         others = [f"{wish}_{word}" for word in self._places(group, wish)]
         if group in self._along and wish in _COUNTERS:
             others = [*_COUNTERS[_COUNTERS.index(wish) + 1 :]]
-        for candidate in _variants(wish, *others, *self._told_apart(group, wish)):
+        apart = self._told_apart(group, wish)
+        for candidate in _variants(wish, *others, *apart, words=VERSIONS):
             taken = candidate not in (wish, *others) and candidate in self._holders
             if not taken and self._free_for(candidate, group):
                 self._give(group, candidate)
@@ -113,8 +118,10 @@ class Names:
         if isinstance(made, Apply) and made.primitive is getitem:
             if (made.args[0].name or "").endswith("_saved"):
                 yield f"{wish}_before"
-        within = first.origin.function if first.origin else ""
-        if within.isidentifier() and not self.program.function.name.startswith(within):
+        within = _function_of(first)
+        known = {_function_of(v) for v in self.program.members(self._holders.get(wish, 0))}
+        known.add(self.program.function.name)
+        if within.isidentifier() and not any(k.startswith(within) for k in known):
             yield f"{within}_{wish}"
 
     def _places(self, group: int, wish: str) -> list[str]:
@@ -228,6 +235,10 @@ class Names:
         return None
 
 
+def _function_of(var: Var) -> str:
+    return var.origin.function if var.origin else ""
+
+
 def _first_readers(program: PrintedProgram) -> dict[Var, core.Statement]:
     """The statement that reads each value first."""
     found: dict[Var, core.Statement] = {}
@@ -254,8 +265,9 @@ def _accesses(
     return stores, reads
 
 
-def _variants(wish: str, *first: str) -> Iterator[str]:
-    """A name, better ones than the next, and then the second of that name, the third, ..."""
+def _variants(wish: str, *first: str, words: Sequence[str] = OTHERS) -> Iterator[str]:
+    """A name, better ones than the next, and then others of that name."""
     yield from (wish, *first)
-    for number in itertools.count(2):
+    yield from (f"{wish}_{word}" for word in words)
+    for number in itertools.count(len(words) + 2):
         yield f"{wish}_{number}"

@@ -104,8 +104,8 @@ class StatementWriter:
                 phase = s.phase
             made += self._comment(s, depth) if s.phase == "reverse" else []
             made += lines
-            if core.blocks_of(s):
-                self._quoted = None
+            if core.blocks_of(s):  # what follows may still be of the same head
+                self._quoted = self._header() if s.phase == "reverse" else None
         return made
 
     def _header(self) -> Any:
