@@ -77,6 +77,15 @@ MALFORMED = {
     "f(x: float64)\n    while carrying :\n            yield True\n    yield x": "needs its body",
     "f(x: float64)\n    nothing\n    yield x": "no statement",
     "x: float64": "no head",
+    "f(x: float64)\n    y: float64 = if True:\n        z: float64 = np.add(x, x)\n        yield z\n"
+    "    else:\n        yield x\n    yield z": "z:float64 is read outside its scope",
+    "f(x: float64)\n    y: int = if True:\n        yield x\n    else:\n        yield x\n"
+    "    yield y": "if: x:float64 given to y:int",
+    "f(x: float64, n: int)\n    y: float64 = for i in range(0, n, 1) carrying y.1: float64 = n:\n"
+    "        yield y.1\n    yield y": "for, at entry: n:int given to y:float64",
+    "f(x: float64)\n    y: float64 = while carrying y.1: float64 = x:\n            yield True\n"
+    "    do:\n        k: int = np.negative(1)\n        yield k\n"
+    "    yield y": "while, next round: k:int given to y:float64",
 }
 
 
