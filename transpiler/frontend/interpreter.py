@@ -371,7 +371,7 @@ class State(Captures):
                 ImpureFunction,
                 node,
                 f"The global {name} is written.",
-                "return the value instead",
+                "return the value",
             )
         frame: Frame | None = call.frame
         if name in call.nonlocals:
@@ -383,7 +383,7 @@ class State(Captures):
                     ImpureFunction,
                     node,
                     f"The nonlocal {name} lives outside the transformed function and is written.",
-                    "return the value instead",
+                    "return the value",
                 )
         assert frame is not None
         self.name_value(value, name)
