@@ -81,7 +81,7 @@ def on_ranks(count):
     words = [mpiexec, "--oversubscribe", "-n", str(count), sys.executable, __file__, "ranks"]
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
     done = subprocess.run(words, capture_output=True, text=True, check=True, env=environment)
-    return float(done.stdout)
+    return float(done.stdout.split()[0])  # mpiexec may end with colours
 
 
 def main():
