@@ -18,15 +18,15 @@ GOALS = {
     **dict.fromkeys(COMPLAINTS, 0),
 }
 HELD = {
-    "lines for one of the primal's": 5.02,
+    "lines for one of the primal's": 4.98,
     "invented names a statement": 0.24,
-    "names that end in _new, _next, _b to _g": 22,
+    "names that end in _new, _next, _b to _g": 20,
     "+ -": 0,
-    "x = x + y": 24,
-    "products with a known 1": 11,
-    "lines over 88 columns": 50,  # versions are told apart by words, no longer by numbers
+    "x = x + y": 21,
+    "products with a known 1": 3,
+    "lines over 88 columns": 49,  # versions are told apart by words, no longer by numbers
     "sizes of computed arrays": 0,
-    "adjoints outside of `# reverse`": 17,
+    "adjoints outside of `# reverse`": 15,
     "_ that is read": 0,
 }
 

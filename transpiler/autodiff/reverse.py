@@ -52,7 +52,7 @@ from calque.transpiler.primitives.indexing import copy, update
 from calque.transpiler.primitives.rearranging import roll
 from calque.transpiler.primitives.record import Scatter
 from calque.transpiler.primitives.reductions import mean, sum_
-from calque.transpiler.primitives.scaling import added
+from calque.transpiler.primitives.scaling import added, twice_for_two
 from calque.transpiler.primitives.shapes import broadcast_to, reshape
 
 # linear rearrangements: a cotangent that is one number everywhere passes through them unchanged;
@@ -219,7 +219,7 @@ class Sweep:
             args, outs = tuple(wrap(a) for a in s.args), tuple(Array(o) for o in s.outs)
             found = primitive.vjp(tuple(cotangents), outs, args, s.params)
             note_selections(s, found)
-        for arg, need, cotangent in zip(s.args, wanted, found, strict=True):
+        for arg, need, cotangent in twice_for_two(s.args, wanted, found):
             if not need or cotangent is None:
                 continue
             if isinstance(cotangent, NotDifferentiable):
@@ -308,6 +308,9 @@ class Sweep:
             old = adjoints.get(var)
             if same_adjoint(a, old) and same_adjoint(b, old):
                 continue
+            if a is not None and same_adjoint(a, b):
+                adjoints[var] = a  # made before the branch
+                continue
             changed.append(var)
             rank_zero = type_of(or_zero(a)).ndim == type_of(or_zero(b)).ndim == 0
             outs.append(self._arm_out(var, [(then, a), (orelse, b)], rank_zero))
@@ -362,17 +365,23 @@ class Sweep:
         carried = {k for k in seeds if s.phis[k] in self.active}
         outer = [v for v in core.free_vars(s.body) if v in self.active and v not in inner]
         restore = set(forced)
+        passed: set[int] = set()
+        changed: set[int] = set()  # of what was taken to pass
         builder = self.builder
         marks = len(builder.blocks[-1].statements)
         sizes = dict(builder._sizes[-1])
         back_to_start = self.recorder.state()
         while True:
-            attempt = LoopAttempt(self, s, seeds, carried, outer, restore, adjoints)
+            attempt = LoopAttempt(self, s, seeds, carried, outer, restore, adjoints, passed)
             attempt.run()
             more, unused = attempt.missing(), attempt.unused()
             wanted = restore | attempt.wants_restoring()
-            if more <= carried and not unused and wanted == restore:
+            unchanged = attempt.unchanged()
+            changed |= passed - unchanged
+            settled = more <= carried and not unused and wanted == restore
+            if settled and unchanged - changed == passed:
                 break
+            passed = unchanged - changed
             if more <= carried:
                 outer = [v for v in outer if v not in unused]
             carried |= more

@@ -1,7 +1,8 @@
 """The loop back: what the reverse sweep writes for a loop.
 
 It carries the adjoints of what the loop carries and of what the loop reads. Which of them get one
-is known when the body has been walked back: the sweep tries, and tries again with what it saw::
+is known when the body has been walked back: the sweep tries, and tries again with what it saw.
+An adjoint that stays the same, as that of a sum, is not carried::
 
     for i in range(n):                  for i in range(n - 1, -1, -1):
         s = s * x[i]            ->          x_bar[i] += s_bar * s_saved[i]
@@ -14,7 +15,12 @@ from typing import Any
 
 from calque.transpiler.autodiff.tape.trip_counts import own_counter, reversed_range
 from calque.transpiler.autodiff.tape.versions import current_versions, restorable_versions
-from calque.transpiler.autodiff.unbroadcast import carried_number, is_zero, or_zero
+from calque.transpiler.autodiff.unbroadcast import (
+    carried_number,
+    is_zero,
+    or_zero,
+    same_adjoint,
+)
 from calque.transpiler.ir import core
 from calque.transpiler.ir.arrays import type_of
 from calque.transpiler.ir.builder import Array, loop_index
@@ -37,9 +43,12 @@ class LoopAttempt:
         outer: list[Var],
         restore: set[int],
         adjoints: Adjoints,
+        passed: set[int],
     ):
         self.sweep, self.s, self.seeds = sweep, s, seeds
-        self.carried, self.outer, self.restore = sorted(carried), outer, sorted(restore)
+        self.carried, self.same = sorted(carried - passed), sorted(passed)
+        self.outer, self.restore = outer, sorted(restore)
+        self.passed: dict[int, Any] = {}  # the adjoints that are the same in all rounds
         self.adjoints = adjoints
         self.phis: list[Var] = []
         self.sized: dict[Var, ArrayType] = {}
@@ -50,14 +59,11 @@ class LoopAttempt:
         """Write the body of the loop back."""
         sweep, s, builder = self.sweep, self.s, self.sweep.builder
         self.saved_state = (dict(sweep.restored), set(sweep.restoring))
+        for k in self.same:
+            start = carried_number(self._start(k), s.phis[k].type)
+            self.passed[k] = Array(start.atom) if isinstance(start, Array) else start
         for k in self.carried:
-            seed = self.seeds.get(k)
-            init = (
-                sweep.zeros(s.outs[k])
-                if seed is None or is_zero(seed)
-                else sweep.whole(s.outs[k], seed)
-            )
-            self._carry(init, s.phis[k], builder.name_of_adjoint(s.phis[k]))
+            self._carry(self._start(k), s.phis[k], builder.name_of_adjoint(s.phis[k]))
             self._let_size_change(k)
         for var in self.outer:
             self._carry(
@@ -77,6 +83,13 @@ class LoopAttempt:
             self._body()
             sweep.recorder.leave()
         self.live = self._reads()
+
+    def _start(self, k: int) -> Any:
+        """The adjoint that comes from behind the loop."""
+        out, seed = self.s.outs[k], self.seeds.get(k)
+        if seed is None or is_zero(seed):
+            return self.sweep.zeros(out)
+        return self.sweep.whole(out, seed)
 
     def _carry(self, init: Any, like: Var, name: str | None) -> None:
         t = like.type if not (like.type.weak and isinstance(init, Array)) else init.type
@@ -119,6 +132,8 @@ class LoopAttempt:
         sweep.summed.update(self.outer)
         for k, bar in zip(self.carried, bars, strict=False):
             sweep.accumulate(local, s.body.results[k], Array(bar.atom))
+        for k, start in self.passed.items():
+            sweep.accumulate(local, s.body.results[k], start)
         for k, bar in zip(self.restore, bars[n + len(self.outer) :], strict=True):
             result = s.body.results[k]
             if isinstance(result, Var):
@@ -140,6 +155,13 @@ class LoopAttempt:
     def missing(self) -> set[int]:
         """Phis that got an adjoint but are not carried."""
         return {k for k, p in enumerate(self.s.phis) if self.local.get(p) is not None}
+
+    def unchanged(self) -> set[int]:
+        """What has the same adjoint in all rounds: ``s_bar`` of a sum ``s`` that is returned."""
+        starts = dict(zip(self.carried, map(Array, self.phis), strict=False)) | self.passed
+        sized = {k for k, p in zip(self.carried, self.phis, strict=False) if p in self.sized}
+        places = starts.keys() - sized
+        return {k for k in places if same_adjoint(self.local.get(self.s.phis[k]), starts[k])}
 
     def unused(self) -> set[Var]:
         """Outer values whose adjoint the body leaves alone."""
@@ -186,23 +208,23 @@ class LoopAttempt:
             )
         )
         n = len(self.carried)
-        for k, out in zip(self.carried, outs, strict=False):
-            sweep.accumulate(self.adjoints, s.inits[k], Array(out))
+        starts = [(s.inits[k], Array(out)) for k, out in zip(self.carried, outs, strict=False)]
+        starts += [(s.inits[k], start) for k, start in self.passed.items()]
+        for start, bar in starts:
+            sweep.accumulate(self.adjoints, start, bar)
         for var, out in zip(self.outer, outs[n:], strict=False):
-            previous = self.adjoints.get(var)
-            inits = [s.inits[k] for k in self.carried]
-            if var in inits:
-                self._merge(var, out, previous, inits, outs)
+            if any(var is start for start, _ in starts):
+                self._merge(var, out, starts)
             else:
                 self.adjoints[var] = Array(out)
         for k, out in zip(self.restore, outs[n + len(self.outer) :], strict=True):
             if isinstance(s.inits[k], Var):
                 sweep.restored[s.inits[k]] = Array(out)
 
-    def _merge(self, var: Var, out: Var, previous: Any, inits: list[Atom], outs: list[Var]) -> None:
+    def _merge(self, var: Var, out: Var, starts: list[tuple[Atom, Any]]) -> None:
         """A value that the loop both starts from and reads: both adjoints count."""
         total: Any = Array(out)
-        for init, bar in zip(inits, outs, strict=False):
-            if init is var:
-                total = total + Array(bar)
+        for start, bar in starts:
+            if start is var:
+                total = total + bar
         self.adjoints[var] = total

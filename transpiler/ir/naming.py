@@ -65,6 +65,8 @@ def _without_operand(s: Apply) -> str:
     p = s.primitive
     if p.arithmetic in ("and", "or") and p.word:
         return str(p.word)
+    if s.primitive.name == "constant":
+        return "numbers"
     return p.name.split(".")[-1] if p.name.startswith("np.") else "value"
 
 
@@ -75,8 +77,8 @@ def _of_named(s: Apply, named: Word) -> str | None:
         return None
     left, right = (named(a) for a in s.args[:2])
     if left and right:
-        if s.args[0] is s.args[1] and infix == "times":
-            return f"{left}_squared"
+        if s.args[0] is s.args[1] and infix in ("times", "dot"):
+            return f"{left}_squared" if infix == "times" else f"{left}_dot_{left}"
         return f"{left}_{infix}_{right}" if left != right else None
     number, found = (s.args[0], right) if right else (s.args[1], left)
     if not found or isinstance(number, Var) or not isinstance(number, (int, float)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -76,3 +77,40 @@ def added(old: Any, new: Any) -> Any:
     if _is_zero(first) and _is_zero(other_first):
         return selected(wrap(a.args[0]), 0.0, added(second, other_second))
     return old + new
+
+
+def twice_for_two(
+    args: Sequence[Any], wanted: Sequence[bool], cotangents: Sequence[Any]
+) -> Iterator[tuple[Any, bool, Any]]:
+    """Operands with their cotangents; ``2.0 * y_bar * x`` once for both operands of ``x * x``."""
+    triples = list(zip(args, wanted, cotangents, strict=True))
+    if len(triples) == 2 and args[0] is args[1] and all(wanted):
+        if _is_same(*cotangents):
+            triples = [(args[0], True, _doubled(cotangents[0]))]
+    yield from triples
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    """Whether two recorded values are the same operations on the same values."""
+    if not isinstance(one, Array) or not isinstance(other, Array):
+        return False
+    a, b = definition(one), definition(other)
+    if one.atom is other.atom:
+        return True
+    if a is None or b is None or a.primitive is not b.primitive or a.params != b.params:
+        return False
+    pairs = zip(a.args, b.args, strict=True)
+    return all(x is y or _is_same(wrap(x), wrap(y)) for x, y in pairs)
+
+
+def _doubled(value: Any) -> Any:
+    """``2.0 * a * b`` for ``a * b``, and so for a quotient."""
+    made = definition(value)
+    if made is None or made.out.name is not None:  # a value at hand
+        return 2.0 * value
+    if made.primitive.arithmetic not in ("multiply", "divide"):
+        return 2.0 * value
+    first, second = map(wrap, made.args)
+    if made.primitive.arithmetic == "divide":
+        return 2.0 * first / second
+    return 2.0 * first * second

@@ -22,8 +22,7 @@ def jacobi_grad_kernel(a, b, a_bar):
     # reverse
     for i in prange(a.shape[0]):
         # return np.sum(a * a)
-        a_i = a[i]
-        a_bar[i] = 2.0 * a_i
+        a_bar[i] = 2.0 * a[i]
     # for _ in range(steps):
     b_bar = np.zeros_like(b)
     for _ in range(19, -1, -1):

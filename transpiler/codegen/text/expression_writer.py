@@ -156,10 +156,13 @@ class ExpressionWriter:
             if made.primitive not in (multiply, divide, matmul):
                 return made.primitive is negative and made.out.type.dtype.kind in "fc"
             first, second = made.args
-            ahead = made.primitive is multiply and made.phase == "reverse"  # numbers come first
-            atom = second if ahead and not self._folded_apply(first) else first
-            atom = first if isinstance(atom, Var) else atom
-        return type(atom) in (float, np.float64) and bool(np.signbit(atom))
+            if made.primitive is multiply and made.phase == "reverse":  # numbers come first
+                if not isinstance(second, Var) and not self._folded_apply(first):
+                    first, second = second, first
+                if not isinstance(first, Var):
+                    return _is_below_zero(first) != self.has_minus(second)
+            atom = first
+        return _is_below_zero(atom)
 
     def operands(self, args: Sequence[Atom]) -> list[Any]:
         """The trees of operands that promote each other; one written plainly is weak to others."""
@@ -247,6 +250,10 @@ class ExpressionWriter:
             and atom in self.folding.folded
             and isinstance(self.program.definition[atom], Apply)
         )
+
+
+def _is_below_zero(atom: Atom) -> bool:
+    return type(atom) in (float, np.float64) and bool(np.signbit(atom))
 
 
 def _is_truth(atom: Atom, value: bool) -> bool:

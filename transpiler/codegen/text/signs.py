@@ -32,7 +32,7 @@ def of_textbook(tree: Any, s: Apply, has_minus: HasMinus) -> Any:
             tree = _sum(tree, s, has_minus)
             return _twice(tree, s) if s.phase == "reverse" else tree
         case gast.Mult() if s.phase == "reverse":
-            return _number_first(_sign_ahead(tree, s, has_minus), s)
+            return _number_first(_sign_ahead(tree, s, has_minus), s, has_minus)
     return tree
 
 
@@ -63,13 +63,16 @@ def _twice(tree: Any, s: Apply) -> Any:
     return tree
 
 
-def _number_first(tree: Any, s: Apply) -> Any:
-    """``2.0 * a`` for ``a * 2.0``, and ``-a`` for ``-1.0 * a``."""
+def _number_first(tree: Any, s: Apply, has_minus: HasMinus) -> Any:
+    """``2.0 * a`` for ``a * 2.0``, ``-2.0 * a`` for ``2.0 * -a``, and ``-a`` for ``-1.0 * a``."""
     left, right = tree.left, tree.right
     if is_number(right) and not is_number(left) and not isinstance(left, gast.BinOp):
         left, right = right, left
     other = s.args[0] if left is tree.right else s.args[1]
     positive = without_minus(left)
+    inner = without_minus(right) if is_number(left) and has_minus(other) else None
+    if inner is not None:
+        return gast.BinOp(positive or gast.UnaryOp(gast.USub(), left), tree.op, inner)
     same = isinstance(other, Var) and other.type.dtype == s.out.type.dtype
     if is_number(positive) and positive.value == 1.0 and same and s.out.type.dtype.kind == "f":
         return gast.UnaryOp(gast.USub(), right)
