@@ -97,7 +97,7 @@ def _parser() -> _Parser:
 
     show = command("show", _show, "Print the source of a function, transformed.")
     target(show)
-    stages = ("core", "numpy", "kernels")
+    stages = ("core", "numpy", "kernels", "cuda")
     show.add_argument("--stage", choices=stages, help="which form; else the one that runs")
     engines = "of pmap and shard_map: what carries messages; else threads"
     show.add_argument("--engine", choices=ENGINES, help=engines)

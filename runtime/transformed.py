@@ -29,6 +29,7 @@ from calque.runtime.call.stand_ins import Lent, stand_in_for
 from calque.runtime.inlining import TRACE
 from calque.runtime.spec import Spec
 from calque.runtime.tracebacks import hide_own_frames
+from calque.transpiler.codegen.cuda.cuda_target import CUDA
 from calque.transpiler.errors import NestedTooDeeply
 from calque.transpiler.ir import pytrees
 from calque.transpiler.ir.builder import type_of
@@ -63,6 +64,7 @@ class Transformed:
             home = kept(stand_in.homes, chain, lambda: self._with(stand_in.function))
             self._lent = Lent(stand_in, function, home._dispatcher)
             self._dispatcher: Dispatcher = home._dispatcher
+        self._cuda: Dispatcher | None = None  # of programs for a GPU
         self._debugger: Dispatcher | None = None  # of the checked variants, under debug_nans
         self._checked: set[Any] = set()
 
@@ -138,6 +140,25 @@ class Transformed:
         if self._debugger is None:
             self._debugger = Dispatcher(self, self.generated_name, checked=True)
         return self._debugger
+
+    def cuda_programs(self) -> Dispatcher:
+        """What finds programs for a GPU: launchers of CUDA C."""
+        if self._cuda is None:
+
+            def make() -> Dispatcher:
+                wishes = kernel_options(self)
+                return Dispatcher(
+                    self,
+                    self.generated_name,
+                    compiled=True,
+                    static=self._static,
+                    options=wishes,
+                    target=CUDA,
+                )
+
+            function, chain = self._chain()
+            self._cuda = shared(function, (chain, "cuda"), make)
+        return self._cuda
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         try:

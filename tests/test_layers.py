@@ -23,12 +23,12 @@ TRANSPILER = (
     *("errors", "forking", "ir", "primitives", "frontend"),
     *("vectorize", "algebra", "autodiff.tape", "autodiff", "autodiff.rules", "spmd"),
     *("transformations", "loops", "memory"),
-    *("codegen.text", "codegen.numba", "codegen", "codegen.numpy", "diagnostics", "pipeline"),
+    *("codegen.text", "codegen.numba", "codegen", "codegen.numpy", "codegen.cuda", "diagnostics", "pipeline"),
 )
 RUNTIME = (
     *("version", "gc_pause", "linear_systems", "vecmath", "kernels", "engines", "tracebacks"),
     *("inlining", "parameters", "fitting", "meshes", "options", "spec", "debug_nans", "collectives"),
-    *("primitive", "registering", "trees", "tree", "call", "typed", "transformed", "custom"),
+    *("primitive", "registering", "trees", "tree", "call", "cuda", "typed", "transformed", "custom"),
     *("custom_root", "linear_maps", "devices", "api", "check", "saving", "interpreted", "random"),
     "outside",
 )

@@ -15,6 +15,7 @@ import numpy as np
 import calque.transpiler.primitives  # noqa: F401  (fills the tables)
 from calque.transpiler.algebra.scalar_factoring import take_factors_out
 from calque.transpiler.algebra.triangular_solves import solve_by_substitution
+from calque.transpiler.codegen.cuda.cuda_module import cuda_function, cuda_module
 from calque.transpiler.codegen.numba.numba_target import NUMBA
 from calque.transpiler.codegen.numpy.emit import Support, emit_function, emit_module
 from calque.transpiler.codegen.text.signature import name_parameters
@@ -46,6 +47,7 @@ from calque.transpiler.loops.scatter_to_gather import gather
 from calque.transpiler.loops.shape_guards import compare_sizes
 from calque.transpiler.loops.size_specialization import inner_sizes
 from calque.transpiler.loops.sunk_products import products_after
+from calque.transpiler.loops.thread_mapping import map_to_threads
 from calque.transpiler.loops.trip_count_guards import hold_spans
 from calque.transpiler.memory.buffer_reuse import reuse_memory
 from calque.transpiler.memory.data_layout import order_axes
@@ -92,6 +94,15 @@ def _bounds_are_ours(w: Work) -> bool:
     return w.option("boundscheck") is None
 
 
+def _on_cores(w: Work) -> bool:
+    """Whether a pass that weighs caches, vectors or a few threads has something to say."""
+    return not w.target.grid
+
+
+def _on_grid(w: Work) -> bool:
+    return w.target.grid
+
+
 def _drop_unchanged() -> Pass:
     return Pass("drop_unchanged", lambda w: drop_unchanged(w.function), makes=[OWN_PHIS])
 
@@ -111,13 +122,15 @@ KERNEL_PASSES = (
     ),
     Pass(
         *("solve_by_substitution", lambda w: solve_by_substitution(w.function, w.builder)),
+        when=_on_cores,
         optional=True,
     ),
     Pass("constants_first", lambda w: constants_first(w.function), optional=True),
     Pass("set_before_first_rounds", lambda w: set_before_first_rounds(w.function, w.builder)),
     Pass("compare_sizes", _compare_sizes, when=lambda w: w.comparing, optional=True),
     Pass(
-        *("schedule", lambda w: schedule(w.function, w.builder, w.target.can_be_scalar)),
+        "schedule",
+        lambda w: schedule(w.function, w.builder, w.target.can_be_scalar, w.target.grid),
         keeps=frozenset(),
         after=["compare_sizes"],
         makes=[ELEMENTS],
@@ -140,12 +153,14 @@ KERNEL_PASSES = (
             w.function, w.builder, w.target.may_raise, w.target.may_divide_by_zero
         ),
         needs=[ELEMENTS, INSIDE, OWN_PHIS],
+        when=_on_cores,
         optional=True,
     ),
     Pass(
         "interchange",
         lambda w: interchange(w.function, w.builder, w.target.may_divide_by_zero),
         needs=[ELEMENTS, INSIDE, OWN_PHIS],
+        when=_on_cores,
         optional=True,
     ),
     Pass("remove_dead_code", lambda w: remove_dead_code(w.function), optional=True),
@@ -157,6 +172,7 @@ KERNEL_PASSES = (
     Pass(
         *("split_meetings", lambda w: split_meetings(w.function, w.builder, w.target.can_compile)),
         needs=[ELEMENTS],
+        when=_on_cores,
         optional=True,
     ),
     Pass(
@@ -179,6 +195,7 @@ KERNEL_PASSES = (
             w.function, w.builder, w.target.can_compile, w.target.may_divide_by_zero
         ),
         needs=[ELEMENTS],
+        when=_on_cores,
         optional=True,
     ),
     Pass(
@@ -186,7 +203,14 @@ KERNEL_PASSES = (
         lambda w: mark_parallel(w.function.body, w.builder, bool(w.option("explained"))),
         needs=[ELEMENTS, OWN_PHIS],
         makes=[INDEPENDENT],
+        when=_on_cores,
         optional=True,
+    ),
+    Pass(
+        *("map_to_threads", lambda w: map_to_threads(w.function, w.builder)),
+        needs=[ELEMENTS, INSIDE, OWN_PHIS],
+        makes=[INDEPENDENT],
+        when=_on_grid,
     ),
     Pass(
         "keep_off_threads",
@@ -196,6 +220,7 @@ KERNEL_PASSES = (
         ),
         needs=[INDEPENDENT],
         after=["check_indices"],
+        when=_on_cores,
     ),
     Pass(
         *("weigh", lambda w: weigh(w.function.body, w.target.can_compile)),
@@ -206,6 +231,7 @@ KERNEL_PASSES = (
     Pass(
         *("order_axes", lambda w: order_axes(w.function, w.builder)),
         needs=[ELEMENTS],
+        when=_on_cores,
         optional=True,
     ),
     Pass(
@@ -217,6 +243,7 @@ KERNEL_PASSES = (
     Pass(
         *("reuse_memory", lambda w: reuse_memory(w.function, w.builder, w.target.can_compile)),
         needs=[ELEMENTS, INDEPENDENT],
+        when=_on_cores,
         optional=True,
     ),
     Pass("allocate_first", lambda w: allocate_first(w.function), optional=True),
@@ -296,6 +323,8 @@ def to_kernels(
 def function_text(traced: Traced, name: str) -> str:
     """The ``def`` of the generated function."""
     traced.function.name = name
+    if traced.target.grid:
+        return cuda_function(traced.function)
     return emit_function(traced.function, kernels=traced.target)
 
 
@@ -313,13 +342,16 @@ def module_text(
     arguments of other sizes than its kernels are written for: nobody else will.
     """
     traced.function.name = name
+    asked = traced.builder.dims if asking and traced.compiled else None
+    if traced.target.grid:
+        return cuda_module(traced.function, title, provenance, support, asked)
     return emit_module(
         traced.function,
         title=title,
         provenance=list(provenance),
         kernels=traced.target,
         support=support,
-        asking=traced.builder.dims if asking and traced.compiled else None,
+        asking=asked,
     )
 
 

@@ -35,6 +35,7 @@ from calque.runtime.call.varying_numbers import VaryingNumbers
 from calque.runtime.gc_pause import deep, uncollected
 from calque.runtime.spec import Spec
 from calque.transpiler import pipeline
+from calque.transpiler.codegen.numba.numba_target import NUMBA
 from calque.transpiler.errors import (
     CalqueError,
     DtypeError,
@@ -50,6 +51,7 @@ from calque.transpiler.frontend.values.memory_questions import memory_of
 from calque.transpiler.ir import pytrees
 from calque.transpiler.ir.debug import show_text
 from calque.transpiler.ir.dims import InnerSizes, Sizes, is_small_product
+from calque.transpiler.ir.target import Target
 from calque.transpiler.loops.shape_guards import DIFFER
 from calque.transpiler.loops.size_specialization import few_and_often
 from calque.transpiler.pipeline import Arguments
@@ -90,6 +92,7 @@ class Dispatcher:
         compiled: bool = False,
         static: Callable[[tuple[Any, ...], dict[str, Any]], frozenset[int]] | None = None,
         options: dict[str, Any] | None = None,
+        target: Target = NUMBA,
     ):
         self.function = function
         self.name = name
@@ -97,6 +100,7 @@ class Dispatcher:
         self.compiled = compiled and not checked  # into kernels
         self.static = static  # the leaves whose values are part of the key from the start
         self.options = options  # of the kernels
+        self.target = target  # what compiles them
         self.account = Account()
         self.finish: Callable[[Any, Any], Any] | None = None  # what is done to Core before text
         self.varying = VaryingNumbers(name)
@@ -372,7 +376,9 @@ class Dispatcher:
             self._note_captures(plan, traced.captures)
             captured = _capture_sizes((c.name, c.read) for c in traced.captures)
             known_sizes = {**captured, **sizes}
-            traced = pipeline.to_kernels(traced, self.options, known_sizes, plan.comparing)
+            traced = pipeline.to_kernels(
+                traced, self.options, known_sizes, plan.comparing, self.target
+            )
             plan.inner = plan.inner or traced.inner
             if self._has_few(plan, sizes):
                 return

@@ -238,11 +238,13 @@ def load(traced: Traced, name: str, known_leaves: frozenset[int], sizes: dict[st
     support = kernel_source.uncompiled if stepping else None
     text = pipeline.module_text(traced, name, "", [], support)
     show_text(text)
-    if traced.compiled:
+    if traced.compiled and not traced.target.grid:
         own = set(traced.function.imports.values()) - {"scipy", "warnings", "mpi4py"}
         function, kernels = _compiled_module(text, name, not own)
         if calls_blas(text):
             function = on_measured_threads(function)
+    elif traced.target.grid:
+        function, kernels = _when_called(text, name, traced), ()
     else:
         function, kernels = _plain(text, name, traced), ()
     traced.builder.machine = None  # it holds the arrays that were captured
@@ -262,6 +264,18 @@ def load(traced: Traced, name: str, known_leaves: frozenset[int], sizes: dict[st
         sizes,
         kernels,
     )
+
+
+def _when_called(text: str, name: str, traced: Traced) -> Any:
+    """The function of a text that imports what need not be there for reading."""
+    made: list[Any] = []
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if not made:
+            made.append(_plain(text, name, traced))
+        return made[0](*args, **kwargs)
+
+    return call
 
 
 def _plain(text: str, name: str, traced: Traced) -> Any:

@@ -33,7 +33,7 @@ from calque.transpiler.ir.types import DimLike, substitute_dim, symbol
 from calque.transpiler.transformations.mesh_programs import PartitionSpec
 from calque.transpiler.transformations.vmap import Axes
 
-STAGES = ("core", "numpy", "kernels")
+STAGES = ("core", "numpy", "kernels", "cuda")
 LOST = "No command makes it again: "
 
 

@@ -9,6 +9,8 @@ from typing import Any
 
 from calque.runtime import api
 from calque.runtime.call import kernel_source
+from calque.runtime.call.loading import Program
+from calque.runtime.cuda import launching_source
 from calque.runtime.devices.device_source import DeviceSource
 from calque.runtime.devices.mapped import Mapped, jitted
 from calque.runtime.fitting import shown
@@ -16,8 +18,9 @@ from calque.runtime.options import checked
 from calque.runtime.saving.provenance import STAGES, provenance
 from calque.runtime.saving.writing import write_whole
 from calque.runtime.tracebacks import hide_own_frames
-from calque.runtime.transformed import BoundTransformed, Transformed
+from calque.runtime.transformed import BoundTransformed, Transformed, complete
 from calque.transpiler import pipeline
+from calque.transpiler.codegen.numpy.emit import Support
 from calque.transpiler.diagnostics.placements import CALL, KERNEL, LOOP, placements
 from calque.transpiler.errors import Origin, UnsupportedFunction
 from calque.transpiler.frontend.trace import Traced
@@ -98,7 +101,7 @@ def source(fn: Any, *args: Any, stage: str | None = None, engine: str | None = N
                 return SourceText(pipeline.core_text(found.program.traced, name))
             return SourceText(found.source())
         _refuse_engine(engine)
-        traced = transformed.program(*args).traced
+        traced = _program(transformed, args, stage).traced
         if stage == "core":
             return SourceText(pipeline.core_text(traced, name))
         return SourceText(pipeline.function_text(traced, name))
@@ -157,14 +160,16 @@ def module_source(
     if isinstance(stage, str) and stage == "core":
         raise ValueError('stage "core" is no module: it can only be shown')
     transformed = _at_stage(fn, stage)
-    called = kernel_source.embedded if alone else None
+    called: Support | None = kernel_source.embedded if alone else None
     if isinstance(transformed, Mapped):
         found = DeviceSource(transformed, args, _engine(engine))
         specs = found.specs()
         origin = provenance(_as_transformed(fn), found.program, specs, stage, engine)
         return found.module(origin, title(transformed), called)
     _refuse_engine(engine)
-    program = transformed.program(*args)
+    program = _program(transformed, args, stage)
+    if stage == "cuda" and alone:
+        called = launching_source.embedded
     name = transformed.generated_name()
     origin = provenance(_as_transformed(fn), program, args, stage)
     text = pipeline.module_text(program.traced, name, title(transformed), origin, called, True)
@@ -175,6 +180,13 @@ def module_source(
             hint="move it to a module of its own, and import it from there",
         )
     return text
+
+
+def _program(transformed: Transformed, args: tuple[Any, ...], stage: str | None) -> Program:
+    """The program for arguments, or specs; that of a GPU for the stage "cuda"."""
+    if stage != "cuda":
+        return transformed.program(*args)
+    return transformed.cuda_programs().find(complete(transformed, args), {})[0]
 
 
 def _engine(engine: str | None) -> str:

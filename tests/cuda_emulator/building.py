@@ -122,9 +122,9 @@ def _launcher(kernel: str, given: str) -> str:
             continue
         constant, kind, name = pointer.groups()
         kind = f"{constant or ''}{kind}"
-        taken.append(f"{kind}* {name}_data, long long {name}_size")
-        made.append(f"    std::vector<emulator::Touch> {name}_touches({name}_size);")
-        memory = f'{name}_data, {name}_size, {name}_touches.data(), nullptr, "{name}"'
+        taken.append(f"{kind}* {name}_data, long long {name}_cells_")
+        made.append(f"    std::vector<emulator::Touch> {name}_touches({name}_cells_);")
+        memory = f'{name}_data, {name}_cells_, {name}_touches.data(), nullptr, "{name}"'
         passed.append(f"emulator::Global<{kind}>{{{{{memory}}}}}")
     taken = ["const unsigned* grid, const unsigned* block, bool barriers, int seed", *taken]
     return "\n".join(

@@ -112,9 +112,9 @@ class Launcher(StatementWriter):
     def _written(self, s: Kernel, lines: list[Any]) -> _Launch:
         """A new kernel of these lines; or one of the same form, with what is read here."""
         inside = self.expressions.name_inside
-        params = sorted({inside(p): p for p in s.params}.values(), key=self._place)
+        params = sorted({inside(p): p for p in s.params}.values(), key=self.place_of)
         outs = [o for o in s.outs if is_assigned(o, s, self.program, self.groups)]
-        outs.sort(key=self._place)
+        outs.sort(key=self.place_of)
         text, values = form(s.body.statements, self.expressions.folding)
         places = {v: k for k, v in enumerate(values)}
         key = text, *(frozenset(places[v] for v in which) for which in (params, outs))
@@ -134,7 +134,11 @@ class Launcher(StatementWriter):
         self.kernels.append(gast.FunctionDef(title, taken, lines, decorators, None, None, []))
         return made
 
-    def _place(self, var: Var) -> int:
+    def counter_of(self, s: For) -> str:
+        """The name of a loop's counter."""
+        return self._counter(s)
+
+    def place_of(self, var: Var) -> int:
         """Kernels take the arguments in the order of the signature, then what is made."""
         return self._firsts.get(self.expressions.name_inside(var), self.program.index[var])
 

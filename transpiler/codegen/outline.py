@@ -122,8 +122,13 @@ class _Outline:
         rest = [s for s in middle if self.folding.skip(s)]
         return [*run[:first], *kernels, *rest, *run[last + 1 :]]
 
-    def _kernels(self, run: list[Statement], depth: int) -> list[Kernel]:
-        """A kernel of all statements, or several alike for what repeats."""
+    def _kernels(self, run: list[Statement], depth: int) -> list[Statement]:
+        """A kernel of all statements, or several alike for what repeats.
+
+        On a grid, each loop is one: threads wait for each other at its end alone.
+        """
+        if self.target.grid:
+            return [self._kernel([s]) if _is_work(s) else s for s in run]
         if depth == 1 and period([_sort(s) for s in run], _REPEATED):
             size = period([self._form([s]) for s in run], _REPEATED)
             parts = [run[k : k + size] for k in range(0, len(run), size or len(run))]

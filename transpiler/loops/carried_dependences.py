@@ -55,13 +55,13 @@ class Touch:
 
 def of_numbers(s: For) -> Verdict | None:
     """Why a loop's rounds wait for each other where numbers are carried; None where none is."""
-    found = [_of_number(s, k) for k, phi in enumerate(s.phis) if not phi.type.ndim]
+    found = [of_number(s, k) for k, phi in enumerate(s.phis) if not phi.type.ndim]
     return next((v for v in found if v.kind != REDUCTION), found[0] if found else None)
 
 
-def _of_number(s: For, position: int) -> Verdict:
+def of_number(s: For, position: int) -> Verdict:
     phi, out = s.phis[position], s.body.results[position]
-    made = _made_by(s.body, out)
+    made = made_by(s.body, out)
     name = s.outs[position].name or phi.name or target_text(made.origin if made else None)
     at = (made.origin if made is not None else s.origin,)
     if _reads(s.body, phi) and _reduces(s.body, phi, out):
@@ -72,16 +72,16 @@ def _of_number(s: For, position: int) -> Verdict:
     return Verdict(OTHER, f"{{0}} makes {name}, whose last value is read after the loop", at)
 
 
-def _made_by(block: Block, value: object) -> Statement | None:
+def made_by(block: Block, value: object) -> Statement | None:
     """The innermost statement that makes a value."""
     for s in block.statements:
         if value not in s.outs:
             continue
         if isinstance(s, (For, While)):
-            return _made_by(s.body, s.body.results[s.outs.index(value)]) or s
+            return made_by(s.body, s.body.results[s.outs.index(value)]) or s
         if isinstance(s, If):
             at = s.outs.index(value)
-            arms = [_made_by(b, b.results[at]) for b in core.blocks_of(s)]
+            arms = [made_by(b, b.results[at]) for b in core.blocks_of(s)]
             return next((a for a in arms if a is not None), s)
         return s
     return None

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from calque.transpiler.errors import CalqueError, SpecializationNeeded
@@ -36,6 +37,7 @@ from calque.transpiler.loops.in_place import Owned, owned_in_arm
 from calque.transpiler.loops.nest_builder import NestBuilder
 from calque.transpiler.loops.size_agreement import agree
 from calque.transpiler.loops.store_sinking import late_stores
+from calque.transpiler.loops.trailing_reductions import summed_last, sums_other_axes
 from calque.transpiler.loops.virtual_arrays import NoElements, SizesAtHand
 from calque.transpiler.primitives import (  # noqa: F401  (fill ``lowering``)
     composed_scipy,
@@ -48,12 +50,17 @@ from calque.transpiler.primitives.products import dot, matmul
 Allowed = Callable[[Apply], bool]
 
 
-def schedule(function: Function, builder: Builder, allowed: Allowed) -> None:
-    """Write ``function.body`` as loops over scalars, in place, where ``allowed`` lets it."""
+def schedule(
+    function: Function, builder: Builder, allowed: Allowed, grid: bool = False
+) -> None:
+    """Write ``function.body`` as loops over scalars, in place, where ``allowed`` lets it.
+
+    For a ``grid`` of threads, sums go over the last axes, and rows are no parts of a sum over all.
+    """
     at_hand = SizesAtHand(builder, unfilled(function.body))
     with builder.active():
         at_hand.see(function.params)
-        writer = Schedule(builder, at_hand, allowed)
+        writer = Schedule(builder, at_hand, allowed, grid)
         writer.block(function.body, _stored_arguments(function))
     core.substitute(function.body, writer.renamed)
     remove_dead_code(function)
@@ -62,8 +69,8 @@ def schedule(function: Function, builder: Builder, allowed: Allowed) -> None:
 class Schedule:
     """Writes blocks again, their array statements as loops."""
 
-    def __init__(self, builder: Builder, at_hand: SizesAtHand, allowed: Allowed):
-        self.builder, self.at_hand, self.allowed = builder, at_hand, allowed
+    def __init__(self, builder: Builder, at_hand: SizesAtHand, allowed: Allowed, grid: bool):
+        self.builder, self.at_hand, self.allowed, self.grid = builder, at_hand, allowed, grid
         self.renamed: dict[Var, Any] = {}
         self.depth = 0  # of loops
         self.composed: set[int] = set()  # statements that a composition has made of their like
@@ -131,6 +138,9 @@ class Schedule:
             if not self.depth and isinstance(s, Apply) and s.primitive in (matmul, dot):
                 if read[s.args[0]] > 1:
                     rule = None  # the matrix is needed in memory
+            if self.grid and sums_other_axes(s):
+                assert isinstance(s, Apply)
+                rule = partial(_summed_last, s)
             if rule is None or id(s) in kept or id(s) in self.composed or not self._allows(s):  # type: ignore[arg-type]
                 made.append(s)
                 continue
@@ -208,9 +218,15 @@ class Schedule:
         roots = unit.roots()
         with self.builder.at(roots[0].statement.origin):
             results = fusion.block.results
-            NestBuilder(fusion.virtual, self.at_hand, roots, self.renamed, results).write(unit)
+            builder = NestBuilder(fusion.virtual, self.at_hand, roots, self.renamed, results)
+            builder.in_parts = not self.grid
+            builder.write(unit)
         for root in roots:
             self.at_hand.see(root.statement.outs)
+
+
+def _summed_last(s: Apply, args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
+    return summed_last(s, args, params)
 
 
 def _carried(s: For | While) -> Owned:

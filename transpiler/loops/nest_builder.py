@@ -31,7 +31,12 @@ NOTHING = "raise ValueError('zero-size array to reduction operation {} which has
 
 
 class NestBuilder:
-    """Writes one nest of loops; ``renamed`` notes what stands for the program's own Vars."""
+    """Writes one nest of loops; ``renamed`` notes what stands for the program's own Vars.
+
+    ``in_parts``: a sum over all elements is one of its rows' sums, which threads make.
+    """
+
+    in_parts = True
 
     def __init__(
         self,
@@ -127,7 +132,7 @@ class NestBuilder:
         inside = node.roots()
         beginning = [r for r in inside if r.reduced and r.suffix == depth]
         rows = not any(isinstance(c, Root) for c in node.children)
-        if outermost and beginning and rows and node.dim != 1:
+        if self.in_parts and outermost and beginning and rows and node.dim != 1:
             self._in_parts(node, beginning)
             return
         for root in beginning:

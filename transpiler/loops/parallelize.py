@@ -194,19 +194,21 @@ def judged(s: For, builder: Builder) -> Verdict:
         return Verdict(OTHER, f"it counts by {s.step}, and threads by 1")
     if s.index not in builder.dim_values or not s.phis:
         return Verdict(OTHER, "what its rounds make is not known")
-    numbers = of_numbers(s)
-    if numbers is not None:
-        return numbers
+    return of_numbers(s) or of_arrays(s, builder)
+
+
+def of_arrays(s: For, builder: Builder) -> Verdict:
+    """The same for the arrays that a loop carries, whatever numbers it carries beside."""
+    arrays = [(p, r) for p, r in zip(s.phis, s.body.results, strict=True) if p.type.ndim]
     carried = CarriedArrays(builder)
-    carried.chain = {phi: phi for phi in s.phis}
+    carried.chain = {phi: phi for phi, _ in arrays}
     if not carried.visit(s.body):
         return carried.lost or Verdict(OTHER, "an array of another round is read as a whole")
-    results = zip(s.phis, s.body.results, strict=True)
-    if any(carried.chain.get(r) is not p for p, r in results):
+    if any(carried.chain.get(r) is not p for p, r in arrays):
         return Verdict(CARRIED, "each round hands a whole array to the next (distance 1)", (), 1)
     counter = dim_symbols(builder.dim_values[s.index])
     steady = steady_symbols(s, builder) - counter
-    for phi in s.phis:
+    for phi, _ in arrays:
         shared = carried.shared(phi, counter, steady)
         if shared is not None:
             return of_elements(*shared, s, steady, builder)

@@ -68,6 +68,20 @@ def emit_function(
     Where the target has kernels, they come first, and the function launches them; ``asking``, what
     was taken for granted of its arguments' sizes before.
     """
+    kind = StatementWriter if kernels is NUMPY else Launcher
+    writer, trees = written_function(function, comments, kernels, asking, kind)
+    text = "\n\n\n".join(to_text(t).strip() for t in trees)
+    return writer.notes.restore(text) + "\n"
+
+
+def written_function(
+    function: core.Function,
+    comments: bool,
+    kernels: Target,
+    asking: Dims | None,
+    kind: type[StatementWriter],
+) -> tuple[StatementWriter, list[Any]]:
+    """The trees of a function's text, and who wrote them: a ``kind`` of writer for each target."""
     program, memory, live, paths, local = _placed(function, kernels)
     spelled = {var: path for var, path in paths.items() if var not in local}
     made = [s for s in core.walk(program.body) if isinstance(s, core.Apply)]
@@ -75,7 +89,7 @@ def emit_function(
     earlier = bound
 
     def written(bound: frozenset[Var]) -> tuple[StatementWriter, list[Any]]:
-        writer = _writer(program, live, memory, spelled, bound, comments, kernels)
+        writer = _writer(program, live, memory, spelled, bound, comments, kernels, kind)
         bindings = [(var, paths[var][0]) for var in local]
         return writer, _definition(function, writer, bindings, asking)
 
@@ -91,8 +105,7 @@ def emit_function(
             other, fewer = written(bound - {var})
             if not other.too_long:
                 writer, trees, bound = other, fewer, bound - {var}
-    text = "\n\n\n".join(to_text(t).strip() for t in trees)
-    return writer.notes.restore(text) + "\n"
+    return writer, trees
 
 
 def outlined(function: core.Function, kernels: Target) -> core.Function:
@@ -164,6 +177,7 @@ def _writer(
     bound: frozenset[Var],
     comments: bool,
     kernels: Target,
+    kind: type[StatementWriter],
 ) -> StatementWriter:
     choices = {id(s) for s in core.walk(program.body) if is_choice(s, bound)}
     groups = Groups(program, all_live, choices, set(paths))
@@ -176,8 +190,7 @@ def _writer(
     kept = [r for r in reserved if r not in plain]
     names = Names(program, groups, live, folding.skip, set(paths), kept)
     expressions = ExpressionWriter(program, folding, names, paths, kernels)
-    writer = StatementWriter if kernels is NUMPY else Launcher
-    return writer(program, groups, expressions, choices, Notes(), comments)
+    return kind(program, groups, expressions, choices, Notes(), comments)
 
 
 def _builtins_used() -> list[str]:

@@ -48,6 +48,14 @@ class Notes:
         value = getattr(line, "value", None)
         return isinstance(line, gast.Expr) and bool(_MARK.match(getattr(value, "id", "")))
 
+    def told(self, line: Any) -> tuple[str, str] | None:
+        """The kind and the text of a comment or blank line; None for any other."""
+        if not self.is_note(line):
+            return None
+        found = _MARK.match(line.value.id)
+        assert found is not None
+        return self._texts[int(found.group(2))]
+
     def restore(self, source: str) -> str:
         """The text with its comments, and no line longer than ``WIDTH`` where that can be."""
         lines: list[str] = []

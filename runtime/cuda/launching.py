@@ -1,0 +1,107 @@
+"""Launches of kernels of CUDA C through CuPy, with the checks that CuPy does not make.
+
+CuPy hands an array of any dtype, and a number of any width, to a kernel without a word, and it is
+read as garbage there. A grid depends on sizes only, never on the device: sums are the same on all.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+_TYPES = {
+    "bool": "bool", "signed char": "int8", "unsigned char": "uint8", "short": "int16",
+    "unsigned short": "uint16", "int": "int32", "unsigned int": "uint32", "long long": "int64",
+    "unsigned long long": "uint64", "float": "float32", "double": "float64",
+}  # fmt: skip
+
+
+def blocks(size: int) -> tuple[int, ...]:
+    """Blocks of 256 threads for so many elements; from a million on, a thread takes several.
+
+    >>> blocks(1000), blocks(0), blocks(10**9)
+    ((4,), (1,), (4096,))
+    """
+    return (max(1, min(-(-int(size) // 256), 4096)),)
+
+
+def tiles(*sizes: int) -> tuple[int, ...]:
+    """Blocks of 32 x 8 threads for planes (if any), rows and columns, columns first.
+
+    >>> tiles(100, 50), tiles(3, 100, 50)
+    ((2, 13), (2, 13, 3))
+    """
+    planes, rows, columns = (1, *map(int, sizes))[-3:]
+    grid = [max(1, min(-(-columns // 32), 1024)), max(1, min(-(-rows // 8), 4096))]
+    return (*grid, max(1, min(planes, 4096))) if len(sizes) > 2 else tuple(grid)
+
+
+def row_blocks(*sizes: int) -> tuple[int, ...]:
+    """Blocks of eight warps, a warp for each row; of two sizes, the first is that of planes.
+
+    >>> row_blocks(100), row_blocks(2, 100)
+    ((13,), (13, 1, 2))
+    """
+    planes, rows = (1, *map(int, sizes))[-2:]
+    grid = (max(1, min(-(-rows // 8), 4096)),)
+    return (*grid, 1, max(1, min(planes, 4096))) if len(sizes) > 1 else grid
+
+
+def parts_of(grid: tuple[int, ...], dtype: str) -> Any:
+    """Memory for a number of each block."""
+    import cupy as cp
+
+    return cp.empty(int(np.prod(grid)), dtype)
+
+
+def kernel(code: str, name: str) -> Callable[..., None]:
+    """The kernel of this name in a text of CUDA C: ``launch(blocks, threads, *args)``.
+
+    Arrays must be of their parameter's dtype; those that are only read are made contiguous. Numbers
+    become what their parameter is; one for a pointer goes to the device. Indices have 32 bits where
+    all arrays are below 2**30 elements: they take fewer registers than 64.
+    """
+    import cupy as cp
+
+    found = re.search(rf"void {name}\(([^)]*)\)", code)
+    assert found is not None
+    parameters = [" ".join(p.split()) for p in found.group(1).split(",")]
+    compiled: dict[str, Any] = {}
+
+    def passed(parameter: str, value: Any) -> Any:
+        kind, pointer, title = parameter.removeprefix("const ").rpartition("* __restrict__ ")
+        if not pointer:
+            return value
+        if not isinstance(value, cp.ndarray):
+            if isinstance(value, np.ndarray) and value.ndim:
+                raise TypeError(f"{title} is an array of NumPy: cupy.asarray moves it to the GPU")
+            value = cp.asarray(value, _TYPES[kind])
+        if value.dtype != _TYPES[kind]:
+            raise TypeError(f"{title} must be {_TYPES[kind]}, not {value.dtype}")
+        if value.flags.c_contiguous:
+            return value
+        if not parameter.startswith("const "):
+            raise ValueError(f"{title} is stored into, and must be contiguous")
+        return cp.ascontiguousarray(value)
+
+    def number(parameter: str, value: Any, index: str) -> Any:
+        kind, _, _ = parameter.rpartition(" ")
+        if "*" in parameter:
+            return value
+        return np.dtype(index if kind == "Index" else _TYPES[kind]).type(value)
+
+    def launch(grid: Any, threads: Any, *args: Any) -> None:
+        given = [passed(p, value) for p, value in zip(parameters, args, strict=True)]
+        large = any(isinstance(x, cp.ndarray) and x.size >= 2**30 for x in given)
+        index = "int64" if large else "int32"
+        if index not in compiled:
+            word = "long long" if large else "int"
+            compiled[index] = cp.RawKernel(code, name, (f"-DIndex={word}",))
+        shapes = [shape if isinstance(shape, tuple) else (shape,) for shape in (grid, threads)]
+        given = [number(p, value, index) for p, value in zip(parameters, given, strict=True)]
+        compiled[index](*shapes, tuple(given))
+
+    return launch

@@ -1,0 +1,32 @@
+"""What launchers of CUDA C call, as text: for saved modules, which import no calque."""
+
+from __future__ import annotations
+
+import inspect
+
+from calque.runtime.cuda import launching
+
+
+def embedded(names: frozenset[str]) -> tuple[list[str], str]:
+    """The import lines, and the definitions of the functions of these names.
+
+    >>> lines, text = embedded(frozenset(["blocks"]))
+    >>> lines, text.splitlines()[0]
+    ([], 'def blocks(size: int) -> tuple[int, ...]:')
+    """
+    found = [inspect.getsource(getattr(launching, name)).rstrip() for name in sorted(names)]
+    lines = []
+    if "kernel" in names:
+        lines = ["import re", "import numpy as np", "from collections.abc import Callable"]
+        lines.append("from typing import Any")
+        found.insert(0, _assignment("_TYPES"))
+    elif "parts_of" in names:
+        lines = ["import numpy as np", "from typing import Any"]
+    return lines, "\n\n\n".join(found)
+
+
+def _assignment(name: str) -> str:
+    """The text of a table of the module."""
+    text = inspect.getsource(launching)
+    start = text.index(f"{name} = ")
+    return text[start : text.index("\n\n", start)].rstrip()

@@ -1,0 +1,178 @@
+"""Functions on a GPU: their CUDA C, compiled by NVRTC, runs in the emulator and gives NumPy's numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from cuda_emulator import building
+from cuda_emulator.running import cuda_text, on_cuda
+
+import calque
+
+pytestmark = pytest.mark.skipif(building.MISSING is not None, reason=str(building.MISSING))
+RNG = np.random.default_rng(11)
+VECTOR, OTHER = RNG.standard_normal((2, 700))
+MATRIX = RNG.standard_normal((37, 70))
+SINGLE = MATRIX.astype(np.float32)
+TALL = RNG.standard_normal((300, 5))
+CUBE = RNG.standard_normal((4, 9, 40))
+INTEGERS = RNG.integers(-9, 9, 700)
+POSITIVE = RNG.random((37, 70)) + 0.5
+
+
+def selu(x):
+    return 1.05 * np.where(x > 0, x, 1.67 * np.exp(x) - 1.67)
+
+
+def cross_entropy(logits, targets):
+    shifted = logits - np.max(logits, axis=1, keepdims=True)
+    log_norm = np.log(np.sum(np.exp(shifted), axis=1, keepdims=True))
+    return -np.mean(np.sum(targets * (shifted - log_norm), axis=1))
+
+
+def sums(x):
+    return np.sum(x), np.sum(x, axis=0), np.sum(x, axis=1), np.mean(x), np.max(x, axis=0), np.min(x)
+
+
+def heat(u, steps):
+    u = u.copy()
+    for _ in range(steps):
+        u[1:-1] = u[1:-1] + 0.1 * (u[2:] - 2 * u[1:-1] + u[:-2])
+    return np.sum(u * u)
+
+
+def kepler(m, e):
+    x = m
+    while abs(x - e * np.sin(x) - m) > 1e-10:
+        x = x - (x - e * np.sin(x) - m) / (1 - e * np.cos(x))
+    return x
+
+
+def stores(x, y):
+    out = np.zeros(x.size)
+    for i in range(x.size):
+        if x[i] > 0:
+            out[i] = x[i] * y[i]
+        else:
+            out[i] = y[i] - x[i] ** 3
+    return out
+
+
+def recurrence(x):
+    out = np.zeros(x.size)
+    out[0] = x[0]
+    for i in range(1, x.size):
+        out[i] = 0.5 * out[i - 1] + x[i]
+    return out
+
+
+def integers(k):
+    return k // 3, k % 4, -k, abs(k), k * k, k > 2, k / 2, np.where(k % 2 == 0, k, -1)
+
+
+def transposed(a, b):
+    return np.sin(a.T) + b, (a[::-1, 1:] * 2.0)[:, ::2]
+
+
+def standardized(x):
+    return (x - x.mean(axis=0)) / np.sqrt(np.var(x, axis=0) + 1e-5)
+
+
+def layer(w, x, b):
+    return np.sum(np.tanh(x @ w + b) ** 2)
+
+
+def logsumexp_rows(x):
+    top = np.max(x, axis=-1)
+    return top + np.log(np.sum(np.exp(x - top[..., None]), axis=-1))
+
+
+def running(x):
+    return np.cumsum(x), np.cumprod(1.0 + 0.001 * x)
+
+
+def with_scalar(x, alpha):
+    return alpha * x + np.sin(alpha)
+
+
+PROGRAMS: list[tuple[Any, tuple[Any, ...]]] = [
+    (selu, (MATRIX,)),
+    (selu, (SINGLE,)),
+    (cross_entropy, (SINGLE, SINGLE**2)),
+    (cross_entropy, (MATRIX, MATRIX**2)),
+    (sums, (MATRIX,)),
+    (sums, (TALL,)),
+    (sums, (SINGLE,)),
+    (heat, (VECTOR, 5)),
+    (stores, (VECTOR, OTHER)),
+    (recurrence, (VECTOR,)),
+    (integers, (INTEGERS,)),
+    (transposed, (MATRIX, MATRIX.T.copy())),
+    (standardized, (MATRIX,)),
+    (layer, (RNG.standard_normal((70, 6)), MATRIX, RNG.standard_normal(6))),
+    (logsumexp_rows, (CUBE,)),
+    (running, (VECTOR,)),
+    (with_scalar, (VECTOR, 2.5)),
+]
+GRADIENTS: list[tuple[Any, tuple[Any, ...]]] = [
+    (lambda x: np.sum(selu(x) ** 2), (MATRIX,)),
+    (cross_entropy, (MATRIX, MATRIX**2)),
+    (lambda x: np.sum(np.sum(x, axis=0) ** 2) + np.max(x), (MATRIX,)),
+    (lambda u: heat(u, 4), (VECTOR,)),
+    (lambda x: np.sum(stores(x, OTHER) ** 2), (VECTOR,)),
+    (lambda x: np.sum(recurrence(x) ** 2), (VECTOR,)),
+    (lambda x: np.sum(standardized(x) ** 3), (MATRIX,)),
+    (layer, (RNG.standard_normal((70, 6)), MATRIX, RNG.standard_normal(6))),
+    (lambda x: np.sum(logsumexp_rows(x) ** 2), (CUBE,)),
+]
+
+
+def assert_same(got: Any, want: Any, tolerance: float) -> None:
+    """Equal in structure, dtypes and shapes, and in numbers up to the order of sums."""
+    if isinstance(want, (tuple, list)):
+        assert len(got) == len(want)
+        for one, other in zip(got, want, strict=True):
+            assert_same(one, other, tolerance)
+        return
+    one, other = np.asarray(got), np.asarray(want)
+    assert (one.dtype, one.shape) == (other.dtype, other.shape)
+    np.testing.assert_allclose(one, other, rtol=tolerance, atol=tolerance)
+
+
+def tolerance_of(args: tuple[Any, ...]) -> float:
+    single = any(isinstance(a, np.ndarray) and a.dtype == np.float32 for a in args)
+    return 2e-5 if single else 1e-11
+
+
+@pytest.mark.parametrize("order", [0, 1, 7])
+@pytest.mark.parametrize("case", range(len(PROGRAMS)))
+def test_programs(case, order):
+    function, args = PROGRAMS[case]
+    want = function(*[a.copy() if isinstance(a, np.ndarray) else a for a in args])
+    assert_same(on_cuda(function, *args, order=order), want, tolerance_of(args))
+
+
+@pytest.mark.parametrize("case", range(len(GRADIENTS)))
+def test_gradients(case):
+    function, args = GRADIENTS[case]
+    want = calque.grad(function)(*args)  # which its own tests hold to finite differences
+    assert_same(on_cuda(calque.grad(function), *args), want, 1e-10)
+
+
+def test_lanes():
+    m, e = RNG.random(300), 0.5 * RNG.random(300)
+    want = np.array([kepler(*pair) for pair in zip(m, e, strict=True)])
+    assert_same(on_cuda(calque.vmap(kepler), m, e), want, 1e-11)
+
+
+def test_an_empty_array_is_no_special_case():
+    assert on_cuda(selu, np.zeros((0, 3))).shape == (0, 3)
+    assert on_cuda(lambda x: np.sum(x), np.zeros(0)) == 0.0
+
+
+def test_text_of_a_kernel():
+    text = cuda_text(selu, SINGLE)
+    assert "out[i] = 1.05f * (" in text
+    assert "// return 1.05 * np.where(x > 0, x, 1.67 * np.exp(x) - 1.67)" in text

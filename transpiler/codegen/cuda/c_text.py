@@ -1,0 +1,387 @@
+"""Trees of Python statements on numbers and elements as the text of CUDA C.
+
+The trees are those that the other targets print as Python: with the same names, in the same order,
+under the same comments. What differs is the spelling::
+
+    out[i, j] = x[i, j] if t > 0 else y[j]      out[i * m + j] = t > 0 ? x[i * m + j] : y[j];
+
+A local is declared where it is first assigned, if that is around all its uses, else before them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import gast
+import numpy as np
+
+from calque.transpiler.codegen.cuda.c_types import c_number, c_type
+from calque.transpiler.codegen.text.layout import Notes
+
+WIDTH = 100
+_BINARY: dict[type, tuple[str, int]] = {
+    gast.Mult: ("*", 11),
+    gast.Div: ("/", 11),
+    gast.Add: ("+", 10),
+    gast.Sub: ("-", 10),
+    gast.LShift: ("<<", 9),
+    gast.RShift: (">>", 9),
+    gast.BitAnd: ("&", 6),
+    gast.BitXor: ("^", 5),
+    gast.BitOr: ("|", 4),
+}
+_COMPARED: dict[type, tuple[str, int]] = {
+    gast.Lt: ("<", 8),
+    gast.LtE: ("<=", 8),
+    gast.Gt: (">", 8),
+    gast.GtE: (">=", 8),
+    gast.Eq: ("==", 7),
+    gast.NotEq: ("!=", 7),
+}
+_UNARY = {gast.USub: "-", gast.UAdd: "+", gast.Invert: "~", gast.Not: "!"}
+_FUNCTIONS = {gast.FloorDiv: "floor_divide", gast.Mod: "remainder_of", gast.Pow: "powerl"}
+_AND, _OR, _CHOICE, _UNIT, _SIGN = 3, 2, 1, 14, 12
+_BITS = (gast.BitAnd, gast.BitXor, gast.BitOr, gast.LShift, gast.RShift)
+_WORDS = {"inf": "INF", "nan": "NaN"}
+_MATHS = {"pi": np.pi, "e": np.e}
+CASTS = {  # what the target writes for a cast; a name of NumPy's, too
+    **{t: t for t in "int8 uint8 int16 uint16 int32 uint32 int64 uint64 float32 float64".split()},
+    "bool_": "bool",
+}
+
+
+@dataclass(frozen=True)
+class CCode:
+    """Text that is C already, in a tree; ``level`` is how tightly it binds."""
+
+    text: str
+    level: int = _UNIT
+
+
+def raw(text: str, level: int = _UNIT) -> gast.Constant:
+    """A tree that is printed as it stands."""
+    return gast.Constant(CCode(text, level), None)
+
+
+@dataclass
+class CNames:
+    """What names stand for in one kernel.
+
+    ``index(array name, Var, index trees)`` is the text of a place in memory, ``size(tree)`` that of
+    an array's size, ``read(name)`` that of a name where it is read.
+    """
+
+    place: Callable[[Any], str]
+    size: Callable[[Any], str | None]
+    read: Callable[[Any], str]
+    type_of: Callable[[str], str]  # of a local
+    is_local: Callable[[str], bool]
+    used: set[str] = field(default_factory=set)  # functions and words
+
+
+class CText:
+    """Prints the statements of a kernel; ``names.used`` tells which functions they call."""
+
+    def __init__(self, names: CNames, notes: Notes):
+        self.names, self.notes = names, notes
+
+    # expressions
+
+    def expression(self, tree: Any, least: int = 0) -> str:
+        """An expression, in brackets where it binds less than ``least``."""
+        text, level = self._expression(tree)
+        return text if level >= least else f"({text})"
+
+    def _expression(self, tree: Any) -> tuple[str, int]:
+        match tree:
+            case gast.Constant(value=CCode() as code):
+                return code.text, code.level
+            case gast.Constant(value=value):
+                return c_number(value), _UNIT
+            case gast.Name():
+                return self.names.read(tree), _UNIT
+            case gast.Attribute():
+                return self._attribute(tree), _UNIT
+            case gast.BinOp():
+                return self._binary(tree)
+            case gast.UnaryOp(op=op, operand=operand):
+                inner = self.expression(operand, _SIGN)
+                minus = isinstance(op, gast.USub) and inner.startswith("-")
+                return _UNARY[type(op)] + (f"({inner})" if minus else inner), _SIGN
+            case gast.Compare(left=left, ops=ops, comparators=rest):
+                return self._compare(left, ops, rest)
+            case gast.BoolOp(op=op, values=values):
+                word, level = (" && ", _AND) if isinstance(op, gast.And) else (" || ", _OR)
+                least = level + 1 if level == _AND else _AND + 1
+                return word.join(self.expression(v, least) for v in values), level
+            case gast.IfExp(test=test, body=body, orelse=orelse):
+                parts = [self.expression(t, _CHOICE + 1) for t in (test, body)]
+                return f"{parts[0]} ? {parts[1]} : {self.expression(orelse, _CHOICE)}", _CHOICE
+            case gast.Subscript():
+                size = self.names.size(tree)
+                return (size if size is not None else self.names.place(tree)), _UNIT
+            case gast.Call():
+                return self._call(tree), _UNIT
+        raise NotImplementedError(f"no C for {type(tree).__name__}")
+
+    def _attribute(self, tree: Any) -> str:
+        size = self.names.size(tree)
+        if size is not None:
+            return size
+        if tree.attr in _WORDS:
+            self.names.used.add(_WORDS[tree.attr])
+            return _WORDS[tree.attr]
+        if tree.attr in _MATHS:
+            return c_number(_MATHS[tree.attr])
+        raise NotImplementedError(f"no C for .{tree.attr}")
+
+    def _binary(self, tree: Any) -> tuple[str, int]:
+        if type(tree.op) in _FUNCTIONS:
+            return self._function(_FUNCTIONS[type(tree.op)], [tree.left, tree.right]), _UNIT
+        word, level = _BINARY[type(tree.op)]
+        bits = isinstance(tree.op, _BITS)
+        left = self.expression(tree.left, _SIGN if bits else level)
+        right = self.expression(tree.right, _SIGN if bits else level + 1)
+        return f"{left} {word} {right}", level
+
+    def _compare(self, left: Any, ops: Sequence[Any], rest: Sequence[Any]) -> tuple[str, int]:
+        parts = []
+        for op, right in zip(ops, rest, strict=True):
+            word, level = _COMPARED[type(op)]
+            sides = self.expression(left, level + 1), self.expression(right, level + 1)
+            parts.append((f"{sides[0]} {word} {sides[1]}", level))
+            left = right
+        return parts[0] if len(parts) == 1 else (" && ".join(t for t, _ in parts), _AND)
+
+    def _call(self, tree: Any) -> str:
+        size = self.names.size(tree)
+        if size is not None:
+            return size
+        function = tree.func
+        called = function.attr if isinstance(function, gast.Attribute) else function.id
+        if called in CASTS:
+            return self._cast(called, tree.args[0])
+        return self._function(called, tree.args)
+
+    def _cast(self, to: str, tree: Any) -> str:
+        number = _number(tree)
+        dtype = np.dtype(CASTS[to])
+        if number is not None:
+            word = "INF" if np.isinf(number) else "NaN" if number != number else None
+            self.names.used.update([word] if word else [])
+            return c_number(number, dtype)
+        return f"({c_type(dtype)}){self.expression(tree, _UNIT)}"
+
+    def _function(self, called: str, args: Sequence[Any]) -> str:
+        self.names.used.add(called)
+        return f"{called}({', '.join(self.expression(a) for a in args)})"
+
+    # statements
+
+    def block(self, lines: Sequence[Any], depth: int, declared: set[str]) -> list[str]:
+        """Statements, and the declarations of what lives in them."""
+        made: list[str] = []
+        own = self._declarations(lines, declared)
+        inner = declared | {n for n, _ in own}
+        known = set(declared)
+        for k, line in enumerate(lines):
+            ahead = [n for n, at in own if at == k]
+            first = self._assigned_first(line)
+            for n in ahead:
+                if n != first:
+                    made += indented(f"{self.names.type_of(n)} {n};", depth)
+            fresh = first if first in ahead else None
+            known |= set(ahead)
+            made += self._statement(line, depth, inner, fresh)
+        return made
+
+    def _declarations(self, lines: Sequence[Any], declared: set[str]) -> list[tuple[str, int]]:
+        """The locals that live in no smaller block than this, each with its first statement."""
+        found: dict[str, list[int]] = {}
+        for k, line in enumerate(lines):
+            for n in self._locals_in(line):
+                found.setdefault(n, []).append(k)
+        made = []
+        for n, places in found.items():
+            if n in declared or all(self._own_within(lines[k], n) for k in places):
+                continue
+            made.append((n, places[0]))
+        return made
+
+    def _locals_in(self, line: Any) -> list[str]:
+        seen = dict.fromkeys(
+            node.id
+            for node in gast.walk(line)
+            if isinstance(node, gast.Name) and self.names.is_local(node.id)
+        )
+        return [n for n in seen if not _is_counter(line, n)]
+
+    def _own_within(self, line: Any, n: str) -> bool:
+        """Whether each block of a statement makes a local anew before it reads it, if it does."""
+        if not any(_blocks(line)) or any(n in _names(tree) for tree in _heads(line)):
+            return False
+        for block in _blocks(line):
+            first = next((t for t in block if n in self._locals_in(t)), None)
+            if first is not None and self._assigned_first(first) != n:
+                if not all(self._own_within(t, n) for t in block if n in self._locals_in(t)):
+                    return False
+        return True
+
+    def _assigned_first(self, line: Any) -> str | None:
+        """The local that a statement makes without reading it."""
+        if isinstance(line, gast.Assign) and isinstance(line.targets[0], gast.Name):
+            n = line.targets[0].id
+            read = (t.id for t in gast.walk(line.value) if isinstance(t, gast.Name))
+            if self.names.is_local(n) and n not in read:
+                return n
+        return None
+
+    def _statement(self, line: Any, depth: int, declared: set[str], fresh: str | None) -> list[str]:
+        note = self.notes.told(line)
+        if note is not None:
+            kind, text = note
+            return [""] if kind == "blank" else indented(f"// {text}", depth)
+        match line:
+            case gast.Expr(value=gast.Constant(value=CCode() as code)):
+                return [("    " * depth + t) if t else "" for t in code.text.split("\n")]
+            case gast.Assign(targets=[place], value=value):
+                before = f"{self.names.type_of(fresh)} " if fresh else ""
+                return indented(f"{before}{self._place(place)} = {self.expression(value)};", depth)
+            case gast.AugAssign(target=place, op=op, value=value):
+                return self._augmented(place, op, value, depth)
+            case gast.If():
+                return self._if(line, depth, declared)
+            case gast.For():
+                return self._for(line, depth, declared)
+            case gast.While(test=test, body=body):
+                inner = self.block(body, depth + 1, declared)
+                return braced(f"while ({self.expression(test)})", inner, depth)
+            case gast.Break():
+                return indented("break;", depth)
+            case gast.Pass():
+                return []
+        raise NotImplementedError(f"no C for {type(line).__name__}")
+
+    def _augmented(self, place: Any, op: Any, value: Any, depth: int) -> list[str]:
+        if type(op) in _FUNCTIONS:
+            tree = gast.BinOp(place, op, value)
+            return indented(f"{self._place(place)} = {self.expression(tree)};", depth)
+        word, _ = _BINARY[type(op)]
+        return indented(f"{self._place(place)} {word}= {self.expression(value)};", depth)
+
+    def _place(self, tree: Any) -> str:
+        return tree.id if isinstance(tree, gast.Name) else self.names.place(tree)
+
+    def _if(self, line: Any, depth: int, declared: set[str]) -> list[str]:
+        made = braced(
+            f"if ({self.expression(line.test)})", self.block(line.body, depth + 1, declared), depth
+        )
+        if line.orelse:
+            rest = self.block(line.orelse, depth + 1, declared)
+            made += braced("else", rest, depth)
+        return made
+
+    def _for(self, line: Any, depth: int, declared: set[str]) -> list[str]:
+        counter = line.target.id
+        body = self.block(line.body, depth + 1, declared | {counter})
+        return braced(self._head(line, counter), body, depth)
+
+    def _head(self, line: Any, counter: str) -> str:
+        args = [raw("0"), *line.iter.args] if len(line.iter.args) == 1 else line.iter.args
+        start, stop = args[0], args[1]
+        step = _number(args[2]) if len(args) > 2 else 1
+        first, stride = getattr(line, "spread", ("", ""))  # over threads
+        begin = self.expression(start, 10) if first else self.expression(start)
+        if first:
+            begin = first if begin == "0" else f"{begin} + {first}"
+            walk = f"{counter} += {stride}"
+        else:
+            walk = f"{counter}++" if step == 1 else f"{counter}--" if step == -1 else ""
+            walk = walk or f"{counter} += {step}"
+        compared = "<" if step > 0 else ">"
+        end = self.expression(stop, 9)
+        return f"for (Index {counter} = {begin}; {counter} {compared} {end}; {walk})"
+
+
+def _number(tree: Any) -> Any:
+    """The number that a tree is, if it is one."""
+    match tree:
+        case gast.Constant(value=value) if not isinstance(value, CCode):
+            return value
+        case gast.UnaryOp(op=gast.USub(), operand=operand):
+            inner = _number(operand)
+            return None if inner is None else -inner
+        case gast.Attribute(attr="inf"):
+            return float("inf")
+        case gast.Attribute(attr="nan"):
+            return float("nan")
+        case gast.Attribute(attr=name) if name in _MATHS:
+            return _MATHS[name]
+    return None
+
+
+def _blocks(line: Any) -> Iterator[list[Any]]:
+    for part in ("body", "orelse"):
+        block = getattr(line, part, None)
+        if isinstance(block, list) and block:
+            yield block
+
+
+def _heads(line: Any) -> list[Any]:
+    """The expressions of a statement outside of its blocks."""
+    match line:
+        case gast.For(iter=span):
+            return [span]
+        case gast.If(test=test) | gast.While(test=test):
+            return [test]
+    return [line]
+
+
+def _names(tree: Any) -> set[str]:
+    return {node.id for node in gast.walk(tree) if isinstance(node, gast.Name)}
+
+
+def _is_counter(line: Any, n: str) -> bool:
+    return any(isinstance(t, gast.For) and t.target.id == n for t in gast.walk(line))
+
+
+def braced(head: str, body: list[str], depth: int) -> list[str]:
+    """A head and its block; a single line needs no braces."""
+    inner = "    " * (depth + 1)
+    alone = len(body) == 1 and body[0].startswith(inner) and not body[0].lstrip().startswith("//")
+    if alone and body[0].endswith(";"):
+        return [*indented(head, depth), *body]
+    return [*indented(f"{head} {{", depth), *body, "    " * depth + "}"]
+
+
+def indented(text: str, depth: int) -> list[str]:
+    """A statement as lines of at most ``WIDTH`` columns."""
+    space = "    " * depth
+    if len(space + text) <= WIDTH or text.startswith("//"):
+        return [space + text]
+    lines, inner = [], space
+    while len(inner + text) > WIDTH:
+        at = _break(text, WIDTH - len(inner))
+        if at <= 0:
+            break
+        lines.append((inner + text[:at]).rstrip())
+        text, inner = text[at:].lstrip(), space + "    "
+    return [*lines, inner + text]
+
+
+def _break(text: str, room: int) -> int:
+    """Where a line is best cut: before an operator, or after a comma, as far outside as can be."""
+    best, found = 99, -1
+    depth = 0
+    for k, c in enumerate(text[:room]):
+        depth += (c in "([") - (c in ")]")
+        cut = -1
+        if c == "," and text[k + 1 : k + 2] == " ":
+            cut = k + 1
+        elif c == " " and text[k + 1 : k + 3] in ("+ ", "- ", "* ", "/ ", "? ", ": ", "&&", "||"):
+            cut = k
+        if cut > room // 3 and depth <= best:
+            best, found = depth, cut
+    return found

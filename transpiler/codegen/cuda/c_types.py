@@ -1,0 +1,61 @@
+"""Types and numbers as CUDA C has them.
+
+>>> c_type(np.dtype("f4")), c_number(0.1, np.dtype("f4")), c_number(2, np.dtype("f8"))
+('float', '0.1f', '2.0')
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from calque.transpiler.codegen.text.spelling import shortest
+
+C_TYPES: dict[np.dtype, str] = {
+    np.dtype("?"): "bool",
+    np.dtype("i1"): "signed char",
+    np.dtype("u1"): "unsigned char",
+    np.dtype("i2"): "short",
+    np.dtype("u2"): "unsigned short",
+    np.dtype("i4"): "int",
+    np.dtype("u4"): "unsigned int",
+    np.dtype("i8"): "long long",
+    np.dtype("u8"): "unsigned long long",
+    np.dtype("f4"): "float",
+    np.dtype("f8"): "double",
+}
+# NVRTC has no header: the words for what no literal says
+DEFINITIONS = {"INF": "__int_as_float(0x7f800000)", "NaN": "__int_as_float(0x7fc00000)"}
+_LARGEST_INT = 2**31 - 1
+
+
+def c_type(dtype: np.dtype) -> str:
+    """The word for a dtype."""
+    return C_TYPES[np.dtype(dtype)]
+
+
+def c_number(value: Any, dtype: np.dtype | None = None) -> str:
+    """A number, of a dtype where one is given, else of Python's own."""
+    dtype = np.dtype(dtype) if dtype is not None else np.asarray(value).dtype
+    if dtype.kind == "b":
+        return "true" if value else "false"
+    if dtype.kind in "iu":
+        return _whole(int(value), dtype)
+    number = float(value)
+    if number != number:
+        return "NaN"
+    if np.isinf(number):
+        return "INF" if number > 0 else "-INF"
+    text = repr(shortest(np.float32(number)) if dtype.itemsize == 4 else number)
+    if "." not in text and "e" not in text:
+        text += ".0"
+    return f"{text}f" if dtype.itemsize == 4 else text
+
+
+def _whole(value: int, dtype: np.dtype) -> str:
+    if dtype == np.dtype("u8"):
+        return f"{value}ULL"
+    if value == -(2**63):
+        return "(-9223372036854775807LL - 1)"
+    return f"{value}LL" if abs(value) > _LARGEST_INT else str(value)

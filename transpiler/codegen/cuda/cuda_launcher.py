@@ -1,0 +1,288 @@
+"""Kernels of Core as CUDA C, and the CuPy statements that launch them.
+
+The launcher is the NumPy source with CuPy's arrays, in which each kernel is a launch::
+
+    out = cp.empty(x.size)
+    selu_kernel(blocks(x.size), 256, x, alpha, out, x.size)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import gast
+import numpy as np
+
+from calque.transpiler.codegen.cuda.c_text import raw
+from calque.transpiler.codegen.cuda.c_types import c_number
+from calque.transpiler.codegen.cuda.device_functions import suffix
+from calque.transpiler.codegen.cuda.grid import Grid, grid_of, read_in, stored_in
+from calque.transpiler.codegen.cuda.host_values import device_numbers
+from calque.transpiler.codegen.cuda.kernel_scope import KernelScope, statement
+from calque.transpiler.codegen.kernel_forms import form
+from calque.transpiler.codegen.launcher import Launcher
+from calque.transpiler.codegen.text.spelling import (
+    attribute,
+    call,
+    constant,
+    dtype_name,
+    name,
+    target,
+)
+from calque.transpiler.ir import core
+from calque.transpiler.ir.core import Apply, Block, For, Kernel, Statement, Var
+from calque.transpiler.loops.thread_mapping import PutTogether, reductions
+from calque.transpiler.memory.printed_program import is_store
+
+_IDENTITY = {"sum": 0, "product": 1}
+
+
+@dataclass
+class CudaKernel:
+    """A kernel's name and text."""
+
+    name: str
+    text: list[str]
+
+
+class CudaLauncher(Launcher):
+    """Writes the launcher; ``cuda_kernels`` are what it launches, ``used`` what they call."""
+
+    cuda_kernels: list[CudaKernel]
+
+    def function_body(self) -> list[Any]:
+        """The launcher's statements."""
+        self.cuda_kernels, self.used = [], set[str]()
+        self.combining: dict[str, tuple[str, str, np.dtype]] = {}
+        self._found: dict[Any, tuple[CudaKernel, KernelScope, tuple[Var, ...]]] = {}
+        self._grid: Grid | None = None
+        return super().function_body()
+
+    @cached_property
+    def device(self) -> set[Var]:
+        """The numbers that lie in the GPU's memory."""
+        return device_numbers(self.program)
+
+    # launches
+
+    def _kernel(self, s: Kernel, depth: int) -> list[Any]:
+        """What is made for a kernel, its launch, and what puts the blocks' parts together."""
+        grid = grid_of(s)
+        scope = KernelScope(self, s, grid, self.device)
+        lines = self._lines_of(s, grid, scope)
+        made = self._written_kernel(s, grid, scope, lines)
+        return made
+
+    def _lines_of(self, s: Kernel, grid: Grid, scope: KernelScope) -> list[Any]:
+        self._grid, self._scope = grid, scope
+        try:
+            return self._kernel_lines(s)
+        finally:
+            self._grid = None
+
+    def _written_kernel(
+        self, s: Kernel, grid: Grid, scope: KernelScope, lines: list[Any]
+    ) -> list[Any]:
+        text, values = form(s.body.statements, self.expressions.folding)
+        places = {v: k for k, v in enumerate(values)}
+        key = text, tuple(places[v] for v in s.outs if v in places)
+        known = self._found.get(key)
+        if known is None:
+            title = f"{self.program.function.name.removesuffix('_jit')}_kernel"
+            title += f"_{len(self._found) + 1}" if self._found else ""
+            body = scope.text(lines)
+            self.used |= scope.used
+            kernel = CudaKernel(title, scope.definition(title, body))
+            self.cuda_kernels.append(kernel)
+            known = self._found[key] = (kernel, scope, values)
+        kernel, first, others = known
+        here = dict(zip(others, values, strict=True))
+        return self._launch(s, grid, kernel, first, here)
+
+    def _launch(
+        self, s: Kernel, grid: Grid, kernel: CudaKernel, first: KernelScope, here: dict[Var, Var]
+    ) -> list[Any]:
+        made: list[Any] = []
+        given: list[Any] = []
+        combined: list[Any] = []
+        shape, threads = self._shape(grid)
+        for _, what in first.parameters:
+            match what:
+                case ("array", var):
+                    given.append(self._array_given(here.get(var, var)))
+                case ("number", var):
+                    given.append(self._plain_given(here.get(var, var)))
+                case ("size", (var, axis)):
+                    given.append(self._size_tree(here.get(var, var), axis))
+                case ("out", var):
+                    out = here.get(var, var)
+                    made.append(self._new_number(out))
+                    given.append(name(self.expressions.names(out)))
+                case ("parts", (var, how)):
+                    out = here.get(var, var)
+                    parts = f"{self.expressions.names(out)}_of_blocks"
+                    made += [self._parts(parts, shape, out.type.dtype), self._new_number(out)]
+                    given.append(name(parts))
+                    combined.append(self._combine(parts, out, how))
+        shape_tree = shape if shape is not None else constant(1)
+        launch = call(name(kernel.name), shape_tree, threads, *given)
+        return [*made, gast.Expr(launch), *combined]
+
+    def _parts(self, title: str, shape: Any, dtype: np.dtype) -> Any:
+        size = call(name("parts_of"), shape, constant(dtype_name(dtype)))
+        return gast.Assign([target(name(title))], size, None)
+
+    def _combine(self, parts: str, out: Var, how: str) -> Any:
+        letter = suffix(out.type.dtype)
+        function = f"{how}_of_parts_{np.dtype(out.type.dtype).name}"
+        self.combining.setdefault(function, (how, letter, out.type.dtype))
+        total = name(self.expressions.names(out))
+        size = attribute(name(parts), "size")
+        return gast.Expr(call(name(function), constant(1), constant(256), name(parts), total, size))
+
+    def _new_number(self, out: Var) -> Any:
+        empty = attribute(name("cp"), "empty")
+        made = call(empty, gast.Tuple([], gast.Load()), constant(dtype_name(out.type.dtype)))
+        return gast.Assign([target(name(self.expressions.names(out)))], made, None)
+
+    def _array_given(self, var: Var) -> Any:
+        if var in self.expressions.paths:
+            return self.expressions.paths[var][0]
+        tree = name(self.expressions.names(var), var)
+        return tree
+
+    def _plain_given(self, var: Var) -> Any:
+        return self.expressions.atom(var)
+
+    def _size_tree(self, var: Var, axis: int | None) -> Any:
+        tree = self._array_given(var)
+        if axis is None or var.type.ndim == 1:
+            return attribute(tree, "size")
+        shape = attribute(tree, "shape")
+        return gast.Subscript(shape, constant(axis), gast.Load())
+
+    def _shape(self, grid: Grid) -> tuple[Any, Any]:
+        """The blocks, and the threads of each, as the launcher says them."""
+        ends = [self.expressions.atom(loop.stop) for loop in grid.loops]
+        if grid.form == "serial":
+            return None, constant(1)
+        pair = gast.Tuple([constant(32), constant(8)], gast.Load())
+        word = (
+            "row_blocks"
+            if grid.form in ("rows", "sums")
+            else "blocks"
+            if len(ends) == 1
+            else "tiles"
+        )
+        threads = constant(256) if word == "blocks" else pair
+        return call(name(word), *ends), threads
+
+    # within kernels
+
+    def _kernel_block(self, block: Block, depth: int) -> list[Any]:
+        """As in other kernels; rows store by one thread, and wait for what others stored."""
+        if self._grid is None or not self._is_row_block(block):
+            return super()._kernel_block(block, depth)
+        made: list[Any] = []
+        written: set[str] = set()  # since the warp's threads last waited for each other
+        seen: set[str] = set()
+        self._quoted = self._header()
+        for s in block.statements:
+            lines = self._statement(s, depth)
+            if not lines:
+                continue
+            read = {self.expressions.names(v) for v in self._arrays_read(s)}
+            stored = {self.expressions.names(v) for v in stored_in([s])}
+            if written & read or seen & stored:
+                made.append(statement("__syncwarp();"))
+                written, seen = set(), set()
+            written |= stored
+            seen |= read
+            if isinstance(s, Apply) and is_store(s):
+                lines = [gast.If(raw("threadIdx.x == 0"), lines, [])]
+            if self._generated or s.phase == "reverse":
+                made += self._comment(s, depth)
+            made += lines
+        return made
+
+    def _arrays_read(self, s: Statement) -> set[Var]:
+        return read_in([s]) | {v for t in [s] for v in self._folded_reads(t)}
+
+    def _folded_reads(self, s: Statement) -> set[Var]:
+        """The arrays that are read in expressions written within a statement."""
+        found: set[Var] = set()
+        pending = [a for t in core.walk(Block([s])) for a in core.operands(t)]
+        while pending:
+            atom = pending.pop()
+            if isinstance(atom, Var) and atom in self.expressions.folding.folded:
+                made = self.program.definition[atom]
+                found |= read_in([made])
+                pending += list(core.operands(made))
+        return found
+
+    def _is_row_block(self, block: Block) -> bool:
+        assert self._grid is not None
+        return self._grid.form == "rows" and block is self._grid.loops[-1].body
+
+    def _for(self, s: For, depth: int) -> list[Any]:
+        grid = self._grid
+        if grid is None:
+            return super()._for(s, depth)
+        lines = super()._for(s, depth)
+        at = next((k for k, t in enumerate(lines) if isinstance(t, gast.For)), None)
+        if at is None:
+            return lines
+        if id(s) in grid.spread:
+            lines[at].spread = grid.spread[id(s)]
+        if id(s) in grid.lanes:
+            return self._shared_by_warp(s, lines, at)
+        if grid.loops and s is grid.loops[0] and grid.totals:
+            return self._shared_by_all(s, lines, at, grid)
+        return lines
+
+    def _shared_by_warp(self, s: For, lines: list[Any], at: int) -> list[Any]:
+        """Each thread begins with nothing, and has the whole in the end."""
+        before: list[Any] = []
+        after: list[Any] = []
+        for r in reductions(s):
+            phi = s.phis[r.position]
+            own = self.expressions.names(phi)
+            self._begin(own, s.inits[r.position], phi, r, "threadIdx.x == 0", before)
+            function = f"warp_{r.how}{suffix(phi.type.dtype)}"
+            after.append(
+                gast.Assign([target(name(own, phi))], call(name(function), name(own, phi)), None)
+            )
+        return [*lines[:at], *before, lines[at], *after, *lines[at + 1 :]]
+
+    def _begin(
+        self, own: str, init: Any, phi: Var, r: PutTogether, first: str, before: list[Any]
+    ) -> None:
+        """A number that all threads but the first begin with nothing, where it begins with more."""
+        if r.how not in _IDENTITY or (not isinstance(init, Var) and init == _IDENTITY[r.how]):
+            return
+        nothing = raw(c_number(_IDENTITY[r.how], phi.type.dtype))
+        value = gast.IfExp(raw(first, 7), name(own, phi), nothing)
+        before.append(gast.Assign([target(name(own, phi))], value, None))
+
+    def _shared_by_all(self, s: For, lines: list[Any], at: int, grid: Grid) -> list[Any]:
+        """The blocks' parts of what all rounds go into."""
+        before: list[Any] = []
+        after: list[Any] = []
+        thread = "blockIdx.x == 0 && threadIdx.x == 0"
+        thread += " && threadIdx.y == 0" if grid.form in ("rows", "sums") else ""
+        for r in grid.totals:
+            phi, out = s.phis[r.position], s.outs[r.position]
+            own = self.expressions.names(phi)
+            self._begin(own, s.inits[r.position], phi, r, thread, before)
+            value: Any = name(own, phi)
+            if grid.form == "rows" and r.how in _IDENTITY:  # a warp's threads have the same
+                nothing = raw(c_number(_IDENTITY[r.how], phi.type.dtype))
+                value = gast.IfExp(raw("threadIdx.x == 0", 7), value, nothing)
+            function = f"block_{r.how}{suffix(phi.type.dtype)}"
+            after.append(gast.Assign([target(name(own, phi))], call(name(function), value), None))
+            place = f"{self.expressions.names(out)}_of_blocks[blockIdx.x] = {own};"
+            first = "threadIdx.x == 0" + (" && threadIdx.y == 0" if grid.form != "elements" else "")
+            after.append(gast.If(raw(first, 3), [statement(place)], []))
+        return [*lines[:at], *before, lines[at], *after]

@@ -1,0 +1,115 @@
+"""A module of CuPy: the launcher, the text of its kernels, and the lines that compile them."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import gast
+
+from calque.transpiler.codegen.cuda.c_types import c_type
+from calque.transpiler.codegen.cuda.cuda_launcher import CudaLauncher
+from calque.transpiler.codegen.cuda.cuda_target import CUDA
+from calque.transpiler.codegen.cuda.device_functions import COMBINED, definitions
+from calque.transpiler.codegen.numpy.emit import Support, imports, sorted_imports, written_function
+from calque.transpiler.codegen.text.layout import to_text
+from calque.transpiler.ir import core
+from calque.transpiler.ir.dims import Dims
+
+_HOST_WORDS = frozenset(
+    "float32 float64 int8 int16 int32 int64 uint8 uint16 uint32 uint64 bool_ complex64 complex128"
+    " newaxis pi inf nan e errstate ndarray generic integer floating".split()
+)
+_HELPERS = ("blocks", "kernel", "parts_of", "row_blocks", "tiles")
+_COMBINE = """\
+extern "C" __global__ __launch_bounds__(256)
+void {name}(const {T}* __restrict__ parts, {T}* __restrict__ total, Index size)
+{{
+    {T} value = {start};
+    for (Index k = threadIdx.x; k < size; k += 256) {{
+        {T} other = parts[k];
+        value = {combined};
+    }}
+    value = block_{how}{f}(value);
+    if (threadIdx.x == 0)
+        total[0] = value;
+}}"""
+
+
+def cuda_function(
+    function: core.Function, comments: bool = True, asking: Dims | None = None
+) -> str:
+    """The launcher, and the text of its kernels."""
+    launcher, code = _parts(function, comments, asking)
+    return "\n\n\n".join(filter(None, [launcher, code]))
+
+
+def _parts(function: core.Function, comments: bool, asking: Dims | None) -> tuple[str, str]:
+    writer, trees = written_function(function, comments, CUDA, asking, CudaLauncher)
+    assert isinstance(writer, CudaLauncher)
+    text = "\n\n\n".join(to_text(_on_device(t)).strip() for t in trees)
+    launcher = writer.notes.restore(text) + "\n"
+    kernels = writer.cuda_kernels
+    if not kernels:
+        return launcher, ""
+    combining = [_combining(name, *how) for name, how in writer.combining.items()]
+    used = writer.used | {w for t in combining for w in _called(t)}
+    texts = [definitions(used), *("\n".join(k.text) for k in kernels), *combining]
+    code = "\n\n".join(filter(None, texts))
+    names = [k.name for k in kernels] + list(writer.combining)
+    bound = "\n".join(f'{n} = kernel(code, "{n}")' for n in names)
+    return launcher, f'code = r"""\n{code}\n"""\n\n{bound}\n'
+
+
+def _called(text: str) -> set[str]:
+    return set(re.findall(r"\b(\w+)\(", text)) | set(re.findall(r"\b(INF|NaN)\b", text))
+
+
+def _combining(name: str, how: str, letter: str, dtype: Any) -> str:
+    combined, start = COMBINED[how]
+    return _COMBINE.format(
+        name=name,
+        T=c_type(dtype),
+        start=start or "parts[0]",
+        combined=combined.format(f=letter),
+        how=how,
+        f=letter,
+    )
+
+
+def _on_device(tree: Any) -> Any:
+    """NumPy's functions become CuPy's, but for dtypes and numbers."""
+    for node in gast.walk(tree):
+        if isinstance(node, gast.Attribute) and isinstance(node.value, gast.Name):
+            if node.value.id == "np" and node.attr not in _HOST_WORDS:
+                node.value = gast.Name("cp", gast.Load(), None, None)
+    return tree
+
+
+def cuda_module(
+    function: core.Function,
+    title: str,
+    provenance: Sequence[str],
+    support: Support | None = None,
+    asking: Dims | None = None,
+) -> str:
+    """A file: docstring, imports, the launcher, its kernels, and helpers where it stands alone."""
+    launcher, code = _parts(function, True, asking)
+    launcher = "\n\n".join([*function.helpers.values(), launcher])
+    header = "\n".join([title, "", *provenance]).rstrip()
+    quoted = header.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
+    used = {n.id for n in ast.walk(ast.parse(launcher + "\n" + code)) if isinstance(n, ast.Name)}
+    lines = ["import cupy as cp"] if "cp" in used else []
+    lines += imports(function, used)
+    helpers = [h for h in _HELPERS if h in used]
+    own = ""
+    if helpers and support is None:
+        lines.append(f"from calque.runtime.cuda import {', '.join(helpers)}")
+    elif helpers and support is not None:
+        more, own = support(frozenset(helpers))
+        lines += more
+    parts = [launcher.rstrip(), own.strip(), code.rstrip()]
+    body = "\n\n\n".join(filter(None, parts))
+    return "\n".join([f'"""{quoted}\n"""', *sorted_imports(lines), "", "", body]) + "\n"

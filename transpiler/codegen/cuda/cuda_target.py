@@ -1,0 +1,297 @@
+"""CUDA C as a target: what its kernels may hold, and how that is written.
+
+>>> CUDA.cast(np.dtype("f4"))
+'float32({0})'
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from calque.transpiler.codegen.cuda.c_types import C_TYPES
+from calque.transpiler.codegen.cuda.device_functions import suffix
+from calque.transpiler.codegen.numba.scalar_text import loop_dtypes, plain_type
+from calque.transpiler.codegen.text.spelling import dtype_name
+from calque.transpiler.ir import core
+from calque.transpiler.ir.core import Apply, For, If, Statement, Var, While
+from calque.transpiler.ir.target import Target
+from calque.transpiler.primitives import scalars
+from calque.transpiler.primitives.elementwise import (
+    add,
+    astype,
+    divide,
+    float_power,
+    floor_divide,
+    multiply,
+    power,
+    reciprocal,
+    remainder,
+    to_bool,
+    to_float,
+    to_int,
+    where,
+)
+from calque.transpiler.primitives.indexing import getitem, update, update_add
+from calque.transpiler.primitives.logic import (
+    logical_and,
+    logical_not,
+    logical_or,
+    logical_xor,
+    maximum,
+    minimum,
+)
+from calque.transpiler.primitives.record import Primitive
+
+# Functions that CUDA has under the record's name; those of float end in f.
+_SAME = (
+    "exp exp2 exp10 expm1 log log2 log10 log1p sin cos tan asin acos atan atan2 sinh cosh tanh"
+    " asinh acosh atanh cbrt erf erfc erfcx hypot sqrt floor ceil trunc rint fmod copysign fmax"
+    " fmin lgamma erfinv erfcinv j0 j1"
+).split()
+_NAMED = {"gammaln": "lgamma", "gamma": "tgamma", "ndtr": "normcdf", "ndtri": "normcdfinv"}
+_NAMED |= {n: n for n in _SAME}
+_OURS = ("maximum", "minimum", "sign")
+_TESTS = ("isnan", "isinf", "isfinite")
+_CONVERSIONS = (astype, to_float, to_int, to_bool)
+_OPERATORS = (divide, multiply, add)
+_POWERS = (power, float_power, scalars.pow_)
+_LARGEST_EXPONENT = 16
+
+
+class Cuda(Target):
+    """Kernels of CUDA C, whose loops a grid of threads runs."""
+
+    name = "cuda"
+    grid = True
+    words = frozenset(
+        "cp np kernel blocks tiles row_blocks checked parts_of int float double bool long short"
+        " char unsigned signed if else for while return break const void Index size_t"
+        " threadIdx blockIdx gridDim blockDim INF NaN min max abs range len".split()
+    ) | {*_NAMED.values()}
+
+    def can_compile(self, s: Statement, looping: bool = False) -> bool:
+        """Loops over numbers; others stay on the host, with the loops in them as kernels."""
+        match s:
+            case For() | While():
+                if not looping and isinstance(s, While) and _has_parallel(s):
+                    return False
+                if not looping and isinstance(s, For) and not s.parallel and _has_parallel(s):
+                    return False
+                return self._has_plain_loop(s)
+            case If():
+                bare = core.UNDEFINED not in (*s.then.results, *s.orelse.results)
+                inner = (t for b in core.blocks_of(s) for t in b.statements)
+                return looping and bare and all(self.can_compile(t, looping) for t in inner)
+            case Apply():
+                return looping and self._can_hold(s)
+        return False
+
+    def _has_plain_loop(self, s: For | While) -> bool:
+        if any(i is core.UNDEFINED for i in s.inits):
+            return False
+        if isinstance(s, For) and isinstance(s.step, Var):
+            return False
+        return all(self.can_compile(t, True) for b in core.blocks_of(s) for t in b.statements)
+
+    def _can_hold(self, s: Apply) -> bool:
+        if s.primitive.kind == "size":
+            return True
+        if s.primitive in (getitem, update, update_add):
+            return _is_element(s) and _has_c_types(s)
+        return not s.outs[0].type.ndim and len(s.outs) == 1 and self.can_be_scalar(s)
+
+    def can_be_scalar(self, s: Apply) -> bool:
+        """Of numbers that C has, and functions that CUDA has."""
+        if any(type(a) is int and a.bit_length() > 63 for a in s.args):
+            return False
+        if not _has_c_types(s):
+            return False
+        if s.primitive.kind != "elementwise" and s.primitive not in (where, *_CONVERSIONS):
+            return True  # element forms, of which the elementwise parts are asked
+        if s.out.type.dtype.kind == "b" and s.primitive in (add, multiply, maximum, minimum, power):
+            return False
+        return self.operation(s) is not None
+
+    def is_inside(self, s: Apply, looping: bool) -> bool:
+        """Numbers."""
+        return s.primitive.kind == "size" or (not s.out.type.ndim and self._can_hold(s))
+
+    def call(self, s: Apply) -> str | None:
+        """Conversions."""
+        if s.primitive in _CONVERSIONS and not s.out.type.ndim:
+            if s.primitive is to_bool or s.out.type.dtype.kind == "b":
+                return "{0} != 0"
+            return self.cast(s.out.type.dtype)
+        return None
+
+    def operation(self, s: Apply) -> str | None:
+        """Operators, and functions of numbers."""
+        return self.call(s) or _power(s) or _divided(s) or _spelled(s)
+
+    def operand_casts(self, s: Apply, text: str) -> list[np.dtype | None]:
+        """All that C would promote otherwise."""
+        loop = _loop_dtypes(s)
+        own = [plain_type(a).dtype for a in s.args]
+        made: list[np.dtype | None] = []
+        for k, (have, want) in enumerate(zip(own, loop, strict=True)):
+            others = [
+                w for j, w in enumerate(own) if j != k and not (s.primitive is where and j == 0)
+            ]
+            function = "(" in text
+            converted = want.kind == "f" and want in others and have.kind in "iub" and not function
+            widened = want.kind == "i" and want.itemsize >= 4 and have.kind in "iub"
+            narrow = have.itemsize <= want.itemsize and have != np.dtype("u8")
+            made.append(None if have == want or converted or (widened and narrow) else want)
+        return made
+
+    def result_cast(self, s: Apply) -> np.dtype | None:
+        """C's integers have at least 32 bits."""
+        out = s.out.type
+        small = out.dtype.kind in "iu" and out.dtype.itemsize < 4
+        wide = (
+            out.dtype == np.float64
+            and any(w == np.float32 for w in _loop_dtypes(s))
+            and s.primitive.kind == "elementwise"
+        )
+        return out.dtype if small or wide else None
+
+    def cast(self, dtype: np.dtype) -> str:
+        """A name of NumPy's, which the printer writes as C's cast."""
+        return f"{dtype_name(dtype)}({{0}})"
+
+    def literal(self, value: Any, dtype: np.dtype | None, s: Apply) -> tuple[Any, np.dtype | None]:
+        """A number of the dtype in which is computed."""
+        if dtype is None and isinstance(value, np.generic):
+            value, dtype = value.item(), value.dtype
+        if dtype is None:
+            want = _loop_dtypes(s)
+            kinds = {w for w, a in zip(want, s.args, strict=True) if a is value}
+            dtype = next(iter(kinds)) if len(kinds) == 1 else None
+        if dtype is not None and dtype.kind == "f":
+            return float(value), dtype if dtype.itemsize == 4 else None
+        if dtype is not None and dtype.kind in "iu" and type(value) is not bool:
+            return int(value), None
+        return value, None
+
+
+CUDA = Cuda()
+
+
+def _has_parallel(s: Statement) -> bool:
+    """Whether a loop holds one that a grid of threads would run."""
+    return any(isinstance(t, For) and t.parallel for b in core.blocks_of(s) for t in core.walk(b))
+
+
+def _has_c_types(s: Apply) -> bool:
+    known = (bool, int, float, np.generic)
+    types = [plain_type(a) for a in s.args if isinstance(a, (Var, *known))]
+    if any(isinstance(a, complex) and not isinstance(a, float) for a in s.args):
+        return False
+    return all(t.dtype in C_TYPES for t in [*types, *(o.type for o in s.outs)])
+
+
+def _is_element(s: Apply) -> bool:
+    """Whether one element is read, or a number stored to one."""
+    base = s.args[0]
+    items = s.params["index"]
+    first = s.primitive.first_index
+    if any(isinstance(a, Var) and a.type.ndim for a in s.args[first:]):
+        return False
+    if any(isinstance(i, slice) or i is None or i is Ellipsis for i in items):
+        return False
+    return isinstance(base, Var) and len(items) == base.type.ndim > 0
+
+
+def _loop_dtypes(s: Apply) -> list[np.dtype]:
+    """The dtypes that NumPy brings the operands to before it computes."""
+    return loop_dtypes(s)[: len(s.args)]
+
+
+def _spelled(s: Apply) -> str | None:
+    primitive: Primitive = s.primitive
+    scalar = primitive.scalar or ""
+    loop = _loop_dtypes(s)
+    last = loop[-1] if loop else s.out.type.dtype
+    letter = suffix(last)
+    if primitive in (logical_and, logical_or):
+        word = "and" if primitive is logical_and else "or"
+        return f"({{0}} != 0) {word} ({{1}} != 0)" if _kinds(s) != {"b"} else f"{{0}} {word} {{1}}"
+    if primitive is logical_xor:
+        return "({0} != 0) != ({1} != 0)"
+    if primitive is logical_not or primitive.arithmetic == "not":
+        return "not {0}"
+    if primitive.arithmetic in ("and", "or"):
+        return f"{{0}} {primitive.arithmetic} {{1}}"
+    if primitive is where:
+        return "{1} if {0} else {2}"
+    if primitive is reciprocal and last.kind == "f":
+        return "1.0 / {0}" if last.itemsize == 8 else "float32(1.0) / {0}"
+    if primitive.arithmetic == "clip":
+        return f"minimum{letter}(maximum{letter}({{0}}, {{1}}), {{2}})"
+    if scalar == "abs" or scalar == "fabs":
+        return f"fabs{letter}({{0}})" if last.kind == "f" else "llabs({0})"
+    if scalar in _TESTS:
+        return f"{scalar}({{0}})" if last.kind == "f" else None
+    if scalar in _OURS or scalar.startswith(("max(", "min(")):
+        name = scalar if scalar in _OURS else {"max": "maximum", "min": "minimum"}[scalar[:3]]
+        return f"{name}{letter}({', '.join(f'{{{k}}}' for k in range(len(s.args)))})"
+    if scalar in _NAMED:
+        if last.kind != "f" or s.out.type.dtype.kind != "f":
+            return None
+        given = ", ".join(f"{{{k}}}" for k in range(len(s.args)))
+        return f"{_NAMED[scalar]}{letter}({given})"
+    if "heaviside(" in (primitive.numba or "") and last.kind == "f":
+        return f"heaviside{letter}({{0}}, {{1}})"
+    plain = "{" in scalar and "(" not in scalar and "**" not in scalar
+    return scalar if plain and not _shifts(s) else None
+
+
+def _kinds(s: Apply) -> set[str]:
+    return {plain_type(a).dtype.kind for a in s.args}
+
+
+def _shifts(s: Apply) -> bool:
+    return "<<" in (s.primitive.scalar or "") or ">>" in (s.primitive.scalar or "")
+
+
+def _divided(s: Apply) -> str | None:
+    """Division as Python's and NumPy's: C's of integers cuts towards zero."""
+    last = _loop_dtypes(s)[-1] if s.args else s.out.type.dtype
+    if s.primitive is divide:
+        return "{0} / {1}" if last.kind == "f" else None
+    if s.primitive not in (floor_divide, remainder):
+        return None
+    word = "floor_divide" if s.primitive is floor_divide else "remainder"
+    if last.kind == "f":
+        return f"float_{word}{suffix(last)}({{0}}, {{1}})"
+    word = "remainder_of" if s.primitive is remainder else word
+    return f"{word}({{0}}, {{1}})" if last != np.dtype("u8") else None
+
+
+def _power(s: Apply) -> str | None:
+    """Powers that are products, quotients and square roots; else CUDA's function."""
+    if s.primitive not in _POWERS and (s.primitive.scalar or "") not in ("pow", "{0} * {0}"):
+        return None
+    dtype = s.out.type.dtype
+    letter = suffix(dtype)
+    if s.primitive.scalar == "{0} * {0}":
+        return f"square{letter}({{0}})"
+    exponent = s.args[1]
+    if isinstance(exponent, Var):
+        return f"pow{letter}({{0}}, {{1}})" if dtype.kind == "f" else None
+    if exponent == 2:
+        return f"square{letter}({{0}})"
+    whole = float(exponent).is_integer() and 0 < abs(exponent) <= _LARGEST_EXPONENT
+    if dtype.kind != "f":
+        return f"power{letter}({{0}}, {int(exponent)})" if whole and exponent > 0 else None
+    if exponent == 0.5:
+        return f"sqrt{letter}({{0}})"
+    one = "1.0" if dtype.itemsize == 8 else "float32(1.0)"
+    if exponent == -1:
+        return f"{one} / {{0}}"
+    if whole:
+        product = f"power{letter}({{0}}, {abs(int(exponent))})"
+        return product if exponent > 0 else f"{one} / {product}"
+    return f"pow{letter}({{0}}, {{1}})"

@@ -1,0 +1,178 @@
+"""Functions that kernels of CUDA C call and CUDA has not: their text, and what that needs first.
+
+A name without a letter at its end is of ``double``, with an f of ``float``, with an l of ``long
+long``, as in C's own ``fmod`` and ``fmodf``.
+
+>>> print(definitions({"maximumf"}))
+__device__ __forceinline__ float maximumf(float a, float b)  // NaN wins, as in NumPy
+{
+    return a > b || a != a ? a : b;
+}
+>>> definitions({"expf"})
+''
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+import numpy as np
+
+from calque.transpiler.codegen.cuda.c_types import DEFINITIONS
+
+SUFFIXES = {"double": "", "float": "f", "long long": "l"}
+_PAIR = "__device__ __forceinline__ {T} {name}({T} a, {T} b)"
+_ONE = "__device__ __forceinline__ {T} {name}({T} x)"
+_REALS = ("double", "float")
+_ALL = ("double", "float", "long long")
+# name: the types it is for, and its text
+_TEMPLATES: dict[str, tuple[tuple[str, ...], str]] = {
+    "maximum": (
+        _ALL,
+        f"{_PAIR}  // NaN wins, as in NumPy\n{{{{\n    return a > b || a != a ? a : b;\n}}}}",
+    ),
+    "minimum": (
+        _ALL,
+        f"{_PAIR}  // NaN wins, as in NumPy\n{{{{\n    return a < b || a != a ? a : b;\n}}}}",
+    ),
+    "square": (_ALL, f"{_ONE}\n{{{{\n    return x * x;\n}}}}"),
+    "sign": (
+        _ALL,
+        f"{_ONE}  // of NaN: NaN\n{{{{\n    return x > 0 ? 1 : x < 0 ? -1 : x;\n}}}}",
+    ),
+    "heaviside": (
+        _REALS,
+        f"{_PAIR}  // b at 0\n{{{{\n    return a != a ? a : a > 0 ? 1 : a < 0 ? 0 : b;\n}}}}",
+    ),
+    "power": (
+        _ALL,
+        "__device__ __forceinline__ {T} {name}({T} x, int n)  // x times x, n times\n{{\n"
+        "    {T} product = 1;\n    for (; n > 0; n /= 2, x *= x)\n        if (n % 2)\n"
+        "            product *= x;\n    return product;\n}}",
+    ),
+    "float_remainder": (
+        _REALS,
+        f"{_PAIR}  // of the divisor's sign, as in Python\n{{{{\n"
+        "    {T} rest = fmod{f}(a, b);\n    if (rest == 0)\n        return copysign{f}(0, b);\n"
+        "    return (rest < 0) != (b < 0) ? rest + b : rest;\n}}",
+    ),
+    "float_floor_divide": (
+        _REALS,
+        f"{_PAIR}  // rounded down, as in NumPy\n{{{{\n"
+        "    if (b == 0)\n        return a / b;\n    {T} rest = fmod{f}(a, b);\n"
+        "    {T} quotient = (a - rest) / b;\n"
+        "    if (rest != 0 && (rest < 0) != (b < 0))\n        quotient -= 1;\n"
+        "    if (quotient == 0)\n        return copysign{f}(0, a / b);\n"
+        "    {T} whole = floor{f}(quotient);\n"
+        "    return quotient - whole > 0.5 ? whole + 1 : whole;"
+        "\n}}",
+    ),
+}
+# how the values of threads are put together: of two, and of none
+COMBINED = {
+    "sum": ("value + other", "0"),
+    "product": ("value * other", "1"),
+    "max": ("maximum{f}(value, other)", ""),
+    "min": ("minimum{f}(value, other)", ""),
+}
+_WARP = """\
+__device__ __forceinline__ {T} {name}({T} value)  // of a warp's threads, the same in all
+{{
+    for (int step = 16; step > 0; step /= 2) {{
+        {T} other = __shfl_xor_sync(0xffffffff, value, step);
+        value = {combined};
+    }}
+    return value;
+}}"""
+_BLOCK = """\
+__device__ {T} {name}({T} value)  // of a block's 256 threads, in the first
+{{
+    __shared__ {T} values[256];
+    int thread = threadIdx.y * blockDim.x + threadIdx.x;
+    __syncthreads();  // an earlier call may still be read
+    values[thread] = value;
+    for (int step = 128; step > 0; step /= 2) {{
+        __syncthreads();
+        if (thread < step) {{
+            {T} other = values[thread + step];
+            value = {combined};
+            values[thread] = value;
+        }}
+    }}
+    return value;
+}}"""
+_INDEX_PAIR = """\
+__device__ __forceinline__ Index {name}(Index a, Index b)
+{{
+    return a {op} b ? a : b;
+}}"""
+_OTHERS = {
+    "floor_divide": """\
+__device__ __forceinline__ long long floor_divide(long long a, long long b)  // as in Python; 0 by 0
+{
+    if (b == 0)
+        return 0;
+    if (b == -1)
+        return (long long)(0ULL - (unsigned long long)a);
+    long long quotient = a / b;
+    return a % b != 0 && (a < 0) != (b < 0) ? quotient - 1 : quotient;
+}""",
+    "remainder_of": """\
+__device__ __forceinline__ long long remainder_of(long long a, long long b)  // as in Python; 0 by 0
+{
+    if (b == 0 || b == -1)
+        return 0;
+    long long rest = a % b;
+    return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+}""",
+    "index_max": _INDEX_PAIR.format(name="index_max", op=">"),
+    "index_min": _INDEX_PAIR.format(name="index_min", op="<"),
+}
+
+
+def suffix(dtype: np.dtype) -> str:
+    """The letter at a function's end for numbers of a dtype.
+
+    >>> suffix(np.dtype("f4")), suffix(np.dtype("i1"))
+    ('f', 'l')
+    """
+    dtype = np.dtype(dtype)
+    if dtype.kind == "f":
+        return "f" if dtype.itemsize == 4 else ""
+    return "l"
+
+
+def _text(name: str) -> str | None:
+    if name in _OTHERS:
+        return _OTHERS[name]
+    for type_, letter in SUFFIXES.items():
+        stem = name.removesuffix(letter) if letter else name
+        if letter and stem == name:
+            continue
+        if stem in _TEMPLATES and type_ in _TEMPLATES[stem][0]:
+            return _TEMPLATES[stem][1].format(T=type_, name=name, f=letter)
+        for form, template in (("warp_", _WARP), ("block_", _BLOCK)):
+            how = stem.removeprefix(form)
+            if how != stem and how in COMBINED:
+                combined = COMBINED[how][0].format(f=letter)
+                return template.format(T=type_, name=name, combined=combined)
+    return None
+
+
+def definitions(used: Iterable[str]) -> str:
+    """The text of the functions and words that are used and CUDA has not, in order."""
+    texts: dict[str, str] = {}
+
+    def add(name: str) -> None:
+        text = _text(name)
+        if text is None or name in texts:
+            return
+        for called in sorted(set(re.findall(r"\b(\w+)\(", text)) - {name}):
+            add(called)
+        texts[name] = text
+
+    for name in sorted(used):
+        add(name)
+    words = "\n".join(f"#define {w} {DEFINITIONS[w]}" for w in sorted(DEFINITIONS) if w in used)
+    return "\n\n".join(filter(None, [words, *texts.values()]))

@@ -1,0 +1,160 @@
+"""Which threads run which rounds of a kernel's loops.
+
+A kernel is one loop, with what is in it. Its forms::
+
+    elements   a thread a round, or a round of two or three nested loops: columns on threadIdx.x
+    rows       a warp a round: its 32 threads share the rounds of the loops within, along memory
+    serial     one thread, where rounds wait for each other
+
+In each, what rounds put together (a sum, a maximum) is put together by a block's threads at the
+end, and the blocks' parts by a second launch: in one order, whatever the GPU.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from calque.transpiler.ir import core
+from calque.transpiler.ir.core import Apply, Block, For, If, Kernel, Slot, Statement, Var, While
+from calque.transpiler.loops.thread_mapping import PutTogether, counts, reductions
+from calque.transpiler.primitives.indexing import getitem, update, update_add
+
+INDEXED = (getitem, update, update_add)
+_FEW_ROUNDS = 32  # of an inner loop, which one thread runs as well
+FLAT = ("blockIdx.x * 256 + threadIdx.x", "gridDim.x * 256")
+COLUMNS = ("blockIdx.x * 32 + threadIdx.x", "gridDim.x * 32")
+TILE_ROWS = ("blockIdx.y * 8 + threadIdx.y", "gridDim.y * 8")
+PLANES = ("blockIdx.z", "gridDim.z")
+WARPS = ("blockIdx.x * 8 + threadIdx.y", "gridDim.x * 8")
+LANES = ("threadIdx.x", "32")
+
+
+@dataclass
+class Grid:
+    """A kernel's form: ``spread`` tells of loops, by id, which rounds are a thread's.
+
+    ``loops`` are those that the grid's blocks share, outer first. ``lanes`` are loops that a warp's
+    threads share; ``totals``, what all threads put together.
+    """
+
+    form: str
+    loops: list[For] = field(default_factory=list)
+    spread: dict[int, tuple[str, str]] = field(default_factory=dict)
+    lanes: set[int] = field(default_factory=set)
+    totals: list[PutTogether] = field(default_factory=list)
+
+
+def grid_of(kernel: Kernel) -> Grid:
+    """The form of a kernel, from its loops."""
+    loop = kernel.body.statements[-1]
+    if not isinstance(loop, For) or not loop.parallel:
+        return Grid("serial")
+    nest = _nest(kernel)
+    totals = reductions(loop)
+    last = nest[-1]
+    inner = [s for s in last.body.statements if isinstance(s, For) and s.parallel]
+    inner = [s for s in inner if (counts(s) or _FEW_ROUNDS) >= _FEW_ROUNDS]
+    outer = 1 if totals else 2  # the blocks of planes have no parts of their own
+    if len(nest) <= outer and inner and _along_memory(inner, last):
+        return _rows(nest, inner, totals)
+    if totals and len(nest) > 1:
+        return _rows(nest[:1], [], totals, nest[-1])
+    return _flat(nest, totals)
+
+
+def _nest(kernel: Kernel) -> list[For]:
+    """The loops, one in another, whose rounds are worth a thread each."""
+    found = list(kernel.space)
+    while len(found) > 1 and (counts(found[-1]) or _FEW_ROUNDS) < _FEW_ROUNDS:
+        found.pop()
+    for k, s in enumerate(found[:-1]):
+        if stored_in(s.body.statements[:-1]):
+            return found[: k + 1]  # what a round stores is stored once
+        if any(phi.type.ndim == 0 for phi in found[k + 1].phis) != any(
+            phi.type.ndim == 0 for phi in s.phis
+        ):
+            return found[: k + 1]
+        ends = (found[k + 1].start, found[k + 1].stop)
+        if any(isinstance(a, Var) and a in core.defined_vars(Block([s])) for a in ends):
+            return found[: k + 1]  # a triangle
+    return found
+
+
+def _flat(nest: list[For], totals: list[PutTogether]) -> Grid:
+    """Threads along the innermost loop, rows of them along the one around, blocks beyond."""
+    if len(nest) == 1:
+        return Grid("elements", nest, {id(nest[0]): FLAT}, totals=totals)
+    spread = {id(nest[-1]): COLUMNS, id(nest[-2]): TILE_ROWS}
+    shared = nest[-2:]
+    if len(nest) > 2:
+        spread[id(nest[0])] = PLANES
+        shared = [nest[0], *shared]
+    return Grid("elements", shared, spread, totals=totals)
+
+
+def _rows(
+    nest: list[For], inner: list[For], totals: list[PutTogether], columns: For | None = None
+) -> Grid:
+    spread = {id(nest[-1]): WARPS}
+    if len(nest) == 2:
+        spread[id(nest[0])] = PLANES
+    spread |= {id(s): LANES for s in inner}
+    lanes = {id(s) for s in inner}
+    if columns is not None:
+        spread[id(columns)] = LANES
+        return Grid("sums", nest, spread, totals=totals)
+    return Grid("rows", nest, spread, lanes, totals)
+
+
+def _along_memory(inner: list[For], outer: For) -> bool:
+    """Whether the inner loops, rather than the outer one, go along rows of memory."""
+    along = across = 0
+    for loop in inner:
+        for s in core.walk(loop.body):
+            if isinstance(s, Apply) and s.primitive in INDEXED:
+                last = s.params["index"][-1:] or [None]
+                moving = (
+                    s.args[s.primitive.first_index + last[0].position]
+                    if isinstance(last[0], Slot)
+                    else None
+                )
+                along += moves_with(moving, loop.index, loop.body)
+                across += moves_with(moving, outer.index, loop.body)
+    return along >= across and along > 0
+
+
+def moves_with(atom: object, counter: Var, block: Block) -> bool:
+    """Whether an index is a counter, or a number more or less."""
+    if atom is counter:
+        return True
+    made = next((s for s in core.walk(block) if atom in s.outs), None)
+    return (
+        isinstance(made, Apply)
+        and made.primitive.arithmetic in ("add", "subtract")
+        and any(moves_with(a, counter, block) for a in made.args if isinstance(a, Var))
+    )
+
+
+def stored_in(statements: list[Statement]) -> set[Var]:
+    """The versions of arrays that statements make by stores."""
+    return {
+        s.outs[0]
+        for s in core.walk(Block(statements))
+        if isinstance(s, Apply) and s.primitive in (update, update_add)
+    }
+
+
+def read_in(statements: list[Statement]) -> set[Var]:
+    """The versions of arrays of which statements read elements."""
+    return {
+        s.args[0]
+        for s in core.walk(Block(statements))
+        if isinstance(s, Apply) and s.primitive in (getitem, update_add)
+    }
+
+
+def has_loops(s: Statement) -> bool:
+    """Whether a statement holds a loop."""
+    return isinstance(s, (For, While)) or (
+        isinstance(s, If) and any(has_loops(t) for b in core.blocks_of(s) for t in b.statements)
+    )

@@ -1,0 +1,55 @@
+"""Which numbers of a program lie in the memory of the device, and which the host knows.
+
+A number that is read from an array, put together of one or given by a kernel is on the device; to
+look at it, the host waits. Sizes and the numbers that a call gives are on the host.
+"""
+
+from __future__ import annotations
+
+from calque.transpiler.ir import core
+from calque.transpiler.ir.core import Apply, Block, For, If, Kernel, Statement, Var, While
+from calque.transpiler.memory.printed_program import PrintedProgram
+
+
+def device_numbers(program: PrintedProgram) -> set[Var]:
+    """The numbers, none an array, that are on the device."""
+    found = {p for p in program.function.params if not p.type.ndim and not p.type.weak}
+    while True:
+        before = len(found)
+        _visit(program.body, found, False)
+        if len(found) == before:
+            return found
+
+
+def _is_there(atom: object, found: set[Var]) -> bool:
+    return isinstance(atom, Var) and (atom.type.ndim > 0 or atom in found)
+
+
+def _visit(block: Block, found: set[Var], inside: bool) -> None:
+    for s in block.statements:
+        match s:
+            case Apply():
+                if s.primitive.kind == "size" or inside:
+                    continue
+                given = any(_is_there(a, found) for a in s.args)
+                if given and not s.out.type.weak:
+                    found.update(o for o in s.outs if not o.type.ndim)
+            case Kernel():
+                found.update(o for o in s.outs if not o.type.ndim)
+            case For() | While() | If():
+                for inner in core.blocks_of(s):
+                    _visit(inner, found, inside)
+                _joined(s, found)
+
+
+def _joined(s: Statement, found: set[Var]) -> None:
+    """What a loop carries or a branch gives is there if one of the values is."""
+    match s:
+        case For() | While():
+            for phi, init, result, out in zip(s.phis, s.inits, s.body.results, s.outs, strict=True):
+                if not phi.type.ndim and (_is_there(init, found) or _is_there(result, found)):
+                    found.update((phi, out))
+        case If():
+            for out, *arms in zip(s.outs, s.then.results, s.orelse.results, strict=True):
+                if not out.type.ndim and any(_is_there(a, found) for a in arms):
+                    found.add(out)

@@ -1,0 +1,236 @@
+"""What names stand for in one kernel of CUDA C: its parameters, sizes, locals and their types."""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property
+from typing import Any
+
+import gast
+
+from calque.transpiler.codegen.cuda.c_text import CNames, CText, raw
+from calque.transpiler.codegen.cuda.c_types import c_type
+from calque.transpiler.codegen.cuda.grid import Grid, stored_in
+from calque.transpiler.codegen.launcher import Launcher
+from calque.transpiler.codegen.text.spelling import name, target
+from calque.transpiler.ir import core
+from calque.transpiler.ir.core import For, Kernel, Var
+
+_MADE_UP = re.compile(r"_|d\d+_\d+$")  # symbols of sizes that nobody named
+
+
+def statement(text: str) -> Any:
+    """A line of C as a tree."""
+    return gast.Expr(raw(text))
+
+
+class KernelScope:
+    """What names are in one kernel: parameters, sizes, locals and their types."""
+
+    def __init__(self, writer: Launcher, kernel: Kernel, grid: Grid, device: set[Var]):
+        self.writer, self.kernel, self.grid = writer, kernel, grid
+        self.device = device  # the numbers in its memory
+        self.names_of = writer.expressions.name_inside
+        self.sizes: dict[Any, tuple[str, Var, int | None]] = {}
+        self.used: set[str] = set()
+        self.read_arrays: dict[str, Var] = {}
+        self.read_numbers: dict[str, Var] = {}
+        dim_values = writer.program.function.dim_values
+        self.types: dict[str, str] = {}
+        self.counters = set()
+        for s in core.walk(kernel.body):
+            if isinstance(s, For):
+                self.counters.add(writer.counter_of(s))
+            for v in (*s.outs, *core.bound_vars(s)):
+                if not v.type.ndim and v not in writer.expressions.folding.folded:
+                    index = v.type.weak and v in dim_values
+                    own = writer.expressions.names(v)
+                    self.types[own] = "Index" if index else c_type(v.type.dtype)
+        self.stored = {self.names_of(v) for v in stored_in(kernel.body.statements)}
+        self.arrays: dict[str, Var] = {}
+        for v in kernel.params:
+            if v.type.ndim:
+                self.arrays.setdefault(self.names_of(v), v)
+        self.numbers = {self.names_of(v): v for v in kernel.params if not v.type.ndim}
+        self.totals = {kernel_out(kernel, r.position): r for r in grid.totals}
+
+    # what the printer asks
+
+    def c_names(self) -> CNames:
+        """The printer's questions, answered."""
+        return CNames(self.place, self.size, self.read, self.type_of, self.is_local, self.used)
+
+    def is_local(self, n: str) -> bool:
+        """Whether a name is a number of the kernel's own."""
+        return n in self.types
+
+    def type_of(self, n: str) -> str:
+        """The C type of a local."""
+        return self.types[n]
+
+    def read(self, tree: Any) -> str:
+        """A name where it is read: a number on the device is a cell of memory."""
+        n = tree.id
+        var = self.numbers.get(n)
+        if var is None or n in self.types:
+            return n
+        self.read_numbers[n] = var
+        return f"{n}[0]" if var in self.device else n
+
+    def size(self, tree: Any) -> str | None:
+        """A size, if a tree asks for one."""
+        match tree:
+            case gast.Subscript(value=gast.Attribute(value=gast.Name() as array, attr="shape")):
+                axis = tree.slice.value if isinstance(tree.slice, gast.Constant) else None
+                return self._size_of(array, axis)
+            case gast.Attribute(value=gast.Name() as array, attr="size"):
+                return self._size_of(array, None)
+            case gast.Call(func=gast.Name(id="len"), args=[gast.Name() as array]):
+                return self._size_of(array, 0)
+            case gast.Call(func=gast.Name(id="max" | "min" as word), args=[a, b]):
+                self.used.add(f"index_{word}")
+                text = self.printer
+                return f"index_{word}({text.expression(a)}, {text.expression(b)})"
+        return None
+
+    def _size_of(self, array: Any, axis: int | None) -> str:
+        var = getattr(array, "shows", None) or self.arrays[array.id]
+        return self.size_name(var, axis)
+
+    def size_name(self, var: Var, axis: int | None) -> str:
+        """The parameter that holds an axis' size, or an array's."""
+        axis = 0 if axis is None and var.type.ndim == 1 else axis
+        dim = var.type.dims[axis] if axis is not None else ("size", var.type.dims)
+        if isinstance(dim, int):
+            return str(dim)
+        if dim not in self.sizes:
+            text = str(dim) if axis is not None else ""
+            array = self.names_of(var)
+            plain = text.isidentifier() and not _MADE_UP.match(text)
+            wish = text if plain else f"{array}_size"
+            wish += f"_{axis}" if axis and wish.endswith("_size") else ""
+            taken = {
+                *self.types,
+                *self.arrays,
+                *self.numbers,
+                *(n for n, *_ in self.sizes.values()),
+            }
+            taken |= self.counters
+            while wish in taken:
+                wish += "_size" if not wish.endswith("_size") else "_too"
+            self.sizes[dim] = wish, var, axis
+        return self.sizes[dim][0]
+
+    def place(self, tree: Any) -> str:
+        """``x[i * m + j]``."""
+        array = tree.value
+        var = getattr(array, "shows", None)
+        if var is None or not var.type.ndim:
+            var = self.arrays[array.id]
+        items = tree.slice.elts if isinstance(tree.slice, gast.Tuple) else [tree.slice]
+        self.read_arrays.setdefault(array.id, var)
+        return f"{array.id}[{self._linear(var, items)}]"
+
+    def _linear(self, var: Var, items: list[Any]) -> str:
+        text = ""
+        for axis, item in enumerate(items):
+            index = self._index(var, axis, item)
+            if not text or text == "0":
+                text = index
+                continue
+            size = self.size_name(var, axis)
+            if size == "1":
+                continue
+            inner = text if text.replace("_", "a").isalnum() else f"({text})"
+            text = f"{inner} * {size}" + ("" if index == "0" else f" + {index}")
+        return text
+
+    def _index(self, var: Var, axis: int, item: Any) -> str:
+        match item:
+            case gast.UnaryOp(op=gast.USub(), operand=gast.Constant(value=int() as back)):
+                size = self.size_name(var, axis)
+                return str(int(size) - back) if size.isdigit() else f"{size} - {back}"
+        return self.printer.expression(item)
+
+    # the text
+
+    def text(self, lines: list[Any]) -> list[str]:
+        """The body of the kernel."""
+        self.printer = CText(self.c_names(), self.writer.notes)
+        last = []
+        for out in self.kernel.outs:
+            if not out.type.ndim and out not in self.totals:
+                own = self.writer.expressions.names(out)
+                last.append(statement(f"{own}_out[0] = {own};"))
+        begun = []
+        for n, var in self.numbers.items():
+            if n in self.types:  # it goes on in the kernel
+                cell = f"{n}_in[0]" if var in self.device else f"{n}_in"
+                begun.append(gast.Assign([target(name(n))], raw(cell), None))
+                self.read_numbers[n] = var
+        made = self.printer.block([*begun, *lines, *last], 1, set())
+        return made
+
+    @cached_property
+    def parameters(self) -> list[tuple[str, tuple[str, Any]]]:
+        """Each parameter's C text, and what is given for it."""
+        made: list[tuple[str, tuple[str, Any]]] = []
+        for var in sorted(self.kernel.params, key=self.writer.place_of):
+            n = self.names_of(var)
+            if var.type.ndim:
+                if self.arrays[n] is not var or n not in self.read_arrays:
+                    continue
+                word = "" if n in self.stored else "const "
+                made.append((f"{word}{c_type(var.type.dtype)}* __restrict__ {n}", ("array", var)))
+            elif n in self.read_numbers and self.numbers[n] is var:
+                shown = f"{n}_in" if n in self.types else n
+                if var in self.device:
+                    text = f"const {c_type(var.type.dtype)}* __restrict__ {shown}"
+                    made.append((text, ("array", var)))
+                else:
+                    index = var.type.weak and var in self.writer.program.function.dim_values
+                    kind = "Index" if index else c_type(var.type.dtype)
+                    made.append((f"{kind} {shown}", ("number", var)))
+        for out in self.kernel.outs:
+            if out.type.ndim:
+                continue
+            own, kind = self.writer.expressions.names(out), c_type(out.type.dtype)
+            if out in self.totals:
+                made.append(
+                    (
+                        f"{kind}* __restrict__ {own}_of_blocks",
+                        ("parts", (out, self.totals[out].how)),
+                    )
+                )
+            else:
+                made.append((f"{kind}* __restrict__ {own}_out", ("out", out)))
+        made += [(f"Index {n}", ("size", (var, axis))) for n, var, axis in self.sizes.values()]
+        return made
+
+    def definition(self, title: str, body: list[str]) -> list[str]:
+        """The whole kernel."""
+        texts = [p for p, _ in self.parameters]
+        threads = "1" if self.grid.form == "serial" else "256"
+        head = f'extern "C" __global__ __launch_bounds__({threads})'
+        line = f"void {title}({', '.join(texts)})"
+        if len(line) > 100:
+            line = f"void {title}(\n    " + _filled(texts) + ")"
+        return [head, line, "{", *body, "}"]
+
+
+def _filled(texts: list[str]) -> str:
+    """Parameters in lines of at most 100 columns."""
+    lines = [""]
+    for k, text in enumerate(texts):
+        text += "," if k < len(texts) - 1 else ""
+        if lines[-1] and len(lines[-1]) + len(text) > 94:
+            lines.append("")
+        lines[-1] += (" " if lines[-1] else "") + text
+    return "\n    ".join(lines)
+
+
+def kernel_out(kernel: Kernel, position: int) -> Var:
+    """The number that a kernel's loop gives."""
+    loop = kernel.body.statements[-1]
+    assert isinstance(loop, For)
+    return loop.outs[position]
