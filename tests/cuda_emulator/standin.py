@@ -26,6 +26,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy
+from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from cuda_emulator import building
 from cuda_emulator.building import POINTER
@@ -52,22 +53,53 @@ SCALARS: dict[str, tuple[type, Any]] = {  # C's types, NumPy's, those of ctypes
 }
 PASSED_AS: dict[type, type] = {bool: numpy.bool_, int: numpy.int64, float: numpy.float64}  # by CuPy
 order = 0
+device_count = 1
 launches: list[str] = []  # the kernels that ran, by name: what a test may count
+transfers: list[str] = []  # "put" and "get", between host and device
+waits: list[int] = []  # the devices that were waited for
 
 
-class ndarray(numpy.ndarray):
-    """An array on the device."""
+class ndarray(NDArrayOperatorsMixin):
+    """An array on a device. It is none of NumPy's, and does not become one by itself."""
+
+    __slots__ = ("__weakref__", "_memory", "device_id")
+
+    def __init__(self, shape: Any, dtype: Any = numpy.float64):
+        self._memory = numpy.empty(shape, dtype)
+        self._memory.reshape(-1).view(numpy.uint8)[:] = 255
+        self.device_id = cuda.runtime.getDevice()
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise TypeError("Implicit conversion to a NumPy array is not allowed.")
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {**self._memory.__array_interface__, "version": 3, "stream": 1}
+
+    @property
+    def data(self) -> Any:
+        """Where it lies."""
+        return SimpleNamespace(ptr=self._memory.ctypes.data, device_id=self.device_id)
+
+    @property
+    def device(self) -> Any:
+        """The device that has it."""
+        return cuda.Device(self.device_id)
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._memory, name)
+        return _on_device(found) if callable(found) else _device(found)
 
     def __array_ufunc__(self, function: Any, method: str, *given: Any, **options: Any) -> Any:
         out = options.get("out", ())
         for value in (*given, *out):
-            if isinstance(value, numpy.ndarray) and not isinstance(value, ndarray):
+            if isinstance(value, numpy.ndarray):
                 raise TypeError(
                     f"{function.__name__}: one operand is on the device, and another one, an array "
                     "of NumPy, is not"
                 )
         if out:
-            options["out"] = tuple(x.view(numpy.ndarray) for x in out)
+            options["out"] = _host(out)
         result = getattr(function, method)(*map(_host, given), **options)
         return out[0] if len(out) == 1 else _device(result)
 
@@ -75,36 +107,65 @@ class ndarray(numpy.ndarray):
         return _on_device(function)(*args, **kwargs)
 
     def __getitem__(self, index: Any) -> Any:
-        return _device(super().__getitem__(_host(index)))
+        return _device(self._memory[_host(index)])
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        if isinstance(value, numpy.ndarray) and value.ndim:
+            raise TypeError("an array of NumPy is not on the device")
+        self._memory[_host(index)] = _host(value)
+
+    def __len__(self) -> int:
+        return len(self._memory)
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[k] for k in range(len(self)))
+
+    def __bool__(self) -> bool:
+        return bool(self.get())
+
+    def __int__(self) -> int:
+        return int(self.get())
+
+    def __index__(self) -> int:
+        return self.get().__index__()
 
     def __float__(self) -> float:
-        return float(self.view(numpy.ndarray))
+        return float(self.get())
+
+    def __complex__(self) -> complex:
+        return complex(self.get())
+
+    def __repr__(self) -> str:
+        return repr(self._memory)
 
     def get(self) -> numpy.ndarray:
         """A copy on the host."""
-        return numpy.array(self)
+        transfers.append("get")
+        return numpy.array(self._memory)
 
 
 def _device(value: Any) -> Any:
     """Arrays and NumPy's scalars are arrays on the device, as results of CuPy are."""
     if isinstance(value, (numpy.ndarray, numpy.generic)):
-        return numpy.asarray(value).view(ndarray)
+        made = ndarray.__new__(ndarray)
+        made._memory, made.device_id = numpy.asarray(value), cuda.runtime.getDevice()
+        return made
     if isinstance(value, (tuple, list)):
-        made = [_device(v) for v in value]
-        return type(value)(*made) if hasattr(value, "_fields") else type(value)(made)
+        parts = [_device(v) for v in value]
+        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
     return value
 
 
 def _host(value: Any) -> Any:
     if isinstance(value, ndarray):
-        return value.view(numpy.ndarray)
+        return value._memory
     return type(value)(map(_host, value)) if type(value) in (tuple, list) else value
 
 
 def _on_device(function: Any) -> Any:
     def call(*args: Any, **kwargs: Any) -> Any:
         for value in (*args, *kwargs.values()):
-            if isinstance(value, numpy.ndarray) and not isinstance(value, ndarray):
+            if isinstance(value, numpy.ndarray):
                 raise TypeError(f"{function.__name__}: an array of NumPy is not on the device")
         out = kwargs.get("out")
         result = function(*map(_host, args), **{k: _host(v) for k, v in kwargs.items()})
@@ -139,9 +200,7 @@ linalg, fft = _Module("linalg", numpy.linalg), _Module("fft", numpy.fft)
 
 def empty(shape: Any, dtype: Any = numpy.float64) -> ndarray:
     """Memory that holds NaN, or -1: what reads it before it is stored is seen."""
-    made = numpy.empty(shape, dtype)
-    made.reshape(-1).view(numpy.uint8)[:] = 255
-    return made.view(ndarray)
+    return ndarray(shape, dtype)
 
 
 def empty_like(x: Any, dtype: Any = None) -> ndarray:
@@ -150,20 +209,25 @@ def empty_like(x: Any, dtype: Any = None) -> ndarray:
 
 
 def asarray(x: Any, dtype: Any = None) -> ndarray:
-    """To the device: a copy, unless it is there."""
-    if isinstance(x, ndarray) and dtype in (None, x.dtype):
-        return x
-    return numpy.array(x, dtype).view(ndarray)
+    """To the device: a copy, unless it is there, be it another library's."""
+    if isinstance(x, ndarray):
+        return x if dtype in (None, x.dtype) else _device(x._memory.astype(dtype))
+    if hasattr(x, "__cuda_array_interface__"):
+        seen = SimpleNamespace(__array_interface__=x.__cuda_array_interface__)
+        return asarray(_device(numpy.asarray(seen)), dtype)
+    return array(x, dtype)
 
 
 def array(x: Any, dtype: Any = None) -> ndarray:
     """A copy on the device."""
-    return numpy.array(x, dtype).view(ndarray)
+    if not isinstance(x, ndarray):
+        transfers.append("put")
+    return _device(numpy.array(_host(x), dtype))
 
 
 def asnumpy(x: Any) -> numpy.ndarray:
     """A copy on the host."""
-    return numpy.array(x)
+    return x.get() if isinstance(x, ndarray) else numpy.array(x)
 
 
 def argsort(x: Any, axis: int = -1) -> Any:
@@ -175,7 +239,27 @@ def _pinned(size: int) -> Any:
     return ctypes.create_string_buffer(size)
 
 
-cuda = SimpleNamespace(alloc_pinned_memory=_pinned)
+class Device:
+    """``with cupy.cuda.Device(1):`` new arrays lie there."""
+
+    def __init__(self, number: int | None = None):
+        self.id = _current[-1] if number is None else number
+
+    def __enter__(self) -> Device:
+        _current.append(self.id)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        _current.pop()
+
+    def synchronize(self) -> None:
+        """Wait for the device."""
+        waits.append(self.id)
+
+
+_current = [0]
+runtime = SimpleNamespace(getDeviceCount=lambda: device_count, getDevice=lambda: _current[-1])
+cuda = SimpleNamespace(alloc_pinned_memory=_pinned, Device=Device, runtime=runtime)
 
 
 class RawModule:
@@ -230,10 +314,10 @@ class RawKernel:
                 got = f"{type(value).__name__} {getattr(value, 'dtype', '')}"
                 raise TypeError(f"{self.name}: {name} is a contiguous array of {kind}, got {got}")
             for other_name, other, other_constant in arrays:
-                if not (constant and other_constant) and numpy.may_share_memory(value, other):
+                if not (constant and other_constant) and numpy.may_share_memory(value._memory, other._memory):
                     raise ValueError(f"{self.name}: {name} and {other_name} share memory")
             arrays.append((name, value, constant))
-            passed += [ctypes.c_void_p(value.ctypes.data), ctypes.c_longlong(value.size)]
+            passed += [ctypes.c_void_p(value.data.ptr), ctypes.c_longlong(value.size)]
         return passed
 
     def _number(self, parameter: str, value: Any) -> Any:
