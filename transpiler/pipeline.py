@@ -91,7 +91,7 @@ def _gather(w: Work) -> None:
 
 def _bounds_are_ours(w: Work) -> bool:
     """Whether the kernels' own code looks at indices: else Numba does, or nobody."""
-    return w.option("boundscheck") is None
+    return w.option("boundscheck") is None or w.target.grid
 
 
 def _on_cores(w: Work) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 
-from calque.runtime.cuda import launching
+from calque.runtime.cuda import faults, launching
 
 
 def embedded(names: frozenset[str]) -> tuple[list[str], str]:
@@ -14,7 +14,9 @@ def embedded(names: frozenset[str]) -> tuple[list[str], str]:
     >>> lines, text.splitlines()[0]
     ([], 'def blocks(size: int) -> tuple[int, ...]:')
     """
-    found = [inspect.getsource(getattr(launching, name)).rstrip() for name in sorted(names)]
+    checks = names & {"checked_index", "outside", "raise_if_outside"}
+    plain = sorted(names - checks)
+    found = [inspect.getsource(getattr(launching, name)).rstrip() for name in plain]
     lines = []
     if "kernel" in names:
         lines = ["import re", "import numpy as np", "from collections.abc import Callable"]
@@ -22,6 +24,10 @@ def embedded(names: frozenset[str]) -> tuple[list[str], str]:
         found.insert(0, _assignment("_TYPES"))
     elif "parts_of" in names:
         lines = ["import numpy as np", "from typing import Any"]
+    if checks:
+        lines += ["import functools", "import operator", "import numpy as np"]
+        lines.append("from typing import Any")
+        found.append(inspect.getsource(faults).partition("import numpy as np\n\n")[2].rstrip())
     return lines, "\n\n\n".join(found)
 
 

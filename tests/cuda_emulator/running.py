@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from calque.runtime.cuda import raise_if_outside
 from calque.runtime.transformed import Transformed
 from calque.transpiler.ir import pytrees
 from cuda_emulator import nvrtc, standin
@@ -35,6 +36,7 @@ def on_cuda(fn: Any, *args: Any, order: int = 0) -> Any:
         before, standin.order = standin.order, order
         try:
             result = program.call(*given, **hidden)
+            raise_if_outside()  # as whatever waits does
         finally:
             standin.order = before
         return pytrees.tree_map(to_host, result)

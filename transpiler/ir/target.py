@@ -36,6 +36,10 @@ class Target:
         """Whether the text of a statement, which is no line of its own, may stand in a kernel's."""
         return False
 
+    def stands_alone(self, s: Statement) -> bool:
+        """Whether a statement has a line of its own, however often what it makes is read."""
+        return False
+
     # what may raise there
 
     def may_raise(self, s: Statement) -> bool:

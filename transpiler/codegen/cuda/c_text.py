@@ -76,6 +76,8 @@ class CNames:
     place: Callable[[Any], str]
     size: Callable[[Any], str | None]
     read: Callable[[Any], str]
+    checked: Callable[[Any], list[str]]  # the indices of a place that are -1 if they are outside
+    nothing: Callable[[Any], str]  # what is read there
     type_of: Callable[[str], str]  # of a local
     is_local: Callable[[str], bool]
     used: set[str] = field(default_factory=set)  # functions and words
@@ -121,10 +123,18 @@ class CText:
                 return f"{parts[0]} ? {parts[1]} : {self.expression(orelse, _CHOICE)}", _CHOICE
             case gast.Subscript():
                 size = self.names.size(tree)
-                return (size if size is not None else self.names.place(tree)), _UNIT
+                return (size, _UNIT) if size is not None else self._read(tree)
             case gast.Call():
                 return self._call(tree), _UNIT
         raise NotImplementedError(f"no C for {type(tree).__name__}")
+
+    def _read(self, tree: Any) -> tuple[str, int]:
+        """An element; nothing where an index is outside."""
+        place, checked = self.names.place(tree), self.names.checked(tree)
+        if not checked:
+            return place, _UNIT
+        nothing = self.names.nothing(tree)
+        return f"{_inside(checked)} ? {place} : {nothing}", _CHOICE
 
     def _attribute(self, tree: Any) -> str:
         size = self.names.size(tree)
@@ -246,11 +256,16 @@ class CText:
         match line:
             case gast.Expr(value=gast.Constant(value=CCode() as code)):
                 return [("    " * depth + t) if t else "" for t in code.text.split("\n")]
+            case gast.Assign(targets=[gast.Subscript() as place]) | gast.AugAssign(
+                target=gast.Subscript() as place
+            ) if checked := self.names.checked(place):
+                body = self._stored(line, depth + 1)
+                return braced(f"if ({_inside(checked)})", body, depth)
+            case gast.Assign(targets=[gast.Subscript()]) | gast.AugAssign():
+                return self._stored(line, depth)
             case gast.Assign(targets=[place], value=value):
                 before = f"{self.names.type_of(fresh)} " if fresh else ""
                 return indented(f"{before}{self._place(place)} = {self.expression(value)};", depth)
-            case gast.AugAssign(target=place, op=op, value=value):
-                return self._augmented(place, op, value, depth)
             case gast.If():
                 return self._if(line, depth, declared)
             case gast.For():
@@ -263,6 +278,12 @@ class CText:
             case gast.Pass():
                 return []
         raise NotImplementedError(f"no C for {type(line).__name__}")
+
+    def _stored(self, line: Any, depth: int) -> list[str]:
+        if isinstance(line, gast.AugAssign):
+            return self._augmented(line.target, line.op, line.value, depth)
+        place = self._place(line.targets[0])
+        return indented(f"{place} = {self.expression(line.value)};", depth)
 
     def _augmented(self, place: Any, op: Any, value: Any, depth: int) -> list[str]:
         if type(op) in _FUNCTIONS:
@@ -320,6 +341,10 @@ def _number(tree: Any) -> Any:
         case gast.Attribute(attr=name) if name in _MATHS:
             return _MATHS[name]
     return None
+
+
+def _inside(checked: list[str]) -> str:
+    return " && ".join(f"{n} >= 0" for n in checked)
 
 
 def _blocks(line: Any) -> Iterator[list[Any]]:

@@ -8,6 +8,7 @@ The launcher is the NumPy source with CuPy's arrays, in which each kernel is a l
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -35,6 +36,7 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, Block, For, Kernel, Statement, Var
 from calque.transpiler.loops.thread_mapping import PutTogether, reductions
 from calque.transpiler.memory.printed_program import is_store
+from calque.transpiler.primitives.indexing import checked_index
 
 _IDENTITY = {"sum": 0, "product": 1}
 
@@ -58,7 +60,11 @@ class CudaLauncher(Launcher):
         self.combining: dict[str, tuple[str, str, np.dtype]] = {}
         self._found: dict[Any, tuple[CudaKernel, KernelScope, tuple[Var, ...]]] = {}
         self._grid: Grid | None = None
-        return super().function_body()
+        self._checks = False
+        body = super().function_body()
+        if self._checks:
+            body.insert(0, gast.Expr(call(name("raise_if_outside"))))
+        return body
 
     @cached_property
     def device(self) -> set[Var]:
@@ -99,10 +105,16 @@ class CudaLauncher(Launcher):
             known = self._found[key] = (kernel, scope, values)
         kernel, first, others = known
         here = dict(zip(others, values, strict=True))
-        return self._launch(s, grid, kernel, first, here)
+        return self._launch(s, grid, kernel, first, here, scope.checks)
 
     def _launch(
-        self, s: Kernel, grid: Grid, kernel: CudaKernel, first: KernelScope, here: dict[Var, Var]
+        self,
+        s: Kernel,
+        grid: Grid,
+        kernel: CudaKernel,
+        first: KernelScope,
+        here: dict[Var, Var],
+        checks: list[Apply],
     ) -> list[Any]:
         made: list[Any] = []
         given: list[Any] = []
@@ -116,6 +128,9 @@ class CudaLauncher(Launcher):
                     given.append(self._plain_given(here.get(var, var)))
                 case ("size", (var, axis)):
                     given.append(self._size_tree(here.get(var, var), axis))
+                case ("checks", _):
+                    places = call(name("outside"), *map(_place_text, checks))
+                    given.append(gast.Starred(places, gast.Load()))
                 case ("out", var):
                     out = here.get(var, var)
                     made.append(self._new_number(out))
@@ -178,6 +193,22 @@ class CudaLauncher(Launcher):
         )
         threads = constant(256) if word == "blocks" else pair
         return call(name(word), *ends), threads
+
+    # checked indices
+
+    def _apply(self, s: Apply, depth: int) -> list[Any]:
+        """Where an index is checked, what is said of it where it is outside."""
+        lines = super()._apply(s, depth)
+        if s.primitive is not checked_index:
+            return lines
+        self._checks = True
+        if self._grid is None:
+            lines[0].value.args.append(_place_text(s))
+            return lines
+        number = next(k for k, check in enumerate(self._scope.checks) if check is s)
+        place = f"place + {number}" if number else "place"
+        lines[0].value.args += [raw("outside"), raw(place)]
+        return lines
 
     # within kernels
 
@@ -286,3 +317,12 @@ class CudaLauncher(Launcher):
             first = "threadIdx.x == 0" + (" && threadIdx.y == 0" if grid.form != "elements" else "")
             after.append(gast.If(raw(first, 3), [statement(place)], []))
         return [*lines[:at], *before, lines[at], *after]
+
+
+def _place_text(s: Apply) -> Any:
+    """Where an index stands in the user's source."""
+    origin = s.origin
+    if origin is None:
+        return constant("generated code")
+    statement = " ".join((origin.statement or origin.text).split())
+    return constant(f"{os.path.basename(origin.file)}, line {origin.line}: {statement}")

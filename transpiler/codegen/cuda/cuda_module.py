@@ -22,7 +22,10 @@ _HOST_WORDS = frozenset(
     "float32 float64 int8 int16 int32 int64 uint8 uint16 uint32 uint64 bool_ complex64 complex128"
     " newaxis pi inf nan e errstate ndarray generic integer floating".split()
 )
-_HELPERS = ("blocks", "kernel", "parts_of", "row_blocks", "tiles")
+_HELPERS = (
+    *("blocks", "checked_index", "kernel", "outside", "parts_of", "raise_if_outside"),
+    *("row_blocks", "tiles"),
+)
 _COMBINE = """\
 extern "C" __global__ __launch_bounds__(256)
 void {name}(const {T}* __restrict__ parts, {T}* __restrict__ total, Index size)

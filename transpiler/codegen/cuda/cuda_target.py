@@ -33,7 +33,7 @@ from calque.transpiler.primitives.elementwise import (
     to_int,
     where,
 )
-from calque.transpiler.primitives.indexing import getitem, update, update_add
+from calque.transpiler.primitives.indexing import checked_index, getitem, update, update_add
 from calque.transpiler.primitives.logic import (
     logical_and,
     logical_not,
@@ -68,7 +68,8 @@ class Cuda(Target):
     words = frozenset(
         "cp np kernel blocks tiles row_blocks checked parts_of int float double bool long short"
         " char unsigned signed if else for while return break const void Index size_t"
-        " threadIdx blockIdx gridDim blockDim INF NaN min max abs range len".split()
+        " threadIdx blockIdx gridDim blockDim INF NaN min max abs range len"
+        " checked_index outside place raise_if_outside".split()
     ) | {*_NAMED.values()}
 
     def can_compile(self, s: Statement, looping: bool = False) -> bool:
@@ -113,6 +114,10 @@ class Cuda(Target):
         if s.out.type.dtype.kind == "b" and s.primitive in (add, multiply, maximum, minimum, power):
             return False
         return self.operation(s) is not None
+
+    def stands_alone(self, s: Statement) -> bool:
+        """An index that is checked: its name is asked for before it is used."""
+        return isinstance(s, Apply) and s.primitive is checked_index
 
     def is_inside(self, s: Apply, looping: bool) -> bool:
         """Numbers."""

@@ -126,6 +126,19 @@ __device__ __forceinline__ long long remainder_of(long long a, long long b)  // 
     long long rest = a % b;
     return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
 }""",
+    "checked_index": """\
+// counted from the start; outside: -1, and the host is told (by number: where, and which index)
+__device__ __forceinline__ Index checked_index(
+    long long index, Index size, volatile long long* outside, long long place)
+{
+    if (-(long long)size <= index && index < size)
+        return (Index)(index < 0 ? index + size : index);
+    const long long far = 1LL << 39;
+    long long told = index < -far ? -far : index >= far ? far - 1 : index;
+    if (*outside == 0)  // others may come of the first
+        *outside = place * (2 * far) + told + far;
+    return -1;
+}""",
     "index_max": _INDEX_PAIR.format(name="index_max", op=">"),
     "index_min": _INDEX_PAIR.format(name="index_min", op="<"),
 }

@@ -7,14 +7,16 @@ from functools import cached_property
 from typing import Any
 
 import gast
+import numpy as np
 
 from calque.transpiler.codegen.cuda.c_text import CNames, CText, raw
-from calque.transpiler.codegen.cuda.c_types import c_type
+from calque.transpiler.codegen.cuda.c_types import c_number, c_type
 from calque.transpiler.codegen.cuda.grid import Grid, stored_in
 from calque.transpiler.codegen.launcher import Launcher
 from calque.transpiler.codegen.text.spelling import name, target
 from calque.transpiler.ir import core
-from calque.transpiler.ir.core import For, Kernel, Var
+from calque.transpiler.ir.core import Apply, For, Kernel, Var
+from calque.transpiler.primitives.indexing import checked_index
 
 _MADE_UP = re.compile(r"_|d\d+_\d+$")  # symbols of sizes that nobody named
 
@@ -38,13 +40,19 @@ class KernelScope:
         dim_values = writer.program.function.dim_values
         self.types: dict[str, str] = {}
         self.counters = set()
+        self.checks: list[Apply] = []  # of indices, in order
+        self.checked_names: set[str] = set()
         for s in core.walk(kernel.body):
+            if isinstance(s, Apply) and s.primitive is checked_index:
+                self.checks.append(s)
+                self.checked_names.add(self.names_of(s.out))
             if isinstance(s, For):
                 self.counters.add(writer.counter_of(s))
             for v in (*s.outs, *core.bound_vars(s)):
                 if not v.type.ndim and v not in writer.expressions.folding.folded:
                     index = v.type.weak and v in dim_values
                     own = writer.expressions.names(v)
+                    index |= own in self.checked_names
                     self.types[own] = "Index" if index else c_type(v.type.dtype)
         self.stored = {self.names_of(v) for v in stored_in(kernel.body.statements)}
         self.arrays: dict[str, Var] = {}
@@ -58,7 +66,10 @@ class KernelScope:
 
     def c_names(self) -> CNames:
         """The printer's questions, answered."""
-        return CNames(self.place, self.size, self.read, self.type_of, self.is_local, self.used)
+        return CNames(
+            *(self.place, self.size, self.read, self.checked, self.nothing),
+            *(self.type_of, self.is_local, self.used),
+        )
 
     def is_local(self, n: str) -> bool:
         """Whether a name is a number of the kernel's own."""
@@ -130,6 +141,22 @@ class KernelScope:
         items = tree.slice.elts if isinstance(tree.slice, gast.Tuple) else [tree.slice]
         self.read_arrays.setdefault(array.id, var)
         return f"{array.id}[{self._linear(var, items)}]"
+
+    def checked(self, tree: Any) -> list[str]:
+        """The indices of a place that are -1 where they are outside."""
+        names = [t.id for t in gast.walk(tree.slice) if isinstance(t, gast.Name)]
+        return [n for n in dict.fromkeys(names) if n in self.checked_names]
+
+    def nothing(self, tree: Any) -> str:
+        """What is read there: NaN, or an integer that is no index either."""
+        dtype = getattr(tree.value, "shows", self.arrays[tree.value.id]).type.dtype
+        if dtype.kind == "f":
+            self.used.add("NaN")
+            return "NaN"
+        if dtype.kind == "b":
+            return "false"
+        ends = np.iinfo(dtype)
+        return c_number(ends.min if dtype.kind == "i" else ends.max, dtype)
 
     def _linear(self, var: Var, items: list[Any]) -> str:
         text = ""
@@ -205,6 +232,9 @@ class KernelScope:
             else:
                 made.append((f"{kind}* __restrict__ {own}_out", ("out", out)))
         made += [(f"Index {n}", ("size", (var, axis))) for n, var, axis in self.sizes.values()]
+        if self.checks:
+            made.append(("volatile long long* outside", ("checks", None)))
+            made.append(("long long place", ("place", None)))
         return made
 
     def definition(self, title: str, body: list[str]) -> list[str]:

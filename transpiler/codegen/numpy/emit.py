@@ -85,8 +85,8 @@ def written_function(
     program, memory, live, paths, local = _placed(function, kernels)
     spelled = {var: path for var, path in paths.items() if var not in local}
     made = [s for s in core.walk(program.body) if isinstance(s, core.Apply)]
-    bound: frozenset[Var] = frozenset()
-    earlier = bound
+    own = frozenset(o for s in made if kernels.stands_alone(s) for o in s.outs)
+    earlier = bound = own
 
     def written(bound: frozenset[Var]) -> tuple[StatementWriter, list[Any]]:
         writer = _writer(program, live, memory, spelled, bound, comments, kernels, kind)
@@ -100,8 +100,8 @@ def written_function(
         if few or not split or not remaining:
             break
         earlier, bound = bound, bound | split
-    if len(bound) <= _FEW_SPLITS:  # a later split may have made an earlier one needless
-        for var in sorted(earlier, key=lambda v: program.index[v]):
+    if len(bound - own) <= _FEW_SPLITS:  # a later split may have made an earlier one needless
+        for var in sorted(earlier - own, key=lambda v: program.index[v]):
             other, fewer = written(bound - {var})
             if not other.too_long:
                 writer, trees, bound = other, fewer, bound - {var}
