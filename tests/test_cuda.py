@@ -167,6 +167,45 @@ def test_lanes():
     assert_same(on_cuda(calque.vmap(kepler), m, e), want, 1e-11)
 
 
+def escape(cx, cy):
+    x = y = 0.0
+    n = 0
+    for k in range(50):
+        if x * x + y * y > 4.0:
+            break
+        x, y = x * x - y * y + cx, 2 * x * y + cy
+        n = k
+    return n
+
+
+def walk(x):
+    path = np.zeros(8)
+    for k in range(8):
+        path[k] = x
+        x = x * x - 0.5 if x > 0 else -x
+    return path[3] * path[7]
+
+
+def test_lanes_with_a_break_and_with_an_array_of_their_own():
+    cx, cy = 3 * (RNG.random((2, 300)) - 0.5)
+    want = np.array([escape(*pair) for pair in zip(cx, cy, strict=True)])
+    assert_same(on_cuda(calque.vmap(escape), cx, cy), want, 0)
+    assert_same(on_cuda(calque.vmap(walk), cx), np.array([walk(x) for x in cx]), 1e-12)
+
+
+def test_gradients_of_lanes_save_their_rounds_in_one_array():
+    m, e = RNG.random(300), 0.5 * RNG.random(300)
+    each = calque.grad(kepler)
+    want = np.array([each(*pair) for pair in zip(m, e, strict=True)])
+    assert_same(on_cuda(calque.vmap(each), m, e), want, 1e-11)
+    whole = calque.grad(lambda m, e: np.sum(calque.vmap(kepler)(m, e) ** 2))
+    values = np.array([kepler(*pair) for pair in zip(m, e, strict=True)])
+    assert_same(on_cuda(whole, m, e), 2 * values * want, 1e-10)
+    text = cuda_text(calque.vmap(each), m, e)
+    assert "cp.empty((int(most_rounds), m.shape[0]))" in text
+    assert "for lane in" not in text
+
+
 def test_an_empty_array_is_no_special_case():
     assert on_cuda(selu, np.zeros((0, 3))).shape == (0, 3)
     assert on_cuda(lambda x: np.sum(x), np.zeros(0)) == 0.0

@@ -30,6 +30,7 @@ from calque.transpiler.ir.text import show
 from calque.transpiler.ir.types import ArrayType, Dim
 from calque.transpiler.ir.verify import verify
 from calque.transpiler.loops.array_contraction import contract
+from calque.transpiler.loops.array_expansion import expand_arrays
 from calque.transpiler.loops.bounds import mark_inside
 from calque.transpiler.loops.bounds_checks import check_indices
 from calque.transpiler.loops.crossing_splitting import split_meetings
@@ -138,6 +139,7 @@ KERNEL_PASSES = (
     Pass(
         *("creations_first", lambda w: creations_first(w.function, w.target.can_compile)),
         needs=[ELEMENTS],
+        when=_on_cores,
         optional=True,
     ),
     Pass(
@@ -213,6 +215,13 @@ KERNEL_PASSES = (
         when=_on_grid,
     ),
     Pass(
+        *("expand_arrays", lambda w: expand_arrays(w.function, w.builder)),
+        needs=[INDEPENDENT],
+        after=["map_to_threads"],
+        when=_on_grid,
+        optional=True,
+    ),
+    Pass(
         "keep_off_threads",
         lambda w: keep_off_threads(
             w.function.body,
@@ -262,6 +271,7 @@ class Arguments:
     compiled: bool = False  # kernels are to be made
     varying: frozenset[Any] = frozenset()  # places of captured numbers that are inputs too
     memory: frozenset[int] = frozenset()  # leaves of which is known where they lie
+    grid: bool = False  # for a grid of threads
 
 
 def to_core(
@@ -282,6 +292,7 @@ def to_core(
             arguments.compiled,
             arguments.varying,
             arguments.memory,
+            arguments.grid,
         )
     applied = [s.primitive for s in core.walk(traced.function.body) if isinstance(s, core.Apply)]
     if any(isinstance(primitive, Called) for primitive in applied):

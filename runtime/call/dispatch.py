@@ -363,6 +363,7 @@ class Dispatcher:
             frozenset(i for i, x in enumerate(leaves) if self.compiled and _is_contiguous(x)),
             self.compiled and not plan.uncompiled,
             memory=plan.memory,
+            grid=self.target.grid,
         )
         try:
             traced = self._traced(arguments, pinned)

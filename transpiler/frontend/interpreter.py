@@ -186,6 +186,7 @@ class State(Captures):
         self.phased: list[Statement] = []  # of the last transformation that was put in place
         self.reversing = False  # a reverse sweep is to come
         self.compiled = False  # kernels are to be made
+        self.grid = False  # for a grid of threads
         self.uniform = 0  # paths must give one dtype: np.vectorize would take the first one's
         self.derivatives = 0  # how many derivative passes are to come
         self.decisions: list[Any] = []  # what reverse sweeps save, and why

@@ -70,18 +70,20 @@ def trace(
     compiled: bool = False,
     varying: frozenset[Any] = frozenset(),
     memory: frozenset[int] = frozenset(),
+    grid: bool = False,
 ) -> Traced:
     """Interpret ``function`` on arguments whose leaves have these types.
 
     A leaf without a type is known: its value is in ``leaf_values``. ``unflatten`` builds the
     arguments from leaves; ``contiguous`` are the leaves known to be C-contiguous,
     ``compiled`` says that kernels are to be made of it; ``varying`` are the places of captured
-    numbers that are inputs too; ``memory`` are leaves of which is known where they lie.
+    numbers that are inputs too; ``memory`` are leaves of which is known where they lie; a ``grid``
+    of threads is to run the kernels.
     """
     way = Way()
     while True:
         machine = Interpreter(Builder(_symbols(leaf_types), pinned))
-        machine.compiled, machine.unrolled = compiled, way.unrolled
+        machine.compiled, machine.grid, machine.unrolled = compiled, grid, way.unrolled
         machine.varying = varying
         machine.memory = {leaf: memory_of(leaf_values[leaf]) for leaf in memory}
         machine.stacking, machine.lists_stay = way.stacking, way.lists_stay

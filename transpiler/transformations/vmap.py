@@ -33,7 +33,7 @@ from calque.transpiler.primitives.batched import spread
 from calque.transpiler.transformations.derivatives import Inner, splice
 from calque.transpiler.transformations.example_loop import one_by_one
 from calque.transpiler.vectorize.batch import batch
-from calque.transpiler.vectorize.divergence import diverges, in_step, mapped
+from calque.transpiler.vectorize.divergence import diverges, fits_a_thread, in_step, mapped
 from calque.transpiler.vectorize.stacking import Values, has_effects
 
 VECTOR = 256  # examples of masked arithmetic that a kernel computes together: they stay in cache
@@ -213,8 +213,10 @@ def vmap(
     found = None
     with _quiet(builder, machine.compiled and not machine.derivatives):
         lanes = machine.compiled and how.axis_name is None and how.chunk_size is None
+        if machine.grid:
+            lanes = lanes and fits_a_thread(inner.block)
         if lanes and diverges(inner.block, mapped(inner.block, companions)):
-            if not machine.derivatives and in_step(inner.block):
+            if not machine.grid and not machine.derivatives and in_step(inner.block):
                 rewrite = _chunks_of(VECTOR)
             else:
                 again = name if machine.derivatives else None

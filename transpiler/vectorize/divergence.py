@@ -7,7 +7,7 @@ from typing import Any
 
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import current
-from calque.transpiler.ir.core import Apply, Atom, Block, For, If, Slot, Var, While
+from calque.transpiler.ir.core import Apply, Atom, Block, Effect, For, If, Slot, Var, While
 from calque.transpiler.ir.types import ArrayType, dim_symbols
 from calque.transpiler.primitives import scalars, transcendental
 from calque.transpiler.primitives.axis_collectives import all_to_all, ppermute, psum_scatter
@@ -139,6 +139,20 @@ def diverges(block: Block, found: set[Var]) -> bool:
         if any(diverges(b, found) for b in core.blocks_of(s)):
             return True
     return False
+
+
+def fits_a_thread(block: Block) -> bool:
+    """Whether one thread can run an example: numbers, and what its loops save of them."""
+
+    def fits(s: core.Statement) -> bool:
+        if isinstance(s, Effect):
+            return False
+        if not isinstance(s, Apply):
+            return True
+        kept = s.primitive.kind in ("creation", "store")
+        return kept or not any(o.type.ndim for o in s.outs)
+
+    return all(map(fits, core.walk(block)))
 
 
 def in_step(block: Block) -> bool:

@@ -403,7 +403,7 @@ def _break(text: str, room: int) -> int:
     for k, c in enumerate(text[:room]):
         depth += (c in "([") - (c in ")]")
         cut = -1
-        if c == "," and text[k + 1 : k + 2] == " ":
+        if c in ",;" and text[k + 1 : k + 2] == " ":
             cut = k + 1
         elif c == " " and text[k + 1 : k + 3] in ("+ ", "- ", "* ", "/ ", "? ", ": ", "&&", "||"):
             cut = k

@@ -120,6 +120,8 @@ class CudaLauncher(Launcher):
         given: list[Any] = []
         combined: list[Any] = []
         shape, threads = self._shape(grid)
+        taken = [v for _, (what, v) in first.parameters if what in ("array", "number")]
+        before = {self.expressions.names(here.get(v, v)) for v in taken}
         for _, what in first.parameters:
             match what:
                 case ("array", var):
@@ -132,13 +134,17 @@ class CudaLauncher(Launcher):
                     places = call(name("outside"), *map(_place_text, checks))
                     given.append(gast.Starred(places, gast.Load()))
                 case ("out", var):
-                    out = here.get(var, var)
-                    made.append(self._new_number(out))
-                    given.append(name(self.expressions.names(out)))
+                    own = self.expressions.names(here.get(var, var))
+                    cell = f"{own}_out" if own in before else own
+                    made.append(self._new_number(cell, var.type.dtype))
+                    given.append(name(cell))
+                    if cell != own:  # what was there is read by the kernel
+                        combined.append(gast.Assign([target(name(own))], name(cell), None))
                 case ("parts", (var, how)):
                     out = here.get(var, var)
                     parts = f"{self.expressions.names(out)}_of_blocks"
-                    made += [self._parts(parts, shape, out.type.dtype), self._new_number(out)]
+                    made.append(self._parts(parts, shape, out.type.dtype))
+                    combined.append(self._new_number(self.expressions.names(out), out.type.dtype))
                     given.append(name(parts))
                     combined.append(self._combine(parts, out, how))
         shape_tree = shape if shape is not None else constant(1)
@@ -157,10 +163,10 @@ class CudaLauncher(Launcher):
         size = attribute(name(parts), "size")
         return gast.Expr(call(name(function), constant(1), constant(256), name(parts), total, size))
 
-    def _new_number(self, out: Var) -> Any:
+    def _new_number(self, own: str, dtype: np.dtype) -> Any:
         empty = attribute(name("cp"), "empty")
-        made = call(empty, gast.Tuple([], gast.Load()), constant(dtype_name(out.type.dtype)))
-        return gast.Assign([target(name(self.expressions.names(out)))], made, None)
+        made = call(empty, gast.Tuple([], gast.Load()), constant(dtype_name(dtype)))
+        return gast.Assign([target(name(own))], made, None)
 
     def _array_given(self, var: Var) -> Any:
         if var in self.expressions.paths:

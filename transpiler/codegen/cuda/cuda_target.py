@@ -211,7 +211,10 @@ def _is_element(s: Apply) -> bool:
 
 def _loop_dtypes(s: Apply) -> list[np.dtype]:
     """The dtypes that NumPy brings the operands to before it computes."""
-    return loop_dtypes(s)[: len(s.args)]
+    found = loop_dtypes(s)[: len(s.args)]
+    if any(d.kind == "O" for d in found):  # of Python's own, which have no end
+        found = [np.result_type(*(plain_type(a).dtype for a in s.args))] * len(found)
+    return found
 
 
 def _spelled(s: Apply) -> str | None:
