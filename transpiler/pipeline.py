@@ -310,12 +310,15 @@ def to_kernels(
     sizes: dict[str, int] | None = None,
     comparing: bool = True,
     target: Target = NUMBA,
+    few: dict[str, int] | None = None,
 ) -> Traced:
     """Write the arrays' statements as loops over scalars, for kernels with these options.
 
-    ``sizes`` are those of the arguments' axes in the call at hand, by their symbols. Without
-    ``comparing``, NumPy does in loops, too, what depends on sizes that only a run knows.
+    ``traced`` stays as it is, for other variants. ``sizes`` are those of the arguments' axes in the
+    call at hand, by their symbols; ``few`` are written into the program. Without ``comparing``,
+    NumPy does in loops, too, what depends on sizes that only a run knows.
     """
+    traced = traced.copied(few or {})
     traced.builder.dims.actual = dict(sizes or {})
     traced.function.kernel_options = dict(options or {})
     name_parameters(traced.function)

@@ -1,7 +1,8 @@
 """From a call to the generated function for its types, and what is kept of it.
 
 In come a transformed function and its arguments; out comes the program for their types, made once.
-Read ``dispatch`` with ``argument_keys``; ``loading`` makes text callable, ``disk_cache`` and
-``machine_code`` keep it between processes; ``stand_ins``, ``lenders`` and ``sharing`` let functions
-that are made anew share programs; ``accounting`` tells what was made, and why.
+Read ``dispatch`` with ``argument_keys`` and ``plans``; ``loading`` makes text callable,
+``disk_cache`` and ``machine_code`` keep it between processes; ``stand_ins``, ``lenders`` and
+``sharing`` let functions that are made anew share programs; ``accounting`` tells what was made, and
+why.
 """

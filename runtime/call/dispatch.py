@@ -10,15 +10,14 @@ from __future__ import annotations
 import re
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from calque.runtime.call.accounting import Account, described
 from calque.runtime.call.argument_keys import (
-    Identity,
     QuickKey,
     is_named,
     known_value,
@@ -31,6 +30,7 @@ from calque.runtime.call.argument_keys import (
 )
 from calque.runtime.call.arguments import check_static, check_values, naming
 from calque.runtime.call.loading import Program, Ready, changed_numbers, load, may_hold_again
+from calque.runtime.call.plans import Key, Plan, ReadOnce, capture_sizes, keep
 from calque.runtime.call.varying_numbers import VaryingNumbers
 from calque.runtime.gc_pause import deep, uncollected
 from calque.runtime.spec import Spec
@@ -45,15 +45,11 @@ from calque.transpiler.errors import (
     UnsupportedFunction,
 )
 from calque.transpiler.forking import free_in_children
-from calque.transpiler.frontend.captures import Capture
 from calque.transpiler.frontend.trace import Traced
-from calque.transpiler.frontend.values.memory_questions import memory_of
 from calque.transpiler.ir import pytrees
 from calque.transpiler.ir.debug import show_text
-from calque.transpiler.ir.dims import InnerSizes, Sizes, is_small_product
 from calque.transpiler.ir.target import Target
 from calque.transpiler.loops.shape_guards import DIFFER
-from calque.transpiler.loops.size_specialization import few_and_often
 from calque.transpiler.pipeline import Arguments
 
 _MAX_ROUNDS = 64
@@ -61,24 +57,6 @@ _MAX_READY = 1024
 _REFUSALS = (CalqueError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 _FORMER = 8  # programs kept that hold when captured values are again what they were
 _lock = free_in_children("programs", threading.RLock())
-
-
-@dataclass(eq=False)
-class Plan:
-    """For one key: which values and sizes became part of the key, and the programs made so far."""
-
-    leaves: frozenset[int] = frozenset()
-    symbols: frozenset[str] = frozenset()
-    memory: frozenset[int] = frozenset()  # leaves of which programs ask where they lie
-    captures: dict[str, Capture] = field(default_factory=dict)  # where known sizes are read
-    choices: dict[Sizes, bool] = field(default_factory=dict)  # sizes that decided on a program
-    inner: InnerSizes = field(default_factory=dict)  # what loops of these programs go over
-    few: dict[str, int] = field(default_factory=dict)  # sizes written into a program of their own
-    programs: dict[Any, Program] = field(default_factory=dict)
-    uncompiled: bool = False  # Numba could not take it
-    comparing: bool = True  # sizes that only a run knows, in loops (loops.shape_guards)
-    former: dict[Any, deque[Program]] = field(default_factory=dict)  # for other captured values
-    why: str = ""  # the next program is needed, where the call does not tell
 
 
 class Dispatcher:
@@ -174,6 +152,7 @@ class Dispatcher:
                 plan.why = "sizes differ in a loop: NumPy compares and spreads them"
             else:
                 plan.uncompiled = True
+                plan.read = None
                 plan.why = "Numba cannot compile it: it runs as NumPy source"
             plan.programs.clear()
             plan.former.clear()
@@ -233,7 +212,7 @@ class Dispatcher:
                 plan = self.plans.setdefault(key, Plan(static))
         sizes = sizes_of(leaves)
         for _ in range(_MAX_ROUNDS):
-            full = self._full_key(plan, leaves, sizes)
+            full = plan.full_key(leaves, sizes)
             program = plan.programs.get(full)
             if program is None:
                 with _lock, uncollected(), deep():
@@ -242,9 +221,9 @@ class Dispatcher:
                 self._put_aside(plan, full, program)
             elif violated := self._violated(program, sizes):
                 with _lock:
-                    self._note_captures(plan, program.traced.captures)
+                    plan.note_captures(program.traced.captures)
                     plan.symbols |= violated
-            elif not self._has_few(plan, sizes):
+            elif not plan.has_few(sizes):
                 return program, leaves
         raise RuntimeError("the signature does not settle")
 
@@ -265,41 +244,10 @@ class Dispatcher:
             if may_hold_again(program):
                 former.append(program)
 
-    def _full_key(self, plan: Plan, leaves: list[Any], sizes: dict[str, int]) -> Any:
-        known, symbols = plan.leaves, plan.symbols
-        values = tuple([_hashable(known_value(leaves[i])) for i in sorted(known)])
-        if plan.choices and plan.captures:
-            captured = _capture_sizes((c.name, c.read) for c in plan.captures.values())
-            sizes = {**captured, **sizes}
-        chosen = tuple([is_small_product(c, sizes) for c in plan.choices])
-        written = self._writes_few(plan, sizes)
-        pinned = tuple([(s, _size(s, sizes, plan)) for s in sorted(symbols)])
-        if plan.memory:
-            values += tuple([(i, memory_of(leaves[i])) for i in sorted(plan.memory)])
-        return (known, values, pinned, written, chosen)
-
-    def _writes_few(self, plan: Plan, sizes: dict[str, int]) -> bool:
-        """Whether a call has the small sizes that were written into one of the programs."""
-        return bool(plan.few) and all(_size(s, sizes, plan) == n for s, n in plan.few.items())
-
-    def _has_few(self, plan: Plan, sizes: dict[str, int]) -> bool:
-        """Whether this call is the first that is worth a program with its small sizes in it.
-
-        There is one such program for a plan: calls with other small sizes share the general one.
-        """
-        if plan.few or not plan.inner:
-            return False
-        try:
-            captured = _capture_sizes((c.name, c.read) for c in plan.captures.values())
-        except (LookupError, AttributeError, TypeError, ValueError):
-            return False  # what was captured is no longer there: the function is read again
-        plan.few = few_and_often(plan.inner, {**captured, **sizes})
-        return bool(plan.few)
-
     def _violated(self, program: Program, sizes: dict[str, int]) -> frozenset[str]:
         if not program.conditions:
             return frozenset()
-        full = {**sizes, **_capture_sizes(program.captures)}
+        full = {**sizes, **capture_sizes(program.captures)}
         if all(condition(full) for condition in program.conditions):
             return frozenset()
         return program.condition_symbols
@@ -328,12 +276,9 @@ class Dispatcher:
         self.varying.fix(inputs)
         return found
 
-    def _note_captures(self, plan: Plan, captures: list[Capture]) -> None:
-        plan.captures = {**plan.captures, **{c.name: c for c in captures}}
-
     def _specialize(self, plan: Plan, needed: SpecializationNeeded, leaves: list[Any]) -> None:
         """Take into the plan what must be known; an error where it is known already."""
-        self._note_captures(plan, needed.captures)
+        plan.note_captures(needed.captures)
         if needed.numbers:
             self.varying.fix(needed.numbers)
             return
@@ -346,14 +291,11 @@ class Dispatcher:
         _check_specs(needed, leaves)
         plan.symbols, plan.leaves = plan.symbols | needed.symbols, plan.leaves | needed.leaves
 
-    def _make(
-        self, plan: Plan, leaves: list[Any], structure: Any, sizes: dict[str, int], full: Any
-    ) -> None:
-        if full in plan.programs:
-            return
-        known, symbols = plan.leaves, plan.symbols
-        pinned = {s: size for s in symbols if (size := _size(s, sizes, plan)) is not None}
-        pinned |= plan.few if self._writes_few(plan, sizes) else {}
+    def _read(
+        self, plan: Plan, leaves: list[Any], structure: Any, pinned: dict[str, int]
+    ) -> Traced:
+        """Interpret the function for a call's types, and values and sizes that must be known."""
+        known = plan.leaves
         types = [None if i in known else leaf_type(x, i, pinned) for i, x in enumerate(leaves)]
         values = [known_value(x) if i in known else x for i, x in enumerate(leaves)]
         arguments = Arguments(
@@ -366,23 +308,50 @@ class Dispatcher:
             grid=self.target.grid,
         )
         try:
-            traced = self._traced(arguments, pinned)
-        except SpecializationNeeded as needed:
-            self._specialize(plan, needed, leaves)
-            return
+            return self._traced(arguments, pinned)
         except CalqueError as error:
             error.message = _readable(error.message)
             raise
-        if self.compiled and not plan.uncompiled:
-            self._note_captures(plan, traced.captures)
-            captured = _capture_sizes((c.name, c.read) for c in traced.captures)
-            known_sizes = {**captured, **sizes}
-            traced = pipeline.to_kernels(
-                traced, self.options, known_sizes, plan.comparing, self.target
-            )
-            plan.inner = plan.inner or traced.inner
-            if self._has_few(plan, sizes):
-                return
+
+    def _kernels(
+        self, plan: Plan, full: Key, sizes: dict[str, int], read: Callable[[dict[str, int]], Traced]
+    ) -> Traced:
+        """Kernels for a call, of what was read for another one if that serves."""
+        kept, few = plan.read, plan.few if full.written else {}
+        if kept is not None and kept.serves((*full.traced, self.varying.inputs), sizes):
+            traced = kept.traced
+        else:
+            traced, few = read(few), {}
+            kept = ReadOnce(traced, (*full.traced, self.varying.inputs))
+        plan.note_captures(traced.captures)
+        known = {**capture_sizes(kept.surroundings.captures), **sizes}
+        made = pipeline.to_kernels(
+            traced, self.options, known, plan.comparing, self.target, few=few
+        )
+        plan.inner = plan.inner or made.inner
+        if made.has_variants() and not full.written:
+            keep(plan, kept)
+        return made
+
+    def _make(
+        self, plan: Plan, leaves: list[Any], structure: Any, sizes: dict[str, int], full: Key
+    ) -> None:
+        if full in plan.programs:
+            return
+        known, compiled = plan.leaves, self.compiled and not plan.uncompiled
+        pinned = {s: size for s in plan.symbols if (size := plan.size(s, sizes)) is not None}
+
+        def read(few: dict[str, int]) -> Traced:
+            return self._read(plan, leaves, structure, pinned | few)
+
+        try:
+            traced = self._kernels(plan, full, sizes, read) if compiled else read({})
+        except SpecializationNeeded as needed:
+            self._specialize(plan, needed, leaves)
+            return
+        if compiled and plan.has_few(sizes):
+            return
+        pinned |= plan.few if full.written else {}
         if self.finish is not None:
             traced.function = self.finish(traced.function, traced.builder)
         program = load(traced, self.name(), known, pinned)
@@ -390,7 +359,7 @@ class Dispatcher:
         if traced.compares:
             program.call = self._comparing(program)
         plan.choices |= traced.choices
-        full = self._full_key(plan, leaves, sizes)
+        full = plan.full_key(leaves, sizes)
         if any(key[:-1] == full[:-1] for key in plan.programs):
             plan.why = "a matrix product within a loop is small now, or was before"
         plan.programs[full] = program
@@ -422,41 +391,6 @@ def _orders(value: Any) -> tuple[tuple[Any, ...], ...]:
     if isinstance(value, (tuple, list)):
         return tuple([o for v in value for o in _orders(v)])
     return ()
-
-
-def _hashable(value: Any) -> Any:
-    try:
-        hash(value)
-    except TypeError:
-        return Identity(value)
-    if isinstance(value, (float, complex, np.inexact)):
-        return (type(value), repr(value))  # 0.0 is not -0.0, and nan is itself
-    return (type(value), value)
-
-
-def _size(name: str, sizes: dict[str, int], plan: Plan) -> int | None:
-    """The present size of an argument's axis, or of a captured array's."""
-    if name in sizes:
-        return sizes[name]
-    label, _, axis = name.rpartition(".")
-    if label not in plan.captures:
-        return None
-    shape = _shape(plan.captures[label].read())
-    return int(shape[int(axis)]) if int(axis) < len(shape) else None
-
-
-def _shape(captured: Any) -> tuple[int, ...]:
-    """The shape of what was an array when the program was made."""
-    return captured.shape if isinstance(captured, np.ndarray) else ()
-
-
-def _capture_sizes(captures: Iterable[tuple[str, Callable[[], Any]]]) -> dict[str, int]:
-    """The present sizes of captured arrays' axes, by their symbols."""
-    found = {}
-    for name, read in captures:
-        for axis, size in enumerate(_shape(read())):
-            found[f"{name}.{axis}"] = int(size)
-    return found
 
 
 def _check_specs(needed: SpecializationNeeded, leaves: list[Any]) -> None:

@@ -39,27 +39,24 @@ _count = itertools.count(1)
 _lock = free_in_children("modules", threading.RLock())
 _modules: dict[str, tuple[Any, tuple[KernelCache, ...]]] = {}  # of kernels, by their titles
 Reader = Callable[[], Any]
+Condition = Callable[[dict[str, int]], bool]  # on the sizes of a call
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
 
 @dataclass(eq=False)
-class Program:
-    """One generated function, and what must still hold for it to be used."""
+class Surroundings:
+    """What was read outside of a function, and must be what it was."""
 
-    call: Callable[..., Any]
-    traced: Traced
-    text: str
     captures: tuple[tuple[str, Reader], ...]
     guards: tuple[tuple[Reader, Any], ...]
     capture_keys: tuple[Any, ...]
-    conditions: tuple[Callable[[dict[str, int]], bool], ...]
-    condition_symbols: frozenset[str]
-    stored: tuple[int, ...]  # leaves that are stored into
-    known_leaves: frozenset[int]
-    known_symbols: dict[str, int]
-    kernels: tuple[KernelCache, ...] = ()
-    asks_memory: bool = False  # where arguments lie: no table by shapes tells
-    tried: bool = False  # its kernels have been compiled
+
+    @classmethod
+    def of(cls, traced: Traced) -> Surroundings:
+        """Those of a traced program, as they are now."""
+        captures = tuple((c.name, c.read) for c in traced.captures)
+        guards = _distinct((g.read, g.value) for g in traced.guards)
+        return cls(captures, guards, tuple(capture_key(read()) for _, read in captures))
 
     def still_valid(self) -> bool:
         """Whether captured constants, and the types of captured arrays, are what they were."""
@@ -72,6 +69,23 @@ class Program:
         except (LookupError, AttributeError, TypeError, ValueError):
             return False
         return found == self.capture_keys
+
+
+@dataclass(eq=False)
+class Program(Surroundings):
+    """One generated function, and what must still hold for it to be used."""
+
+    call: Callable[..., Any]
+    traced: Traced
+    text: str
+    conditions: tuple[Condition, ...]
+    condition_symbols: frozenset[str]
+    stored: tuple[int, ...]  # leaves that are stored into
+    known_leaves: frozenset[int]
+    known_symbols: dict[str, int]
+    kernels: tuple[KernelCache, ...] = ()
+    asks_memory: bool = False  # where arguments lie: no table by shapes tells
+    tried: bool = False  # its kernels have been compiled
 
     def hidden(self) -> dict[str, Any]:
         """The captured arrays, read again at every call."""
@@ -248,15 +262,13 @@ def load(traced: Traced, name: str, known_leaves: frozenset[int], sizes: dict[st
     else:
         function, kernels = _plain(text, name, traced), ()
     traced.builder.machine = None  # it holds the arrays that were captured
-    conditions, symbols = _conditions(traced)
-    captures = tuple((c.name, c.read) for c in traced.captures)
+    conditions, symbols = conditions_of(traced)
+    found = Surroundings.of(traced)
     return Program(
+        *(found.captures, found.guards, found.capture_keys),
         function,
         traced,
         text,
-        captures,
-        _distinct((g.read, g.value) for g in traced.guards),
-        tuple(capture_key(read()) for _, read in captures),
         conditions,
         symbols,
         stored_leaves(traced),
@@ -335,9 +347,7 @@ def _module(
     return function, attach(vars(made), title, key)
 
 
-def _conditions(
-    traced: Traced,
-) -> tuple[tuple[Callable[[dict[str, int]], bool], ...], frozenset[str]]:
+def conditions_of(traced: Traced) -> tuple[tuple[Condition, ...], frozenset[str]]:
     """What was assumed of sizes, as functions of them."""
     dims = traced.builder.dims
     found = [_condition(d, False, dims) for d in traced.assumptions]
@@ -350,7 +360,7 @@ def _conditions(
     return tuple(found), frozenset(symbols)
 
 
-def _condition(dim: Dim, zero: bool, dims: Dims) -> Callable[[dict[str, int]], bool]:
+def _condition(dim: Dim, zero: bool, dims: Dims) -> Condition:
     def holds(sizes: dict[str, int]) -> bool:
         value = dims.of_arguments(dim, sizes)
         if isinstance(value, Dim):

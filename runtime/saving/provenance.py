@@ -26,7 +26,7 @@ from calque.runtime.transformed import Transformed
 from calque.runtime.version import __version__
 from calque.transpiler.errors import SpecError
 from calque.transpiler.frontend.callables import default_of
-from calque.transpiler.frontend.trace import Traced, map_leaves
+from calque.transpiler.frontend.trace import Traced
 from calque.transpiler.ir import pytrees
 from calque.transpiler.ir.core import Var
 from calque.transpiler.ir.types import DimLike, substitute_dim, symbol
@@ -350,7 +350,7 @@ def types_line(traced: Traced) -> str:
     for parameter in traced.function.signature:
         if parameter.tree is None:
             continue  # a communicator
-        made = map_leaves(text, parameter.tree)
+        made = pytrees.map_leaves(text, parameter.tree)
         shown = made if isinstance(made, str) else str(made).replace("'", "")
         found.append(f"{parameter.name} {shown}")
     lines = textwrap.wrap(f"Types: {', '.join(found)}.", 98, subsequent_indent="    ")

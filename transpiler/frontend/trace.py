@@ -34,6 +34,7 @@ from calque.transpiler.ir import core, pytrees
 from calque.transpiler.ir.builder import Array, Builder
 from calque.transpiler.ir.core import Parameter, Slot, Var
 from calque.transpiler.ir.dims import InnerSizes, Sizes
+from calque.transpiler.ir.program_copies import ProgramCopy
 from calque.transpiler.ir.target import NUMPY, Target
 from calque.transpiler.ir.types import ArrayType, Dim, dim_symbols
 
@@ -58,6 +59,16 @@ class Traced:
     def compiled(self) -> bool:
         """Whether kernels are made of it."""
         return self.target is not NUMPY
+
+    def has_variants(self) -> bool:
+        """Whether kernels depend on the sizes of the call: other calls may want others."""
+        return bool(self.compares or self.choices or self.inner)
+
+    def copied(self, sizes: dict[str, int]) -> Traced:
+        """The same, for passes to rewrite; with these sizes of arguments written into it."""
+        made = ProgramCopy(self.function, self.builder, sizes)
+        captures = [replace(c, var=made.mapping[c.var]) for c in self.captures]
+        return replace(self, function=made.function, builder=made.builder, captures=captures)
 
 
 def trace(
@@ -305,7 +316,8 @@ def parameters_of(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) ->
 def _require_reachable(params: Sequence[Var], signature: Sequence[Parameter]) -> None:
     """Generated code reads leaves through attributes: each must be one."""
     held: set[Any] = set()
-    map_leaves(lambda leaf: held.add(leaf) if isinstance(leaf, Var) else None, _trees(signature))
+    trees = [parameter.tree for parameter in signature]
+    pytrees.map_leaves(lambda v: held.add(v) if isinstance(v, Var) else None, trees)
     if not held.issuperset(params):
         raise UnsupportedFunction(
             "An argument has a leaf that is none of its attributes: its class computes with what "
@@ -323,10 +335,6 @@ def _with_captures(
     return own + [Parameter(c.name, c.var, keyword_only=True) for c in captures] + others
 
 
-def _trees(signature: Sequence[Parameter]) -> list[Any]:
-    return [parameter.tree for parameter in signature]
-
-
 def _default(value: Any) -> str | None:
     """A default as text; None for one that has no literal: an infinity, a member of an enum."""
     if type(value) in (float, np.float64):
@@ -336,16 +344,7 @@ def _default(value: Any) -> str | None:
 
 def _vars(value: Any) -> Any:
     """A tree with the Arrays replaced by their Vars; other instances are kept as they are."""
-    return map_leaves(lambda leaf: leaf._value if isinstance(leaf, Array) else leaf, value)
-
-
-def map_leaves(function: Callable[[Any], Any], value: Any) -> Any:
-    """Like core.map_tree, and through dataclasses and instances of registered classes."""
-    if isinstance(value, (tuple, list, dict)):
-        return core.map_tree(lambda leaf: map_leaves(function, leaf), value)
-    if isinstance(value, Array) or not pytrees.is_object(value):
-        return function(value)
-    return pytrees.map_object(lambda part: map_leaves(function, part), value)
+    return pytrees.map_leaves(lambda leaf: leaf._value if isinstance(leaf, Array) else leaf, value)
 
 
 def listed(value: Any) -> Any:
@@ -396,7 +395,7 @@ def close_result(result: Any, body: core.Block, machine: Any) -> Any:
         return value
 
     try:
-        return map_leaves(leaf, listed(result))
+        return pytrees.map_leaves(leaf, listed(result))
     except CalqueError as error:
         error.origin = error.origin or machine.builder.origin or machine.return_origin
         raise

@@ -16,6 +16,7 @@ import optree
 
 from calque.transpiler.errors import NestedTooDeeply
 from calque.transpiler.forking import free_in_children
+from calque.transpiler.ir.core import map_tree
 
 NAMESPACE = "calque"
 _lock = free_in_children("pytrees", threading.RLock())
@@ -218,6 +219,15 @@ def map_object(function: Callable[[Any], Any], value: Any) -> Any:
     for name, part in attributes(value):
         object.__setattr__(new, name, function(part) if name in data else part)
     return new
+
+
+def map_leaves(function: Callable[[Any], Any], value: Any) -> Any:
+    """Like core.map_tree, and through dataclasses and instances of registered classes."""
+    if isinstance(value, (tuple, list, dict)):
+        return map_tree(lambda leaf: map_leaves(function, leaf), value)
+    if not is_object(value):
+        return function(value)
+    return map_object(lambda part: map_leaves(function, part), value)
 
 
 class Field(str):

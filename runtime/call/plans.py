@@ -1,0 +1,164 @@
+"""For one key of a call: what became part of the key, and the programs made so far.
+
+Numbers and sizes that interpretation asked for are part of the key, as are choices that the sizes
+of a call decide. The function is read once for what a trace depends on: variants for other choices,
+or with small sizes written into them, are made of copies of one traced program.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from calque.runtime.call.argument_keys import Identity, known_value
+from calque.runtime.call.loading import Program, Surroundings, conditions_of
+from calque.transpiler.frontend.captures import Capture
+from calque.transpiler.frontend.trace import Traced
+from calque.transpiler.frontend.values.memory_questions import memory_of
+from calque.transpiler.ir.dims import InnerSizes, Sizes, is_small_product
+from calque.transpiler.loops.size_specialization import few_and_often
+
+_MOST_READ = 16  # traced programs kept at one time: each takes the room of a program
+
+
+class Key(NamedTuple):
+    """Which of a plan's programs a call has."""
+
+    known: frozenset[int]
+    values: tuple[Any, ...]
+    pinned: tuple[tuple[str, int | None], ...]
+    written: bool  # small sizes are in it
+    chosen: tuple[bool, ...]
+
+    @property
+    def traced(self) -> tuple[Any, ...]:
+        """What the trace depends on."""
+        return self[:3]
+
+
+class ReadOnce:
+    """A traced program for what its trace depends on, as long as what it read is what it was."""
+
+    def __init__(self, traced: Traced, key: tuple[Any, ...]):
+        traced.builder.machine = None  # it holds the arrays that were captured
+        self.traced, self.key = traced, key
+        self.surroundings = Surroundings.of(traced)
+        self.conditions, _ = conditions_of(traced)
+
+    def serves(self, key: tuple[Any, ...], sizes: dict[str, int]) -> bool:
+        """Whether a program for a call with these sizes can be made of it."""
+        if self.key != key or not self.surroundings.still_valid():
+            return False
+        known = {**sizes, **capture_sizes(self.surroundings.captures)}
+        return all(condition(known) for condition in self.conditions)
+
+
+@dataclass(eq=False)
+class Plan:
+    """For one key: which values and sizes became part of the key, and the programs made so far."""
+
+    leaves: frozenset[int] = frozenset()
+    symbols: frozenset[str] = frozenset()
+    memory: frozenset[int] = frozenset()  # leaves of which programs ask where they lie
+    captures: dict[str, Capture] = field(default_factory=dict)  # where known sizes are read
+    choices: dict[Sizes, bool] = field(default_factory=dict)  # sizes that decided on a program
+    inner: InnerSizes = field(default_factory=dict)  # what loops of these programs go over
+    few: dict[str, int] = field(default_factory=dict)  # sizes written into a program of their own
+    programs: dict[Any, Program] = field(default_factory=dict)
+    uncompiled: bool = False  # Numba could not take it
+    comparing: bool = True  # sizes that only a run knows, in loops (loops.shape_guards)
+    former: dict[Any, deque[Program]] = field(default_factory=dict)  # for other captured values
+    why: str = ""  # the next program is needed, where the call does not tell
+    read: ReadOnce | None = None  # of which programs for further calls can be made
+
+    def note_captures(self, captures: list[Capture]) -> None:
+        """Take in where the sizes of captured arrays are read."""
+        self.captures = {**self.captures, **{c.name: c for c in captures}}
+
+    def full_key(self, leaves: list[Any], sizes: dict[str, int]) -> Key:
+        """What tells a call's program from others of the plan."""
+        values = tuple([_hashable(known_value(leaves[i])) for i in sorted(self.leaves)])
+        if self.choices and self.captures:
+            sizes = {**self.captured_sizes(), **sizes}
+        chosen = tuple([is_small_product(c, sizes) for c in self.choices])
+        written = self.writes_few(sizes)
+        pinned = tuple([(s, self.size(s, sizes)) for s in sorted(self.symbols)])
+        if self.memory:
+            values += tuple([(i, memory_of(leaves[i])) for i in sorted(self.memory)])
+        return Key(self.leaves, values, pinned, written, chosen)
+
+    def writes_few(self, sizes: dict[str, int]) -> bool:
+        """Whether a call has the small sizes that were written into one of the programs."""
+        return bool(self.few) and all(self.size(s, sizes) == n for s, n in self.few.items())
+
+    def has_few(self, sizes: dict[str, int]) -> bool:
+        """Whether this call is the first that is worth a program with its small sizes in it.
+
+        There is one such program for a plan: calls with other small sizes share the general one.
+        """
+        if self.few or not self.inner:
+            return False
+        try:
+            captured = self.captured_sizes()
+        except (LookupError, AttributeError, TypeError, ValueError):
+            return False  # what was captured is no longer there: the function is read again
+        self.few = few_and_often(self.inner, {**captured, **sizes})
+        return bool(self.few)
+
+    def size(self, name: str, sizes: dict[str, int]) -> int | None:
+        """The present size of an argument's axis, or of a captured array's."""
+        if name in sizes:
+            return sizes[name]
+        label, _, axis = name.rpartition(".")
+        if label not in self.captures:
+            return None
+        shape = _shape(self.captures[label].read())
+        return int(shape[int(axis)]) if int(axis) < len(shape) else None
+
+    def captured_sizes(self) -> dict[str, int]:
+        """The present sizes of captured arrays' axes, by their symbols."""
+        return capture_sizes((c.name, c.read) for c in self.captures.values())
+
+
+_recent: deque[weakref.ref[Plan]] = deque()  # that keep a traced program, the oldest first
+
+
+def keep(plan: Plan, read: ReadOnce) -> None:
+    """Keep a traced program with its plan; the one that was kept first is dropped for it."""
+    for known in [r for r in _recent if r() is None or r() is plan]:
+        _recent.remove(known)
+    plan.read = read
+    _recent.append(weakref.ref(plan))
+    if len(_recent) > _MOST_READ:
+        oldest = _recent.popleft()()
+        if oldest is not None:
+            oldest.read = None
+
+
+def _hashable(value: Any) -> Any:
+    try:
+        hash(value)
+    except TypeError:
+        return Identity(value)
+    if isinstance(value, (float, complex, np.inexact)):
+        return (type(value), repr(value))  # 0.0 is not -0.0, and nan is itself
+    return (type(value), value)
+
+
+def _shape(captured: Any) -> tuple[int, ...]:
+    """The shape of what was an array when the program was made."""
+    return captured.shape if isinstance(captured, np.ndarray) else ()
+
+
+def capture_sizes(captures: Iterable[tuple[str, Callable[[], Any]]]) -> dict[str, int]:
+    """The present sizes of captured arrays' axes, by their symbols."""
+    found = {}
+    for name, read in captures:
+        for axis, size in enumerate(_shape(read())):
+            found[f"{name}.{axis}"] = int(size)
+    return found
