@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from calque.transpiler.codegen.host_values import device_numbers
 from calque.transpiler.codegen.kernel_forms import form, period
 from calque.transpiler.codegen.text.folding import Folding
 from calque.transpiler.ir import core
@@ -35,7 +36,11 @@ _REPEATED = 3  # loops that do so as often become launches of one kernel, which 
 
 
 def outline(program: PrintedProgram, folding: Folding, target: Target) -> None:
-    """Make the kernels of a program, in place; ``folding`` says what has no line of its own."""
+    """Make the kernels of a program, in place; ``folding`` says what has no line of its own.
+
+    On a grid, each loop is a kernel: threads wait for each other at its end alone. So are numbers
+    in a row that come from the device's memory: one thread computes them.
+    """
     _Outline(program, folding, target).block(program.body, 1)
     program.renumber()
     uses = program.uses()
@@ -52,6 +57,7 @@ class _Outline:
         self.program, self.folding, self.target = program, folding, target
         self.explained = bool(program.function.kernel_options.get("explained"))
         self.uses = program.uses()
+        self.numbers = device_numbers(program) if target.grid else set[Var]()
         self.moved: set[int] = set()  # the statements that are in kernels now
 
     def block(self, block: Block, depth: int) -> None:
@@ -59,7 +65,7 @@ class _Outline:
         made: list[Statement] = []
         run: list[Statement] = []
         for s in block.statements:
-            if self.folding.skip(s) or self._compiles(s):
+            if self.folding.skip(s) or self._compiles(s) or self._is_number(s):
                 run.append(s)
                 continue
             made += self._outlined(run, depth)
@@ -91,6 +97,17 @@ class _Outline:
         written = [t for t in self._written_in([s]) if isinstance(t, Apply)]
         return all(self.target.is_inside(t, looping) for t in written)
 
+    def _is_number(self, s: Statement) -> bool:
+        """Whether one thread of a grid may compute a statement: of numbers on the device."""
+        if not isinstance(s, Apply) or not self.target.grid or len(s.outs) != 1 or s.out.type.weak:
+            return False
+        read = [a for t in [s, *self._written_in([s])] for a in core.operands(t)]
+        there = any(isinstance(a, Var) and (a.type.ndim or a in self.numbers) for a in read)
+        parts = [s, *self._written_in([s])]
+        return there and all(self.target.can_compile(t, True) for t in parts) and not any(
+            map(self.target.may_raise, parts)
+        )
+
     def _written_in(self, statements: Sequence[Statement]) -> list[Statement]:
         """The statements whose expressions stand within the text of others."""
         pending = [a for atoms in _atoms(statements) for a in atoms]
@@ -110,6 +127,9 @@ class _Outline:
 
         What is written within others is left where these may have it: after the kernel.
         """
+        if self.target.grid:
+            kernels = self._of_grid([s for s in run if not self.folding.skip(s)])
+            return [*kernels, *(s for s in run if self.folding.skip(s))]
         work = [k for k, s in enumerate(run) if _is_work(s) and not self.folding.skip(s)]
         if not work:
             return run
@@ -122,13 +142,21 @@ class _Outline:
         rest = [s for s in middle if self.folding.skip(s)]
         return [*run[:first], *kernels, *rest, *run[last + 1 :]]
 
-    def _kernels(self, run: list[Statement], depth: int) -> list[Statement]:
-        """A kernel of all statements, or several alike for what repeats.
+    def _of_grid(self, run: list[Statement]) -> list[Kernel]:
+        """A kernel for each loop, and for the numbers between two."""
+        made: list[Kernel] = []
+        numbers: list[Statement] = []
+        for s in run:
+            if not _is_work(s):
+                numbers.append(s)
+                continue
+            made += [self._kernel(numbers)] if numbers else []
+            made.append(self._kernel([s]))
+            numbers = []
+        return [*made, self._kernel(numbers)] if numbers else made
 
-        On a grid, each loop is one: threads wait for each other at its end alone.
-        """
-        if self.target.grid:
-            return [self._kernel([s]) if _is_work(s) else s for s in run]
+    def _kernels(self, run: list[Statement], depth: int) -> list[Kernel]:
+        """A kernel of all statements, or several alike for what repeats."""
         if depth == 1 and period([_sort(s) for s in run], _REPEATED):
             size = period([self._form([s]) for s in run], _REPEATED)
             parts = [run[k : k + size] for k in range(0, len(run), size or len(run))]

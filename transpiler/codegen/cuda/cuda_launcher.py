@@ -20,8 +20,8 @@ from calque.transpiler.codegen.cuda.c_text import raw
 from calque.transpiler.codegen.cuda.c_types import c_number
 from calque.transpiler.codegen.cuda.device_functions import suffix
 from calque.transpiler.codegen.cuda.grid import Grid, grid_of, read_in, stored_in
-from calque.transpiler.codegen.cuda.host_values import device_numbers
 from calque.transpiler.codegen.cuda.kernel_scope import KernelScope, statement
+from calque.transpiler.codegen.host_values import device_numbers
 from calque.transpiler.codegen.kernel_forms import form
 from calque.transpiler.codegen.launcher import Launcher
 from calque.transpiler.codegen.text.spelling import (

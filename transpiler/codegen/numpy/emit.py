@@ -16,6 +16,7 @@ from typing import Any
 
 import gast
 
+from calque.transpiler.codegen.host_values import named_numbers
 from calque.transpiler.codegen.launcher import Launcher
 from calque.transpiler.codegen.numba.called_functions import HOMES, LAUNCHER_FUNCTIONS
 from calque.transpiler.codegen.numba.numba_target import HELPERS
@@ -86,6 +87,7 @@ def written_function(
     spelled = {var: path for var, path in paths.items() if var not in local}
     made = [s for s in core.walk(program.body) if isinstance(s, core.Apply)]
     own = frozenset(o for s in made if kernels.stands_alone(s) for o in s.outs)
+    own |= named_numbers(program) if kernels.grid else own
     earlier = bound = own
 
     def written(bound: frozenset[Var]) -> tuple[StatementWriter, list[Any]]:
@@ -130,7 +132,8 @@ def _placed(
         local += _called_like(function, paths, kernels)
         choices = {id(s) for s in core.walk(program.body) if is_choice(s, frozenset())}
         groups = Groups(program, live, choices, paths.keys() - set(local))
-        folding = Folding(program, memory, groups, frozenset(), choices)
+        named = named_numbers(program) if kernels.grid else frozenset()
+        folding = Folding(program, memory, groups, named, choices)
         copied = replace(function, body=program.body)
         watched("outline", copied, lambda: outline(program, folding, kernels))
         memory = settled_again(memory, Liveness(program))

@@ -6,6 +6,8 @@ look at it, the host waits. Sizes and the numbers that a call gives are on the h
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, Block, For, If, Kernel, Statement, Var, While
 from calque.transpiler.memory.printed_program import PrintedProgram
@@ -19,6 +21,29 @@ def device_numbers(program: PrintedProgram) -> set[Var]:
         _visit(program.body, found, False)
         if len(found) == before:
             return found
+
+
+def named_numbers(program: PrintedProgram) -> frozenset[Var]:
+    """The numbers on the device that a launcher's own lines read: one thread computes them."""
+    there = device_numbers(program)
+    made = {o for s in _outside_loops(program.body) if isinstance(s, Apply) for o in s.outs}
+    read: set[Var] = set()
+    pending = [program.body]
+    while pending:
+        block = pending.pop()
+        read.update(a for a in block.results if isinstance(a, Var))
+        for s in block.statements:
+            if isinstance(s, (For, While, If)):
+                read.update(a for a in core.operands(s) if isinstance(a, Var))
+                pending += core.blocks_of(s)
+    return frozenset(there & made & read)
+
+
+def _outside_loops(block: Block) -> Iterator[Statement]:
+    for s in block.statements:
+        yield s
+        for inner in core.blocks_of(s):
+            yield from _outside_loops(inner)
 
 
 def _is_there(atom: object, found: set[Var]) -> bool:
