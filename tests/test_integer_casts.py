@@ -100,12 +100,29 @@ def narrowed(x, y):
     return y
 
 
+def narrowed_by_astype(x, y):
+    for i in range(x.shape[0]):
+        y[i] = x[i].astype(y.dtype)
+    return y
+
+
+def narrowed_together(x, y):
+    y[:] = x
+    return y
+
+
 @pytest.mark.parametrize("kind", "bhilBHIL")
-def test_integers_wrap_around(kind):
-    x, y = np.array(INTEGERS), np.zeros(len(INTEGERS), dtype=kind)
-    found = calque.jit(narrowed)(x, y.copy())
+@pytest.mark.parametrize("function", [narrowed, narrowed_by_astype, narrowed_together])
+def test_integers_wrap_around(function, kind):
+    # NumPy itself refuses to store one number that integers with a sign cannot hold
+    x = np.array(INTEGERS)
+    if function is narrowed and kind in "bhi":
+        x = x[(x >= np.iinfo(kind).min) & (x <= np.iinfo(kind).max)]
+    y = np.zeros(x.size, dtype=kind)
+    found = calque.jit(function)(x, y.copy())
     assert found.dtype == y.dtype
     np.testing.assert_array_equal(found, x.astype(kind))
+    np.testing.assert_array_equal(function(x, y), x.astype(kind))
 
 
 def mixed(x, k):

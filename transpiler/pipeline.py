@@ -38,6 +38,7 @@ from calque.transpiler.loops.definite_initialization import set_before_first_rou
 from calque.transpiler.loops.distribution import distribute
 from calque.transpiler.loops.hoisted_products import products_ahead
 from calque.transpiler.loops.index_set_splitting import split_bands
+from calque.transpiler.loops.integer_checks import check_integers
 from calque.transpiler.loops.interchange import interchange
 from calque.transpiler.loops.invariant_phis import drop_unchanged
 from calque.transpiler.loops.lowering import schedule
@@ -147,6 +148,11 @@ KERNEL_PASSES = (
         needs=[ELEMENTS],
     ),
     Pass("mark_inside", lambda w: mark_inside(w.function.body, w.builder), makes=[INSIDE]),
+    Pass(
+        *("check_integers", lambda w: check_integers(w.function.body, w.builder)),
+        needs=[ELEMENTS],
+        keeps=frozenset([ELEMENTS, INSIDE, PHASES, OWN_PHIS]),
+    ),
     Pass("spread_phases", lambda w: spread_phases(w.function), makes=[PHASES]),
     _drop_unchanged(),  # a loop that is turned around must make all that it carries
     Pass(

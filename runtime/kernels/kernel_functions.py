@@ -111,6 +111,15 @@ def bounded(number, low, high):
 
 @overload(bounded)
 def _bounded(number, low, high):
+    if number in unsigned_domain:
+        # Numba compares what has no sign with what has one as floats
+
+        def below(number, low, high):
+            if number > np.uint64(high):
+                raise OverflowError("an integer is out of bounds for those of the array")
+            return number
+
+        return below
     return bounded
 
 

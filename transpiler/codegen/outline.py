@@ -135,7 +135,7 @@ class _Outline:
             return run
         first, last = work[0], work[-1]
         lines = [k for k, s in enumerate(run[:first]) if not self.folding.skip(s)]
-        while lines and not any(o.type.ndim for o in run[lines[-1]].outs):
+        while lines and self._goes_along(run[lines[-1]]):
             first = lines.pop()
         middle = run[first : last + 1]
         kernels = self._kernels([s for s in middle if not self.folding.skip(s)], depth)
@@ -154,6 +154,11 @@ class _Outline:
             made.append(self._kernel([s]))
             numbers = []
         return [*made, self._kernel(numbers)] if numbers else made
+
+    def _goes_along(self, s: Statement) -> bool:
+        """Whether a line before a loop is the kernel's: a number that NumPy takes."""
+        refused = isinstance(s, Apply) and s.primitive.kind == "elementwise" and self._raises(s)
+        return not refused and not any(o.type.ndim for o in s.outs)
 
     def _kernels(self, run: list[Statement], depth: int) -> list[Kernel]:
         """A kernel of all statements, or several alike for what repeats."""

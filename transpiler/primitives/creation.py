@@ -10,6 +10,7 @@ from calque.transpiler.errors import DtypeError, ShapeError, UnsupportedFunction
 from calque.transpiler.ir.builder import FUNCTIONS, METHODS, Array, current, known, link, type_of
 from calque.transpiler.ir.types import ArrayType
 from calque.transpiler.primitives.base import Primitive, apply, implements, operand, register
+from calque.transpiler.primitives.elementwise import cast, taken
 from calque.transpiler.primitives.sampling import case, cases, single
 
 
@@ -350,10 +351,10 @@ def _same_dims(rows: Any) -> tuple[Any, ...]:
 
 def to_array(value: Any, dtype: Any = None) -> Array:
     """``np.array`` of an Array, a number, or nested lists with Arrays within."""
+    if isinstance(value, Array) and dtype is None:
+        return cast(value, value.dtype) if value.type.weak else value
     if isinstance(value, Array):
-        if value.type.weak:
-            return FUNCTIONS["cast"](value, value.dtype if dtype is None else dtype)
-        return value if dtype is None else FUNCTIONS["cast"](value, dtype)
+        return cast(taken(value, np.dtype(dtype)), dtype)
     if known(value):
         return constant_array(np.array(value, dtype))
     if isinstance(value, dict) or not isinstance(value, (list, tuple)):
@@ -362,6 +363,7 @@ def to_array(value: Any, dtype: Any = None) -> Array:
     shape = _shape_of_nest(value)
     leaves = [operand(leaf) for leaf in _leaves(value, shape)]
     chosen = _stack_dtype(leaves) if dtype is None else np.dtype(dtype)
+    leaves = [taken(leaf, chosen) for leaf in leaves]
     return apply(stack_rows, *leaves, shape=shape, dtype=chosen)
 
 

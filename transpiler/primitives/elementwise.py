@@ -382,42 +382,54 @@ for _kind, _record in ((float, to_float), (int, to_int), (bool, to_bool), (compl
     implements(_kind)(_conversion(_kind, _record))
 
 
-def _bounded(x: Any, low: int, high: int) -> Any:
-    if not low <= x <= high:
-        raise OverflowError(f"Python integer {x} out of bounds for an array's integers")
-    return x
+def _bounded(x: Any, low: int, high: int, dtype: np.dtype) -> Any:
+    if np.any(x < low) or np.any(x > high):
+        raise OverflowError(f"Python integer {x} out of bounds for {dtype}")
+    return np.asarray(x, dtype)[()]
 
 
-# an integer that an array of few bits holds; NumPy itself looks where it converts one
+# the cast of a Python integer where a kernel would cut it to its bits; NumPy looks itself
 bounded = register(
     Primitive(
         "bounded",
         _bounded,
-        lambda x, low, high: type_of(x),
-        "{0}",
+        lambda x, low, high, dtype: ArrayType(dtype),
+        lambda args, params: _cast_text(args, params["dtype"]).format(
+            "{0}" if type_of(args[0]).weak else "int({0})"
+        ),
         kind="elementwise",
         nondifferentiable=True,
         cheap=True,
-        batch=lambda args, batched, params: args[0],
         scalar="bounded({0}, {1}, {2})",
-        samples=lambda rng: [((5, -128, 127), {}), ((-128, -128, 127), {})],
+        suffix="cast",
+        samples=lambda rng: [
+            ((k, -128, 127), {"dtype": np.dtype("i1")}) for k in (5, -128, np.int64(127))
+        ],
     )
 )
 
 
-def stored(x: Array, dtype: np.dtype) -> Any:
-    """A value as an array of this dtype takes it: one float by ``int``, which refuses some."""
-    number = not x.ndim and not x.is_buffer and x.dtype.kind == "f"
-    if not number or not (dtype.kind == "i" or (dtype.kind == "u" and x.type.weak)):
-        return cast(x, dtype)
-    whole = apply(to_int, x)
-    if dtype == np.int64:
-        return whole
-    least, most = np.iinfo(dtype).min, min(np.iinfo(dtype).max, np.iinfo(np.int64).max)
-    return cast(apply(bounded, whole, least, most), dtype)
+def fits(value: Any, dtype: np.dtype) -> bool:
+    """Whether adding a known number to elements of a dtype keeps it, and raises nothing.
+
+    >>> fits(127, np.dtype("i1")), fits(128, np.dtype("i1")), fits(np.int64(1), np.dtype("i1"))
+    (True, False, False)
+    """
+    if dtype.kind not in "iu" or np.can_cast(type_of(value).dtype, dtype):
+        return True
+    return type_of(value).weak and np.iinfo(dtype).min <= value <= np.iinfo(dtype).max
 
 
-FUNCTIONS["stored"] = stored
+def taken(x: Any, dtype: np.dtype, alone: bool = True) -> Any:
+    """A number as NumPy takes it into an array of integers: by ``int``, which refuses some.
+
+    Not ``alone`` is what a mask or an array of indices says where to store: there NumPy casts its
+    own numbers, as it casts them to unsigned integers.
+    """
+    if not isinstance(x, Array) or x.ndim or x.is_buffer or np.can_cast(x.dtype, dtype):
+        return x
+    refuses = dtype.kind in "iu" and (x.type.weak or (alone and dtype.kind == "i"))
+    return apply(to_int, x) if refuses and not (x.type.weak and x.dtype.kind == "i") else x
 
 
 def _item(x: Any, *args: Any) -> Any:

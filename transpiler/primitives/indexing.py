@@ -11,14 +11,7 @@ from typing import Any
 import numpy as np
 
 from calque.transpiler.errors import DtypeError, ShapeError
-from calque.transpiler.ir.builder import (
-    FUNCTIONS,
-    Array,
-    atom,
-    current,
-    type_of,
-    wrap,
-)
+from calque.transpiler.ir.builder import FUNCTIONS, Array, atom, current, type_of, wrap
 from calque.transpiler.ir.core import Slot, Var
 from calque.transpiler.ir.types import INT, ArrayType
 from calque.transpiler.primitives import guards
@@ -30,8 +23,10 @@ from calque.transpiler.primitives.base import (
     implements,
     operand,
     register,
+    strong,
 )
 from calque.transpiler.primitives.creation import arange, constant
+from calque.transpiler.primitives.elementwise import cast, fits, taken
 from calque.transpiler.primitives.record import Scatter
 from calque.transpiler.primitives.sampling import case, cases, single
 from calque.transpiler.primitives.templates import (
@@ -248,7 +243,7 @@ def _store_without_dims(added: bool) -> Any:
         _infer_update(x, value, *dynamic, index=params["index"])
         value = FUNCTIONS[np.reshape](value, ()) if type_of(value).ndim else value
         dtype = type_of(x).dtype
-        return as_array(FUNCTIONS["cast"](x + value if added else value, dtype))
+        return as_array(cast(x + value if added else value, dtype))
 
     return simplify
 
@@ -456,13 +451,15 @@ def store(x: Array, index: Any, value: Any) -> None:
     _check_store_dtype(x, value)
     template, dynamic = normalize(x, index)
     whole = all(t is Ellipsis or t == slice(None) for t in template)
-    if whole and isinstance(value, Array) and value.dims == x.dims and value.dtype == x.dtype:
+    whole = whole and isinstance(value, Array) and not value.type.weak
+    if whole and value.dims == x.dims and value.dtype == x.dtype:
         fresh = definition(value)
         if fresh is not None and fresh.primitive.kind not in ("indexing", "view"):
             x.replace(Array(value.atom))
             return
-    if type_of(value).dtype != x.dtype and isinstance(value, Array):
-        value = FUNCTIONS["stored"](value, x.dtype)
+    if isinstance(value, Array) and value.dtype != x.dtype:
+        value = taken(value, x.dtype, is_basic(template, dynamic))
+        value = value if value.dtype == x.dtype else cast(value, x.dtype)
     x, template, dynamic = through(x, template, dynamic)
     x.replace(apply(update, x, value, *dynamic, index=template))
 
@@ -481,7 +478,7 @@ def store_add(x: Array, index: Any, value: Any, negative: bool = False) -> bool:
         return False
     if not np.can_cast(type_of(value).dtype, x.dtype, "same_kind") or x.dtype.kind == "b":
         return False
-    if isinstance(value, Array) and value.dtype != x.dtype:
+    if value.dtype != x.dtype if isinstance(value, Array) else not fits(value, x.dtype):
         return False
     if negative:
         value = -value
@@ -495,6 +492,6 @@ def np_add_at(x: Array, index: Any, value: Any) -> None:
     """``np.add.at``: every mention of an element counts."""
     template, dynamic = normalize(x, index)
     value = operand(value)
-    if isinstance(value, Array) and value.dtype != x.dtype:
-        value = FUNCTIONS["cast"](value, x.dtype)
+    if value.dtype != x.dtype if isinstance(value, Array) else not fits(value, x.dtype):
+        value = cast(strong(value), x.dtype)  # NumPy casts it
     x.replace(apply(add_at, x, value, *dynamic, index=template))

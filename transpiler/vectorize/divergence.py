@@ -16,6 +16,7 @@ from calque.transpiler.primitives.elementwise import astype, multiply, power, sq
 from calque.transpiler.primitives.growing import room, widened
 from calque.transpiler.primitives.histograms import bincount, unique
 from calque.transpiler.primitives.indexing import add_at, getitem, update, update_add
+from calque.transpiler.primitives.integer_conversions import conversions
 from calque.transpiler.primitives.selecting import argwhere, flatnonzero, nonzero
 
 _SQUARES = (power, square, transcendental.hypot, scalars.hypot)
@@ -231,6 +232,8 @@ def total_statement(s: core.Statement, read: Collection[Any] = ()) -> bool:
                 return type(args[1]) in (int, float) and args[1] in (1, 2, 3, 4)
             if primitive is astype:
                 return outs[0].type.dtype.kind == "f"
+            if conversions(s):
+                return False  # NumPy may refuse an integer
             if primitive.kind == "elementwise" and current().quiet:
                 return all(o.type.dtype.kind in "fb" for o in outs)
             return primitive.total or primitive.kind == "size"

@@ -35,6 +35,7 @@ from calque.transpiler.vectorize.divergence import (
     over_own_axis,
     read_by_element,
 )
+from calque.transpiler.vectorize.refused_numbers import refuse
 from calque.transpiler.vectorize.serial_regions import split_around
 
 
@@ -171,6 +172,7 @@ class Values:
         if rule is None:
             raise Unstackable(f"vmap of {s.primitive.name}: it has no rule.", s.origin)
         args, before = tuple(map(self.value, s.args)), self.builder.lanes
+        refuse(s, args, batched, self.builder)
         self.builder.lanes = self
         try:
             found = rule(args, batched, s.params)

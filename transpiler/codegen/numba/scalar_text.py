@@ -32,6 +32,7 @@ from calque.transpiler.primitives.creation import (
 from calque.transpiler.primitives.elementwise import (
     add,
     astype,
+    bounded,
     divide,
     float_power,
     floor_divide,
@@ -311,7 +312,8 @@ def loop_dtypes(s: Apply) -> list[np.dtype]:
         return [types[0].dtype, s.out.type.dtype, s.out.type.dtype]
     if s.primitive.name.startswith("math."):
         return [np.dtype("f8")] * len(types)
-    if s.out.type.dtype.kind == "b" or s.primitive.name.removesuffix("f") in DRAWN:
+    kept = s.primitive is bounded or s.primitive.name.removesuffix("f") in DRAWN
+    if s.out.type.dtype.kind == "b" or kept:
         return [t.dtype for t in types]
     return [s.out.type.dtype] * len(types)
 

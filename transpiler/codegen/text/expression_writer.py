@@ -107,7 +107,7 @@ class ExpressionWriter:
             return fill_expression(text, self.operands(s.args))
         if (text := self.kernels.operation(s)) is None:
             return self._plain(s)
-        made = self.signed(s, plainer(fill_expression(text, self._numbers(s, text))))
+        made = self.signed(s, plainer(fill_expression(text, self._numbers(s, text)), s))
         return self._cast(self.kernels.result_cast(s), made)
 
     def _numbers(self, s: Apply, text: str) -> list[Any]:
@@ -139,7 +139,7 @@ class ExpressionWriter:
             trees = [self.atom(s.args[0]), *self.operands(s.args[1:])]
         else:
             trees = self.operands(s.args)
-        return self.signed(s, plainer(fill_expression(text, trees)))
+        return self.signed(s, plainer(fill_expression(text, trees), s))
 
     def signed(self, s: Apply, tree: Any) -> Any:
         """``a - b`` for ``a + -b``, and ``a + b`` for ``a - -b``."""
@@ -260,12 +260,16 @@ def _is_truth(atom: Atom, value: bool) -> bool:
     return isinstance(atom, (bool, np.bool_)) and bool(atom) == value
 
 
-def plainer(tree: Any) -> Any:
-    """``n + -1`` as ``n - 1``, and ``(a and b) and c`` as ``a and b and c``."""
+def plainer(tree: Any, s: Apply) -> Any:
+    """``n + -1`` as ``n - 1``, and ``(a and b) and c`` as ``a and b and c``.
+
+    NumPy refuses -1 where integers have no sign, but not 1.
+    """
     first = tree.values[0] if isinstance(tree, gast.BoolOp) else None
     if isinstance(first, gast.BoolOp) and type(first.op) is type(tree.op):
         return gast.BoolOp(tree.op, [*first.values, *tree.values[1:]])
-    if isinstance(tree, gast.BinOp) and isinstance(tree.op, gast.Add):
+    signs = s.out.type.dtype.kind != "u"
+    if signs and isinstance(tree, gast.BinOp) and isinstance(tree.op, gast.Add):
         number = without_minus(tree.right)
         if isinstance(number, gast.Constant) and type(number.value) is int:
             return gast.BinOp(tree.left, gast.Sub(), number)

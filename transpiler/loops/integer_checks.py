@@ -1,0 +1,136 @@
+"""Python's integers that narrower ones may not hold are looked at where they become such.
+
+Before::
+
+    small[i] = np.int8(k + i)
+
+After: ``small[i] = np.int8(bounded(k + i, -128, 127))``, which raises OverflowError as NumPy does.
+A counter between known ends is not looked at, nor is one below a size: calls of larger sizes get a
+program of their own. What a statement on arrays takes is looked at before the loops over elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from calque.transpiler.ir import core
+from calque.transpiler.ir.builder import Builder, atom, wrap
+from calque.transpiler.ir.core import Apply, Atom, Block, For, Statement, Var
+from calque.transpiler.ir.path_conditions import blocks_given, facts_after
+from calque.transpiler.primitives.elementwise import astype, bounded, to_int
+from calque.transpiler.primitives.integer_conversions import Conversion, conversions
+from calque.transpiler.primitives.scalars import max_, min_
+
+_END = 2.0**63
+
+
+def check_integers(block: Block, builder: Builder) -> None:
+    """Have the integers that are not proven to fit looked at, in place."""
+    with builder.active(), builder.dims.given([]):
+        _block(block, builder, [])
+
+
+@dataclass(eq=False)
+class _ArrayLoop:
+    """A loop over elements, and what is to stand before it."""
+
+    inside: set[Var]
+    before: list[Statement] = field(default_factory=list)
+
+
+def _block(block: Block, builder: Builder, loops: list[_ArrayLoop]) -> None:
+    made: list[Statement] = []
+    for s in block.statements:
+        around: list[_ArrayLoop] = []
+        if isinstance(s, Apply):
+            made += _checks(s, builder, loops)
+        elif isinstance(s, For) and s.scheduled:
+            around = [*loops, _ArrayLoop(core.defined_vars(Block([s])))]
+        for inner, facts in blocks_given(s, builder):
+            with builder.dims.given(facts):
+                _block(inner, builder, around)
+        made += around[-1].before if around else []
+        made.append(s)
+        builder.dims.facts += facts_after(s, builder)
+    block.statements[:] = made
+
+
+def _checks(s: Apply, builder: Builder, loops: Sequence[_ArrayLoop]) -> list[Statement]:
+    """What looks at a statement's integers, to stand before it; it takes what comes of that."""
+    made: list[Statement] = []
+    for conversion in conversions(s):
+        given, args = s.args[conversion.position], list(s.args)
+        value = _taken(given, builder)
+        if isinstance(value, Var) and _fits(value, conversion, builder):
+            args[conversion.position] = value
+        elif s.primitive is astype:
+            s.primitive, args = bounded, [value, *conversion.bounds]
+        else:
+            args[conversion.position], looks = _checked(value, conversion, builder, s)
+            before = next((loop.before for loop in loops if given not in loop.inside), made)
+            before += looks
+        s.args = tuple(args)
+    return made
+
+
+def _taken(value: Atom, builder: Builder) -> Atom:
+    """An integer; of ``int(x)`` of an integer ``x`` that 64 bits hold, that one."""
+    made = builder.definitions.get(value) if isinstance(value, Var) else None
+    if isinstance(made, Apply) and made.primitive is to_int:
+        kind = made.args[0].type.dtype
+        if kind.kind == "i" or (kind.kind == "u" and kind.itemsize < 8):
+            return made.args[0]
+    return value
+
+
+def _fits(value: Var, conversion: Conversion, builder: Builder) -> bool:
+    """Whether an integer is known to be within the bounds, or is for sizes like those at hand."""
+    (least, most), dims = conversion.bounds, builder.dims
+    low, high = builder.magnitudes.of(value)
+    if least <= low and high <= most:
+        return True
+    place = builder.dim_of(wrap(value))
+    if not dims.is_exact(place):
+        return False
+    wanted = [place - least, most - place]
+    before = dict(dims.assumptions)
+    if all(map(dims.nonnegative, wanted)) or dims.assume_nonnegative(*wanted):
+        sizes = [dims.of_arguments(d, dims.actual) for d in dims.assumptions.keys() - before.keys()]
+        if all(not isinstance(size, int) or size >= 0 for size in sizes):
+            return True
+    dims.assumptions = before
+    return False
+
+
+def _checked(
+    value: Any, conversion: Conversion, builder: Builder, s: Apply
+) -> tuple[Var, list[Statement]]:
+    """What an integer becomes where it is within the bounds, and the statements that look."""
+    (least, most), dtype = conversion.bounds, conversion.dtype
+    with builder.block() as block, builder.at(s.origin):
+        number = wrap(value)
+        if isinstance(value, float):
+            number = int(value) if abs(value) < _END else builder.apply(to_int, (value,), {})
+        elif isinstance(value, Var) and value.type.dtype.kind == "u":
+            least = max(least, 0)
+        if conversion.held:
+            number = _held(number, conversion)
+        found = number
+        if dtype != np.int64 or least == 0:
+            found = builder.apply(bounded, (number, least, most), {"dtype": dtype})
+    core.label(block.statements, s.phase)
+    if isinstance(value, Var) and value in builder.dim_values:
+        builder.dim_values[atom(found)] = builder.dim_values[value]
+    return atom(found), block.statements
+
+
+def _held(number: Any, conversion: Conversion) -> Any:
+    """The number, or the end of the integers that it is beyond."""
+    low, (least, most) = conversion.held == "low", conversion.bounds
+    if isinstance(number, int):
+        return max(number, least) if low else min(number, most)
+    return max_(number, least) if low else min_(number, most)
