@@ -222,7 +222,10 @@ def title(transformed: Transformed) -> str:
     text = _TITLES.get(transformed.kind, "{f}")
     if isinstance(inner, Transformed) and inner.kind != "identity":
         name = title(inner).rstrip(".")
-        name = "the " + name[0].lower() + name[1:]
+        if name.startswith("The "):
+            name = f"the {name.removeprefix('The ')}"
+        elif not _TITLES.get(inner.kind, "{f}").startswith("{f}"):
+            name = f"the {name[0].lower()}{name[1:]}"
         text = _NESTED.get(transformed.kind, text)
     if text.startswith("{f}"):
         name = name[0].upper() + name[1:] if name.startswith("the ") else name

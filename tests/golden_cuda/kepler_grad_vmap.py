@@ -1,0 +1,138 @@
+"""Kernels of the gradient of kepler with respect to mean.
+
+From tests/cuda_programs.py, line 26. Written by calque 0.1.0; regenerate with
+    calque show tests/cuda_programs.py:kepler --transform "jit(vmap(grad(f)))" --stage cuda --args "f8[n], f8[n]"
+Types: mean float64[n], eccentricity float64[n].
+"""
+import cupy as cp
+import numpy as np
+from calque.runtime.cuda import blocks, kernel, parts_of
+
+
+def kepler_grad_vmap_jit(mean, eccentricity):
+    if eccentricity.shape[0] != mean.shape[0]:
+        raise ValueError('kepler_grad_vmap_jit needs eccentricity.shape[0] == mean.shape[0]')
+    mean_bar = cp.empty(mean.shape[0])
+    rounds_of_e_saved = cp.empty(mean.shape[0], dtype=np.int64)
+    kepler_grad_vmap_kernel(
+        blocks(mean.shape[0]), 256, mean, eccentricity, rounds_of_e_saved, mean.size
+    )
+    most_rounds_of_blocks = parts_of(blocks(mean.shape[0]), 'int64')
+    kepler_grad_vmap_kernel_2(
+        blocks(mean.shape[0]), 256, rounds_of_e_saved, most_rounds_of_blocks, mean.size
+    )
+    most_rounds = cp.empty((), 'int64')
+    max_of_parts_int64(1, 256, most_rounds_of_blocks, most_rounds, most_rounds_of_blocks.size)
+    e_saved = cp.empty((int(most_rounds), mean.shape[0]))
+    kepler_grad_vmap_kernel_3(
+        blocks(mean.shape[0]), 256, mean, eccentricity, mean_bar, e_saved, e_saved.shape[1]
+    )
+    return mean_bar
+
+
+code = r"""
+__device__ __forceinline__ long long maximuml(long long a, long long b)  // NaN wins, as in NumPy
+{
+    return a > b || a != a ? a : b;
+}
+
+__device__ long long block_maxl(long long value)  // of a block's 256 threads, in the first
+{
+    __shared__ long long values[256];
+    int thread = threadIdx.y * blockDim.x + threadIdx.x;
+    __syncthreads();  // an earlier call may still be read
+    values[thread] = value;
+    for (int step = 128; step > 0; step /= 2) {
+        __syncthreads();
+        if (thread < step) {
+            long long other = values[thread + step];
+            value = maximuml(value, other);
+            values[thread] = value;
+        }
+    }
+    return value;
+}
+
+extern "C" __global__ __launch_bounds__(256)
+void kepler_grad_vmap_kernel(
+    const double* __restrict__ mean, const double* __restrict__ eccentricity,
+    long long* __restrict__ rounds_of_e_saved, Index n)
+{
+    for (Index lane = blockIdx.x * 256 + threadIdx.x; lane < n; lane += gridDim.x * 256) {
+        double mean_lane = mean[lane];
+        double eccentricity_now = eccentricity[lane];
+        double e = mean_lane;
+        long long rounds = 0;
+        long long e_saved = 0;
+        while (fabs(e - eccentricity_now * sin(e) - mean_lane) > 1e-12) {
+            e_saved = maximuml(e_saved, rounds + 1);
+            e -= (e - eccentricity_now * sin(e) - mean_lane) / (1.0 - eccentricity_now * cos(e));
+            rounds += 1;
+        }
+        rounds_of_e_saved[lane] = e_saved;
+    }
+}
+
+extern "C" __global__ __launch_bounds__(256)
+void kepler_grad_vmap_kernel_2(
+    const long long* __restrict__ rounds_of_e_saved, long long* __restrict__ most_rounds_of_blocks,
+    Index n)
+{
+    long long most_rounds = 0;
+    for (Index i = blockIdx.x * 256 + threadIdx.x; i < n; i += gridDim.x * 256)
+        most_rounds = maximuml(most_rounds, rounds_of_e_saved[i]);
+    most_rounds = block_maxl(most_rounds);
+    if (threadIdx.x == 0)
+        most_rounds_of_blocks[blockIdx.x] = most_rounds;
+}
+
+extern "C" __global__ __launch_bounds__(256)
+void kepler_grad_vmap_kernel_3(
+    const double* __restrict__ mean, const double* __restrict__ eccentricity,
+    double* __restrict__ mean_bar, double* __restrict__ e_saved, Index n)
+{
+    for (Index lane = blockIdx.x * 256 + threadIdx.x; lane < n; lane += gridDim.x * 256) {
+        double mean_lane = mean[lane];
+        double eccentricity_then = eccentricity[lane];
+        double e = mean_lane;
+        long long rounds = 0;
+        while (fabs(e - eccentricity_then * sin(e) - mean_lane) > 1e-12) {
+            e_saved[rounds * n + lane] = e;
+            e -= (e - eccentricity_then * sin(e) - mean_lane) / (1.0 - eccentricity_then * cos(e));
+            rounds += 1;
+        }
+        double e_bar = 1.0;
+        double mean_bar_now = 0.0;
+        for (Index j = rounds - 1; j > -1; j--) {
+            e = e_saved[j * n + lane];
+            double eccentricity_then_difference = 1.0 - eccentricity_then * cos(e);
+            double e_quotient = (e - eccentricity_then * sin(e) - mean_lane)
+                / eccentricity_then_difference;
+            double e_bar_product = e_bar * (e_quotient / eccentricity_then_difference);
+            double e_bar_now = e_bar + e_bar_product * eccentricity_then * sin(e);
+            mean_bar_now += e_bar / eccentricity_then_difference;
+            double e_bar_then = e_bar_now - e_bar / eccentricity_then_difference;
+            e_bar = e_bar_then + e_bar / eccentricity_then_difference * eccentricity_then * cos(e);
+        }
+        mean_bar[lane] = mean_bar_now + e_bar;
+    }
+}
+
+extern "C" __global__ __launch_bounds__(256)
+void max_of_parts_int64(const long long* __restrict__ parts, long long* __restrict__ total, Index size)
+{
+    long long value = parts[0];
+    for (Index k = threadIdx.x; k < size; k += 256) {
+        long long other = parts[k];
+        value = maximuml(value, other);
+    }
+    value = block_maxl(value);
+    if (threadIdx.x == 0)
+        total[0] = value;
+}
+"""
+
+kepler_grad_vmap_kernel = kernel(code, "kepler_grad_vmap_kernel")
+kepler_grad_vmap_kernel_2 = kernel(code, "kepler_grad_vmap_kernel_2")
+kepler_grad_vmap_kernel_3 = kernel(code, "kepler_grad_vmap_kernel_3")
+max_of_parts_int64 = kernel(code, "max_of_parts_int64")

@@ -1,0 +1,38 @@
+"""Kernels of kepler.
+
+From tests/cuda_programs.py, line 26. Written by calque 0.1.0; regenerate with
+    calque show tests/cuda_programs.py:kepler --transform "jit(vmap(f))" --stage cuda --args "f8[n], f8[n]"
+Types: mean float64[n], eccentricity float64[n].
+"""
+import cupy as cp
+from calque.runtime.cuda import blocks, kernel
+
+
+def kepler_vmap_jit(mean, eccentricity):
+    if eccentricity.shape[0] != mean.shape[0]:
+        raise ValueError('kepler_vmap_jit needs eccentricity.shape[0] == mean.shape[0]')
+    e = cp.empty(mean.shape[0])
+    kepler_vmap_kernel(blocks(mean.shape[0]), 256, mean, eccentricity, e, mean.size)
+    return e
+
+
+code = r"""
+extern "C" __global__ __launch_bounds__(256)
+void kepler_vmap_kernel(
+    const double* __restrict__ mean, const double* __restrict__ eccentricity,
+    double* __restrict__ e, Index n)
+{
+    for (Index lane = blockIdx.x * 256 + threadIdx.x; lane < n; lane += gridDim.x * 256) {
+        double mean_now = mean[lane];
+        double eccentricity_now = eccentricity[lane];
+        double e_now = mean_now;
+        while (fabs(e_now - eccentricity_now * sin(e_now) - mean_now) > 1e-12) {
+            double e_numerator = e_now - eccentricity_now * sin(e_now) - mean_now;
+            e_now -= e_numerator / (1.0 - eccentricity_now * cos(e_now));
+        }
+        e[lane] = e_now;
+    }
+}
+"""
+
+kepler_vmap_kernel = kernel(code, "kepler_vmap_kernel")
