@@ -220,7 +220,7 @@ class CudaLauncher(Launcher):
 
     def _kernel_block(self, block: Block, depth: int) -> list[Any]:
         """As in other kernels; rows store by one thread, and wait for what others stored."""
-        if self._grid is None or not self._is_row_block(block):
+        if self._grid is None or id(block) not in self._grid.alike:
             return super()._kernel_block(block, depth)
         made: list[Any] = []
         written: set[str] = set()  # since the warp's threads last waited for each other
@@ -242,6 +242,8 @@ class CudaLauncher(Launcher):
             if self._generated or s.phase == "reverse":
                 made += self._comment(s, depth)
             made += lines
+        if seen & written and block is not self._grid.loops[-1].body:
+            made.append(statement("__syncwarp();"))  # before the next round
         return made
 
     def _arrays_read(self, s: Statement) -> set[Var]:
@@ -258,10 +260,6 @@ class CudaLauncher(Launcher):
                 found |= read_in([made])
                 pending += list(core.operands(made))
         return found
-
-    def _is_row_block(self, block: Block) -> bool:
-        assert self._grid is not None
-        return self._grid.form == "rows" and block is self._grid.loops[-1].body
 
     def _for(self, s: For, depth: int) -> list[Any]:
         grid = self._grid

@@ -101,7 +101,9 @@ class Cuda(Target):
             return True
         if s.primitive in (getitem, update, update_add):
             return _is_element(s) and _has_c_types(s)
-        return not s.outs[0].type.ndim and len(s.outs) == 1 and self.can_be_scalar(s)
+        if s.outs[0].type.ndim or len(s.outs) != 1 or not self.can_be_scalar(s):
+            return False
+        return s.primitive is checked_index or self.operation(s) is not None
 
     def can_be_scalar(self, s: Apply) -> bool:
         """Of numbers that C has, and functions that CUDA has."""

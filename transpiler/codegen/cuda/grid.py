@@ -34,13 +34,15 @@ class Grid:
     """A kernel's form: ``spread`` tells of loops, by id, which rounds are a thread's.
 
     ``loops`` are those that the grid's blocks share, outer first. ``lanes`` are loops that a warp's
-    threads share; ``totals``, what all threads put together.
+    threads share, and ``alike`` the blocks, by id, around them, where all of these do the same;
+    ``totals``, what all threads put together.
     """
 
     form: str
     loops: list[For] = field(default_factory=list)
     spread: dict[int, tuple[str, str]] = field(default_factory=dict)
     lanes: set[int] = field(default_factory=set)
+    alike: set[int] = field(default_factory=set)
     totals: list[PutTogether] = field(default_factory=list)
 
 
@@ -56,9 +58,10 @@ def grid_of(kernel: Kernel) -> Grid:
     inner = [s for s in inner if (counts(s) or _FEW_ROUNDS) >= _FEW_ROUNDS]
     outer = 1 if totals else 2  # the blocks of planes have no parts of their own
     if len(nest) <= outer and inner and _along_memory(inner, last):
-        return _rows(nest, inner, totals)
+        return _rows(nest, totals)
     if totals and len(nest) > 1:
-        return _rows(nest[:1], [], totals, nest[-1])
+        spread = {id(nest[0]): WARPS, id(nest[-1]): LANES}
+        return Grid("sums", nest[:1], spread, totals=totals)
     return _flat(nest, totals)
 
 
@@ -92,18 +95,27 @@ def _flat(nest: list[For], totals: list[PutTogether]) -> Grid:
     return Grid("elements", shared, spread, totals=totals)
 
 
-def _rows(
-    nest: list[For], inner: list[For], totals: list[PutTogether], columns: For | None = None
-) -> Grid:
+def _rows(nest: list[For], totals: list[PutTogether]) -> Grid:
+    """A warp for each row, whose threads share the loops along it."""
     spread = {id(nest[-1]): WARPS}
     if len(nest) == 2:
         spread[id(nest[0])] = PLANES
-    spread |= {id(s): LANES for s in inner}
-    lanes = {id(s) for s in inner}
-    if columns is not None:
-        spread[id(columns)] = LANES
-        return Grid("sums", nest, spread, totals=totals)
-    return Grid("rows", nest, spread, lanes, totals)
+    made = Grid("rows", nest, spread, totals=totals)
+    _share(nest[-1].body, made)
+    return made
+
+
+def _share(block: Block, grid: Grid) -> None:
+    """Let a warp's threads share the loops of a block in which they else do the same."""
+    grid.alike.add(id(block))
+    for s in block.statements:
+        many = isinstance(s, For) and (counts(s) or _FEW_ROUNDS) >= _FEW_ROUNDS
+        if isinstance(s, For) and s.parallel and (many or stored_in([s])):
+            grid.spread[id(s)] = LANES
+            grid.lanes.add(id(s))
+        else:
+            for inner in core.blocks_of(s):
+                _share(inner, grid)
 
 
 def _along_memory(inner: list[For], outer: For) -> bool:
