@@ -60,8 +60,8 @@ def parts_of(grid: tuple[int, ...], dtype: str) -> Any:
 def kernel(code: str, name: str) -> Callable[..., None]:
     """The kernel of this name in a text of CUDA C: ``launch(blocks, threads, *args)``.
 
-    Arrays must be of their parameter's dtype; those that are only read are made contiguous. Numbers
-    become what their parameter is; one for a pointer goes to the device. Indices have 32 bits where
+    Arrays must be of their parameter's dtype; the kernel is given contiguous ones. Numbers become
+    what their parameter is; one for a pointer goes to the device. Indices have 32 bits where
     all arrays are below 2**30 elements: they take fewer registers than 64.
     """
     import cupy as cp
@@ -81,10 +81,6 @@ def kernel(code: str, name: str) -> Callable[..., None]:
             value = cp.asarray(value, _TYPES[kind])
         if value.dtype != _TYPES[kind]:
             raise TypeError(f"{title} must be {_TYPES[kind]}, not {value.dtype}")
-        if value.flags.c_contiguous:
-            return value
-        if not parameter.startswith("const "):
-            raise ValueError(f"{title} is stored into, and must be contiguous")
         return cp.ascontiguousarray(value)
 
     def number(parameter: str, value: Any, index: str) -> Any:
@@ -103,5 +99,9 @@ def kernel(code: str, name: str) -> Callable[..., None]:
         shapes = [shape if isinstance(shape, tuple) else (shape,) for shape in (grid, threads)]
         given = [number(p, value, index) for p, value in zip(parameters, given, strict=True)]
         compiled[index](*shapes, tuple(given))
+        for parameter, whole, part in zip(parameters, given, args, strict=True):
+            stored = "*" in parameter and not parameter.startswith("const ")
+            if stored and isinstance(part, cp.ndarray) and whole is not part:
+                part[...] = whole  # a view, of which the kernel had a copy
 
     return launch

@@ -109,7 +109,7 @@ template <class T> struct Memory {
     }
     void note_reader(Touch& last, long long me) const
     {
-        bool fresh = last.reader < 0 || ordered(last.reader, last.read, false);
+        bool fresh = last.reader < 0 || ordered(last.reader, last.read, last.spread < 2);
         bool one_warp = last.reader / 32 == me / 32;
         if (fresh) last.spread = 0;
         else if (last.reader != me) last.spread = std::max(last.spread, one_warp ? 1 : 2);

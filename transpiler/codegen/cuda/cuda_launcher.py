@@ -78,8 +78,8 @@ class CudaLauncher(Launcher):
         grid = grid_of(s)
         scope = KernelScope(self, s, grid, self.device)
         lines = self._lines_of(s, grid, scope)
-        made = self._written_kernel(s, grid, scope, lines)
-        return made
+        ahead, lines, behind = _without_renaming(lines)
+        return [*ahead, *self._written_kernel(s, grid, scope, lines), *behind]
 
     def _lines_of(self, s: Kernel, grid: Grid, scope: KernelScope) -> list[Any]:
         self._grid, self._scope = grid, scope
@@ -121,7 +121,8 @@ class CudaLauncher(Launcher):
         combined: list[Any] = []
         shape, threads = self._shape(grid)
         taken = [v for _, (what, v) in first.parameters if what in ("array", "number")]
-        before = {self.expressions.names(here.get(v, v)) for v in taken}
+        own_names = [here.get(v, v) for v in taken if v not in self.expressions.paths]
+        before = {self.expressions.names(v) for v in own_names}
         for _, what in first.parameters:
             match what:
                 case ("array", var):
@@ -330,3 +331,19 @@ def _place_text(s: Apply) -> Any:
         return constant("generated code")
     statement = " ".join((origin.statement or origin.text).split())
     return constant(f"{os.path.basename(origin.file)}, line {origin.line}: {statement}")
+
+
+def _without_renaming(lines: list[Any]) -> tuple[list[Any], list[Any], list[Any]]:
+    """A kernel's lines; those that give an array another name are the launcher's, around it."""
+    loop = next((k for k, line in enumerate(lines) if isinstance(line, gast.For)), len(lines))
+    ahead = [t for t in lines[:loop] if _renames(t)]
+    behind = [t for t in lines[loop:] if _renames(t)]
+    return ahead, [t for t in lines if not _renames(t)], behind
+
+
+def _renames(line: Any) -> bool:
+    match line:
+        case gast.Assign(targets=[gast.Name() as place], value=gast.Name()):
+            shown = getattr(place, "shows", None)
+            return shown is not None and shown.type.ndim > 0
+    return False

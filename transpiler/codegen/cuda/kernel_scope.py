@@ -218,6 +218,10 @@ class KernelScope:
                     index = var.type.weak and var in self.writer.program.function.dim_values
                     kind = "Index" if index else c_type(var.type.dtype)
                     made.append((f"{kind} {shown}", ("number", var)))
+        for n, var in self.read_arrays.items():
+            if n not in self.arrays:  # another name, which the launcher gives before
+                word = "" if n in self.stored else "const "
+                made.append((f"{word}{c_type(var.type.dtype)}* __restrict__ {n}", ("array", var)))
         for out in self.kernel.outs:
             if out.type.ndim:
                 continue
