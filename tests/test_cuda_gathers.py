@@ -84,6 +84,31 @@ def twice(x, indices):
     return x[indices[indices]]
 
 
+def complex_gather(z, indices):
+    return z[indices] * 2.0
+
+
+def along_rows(table, columns):
+    return np.take_along_axis(table, columns, axis=1)
+
+
+def largest_row(table):
+    return table[np.argmax(table[:, 0])] * 2.0
+
+
+def two_of(x, indices):
+    return x[indices[0]] + x[indices[1]]
+
+
+def marked(x, indices):
+    u = x.copy()
+    for t in range(indices.size):
+        k = indices[t]
+        u = u * 0.5 + x[k]
+        u[k] = u[k] + 1.0
+    return u
+
+
 PROGRAMS: list[tuple[Any, tuple[Any, ...]]] = [
     (gathered, (VECTOR, INDICES)),
     (gathered, (SINGLE, INDICES)),
@@ -98,6 +123,11 @@ PROGRAMS: list[tuple[Any, tuple[Any, ...]]] = [
     (stored_apart, (VECTOR, INDICES)),
     (linked, (VECTOR, NEXT)),
     (twice, (VECTOR, RNG.integers(-90, 90, 90))),
+    (complex_gather, (VECTOR * 1j, INDICES)),
+    (along_rows, (TABLE, RNG.integers(-7, 7, (30, 3)))),
+    (largest_row, (TABLE,)),
+    (two_of, (VECTOR, INDICES)),
+    (marked, (VECTOR, INDICES[:6])),
 ]
 
 
@@ -171,6 +201,22 @@ def test_a_store_outside_is_skipped():
     want = VECTOR.copy()
     want[np.delete(bad, 17)] = 3.0
     np.testing.assert_array_equal(result, want)
+
+
+def test_indices_of_what_is_in_no_kernel_are_looked_at_by_the_host():
+    with pytest.raises(IndexError, match=r"z\[indices\] \* 2.0: index 300 is out of bounds"):
+        on_cuda(complex_gather, VECTOR * 1j, with_one(INDICES, 300))
+    with pytest.raises(IndexError, match=r"axis=1\): index -8 is out of bounds for size 7"):
+        on_cuda(along_rows, TABLE, np.full((30, 1), -8))
+
+
+def test_a_number_on_the_device_is_checked_there():
+    program = program_of(marked, VECTOR, INDICES)
+    with standin.installed():
+        given = to_device(VECTOR), to_device(INDICES[:6])
+        before = len(standin.transfers), len(standin.waits)
+        program.call(*given)
+        assert (len(standin.transfers), len(standin.waits)) == before
 
 
 def test_an_index_of_the_host_raises_at_once():

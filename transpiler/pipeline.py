@@ -32,7 +32,7 @@ from calque.transpiler.ir.verify import verify
 from calque.transpiler.loops.array_contraction import contract
 from calque.transpiler.loops.array_expansion import expand_arrays
 from calque.transpiler.loops.bounds import mark_inside
-from calque.transpiler.loops.bounds_checks import check_indices
+from calque.transpiler.loops.bounds_checks import check_arrays, check_indices
 from calque.transpiler.loops.crossing_splitting import split_meetings
 from calque.transpiler.loops.definite_initialization import set_before_first_rounds
 from calque.transpiler.loops.distribution import distribute
@@ -176,6 +176,12 @@ KERNEL_PASSES = (
         *("check_indices", lambda w: check_indices(w.function, w.builder, w.target.can_compile)),
         needs=[ELEMENTS, INSIDE],
         when=_bounds_are_ours,
+    ),
+    Pass(
+        *("check_arrays", lambda w: check_arrays(w.function, w.builder, w.target.can_compile)),
+        needs=[ELEMENTS],
+        after=["check_indices"],
+        when=_on_grid,
     ),
     Pass(
         *("split_meetings", lambda w: split_meetings(w.function, w.builder, w.target.can_compile)),

@@ -48,8 +48,10 @@ def raise_if_outside() -> None:
         raise IndexError(f"{_PLACES[place - 1]}: index {index - _FAR} is out of bounds")
 
 
-def checked_index(index: Any, size: int, place: str) -> int:
-    """An index that the host uses, counted from the start; of one on the GPU it waits for it.
+def checked_index(index: Any, size: int, place: str) -> Any:
+    """An index that the host uses, counted from the start, or an array of them.
+
+    CuPy looks at none that is on the GPU; here the host does, which waits for it.
 
     >>> checked_index(-1, 5, "f.py, line 3: x[k]")
     4
@@ -58,6 +60,11 @@ def checked_index(index: Any, size: int, place: str) -> int:
         ...
     IndexError: f.py, line 3: x[k]: index 5 is out of bounds for size 5
     """
+    if getattr(index, "ndim", 0):
+        wrong = index[(index < -size) | (index >= size)]
+        if wrong.size:
+            checked_index(wrong[0], size, place)
+        return index
     number = operator.index(index.item() if hasattr(index, "item") else index)
     if not -size <= number < size:
         raise IndexError(f"{place}: index {number} is out of bounds for size {size}")

@@ -65,7 +65,7 @@ class _Outline:
         made: list[Statement] = []
         run: list[Statement] = []
         for s in block.statements:
-            if self.folding.skip(s) or self._compiles(s) or self._is_number(s):
+            if self._moves(s) or self._compiles(s) or self._is_number(s):
                 run.append(s)
                 continue
             made += self._outlined(run, depth)
@@ -128,8 +128,8 @@ class _Outline:
         What is written within others is left where these may have it: after the kernel.
         """
         if self.target.grid:
-            kernels = self._of_grid([s for s in run if not self.folding.skip(s)])
-            return [*kernels, *(s for s in run if self.folding.skip(s))]
+            kernels = self._of_grid([s for s in run if not self._moves(s)])
+            return [*kernels, *(s for s in run if self._moves(s))]
         work = [k for k, s in enumerate(run) if _is_work(s) and not self.folding.skip(s)]
         if not work:
             return run
@@ -182,12 +182,12 @@ class _Outline:
 
     def _kernel(self, run: list[Statement]) -> Kernel:
         body = Block()
-        for s in run:
+        for s in (t for reader in run for t in (*self._checks(reader), reader)):
             new = [t for t in self._outside([s]) if t not in body.statements]
-            body.statements += [*new, s]
+            body.statements += [*new, s] if s not in body.statements else []
         for k in reversed(range(len(body.statements))):
             s = body.statements[k]
-            if self.folding.skip(s):
+            if self._moves(s):
                 inside = _reads(body.statements)
                 if all(self.uses[o] == inside[o] for o in s.outs):
                     self.moved.add(id(s))
@@ -195,6 +195,30 @@ class _Outline:
                     self._repeat(body, k, inside)
         params = sorted(core.free_vars(body), key=lambda v: self.program.index[v])
         return Kernel((), tuple(params), body, run[0].origin)
+
+    def _moves(self, s: Statement) -> bool:
+        """Whether a statement goes into the kernels that read it."""
+        return self.folding.skip(s) or self._is_check(s)
+
+    def _is_check(self, s: Statement) -> bool:
+        """Whether a statement looks at a number that the host does not know."""
+        return (
+            isinstance(s, Apply)
+            and self.target.stands_alone(s)
+            and self.target.can_compile(s, True)
+            and not s.out.type.ndim
+            and not any(isinstance(a, Var) and a.type.weak for a in s.args[:1])
+            and all(
+                isinstance(t, Apply) and self.target.is_inside(t, True)
+                for t in self._written_in([s])
+            )
+        )
+
+    def _checks(self, s: Statement) -> list[Statement]:
+        """Those that a statement reads, in order."""
+        read = sorted(core.free_vars(Block([s])), key=lambda v: self.program.index[v])
+        found = [self.program.definition.get(v) for v in read]
+        return [t for t in found if t is not None and self._is_check(t)]
 
     def _repeat(self, body: Block, k: int, inside: dict[Var, int]) -> None:
         """Let a kernel have its own of what is read outside, too."""

@@ -11,12 +11,12 @@ indexes by is checked before the loops over its elements.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from calque.transpiler.ir import core
-from calque.transpiler.ir.builder import Builder, wrap
+from calque.transpiler.ir.builder import Builder, atom, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, Slot, Statement, Var, While
 from calque.transpiler.ir.path_conditions import blocks_given, facts_after
 from calque.transpiler.ir.types import DimLike, dim_symbols
@@ -25,8 +25,9 @@ from calque.transpiler.loops.backward_slice import early, outside
 from calque.transpiler.loops.bounds import in_range
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.element_forms import full_template
-from calque.transpiler.primitives.indexing import checked_index
+from calque.transpiler.primitives.indexing import add_at, checked_index
 from calque.transpiler.primitives.shapes import size_of_axis
+from calque.transpiler.primitives.sorting import argsort, take_along_axis
 
 Known = dict[tuple[DimLike, DimLike], Var]  # an index, and the size it was checked for
 
@@ -48,6 +49,78 @@ def check_indices(
     checker = _Checker(builder)
     with builder.active():
         visit(function.body)
+
+
+def check_arrays(
+    function: Function, builder: Builder, compiles: Callable[[Statement], bool]
+) -> None:
+    """The same for what is in no kernel, where the array's library looks at no index, in place.
+
+    Before: ``y = z[columns]``. After: ``y = z[checked_index(columns, z.shape[0])]``.
+    """
+
+    def visit(block: Block) -> None:
+        made: list[Statement] = []
+        known: dict[tuple[Var, DimLike], Atom] = {}
+        for s in block.statements:
+            if isinstance(s, Apply):
+                with builder.block() as checks, builder.at(s.origin):
+                    s.args = _checked_arrays(s, known, builder)
+                core.label(checks.statements, s.phase)
+                made += checks.statements
+            elif not compiles(s):
+                for inner in core.blocks_of(s):
+                    visit(inner)
+            made.append(s)
+        block.statements[:] = made
+
+    with builder.active():
+        visit(function.body)
+
+
+def _checked_arrays(
+    s: Apply, known: dict[tuple[Var, DimLike], Atom], builder: Builder
+) -> tuple[Atom, ...]:
+    """The operands of a statement; what it indexes by is checked in the open block, once."""
+    if s.primitive is take_along_axis:
+        places = {1: s.params["axis"] % s.args[0].type.ndim}
+    elif s.primitive in (*INDEXED, add_at):
+        places = dict(_axes_of_indices(s))
+    else:
+        return s.args
+    args = list(s.args)
+    for at, axis in places.items():
+        index = args[at]
+        if not isinstance(index, Var) or index.type.weak or index.type.dtype.kind not in "iu":
+            continue
+        made = builder.definitions.get(index)
+        if isinstance(made, Apply) and made.primitive is argsort:
+            continue
+        dim = builder.dims.resolve(args[0].type.dims[axis])
+        if (index, dim) not in known:
+            size = dim if isinstance(dim, int) else apply(size_of_axis, wrap(args[0]), axis=axis)
+            known[index, dim] = atom(apply(checked_index, wrap(index), wrap(size)))
+        args[at] = known[index, dim]
+    return tuple(args)
+
+
+def _axes_of_indices(s: Apply) -> Iterator[tuple[int, int]]:
+    """Which operands are indices, and of which axis; a mask is for as many as it has."""
+    first, base = s.primitive.first_index, s.args[0]
+    dynamic = s.args[first:]
+
+    def width(item: Any) -> int:
+        value = dynamic[item.position] if isinstance(item, Slot) else item
+        is_mask = isinstance(value, Var) and value.type.dtype.kind == "b"
+        return value.type.ndim if is_mask else item is not None
+
+    template = s.params["index"]
+    more = sum(width(i) - 1 for i in template if isinstance(i, Slot))
+    axis = 0
+    for item in full_template(template, dynamic, base.type.ndim - more):
+        if isinstance(item, Slot):
+            yield first + item.position, axis
+        axis += width(item)
 
 
 @dataclass(eq=False)

@@ -354,16 +354,16 @@ add_at = register(
 
 
 def _checked_index(index: Any, size: Any) -> Any:
-    if not -size <= index < size:
+    if not np.all((-size <= index) & (index < size)):
         raise IndexError("index is out of bounds")
-    return index + size if index < 0 else index
+    return np.where(index < 0, index + size, index) if np.ndim(index) else index % size
 
 
 checked_index = register(
     Primitive(
         "checked_index",
         _checked_index,
-        lambda index, size: INT,
+        lambda index, size: type_of(index) if type_of(index).ndim else INT,
         "checked_index({0}, {1})",
         nondifferentiable=True,
         samples=cases(case(2, 5), case(-1, 5), case(0, 1)),

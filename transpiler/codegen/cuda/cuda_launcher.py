@@ -208,10 +208,10 @@ class CudaLauncher(Launcher):
         lines = super()._apply(s, depth)
         if s.primitive is not checked_index:
             return lines
-        self._checks = True
         if self._grid is None:
             lines[0].value.args.append(_place_text(s))
             return lines
+        self._checks = True
         number = next(k for k, check in enumerate(self._scope.checks) if check is s)
         place = f"place + {number}" if number else "place"
         lines[0].value.args += [raw("outside"), raw(place)]

@@ -133,6 +133,8 @@ def _placed(
         choices = {id(s) for s in core.walk(program.body) if is_choice(s, frozenset())}
         groups = Groups(program, live, choices, paths.keys() - set(local))
         named = named_numbers(program) if kernels.grid else frozenset()
+        asked = [a for s in made if kernels.stands_alone(s) for a in s.args]
+        named |= {a for a in asked if isinstance(a, Var) and not a.type.weak}
         folding = Folding(program, memory, groups, named, choices)
         copied = replace(function, body=program.body)
         watched("outline", copied, lambda: outline(program, folding, kernels))
