@@ -215,3 +215,33 @@ def test_text_of_a_kernel():
     text = cuda_text(selu, SINGLE)
     assert "out[i] = 1.05f * (" in text
     assert "// return 1.05 * np.where(x > 0, x, 1.67 * np.exp(x) - 1.67)" in text
+
+
+def softmax(x):
+    e = np.exp(x - np.max(x, axis=1, keepdims=True))
+    return e / np.sum(e, axis=1, keepdims=True)
+
+
+def layer_norm(x):
+    centered = x - np.mean(x, axis=1, keepdims=True)
+    return centered / np.sqrt(np.var(x, axis=1, keepdims=True) + 1e-5)
+
+
+def sums_and_maximum(x):
+    s = np.sum(x, axis=1)
+    y = x * s[:, None]
+    return y, np.sum(y, axis=1) + s, np.max(y), s[::-1] + s
+
+
+@pytest.mark.parametrize("order", [0, 1, 5])
+@pytest.mark.parametrize("function", [softmax, layer_norm, sums_and_maximum])
+def test_loops_over_the_same_rows_are_one(function, order):
+    assert_same(on_cuda(function, MATRIX, order=order), function(MATRIX), 1e-11)
+
+
+@pytest.mark.parametrize("function", [softmax, layer_norm])
+def test_a_gradient_along_rows_is_one_kernel(function):
+    gradient = calque.grad(lambda x: np.sum(function(x) ** 2 * np.cos(MATRIX)))
+    want = calque.grad(lambda x: np.sum(function(x) ** 2 * np.cos(MATRIX)))(MATRIX)
+    assert_same(on_cuda(gradient, MATRIX), want, 1e-10)
+    assert cuda_text(gradient, MATRIX).count("__global__") == 1

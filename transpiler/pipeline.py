@@ -44,6 +44,7 @@ from calque.transpiler.loops.invariant_phis import drop_unchanged
 from calque.transpiler.loops.lowering import schedule
 from calque.transpiler.loops.outward_interchange import move_outward
 from calque.transpiler.loops.parallelize import keep_off_threads, mark_parallel, weigh
+from calque.transpiler.loops.row_fusion import fuse_rows
 from calque.transpiler.loops.scalar_replacement import fewer_accesses
 from calque.transpiler.loops.scatter_to_gather import gather
 from calque.transpiler.loops.shape_guards import compare_sizes
@@ -154,6 +155,13 @@ KERNEL_PASSES = (
         keeps=frozenset([ELEMENTS, INSIDE, PHASES, OWN_PHIS]),
     ),
     Pass("spread_phases", lambda w: spread_phases(w.function), makes=[PHASES]),
+    Pass(
+        *("fuse_rows", lambda w: fuse_rows(w.function, w.builder)),
+        needs=[ELEMENTS],
+        after=["mark_inside"],
+        when=_on_grid,
+        optional=True,
+    ),
     _drop_unchanged(),  # a loop that is turned around must make all that it carries
     Pass(
         "move_outward",

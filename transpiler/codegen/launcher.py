@@ -177,7 +177,7 @@ class Launcher(StatementWriter):
             lines = self._statement(s, depth)
             if not lines:
                 continue
-            if depth == 1 and (now := phase_of(s)) and now != phase:
+            if depth == 1 and (now := self._phase_said(s)) and now != phase:
                 made += self._phase(now, bool(made))
                 phase = now
             if self._generated or s.phase == "reverse":
@@ -186,6 +186,10 @@ class Launcher(StatementWriter):
             if core.blocks_of(s):  # what follows may still be of the same head
                 self._quoted = self._header() if s.phase == "reverse" else None
         return made
+
+    def _phase_said(self, s: Statement) -> str:
+        """The phase that is written over a statement of a kernel."""
+        return phase_of(s)
 
     def _for(self, s: For, depth: int) -> list[Any]:
         before, self._generated = self._generated, s.scheduled

@@ -23,7 +23,7 @@ from calque.transpiler.codegen.cuda.grid import Grid, grid_of, read_in, stored_i
 from calque.transpiler.codegen.cuda.kernel_scope import KernelScope, statement
 from calque.transpiler.codegen.host_values import device_numbers
 from calque.transpiler.codegen.kernel_forms import form
-from calque.transpiler.codegen.launcher import Launcher
+from calque.transpiler.codegen.launcher import BOTH, Launcher, phase_of
 from calque.transpiler.codegen.text.spelling import (
     attribute,
     call,
@@ -226,13 +226,17 @@ class CudaLauncher(Launcher):
         made: list[Any] = []
         written: set[str] = set()  # since the warp's threads last waited for each other
         seen: set[str] = set()
-        self._quoted = self._header()
+        phase, self._quoted = "", self._header()
+        both = block is self._grid.loops[-1].body and phase_of(self._grid.loops[0]) == BOTH
         for s in block.statements:
             lines = self._statement(s, depth)
             if not lines:
                 continue
-            read = {self.expressions.names(v) for v in self._arrays_read(s)}
-            stored = {self.expressions.names(v) for v in stored_in([s])}
+            if both and (now := phase_of(s)) and now not in (phase, BOTH):
+                made += self._phase(now, bool(made))
+                phase = now
+            read = {self.expressions.name_inside(v) for v in self._arrays_read(s)}
+            stored = {self.expressions.name_inside(v) for v in stored_in([s])}
             if written & read or seen & stored:
                 made.append(statement("__syncwarp();"))
                 written, seen = set(), set()
@@ -246,6 +250,12 @@ class CudaLauncher(Launcher):
         if seen & written and block is not self._grid.loops[-1].body:
             made.append(statement("__syncwarp();"))  # before the next round
         return made
+
+    def _phase_said(self, s: Statement) -> str:
+        """None over a row's loop that has both phases: they are said within."""
+        rows = self._grid is not None and self._grid.form == "rows"
+        found = phase_of(s)
+        return "" if rows and found == BOTH else found
 
     def _arrays_read(self, s: Statement) -> set[Var]:
         return read_in([s]) | {v for t in [s] for v in self._folded_reads(t)}
