@@ -23,7 +23,7 @@ import calque
 from calque.runtime.call import disk_cache
 from calque.runtime.check.checking import examine
 from calque.runtime.check.directional import is_float
-from calque.runtime.devices.device_source import ENGINES
+from calque.runtime.engines.choosing import ENGINES
 from calque.runtime.saving.reading import module_source
 from calque.runtime.saving.writing import write_whole
 from calque.runtime.spec import sample_args

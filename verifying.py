@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from calque.runtime.devices.device_source import ENGINES
+from calque.runtime.engines.choosing import ENGINES
 from calque.runtime.saving.provenance import LOST
 from calque.runtime.saving.reading import module_source
 from calque.targets import UsageError, resolve

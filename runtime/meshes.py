@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from calque.runtime.engines import mpi
+from calque.runtime.engines.choosing import running
 from calque.runtime.fitting import Unfit, at_least, axis_name, fitting, optional, shown, sizes, text
 from calque.transpiler.errors import NoSuchDevice
 from calque.transpiler.transformations.mesh_programs import PartitionSpec
@@ -56,7 +56,7 @@ def local_device_count() -> int:
     >>> local_device_count() == len(local_devices())
     True
     """
-    if mpi.is_running():
+    if running().processes:
         return 1
     wished = os.environ.get("CALQUE_CPU_DEVICES", "").strip()
     if not wished:
@@ -72,7 +72,7 @@ def process_count() -> int:
     >>> process_count()
     1
     """
-    return mpi.size() if mpi.is_running() else 1
+    return running().size()
 
 
 def process_index() -> int:
@@ -81,7 +81,7 @@ def process_index() -> int:
     >>> process_index()
     0
     """
-    return mpi.rank() if mpi.is_running() else 0
+    return running().rank()
 
 
 def device_count() -> int:
@@ -218,10 +218,8 @@ def make_mesh(
 def take(have: Sequence[Device], count: int) -> list[Device]:
     """The first devices; an error that says how to have more."""
     if count > len(have):
-        hint = f"set CALQUE_CPU_DEVICES={count} before the program starts"
-        if mpi.is_running():
-            hint = f"start the program with mpiexec -n {count}"
-        elif len(have) < len(devices()):
-            hint = f"pass {count} devices"
+        engine = running()
+        enough = len(have) < len(devices()) and not engine.processes
+        hint = f"pass {count} devices" if enough else engine.more(count)
         raise NoSuchDevice(f"{count} devices are asked for, and there are {len(have)}.", hint=hint)
     return list(have[:count])

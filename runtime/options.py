@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from calque.runtime.engines.choosing import ENGINES
 from calque.runtime.fitting import (
     NOT_NEGATIVE,
     POSITIVE,
@@ -116,7 +117,7 @@ CHECKS: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("has_aux", "holomorphic", "allow_int", "prevent_cse", "enabled"), flag),
     **dict.fromkeys(("tiled", "optimize_remat", "check_vma"), flag),
     **dict.fromkeys(("in_specs", "out_specs"), specs),
-    "engine": one_of(None, "threads", "mpi"),
+    "engine": one_of(None, *ENGINES),
     "devices": optional(some_devices),
     **dict.fromkeys(("policy", "axis_index_groups"), unsupported),
     "symbolic_zeros": unset,

@@ -34,6 +34,12 @@ from calque import (
     shard_map,
     value_and_grad,
 )
+from calque.runtime.engines import choosing
+from calque.runtime.engines.communicator import Communicator
+from calque.runtime.engines.engine import ThreadEngine
+from calque.runtime.options import CHECKS, one_of
+from calque.transpiler.primitives import axis_collectives
+from calque.transpiler.spmd.library_calls import CallLibrary, of_numbers
 
 GOLDEN = Path(__file__).resolve().parent / "golden" / "devices"
 MPIEXEC = shutil.which("mpiexec", path=os.pathsep.join([os.path.dirname(sys.executable), os.environ.get("PATH", "")]))
@@ -232,3 +238,52 @@ def test_the_command_line(tmp_path: Path, capsys: Any, monkeypatch: pytest.Monke
     assert "comm.psum(" in out and "from calque.runtime.engines.threads import run" in out
     with pytest.raises(ValueError, match="engine is for functions over devices"):
         calque.source(product, X[0, 0], NET[0], engine="mpi")
+
+
+# an engine of one's own
+
+
+class Rooms(Communicator):
+    """A library whose sums are called otherwise: devices are threads all the same."""
+
+    def __init__(self, inner: Communicator) -> None:
+        self.inner, self.rank = inner, inner.rank
+
+    def add_up(self, x: Any) -> Any:
+        return self.inner.psum(x)
+
+
+class RoomEngine(ThreadEngine):
+    """One declaration: how sums are spelled, and who runs them."""
+
+    name = "rooms"
+    library = CallLibrary(
+        imports={},
+        calls={axis_collectives.psum: of_numbers("{comm}.add_up({{0}})", lambda t, _: t.dims)},
+        adds=frozenset(),
+        start="",
+        wait="",
+    )
+
+    def run(self, program: Any, arguments: Any, named: Any, shape: Any) -> list[Any]:
+        def on_rooms(comm: Any, *args: Any, **kwargs: Any) -> Any:
+            return program(Rooms(comm), *args, **kwargs)
+
+        return super().run(on_rooms, arguments, named, shape)
+
+
+def test_a_third_engine_is_one_class(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(choosing.ENGINES, "rooms", RoomEngine())
+    monkeypatch.setitem(CHECKS, "engine", one_of(None, *choosing.ENGINES))
+
+    def centered(x):
+        return x - psum(x, "i") / 4
+
+    x = np.arange(8.0).reshape(4, 2)
+    mapped = pmap(centered, axis_name="i", engine="rooms")
+    np.testing.assert_allclose(mapped(x), x - x.mean(axis=0), rtol=1e-15)
+    text = str(calque.source(mapped, x, engine="rooms"))
+    assert "comm.add_up(x)" in text and "psum" not in text
+    assert "psum(x)" in str(calque.source(mapped, x, engine="threads"))
+    with pytest.raises(ValueError, match="engine must be one of threads, mpi, rooms, not 'smoke'"):
+        calque.source(mapped, x, engine="smoke")

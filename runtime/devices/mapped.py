@@ -6,6 +6,7 @@ import inspect
 import math
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,8 @@ import numpy as np
 from calque.runtime.call import blas_threads
 from calque.runtime.call.loading import Program
 from calque.runtime.call.signatures import static_leaves
-from calque.runtime.engines import mpi, threads
+from calque.runtime.engines.choosing import THREADS, chosen, running
+from calque.runtime.engines.engine import Engine
 from calque.runtime.inlining import TRACE
 from calque.runtime.spec import Spec
 from calque.runtime.tracebacks import hide_own_frames
@@ -27,7 +29,7 @@ from calque.transpiler.errors import (
 )
 from calque.transpiler.ir import pytrees
 from calque.transpiler.ir.core import Slot, map_tree
-from calque.transpiler.spmd.mpi_calls import to_mpi_calls
+from calque.transpiler.spmd.library_calls import write_calls
 from calque.transpiler.transformations.mesh_programs import (
     Layout,
     communicators,
@@ -44,7 +46,7 @@ class DeviceProgram(Transformed):
         function: Callable[..., Any],
         layout: Layout,
         static: tuple[int, ...] = (),
-        engine: str = "threads",
+        engine: Engine = THREADS,
     ):
         self.engine = engine
         self.called = communicators(layout, _parameters(function))
@@ -53,15 +55,15 @@ class DeviceProgram(Transformed):
         super().__init__("device", function, layout=layout)
         if self._dispatcher.options is not None:  # each device is a thread already
             self._dispatcher.options = {**self._dispatcher.options, "parallel": False}
-        if engine == "mpi":
-            self._dispatcher.finish = to_mpi_calls
+        if engine.library is not None:
+            self._dispatcher.finish = partial(write_calls, engine.library)
         if static:
             options = {"static_argnums": static}
             self._dispatcher.static = static_leaves(function, options)
 
     def _chain(self) -> tuple[Any, tuple[Any, ...]]:
         function, chain = super()._chain()
-        return function, (self.communicators, self.engine, self.static, *chain)
+        return function, (self.communicators, self.engine.name, self.static, *chain)
 
 
 def leaves_of(args: Sequence[Any]) -> list[Any]:
@@ -113,18 +115,16 @@ class Mapped(Transformed):
         """How each leaf of a result, whose leaves are Slots, is put together."""
         raise NotImplementedError
 
-    def device(self, layout: Layout) -> DeviceProgram:
+    def device(self, layout: Layout, engine: Engine) -> DeviceProgram:
         """The program of one device."""
-        found = self._devices.get(layout)
-        if found is None:
+        key = layout, engine.name
+        if key not in self._devices:
             static = self.options.get("static_argnums", ())
-            found = self._devices[layout] = DeviceProgram(
-                self.function, layout, static, self.engine()
-            )
-        return found
+            self._devices[key] = DeviceProgram(self.function, layout, static, engine)
+        return self._devices[key]
 
     def __init__(self, kind: str, function: Callable[..., Any], **options: Any):
-        self._devices: dict[Layout, DeviceProgram] = {}
+        self._devices: dict[tuple[Layout, str], DeviceProgram] = {}
         self._by_position: dict[tuple[int, int], Mapped] = {}  # of calls by name
         super().__init__(kind, function, **options)
 
@@ -135,17 +135,14 @@ class Mapped(Transformed):
                 return placed(*args)
             layout = self.layout(args, kwargs)
             given = self.parts(args, layout)
-            device = self.device(layout)
+            engine, library = self.engine(), blas_threads.library()
+            device = self.device(layout, engine)
             program = self._program(device, given, args, layout)
             named = program.hidden()
             shape = [size for _, size in layout.axes]
-            if self.engine() == "mpi":
-                mpi.roll_call(program.text, _described(self, args))
-                results = mpi.run(program.call, given, named, shape)
-            else:
-                library = blas_threads.library()
-                with library.one_thread() if library and len(given) > 1 else nullcontext():
-                    results = threads.run(program.call, given, named, shape)
+            engine.roll_call(program.text, _described(self, args))
+            with library.one_thread() if library and len(given) > 1 else nullcontext():
+                results = engine.run(program.call, given, named, shape)
             return self.whole(results, layout)
         except Exception as error:
             hide_own_frames(error)
@@ -177,10 +174,17 @@ class Mapped(Transformed):
             require_own(program, layout)
         return program
 
-    def engine(self) -> str:
-        """ "mpi" under mpiexec, else "threads"."""
-        wished = self.options.get("engine")
-        return wished or ("mpi" if mpi.is_running() else "threads")
+    def engine(self) -> Engine:
+        """The one asked for; by default the one that is running."""
+        return chosen(self.options.get("engine"))
+
+    def in_parts(self) -> bool:
+        """Whether a call is given this process's part of arrays, as the other processes theirs."""
+        return _in_parts(self.options)
+
+
+def _in_parts(options: dict[str, Any]) -> bool:
+    return running().processes and chosen(options.get("engine")).processes
 
 
 def refuse_names(
@@ -249,7 +253,7 @@ def _example(leaf: Any, cut: Cut, sizes: dict[Hashable, int]) -> Any:
 
 def require_one_process(self: Any, machine: Any) -> None:
     """Within a transformation devices are the examples of a batch, in one process."""
-    if mpi.is_running() and self.options.get("engine") != "threads":
+    if _in_parts(self.options):
         raise UnsupportedFunction(
             f"Under mpiexec {self.kind} cannot be called within another transformation: each rank "
             "has its own part, and the derivative of one knows nothing of the others.",

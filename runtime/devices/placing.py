@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from calque.runtime.engines import mpi
+from calque.runtime.engines.choosing import running
 from calque.runtime.fitting import Unfit, fitting, numeric_tree, shown
 from calque.runtime.meshes import Device, Mesh, devices
 from calque.transpiler.errors import NoSuchDevice, ShapeError
@@ -93,7 +93,8 @@ def _cut(array: np.ndarray, sharding: NamedSharding) -> np.ndarray:
     sizes, spec = sharding.mesh.shape, sharding.spec
     if len(spec) > array.ndim:
         raise ShapeError(f"device_put: {spec!r} has more entries than an array with {array.ndim}.")
-    mine = np.unravel_index(mpi.rank(), tuple(sizes.values())) if mpi.is_running() else ()
+    engine = running()
+    mine = np.unravel_index(engine.rank(), tuple(sizes.values())) if engine.processes else ()
     place = dict(zip(sizes, map(int, mine), strict=False))
     for axis, names in enumerate(spec.cuts()):
         count = math.prod(sizes[n] for n in names)
@@ -159,9 +160,10 @@ def shard(tree_of_arrays: Any) -> Any:
     >>> shard({"x": np.arange(4)})
     {'x': array([0, 1, 2, 3])}
     """
-    if not mpi.is_running():
+    engine = running()
+    if not engine.processes:
         return tree_of_arrays
-    count, mine = mpi.size(), mpi.rank()
+    count, mine = engine.size(), engine.rank()
 
     def part(leaf: Any) -> Any:
         array = np.asarray(leaf)
@@ -186,10 +188,11 @@ def unshard(tree_of_arrays: Any) -> Any:
     >>> unshard({"x": np.arange(4)})
     {'x': array([0, 1, 2, 3])}
     """
-    if not mpi.is_running():
+    engine = running()
+    if not engine.processes:
         return tree_of_arrays
     leaves, structure = pytrees.flatten(tree_of_arrays)
     arrays = [np.ascontiguousarray(leaf) for leaf in leaves]
     types = ", ".join(f"{a.dtype}[{','.join(map(str, a.shape))}]" for a in arrays)
-    mpi.roll_call("unshard", f"unshard({types})")
-    return pytrees.unflatten(structure, [np.concatenate(list(mpi.gathered(a))) for a in arrays])
+    engine.roll_call("unshard", f"unshard({types})")
+    return pytrees.unflatten(structure, [np.concatenate(list(engine.gathered(a))) for a in arrays])

@@ -18,7 +18,6 @@ from calque.runtime.devices.mapped import (
     refuse_names,
     require_one_process,
 )
-from calque.runtime.engines import mpi
 from calque.runtime.fitting import shown
 from calque.runtime.inlining import TRACE
 from calque.runtime.meshes import P, local_device_count, take
@@ -53,7 +52,7 @@ class Pmapped(Mapped):
         """One axis, as long as what the arguments have of it."""
         axes = self.options["axes"]
         size = self._size(args)
-        total = size * mpi.size() if self.engine() == "mpi" else size
+        total = size * self.engine().size()
         have = self.options["devices"]
         take(all_devices() if have is None else have, total)
         name = UNNAMED if axes.axis_name is None else axes.axis_name
@@ -122,7 +121,7 @@ class Pmapped(Mapped):
         """Element k of the mapped axis of each argument."""
         leaves, structure = pytrees.flatten(list(args))
         axes = self._leaf_axes(args)
-        count = 1 if self.engine() == "mpi" else layout.axes[0][1]
+        count = 1 if self.engine().processes else layout.axes[0][1]
         return [
             tuple(pytrees.unflatten(structure, [_element(x, a, k) for x, a in zip(leaves, axes)]))
             for k in range(count)

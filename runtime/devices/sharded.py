@@ -38,7 +38,7 @@ class Sharded(Mapped):
 
     def parts(self, args: tuple[Any, ...], layout: Layout) -> list[tuple[Any, ...]]:
         """The block of each argument that belongs to each device."""
-        if self.engine() == "mpi":
+        if self.engine().processes:
             return [args]
         leaves, structure = pytrees.flatten(list(args))
         specs = layout.given
@@ -70,7 +70,7 @@ class Sharded(Mapped):
         """The blocks put together; where devices have the same, the first one's."""
         leaves, structure = pytrees.flatten(results[0])
         specs = specs_of_leaves(layout.out_specs, results[0], "the result")
-        if self.engine() == "mpi":
+        if self.engine().processes:
             return results[0]
         others = [pytrees.flatten(r)[0] for r in results]
         made = []

@@ -21,7 +21,10 @@ from typing import Any
 
 import numpy as np
 
+from calque.runtime.engines.engine import Engine
+from calque.transpiler.codegen.numpy.mpi_launcher import MpiLauncher
 from calque.transpiler.errors import RanksDiffer
+from calque.transpiler.spmd.mpi_calls import MPI_CALLS
 
 _SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MPI_LOCALNRANKS", "SLURM_NTASKS")
 _DESCRIPTION = 512  # bytes of what a rank says of its call
@@ -29,7 +32,7 @@ _LEAVING = bytes(16)  # the roll call of a rank that ends
 
 
 @functools.cache
-def is_running() -> bool:
+def _is_running() -> bool:
     """Whether this process is one of several that ``mpiexec`` started, and mpi4py is there."""
     started = any(os.environ.get(name, "1").strip() not in ("", "1") for name in _SIZES)
     return started and importlib.util.find_spec("mpi4py") is not None
@@ -62,37 +65,9 @@ def _leave(world: Any) -> None:
         traceback.print_exc()
 
 
-def size() -> int:
-    """How many ranks there are."""
-    return int(_world().Get_size())
-
-
-def rank() -> int:
-    """The number of this rank."""
-    return int(_world().Get_rank())
-
-
-def gathered(x: np.ndarray) -> np.ndarray:
-    """Every rank's array, along a new leading axis."""
-    world = _world()
-    found = np.empty((world.Get_size(), *x.shape), x.dtype)
-    world.Allgather(_bytes(x), _bytes(found))
-    return found
-
-
 def _bytes(x: np.ndarray) -> np.ndarray:
     """The memory of a contiguous array: what is only moved has no dtype."""
     return x.reshape(-1).view(np.uint8)
-
-
-def run(
-    program: Callable[..., Any],
-    arguments: Sequence[tuple[Any, ...]],
-    named: dict[str, Any],
-    shape: Sequence[int],
-) -> list[Any]:
-    """The result of ``program(*communicators, *arguments[0], **named)`` on this rank."""
-    return [program(*_communicators(tuple(shape)), *arguments[0], **named)]
 
 
 @functools.cache
@@ -109,36 +84,6 @@ def _communicators(shape: tuple[int, ...]) -> tuple[Any, ...]:
     return tuple(found)
 
 
-def roll_call(text: str, description: str) -> None:
-    """Every rank is about to run the same program on the same shapes, or all raise RanksDiffer."""
-    world = _world()
-    said = f"{hashlib.sha256(text.encode()).hexdigest()}\n{description}"
-    own = hashlib.sha256(said.encode()).digest()[:16]
-    found = _digests(world, own)
-    if all(digest == own for digest in found):
-        return
-    gone = [k for k, digest in enumerate(found) if digest == _LEAVING]
-    if gone:
-        raise RanksDiffer(
-            f"Rank {gone[0]} has ended, and rank {world.Get_rank()} calls {description}.",
-            hint="let every rank make the same calls",
-        )
-    descriptions = _gathered(world, description.encode()[:_DESCRIPTION].ljust(_DESCRIPTION))
-    first = descriptions[0].decode(errors="replace").strip()
-    other = next(k for k, digest in enumerate(found) if digest != found[0])
-    theirs = descriptions[other].decode(errors="replace").strip()
-    what = (
-        f"{theirs}, and rank 0 {first}"
-        if theirs != first
-        else f"another program than rank 0: {theirs}"
-    )
-    raise RanksDiffer(
-        f"Rank {other} is about to run {what}.",
-        hint="let every rank call the same function on the same shapes and dtypes, with the same "
-        "captured values",
-    )
-
-
 def _digests(world: Any, own: bytes) -> list[bytes]:
     return _gathered(world, own)
 
@@ -148,3 +93,72 @@ def _gathered(world: Any, own: bytes) -> list[bytes]:
     found = np.empty((world.Get_size(), len(own)), np.uint8)
     world.Allgather(given, found)
     return [row.tobytes() for row in found]
+
+
+class MpiEngine(Engine):
+    """Devices that are MPI ranks."""
+
+    name, processes = "mpi", True
+    launcher, library = MpiLauncher, MPI_CALLS
+
+    def is_running(self) -> bool:
+        """Whether this process is one of several that ``mpiexec`` started, and mpi4py is there."""
+        return _is_running()
+
+    def size(self) -> int:
+        """How many ranks there are."""
+        return int(_world().Get_size())
+
+    def rank(self) -> int:
+        """The number of this rank."""
+        return int(_world().Get_rank())
+
+    def gathered(self, x: np.ndarray) -> np.ndarray:
+        """Every rank's array, along a new leading axis."""
+        world = _world()
+        found = np.empty((world.Get_size(), *x.shape), x.dtype)
+        world.Allgather(_bytes(x), _bytes(found))
+        return found
+
+    def more(self, count: int) -> str:
+        """By mpiexec."""
+        return f"start the program with mpiexec -n {count}"
+
+    def run(
+        self,
+        program: Callable[..., Any],
+        arguments: Sequence[tuple[Any, ...]],
+        named: dict[str, Any],
+        shape: Sequence[int],
+    ) -> list[Any]:
+        """The result of ``program(*communicators, *arguments[0], **named)`` on this rank."""
+        return [program(*_communicators(tuple(shape)), *arguments[0], **named)]
+
+    def roll_call(self, text: str, description: str) -> None:
+        """Ranks that are about to run different programs, or on other shapes, raise RanksDiffer."""
+        world = _world()
+        said = f"{hashlib.sha256(text.encode()).hexdigest()}\n{description}"
+        own = hashlib.sha256(said.encode()).digest()[:16]
+        found = _digests(world, own)
+        if all(digest == own for digest in found):
+            return
+        gone = [k for k, digest in enumerate(found) if digest == _LEAVING]
+        if gone:
+            raise RanksDiffer(
+                f"Rank {gone[0]} has ended, and rank {world.Get_rank()} calls {description}.",
+                hint="let every rank make the same calls",
+            )
+        descriptions = _gathered(world, description.encode()[:_DESCRIPTION].ljust(_DESCRIPTION))
+        first = descriptions[0].decode(errors="replace").strip()
+        other = next(k for k, digest in enumerate(found) if digest != found[0])
+        theirs = descriptions[other].decode(errors="replace").strip()
+        what = (
+            f"{theirs}, and rank 0 {first}"
+            if theirs != first
+            else f"another program than rank 0: {theirs}"
+        )
+        raise RanksDiffer(
+            f"Rank {other} is about to run {what}.",
+            hint="let every rank call the same function on the same shapes and dtypes, with the "
+            "same captured values",
+        )

@@ -19,7 +19,7 @@ import numpy as np
 from calque.runtime.call.argument_keys import dim_name
 from calque.runtime.call.dispatch import letters
 from calque.runtime.call.loading import Program
-from calque.runtime.devices.device_source import ENGINES
+from calque.runtime.engines.choosing import ENGINES
 from calque.runtime.meshes import Mesh
 from calque.runtime.spec import Spec, format_args, parse_args
 from calque.runtime.transformed import Transformed

@@ -13,6 +13,7 @@ from calque.runtime.call.loading import Program
 from calque.runtime.cuda import launching_source
 from calque.runtime.devices.device_source import DeviceSource
 from calque.runtime.devices.mapped import Mapped, jitted
+from calque.runtime.engines.choosing import THREADS
 from calque.runtime.fitting import shown
 from calque.runtime.options import checked
 from calque.runtime.saving.provenance import STAGES, provenance
@@ -190,7 +191,7 @@ def _program(transformed: Transformed, args: tuple[Any, ...], stage: str | None)
 
 
 def _engine(engine: str | None) -> str:
-    return "threads" if engine is None else engine
+    return THREADS.name if engine is None else engine
 
 
 def _refuse_engine(engine: str | None) -> None:

@@ -1,0 +1,23 @@
+"""The engines by their names, and which one is meant."""
+
+from __future__ import annotations
+
+from calque.runtime.engines.engine import Engine, ThreadEngine
+from calque.runtime.engines.mpi import MpiEngine
+
+THREADS = ThreadEngine()
+ENGINES: dict[str, Engine] = {engine.name: engine for engine in (THREADS, MpiEngine())}
+
+
+def running() -> Engine:
+    """The engine whose devices this process is one of; else that of threads."""
+    return next((engine for engine in ENGINES.values() if engine.is_running()), THREADS)
+
+
+def chosen(name: str | None) -> Engine:
+    """The engine of this name; by default the one that is running.
+
+    >>> chosen("mpi").processes, chosen(None).processes
+    (True, False)
+    """
+    return running() if name is None else ENGINES[name]
