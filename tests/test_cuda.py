@@ -43,6 +43,12 @@ def heat(u, steps):
     return np.sum(u * u)
 
 
+def heat_rows(u):
+    u = u.copy()
+    u[1:-1] = u[1:-1] + 0.1 * (u[2:] - 2 * u[1:-1] + u[:-2])
+    return u
+
+
 def kepler(m, e):
     x = m
     while abs(x - e * np.sin(x) - m) > 1e-10:
@@ -204,6 +210,34 @@ def test_gradients_of_lanes_save_their_rounds_in_one_array():
     text = cuda_text(calque.vmap(each), m, e)
     assert "cp.empty((int(most_rounds), m.shape[0]))" in text
     assert "for lane in" not in text
+
+
+def test_kernels_of_other_sizes_are_not_shared():
+    def two(x):
+        a, b = np.zeros((x.size, 3)), np.zeros((x.size, 5))
+        a[:, 1] = x
+        b[:, 1] = x
+        return a, b
+
+    assert_same(on_cuda(two, VECTOR), two(VECTOR), 0)
+    text = cuda_text(two, VECTOR)
+    assert "[i * 3 + 1]" in text and "[i * 5 + 1]" in text
+
+
+def test_sizes_are_called_as_in_the_signature_and_given_once():
+    text = calque.source(calque.jit(heat_rows), calque.spec("f8[n,m]"), stage="cuda")
+    assert "    n, m = u.shape\n" in text
+    assert "heat_rows_kernel_2(tiles(n - 2, m), (32, 8), u, " in text and ", n, m)\n" in text
+    assert "i < n - 2;" in text and "shape[" not in text.partition("code = ")[0].replace("n, m = u.shape", "")
+
+
+def test_a_size_called_as_a_variable_of_the_users_stays_a_shape():
+    def own(x):
+        n = np.sum(x)
+        return x * n
+
+    text = calque.source(calque.jit(own), calque.spec("f8[n]"), stage="cuda")
+    assert "n = x.size" not in text and "x.size" in text
 
 
 def test_an_empty_array_is_no_special_case():

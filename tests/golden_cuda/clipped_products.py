@@ -9,10 +9,11 @@ from calque.runtime.cuda import blocks, kernel
 
 
 def clipped_products_jit(x, y):
-    if y.shape[0] != x.shape[0]:
+    n = x.size
+    if y.shape[0] != n:
         raise ValueError('clipped_products_jit needs y.shape[0] == x.shape[0]')
-    out = cp.zeros(x.size)
-    clipped_products_kernel(blocks(x.size), 256, x, y, out, x.size)
+    out = cp.zeros(n)
+    clipped_products_kernel(blocks(n), 256, x, y, out, n)
     return out
 
 

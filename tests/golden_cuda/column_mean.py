@@ -9,14 +9,15 @@ from calque.runtime.cuda import blocks, kernel
 
 
 def column_mean_jit(x):
-    out = cp.empty(x.shape[1])
-    column_mean_kernel(blocks(x.shape[1]), 256, x, out, x.shape[1], x.shape[0])
+    n, m = x.shape
+    out = cp.empty(m)
+    column_mean_kernel(blocks(m), 256, x, out, n, m)
     return out
 
 
 code = r"""
 extern "C" __global__ __launch_bounds__(256)
-void column_mean_kernel(const double* __restrict__ x, double* __restrict__ out, Index m, Index n)
+void column_mean_kernel(const double* __restrict__ x, double* __restrict__ out, Index n, Index m)
 {
     for (Index i = blockIdx.x * 256 + threadIdx.x; i < m; i += gridDim.x * 256) {
         double total = 0.0;

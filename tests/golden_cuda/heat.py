@@ -9,40 +9,22 @@ from calque.runtime.cuda import kernel, parts_of, row_blocks, tiles
 
 
 def heat_jit(u, kappa, steps):
-    if kappa.shape[0] != u.shape[0]:
+    n, m = u.shape
+    if kappa.shape[0] != n:
         raise ValueError('heat_jit needs kappa.shape[0] == u.shape[0]')
-    if kappa.shape[1] != u.shape[1]:
+    if kappa.shape[1] != m:
         raise ValueError('heat_jit needs kappa.shape[1] == u.shape[1]')
-    if u.shape[0] < 2:
+    if n < 2:
         raise ValueError('heat_jit needs u.shape[0] >= 2')
-    if u.shape[1] < 2:
+    if m < 2:
         raise ValueError('heat_jit needs u.shape[1] >= 2')
     u_now = u
     for t in range(steps):
-        inner_sum = cp.empty((u.shape[0] - 2, u.shape[1] - 2))
-        heat_kernel(
-            tiles(u.shape[0] - 2, u.shape[1] - 2),
-            (32, 8),
-            kappa,
-            u_now,
-            inner_sum,
-            u_now.shape[1],
-            inner_sum.shape[1],
-            u.shape[0],
-        )
-        heat_kernel_2(
-            tiles(u.shape[0] - 2, u.shape[1] - 2),
-            (32, 8),
-            u_now,
-            inner_sum,
-            u_now.shape[1],
-            inner_sum.shape[1],
-            u.shape[0],
-        )
-    total_of_blocks = parts_of(row_blocks(u.shape[0]), 'float64')
-    heat_kernel_3(
-        row_blocks(u.shape[0]), (32, 8), u_now, total_of_blocks, u_now.shape[1], u.shape[0]
-    )
+        inner_sum = cp.empty((n - 2, m - 2))
+        heat_kernel(tiles(n - 2, m - 2), (32, 8), kappa, u_now, inner_sum, n, m)
+        heat_kernel_2(tiles(n - 2, m - 2), (32, 8), u_now, inner_sum, n, m)
+    total_of_blocks = parts_of(row_blocks(n), 'float64')
+    heat_kernel_3(row_blocks(n), (32, 8), u_now, total_of_blocks, n, m)
     total = cp.empty((), 'float64')
     sum_of_parts_float64(1, 256, total_of_blocks, total, total_of_blocks.size)
     return total
@@ -69,7 +51,7 @@ __device__ double block_sum(double value)  // of a block's 256 threads, in the f
 extern "C" __global__ __launch_bounds__(256)
 void heat_kernel(
     const double* __restrict__ kappa, const double* __restrict__ u_now,
-    double* __restrict__ inner_sum, Index m, Index inner_sum_size_1, Index n)
+    double* __restrict__ inner_sum, Index n, Index m)
 {
     for (Index i = blockIdx.y * 8 + threadIdx.y; i < n - 2; i += gridDim.y * 8) {
         for (Index j = blockIdx.x * 32 + threadIdx.x; j < m - 2; j += gridDim.x * 32) {
@@ -83,27 +65,26 @@ void heat_kernel(
             //     inner
             double change = u_now_sum + u_now[(i + 1) * m + j + 2] - 4.0 * inner;
             // u[1:-1, 1:-1] = inner + kappa[1:-1, 1:-1] * change
-            inner_sum[i * inner_sum_size_1 + j] = inner + kappa[(i + 1) * m + j + 1] * change;
+            inner_sum[i * (m - 2) + j] = inner + kappa[(i + 1) * m + j + 1] * change;
         }
     }
 }
 
 extern "C" __global__ __launch_bounds__(256)
 void heat_kernel_2(
-    double* __restrict__ u_now, const double* __restrict__ inner_sum, Index m,
-    Index inner_sum_size_1, Index n)
+    double* __restrict__ u_now, const double* __restrict__ inner_sum, Index n, Index m)
 {
     for (Index i = blockIdx.y * 8 + threadIdx.y; i < n - 2; i += gridDim.y * 8) {
         for (Index j = blockIdx.x * 32 + threadIdx.x; j < m - 2; j += gridDim.x * 32) {
             // u[1:-1, 1:-1] = inner + kappa[1:-1, 1:-1] * change
-            u_now[(i + 1) * m + j + 1] = inner_sum[i * inner_sum_size_1 + j];
+            u_now[(i + 1) * m + j + 1] = inner_sum[i * (m - 2) + j];
         }
     }
 }
 
 extern "C" __global__ __launch_bounds__(256)
 void heat_kernel_3(
-    const double* __restrict__ u_now, double* __restrict__ total_of_blocks, Index m, Index n)
+    const double* __restrict__ u_now, double* __restrict__ total_of_blocks, Index n, Index m)
 {
     double total = 0.0;
     for (Index i = blockIdx.x * 8 + threadIdx.y; i < n; i += gridDim.x * 8) {

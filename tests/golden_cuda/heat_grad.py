@@ -9,92 +9,38 @@ from calque.runtime.cuda import blocks, kernel, row_blocks, tiles
 
 
 def heat_grad_jit(u, kappa, steps):
-    if kappa.shape[0] != u.shape[0]:
+    n, m = u.shape
+    if kappa.shape[0] != n:
         raise ValueError('heat_grad_jit needs kappa.shape[0] == u.shape[0]')
-    if kappa.shape[1] != u.shape[1]:
+    if kappa.shape[1] != m:
         raise ValueError('heat_grad_jit needs kappa.shape[1] == u.shape[1]')
-    if u.shape[0] < 2:
+    if n < 2:
         raise ValueError('heat_grad_jit needs u.shape[0] >= 2')
-    if u.shape[1] < 2:
+    if m < 2:
         raise ValueError('heat_grad_jit needs u.shape[1] >= 2')
-    if u.shape[1] < 4:
+    if m < 4:
         raise ValueError('heat_grad_jit needs u.shape[1] >= 4')
     # forward
-    u_saved = cp.empty((cp.maximum(steps, 0), u.shape[0] - 2, u.shape[1] - 2))
+    u_saved = cp.empty((cp.maximum(steps, 0), n - 2, m - 2))
     u = cp.copy(u)  # the argument is kept as it is
     u_saved_now = cp.copy(u_saved)
     for t in range(steps):
-        inner_sum = cp.empty((u_saved.shape[1], u_saved.shape[2]))
-        heat_grad_kernel(
-            tiles(u_saved.shape[1], u_saved.shape[2]),
-            (32, 8),
-            u,
-            kappa,
-            u_saved_now,
-            t,
-            inner_sum,
-            u.shape[1],
-            inner_sum.shape[1],
-            u_saved_now.shape[1],
-        )
-        heat_grad_kernel_2(
-            tiles(u_saved.shape[1], u_saved.shape[2]),
-            (32, 8),
-            u,
-            inner_sum,
-            u.shape[1],
-            inner_sum.shape[1],
-            u_saved.shape[1],
-        )
+        inner_sum = cp.empty((n - 2, m - 2))
+        heat_grad_kernel(tiles(n - 2, m - 2), (32, 8), u, kappa, u_saved_now, t, inner_sum, n, m)
+        heat_grad_kernel_2(tiles(n - 2, m - 2), (32, 8), u, inner_sum, n, m)
 
     # reverse
     u_flat = u.reshape(-1)
     u_bar = cp.empty(u_flat.size)
     heat_grad_kernel_3(blocks(u_flat.size), 256, u_flat, u_bar, u_flat.size)
-    u_bar = u_bar.reshape(u.shape[0], u.shape[1])
+    u_bar = u_bar.reshape(n, m)
     kappa_bar = cp.zeros_like(kappa)
     for t in range(steps - 1, -1, -1):
-        heat_grad_kernel_4(
-            tiles(u_saved.shape[1], u_saved.shape[2]),
-            (32, 8),
-            u,
-            u_saved_now,
-            t,
-            u.shape[1],
-            u_saved_now.shape[1],
-            u_saved_now.shape[2],
-        )
+        heat_grad_kernel_4(tiles(n - 2, m - 2), (32, 8), u, u_saved_now, t, n, m)
         u_bar_part = cp.copy(u_bar[1:-1, 1:-1])
-        heat_grad_kernel_5(
-            row_blocks(u_saved.shape[1]),
-            (32, 8),
-            kappa,
-            u_bar,
-            u_bar_part,
-            u_bar.shape[1],
-            u_saved.shape[2],
-            u_saved.shape[1],
-        )
-        heat_grad_kernel_6(
-            blocks(u_saved.shape[1] + 2),
-            256,
-            kappa,
-            u_bar,
-            u_bar_part,
-            u_saved.shape[1],
-            u_bar_part.shape[1],
-            kappa.shape[1],
-        )
-        heat_grad_kernel_7(
-            tiles(u_saved.shape[1], u_saved.shape[2]),
-            (32, 8),
-            u,
-            kappa_bar,
-            u_bar_part,
-            u.shape[1],
-            u_bar_part.shape[1],
-            u_saved.shape[1],
-        )
+        heat_grad_kernel_5(row_blocks(n - 2), (32, 8), kappa, u_bar, u_bar_part, n, m)
+        heat_grad_kernel_6(blocks(n), 256, kappa, u_bar, u_bar_part, n, m)
+        heat_grad_kernel_7(tiles(n - 2, m - 2), (32, 8), u, kappa_bar, u_bar_part, n, m)
     return u_bar, kappa_bar
 
 
@@ -102,12 +48,11 @@ code = r"""
 extern "C" __global__ __launch_bounds__(256)
 void heat_grad_kernel(
     const double* __restrict__ u, const double* __restrict__ kappa,
-    double* __restrict__ u_saved_now, long long t, double* __restrict__ inner_sum, Index m,
-    Index inner_sum_size_1, Index u_saved_now_size_1)
+    double* __restrict__ u_saved_now, long long t, double* __restrict__ inner_sum, Index n, Index m)
 {
     // forward
-    for (Index i = blockIdx.y * 8 + threadIdx.y; i < u_saved_now_size_1; i += gridDim.y * 8) {
-        for (Index j = blockIdx.x * 32 + threadIdx.x; j < inner_sum_size_1; j += gridDim.x * 32) {
+    for (Index i = blockIdx.y * 8 + threadIdx.y; i < n - 2; i += gridDim.y * 8) {
+        for (Index j = blockIdx.x * 32 + threadIdx.x; j < m - 2; j += gridDim.x * 32) {
             // inner = u[1:-1, 1:-1]
             double inner = u[(i + 1) * m + j + 1];
             // change = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:] - 4.0 *
@@ -115,22 +60,21 @@ void heat_grad_kernel(
             double change = u[i * m + j + 1] + u[(i + 2) * m + j + 1] + u[(i + 1) * m + j]
                 + u[(i + 1) * m + j + 2] - 4.0 * inner;
             // u[1:-1, 1:-1] = inner + kappa[1:-1, 1:-1] * change
-            inner_sum[i * inner_sum_size_1 + j] = inner + kappa[(i + 1) * m + j + 1] * change;
-            u_saved_now[(t * u_saved_now_size_1 + i) * inner_sum_size_1 + j] = inner;
+            inner_sum[i * (m - 2) + j] = inner + kappa[(i + 1) * m + j + 1] * change;
+            u_saved_now[(t * (n - 2) + i) * (m - 2) + j] = inner;
         }
     }
 }
 
 extern "C" __global__ __launch_bounds__(256)
 void heat_grad_kernel_2(
-    double* __restrict__ u, const double* __restrict__ inner_sum, Index m, Index inner_sum_size_1,
-    Index u_saved_size_1)
+    double* __restrict__ u, const double* __restrict__ inner_sum, Index n, Index m)
 {
     // forward
-    for (Index i = blockIdx.y * 8 + threadIdx.y; i < u_saved_size_1; i += gridDim.y * 8) {
-        for (Index j = blockIdx.x * 32 + threadIdx.x; j < inner_sum_size_1; j += gridDim.x * 32) {
+    for (Index i = blockIdx.y * 8 + threadIdx.y; i < n - 2; i += gridDim.y * 8) {
+        for (Index j = blockIdx.x * 32 + threadIdx.x; j < m - 2; j += gridDim.x * 32) {
             // u[1:-1, 1:-1] = inner + kappa[1:-1, 1:-1] * change
-            u[(i + 1) * m + j + 1] = inner_sum[i * inner_sum_size_1 + j];
+            u[(i + 1) * m + j + 1] = inner_sum[i * (m - 2) + j];
         }
     }
 }
@@ -148,15 +92,13 @@ void heat_grad_kernel_3(
 
 extern "C" __global__ __launch_bounds__(256)
 void heat_grad_kernel_4(
-    double* __restrict__ u, const double* __restrict__ u_saved_now, long long t, Index m,
-    Index u_saved_now_size_1, Index u_saved_now_size_2)
+    double* __restrict__ u, const double* __restrict__ u_saved_now, long long t, Index n, Index m)
 {
     // reverse
-    for (Index i = blockIdx.y * 8 + threadIdx.y; i < u_saved_now_size_1; i += gridDim.y * 8) {
-        for (Index j = blockIdx.x * 32 + threadIdx.x; j < u_saved_now_size_2; j += gridDim.x * 32) {
+    for (Index i = blockIdx.y * 8 + threadIdx.y; i < n - 2; i += gridDim.y * 8) {
+        for (Index j = blockIdx.x * 32 + threadIdx.x; j < m - 2; j += gridDim.x * 32) {
             // u[1:-1, 1:-1] = inner + kappa[1:-1, 1:-1] * change
-            u[(i + 1) * m + j + 1] = u_saved_now[(t * u_saved_now_size_1 + i) * u_saved_now_size_2
-                + j];
+            u[(i + 1) * m + j + 1] = u_saved_now[(t * (n - 2) + i) * (m - 2) + j];
         }
     }
 }
@@ -164,69 +106,65 @@ void heat_grad_kernel_4(
 extern "C" __global__ __launch_bounds__(256)
 void heat_grad_kernel_5(
     const double* __restrict__ kappa, double* __restrict__ u_bar,
-    const double* __restrict__ u_bar_part, Index m, Index u_saved_size_2, Index u_saved_size_1)
+    const double* __restrict__ u_bar_part, Index n, Index m)
 {
     // reverse
     double inner_bar;
-    for (Index i = blockIdx.x * 8 + threadIdx.y; i < u_saved_size_1; i += gridDim.x * 8) {
-        for (Index j = threadIdx.x; j < u_saved_size_2; j += 32) {
+    for (Index i = blockIdx.x * 8 + threadIdx.y; i < n - 2; i += gridDim.x * 8) {
+        for (Index j = threadIdx.x; j < m - 2; j += 32) {
             // u[1:-1, 1:-1] = inner + kappa[1:-1, 1:-1] * change
             u_bar[(i + 1) * m + j + 1] = 0.0;
         }
         __syncwarp();
-        for (Index j = 2 + threadIdx.x; j < u_saved_size_2; j += 32) {
+        for (Index j = 2 + threadIdx.x; j < m - 2; j += 32) {
             // u[1:-1, 1:-1] = inner + kappa[1:-1, 1:-1] * change
-            inner_bar = u_bar_part[i * u_saved_size_2 + j - 2];
-            double inner_bar_ij = u_bar_part[i * u_saved_size_2 + j];
+            inner_bar = u_bar_part[i * (m - 2) + j - 2];
+            double inner_bar_ij = u_bar_part[i * (m - 2) + j];
             // change = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:] - 4.0 *
             //     inner
             u_bar[(i + 1) * m + j] += inner_bar * kappa[(i + 1) * m + j - 1] + inner_bar_ij
                 * kappa[(i + 1) * m + j + 1];
         }
         // u[1:-1, 1:-1] = inner + kappa[1:-1, 1:-1] * change
-        inner_bar = u_bar_part[i * u_saved_size_2];
+        inner_bar = u_bar_part[i * (m - 2)];
         __syncwarp();
         // change = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:] - 4.0 * inner
         if (threadIdx.x == 0)
             u_bar[(i + 1) * m] += inner_bar * kappa[(i + 1) * m + 1];
         // u[1:-1, 1:-1] = inner + kappa[1:-1, 1:-1] * change
-        inner_bar = u_bar_part[i * u_saved_size_2 + 1];
+        inner_bar = u_bar_part[i * (m - 2) + 1];
         __syncwarp();
         // change = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:] - 4.0 * inner
         if (threadIdx.x == 0)
             u_bar[(i + 1) * m + 1] += inner_bar * kappa[(i + 1) * m + 2];
         // u[1:-1, 1:-1] = inner + kappa[1:-1, 1:-1] * change
-        inner_bar = u_bar_part[i * u_saved_size_2 + u_saved_size_2 - 2];
+        inner_bar = u_bar_part[i * (m - 2) + m - 4];
         __syncwarp();
         // change = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:] - 4.0 * inner
-        if (threadIdx.x == 0) {
-            u_bar[(i + 1) * m + u_saved_size_2] += inner_bar
-                * kappa[(i + 1) * m + u_saved_size_2 - 1];
-        }
+        if (threadIdx.x == 0)
+            u_bar[(i + 1) * m + m - 2] += inner_bar * kappa[(i + 1) * m + m - 3];
         // u[1:-1, 1:-1] = inner + kappa[1:-1, 1:-1] * change
-        inner_bar = u_bar_part[i * u_saved_size_2 + u_saved_size_2 - 1];
+        inner_bar = u_bar_part[i * (m - 2) + m - 3];
         __syncwarp();
         // change = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:] - 4.0 * inner
-        if (threadIdx.x == 0) {
-            u_bar[(i + 1) * m + u_saved_size_2 + 1] += inner_bar
-                * kappa[(i + 1) * m + u_saved_size_2];
-        }
+        if (threadIdx.x == 0)
+            u_bar[(i + 1) * m + m - 1] += inner_bar * kappa[(i + 1) * m + m - 2];
     }
 }
 
 extern "C" __global__ __launch_bounds__(256)
 void heat_grad_kernel_6(
     const double* __restrict__ kappa, double* __restrict__ u_bar,
-    const double* __restrict__ u_bar_part, Index u_saved_size_1, Index u_bar_part_size_1, Index m)
+    const double* __restrict__ u_bar_part, Index n, Index m)
 {
     // reverse
-    for (Index i = blockIdx.x * 256 + threadIdx.x; i < u_saved_size_1 + 2; i += gridDim.x * 256) {
-        if (i >= 2 && i < u_saved_size_1) {
-            for (Index j = 1; j < u_bar_part_size_1 + 1; j++) {
+    for (Index i = blockIdx.x * 256 + threadIdx.x; i < n; i += gridDim.x * 256) {
+        if (i >= 2 && i < n - 2) {
+            for (Index j = 1; j < m - 1; j++) {
                 // u[1:-1, 1:-1] = inner + kappa[1:-1, 1:-1] * change
-                double inner_bar = u_bar_part[(i - 2) * u_bar_part_size_1 + j - 1];
-                double inner_bar_ij = u_bar_part[i * u_bar_part_size_1 + j - 1];
-                double inner_bar_now = u_bar_part[(i - 1) * u_bar_part_size_1 + j - 1];
+                double inner_bar = u_bar_part[(i - 2) * (m - 2) + j - 1];
+                double inner_bar_ij = u_bar_part[i * (m - 2) + j - 1];
+                double inner_bar_now = u_bar_part[(i - 1) * (m - 2) + j - 1];
                 // the sums of several statements
                 double inner_bar_sum = inner_bar * kappa[(i - 1) * m + j] + inner_bar_ij
                     * kappa[(i + 1) * m + j];
@@ -236,27 +174,27 @@ void heat_grad_kernel_6(
         }
         else {
             if (i >= 2) {
-                for (Index j = 1; j < u_bar_part_size_1 + 1; j++) {
+                for (Index j = 1; j < m - 1; j++) {
                     // u[1:-1, 1:-1] = inner + kappa[1:-1, 1:-1] * change
-                    double inner_bar = u_bar_part[(i - 2) * u_bar_part_size_1 + j - 1];
+                    double inner_bar = u_bar_part[(i - 2) * (m - 2) + j - 1];
                     // change = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:] -
                     //     4.0 * inner
                     u_bar[i * m + j] += inner_bar * kappa[(i - 1) * m + j];
                 }
             }
-            if (i < u_saved_size_1) {
-                for (Index j = 1; j < u_bar_part_size_1 + 1; j++) {
+            if (i < n - 2) {
+                for (Index j = 1; j < m - 1; j++) {
                     // u[1:-1, 1:-1] = inner + kappa[1:-1, 1:-1] * change
-                    double inner_bar = u_bar_part[i * u_bar_part_size_1 + j - 1];
+                    double inner_bar = u_bar_part[i * (m - 2) + j - 1];
                     // change = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:] -
                     //     4.0 * inner
                     u_bar[i * m + j] += inner_bar * kappa[(i + 1) * m + j];
                 }
             }
-            if (i >= 1 && i < u_saved_size_1 + 1) {
-                for (Index j = 1; j < u_bar_part_size_1 + 1; j++) {
+            if (i >= 1 && i < n - 1) {
+                for (Index j = 1; j < m - 1; j++) {
                     // u[1:-1, 1:-1] = inner + kappa[1:-1, 1:-1] * change
-                    double inner_bar = u_bar_part[(i - 1) * u_bar_part_size_1 + j - 1];
+                    double inner_bar = u_bar_part[(i - 1) * (m - 2) + j - 1];
                     // inner = u[1:-1, 1:-1]
                     u_bar[i * m + j] += inner_bar + inner_bar * kappa[i * m + j] * -4.0;
                 }
@@ -268,16 +206,16 @@ void heat_grad_kernel_6(
 extern "C" __global__ __launch_bounds__(256)
 void heat_grad_kernel_7(
     const double* __restrict__ u, double* __restrict__ kappa_bar,
-    const double* __restrict__ u_bar_part, Index m, Index u_bar_part_size_1, Index u_saved_size_1)
+    const double* __restrict__ u_bar_part, Index n, Index m)
 {
     // reverse
-    for (Index i = blockIdx.y * 8 + threadIdx.y; i < u_saved_size_1; i += gridDim.y * 8) {
-        for (Index j = blockIdx.x * 32 + threadIdx.x; j < u_bar_part_size_1; j += gridDim.x * 32) {
+    for (Index i = blockIdx.y * 8 + threadIdx.y; i < n - 2; i += gridDim.y * 8) {
+        for (Index j = blockIdx.x * 32 + threadIdx.x; j < m - 2; j += gridDim.x * 32) {
             // u[1:-1, 1:-1] = inner + kappa[1:-1, 1:-1] * change
             double inner = u[(i + 1) * m + j + 1];
             double change = u[i * m + j + 1] + u[(i + 2) * m + j + 1] + u[(i + 1) * m + j]
                 + u[(i + 1) * m + j + 2] - 4.0 * inner;
-            double inner_bar = u_bar_part[i * u_bar_part_size_1 + j];
+            double inner_bar = u_bar_part[i * (m - 2) + j];
             kappa_bar[(i + 1) * m + j + 1] += inner_bar * change;
         }
     }

@@ -10,23 +10,18 @@ from calque.runtime.cuda import blocks, kernel, parts_of
 
 
 def kepler_grad_vmap_jit(mean, eccentricity):
-    if eccentricity.shape[0] != mean.shape[0]:
+    n = mean.size
+    if eccentricity.shape[0] != n:
         raise ValueError('kepler_grad_vmap_jit needs eccentricity.shape[0] == mean.shape[0]')
-    mean_bar = cp.empty(mean.shape[0])
-    rounds_of_e_saved = cp.empty(mean.shape[0], dtype=np.int64)
-    kepler_grad_vmap_kernel(
-        blocks(mean.shape[0]), 256, mean, eccentricity, rounds_of_e_saved, mean.size
-    )
-    most_rounds_of_blocks = parts_of(blocks(mean.shape[0]), 'int64')
-    kepler_grad_vmap_kernel_2(
-        blocks(mean.shape[0]), 256, rounds_of_e_saved, most_rounds_of_blocks, mean.size
-    )
+    mean_bar = cp.empty(n)
+    rounds_of_e_saved = cp.empty(n, dtype=np.int64)
+    kepler_grad_vmap_kernel(blocks(n), 256, mean, eccentricity, rounds_of_e_saved, n)
+    most_rounds_of_blocks = parts_of(blocks(n), 'int64')
+    kepler_grad_vmap_kernel_2(blocks(n), 256, rounds_of_e_saved, most_rounds_of_blocks, n)
     most_rounds = cp.empty((), 'int64')
     max_of_parts_int64(1, 256, most_rounds_of_blocks, most_rounds, most_rounds_of_blocks.size)
-    e_saved = cp.empty((int(most_rounds), mean.shape[0]))
-    kepler_grad_vmap_kernel_3(
-        blocks(mean.shape[0]), 256, mean, eccentricity, mean_bar, e_saved, e_saved.shape[1]
-    )
+    e_saved = cp.empty((int(most_rounds), n))
+    kepler_grad_vmap_kernel_3(blocks(n), 256, mean, eccentricity, mean_bar, e_saved, n)
     return mean_bar
 
 

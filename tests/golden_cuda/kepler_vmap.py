@@ -9,10 +9,11 @@ from calque.runtime.cuda import blocks, kernel
 
 
 def kepler_vmap_jit(mean, eccentricity):
-    if eccentricity.shape[0] != mean.shape[0]:
+    n = mean.size
+    if eccentricity.shape[0] != n:
         raise ValueError('kepler_vmap_jit needs eccentricity.shape[0] == mean.shape[0]')
-    e = cp.empty(mean.shape[0])
-    kepler_vmap_kernel(blocks(mean.shape[0]), 256, mean, eccentricity, e, mean.size)
+    e = cp.empty(n)
+    kepler_vmap_kernel(blocks(n), 256, mean, eccentricity, e, n)
     return e
 
 

@@ -11,79 +11,47 @@ from calque.runtime.cuda import blocks, kernel, tiles
 
 
 def mlp_loss_grad_jit(W_0, b_0, W_1, b_1, x, y):
-    if b_0.shape[0] != W_0.shape[1]:
+    d, h = W_0.shape
+    c = W_1.shape[1]
+    n = x.shape[0]
+    if b_0.shape[0] != h:
         raise ValueError('mlp_loss_grad_jit needs b_0.shape[0] == W_0.shape[1]')
-    if W_1.shape[0] != W_0.shape[1]:
+    if W_1.shape[0] != h:
         raise ValueError('mlp_loss_grad_jit needs W_1.shape[0] == W_0.shape[1]')
-    if b_1.shape[0] != W_1.shape[1]:
+    if b_1.shape[0] != c:
         raise ValueError('mlp_loss_grad_jit needs b_1.shape[0] == W_1.shape[1]')
-    if x.shape[1] != W_0.shape[0]:
+    if x.shape[1] != d:
         raise ValueError('mlp_loss_grad_jit needs x.shape[1] == W_0.shape[0]')
-    if y.shape[0] != x.shape[0]:
+    if y.shape[0] != n:
         raise ValueError('mlp_loss_grad_jit needs y.shape[0] == x.shape[0]')
-    if y.shape[1] != W_1.shape[1]:
+    if y.shape[1] != c:
         raise ValueError('mlp_loss_grad_jit needs y.shape[1] == W_1.shape[1]')
     x_dot_W_0 = x @ W_0
-    hidden = cp.empty((x.shape[0], W_0.shape[1]), dtype=np.float32)
-    mlp_loss_grad_kernel(
-        tiles(x.shape[0], W_0.shape[1]),
-        (32, 8),
-        b_0,
-        x_dot_W_0,
-        hidden,
-        hidden.shape[1],
-        x.shape[0],
-    )
+    hidden = cp.empty((n, h), dtype=np.float32)
+    mlp_loss_grad_kernel(tiles(n, h), (32, 8), b_0, x_dot_W_0, hidden, h, n)
     hidden_dot_W_1 = hidden @ W_1
-    error = cp.empty((x.shape[0], W_1.shape[1]), dtype=np.float32)
-    mlp_loss_grad_kernel_2(
-        tiles(x.shape[0], W_1.shape[1]),
-        (32, 8),
-        b_1,
-        y,
-        hidden_dot_W_1,
-        error,
-        error.shape[1],
-        x.shape[0],
-    )
+    error = cp.empty((n, c), dtype=np.float32)
+    mlp_loss_grad_kernel_2(tiles(n, c), (32, 8), b_1, y, hidden_dot_W_1, error, c, n)
     error_product = 2.0 * (1.0 / error.size)
-    b_1_bar = cp.empty(W_1.shape[1], dtype=np.float32)
-    mlp_loss_grad_kernel_3(
-        blocks(W_1.shape[1]), 256, error, error_product, b_1_bar, error.shape[1], x.shape[0]
-    )
+    b_1_bar = cp.empty(c, dtype=np.float32)
+    mlp_loss_grad_kernel_3(blocks(c), 256, error, error_product, b_1_bar, c, n)
     flat_hidden_product = (hidden.T @ error).reshape(-1)
     W_1_bar = cp.empty(flat_hidden_product.size, dtype=np.float32)
     flat_error_product = (error @ W_1.T).reshape(-1)
     hidden_bar_product = cp.empty(flat_error_product.size, dtype=np.float32)
-    b_0_bar = cp.empty(W_0.shape[1], dtype=np.float32)
+    b_0_bar = cp.empty(h, dtype=np.float32)
     mlp_loss_grad_kernel_4(
-        blocks(flat_hidden_product.size),
-        256,
-        error_product,
-        flat_hidden_product,
-        W_1_bar,
+        blocks(flat_hidden_product.size), 256, error_product, flat_hidden_product, W_1_bar,
         flat_hidden_product.size,
     )
-    W_1_bar = W_1_bar.reshape(W_0.shape[1], W_1.shape[1])
+    W_1_bar = W_1_bar.reshape(h, c)
     hidden_flat = hidden.reshape(-1)
     mlp_loss_grad_kernel_5(
-        blocks(flat_error_product.size),
-        256,
-        error_product,
-        flat_error_product,
-        hidden_bar_product,
-        hidden_flat,
-        flat_error_product.size,
+        blocks(flat_error_product.size), 256, error_product, flat_error_product, hidden_bar_product,
+        hidden_flat, flat_error_product.size,
     )
-    hidden_bar_product_reshaped = hidden_bar_product.reshape(x.shape[0], W_0.shape[1])
-    mlp_loss_grad_kernel_6(
-        blocks(W_0.shape[1]),
-        256,
-        b_0_bar,
-        hidden_bar_product_reshaped,
-        hidden_bar_product_reshaped.shape[1],
-        x.shape[0],
-    )
+    hidden_bar_product_reshaped = hidden_bar_product.reshape(n, h)
+    mlp_loss_grad_kernel_6(blocks(h), 256, b_0_bar, hidden_bar_product_reshaped, h, n)
     W_0_bar = x.T @ hidden_bar_product_reshaped
     return W_0_bar, b_0_bar, W_1_bar, b_1_bar
 

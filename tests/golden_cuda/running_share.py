@@ -9,15 +9,16 @@ from calque.runtime.cuda import blocks, kernel
 
 
 def running_share_jit(x):
-    if x.shape[0] < 1:
+    n = x.size
+    if n < 1:
         raise ValueError('running_share_jit needs x.shape[0] >= 1')
-    x_squared = cp.empty(x.shape[0])
-    running_share_kernel(blocks(x.shape[0]), 256, x, x_squared, x.size)
+    x_squared = cp.empty(n)
+    running_share_kernel(blocks(n), 256, x, x_squared, n)
     total = cp.cumsum(x_squared)
     total_last = cp.empty((), 'float64')
-    running_share_kernel_2(1, 1, total, total_last, total.size)
+    running_share_kernel_2(1, 1, total, total_last, n)
     out = x_squared  # x_squared is not read again
-    running_share_kernel_3(blocks(x.shape[0]), 256, total, total_last, out, x.size)
+    running_share_kernel_3(blocks(n), 256, total, total_last, out, n)
     return out
 
 

@@ -11,10 +11,11 @@ from calque.runtime.cuda import blocks, kernel
 
 
 def selu_jit(x):
+    n, m = x.shape
     x_flat = x.reshape(-1)
     out = cp.empty(x_flat.size, dtype=np.float32)
     selu_kernel(blocks(x_flat.size), 256, x_flat, out, x_flat.size)
-    return out.reshape(x.shape[0], x.shape[1])
+    return out.reshape(n, m)
 
 
 code = r"""
@@ -24,8 +25,7 @@ void selu_kernel(const float* __restrict__ x_flat, float* __restrict__ out, Inde
     for (Index i = blockIdx.x * 256 + threadIdx.x; i < x_flat_size; i += gridDim.x * 256) {
         // return scale * np.where(x > 0, x, alpha * np.exp(x) - alpha)
         float x_flat_i = x_flat[i];
-        float x_flat_difference = 1.67f * expf(x_flat_i) - 1.67f;
-        out[i] = 1.05f * (x_flat_i > 0.0f ? x_flat_i : x_flat_difference);
+        out[i] = 1.05f * (x_flat_i > 0.0f ? x_flat_i : 1.67f * expf(x_flat_i) - 1.67f);
     }
 }
 """

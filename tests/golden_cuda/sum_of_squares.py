@@ -9,10 +9,9 @@ from calque.runtime.cuda import kernel, parts_of, row_blocks
 
 
 def sum_of_squares_jit(x):
-    total_of_blocks = parts_of(row_blocks(x.shape[0]), 'float64')
-    sum_of_squares_kernel(
-        row_blocks(x.shape[0]), (32, 8), x, total_of_blocks, x.shape[1], x.shape[0]
-    )
+    n, m = x.shape
+    total_of_blocks = parts_of(row_blocks(n), 'float64')
+    sum_of_squares_kernel(row_blocks(n), (32, 8), x, total_of_blocks, n, m)
     total = cp.empty((), 'float64')
     sum_of_parts_float64(1, 256, total_of_blocks, total, total_of_blocks.size)
     total_cast = cp.empty((), 'float32')
@@ -49,7 +48,7 @@ __device__ __forceinline__ double warp_sum(double value)  // of a warp's threads
 
 extern "C" __global__ __launch_bounds__(256)
 void sum_of_squares_kernel(
-    const float* __restrict__ x, double* __restrict__ total_of_blocks, Index m, Index n)
+    const float* __restrict__ x, double* __restrict__ total_of_blocks, Index n, Index m)
 {
     double total = 0.0;
     for (Index i = blockIdx.x * 8 + threadIdx.y; i < n; i += gridDim.x * 8) {

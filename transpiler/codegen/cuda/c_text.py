@@ -18,6 +18,7 @@ import gast
 import numpy as np
 
 from calque.transpiler.codegen.cuda.c_types import c_number, c_type
+from calque.transpiler.codegen.cuda.named_sizes import shifted
 from calque.transpiler.codegen.text.layout import Notes
 
 WIDTH = 100
@@ -42,7 +43,7 @@ _COMPARED: dict[type, tuple[str, int]] = {
 }
 _UNARY = {gast.USub: "-", gast.UAdd: "+", gast.Invert: "~", gast.Not: "!"}
 _FUNCTIONS = {gast.FloorDiv: "floor_divide", gast.Mod: "remainder_of", gast.Pow: "powerl"}
-_AND, _OR, _CHOICE, _UNIT, _SIGN = 3, 2, 1, 14, 12
+_AND, _OR, _CHOICE, _UNIT, _SIGN, _SUM = 3, 2, 1, 14, 12, 10
 _BITS = (gast.BitAnd, gast.BitXor, gast.BitOr, gast.LShift, gast.RShift)
 _WORDS = {"inf": "INF", "nan": "NaN"}
 _MATHS = {"pi": np.pi, "e": np.e}
@@ -97,6 +98,9 @@ class CText:
         return text if level >= least else f"({text})"
 
     def _expression(self, tree: Any) -> tuple[str, int]:
+        size = self.names.size(tree)
+        if size is not None:
+            return size, _SUM if " " in size and "(" not in size else _UNIT
         match tree:
             case gast.Constant(value=CCode() as code):
                 return code.text, code.level
@@ -122,8 +126,7 @@ class CText:
                 parts = [self.expression(t, _CHOICE + 1) for t in (test, body)]
                 return f"{parts[0]} ? {parts[1]} : {self.expression(orelse, _CHOICE)}", _CHOICE
             case gast.Subscript():
-                size = self.names.size(tree)
-                return (size, _UNIT) if size is not None else self._read(tree)
+                return self._read(tree)
             case gast.Call():
                 return self._call(tree), _UNIT
         raise NotImplementedError(f"no C for {type(tree).__name__}")
@@ -137,9 +140,6 @@ class CText:
         return f"{_inside(checked)} ? {place} : {nothing}", _CHOICE
 
     def _attribute(self, tree: Any) -> str:
-        size = self.names.size(tree)
-        if size is not None:
-            return size
         if tree.attr in _WORDS:
             self.names.used.add(_WORDS[tree.attr])
             return _WORDS[tree.attr]
@@ -151,6 +151,11 @@ class CText:
         if type(tree.op) in _FUNCTIONS:
             return self._function(_FUNCTIONS[type(tree.op)], [tree.left, tree.right]), _UNIT
         word, level = _BINARY[type(tree.op)]
+        match tree:
+            case gast.BinOp(
+                op=gast.Add() | gast.Sub(), right=gast.Constant(value=int() as number)
+            ) if type(number) is int and (size := self.names.size(tree.left)) is not None:
+                return shifted(size, -number if word == "-" else number), level
         bits = isinstance(tree.op, _BITS)
         left = self.expression(tree.left, _SIGN if bits else level)
         right = self.expression(tree.right, _SIGN if bits else level + 1)
@@ -166,9 +171,6 @@ class CText:
         return parts[0] if len(parts) == 1 else (" && ".join(t for t, _ in parts), _AND)
 
     def _call(self, tree: Any) -> str:
-        size = self.names.size(tree)
-        if size is not None:
-            return size
         function = tree.func
         called = function.attr if isinstance(function, gast.Attribute) else function.id
         if called in CASTS:

@@ -9,6 +9,7 @@ The launcher is the NumPy source with CuPy's arrays, in which each kernel is a l
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -21,6 +22,7 @@ from calque.transpiler.codegen.cuda.c_types import c_number
 from calque.transpiler.codegen.cuda.device_functions import suffix
 from calque.transpiler.codegen.cuda.grid import Grid, grid_of, read_in, stored_in
 from calque.transpiler.codegen.cuda.kernel_scope import KernelScope, statement
+from calque.transpiler.codegen.cuda.named_sizes import NamedSizes
 from calque.transpiler.codegen.host_values import device_numbers
 from calque.transpiler.codegen.kernel_forms import form
 from calque.transpiler.codegen.launcher import BOTH, Launcher, phase_of
@@ -34,10 +36,12 @@ from calque.transpiler.codegen.text.spelling import (
 )
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, Block, For, Kernel, Statement, Var
+from calque.transpiler.ir.types import Dim
 from calque.transpiler.loops.thread_mapping import PutTogether, reductions
 from calque.transpiler.memory.printed_program import is_store
 from calque.transpiler.primitives.indexing import checked_index
 
+_SINGLE = re.compile(r"\b(?:np\.)?float32\((-?[\d.]+(?:e-?\d+)?)\)")
 _IDENTITY = {"sum": 0, "product": 1}
 
 
@@ -58,7 +62,7 @@ class CudaLauncher(Launcher):
         """The launcher's statements."""
         self.cuda_kernels, self.used = [], set[str]()
         self.combining: dict[str, tuple[str, str, np.dtype]] = {}
-        self._found: dict[Any, tuple[CudaKernel, KernelScope, tuple[Var, ...]]] = {}
+        self._found: dict[Any, tuple[CudaKernel, KernelScope, tuple[Var, ...], list[str]]] = {}
         self._grid: Grid | None = None
         self._checks = False
         body = super().function_body()
@@ -71,12 +75,24 @@ class CudaLauncher(Launcher):
         """The numbers that lie in the GPU's memory."""
         return device_numbers(self.program)
 
+    @cached_property
+    def sizes(self) -> NamedSizes:
+        """The arguments' sizes, by name."""
+        params = self.program.function.params
+        shapes: dict[str, set[Any]] = {}
+        for var in self.program.vars:
+            if var not in self.expressions.folding.folded and var not in self.expressions.paths:
+                shapes.setdefault(self.expressions.names(var), set()).add(var.type.dims)
+        own = {v for v in params if v in self.expressions.paths}
+        own |= {v for v in params if len(shapes.get(self.expressions.names(v), ())) == 1}
+        return NamedSizes(self.program.function, own)
+
     # launches
 
     def _kernel(self, s: Kernel, depth: int) -> list[Any]:
         """What is made for a kernel, its launch, and what puts the blocks' parts together."""
         grid = grid_of(s)
-        scope = KernelScope(self, s, grid, self.device)
+        scope = KernelScope(self, s, grid, self.device, self.sizes)
         lines = self._lines_of(s, grid, scope)
         ahead, lines, behind = _without_renaming(lines)
         return [*ahead, *self._written_kernel(s, grid, scope, lines), *behind]
@@ -93,7 +109,9 @@ class CudaLauncher(Launcher):
     ) -> list[Any]:
         text, values = form(s.body.statements, self.expressions.folding)
         places = {v: k for k, v in enumerate(values)}
-        key = text, tuple(places[v] for v in s.outs if v in places)
+        symbols: dict[str, int] = {}
+        shapes = tuple(self._pattern(v, symbols) for v in values)
+        key = text, tuple(places[v] for v in s.outs if v in places), shapes
         known = self._found.get(key)
         if known is None:
             title = f"{self.program.function.name.removesuffix('_jit')}_kernel"
@@ -102,10 +120,21 @@ class CudaLauncher(Launcher):
             self.used |= scope.used
             kernel = CudaKernel(title, scope.definition(title, body))
             self.cuda_kernels.append(kernel)
-            known = self._found[key] = (kernel, scope, values)
-        kernel, first, others = known
-        here = dict(zip(others, values, strict=True))
+            known = self._found[key] = (kernel, scope, values, list(symbols))
+        kernel, first, others, sizes = known
+        here: dict[Any, Any] = dict(zip(others, values, strict=True))
+        here |= dict(zip(sizes, symbols, strict=True))
         return self._launch(s, grid, kernel, first, here, scope.checks)
+
+    def _pattern(self, var: Var, symbols: dict[str, int]) -> Any:
+        """An array's sizes, with numbers for what they are made of: what kernels share is equal."""
+        made = []
+        for dim in map(self.sizes.resolved, var.type.dims):
+            terms = dim.terms if isinstance(dim, Dim) else ()
+            const = dim.const if isinstance(dim, Dim) else dim
+            own = [(symbols.setdefault(s, len(symbols)), c) for s, c in terms]
+            made.append((const, *sorted(own)))
+        return tuple(made)
 
     def _launch(
         self,
@@ -113,7 +142,7 @@ class CudaLauncher(Launcher):
         grid: Grid,
         kernel: CudaKernel,
         first: KernelScope,
-        here: dict[Var, Var],
+        here: dict[Any, Any],
         checks: list[Apply],
     ) -> list[Any]:
         made: list[Any] = []
@@ -129,6 +158,8 @@ class CudaLauncher(Launcher):
                     given.append(self._array_given(here.get(var, var)))
                 case ("number", var):
                     given.append(self._plain_given(here.get(var, var)))
+                case ("size", str() as symbol):
+                    given.append(self._size_tree(*self.sizes.places[here.get(symbol, symbol)]))
                 case ("size", (var, axis)):
                     given.append(self._size_tree(here.get(var, var), axis))
                 case ("checks", _):
@@ -200,6 +231,10 @@ class CudaLauncher(Launcher):
         )
         threads = constant(256) if word == "blocks" else pair
         return call(name(word), *ends), threads
+
+    def _width(self, line: str) -> int:
+        """Within kernels, of the line as C: ``1.67f`` for ``np.float32(1.67)``."""
+        return len(_SINGLE.sub(r"\1f", line)) if self._grid is not None else len(line)
 
     # checked indices
 

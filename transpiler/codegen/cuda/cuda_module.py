@@ -13,8 +13,9 @@ from calque.transpiler.codegen.cuda.c_types import c_type
 from calque.transpiler.codegen.cuda.cuda_launcher import CudaLauncher
 from calque.transpiler.codegen.cuda.cuda_target import CUDA
 from calque.transpiler.codegen.cuda.device_functions import COMBINED, definitions
+from calque.transpiler.codegen.cuda.named_sizes import with_named_sizes
 from calque.transpiler.codegen.numpy.emit import Support, imports, sorted_imports, written_function
-from calque.transpiler.codegen.text.layout import to_text
+from calque.transpiler.codegen.text.layout import WIDTH, to_text
 from calque.transpiler.ir import core
 from calque.transpiler.ir.dims import Dims
 
@@ -26,6 +27,7 @@ _HELPERS = (
     *("blocks", "checked_index", "kernel", "outside", "parts_of", "raise_if_outside"),
     *("row_blocks", "tiles"),
 )
+_LAUNCH = re.compile(r"^( +)(\w*(?:_kernel|_of_parts)\w*)\(\n((?:\1    [^\n]+,\n)+)\1\)\n", re.M)
 _COMBINE = """\
 extern "C" __global__ __launch_bounds__(256)
 void {name}(const {T}* __restrict__ parts, {T}* __restrict__ total, Index size)
@@ -45,25 +47,46 @@ def cuda_function(
     function: core.Function, comments: bool = True, asking: Dims | None = None
 ) -> str:
     """The launcher, and the text of its kernels."""
-    launcher, code = _parts(function, comments, asking)
-    return "\n\n\n".join(filter(None, [launcher, code]))
+    launcher, code, bound = _parts(function, comments, asking)
+    return "\n\n\n".join(filter(None, [launcher, "\n".join(filter(None, [code, bound]))]))
 
 
-def _parts(function: core.Function, comments: bool, asking: Dims | None) -> tuple[str, str]:
+def _parts(
+    function: core.Function, comments: bool, asking: Dims | None
+) -> tuple[str, str, str]:
+    """The launcher, the text of its kernels, and the lines that make them functions."""
     writer, trees = written_function(function, comments, CUDA, asking, CudaLauncher)
     assert isinstance(writer, CudaLauncher)
+    paths = {v: writer.expressions.atom(v) for v in function.params}
+    trees[-1].body = with_named_sizes(trees[-1].body, writer.sizes, paths, CUDA.words)
     text = "\n\n\n".join(to_text(_on_device(t)).strip() for t in trees)
     launcher = writer.notes.restore(text) + "\n"
     kernels = writer.cuda_kernels
     if not kernels:
-        return launcher, ""
+        return launcher, "", ""
+    launcher = _LAUNCH.sub(_filled, launcher)
     combining = [_combining(name, *how) for name, how in writer.combining.items()]
     used = writer.used | {w for t in combining for w in _called(t)}
     texts = [definitions(used), *("\n".join(k.text) for k in kernels), *combining]
     code = "\n\n".join(filter(None, texts))
     names = [k.name for k in kernels] + list(writer.combining)
     bound = "\n".join(f'{n} = kernel(code, "{n}")' for n in names)
-    return launcher, f'code = r"""\n{code}\n"""\n\n{bound}\n'
+    return launcher, f'code = r"""\n{code}\n"""\n', bound + "\n"
+
+
+def _filled(found: re.Match[str]) -> str:
+    """A launch whose arguments fill their lines, rather than one on each."""
+    indent, called, text = found.groups()
+    inner = indent + "    "
+    lines = [""]
+    for item in re.sub(r",\s*$", "", text).split(",\n"):
+        joined = f"{lines[-1]} {item.strip()},".strip()
+        if len(inner + joined) > WIDTH and lines[-1]:
+            lines.append(f"{item.strip()},")
+        else:
+            lines[-1] = joined
+    body = "\n".join(inner + line for line in lines)
+    return f"{indent}{called}(\n{body}\n{indent})\n"
 
 
 def _called(text: str) -> set[str]:
@@ -99,11 +122,12 @@ def cuda_module(
     asking: Dims | None = None,
 ) -> str:
     """A file: docstring, imports, the launcher, its kernels, and helpers where it stands alone."""
-    launcher, code = _parts(function, True, asking)
+    launcher, code, bound = _parts(function, True, asking)
     launcher = "\n\n".join([*function.helpers.values(), launcher])
     header = "\n".join([title, "", *provenance]).rstrip()
     quoted = header.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
-    used = {n.id for n in ast.walk(ast.parse(launcher + "\n" + code)) if isinstance(n, ast.Name)}
+    whole = ast.parse("\n".join([launcher, code, bound]))
+    used = {n.id for n in ast.walk(whole) if isinstance(n, ast.Name)}
     lines = ["import cupy as cp"] if "cp" in used else []
     lines += imports(function, used)
     helpers = [h for h in _HELPERS if h in used]
@@ -113,6 +137,6 @@ def cuda_module(
     elif helpers and support is not None:
         more, own = support(frozenset(helpers))
         lines += more
-    parts = [launcher.rstrip(), own.strip(), code.rstrip()]
-    body = "\n\n\n".join(filter(None, parts))
+    kernels = [code.rstrip(), own.strip(), bound.rstrip()] if own else [f"{code}\n{bound}".strip()]
+    body = "\n\n\n".join(filter(None, [launcher.rstrip(), *kernels]))
     return "\n".join([f'"""{quoted}\n"""', *sorted_imports(lines), "", "", body]) + "\n"

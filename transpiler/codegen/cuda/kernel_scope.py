@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from functools import cached_property
 from typing import Any
 
@@ -12,13 +11,12 @@ import numpy as np
 from calque.transpiler.codegen.cuda.c_text import CNames, CText, raw
 from calque.transpiler.codegen.cuda.c_types import c_number, c_type
 from calque.transpiler.codegen.cuda.grid import Grid, stored_in
+from calque.transpiler.codegen.cuda.named_sizes import NamedSizes, is_named, shifted, sum_text
 from calque.transpiler.codegen.launcher import Launcher
 from calque.transpiler.codegen.text.spelling import name, target
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, For, Kernel, Var
 from calque.transpiler.primitives.indexing import checked_index
-
-_MADE_UP = re.compile(r"_|d\d+_\d+$")  # symbols of sizes that nobody named
 
 
 def statement(text: str) -> Any:
@@ -29,8 +27,10 @@ def statement(text: str) -> Any:
 class KernelScope:
     """What names are in one kernel: parameters, sizes, locals and their types."""
 
-    def __init__(self, writer: Launcher, kernel: Kernel, grid: Grid, device: set[Var]):
-        self.writer, self.kernel, self.grid = writer, kernel, grid
+    def __init__(
+        self, writer: Launcher, kernel: Kernel, grid: Grid, device: set[Var], named: NamedSizes
+    ):
+        self.writer, self.kernel, self.grid, self.named = writer, kernel, grid, named
         self.device = device  # the numbers in its memory
         self.names_of = writer.expressions.name_inside
         self.sizes: dict[Any, tuple[str, Var, int | None]] = {}
@@ -109,28 +109,37 @@ class KernelScope:
         return self.size_name(var, axis)
 
     def size_name(self, var: Var, axis: int | None) -> str:
-        """The parameter that holds an axis' size, or an array's."""
+        """The text of an axis' size, or of an array's, over the parameters that hold them."""
         axis = 0 if axis is None and var.type.ndim == 1 else axis
-        dim = var.type.dims[axis] if axis is not None else ("size", var.type.dims)
-        if isinstance(dim, int):
-            return str(dim)
-        if dim not in self.sizes:
-            text = str(dim) if axis is not None else ""
-            array = self.names_of(var)
-            plain = text.isidentifier() and not _MADE_UP.match(text)
-            wish = text if plain else f"{array}_size"
-            wish += f"_{axis}" if axis and wish.endswith("_size") else ""
-            taken = {
-                *self.types,
-                *self.arrays,
-                *self.numbers,
-                *(n for n, *_ in self.sizes.values()),
-            }
-            taken |= self.counters
-            while wish in taken:
-                wish += "_size" if not wish.endswith("_size") else "_too"
-            self.sizes[dim] = wish, var, axis
-        return self.sizes[dim][0]
+        dim = var.type.dims[axis] if axis is not None else None
+        known = self.named.of(dim) if dim is not None else None
+        if isinstance(known, int):
+            return str(known)
+        if known is not None:
+            return sum_text(known, self._parameter_of)
+        own: Any = dim if dim is not None else ("size", var.type.dims)
+        if own not in self.sizes:
+            wish = f"{self.names_of(var)}_size" + (f"_{axis}" if axis else "")
+            self.sizes[own] = self._free(wish), var, axis
+        return self.sizes[own][0]
+
+    def _parameter_of(self, symbol: str) -> str:
+        """The parameter that holds the size of an argument."""
+        if symbol not in self.sizes:
+            argument, axis = self.named.places[symbol]
+            wish = symbol
+            if not is_named(symbol):
+                wish = f"{self.names_of(argument)}_size" + (f"_{axis}" if axis else "")
+            self.sizes[symbol] = self._free(wish), argument, axis
+        return self.sizes[symbol][0]
+
+    def _free(self, wish: str) -> str:
+        """A name that nothing else in the kernel has."""
+        taken = {*self.types, *self.arrays, *self.numbers, *self.counters}
+        taken |= {n for n, *_ in self.sizes.values()}
+        while wish in taken:
+            wish += "_size" if not wish.endswith("_size") else "_too"
+        return wish
 
     def place(self, tree: Any) -> str:
         """``x[i * m + j]``."""
@@ -168,15 +177,14 @@ class KernelScope:
             size = self.size_name(var, axis)
             if size == "1":
                 continue
-            inner = text if text.replace("_", "a").isalnum() else f"({text})"
+            inner, size = (t if t.isidentifier() or t.isdigit() else f"({t})" for t in (text, size))
             text = f"{inner} * {size}" + ("" if index == "0" else f" + {index}")
         return text
 
     def _index(self, var: Var, axis: int, item: Any) -> str:
         match item:
             case gast.UnaryOp(op=gast.USub(), operand=gast.Constant(value=int() as back)):
-                size = self.size_name(var, axis)
-                return str(int(size) - back) if size.isdigit() else f"{size} - {back}"
+                return shifted(self.size_name(var, axis), -back)
         return self.printer.expression(item)
 
     # the text
@@ -235,11 +243,18 @@ class KernelScope:
                 )
             else:
                 made.append((f"{kind}* __restrict__ {own}_out", ("out", out)))
-        made += [(f"Index {n}", ("size", (var, axis))) for n, var, axis in self.sizes.values()]
+        made += [(f"Index {n}", ("size", given)) for n, given in self._sizes_in_order()]
         if self.checks:
             made.append(("volatile long long* outside", ("checks", None)))
             made.append(("long long place", ("place", None)))
         return made
+
+    def _sizes_in_order(self) -> list[tuple[str, Any]]:
+        """The parameters of sizes: of arguments in the order of the signature, then others."""
+        own = sorted((s for s in self.sizes if s in self.named.places), key=self.named.order)
+        others = [s for s in self.sizes if s not in self.named.places]
+        made: list[tuple[str, Any]] = [(self.sizes[s][0], s) for s in own]
+        return made + [(self.sizes[s][0], self.sizes[s][1:]) for s in others]
 
     def definition(self, title: str, body: list[str]) -> list[str]:
         """The whole kernel."""

@@ -358,12 +358,16 @@ class StatementWriter:
         room = WIDTH - 4 * depth
         if at_most(made) <= room:
             return made
-        width = len(to_text(made).split("\n")[0])
+        width = self._width(to_text(made).split("\n")[0])
         if width > room and not self._long_by_choice(s):
             candidates = candidates_within(atoms, self.expressions, self._worth_a_line)
             if candidates:
                 self.too_long += self.widths.to_name(candidates, width, room - 20)
         return made
+
+    def _width(self, line: str) -> int:
+        """How wide a line is, which is printed as it stands."""
+        return len(line)
 
     def _long_by_choice(self, s: Statement | None) -> bool:
         """Whether the user wrote a statement as long as this in the first place."""
