@@ -10,6 +10,7 @@ A size of an argument that nobody has named stays ``x.shape[0]``.
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Collection
 from contextlib import suppress
@@ -95,7 +96,7 @@ def shifted(text: str, number: int) -> str:
     return f"{text} {'-' if number < 0 else '+'} {abs(number)}"
 
 
-class _Sizes(gast.NodeTransformer):
+class _SizeWords(gast.NodeTransformer):
     """``x.shape[0]`` as ``n``; where the first lines check sizes, only that which is called so."""
 
     def __init__(self, sizes: NamedSizes, words: frozenset[str], arguments: dict[str, Var]):
@@ -160,11 +161,12 @@ def with_named_sizes(
     words = frozenset(s for s in sizes.places if is_named(s) and s not in said | set(taken))
     texts = {to_text(path): var for var, path in paths.items()}
     made: list[Any] = []
-    renamer = _Sizes(sizes, words, texts)
+    renamer = _SizeWords(sizes, words, texts)
     renamer.checks = True
     for line in body:
         renamer.checks &= isinstance(line, gast.If) and isinstance(line.body[0], gast.Raise)
-        made.append(renamer.visit(line))
+        own = copy.deepcopy(line) if renamer.checks else line  # other texts have these trees, too
+        made.append(renamer.visit(own))
     return [*_unpacked(renamer.used, sizes, paths), *made]
 
 
