@@ -17,18 +17,10 @@ def cross_entropy_grad_jit(logits, targets):
         raise ValueError('cross_entropy_grad_jit needs targets.shape[1] == logits.shape[1]')
     if k < 1:
         raise ValueError('cross_entropy_grad_jit needs logits.shape[1] >= 1')
-    max_logits = cp.empty((n, 1), dtype=np.float32)
-    cross_entropy_grad_kernel(row_blocks(n), (32, 8), logits, max_logits, n, k)
-    stop_gradient_max_logits = max_logits
-    sum_exp_shifted = cp.empty((n, 1), dtype=np.float32)
-    shifted_bar = cp.empty((n, k), dtype=np.float32)
-    cross_entropy_grad_kernel_2(
-        row_blocks(n), (32, 8), logits, stop_gradient_max_logits, sum_exp_shifted, n, k
-    )
     logits_quotient = -1.0 / n
-    cross_entropy_grad_kernel_3(
-        row_blocks(n), (32, 8), logits, targets, stop_gradient_max_logits, sum_exp_shifted,
-        shifted_bar, logits_quotient, n, k,
+    shifted_bar = cp.empty((n, k), dtype=np.float32)
+    cross_entropy_grad_kernel(
+        row_blocks(n), (32, 8), logits, targets, logits_quotient, shifted_bar, n, k
     )
     return shifted_bar
 
@@ -61,51 +53,27 @@ __device__ __forceinline__ double warp_sum(double value)  // of a warp's threads
 
 extern "C" __global__ __launch_bounds__(256)
 void cross_entropy_grad_kernel(
-    const float* __restrict__ logits, float* __restrict__ max_logits, Index n, Index k)
+    const float* __restrict__ logits, const float* __restrict__ targets, double logits_quotient,
+    float* __restrict__ shifted_bar, Index n, Index k)
 {
-    // forward
     for (Index i = blockIdx.x * 8 + threadIdx.y; i < n; i += gridDim.x * 8) {
+        // forward
         float largest = -INF;
         for (Index j = threadIdx.x; j < k; j += 32) {
             // shifted = logits - stop_gradient(np.max(logits, axis=1, keepdims=True))
             largest = maximumf(largest, logits[i * k + j]);
         }
         largest = warp_maxf(largest);
-        if (threadIdx.x == 0)
-            max_logits[i] = largest;
-    }
-}
-
-extern "C" __global__ __launch_bounds__(256)
-void cross_entropy_grad_kernel_2(
-    const float* __restrict__ logits, const float* __restrict__ stop_gradient_max_logits,
-    float* __restrict__ sum_exp_shifted, Index n, Index k)
-{
-    // forward
-    for (Index i = blockIdx.x * 8 + threadIdx.y; i < n; i += gridDim.x * 8) {
-        // shifted = logits - stop_gradient(np.max(logits, axis=1, keepdims=True))
-        float max_logits_i_first = stop_gradient_max_logits[i];
         double total = 0.0;
         for (Index j = threadIdx.x; j < k; j += 32) {
             // shifted = logits - stop_gradient(np.max(logits, axis=1, keepdims=True))
-            float shifted = logits[i * k + j] - max_logits_i_first;
+            float shifted = logits[i * k + j] - largest;
             // log_norm = np.log(np.sum(np.exp(shifted), axis=1, keepdims=True))
             total += (double)expf(shifted);
         }
         total = warp_sum(total);
-        if (threadIdx.x == 0)
-            sum_exp_shifted[i] = (float)total;
-    }
-}
 
-extern "C" __global__ __launch_bounds__(256)
-void cross_entropy_grad_kernel_3(
-    const float* __restrict__ logits, const float* __restrict__ targets,
-    const float* __restrict__ stop_gradient_max_logits, const float* __restrict__ sum_exp_shifted,
-    float* __restrict__ shifted_bar, double logits_quotient, Index n, Index k)
-{
-    // reverse
-    for (Index i = blockIdx.x * 8 + threadIdx.y; i < n; i += gridDim.x * 8) {
+        // reverse
         double log_norm_bar = 0.0;
         for (Index j = threadIdx.x; j < k; j += 32) {
             // return -np.mean(np.sum(targets * (shifted - log_norm), axis=1))
@@ -113,13 +81,11 @@ void cross_entropy_grad_kernel_3(
             log_norm_bar += (double)(-shifted_bar_ij);
         }
         log_norm_bar = warp_sum(log_norm_bar);
-        // shifted = logits - stop_gradient(np.max(logits, axis=1, keepdims=True))
-        float max_logits_i_first = stop_gradient_max_logits[i];
         // log_norm = np.log(np.sum(np.exp(shifted), axis=1, keepdims=True))
-        float log_norm_bar_quotient = (float)log_norm_bar / sum_exp_shifted[i];
+        float log_norm_bar_quotient = (float)log_norm_bar / (float)total;
         for (Index j = threadIdx.x; j < k; j += 32) {
             // shifted = logits - stop_gradient(np.max(logits, axis=1, keepdims=True))
-            float shifted = logits[i * k + j] - max_logits_i_first;
+            float shifted = logits[i * k + j] - largest;
             // return -np.mean(np.sum(targets * (shifted - log_norm), axis=1))
             float shifted_bar_ij = (float)logits_quotient * targets[i * k + j];
             // log_norm = np.log(np.sum(np.exp(shifted), axis=1, keepdims=True))
@@ -130,5 +96,3 @@ void cross_entropy_grad_kernel_3(
 """
 
 cross_entropy_grad_kernel = kernel(code, "cross_entropy_grad_kernel")
-cross_entropy_grad_kernel_2 = kernel(code, "cross_entropy_grad_kernel_2")
-cross_entropy_grad_kernel_3 = kernel(code, "cross_entropy_grad_kernel_3")
