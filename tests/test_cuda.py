@@ -231,6 +231,19 @@ def test_sizes_are_called_as_in_the_signature_and_given_once():
     assert "i < n - 2;" in text and "shape[" not in text.partition("code = ")[0].replace("n, m = u.shape", "")
 
 
+def test_sizes_of_arrays_in_a_tree():
+    def deep(params, x):
+        for w, b in params["layers"]:
+            x = np.tanh(x @ w + b)
+        return np.sum(x)
+
+    params = {"layers": [(MATRIX.T.copy(), VECTOR[:37]), (MATRIX[:, :5].copy(), VECTOR[:5])]}
+    want = calque.grad(deep)(params, CUBE[0, :, :1] * np.ones(70))
+    got = on_cuda(calque.grad(deep), params, CUBE[0, :, :1] * np.ones(70))
+    for one, other in zip(got["layers"], want["layers"], strict=True):
+        assert_same(one, other, 1e-10)
+
+
 def test_a_size_called_as_a_variable_of_the_users_stays_a_shape():
     def own(x):
         n = np.sum(x)

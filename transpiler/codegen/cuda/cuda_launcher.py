@@ -83,8 +83,11 @@ class CudaLauncher(Launcher):
         for var in self.program.vars:
             if var not in self.expressions.folding.folded and var not in self.expressions.paths:
                 shapes.setdefault(self.expressions.names(var), set()).add(var.type.dims)
-        own = {v for v in params if v in self.expressions.paths}
-        own |= {v for v in params if len(shapes.get(self.expressions.names(v), ())) == 1}
+        own = {
+            v
+            for v in params
+            if v in self.expressions.paths or len(shapes.get(self.expressions.names(v), ())) == 1
+        }
         return NamedSizes(self.program.function, own)
 
     # launches
