@@ -51,12 +51,12 @@ class Pmapped(Mapped):
     def layout(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Layout:
         """One axis, as long as what the arguments have of it."""
         axes = self.options["axes"]
-        size = self._size(args)
+        places = tuple(self._leaf_axes(args))
+        size = self._size(args, places)
         total = size * self.engine().size()
         have = self.options["devices"]
         take(all_devices() if have is None else have, total)
         name = UNNAMED if axes.axis_name is None else axes.axis_name
-        places = tuple(self._leaf_axes(args))
         given = tuple(P() if a is None else P(name) for a in places)
         return Layout(((name, total),), given, P(), False, places)
 
@@ -75,12 +75,14 @@ class Pmapped(Mapped):
             a + rank if a is not None and a < 0 else a for a, rank in zip(axes, ranks, strict=True)
         ]
 
-    def _size(self, args: Sequence[Any]) -> int:
+    def _size(self, args: Sequence[Any], places: Sequence[int | None]) -> int:
         """The length of the mapped axis."""
         size, wherefrom = self.options["axes"].axis_size, "axis_size"
-        leaves = pytrees.flatten(list(args))[0]
+        leaves = leaves_of(args)
+        if (found := _length(leaves, places)) and size in (None, found):
+            return found
         names = [n for k, v in enumerate(args) for n in vmap.labels(v, k)]
-        for leaf, axis, what in zip(leaves, self._leaf_axes(args), names, strict=True):
+        for leaf, axis, what in zip(leaves, places, names, strict=True):
             if axis is None:
                 continue
             shape = leaf.shape if isinstance(leaf, Spec) else np.shape(leaf)
@@ -120,7 +122,7 @@ class Pmapped(Mapped):
     def parts(self, args: tuple[Any, ...], layout: Layout) -> list[tuple[Any, ...]]:
         """Element k of the mapped axis of each argument."""
         leaves, structure = pytrees.flatten(list(args))
-        axes = self._leaf_axes(args)
+        axes = layout.places
         count = 1 if self.engine().processes else layout.axes[0][1]
         return [
             tuple(pytrees.unflatten(structure, [_element(x, a, k) for x, a in zip(leaves, axes)]))
@@ -156,6 +158,16 @@ class Pmapped(Mapped):
             for k, (leaf, axis) in enumerate(zip(leaves, axes, strict=True))
         ]
         return pytrees.unflatten(structure, made)
+
+
+def _length(leaves: Sequence[Any], places: Sequence[int | None]) -> int:
+    """How many elements all arrays have along their mapped axis; 0 where that asks for words."""
+    lengths = set()
+    for leaf, axis in zip(leaves, places, strict=True):
+        if axis is not None:
+            fits = isinstance(leaf, np.ndarray) and 0 <= axis < leaf.ndim
+            lengths.add(leaf.shape[axis] if fits else 0)
+    return lengths.pop() if len(lengths) == 1 else 0
 
 
 def _element(leaf: Any, axis: int | None, k: int) -> Any:
