@@ -242,6 +242,10 @@ def test_sizes_of_arrays_in_a_tree():
     got = on_cuda(calque.grad(deep), params, CUBE[0, :, :1] * np.ones(70))
     for one, other in zip(got["layers"], want["layers"], strict=True):
         assert_same(one, other, 1e-10)
+    spec = calque.spec
+    types = {"layers": [(spec("f8[n,m]"), spec("f8[m]")), (spec("f8[m,k]"), spec("f8[k]"))]}
+    text = calque.source(calque.jit(calque.value_and_grad(deep)), types, spec("f8[n]"), stage="cuda")
+    assert "    n, m = params['layers'][0][0].shape\n" in text
 
 
 def test_a_size_called_as_a_variable_of_the_users_stays_a_shape():

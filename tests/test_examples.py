@@ -39,6 +39,10 @@ SHOWN = {
     "halo_exchange": "comm.Sendrecv(",
     "langevin": "def chain_vmap(key, start, steps, rate):",
     "adjoint_heat": "# run the segment again: its values were not saved",
+    "gpu_selu": "void selu_kernel(",
+    "gpu_mlp": "void step_kernel(",
+    "gpu_newton_lanes": "void kepler_vmap_kernel(",
+    "gpu_heat": "void heat_kernel(",
     "gaussian_process": "def loss_value_and_grad(logs, x, y):",
 }
 

@@ -16,6 +16,7 @@ from calque.transpiler.codegen.cuda.device_functions import COMBINED, definition
 from calque.transpiler.codegen.cuda.named_sizes import with_named_sizes
 from calque.transpiler.codegen.numpy.emit import Support, imports, sorted_imports, written_function
 from calque.transpiler.codegen.text.layout import WIDTH, to_text
+from calque.transpiler.codegen.text.signature import leaf_paths
 from calque.transpiler.ir import core
 from calque.transpiler.ir.dims import Dims
 
@@ -58,6 +59,7 @@ def _parts(
     writer, trees = written_function(function, comments, CUDA, asking, CudaLauncher)
     assert isinstance(writer, CudaLauncher)
     paths = {v: writer.expressions.atom(v) for v in function.params}
+    paths |= {v: path for v, (path, _) in leaf_paths(function).items()}
     trees[-1].body = with_named_sizes(trees[-1].body, writer.sizes, paths, CUDA.words)
     text = "\n\n\n".join(to_text(_on_device(t)).strip() for t in trees)
     launcher = writer.notes.restore(text) + "\n"
