@@ -93,7 +93,7 @@ def test_a_value_used_twice_gets_a_name_that_says_what_it_is() -> None:
         return e / (1.0 + e)
 
     assert same(program(twice, var("z", "n")), VECTOR) == (
-        "def f(z):\n    exp_z = np.exp(-z)\n    return exp_z / (1.0 + exp_z)\n"
+        "def f(z):\n    exp_minus_z = np.exp(-z)\n    return exp_minus_z / (1.0 + exp_minus_z)\n"
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -157,3 +159,40 @@ def test_an_adjoint_that_all_rounds_read_is_read_from_before_the_loop() -> None:
         moved[i] += 1e-20j
         x = 1.5 * (moved + np.sin(moved) + np.sin(np.sin(moved)))
         np.testing.assert_allclose(found[0][i], (x @ x).imag / 1e-20, rtol=1e-12)
+
+
+def cut_in_parts(first_factor, second_factor, third_factor):
+    product = first_factor * second_factor * third_factor
+    squared = np.exp(product) * np.sin(first_factor) + np.cos(third_factor)
+    return np.sum(squared * first_factor / (1.0 + second_factor * second_factor))
+
+
+def test_a_sum_cut_for_its_width_goes_on_in_place() -> None:
+    args = [np.array([0.3, -0.7]), np.array([1.1, 0.2]), np.array([-0.4, 0.9])]
+    gradient = calque.grad(cut_in_parts, argnums=(0, 1, 2))
+    text = body_of(gradient, *args)
+    assert re.search(r"first_factor_bar [+-]= ", text), text
+    assert not re.search(r"(\w+) = \1 [+-] ", text), text
+    for k, found in enumerate(gradient(*args)):
+        for i in range(2):
+            moved = [a.astype(complex) for a in args]
+            moved[k][i] += 1e-20j
+            np.testing.assert_allclose(found[i], cut_in_parts(*moved).imag / 1e-20, rtol=1e-12)
+
+
+def test_leaves_that_one_loop_unpacks_are_told_apart_by_place() -> None:
+    def network(params, x):
+        for w, b in params:
+            x = np.tanh(x @ w + b)
+        return np.sum(x)
+
+    params = [(np.eye(2), np.zeros(2)), (np.ones((2, 2)), np.ones(2))]
+    text = body_of(calque.grad(network), params, np.ones((3, 2)))
+    assert "return [(w_0_bar, b_0_bar), (w_1_bar, b_1_bar)]" in text, text
+
+    def chosen(layers, x):
+        return np.sum(x @ layers[0] @ layers[1])
+
+    text = body_of(calque.grad(chosen), [np.eye(2), np.eye(2)], np.ones((3, 2)))
+    assert "(x @ layers[0]).T" in text, text
+    assert "np.full((x.shape[0], layers[1].shape[1]), 1.0)" in text, text

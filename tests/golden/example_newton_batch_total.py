@@ -61,7 +61,7 @@ def total_grad(mean, eccentricity):
         live_product = np.where(live, e_bar_now_product, 0.0) * eccentricity_lanes
         mean_lanes_bar = -live_chosen
         e_lanes_bar = e_bar_now + live_product * np.sin(e_lanes) + live_chosen
-        e_lanes_bar = e_lanes_bar - live_chosen * eccentricity_lanes * np.cos(e_lanes)
+        e_lanes_bar -= live_chosen * eccentricity_lanes * np.cos(e_lanes)
         # kepler: while np.abs(e - eccentricity * np.sin(e) - mean) > 1e-12:
         np.add.at(e_bar, rows, e_lanes_bar)
         np.add.at(mean_bar, rows, mean_lanes_bar)

@@ -10,8 +10,8 @@ import numpy as np
 def logistic_loss_grad(w, b, x, y):
     # forward
     z = x @ w + b
-    exp_z = np.exp(-z)
-    p_denominator = 1.0 + exp_z
+    exp_minus_z = np.exp(-z)
+    p_denominator = 1.0 + exp_minus_z
     p = 1.0 / p_denominator
 
     # reverse
@@ -20,7 +20,7 @@ def logistic_loss_grad(w, b, x, y):
     # ll = y * np.log(p) + (1.0 - y) * np.log(1.0 - p)
     p_bar = ll_bar * y / p - ll_bar * (1.0 - y) / (1.0 - p)
     # p = sigmoid(z)
-    z_bar = p_bar * (p / p_denominator) * exp_z
+    z_bar = p_bar * (p / p_denominator) * exp_minus_z
     # z = x @ w + b
     b_bar = np.sum(z_bar)
     w_bar = x.T @ z_bar

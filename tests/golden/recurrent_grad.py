@@ -9,6 +9,7 @@ import numpy as np
 
 def recurrent_grad(params, xs):
     W = params['W']
+
     # forward
     h = np.zeros(4)
     h_saved = np.empty((xs.shape[0], 4))

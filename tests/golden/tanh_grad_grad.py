@@ -20,7 +20,7 @@ def tanh_grad_grad(x):
     # reverse
     # y = np.exp(-2.0 * x)
     y_bar_bar = -2.0 * y
-    y_bar = -2.0 * y_bar
+    y_bar *= -2.0
     # return (1.0 - y) / (1.0 + y)
     y_bar_bar_product = y_bar_bar * (y_quotient_over_one_plus_y / one_plus_y)
     y_bar_bar_sum = y_bar_bar * (inverse_one_plus_y / one_plus_y) + y_bar_bar_product

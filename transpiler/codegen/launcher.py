@@ -10,6 +10,7 @@ The launcher is the NumPy source of ``codegen/numpy/emit.py``, in which each ``K
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -52,17 +53,10 @@ class _Launch:
 BOTH = "forward and reverse"  # what loops that are one now do
 
 
-def phase_of(s: Statement) -> str:
-    """Of which phase a statement is with all within it."""
-    phases = sorted({t.phase for t in core.walk(Block([s])) if t.phase})
-    return BOTH if len(phases) > 1 else phases[0] if phases else ""
-
-
 class Launcher(StatementWriter):
     """Writes the launcher, and puts the kernels beside it."""
 
     kernels: list[Any]
-    _phase_now = ""
     _generated = False
 
     def function_body(self) -> list[Any]:
@@ -80,17 +74,40 @@ class Launcher(StatementWriter):
         if self.expressions.inside:
             return self._kernel_block(block, depth)
         made: list[Any] = []
-        self._phase_now = "" if depth == 1 else self._phase_now
-        told = all(phase_of(s) != BOTH for s in block.statements)
-        for s in block.statements:
-            lines = self._statement(s, depth)
-            if lines and isinstance(s, Apply) and s.primitive in NEW:
+        written = [(s, self._statement(s, depth)) for s in block.statements]
+        written = [(s, lines) for s, lines in written if lines]
+        phase, phases = "", self._phases([s for s, _ in written])
+        for s, lines in written:
+            if isinstance(s, Apply) and s.primitive in NEW:
                 lines[-1].made = s
-            if lines and depth == 1 and told and s.phase and s.phase != self._phase_now:
-                made += self._phase(s.phase, bool(made))
-                self._phase_now = s.phase
+            now = phases[id(s)] if depth == 1 else ""
+            if now and now != phase:
+                made += self._phase(now, bool(made))
+                phase = now
             made += lines
         return made
+
+    def _phases(self, statements: Sequence[Statement]) -> dict[int, str]:
+        """The phase of each statement; sizes and memory are of what comes after them."""
+        found: dict[int, str] = {}
+        after = ""
+        for s in reversed(statements):
+            after = found[id(s)] = (self._prepares(s) and after) or self._phase_of(s) or after
+        return found
+
+    def _phase_of(self, s: Statement) -> str:
+        """Of which phase a statement is with all that is written for it."""
+        hidden = self.expressions.folding.skip
+        phases = {t.phase for t in core.walk(Block([s])) if not hidden(t) and not self._prepares(t)}
+        told = sorted(phases - {""}) or [s.phase]
+        return BOTH if len(told) > 1 else told[0]
+
+    def _prepares(self, s: Statement) -> bool:
+        """Whether a statement is a size, new memory, or the copy of an argument."""
+        if not isinstance(s, Apply):
+            return False
+        made = s.primitive in NEW or not self.expressions.inside and s.primitive.kind == "creation"
+        return made or s.primitive.kind == "size" or id(s) in self.program.kept_arguments
 
     # launches
 
@@ -173,11 +190,14 @@ class Launcher(StatementWriter):
     def _kernel_block(self, block: Block, depth: int) -> list[Any]:
         made: list[Any] = []
         phase, self._quoted = "", self._header()
+        skip = self.expressions.folding.skip
+        phases = self._phases([s for s in block.statements if not skip(s)]) if depth == 1 else {}
         for s in block.statements:
             lines = self._statement(s, depth)
             if not lines:
                 continue
-            if depth == 1 and (now := self._phase_said(s)) and now != phase:
+            now = self._phase_said(phases.get(id(s), "")) if depth == 1 else ""
+            if now and now != phase:
                 made += self._phase(now, bool(made))
                 phase = now
             if self._generated or s.phase == "reverse":
@@ -187,9 +207,9 @@ class Launcher(StatementWriter):
                 self._quoted = self._header() if s.phase == "reverse" else None
         return made
 
-    def _phase_said(self, s: Statement) -> str:
+    def _phase_said(self, found: str) -> str:
         """The phase that is written over a statement of a kernel."""
-        return phase_of(s)
+        return found
 
     def _for(self, s: For, depth: int) -> list[Any]:
         before, self._generated = self._generated, s.scheduled

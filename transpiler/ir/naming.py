@@ -7,7 +7,8 @@ which ``x`` occurs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 
 from calque.transpiler.ir.core import Apply, Atom, Slot, Statement, Var
 
@@ -125,8 +126,6 @@ def _within(s: Apply, operand: str, word: Word, named: Word, definitions: Defini
     made = definitions.get(first)
     if not isinstance(made, Apply):
         return operand
-    if made.primitive.arithmetic == "negative":
-        return _within(made, operand, word, named, definitions)  # exp_z for np.exp(-z)
     return described(made, word, named, definitions)
 
 
@@ -170,3 +169,12 @@ def _place_word(index: Atom, word: Word, definitions: Definitions) -> str | None
     letter = "p" if kind == "add" else "m"
     found = word(base)
     return f"{found}{letter}{step}" if found and base is made.args[0] else None
+
+
+def tell_apart(values: Iterable[Var]) -> None:
+    """``w_0``, ``w_1`` for several values that one name of the user's went through: in a loop."""
+    named = [v for v in values if v.name is not None]
+    for name, count in Counter(v.name for v in named).items():
+        if count > 1:
+            for place, value in enumerate(v for v in named if v.name == name):
+                value.name = f"{name}_{place}"

@@ -253,13 +253,30 @@ def word_of(key: Any, outer: str) -> str:
 
 
 def words_of_leaves(tree: Any, word: str) -> Iterator[tuple[Any, str]]:
-    """The leaves of a pytree, each with the last name on the way to it.
+    """The leaves of a pytree, each with the last name on the way to it; several of one by place.
 
-    >>> list(words_of_leaves({"W": 1, "layers": [2, 3]}, "params"))
-    [(1, 'W'), (2, 'layers'), (3, 'layers')]
+    >>> list(words_of_leaves({"W": 1, "layers": [(2, 3), (4, 5)]}, "p"))
+    [(1, 'W'), (2, 'layers_0_0'), (3, 'layers_0_1'), (4, 'layers_1_0'), (5, 'layers_1_1')]
     """
+    found = list(_named_leaves(tree, word, ()))
+    alike: dict[str, list[tuple[Any, ...]]] = {}
+    for _, name, keys in found:
+        alike.setdefault(name, []).append(keys)
+    telling = {name: _telling(ways) for name, ways in alike.items()}
+    for leaf, name, keys in found:
+        told = [str(k) for n, k in enumerate(keys) if n in telling[name]]
+        yield leaf, "_".join([name, *(k for k in told if f"_{k}".isidentifier())])
+
+
+def _named_leaves(tree: Any, word: str, keys: tuple[Any, ...]) -> Iterator[tuple[Any, str, Any]]:
     parts = children(tree)
     if not parts:
-        yield tree, word
+        yield tree, word, keys
     for key, part in parts:
-        yield from words_of_leaves(part, word_of(key, word))
+        yield from _named_leaves(part, word_of(key, word), (*keys, key))
+
+
+def _telling(ways: list[tuple[Any, ...]]) -> set[int]:
+    """The places in which some of the ways to leaves differ."""
+    longest = max(ways, key=len)
+    return {n for n in range(len(longest)) if len({way[n : n + 1] for way in ways}) > 1}

@@ -54,7 +54,7 @@ def _candidates(program: PrintedProgram) -> list[Apply]:
     live, uses, dims = Liveness(program), program.uses(), Dims()
     for equal in program.function.equal_dims:
         dims.unify(equal.left, equal.right)
-    found = []
+    found: list[Apply] = []
     for s in core.walk(program.body):
         if not isinstance(s, Apply) or s.primitive.arithmetic not in _OPERATIONS:
             continue
@@ -68,7 +68,7 @@ def _candidates(program: PrintedProgram) -> list[Apply]:
         if not _same_type(old.type, s.out.type, dims):
             continue
         made = program.definition.get(old)
-        if uses[old] == 1 and made is not None and continues(program, made, s):
+        if uses[old] == 1 and made not in found and continues(program, made, s):
             continue
         text = s.origin.statement if s.origin else ""
         if not text.startswith(f"{s.out.name} = ") or s.phase == "reverse":

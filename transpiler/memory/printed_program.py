@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import keyword
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,6 +22,7 @@ from calque.transpiler.ir.core import (
 )
 from calque.transpiler.ir.dims import Dims
 from calque.transpiler.ir.pytrees import attributes, is_object
+from calque.transpiler.ir.types import DimLike
 from calque.transpiler.primitives.elementwise import add
 from calque.transpiler.primitives.indexing import update
 
@@ -37,7 +38,7 @@ def is_basic(statement: Apply) -> bool:
     return all(not isinstance(a, Var) or a.type.ndim == 0 for a in statement.args[first:])
 
 
-def continues(program: PrintedProgram, s: Statement, use: Statement | None) -> bool:
+def continues(program: PrintedProgram, s: Statement | None, use: Statement | None) -> bool:
     """Whether the one use of a reverse phase's value adds to it for the same user statement."""
     if not isinstance(s, Apply) or not isinstance(use, Apply) or is_store(s) or is_store(use):
         return False
@@ -224,10 +225,21 @@ def _sizes_of_arguments(program: PrintedProgram) -> None:
         if not isinstance(array, Var) or array in read or array in params:
             continue
         own = array.type.dims
-        for other in params:
-            if other.type.ndim == len(own) and all(map(dims.same, other.type.dims, own)):
-                s.args = (other, *s.args[1:])
-                break
+        alike = [p for p in params if p.type.ndim == len(own)]
+        whole = next((p for p in alike if all(map(dims.same, p.type.dims, own))), None)
+        if whole is not None:
+            s.args = (whole, *s.args[1:])
+        elif "axis" in s.params:
+            _ask_for_axis(s, own[s.params["axis"]], params, dims)
+
+
+def _ask_for_axis(s: Apply, size: DimLike, params: Sequence[Var], dims: Dims) -> None:
+    """Ask an argument for the size of one of its axes."""
+    for other in params:
+        for axis, found in enumerate(other.type.dims):
+            if dims.same(found, size):
+                s.args, s.params = (other, *s.args[1:]), {**s.params, "axis": axis}
+                return
 
 
 def usable(name: str) -> bool:

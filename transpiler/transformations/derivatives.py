@@ -24,6 +24,7 @@ from calque.transpiler.ir.builder import Array, type_of
 from calque.transpiler.ir.core import Block, Function, Var
 from calque.transpiler.ir.dead_code import remove_dead_code
 from calque.transpiler.ir.debug import watched
+from calque.transpiler.ir.naming import tell_apart
 from calque.transpiler.ir.types import ArrayType
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.called import same_facts
@@ -137,6 +138,7 @@ def _interpret_inner(
         result_leaves, result_structure = pytrees.flatten(result)
         block.results = [_atom(leaf) for leaf in result_leaves]
         block.results += [_atom(leaf) for leaf in pytrees.flatten(aux)[0]]
+    tell_apart(params)
     if machine.builder.varying is not None:
         cast_to_varying(block, machine.builder, machine.builder.varying)
     actual = [leaf for leaf in leaves if isinstance(leaf, Array) or is_number(leaf)]
@@ -175,6 +177,9 @@ def splice(machine: Any, inner: Inner, function: Function) -> Callable[[Any], An
     mapping: dict[Var, Any] = {
         p: _actual_atom(a, p.type) for p, a in zip(inner.params, inner.actual, strict=True)
     }
+    for param, given in mapping.items():
+        if given in machine.builder.leaf_of_param and given.name is None:
+            given.name = param.name
     core.substitute(inner.block, mapping)
     target = machine.builder.blocks[-1]
     target.statements += inner.block.statements

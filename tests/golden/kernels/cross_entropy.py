@@ -77,6 +77,8 @@ def cross_entropy_grad_jit(logits, targets):
         raise ValueError('cross_entropy_grad_jit needs targets.shape[1] == logits.shape[1]')
     if logits.shape[1] < 1:
         raise ValueError('cross_entropy_grad_jit needs logits.shape[1] >= 1')
+
+    # forward and reverse
     max_logits = np.empty((logits.shape[0], 1))
     exp_shifted = np.empty((logits.shape[0], logits.shape[1]))
     sum_exp_shifted = np.empty((logits.shape[0], 1))

@@ -15,11 +15,14 @@ def heat_kernel(u, inner_sum, total_parts):
     for _ in range(10):
         for i in prange(u.shape[0] - 2):
             for j in vrange(u.shape[1] - 2):
+                # change = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:] - 4.0
+                #     * inner
+                u_sum = u[i, j + 1] + u[i + 2, j + 1] + u[i + 1, j] + u[i + 1, j + 2]
                 # inner = u[1:-1, 1:-1]
                 inner = u[i + 1, j + 1]
                 # change = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:] - 4.0
                 #     * inner
-                change = u[i, j + 1] + u[i + 2, j + 1] + u[i + 1, j] + u[i + 1, j + 2] - 4.0 * inner
+                change = u_sum - 4.0 * inner
                 # u[1:-1, 1:-1] = inner + 0.1 * change
                 inner_sum[i, j] = inner + 0.1 * change
         for i in prange(u.shape[0] - 2):

@@ -59,6 +59,8 @@ def jacobi_grad_jit(a, b):
         raise ValueError('jacobi_grad_jit needs b.shape[0] == a.shape[0]')
     if a.shape[0] < 4:
         raise ValueError('jacobi_grad_jit needs a.shape[0] >= 4')
+
+    # forward and reverse
     a_bar = np.empty(a.shape[0])
     b = b.copy()  # the argument is kept as it is
     a = a.copy()  # the argument is kept as it is

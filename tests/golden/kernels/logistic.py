@@ -16,8 +16,8 @@ def loss_grad_kernel(b, inputs, targets, inputs_dot_w, z_bar):
     for i in vrange(inputs.shape[0]):
         # p = sigmoid(inputs @ w + b)
         z = inputs_dot_w[i] + b
-        exp_z = exp(-z)
-        p_denominator = 1.0 + exp_z
+        exp_minus_z = exp(-z)
+        p_denominator = 1.0 + exp_minus_z
         p = 1.0 / p_denominator
         # likelihood = p * targets + (1.0 - p) * (1.0 - targets)
         targets_i = targets[i]
@@ -28,7 +28,7 @@ def loss_grad_kernel(b, inputs, targets, inputs_dot_w, z_bar):
         # likelihood = p * targets + (1.0 - p) * (1.0 - targets)
         p_bar = likelihood_bar * targets_i - likelihood_bar * one_minus_targets_i
         # p = sigmoid(inputs @ w + b)
-        z_bar_i = p_bar * (p / p_denominator) * exp_z
+        z_bar_i = p_bar * (p / p_denominator) * exp_minus_z
         z_bar[i] = z_bar_i
         b_bar += z_bar_i
     return b_bar
@@ -41,6 +41,7 @@ def loss_grad_jit(w, b, *, inputs, targets):
         raise ValueError('loss_grad_jit needs inputs.shape[1] == 3')
     if inputs.shape[0] != targets.shape[0]:
         raise ValueError('loss_grad_jit needs inputs.shape[0] == targets.shape[0]')
+
     # forward
     inputs_dot_w = inputs @ w
 

@@ -27,7 +27,7 @@ def kepler_vmap_kernel(mean, eccentricity, e):
             found = False
             for i in range(mean_chunk.shape[0]):
                 # while np.abs(e - eccentricity * np.sin(e) - mean) > 1e-12:
-                found = found | live[i]
+                found |= live[i]
             if not found:
                 break
             for i in vrange(mean_chunk.shape[0]):

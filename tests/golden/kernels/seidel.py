@@ -43,6 +43,7 @@ def seidel_grad_kernel(u):
 
 
 def seidel_grad_jit(u):
+    # forward and reverse
     u = np.copy(u)  # the argument is kept as it is
     u_bar = seidel_grad_kernel(u)
     return u_bar

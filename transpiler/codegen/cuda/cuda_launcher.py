@@ -25,7 +25,7 @@ from calque.transpiler.codegen.cuda.kernel_scope import KernelScope, statement
 from calque.transpiler.codegen.cuda.named_sizes import NamedSizes
 from calque.transpiler.codegen.host_values import device_numbers
 from calque.transpiler.codegen.kernel_forms import form
-from calque.transpiler.codegen.launcher import BOTH, Launcher, phase_of
+from calque.transpiler.codegen.launcher import BOTH, Launcher
 from calque.transpiler.codegen.text.spelling import (
     attribute,
     call,
@@ -265,12 +265,12 @@ class CudaLauncher(Launcher):
         written: set[str] = set()  # since the warp's threads last waited for each other
         seen: set[str] = set()
         phase, self._quoted = "", self._header()
-        both = block is self._grid.loops[-1].body and phase_of(self._grid.loops[0]) == BOTH
+        both = block is self._grid.loops[-1].body and self._phase_of(self._grid.loops[0]) == BOTH
         for s in block.statements:
             lines = self._statement(s, depth)
             if not lines:
                 continue
-            if both and (now := phase_of(s)) and now not in (phase, BOTH):
+            if both and (now := self._phase_of(s)) and now not in (phase, BOTH):
                 made += self._phase(now, bool(made))
                 phase = now
             read = {self.expressions.name_inside(v) for v in self._arrays_read(s)}
@@ -289,10 +289,9 @@ class CudaLauncher(Launcher):
             made.append(statement("__syncwarp();"))  # before the next round
         return made
 
-    def _phase_said(self, s: Statement) -> str:
+    def _phase_said(self, found: str) -> str:
         """None over a row's loop that has both phases: they are said within."""
         rows = self._grid is not None and self._grid.form == "rows"
-        found = phase_of(s)
         return "" if rows and found == BOTH else found
 
     def _arrays_read(self, s: Statement) -> set[Var]:

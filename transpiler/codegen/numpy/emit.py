@@ -214,7 +214,10 @@ def _definition(
         gast.Assign([target(name(writer.expressions.names(var)))], path, None)
         for var, path in local
     ]
-    body = top + writer.function_body()
+    body = writer.function_body()
+    if top and writer.notes.is_note(body[0]):
+        top.append(writer.notes.blank())
+    body = top + body
     tree = gast.FunctionDef(function.name, arguments(function), body, [], None, None, [])
     return [*getattr(writer, "kernels", []), tree]
 

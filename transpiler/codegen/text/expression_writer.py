@@ -10,7 +10,6 @@ import gast
 import numpy as np
 
 from calque.transpiler.codegen.text.folding import Folding
-from calque.transpiler.codegen.text.layout import to_text
 from calque.transpiler.codegen.text.names import Names
 from calque.transpiler.codegen.text.signs import of_textbook, without_minus
 from calque.transpiler.codegen.text.spelling import (
@@ -82,7 +81,7 @@ class ExpressionWriter:
         if var not in self.paths:
             return self.names(var)
         if var not in self._aliases:
-            alias = "_".join(re.findall(r"\w+", to_text(gast.Expr(self.paths[var][0]))))
+            alias = self.paths[var][1]
             taken = {*self.names.reserved, *self.names.given.values(), *self._aliases.values()}
             while alias in taken or not alias.isidentifier():
                 alias += "_leaf"

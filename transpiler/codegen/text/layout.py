@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import io
 import re
+import textwrap
 import tokenize
 import warnings
 from typing import Any
@@ -15,8 +16,9 @@ with warnings.catch_warnings():  # the import asks for ast.Num, of which Python 
     warnings.simplefilter("ignore", DeprecationWarning)
     import astor
 
-WIDTH = 100
+WIDTH = 98
 _MARK = re.compile(r"^(\s*)note_(\d+)_$")
+_PLAIN = re.compile(r"[\w.]+(\[\w+\])*,?\s*$")  # names, numbers and parts of arguments
 _OPERATORS = (" or ", " and ", " + ", " - ", " * ", " / ", " @ ")
 
 
@@ -223,6 +225,8 @@ def _split(text: str, indent: str) -> list[str]:
     if len(indent + text) <= WIDTH:
         return [indent + text]
     parts = _at_depth_zero(text, [", "])
+    if len(parts) > 1 and all(map(_PLAIN.match, parts)):
+        return textwrap.wrap(text, WIDTH, initial_indent=indent, subsequent_indent=indent)
     if len(parts) > 1:
         lines: list[str] = []
         for k, part in enumerate(parts):

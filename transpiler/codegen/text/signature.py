@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator
-from string import ascii_lowercase
+from itertools import chain, count
 from typing import Any
 
 import gast
@@ -12,7 +11,8 @@ import gast
 from calque.transpiler.codegen.text.instances import class_of, dict_of, rebuilt, static
 from calque.transpiler.codegen.text.spelling import attribute, call, fill_expression, literal, name
 from calque.transpiler.ir.core import Function, Parameter, Slot, Var
-from calque.transpiler.ir.pytrees import Field, children, is_object, word_of
+from calque.transpiler.ir.naming import tell_apart
+from calque.transpiler.ir.pytrees import Field, children, is_object, words_of_leaves
 
 
 def _step(tree: gast.AST, key: Any) -> gast.AST:
@@ -21,11 +21,11 @@ def _step(tree: gast.AST, key: Any) -> gast.AST:
     return gast.Subscript(tree, literal(key), gast.Load())
 
 
-def _walk(tree: Any, path: gast.AST, word: str) -> Iterator[tuple[Any, gast.AST, str]]:
-    """Every node of a pytree with its access path and a word for it."""
-    yield tree, path, word
+def _walk(tree: Any, path: gast.AST) -> Iterator[tuple[Any, gast.AST]]:
+    """Every node of a pytree with its access path."""
+    yield tree, path
     for key, part in children(tree):
-        yield from _walk(part, _step(path, key), word_of(key, word))
+        yield from _walk(part, _step(path, key))
 
 
 def leaf_paths(function: Function) -> dict[Var, tuple[gast.AST, str]]:
@@ -33,19 +33,20 @@ def leaf_paths(function: Function) -> dict[Var, tuple[gast.AST, str]]:
     found: dict[Var, tuple[gast.AST, str]] = {}
     taken = {parameter.name for parameter in function.signature}
     for parameter in function.signature:
-        for node, path, word in _walk(parameter.tree, name(parameter.name), parameter.name):
+        leaves = words_of_leaves(parameter.tree, parameter.name)
+        words = {id(leaf): word for leaf, word in leaves}
+        for node, path in _walk(parameter.tree, name(parameter.name)):
             if isinstance(node, Var) and node is not parameter.tree:
+                word = node.name or words[id(node)]
                 found[node] = (path, _own(word, parameter.name, taken))
     return found
 
 
 def _own(word: str, parameter: str, taken: set[str]) -> str:
     """The word, or the first of its variants that no other leaf has."""
-    tails = [a + b for a in ("", *ascii_lowercase) for b in ascii_lowercase]
     longer = f"{parameter}_{word}"
-    wishes = [word, longer] if word != parameter else []
-    wishes += [f"{word}_{tail}" for tail in tails]
-    made = next((w for w in wishes if w not in taken), longer)
+    numbered = (f"{longer}_{k}" for k in count(1))
+    made = next(w for w in chain((word, longer), numbered) if w not in taken)
     taken.add(made)
     return made
 
@@ -55,11 +56,9 @@ def name_parameters(function: Function) -> None:
     for parameter in function.signature:
         if isinstance(parameter.tree, Var):
             parameter.tree.name = parameter.name
-    leaves = leaf_paths(function)
-    given = Counter([p.name for p in function.signature] + [v.name for v in leaves])
-    for var, (_, word) in leaves.items():
-        if not var.name or given[var.name] > 1:  # a loop's name for each of several leaves
-            var.name = word
+    tell_apart(function.params)
+    for var, (_, word) in leaf_paths(function).items():
+        var.name = word
 
 
 def argument_names(function: Function) -> list[str]:
@@ -116,5 +115,4 @@ def result_tree(tree: Any, function: Function, value: Callable[[int], gast.AST])
 def parts_of_arguments(function: Function) -> Iterator[tuple[Any, gast.AST]]:
     """Every node of the arguments, with its access path."""
     for parameter in function.signature:
-        for node, path, _ in _walk(parameter.tree, name(parameter.name), parameter.name):
-            yield node, path
+        yield from _walk(parameter.tree, name(parameter.name))

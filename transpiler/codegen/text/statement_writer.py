@@ -10,7 +10,7 @@ from typing import Any
 import gast
 
 from calque.transpiler.codegen.text.coalesce import Groups
-from calque.transpiler.codegen.text.expression_writer import IN_PLACE, ExpressionWriter
+from calque.transpiler.codegen.text.expression_writer import ExpressionWriter
 from calque.transpiler.codegen.text.layout import WIDTH, Notes, at_most, to_text
 from calque.transpiler.codegen.text.signature import result_tree
 from calque.transpiler.codegen.text.spelling import (
@@ -38,12 +38,14 @@ from calque.transpiler.ir.core import (
     Var,
     While,
 )
+from calque.transpiler.memory.alias import viewed
 from calque.transpiler.memory.printed_program import PrintedProgram, is_store
 from calque.transpiler.primitives.creation import empty
 
 _QUOTED = 88  # columns of a comment
 _MOST_QUOTED = 3  # lines
 _NARROWEST = 40
+_AUGMENTING = (gast.Add, gast.Sub, gast.Mult, gast.Div, gast.BitAnd, gast.BitOr)
 
 
 class StatementWriter:
@@ -65,6 +67,7 @@ class StatementWriter:
         self.too_long: list[Var] = []
         self._quoted: Any = None  # the statement of the last comment
         self._noted = ""  # the last comment, where it was a note
+        self._uses = program.uses()
 
     def function_body(self) -> list[Any]:
         """All statements, and the return."""
@@ -221,29 +224,44 @@ class StatementWriter:
         return self.expressions.shortest(gast.AugAssign(place, operator, added), value)
 
     def _augmented(self, own: str, s: Apply, tree: Any) -> tuple[Any, Any, Atom] | None:
-        """``s += v`` for numbers, but where the user wrote ``s = s + v``.
+        """``s += v``, but where the user wrote ``s = s + v``.
 
         Not in a kernel that brings the sum to its dtype: what Numba makes of ``+=`` is wider.
         """
         text = s.origin.statement if s.origin else ""
         reverse = s.phase == "reverse"
-        if s.primitive.arithmetic not in IN_PLACE or not isinstance(tree, gast.BinOp):
+        if not isinstance(tree, gast.BinOp) or not isinstance(tree.op, _AUGMENTING):
             return None
-        if s.out.type.ndim or (not reverse and text.startswith(f"{own} = ")):
+        if (not reverse and text.startswith(f"{own} = ")) or len(s.args) != 2:
             return None
         before, value = s.args
-        if isinstance(tree.op, gast.Add) and reverse and not self._is_called(own, before):
+        commutes = isinstance(tree.op, (gast.Add, gast.Mult))
+        if commutes and reverse and not self._is_called(own, before):
             before, value = value, before
         sides = [tree.left, tree.right]
-        if isinstance(tree.op, (gast.Add, gast.Mult)) and not _is_name(sides[0], own):
+        if commutes and not _is_name(sides[0], own):
             sides.reverse()  # a number stands first
         if not self._is_called(own, before) or not _is_name(sides[0], own):
             return None
+        array = s.out.type.ndim or self.memory.at(before)
+        if array and not self._is_only_here(before, s):
+            return None
         return tree.op, sides[1], value
 
+    def _is_only_here(self, before: Atom, s: Apply) -> bool:
+        """Whether an operand has memory of its own that nothing else reads: it may be changed."""
+        made = self.program.definition.get(before) if isinstance(before, Var) else None
+        if not isinstance(made, Apply) or self.expressions.inside or id(made) in self.memory.backs:
+            return False
+        if made.primitive.view_back is not None or viewed(made):
+            return False
+        near = self.program.block_of[id(made)] is self.program.block_of[id(s)]
+        alike = made.out.type.dtype == s.out.type.dtype and made.out.type.dims == s.out.type.dims
+        return near and alike and self._uses[made.out] == 1
+
     def _is_called(self, own: str, atom: Atom) -> bool:
-        """Whether an operand is a number kept in the variable of this name."""
-        if not isinstance(atom, Var) or self.memory.at(atom) or atom in self.expressions.paths:
+        """Whether an operand is kept in the variable of this name."""
+        if not isinstance(atom, Var) or atom in self.expressions.paths:
             return False
         return not self.expressions.folding.hidden(atom) and self.expressions.names(atom) == own
 
