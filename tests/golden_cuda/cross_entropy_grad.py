@@ -17,7 +17,11 @@ def cross_entropy_grad_jit(logits, targets):
         raise ValueError('cross_entropy_grad_jit needs targets.shape[1] == logits.shape[1]')
     if k < 1:
         raise ValueError('cross_entropy_grad_jit needs logits.shape[1] >= 1')
+
+    # reverse
     logits_quotient = -1.0 / n
+
+    # forward and reverse
     shifted_bar = cp.empty((n, k), dtype=np.float32)
     cross_entropy_grad_kernel(
         row_blocks(n), (32, 8), logits, targets, logits_quotient, shifted_bar, n, k

@@ -20,6 +20,7 @@ def heat_grad_jit(u, kappa, steps):
         raise ValueError('heat_grad_jit needs u.shape[1] >= 2')
     if m < 4:
         raise ValueError('heat_grad_jit needs u.shape[1] >= 4')
+
     # forward
     u_saved = cp.empty((cp.maximum(steps, 0), n - 2, m - 2))
     u = cp.copy(u)  # the argument is kept as it is
@@ -122,8 +123,9 @@ void heat_grad_kernel_5(
             double inner_bar_ij = u_bar_part[i * (m - 2) + j];
             // change = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:] - 4.0 *
             //     inner
-            u_bar[(i + 1) * m + j] += inner_bar * kappa[(i + 1) * m + j - 1] + inner_bar_ij
-                * kappa[(i + 1) * m + j + 1];
+            double inner_bar_ij_times_kappa = inner_bar_ij * kappa[(i + 1) * m + j + 1];
+            u_bar[(i + 1) * m + j] += inner_bar * kappa[(i + 1) * m + j - 1]
+                + inner_bar_ij_times_kappa;
         }
         // u[1:-1, 1:-1] = inner + kappa[1:-1, 1:-1] * change
         inner_bar = u_bar_part[i * (m - 2)];
@@ -165,11 +167,13 @@ void heat_grad_kernel_6(
                 double inner_bar = u_bar_part[(i - 2) * (m - 2) + j - 1];
                 double inner_bar_ij = u_bar_part[i * (m - 2) + j - 1];
                 double inner_bar_now = u_bar_part[(i - 1) * (m - 2) + j - 1];
+                // change = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:] - 4.0
+                //     * inner
+                double inner_bar_now_sum = inner_bar_now + inner_bar_now * kappa[i * m + j] * -4.0;
                 // the sums of several statements
                 double inner_bar_sum = inner_bar * kappa[(i - 1) * m + j] + inner_bar_ij
                     * kappa[(i + 1) * m + j];
-                u_bar[i * m + j] += inner_bar_sum
-                    + (inner_bar_now + inner_bar_now * kappa[i * m + j] * -4.0);
+                u_bar[i * m + j] += inner_bar_sum + inner_bar_now_sum;
             }
         }
         else {

@@ -101,8 +101,8 @@ void kepler_grad_vmap_kernel_3(
         for (Index j = rounds - 1; j > -1; j--) {
             e = e_saved[j * n + lane];
             double eccentricity_then_difference = 1.0 - eccentricity_then * cos(e);
-            double e_quotient = (e - eccentricity_then * sin(e) - mean_lane)
-                / eccentricity_then_difference;
+            double e_difference = e - eccentricity_then * sin(e) - mean_lane;
+            double e_quotient = e_difference / eccentricity_then_difference;
             double e_bar_product = e_bar * (e_quotient / eccentricity_then_difference);
             double e_bar_now = e_bar + e_bar_product * eccentricity_then * sin(e);
             mean_bar_now += e_bar / eccentricity_then_difference;

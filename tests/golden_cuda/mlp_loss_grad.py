@@ -26,12 +26,16 @@ def mlp_loss_grad_jit(W_0, b_0, W_1, b_1, x, y):
         raise ValueError('mlp_loss_grad_jit needs y.shape[0] == x.shape[0]')
     if y.shape[1] != c:
         raise ValueError('mlp_loss_grad_jit needs y.shape[1] == W_1.shape[1]')
+
+    # forward
     x_dot_W_0 = x @ W_0
     hidden = cp.empty((n, h), dtype=np.float32)
     mlp_loss_grad_kernel(tiles(n, h), (32, 8), b_0, x_dot_W_0, hidden, h, n)
     hidden_dot_W_1 = hidden @ W_1
     error = cp.empty((n, c), dtype=np.float32)
     mlp_loss_grad_kernel_2(tiles(n, c), (32, 8), b_1, y, hidden_dot_W_1, error, c, n)
+
+    # reverse
     error_product = 2.0 * (1.0 / error.size)
     b_1_bar = cp.empty(c, dtype=np.float32)
     mlp_loss_grad_kernel_3(blocks(c), 256, error, error_product, b_1_bar, c, n)
@@ -47,8 +51,8 @@ def mlp_loss_grad_jit(W_0, b_0, W_1, b_1, x, y):
     W_1_bar = W_1_bar.reshape(h, c)
     hidden_flat = hidden.reshape(-1)
     mlp_loss_grad_kernel_5(
-        blocks(flat_error_product.size), 256, error_product, flat_error_product, hidden_bar_product,
-        hidden_flat, flat_error_product.size,
+        blocks(flat_error_product.size), 256, error_product, flat_error_product,
+        hidden_bar_product, hidden_flat, flat_error_product.size,
     )
     hidden_bar_product_reshaped = hidden_bar_product.reshape(n, h)
     mlp_loss_grad_kernel_6(blocks(h), 256, b_0_bar, hidden_bar_product_reshaped, h, n)

@@ -106,7 +106,8 @@ class Launcher(StatementWriter):
         """Whether a statement is a size, new memory, or the copy of an argument."""
         if not isinstance(s, Apply):
             return False
-        made = s.primitive in NEW or not self.expressions.inside and s.primitive.kind == "creation"
+        ahead = s.primitive.kind == "creation" and not self.expressions.inside
+        made = ahead or s.primitive in NEW
         return made or s.primitive.kind == "size" or id(s) in self.program.kept_arguments
 
     # launches
