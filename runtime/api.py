@@ -7,10 +7,12 @@ from typing import Any
 
 from calque.runtime import typed
 from calque.runtime.devices.mapped import Mapped, jitted
+from calque.runtime.devices.placed import Placed
+from calque.runtime.meshes import device_of
 from calque.runtime.options import UNSAID, checked
 from calque.runtime.parameters import parameters_named, positional_count, within
 from calque.runtime.transformed import Transformed
-from calque.transpiler.errors import UnsupportedFunction
+from calque.transpiler.errors import UnsupportedFunction, UnsupportedOption
 from calque.transpiler.ir import pytrees
 from calque.transpiler.ir.builder import FUNCTIONS, Array, current
 from calque.transpiler.primitives.base import Primitive, apply, operand, register
@@ -23,7 +25,7 @@ def _made(kind: str, function: Any, options: dict[str, Any]) -> Any:
         return Decorator(kind, options)
     checked(kind, fun=function)
     check_reach(kind, function, options)
-    return Transformed(kind, function, **options)
+    return (Placed if "device" in options else Transformed)(kind, function, **options)
 
 
 class Decorator:
@@ -111,6 +113,7 @@ def jit(
     static_argnames: str | Sequence[str] = (),
     parallel: bool | str = "auto",
     boundscheck: bool | None = None,
+    device: Any = None,
 ) -> Any:
     """``fun`` compiled to Numba kernels, as ``jax.jit``; also ``@jit(static_argnums=1)``.
 
@@ -123,6 +126,10 @@ def jit(
     they are not proven to be inside; a kernel that checks runs on one thread. Machine code is kept
     on disk (``CALQUE_CACHE``). Raises ValueError for other values of these options.
 
+    Called with arrays on a GPU (CuPy's), it runs kernels of CUDA there. ``device`` is one of
+    ``devices()``, or its name, "cuda:0": each call moves its arrays there first. Raises
+    NoSuchDevice for one that is not there.
+
     >>> import numpy as np
     >>> jit(lambda x: np.sum(x * x))(np.array([1.0, 2.0]))
     np.float64(5.0)
@@ -134,11 +141,17 @@ def jit(
         parallel=parallel,
         boundscheck=boundscheck,
     )
+    if device is not None:
+        options["device"] = device_of(device)
     return _compiled(fun, options)
 
 
 def _compiled(fun: Any, options: dict[str, Any]) -> Any:
     if isinstance(fun, Mapped):
+        if "device" in options:
+            raise UnsupportedOption(
+                "jit: pmap and shard_map choose the devices themselves.", hint="leave device out"
+            )
         return jitted(fun, Decorator("jit", options))
     if isinstance(fun, Transformed) and fun.kind == "jit":
         check_reach("jit", fun.function, options)
@@ -151,6 +164,8 @@ def _both(inner: dict[str, Any], outer: dict[str, Any]) -> dict[str, Any]:
     found = {name: (*inner[name], *outer[name]) for name in ("static_argnums", "static_argnames")}
     for name, unsaid in (("parallel", "auto"), ("boundscheck", None)):
         found[name] = inner[name] if outer[name] == unsaid else outer[name]
+    device = outer.get("device", inner.get("device"))
+    found |= {} if device is None else {"device": device}
     return found | {name: True for name in ("explained",) if name in inner or name in outer}
 
 

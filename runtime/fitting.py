@@ -13,6 +13,7 @@ import numpy as np
 from calque.runtime.parameters import is_function
 from calque.transpiler.errors import NestedTooDeeply, UnsupportedOption
 from calque.transpiler.ir import pytrees
+from calque.transpiler.ir.device_arrays import is_device_array
 
 _EMPTY: tuple[Any, ...] = ()
 
@@ -140,7 +141,8 @@ def numeric_tree(value: Any) -> Any:
     except NestedTooDeeply:
         raise Unfit("a tree of arrays and numbers", ValueError, "it holds itself") from None
     for leaf in leaves:
-        array = leaf if isinstance(leaf, (np.ndarray, np.generic)) else None
+        held = isinstance(leaf, (np.ndarray, np.generic)) or is_device_array(leaf)
+        array = leaf if held else None
         number = isinstance(leaf, (bool, int, float, complex))
         if not (number if array is None else array.dtype.kind in "biufc"):
             why = "" if leaf is value else f"{shown(leaf)} is none"

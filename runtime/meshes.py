@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from calque.runtime import gpus
 from calque.runtime.engines.choosing import running
 from calque.runtime.fitting import Unfit, at_least, axis_name, fitting, optional, shown, sizes, text
 from calque.transpiler.errors import NoSuchDevice
@@ -21,12 +22,14 @@ P = PartitionSpec
 
 @dataclass(frozen=True)
 class Device:
-    """A place where programs run: ``platform`` ("cpu"), ``id``, and the process that has it.
+    """A place where programs run: ``platform`` ("cpu", "gpu"), ``id``, and the process that has it.
 
     ``process_index`` is the number of that process. Devices come from ``devices()``.
 
     >>> Device("cpu", 2), Device("cpu", 2) == Device("cpu", 2, process_index=1)
     (CpuDevice(id=2), False)
+    >>> print(Device("gpu", 0))
+    cuda:0
     """
 
     platform: str
@@ -39,12 +42,16 @@ class Device:
         fitting(at_least(0), self.process_index, "Device", "process_index")
 
     def __repr__(self) -> str:
-        return f"{self.platform.capitalize()}Device(id={self.id})"
+        kind = "cuda" if self.platform == "gpu" else self.platform
+        return f"{kind.capitalize()}Device(id={self.id})"
+
+    def __str__(self) -> str:
+        return f"cuda:{self.id}" if self.platform == "gpu" else repr(self)
 
 
 @functools.cache
-def _device(number: int, process: int) -> Device:
-    return Device("cpu", number, process)
+def _device(platform: str, number: int, process: int) -> Device:
+    return Device(platform, number, process)
 
 
 def local_device_count() -> int:
@@ -96,14 +103,61 @@ def device_count() -> int:
 def devices(backend: str | None = None) -> list[Device]:
     """All devices, also those of other processes, as ``jax.devices``.
 
-    ``backend`` is the platform: None or "cpu". Raises NoSuchDevice for another one.
+    ``backend`` is the platform: "cpu", which None stands for, or "gpu" ("cuda") for the GPUs of
+    this process. Raises NoSuchDevice for another one, and where there is no GPU.
 
     >>> devices()[0]
     CpuDevice(id=0)
     """
-    _require_cpu(backend)
+    if isinstance(backend, str) and backend in _GPU:
+        return _gpus(backend)
+    if backend is not None and not (isinstance(backend, str) and backend == "cpu"):
+        raise _none_of(backend, "leave the platform out, or write 'cpu' or 'gpu'")
     own = local_device_count()
-    return [_device(k, k // own) for k in range(own * process_count())]
+    return [_device("cpu", k, k // own) for k in range(own * process_count())]
+
+
+_GPU = ("gpu", "cuda")
+
+
+def _gpus(backend: str) -> list[Device]:
+    try:
+        gpus.cupy()
+    except NoSuchDevice as error:
+        raise _none_of(backend, error.hint, f" {error.message}") from None
+    count = gpus.gpu_count()
+    if not count:
+        raise _none_of(backend, "look what nvidia-smi says", " CuPy finds no GPU.")
+    return [_device("gpu", k, process_index()) for k in range(count)]
+
+
+def device_of(value: Any) -> Device:
+    """A device, or the one that a text names: "cuda:0", "gpu" (the first), "cpu".
+
+    Raises NoSuchDevice for what is none that is there.
+
+    >>> device_of("cpu:0")
+    CpuDevice(id=0)
+    """
+    known = value
+    if isinstance(value, str):
+        platform, _, number = value.partition(":")
+        if platform in ("cpu", *_GPU) and (number or "0").isdigit():
+            platform = "gpu" if platform in _GPU else platform
+            known = _device(platform, int(number or 0), process_index())
+    if not isinstance(known, Device) or known.platform not in ("cpu", "gpu"):
+        cpus = ", ".join(map(repr, devices()))
+        hint = f"take one of calque.devices(), or of calque.devices('gpu'); {gpus.EXTRAS}"
+        raise NoSuchDevice(f"{shown(value)} is no device; there are {cpus}.", hint=hint)
+    there = devices(known.platform)
+    if known not in there:
+        hint = f"set CALQUE_CPU_DEVICES={known.id + 1} before the program starts"
+        listed = ", ".join(map(repr, there))
+        raise NoSuchDevice(
+            f"There is no {known!r}; there are {listed}.",
+            hint=hint if known.platform == "cpu" else "take one of calque.devices('gpu')",
+        )
+    return known
 
 
 def local_devices(process_index: int | None = None, backend: str | None = None) -> list[Device]:
@@ -121,12 +175,21 @@ def local_devices(process_index: int | None = None, backend: str | None = None) 
     return [d for d in devices(backend) if d.process_index == mine]
 
 
-def _require_cpu(backend: str | None) -> None:
-    if backend is not None and not (isinstance(backend, str) and backend == "cpu"):
+def _none_of(backend: Any, hint: str | None, why: str = "") -> NoSuchDevice:
+    return NoSuchDevice(
+        f"There is no device of the platform {shown(backend)}; there are "
+        f"{local_device_count()} of the platform 'cpu'.{why}",
+        hint=hint,
+    )
+
+
+def _on_cpus(devices: Sequence[Any]) -> None:
+    """Programs over several devices run on the host's, so far."""
+    if any(device.platform != "cpu" for device in devices):
         raise NoSuchDevice(
-            f"There is no device of the platform {shown(backend)}; there are "
-            f"{local_device_count()} of the platform 'cpu'.",
-            hint="leave the platform out, or write 'cpu'",
+            "Meshes and pmap take devices of the platform 'cpu' only: several GPUs together are to "
+            "come.",
+            hint="take calque.devices()",
         )
 
 
@@ -145,6 +208,7 @@ class Mesh:
 
     def __init__(self, devices: Any, axis_names: Any):
         self.devices: np.ndarray = fitting(_array_of_devices, devices, "Mesh", "devices")
+        _on_cpus(self.devices.flat)
         self.axis_names: tuple[Hashable, ...] = fitting(_names, axis_names, "Mesh", "axis_names")
         if self.devices.ndim != len(self.axis_names):
             raise ValueError(
@@ -217,6 +281,7 @@ def make_mesh(
 
 def take(have: Sequence[Device], count: int) -> list[Device]:
     """The first devices; an error that says how to have more."""
+    _on_cpus(have)
     if count > len(have):
         engine = running()
         enough = len(have) < len(devices()) and not engine.processes

@@ -11,8 +11,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from calque.runtime import debug_nans
-from calque.runtime.call.accounting import CacheInfo
-from calque.runtime.call.argument_keys import shape_key
+from calque.runtime.call.accounting import CacheInfo, info
+from calque.runtime.call.addressed import addressed
+from calque.runtime.call.argument_keys import shape_key, sizes_of
 from calque.runtime.call.arguments import (
     FLOAT0,
     check_cotangent,
@@ -23,14 +24,17 @@ from calque.runtime.call.arguments import (
 )
 from calque.runtime.call.dispatch import Dispatcher
 from calque.runtime.call.loading import Program
+from calque.runtime.call.plans import capture_sizes
 from calque.runtime.call.sharing import kept, shared
 from calque.runtime.call.signatures import extended_signature, static_leaves
 from calque.runtime.call.stand_ins import Lent, stand_in_for
+from calque.runtime.cuda import chosen_device
+from calque.runtime.cuda.device_dispatch import DeviceDispatcher, device_key
+from calque.runtime.cuda.given_arrays import adopted, any_on_gpu
 from calque.runtime.inlining import TRACE
 from calque.runtime.spec import Spec
 from calque.runtime.tracebacks import hide_own_frames
-from calque.transpiler.codegen.cuda.cuda_target import CUDA
-from calque.transpiler.errors import NestedTooDeeply
+from calque.transpiler.errors import MixedDevices, NestedTooDeeply
 from calque.transpiler.ir import pytrees
 from calque.transpiler.ir.builder import type_of
 from calque.transpiler.ir.core import Slot, map_tree
@@ -62,9 +66,9 @@ class Transformed:
             self._have_programs()
         else:
             home = kept(stand_in.homes, chain, lambda: self._with(stand_in.function))
-            self._lent = Lent(stand_in, function, home._dispatcher)
+            self._lent = Lent(stand_in, function, home)
             self._dispatcher: Dispatcher = home._dispatcher
-        self._cuda: Dispatcher | None = None  # of programs for a GPU
+        self._cuda: DeviceDispatcher | None = None  # of programs for a GPU
         self._debugger: Dispatcher | None = None  # of the checked variants, under debug_nans
         self._checked: set[Any] = set()
 
@@ -141,20 +145,13 @@ class Transformed:
             self._debugger = Dispatcher(self, self.generated_name, checked=True)
         return self._debugger
 
-    def cuda_programs(self) -> Dispatcher:
-        """What finds programs for a GPU: launchers of CUDA C."""
+    def cuda_programs(self) -> DeviceDispatcher:
+        """What finds programs for a GPU, launchers of CUDA C, and runs them on arrays there."""
         if self._cuda is None:
 
-            def make() -> Dispatcher:
+            def make() -> DeviceDispatcher:
                 wishes = kernel_options(self)
-                return Dispatcher(
-                    self,
-                    self.generated_name,
-                    compiled=True,
-                    static=self._static,
-                    options=wishes,
-                    target=CUDA,
-                )
+                return DeviceDispatcher(self, self.generated_name, self._static, wishes)
 
             function, chain = self._chain()
             self._cuda = shared(function, (chain, "cuda"), make)
@@ -163,12 +160,20 @@ class Transformed:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         try:
             if debug_nans.threads and debug_nans.checking():
-                self._check(args)
-                return self.dispatcher().call(args, kwargs)
+                return self._checked_call(args, kwargs)
+            if chosen_device.contexts and (device := chosen_device.chosen_gpu()) is not None:
+                self._check_on_gpu(args)
+                return self.cuda_programs().call_there(args, kwargs, device)
             if self._lent is not None:
+                if any_on_gpu(args, kwargs):
+                    return self._on_gpu(args, kwargs)
                 if self._lent.take():
                     return self._lent.call(args, kwargs, self._check)
                 self._have_programs()
+            if self._cuda is not None:
+                found = self._cuda.at_hand(args, kwargs)
+                if found is not None:
+                    return self._cuda.run(found, args, kwargs)
             if not kwargs:
                 dispatcher = self._dispatcher
                 ready = dispatcher.ready.get(dispatcher.key(args))
@@ -184,11 +189,45 @@ class Transformed:
                     hidden = ready.hidden(args)
                     if hidden is not None:
                         return ready.call(*args, **kwargs, **hidden)
-            self._check(args)
-            return self._dispatcher.call(args, kwargs)
+            return self.call_first(args, kwargs)
         except Exception as error:
             hide_own_frames(error)
             raise
+
+    def call_first(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A call of which no table knows: where its arrays are, or what was captured is."""
+        if any_on_gpu(args, kwargs):
+            return self._on_gpu(args, kwargs)
+        self._check(args)
+        try:
+            return self._dispatcher.call(args, kwargs)
+        except MixedDevices:
+            if any(isinstance(x, np.ndarray) for x in pytrees.flatten((args, kwargs))[0]):
+                raise
+            return self._on_gpu(args, kwargs)
+
+    def _checked_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Under ``debug_nans``, or ``debug_keys``: NumPy looks at each value."""
+        if any_on_gpu(args, kwargs):
+            raise MixedDevices(
+                f"{self.generated_name()}: debug_nans and debug_keys look at values on the host.",
+                hint="pass calque.device_get(x)",
+            )
+        self._check(args)
+        return self.dispatcher().call(args, kwargs)
+
+    def _on_gpu(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if self._lent is not None:
+            if self._lent.take():
+                programs = self._lent.home.cuda_programs()
+                return self._lent.call_first(programs, args, kwargs, self._check_on_gpu)
+            self._have_programs()
+        self._check_on_gpu(args)
+        return self.cuda_programs().call(args, kwargs)
+
+    def _check_on_gpu(self, args: tuple[Any, ...]) -> None:
+        if self.kind in ("jvp", "hvp", "vjp"):
+            self._check(pytrees.tree_map(adopted, args))
 
     def _check(self, args: tuple[Any, ...]) -> None:
         """Tangents and cotangents must fit: checked once for arguments of each shape."""
@@ -202,11 +241,15 @@ class Transformed:
             raise naming(error, self.generated_name(), self, (args, {})) from None
 
     def _check_cotangent(self, args: tuple[Any, ...]) -> None:
-        key = shape_key(args)
+        on_gpu = any_on_gpu(args, {})
+        key = device_key(args) if on_gpu else shape_key(args)
         if key is not None and key in self._checked:
             return
         try:
-            value = self.function(*private_copies(args[:-1]))
+            if on_gpu:
+                value = _result_spec(self.function, args[:-1], sized=True)
+            else:
+                value = self.function(*private_copies(args[:-1]))
         except Exception as error:
             check_numbers(self.generated_name(), self.function, args[:-1], error)
             raise
@@ -229,11 +272,14 @@ class Transformed:
         - first call
         - x: float32, and before: float
         """
-        return self._dispatcher.account.info()
+        on_gpu = [] if self._cuda is None else [self._cuda.account]
+        return info(self._dispatcher.account, *on_gpu)
 
     def cache_clear(self) -> None:
         """Forget the programs of this function, and its account; the cache on disk stays."""
         self._dispatcher.clear()
+        if self._cuda is not None:
+            self._cuda.clear()
         self._debugger = None
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
@@ -261,14 +307,14 @@ class Transformed:
 def run(transformed: Transformed, *args: Any) -> Any:
     """Call with arguments that are known to fit each other."""
     if debug_nans.threads and debug_nans.checking():
-        return transformed.dispatcher().call(args, {})
+        return transformed._checked_call(args, {})
     if transformed._lent is not None:
         return transformed(*args)
     dispatcher = transformed._dispatcher
     ready = dispatcher.ready.get(dispatcher.key(args))
     hidden = ready.hidden(args) if ready is not None and ready.same() else None
     if ready is None or hidden is None:
-        return transformed._dispatcher.call(args, {})
+        return transformed.call_first(args, {})
     return ready.call(*args, **hidden)
 
 
@@ -383,21 +429,23 @@ def complete(transformed: Transformed, args: tuple[Any, ...]) -> tuple[Any, ...]
 def _tangent_spec(leaf: Any) -> Any:
     if isinstance(leaf, Spec):
         return np.zeros((), FLOAT0) if leaf.dtype.kind not in "fc" and not leaf.dims else leaf
-    value = np.asarray(leaf)
+    value = np.asarray(addressed(leaf))
     return leaf if value.dtype.kind in "fc" else np.zeros(value.shape, FLOAT0)
 
 
-def _result_spec(function: Any, args: tuple[Any, ...]) -> Any:
-    """The types of a function's result, as specs."""
-    program = Transformed("identity", function).program(*args)
+def _result_spec(function: Any, args: tuple[Any, ...], sized: bool = False) -> Any:
+    """The types of a function's result, as specs; ``sized``: for the sizes of these arguments."""
+    program, leaves = Transformed("identity", function).dispatcher().find(args, {})
     made = program.traced
     results = made.function.body.results
+    sizes = {**capture_sizes(program.captures), **sizes_of(leaves)} if sized else {}
+    known = made.builder.dims
 
     def leaf(found: Any) -> Any:
         kind = type_of(results[found.position]) if isinstance(found, Slot) else None
         if kind is None:
             return found
-        dims = [made.builder.dims.resolve(d) for d in kind.dims]
+        dims = [known.of_arguments(known.resolve(d), sizes) for d in kind.dims]
         return Spec(kind.dtype, tuple(d if isinstance(d, int) else str(d) for d in dims), kind.weak)
 
     return map_tree(leaf, made.function.result)

@@ -118,6 +118,7 @@ class JitFunction(Protocol):
         static_argnames: str | Sequence[str] = (),
         parallel: bool | str = "auto",
         boundscheck: bool | None = None,
+        device: Any = None,
     ) -> Derived[Parameters, Result]: ...
     @overload
     def __call__(
@@ -127,6 +128,7 @@ class JitFunction(Protocol):
         static_argnames: str | Sequence[str] = (),
         parallel: bool | str = "auto",
         boundscheck: bool | None = None,
+        device: Any = None,
     ) -> Callable[[Callable[Parameters, Result]], Derived[Parameters, Result]]: ...
 
 

@@ -143,6 +143,7 @@ SUBJECTS = [
         static_argnames=((), "names"),
         parallel=("auto", "parallel"),
         boundscheck=(None, "boundscheck"),
+        device=(None, "stage"),
     ),
     subject(
         "parallel",

@@ -146,6 +146,10 @@ class NoSuchDevice(CalqueError, ValueError):
     """More devices, or others, are asked for than there are."""
 
 
+class MixedDevices(CalqueError, TypeError):
+    """Arrays of one call that lie on several devices, or where the program cannot use them."""
+
+
 class NotDifferentiable(CalqueError, TypeError):
     """No gradient: integer inputs, an output that is no real scalar, a missing rule."""
 

@@ -65,10 +65,12 @@ class Account:
         nearest = min(reversed(self.descriptions), key=lambda d: _distance(d, description))
         return "; ".join(_changes(nearest, description)) or "other containers, or a captured size"
 
-    def info(self) -> CacheInfo:
-        """The account so far."""
-        made = tuple(c for kernel in self.kernels for c in kernel.made)
-        return CacheInfo(len(self.reasons), tuple(self.reasons), made)
+
+def info(*accounts: Account) -> CacheInfo:
+    """What these accounts say together."""
+    reasons = tuple(reason for account in accounts for reason in account.reasons)
+    made = tuple(c for account in accounts for kernel in account.kernels for c in kernel.made)
+    return CacheInfo(len(reasons), reasons, made)
 
 
 def _distance(before: dict[str, str], now: dict[str, str]) -> float:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from calque.runtime.call.addressed import Addressed
 from calque.runtime.spec import Spec
 from calque.transpiler.errors import DtypeError
 from calque.transpiler.ir.types import (
@@ -22,7 +23,7 @@ from calque.transpiler.ir.types import (
 )
 
 _SCALARS = {float: FLOAT, int: INT, complex: COMPLEX}
-_ARRAYS = (np.ndarray, np.memmap)
+_ARRAYS = (np.ndarray, np.memmap, Addressed)
 _ARRAY = np.ndarray  # one name, looked up once a call and argument
 _NUMERIC = "biufc"
 _NAMED = {bool, str, type(None), FunctionType, BuiltinFunctionType, np.ufunc}

@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from calque.runtime.call.addressed import Addressed
 from calque.runtime.call.argument_keys import leaf_key
 from calque.runtime.fitting import shown as short
 from calque.runtime.spec import Spec
 from calque.transpiler.errors import DtypeError, NestedTooDeeply
 from calque.transpiler.ir import pytrees
+from calque.transpiler.ir.device_arrays import is_device_array
 from calque.transpiler.transformations.vmap import labels, parameter_names
 
 CallArguments = tuple[Sequence[Any], Mapping[str, Any]]
@@ -90,11 +92,13 @@ def check_values(owner: str, function: Any, call: CallArguments, leaves: Sequenc
 def check_static(owner: str, function: Any, call: CallArguments, static: Sequence[Any]) -> None:
     """Raise TypeError where a static argument is an array, whose elements no key can hold."""
     held = [x for x in static if isinstance(x, np.ndarray) and x.size != 1]
+    held += [x for x in static if isinstance(x, Addressed)]
     if not held:
         return
+    first = held[0].of if isinstance(held[0], Addressed) else held[0]
     leaves = pytrees.flatten(call)[0]
     for leaf, label in zip(leaves, labels_of(function, *call)):
-        if leaf is held[0]:
+        if leaf is first:
             raise TypeError(
                 f"{owner}: {label} is static, and is {short(leaf)}: a static argument must have a "
                 "hash, as numbers, texts and tuples have"
@@ -110,7 +114,7 @@ def dtype_and_shape(leaf: Any) -> tuple[np.dtype[Any], tuple[Any, ...]] | None:
     """What JAX compares of a leaf; None for what is no array."""
     if isinstance(leaf, Spec):
         return leaf.dtype, leaf.dims
-    if isinstance(leaf, (np.ndarray, np.generic)):
+    if isinstance(leaf, (np.ndarray, np.generic)) or is_device_array(leaf):
         return leaf.dtype, leaf.shape
     return (np.dtype(type(leaf)), ()) if isinstance(leaf, (bool, int, float, complex)) else None
 
@@ -208,7 +212,7 @@ def private_copies(args: Sequence[Any]) -> tuple[Any, ...]:
     made: dict[int, Any] = {}
 
     def copy(leaf: Any) -> Any:
-        if not isinstance(leaf, np.ndarray):
+        if not isinstance(leaf, np.ndarray) and not is_device_array(leaf):
             return leaf
         if id(leaf) not in made:
             made[id(leaf)] = leaf.copy(order="K")

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from calque.runtime.call.accounting import Account, described
+from calque.runtime.call.addressed import addresses
 from calque.runtime.call.argument_keys import (
     QuickKey,
     is_named,
@@ -31,6 +32,7 @@ from calque.runtime.call.argument_keys import (
 from calque.runtime.call.arguments import check_static, check_values, naming
 from calque.runtime.call.loading import Program, Ready, changed_numbers, load, may_hold_again
 from calque.runtime.call.plans import Key, Plan, ReadOnce, capture_sizes, keep
+from calque.runtime.call.unknown_values import check_present, unknown
 from calque.runtime.call.varying_numbers import VaryingNumbers
 from calque.runtime.gc_pause import deep, uncollected
 from calque.runtime.spec import Spec
@@ -39,7 +41,7 @@ from calque.transpiler.codegen.numba.numba_target import NUMBA
 from calque.transpiler.errors import (
     CalqueError,
     DtypeError,
-    NeedsKnownValue,
+    MixedDevices,
     NestedTooDeeply,
     SpecializationNeeded,
     UnsupportedFunction,
@@ -48,6 +50,7 @@ from calque.transpiler.forking import free_in_children
 from calque.transpiler.frontend.trace import Traced
 from calque.transpiler.ir import pytrees
 from calque.transpiler.ir.debug import show_text
+from calque.transpiler.ir.device_arrays import is_device_array
 from calque.transpiler.ir.target import Target
 from calque.transpiler.loops.shape_guards import DIFFER
 from calque.transpiler.pipeline import Arguments
@@ -91,6 +94,7 @@ class Dispatcher:
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Find or make the program for a call, and run it."""
         program, leaves = self.find(args, kwargs)
+        self._refuse_captured(program)
         try:
             if self.compiled and program.traced.compiled and not program.tried:
                 program.check_aliases(leaves)
@@ -105,6 +109,15 @@ class Dispatcher:
             check_values(self.name(), self.function, (args, kwargs), leaves)
             raise
 
+    def _refuse_captured(self, program: Program) -> None:
+        """The host cannot read what lies on a GPU."""
+        for name, read in program.captures:
+            if is_device_array(read()):
+                raise MixedDevices(
+                    f"{self.name()}: {name} lies on a GPU, and the arguments do not.",
+                    hint="calque.device_put(x, \"cuda:0\") moves an argument there",
+                )
+
     def _first_call(
         self, program: Program, leaves: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
@@ -117,7 +130,7 @@ class Dispatcher:
                 raise
             show_text(f"# {self.name()} runs as NumPy source: {error}")
             for array, before in kept:
-                np.copyto(array, before)
+                array[...] = before
             self._replan(program, False)
             return self.call(args, kwargs)
         program.tried = True
@@ -136,7 +149,7 @@ class Dispatcher:
                 if not str(error).endswith(DIFFER):
                     raise
             for array, before in kept:
-                np.copyto(array, before)
+                array[...] = before
             self._replan(program, True)
             return self.call(args, {k: v for k, v in kwargs.items() if k not in hidden})
 
@@ -197,6 +210,7 @@ class Dispatcher:
         """The program for these arguments, made if there is none; and their leaves."""
         try:
             leaves, structure = pytrees.flatten((args, kwargs))
+            leaves = addresses(leaves)
             kinds = tuple([leaf_key(x) for x in leaves])
         except (DtypeError, NestedTooDeeply) as error:
             raise naming(error, self.name(), self.function, (args, kwargs)) from None
@@ -283,12 +297,12 @@ class Dispatcher:
             self.varying.fix(needed.numbers)
             return
         if needed.memory - plan.memory:
-            _check_specs(needed, leaves)
+            check_present(needed, leaves)
             plan.memory |= needed.memory
             return
         if needed.leaves <= plan.leaves and needed.symbols <= plan.symbols:
-            raise _unknown(needed, "must be known.") from None
-        _check_specs(needed, leaves)
+            raise unknown(needed, "must be known.") from None
+        check_present(needed, leaves)
         plan.symbols, plan.leaves = plan.symbols | needed.symbols, plan.leaves | needed.leaves
 
     def _read(
@@ -391,21 +405,6 @@ def _orders(value: Any) -> tuple[tuple[Any, ...], ...]:
     if isinstance(value, (tuple, list)):
         return tuple([o for v in value for o in _orders(v)])
     return ()
-
-
-def _check_specs(needed: SpecializationNeeded, leaves: list[Any]) -> None:
-    """A type cannot give the value that interpretation asks for."""
-    specs = [leaves[i] for i in needed.leaves | needed.memory if isinstance(leaves[i], Spec)]
-    named = {d for x in leaves if isinstance(x, Spec) for d in x.dims if isinstance(d, str)}
-    if specs or needed.symbols & named:
-        hint = "give the value, or the size, in --args instead of a type or a letter"
-        raise _unknown(needed, "must be known when the code is generated.", hint)
-
-
-def _unknown(needed: SpecializationNeeded, what: str, hint: str | None = None) -> NeedsKnownValue:
-    error = NeedsKnownValue(f"{needed.why} {what}", needed.origin, hint)
-    error.calls = needed.calls
-    return error
 
 
 _LETTERS = ("n", "m", "k", "p", "q", "r", "s", "t", *"abcdefghijlouvwxyz")

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from calque.runtime.call import disk_cache, kernel_source
+from calque.runtime.call.addressed import addressed
 from calque.runtime.call.argument_keys import leaf_key
 from calque.runtime.call.blas_threads import calls_blas, on_measured_threads
 from calque.runtime.call.lenders import stands_in
@@ -32,6 +33,7 @@ from calque.transpiler.frontend.trace import Traced
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, Block, For, If, Var, While
 from calque.transpiler.ir.debug import show_text
+from calque.transpiler.ir.device_arrays import is_device_array
 from calque.transpiler.ir.dims import Dims
 from calque.transpiler.ir.types import LARGE, Dim
 
@@ -94,7 +96,7 @@ class Program(Surroundings):
     def check_aliases(self, leaves: list[Any]) -> None:
         """An array stored into shares no memory with another argument, or a captured array."""
         others = [x for x in leaves if isinstance(x, np.ndarray)]
-        others += [read() for _, read in self.captures]
+        others += [addressed(read()) for _, read in self.captures]
         for position in self.stored:
             mine = leaves[position]
             if overlaps_itself(mine):
@@ -177,7 +179,9 @@ class Ready:
             if overlaps_itself(mine):
                 return None
             for k, other in enumerate(args):
-                if k != position and type(other) is np.ndarray and np.may_share_memory(mine, other):
+                if k == position or not isinstance(other, np.ndarray):
+                    continue
+                if np.may_share_memory(mine, other):
                     return None
         try:
             for read, value in self.guards:
@@ -222,15 +226,15 @@ def _reads_function(read: partial[Any]) -> bool:
 def exact_key(value: Any) -> Any:
     """Dtype, shape and layout of a captured array; the type of a captured number."""
     kind = type(value)
-    if kind is np.ndarray:
-        return (value.dtype, value.shape, value.strides)
+    if kind is np.ndarray or is_device_array(value):
+        return (kind, value.dtype, value.shape, value.strides)
     return kind if kind is not int or -LARGE < value < LARGE else (kind, value)
 
 
 def capture_key(value: Any) -> Any:
     """What of a captured array, or number, the generated code depends on."""
-    if isinstance(value, np.ndarray):
-        return (leaf_key(value), value.flags.c_contiguous)
+    if isinstance(value, np.ndarray) or is_device_array(value):
+        return (is_device_array(value), leaf_key(addressed(value)), value.flags.c_contiguous)
     return exact_key(value)
 
 

@@ -20,6 +20,7 @@ from calque.runtime.call.loading import Program, Surroundings, conditions_of
 from calque.transpiler.frontend.captures import Capture
 from calque.transpiler.frontend.trace import Traced
 from calque.transpiler.frontend.values.memory_questions import memory_of
+from calque.transpiler.ir.device_arrays import is_device_array
 from calque.transpiler.ir.dims import InnerSizes, Sizes, is_small_product
 from calque.transpiler.loops.size_specialization import few_and_often
 
@@ -152,7 +153,8 @@ def _hashable(value: Any) -> Any:
 
 def _shape(captured: Any) -> tuple[int, ...]:
     """The shape of what was an array when the program was made."""
-    return captured.shape if isinstance(captured, np.ndarray) else ()
+    held = isinstance(captured, np.ndarray) or is_device_array(captured)
+    return captured.shape if held else ()
 
 
 def capture_sizes(captures: Iterable[tuple[str, Callable[[], Any]]]) -> dict[str, int]:

@@ -114,10 +114,11 @@ run_in_children(_free_all)
 class Lent:
     """Calls of one transformed function through the stand-in for the function that it is of."""
 
-    __slots__ = ("dispatcher", "function", "missed", "stand_in")
+    __slots__ = ("dispatcher", "function", "home", "missed", "stand_in")
 
-    def __init__(self, stand_in: StandIn, function: Any, dispatcher: Any):
-        self.stand_in, self.function, self.dispatcher = stand_in, function, dispatcher
+    def __init__(self, stand_in: StandIn, function: Any, home: Any):
+        self.stand_in, self.function, self.home = stand_in, function, home
+        self.dispatcher = home._dispatcher
         self.missed = 0  # calls for which a program was made
 
     def take(self) -> bool:
@@ -139,9 +140,29 @@ class Lent:
                 ready = dispatcher.ready.get(dispatcher.key(args))
             hidden = ready.hidden(args) if ready is not None and ready.same() else None
             if hidden is None:
-                check(args)
-                before = len(dispatcher.account.reasons)
-                result = dispatcher.call(args, kwargs)
-                self.missed += len(dispatcher.account.reasons) > before
-                return result
+                return self._counted(dispatcher, args, kwargs, check)
         return ready.call(*args, **kwargs, **hidden)
+
+    def call_first(
+        self,
+        programs: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        check: Callable[[Any], None],
+    ) -> Any:
+        """The same by other programs of the stand-in, which have a table of their own."""
+        with self.stand_in:
+            return self._counted(programs, args, kwargs, check)
+
+    def _counted(
+        self,
+        programs: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        check: Callable[[Any], None],
+    ) -> Any:
+        check(args)
+        before = len(programs.account.reasons)
+        result = programs.call(args, kwargs)
+        self.missed += len(programs.account.reasons) > before
+        return result

@@ -78,7 +78,7 @@ def kernel(code: str, name: str) -> Callable[..., None]:
         if not isinstance(value, cp.ndarray):
             if isinstance(value, np.ndarray) and value.ndim:
                 raise TypeError(f"{title} is an array of NumPy: cupy.asarray moves it to the GPU")
-            value = cp.asarray(value, _TYPES[kind])
+            value = cp.full((), np.asarray(value)[()], _TYPES[kind])  # which copies nothing
         if value.dtype != _TYPES[kind]:
             raise TypeError(f"{title} must be {_TYPES[kind]}, not {value.dtype}")
         return cp.ascontiguousarray(value)

@@ -1,4 +1,4 @@
-"""``device_put``, ``shard`` and their kin: where arrays lie; so far all devices are CPUs."""
+"""``device_put``, ``shard`` and their kin: where arrays lie, on the host or on a GPU."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from calque.runtime.cuda import raise_if_outside, transfers
+from calque.runtime.cuda.chosen_device import choosing, chosen
+from calque.runtime.cuda.given_arrays import adopted, lies_on_gpu
 from calque.runtime.engines.choosing import running
-from calque.runtime.fitting import Unfit, fitting, numeric_tree, shown
-from calque.runtime.meshes import Device, Mesh, devices
-from calque.transpiler.errors import NoSuchDevice, ShapeError
+from calque.runtime.fitting import Unfit, fitting, numeric_tree
+from calque.runtime.meshes import Device, Mesh, device_of
+from calque.transpiler.errors import ShapeError
 from calque.transpiler.ir import pytrees
 from calque.transpiler.transformations.mesh_programs import PartitionSpec
 
@@ -58,35 +61,31 @@ def _spec(value: Any) -> PartitionSpec:
 def device_put(x: Any, device: Any = None) -> Any:
     """Copies of a pytree's arrays and numbers on a device, as ``jax.device_put``.
 
-    ``device`` is one of ``devices()``, or a ``NamedSharding``: then an axis that is cut must be
-    shared evenly by the devices, and under mpiexec each rank keeps its own block. None is the
-    default device. Raises NoSuchDevice (a ValueError) for a device that is not there, ShapeError
+    ``device`` is one of ``devices()``, or its name, "cuda:0": on a GPU arrays are CuPy's. Or it is
+    a ``NamedSharding``: then an axis that is cut must be shared evenly by the devices, and under
+    mpiexec each rank keeps its own block. None is the default device; what lies on a GPU stays
+    there then. Raises NoSuchDevice (a ValueError) for a device that is not there, ShapeError
     where an array cannot be cut so.
 
     ``x`` is the pytree.
 
-    >>> device_put({"w": [1.0, 2.0]}, devices()[0])
+    >>> device_put({"w": [1.0, 2.0]}, "cpu")
     {'w': [array(1.), array(2.)]}
     """
     fitting(numeric_tree, x, "device_put", "x")
     if isinstance(device, NamedSharding):
         return pytrees.tree_map(lambda leaf: _cut(np.array(leaf), device), x)
-    _require(device)
-    return pytrees.tree_map(np.array, x)
+    there = chosen() if device is None else device_of(device)
+    if there is not None and there.platform == "gpu":
+        return pytrees.tree_map(lambda leaf: transfers.put(leaf, there.id), x)
+    stays = device is None
 
+    def copied(leaf: Any) -> Any:
+        if not lies_on_gpu(leaf):
+            return np.array(leaf)
+        return adopted(leaf).copy() if stays else device_get(leaf)
 
-def _require(device: Any) -> None:
-    if device is None or (isinstance(device, Device) and device in devices()):
-        return
-    there = ", ".join(map(repr, devices()))
-    if isinstance(device, Device) and device.platform == "cpu":
-        hint = f"set CALQUE_CPU_DEVICES={device.id + 1} before the program starts"
-        raise NoSuchDevice(f"There is no {device!r}; there are {there}.", hint=hint)
-    raise NoSuchDevice(
-        f"{shown(device)} is no device that is there; there are {there}.",
-        hint="take one of calque.devices(); GPUs are not supported yet: the extras cuda12 and "
-        "cuda13 will bring them",
-    )
+    return pytrees.tree_map(copied, x)
 
 
 def _cut(array: np.ndarray, sharding: NamedSharding) -> np.ndarray:
@@ -114,39 +113,50 @@ def _cut(array: np.ndarray, sharding: NamedSharding) -> np.ndarray:
 def device_get(x: Any) -> Any:
     """A pytree's arrays as NumPy's, as ``jax.device_get``.
 
-    ``x`` is the pytree.
+    What lies on a GPU is waited for; an index out of range there raises IndexError now. ``x`` is
+    the pytree.
 
     >>> device_get({"w": np.ones(2), "b": 1.0})
     {'w': array([1., 1.]), 'b': 1.0}
     """
-    return pytrees.tree_map(lambda leaf: leaf, x)
+    found = pytrees.tree_map(transfers.get, x)
+    if any(map(lies_on_gpu, pytrees.flatten(x)[0])):
+        raise_if_outside()
+    return found
 
 
 def block_until_ready(x: Any) -> Any:
-    """The pytree itself, as ``jax.block_until_ready``: what a CPU returns is complete.
+    """The pytree itself, as ``jax.block_until_ready``, when what it lies on is done with it.
 
-    ``x`` is the pytree.
+    What a CPU returns is complete; a GPU is waited for, and an index out of range there raises
+    IndexError now. ``x`` is the pytree.
 
     >>> block_until_ready(np.ones(2))
     array([1., 1.])
     """
+    leaves = pytrees.flatten(x)[0]
+    if any(map(lies_on_gpu, leaves)):
+        transfers.wait(leaves)
+        raise_if_outside()
     return x
 
 
 @contextmanager
-def default_device(device: Device | None) -> Iterator[None]:
-    """Within the ``with``, arrays go to this device, as ``jax.default_device``.
+def default_device(device: Device | str | None) -> Iterator[None]:
+    """Within the ``with``, arrays of the host go to this device, as ``jax.default_device``.
 
-    All devices of a process share its memory so far, so that this checks the device alone.
+    Under a GPU ``device_put`` puts arrays there, and calls of transformed functions move their
+    NumPy arrays there and give CuPy's. CPUs of a process share its memory.
 
-    ``device`` is one of ``devices()``; None is the first one. Raises NoSuchDevice for others.
+    ``device`` is one of ``devices()``, or its name, "cuda:0"; None is the first CPU. Raises
+    NoSuchDevice for others.
 
-    >>> with default_device(devices()[0]):
+    >>> with default_device("cpu"):
     ...     device_put(1.0)
     array(1.)
     """
-    _require(device)
-    yield
+    with choosing(None if device is None else device_of(device)):
+        yield
 
 
 def shard(tree_of_arrays: Any) -> Any:

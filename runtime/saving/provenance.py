@@ -71,6 +71,7 @@ def _given(transformed: Transformed) -> dict[str, Any]:
         "check_vma": True,
     }
     options, axes = dict(transformed.options), transformed.options.get("axes")
+    options.pop("device", None)  # the text is the same on all
     if isinstance(axes, Axes):  # as vmap was given them
         del options["axes"]
         options |= vars(axes)

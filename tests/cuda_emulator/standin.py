@@ -218,6 +218,14 @@ def asarray(x: Any, dtype: Any = None) -> ndarray:
     return array(x, dtype)
 
 
+def from_dlpack(x: Any) -> ndarray:
+    """Another library's array on a device, in its memory."""
+    if x.__dlpack_device__()[0] not in (2, 13):
+        raise ValueError("it does not lie on a GPU")
+    seen = SimpleNamespace(__dlpack__=x.__dlpack__, __dlpack_device__=lambda: (1, 0))
+    return _device(numpy.from_dlpack(seen))
+
+
 def array(x: Any, dtype: Any = None) -> ndarray:
     """A copy on the device."""
     if not isinstance(x, ndarray):

@@ -22,6 +22,7 @@ from calque.transpiler.frontend.library.surroundings import holds_surroundings
 from calque.transpiler.frontend.values.heap import RecordedList
 from calque.transpiler.ir.builder import Array, Builder, current
 from calque.transpiler.ir.core import Var
+from calque.transpiler.ir.device_arrays import is_device_array
 from calque.transpiler.ir.types import LARGE, ArrayType, DimLike, symbol, type_of_constant
 
 
@@ -82,7 +83,7 @@ class Captures:
                 self.builder.origin,
                 "read it outside, and pass the values in",
             )
-        if isinstance(value, np.ndarray):
+        if isinstance(value, np.ndarray) or is_device_array(value):
             return self._capture(value, name, read)
         if isinstance(value, (list, tuple, dict)) and not isinstance(value, RecordedList):
             return self._lift_container(value, name, read)
@@ -108,13 +109,13 @@ class Captures:
             found = self.captures[place] = Capture(str(var.name), read, var)
         return Array(found.var)
 
-    def _capture(self, value: np.ndarray, name: str, read: Callable[[], Any]) -> Any:
+    def _capture(self, value: Any, name: str, read: Callable[[], Any]) -> Any:
         if value.dtype == object:
             raise UnsupportedSyntax(f"{name} is an array of objects.", self.builder.origin)
         if value.dtype.kind in "USMmV":
             self.guards.append(Guard(lambda: _elements(read()), _elements(value)))
             return value
-        if type(value) not in (np.ndarray, np.memmap):
+        if type(value) not in (np.ndarray, np.memmap) and not is_device_array(value):
             raise DtypeError(
                 f"{name} is a {type(value).__name__}, which has operators of its own.",
                 self.builder.origin,

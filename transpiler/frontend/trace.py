@@ -210,7 +210,8 @@ def _recorded(
         var = Var(t)
         builder.leaf_of_param[var] = position
         if isinstance(value, (np.ndarray, np.generic)) and not t.ndim:
-            builder.kinds[var] = frozenset([type(value)])
+            kind = np.ndarray if isinstance(value, np.ndarray) else type(value)
+            builder.kinds[var] = frozenset([kind])
         if position in contiguous:
             builder.contiguous.add(var)
         cell = Array(var)

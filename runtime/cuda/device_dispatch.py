@@ -1,0 +1,236 @@
+"""From a call with arrays on a GPU to the launcher for their types, made once.
+
+The table by exact shapes of ``call.dispatch`` serves here, too, with which arrays are contiguous
+and which device they are on. A call that is in it asks the device nothing, and waits for nothing.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import numpy as np
+
+from calque.runtime.call.addressed import addressed
+from calque.runtime.call.argument_keys import shape_key
+from calque.runtime.call.arguments import check_values, labels_of
+from calque.runtime.call.dispatch import Dispatcher
+from calque.runtime.call.loading import Program
+from calque.runtime.cuda.captured_arrays import moved
+from calque.runtime.cuda.given_arrays import adopted, may_be_stored_into
+from calque.runtime.cuda.transfers import put_host
+from calque.runtime.gpus import cupy
+from calque.transpiler.codegen.cuda.cuda_target import CUDA
+from calque.transpiler.errors import MixedDevices
+from calque.transpiler.ir import pytrees
+from calque.transpiler.ir.device_arrays import is_device_array
+
+_HOST = "the host"
+Call = tuple[tuple[Any, ...], dict[str, Any]]
+ReadyCall = tuple[Callable[..., Any], dict[str, Any]]
+
+
+def device_key(args: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """A quick and exact key of arrays of CuPy, numbers and flags, nested or not; else None."""
+    array = _library().ndarray
+    quick: tuple[Any, ...] = ()
+    for value in args:
+        if type(value) is np.ndarray:
+            return None
+        if type(value) is not array:
+            break
+        quick += (value.dtype, value.shape, value.flags.c_contiguous, value.data.device_id)
+    else:
+        return quick
+    key: list[Any] = []
+    try:
+        return tuple(key) if _extend(key, args, array) else None
+    except RecursionError:
+        return None
+
+
+def _extend(key: list[Any], values: Iterable[Any], array: type) -> bool:
+    for value in values:
+        kind = type(value)
+        if kind is array:
+            key += (value.dtype, value.shape, value.flags.c_contiguous, value.data.device_id)
+        elif kind is tuple or kind is list:
+            key += (kind, len(value))
+            if not _extend(key, value, array):
+                return False
+        elif kind is dict:
+            key += (kind, tuple(value))
+            if not _extend(key, value.values(), array):
+                return False
+        else:
+            found = None if isinstance(value, np.ndarray) else shape_key((value,))
+            if found is None:
+                return False
+            key += found
+    return True
+
+
+class DeviceDispatcher(Dispatcher):
+    """The programs of one function for a GPU."""
+
+    def __init__(
+        self,
+        function: Any,
+        name: Callable[[], str],
+        static: Callable[[tuple[Any, ...], dict[str, Any]], frozenset[int]] | None,
+        options: dict[str, Any],
+    ):
+        super().__init__(function, name, False, True, static, options, CUDA)
+        self.quick = self.key = device_key
+
+    def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Find or make the program for a call, and run it where its arrays are."""
+        found = self.at_hand(args, kwargs)
+        if found is None:
+            given = (args, kwargs)
+            args, kwargs = pytrees.tree_map(adopted, given)
+            found = self.at_hand(args, kwargs, foreign=True)
+            if found is None:
+                found = self._looked_for(given, (args, kwargs))
+        return self.run(found, args, kwargs)
+
+    def call_there(self, args: tuple[Any, ...], kwargs: dict[str, Any], device: int) -> Any:
+        """The same on a device to which the arrays that lie on the host are moved first."""
+        leaves, structure = pytrees.flatten((args, kwargs))
+        static = self.static(args, kwargs) if self.static is not None else frozenset()
+        with cupy().cuda.Device(device):
+            moved_there = [x if k in static else put_host(x) for k, x in enumerate(leaves)]
+            args, kwargs = pytrees.unflatten(structure, moved_there)
+            program, _ = self.find(args, kwargs)
+            self._refuse_stores(program, labels_of(self.function, args, kwargs), leaves)
+            return self.call(args, kwargs)
+
+    def run(self, found: ReadyCall, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call a launcher on the device of its arrays."""
+        call, hidden = found
+        library = _library()
+        if not hidden and _is_current(args, library):
+            return call(*args, **kwargs)
+        with _current(_device_of(args, kwargs, hidden), library):
+            there = {name: _there(value) for name, value in hidden.items()}
+            result = call(*args, **kwargs, **there)
+        kept = [there[n] for n, value in hidden.items() if isinstance(value, np.ndarray)]
+        return _own(result, kept) if kept else result
+
+    def at_hand(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], foreign: bool = False
+    ) -> ReadyCall | None:
+        """The launcher for arguments of these shapes, and what it captured; None for new ones.
+
+        ``foreign``: some are of other libraries, of which it is asked whether they may change.
+        """
+        ready = self.ready_for(args, kwargs) if kwargs else self.ready.get(self.key(args))
+        if ready is None or not ready.same() or (foreign and ready.stored):
+            return None
+        if ready.plain:
+            return ready.call, {}
+        seen = tuple(map(addressed, args)) if ready.stored else args
+        hidden = ready.hidden(seen)
+        return None if hidden is None else (ready.call, hidden)
+
+    def _looked_for(self, given: Call, call: Call) -> ReadyCall:
+        args, kwargs = call
+        leaves = pytrees.flatten(call)[0]
+        labels = labels_of(self.function, args, kwargs)
+        static = self.static(args, kwargs) if self.static is not None else frozenset()
+        named = {n: x for k, (n, x) in enumerate(zip(labels, leaves)) if k not in static}
+        self._refuse_mixed(named)
+        program, types = self.find(args, kwargs)
+        check_values(self.name(), self.function, call, types)
+        hidden = program.hidden()
+        on_gpu = {name: x for name, x in hidden.items() if is_device_array(x)}
+        self._refuse_mixed({**named, **on_gpu})
+        if program.stored:
+            self._refuse_stores(program, labels, pytrees.flatten(given)[0])
+            program.check_aliases(types)
+        self._remember(args, kwargs, program)
+        return program.call, hidden
+
+    def _refuse_mixed(self, named: dict[str, Any]) -> None:
+        """All arrays lie on one device."""
+        places: dict[str, list[str]] = {}
+        for label, value in named.items():
+            if is_device_array(value):
+                places.setdefault(f"cuda:{value.data.device_id}", []).append(label)
+            elif isinstance(value, np.ndarray) and value.dtype.kind in "biufc":
+                places.setdefault(_HOST, []).append(label)
+        there = next((place for place in places if place != _HOST), "cuda:0")
+        wrong = [label for place, found in places.items() if place != there for label in found]
+        if not wrong:
+            return
+        said = " and ".join(f"{', '.join(found)} on {place}" for place, found in places.items())
+        inner = wrong[0].partition("(")[2].removesuffix(")")
+        moved_by = f'calque.device_put({inner or "x"}, "{there}")'
+        moved_by += f" or cupy.asarray({inner or 'x'})" if _HOST in places else ""
+        raise MixedDevices(f"{self.name()}: {said} are given together.", hint=moved_by)
+
+    def _refuse_stores(self, program: Program, labels: Sequence[str], given: Sequence[Any]) -> None:
+        """What is stored into must be the caller's own memory on the GPU."""
+        for position in program.stored:
+            leaf = given[position]
+            if isinstance(leaf, np.ndarray):
+                why = "lies on the host: the caller would not see it"
+            elif not is_device_array(leaf) and not may_be_stored_into(leaf):
+                why = f"is a {type(leaf).__name__}, which may not change"
+            else:
+                continue
+            raise MixedDevices(
+                f"{self.name()}: {labels[position]} is stored into, and {why}.",
+                hint="pass an array of CuPy",
+            )
+
+
+def _library() -> Any:
+    """CuPy: an import statement takes longer than a look into the table of modules."""
+    return sys.modules.get("cupy") or cupy()
+
+
+def _is_current(args: tuple[Any, ...], library: Any) -> bool:
+    """Whether the arrays of a call lie on the current device: all lie where the first does."""
+    if not args or type(args[0]) is not library.ndarray:
+        return bool(library.cuda.runtime.getDeviceCount() == 1)
+    return bool(args[0].data.device_id == library.cuda.runtime.getDevice())
+
+
+def _current(device: int | None, library: Any) -> AbstractContextManager[Any]:
+    """Make a device the current one, if it is not."""
+    if device is None or device == library.cuda.runtime.getDevice():
+        return nullcontext()
+    found: AbstractContextManager[Any] = library.cuda.Device(device)
+    return found
+
+
+def _device_of(
+    args: tuple[Any, ...], kwargs: Mapping[str, Any], hidden: Mapping[str, Any]
+) -> int | None:
+    """The device of the first array of a call; None where there is none."""
+    for value in args:
+        if is_device_array(value):
+            return int(value.data.device_id)
+    for value in pytrees.flatten((args, kwargs, hidden))[0]:
+        if is_device_array(value):
+            return int(value.data.device_id)
+    return None
+
+
+def _there(value: Any) -> Any:
+    return moved(value) if isinstance(value, np.ndarray) else value
+
+
+def _own(result: Any, kept: Sequence[Any]) -> Any:
+    """A result that shares no memory with what is kept on the device for later calls."""
+    ranges = [(x.data.ptr, x.data.ptr + x.nbytes) for x in kept]
+
+    def own(leaf: Any) -> Any:
+        if is_device_array(leaf) and any(low <= leaf.data.ptr < high for low, high in ranges):
+            return leaf.copy()
+        return leaf
+
+    return pytrees.tree_map(own, result)

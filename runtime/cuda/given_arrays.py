@@ -1,0 +1,70 @@
+"""The arrays of a call that lie on a GPU: CuPy's, and those of other libraries, without a copy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from calque.runtime.gpus import cupy
+from calque.transpiler.errors import NestedTooDeeply
+from calque.transpiler.ir import pytrees
+from calque.transpiler.ir.device_arrays import is_device_array
+
+_HOST = frozenset([np.ndarray, float, int, bool, complex, str, type(None)])
+_CUDA = (2, 13)  # DLPack's numbers for memory of a GPU, and for managed memory
+
+
+def lies_on_gpu(value: Any) -> bool:
+    """Whether a leaf is an array of CuPy, PyTorch, JAX, ... whose memory is a GPU's.
+
+    >>> lies_on_gpu(np.ones(3))
+    False
+    """
+    kind = type(value)
+    if kind in _HOST or isinstance(value, (np.ndarray, np.generic)):
+        return False
+    if is_device_array(value):
+        return True
+    if hasattr(kind, "__cuda_array_interface__"):
+        try:
+            return value.__cuda_array_interface__ is not None
+        except AttributeError:  # PyTorch's way to say that it lies on the host
+            return False
+    return hasattr(kind, "__dlpack_device__") and value.__dlpack_device__()[0] in _CUDA
+
+
+def any_on_gpu(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether a leaf of the arguments lies on a GPU."""
+    for value in (*args, *kwargs.values()):
+        if type(value) in _HOST:
+            continue
+        if lies_on_gpu(value):
+            return True
+        try:
+            if any(map(lies_on_gpu, pytrees.flatten(value)[0])):
+                return True
+        except NestedTooDeeply:
+            continue  # whoever looks for the program says which argument it is
+    return False
+
+
+def adopted(leaf: Any) -> Any:
+    """An array on a GPU as CuPy's, in the same memory; NumPy's of no dims as its number."""
+    if type(leaf) is np.ndarray and not leaf.ndim and leaf.dtype.kind in "biufc":
+        return leaf[()]
+    if not lies_on_gpu(leaf) or is_device_array(leaf):
+        return leaf
+    if hasattr(type(leaf), "__cuda_array_interface__"):
+        return cupy().asarray(leaf)
+    return cupy().from_dlpack(leaf)
+
+
+def may_be_stored_into(leaf: Any) -> bool:
+    """Whether another library's array may be changed: JAX's are constants for JAX."""
+    if is_device_array(leaf):
+        return True
+    interface = getattr(leaf, "__cuda_array_interface__", None) or {}
+    read_only = bool(interface.get("data", (0, False))[1])
+    return not read_only and type(leaf).__module__.split(".")[0] not in ("jax", "jaxlib")

@@ -1,0 +1,16 @@
+"""Arrays on a GPU, as far as they are seen without CuPy: before its import there are none."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+
+def is_device_array(value: Any) -> bool:
+    """Whether a value is an array of CuPy.
+
+    >>> is_device_array([1.0])
+    False
+    """
+    cupy = sys.modules.get("cupy")
+    return cupy is not None and isinstance(value, getattr(cupy, "ndarray", ()))
