@@ -296,3 +296,13 @@ def test_a_gradient_along_rows_is_one_kernel(function):
     want = calque.grad(lambda x: np.sum(function(x) ** 2 * np.cos(MATRIX)))(MATRIX)
     assert_same(on_cuda(gradient, MATRIX), want, 1e-10)
     assert cuda_text(gradient, MATRIX).count("__global__") == 1
+
+
+def test_a_sum_of_all_elements_is_one_loop_in_the_order_of_memory():
+    def sums_of_all(x):
+        return np.sum(np.tanh(x) * x), np.max(x), np.mean(x * x, keepdims=True)
+
+    assert_same(on_cuda(sums_of_all, MATRIX), sums_of_all(MATRIX), 1e-12)
+    text = cuda_text(lambda x: np.mean((x - 1.0) ** 2), MATRIX)
+    assert "blocks(x_flat.size)" in text
+    assert "** 2" not in text.partition("code =")[0]

@@ -485,3 +485,15 @@ def test_values_that_many_share_are_looked_at_once(stepped: None) -> None:
 
     x = np.linspace(0.1, 1.0, 5)
     np.testing.assert_allclose(calque.jit(f)(x), f(x), rtol=1e-12)
+
+
+def test_a_mean_of_an_expression_of_matrices_is_read_where_it_is_computed():
+    """Its count of elements asks for the size of an array that is in no memory."""
+    a, b = np.arange(12.0).reshape(3, 4), np.linspace(0.0, 2.0, 12).reshape(3, 4)
+    squares = calque.jit(lambda a, b: np.mean((a - b) ** 2))
+    np.testing.assert_allclose(squares(a, b), np.mean((a - b) ** 2), rtol=1e-14)
+    outer = calque.jit(lambda x, y: np.mean(np.outer(x, y) ** 2))
+    np.testing.assert_allclose(outer(a[0], b[:, 0]), np.mean(np.outer(a[0], b[:, 0]) ** 2), rtol=1e-14)
+    for text in (squares.source(a, b), outer.source(a[0], b[:, 0])):
+        launcher = text[text.rindex("def ") :]
+        assert "**" not in launcher and "np.outer" not in launcher

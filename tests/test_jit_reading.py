@@ -69,8 +69,8 @@ def test_numpy_source_of_a_jitted_function() -> None:
 
 
 def test_a_stage_that_is_none() -> None:
-    with pytest.raises(ValueError, match="stage must be one of core, numpy, kernels, not 'cuda'"):
-        calque.source(selu, 1.0, stage="cuda")
+    with pytest.raises(ValueError, match="stage must be one of core, numpy, kernels, cuda, not 'metal'"):
+        calque.source(selu, 1.0, stage="metal")
     with pytest.raises(ValueError, match="can only be shown"):
         calque.save(selu, "nowhere.py", 1.0, stage="core")
 

@@ -5,7 +5,7 @@ From tests/cuda_programs.py, line 33. Written by calque 0.1.0; regenerate with
 Types: u float64[n, m], kappa float64[n, m], steps int.
 """
 import cupy as cp
-from calque.runtime.cuda import kernel, parts_of, row_blocks, tiles
+from calque.runtime.cuda import blocks, kernel, parts_of, tiles
 
 
 def heat_jit(u, kappa, steps):
@@ -23,8 +23,9 @@ def heat_jit(u, kappa, steps):
         inner_sum = cp.empty((n - 2, m - 2))
         heat_kernel(tiles(n - 2, m - 2), (32, 8), kappa, u_now, inner_sum, n, m)
         heat_kernel_2(tiles(n - 2, m - 2), (32, 8), u_now, inner_sum, n, m)
-    total_of_blocks = parts_of(row_blocks(n), 'float64')
-    heat_kernel_3(row_blocks(n), (32, 8), u_now, total_of_blocks, n, m)
+    u_flat = u_now.reshape(-1)
+    total_of_blocks = parts_of(blocks(u_flat.size), 'float64')
+    heat_kernel_3(blocks(u_flat.size), 256, u_flat, total_of_blocks, u_flat.size)
     total = cp.empty((), 'float64')
     sum_of_parts_float64(1, 256, total_of_blocks, total, total_of_blocks.size)
     return total
@@ -84,18 +85,16 @@ void heat_kernel_2(
 
 extern "C" __global__ __launch_bounds__(256)
 void heat_kernel_3(
-    const double* __restrict__ u_now, double* __restrict__ total_of_blocks, Index n, Index m)
+    const double* __restrict__ u_flat, double* __restrict__ total_of_blocks, Index u_flat_size)
 {
     double total = 0.0;
-    for (Index i = blockIdx.x * 8 + threadIdx.y; i < n; i += gridDim.x * 8) {
-        for (Index j = threadIdx.x; j < m; j += 32) {
-            // return np.sum(u * u)
-            double u_now_ij = u_now[i * m + j];
-            total += u_now_ij * u_now_ij;
-        }
+    for (Index i = blockIdx.x * 256 + threadIdx.x; i < u_flat_size; i += gridDim.x * 256) {
+        // return np.sum(u * u)
+        double u_flat_i = u_flat[i];
+        total += u_flat_i * u_flat_i;
     }
     total = block_sum(total);
-    if (threadIdx.x == 0 && threadIdx.y == 0)
+    if (threadIdx.x == 0)
         total_of_blocks[blockIdx.x] = total;
 }
 

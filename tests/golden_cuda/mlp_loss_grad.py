@@ -33,26 +33,26 @@ def mlp_loss_grad_jit(W_0, b_0, W_1, b_1, x, y):
     mlp_loss_grad_kernel(tiles(n, h), (32, 8), b_0, x_dot_W_0, hidden, h, n)
     hidden_dot_W_1 = hidden @ W_1
     error = cp.empty((n, c), dtype=np.float32)
+    b_1_bar = cp.empty(c, dtype=np.float32)
     mlp_loss_grad_kernel_2(tiles(n, c), (32, 8), b_1, y, hidden_dot_W_1, error, c, n)
 
     # reverse
-    error_product = 2.0 * (1.0 / error.size)
-    b_1_bar = cp.empty(c, dtype=np.float32)
-    mlp_loss_grad_kernel_3(blocks(c), 256, error, error_product, b_1_bar, c, n)
+    y_product = 2.0 * (1.0 / y.size)
+    mlp_loss_grad_kernel_3(blocks(c), 256, error, b_1_bar, y_product, c, n)
     flat_hidden_product = (hidden.T @ error).reshape(-1)
     W_1_bar = cp.empty(flat_hidden_product.size, dtype=np.float32)
     flat_error_product = (error @ W_1.T).reshape(-1)
     hidden_bar_product = cp.empty(flat_error_product.size, dtype=np.float32)
     b_0_bar = cp.empty(h, dtype=np.float32)
     mlp_loss_grad_kernel_4(
-        blocks(flat_hidden_product.size), 256, error_product, flat_hidden_product, W_1_bar,
+        blocks(flat_hidden_product.size), 256, y_product, flat_hidden_product, W_1_bar,
         flat_hidden_product.size,
     )
     W_1_bar = W_1_bar.reshape(h, c)
     hidden_flat = hidden.reshape(-1)
     mlp_loss_grad_kernel_5(
-        blocks(flat_error_product.size), 256, error_product, flat_error_product,
-        hidden_bar_product, hidden_flat, flat_error_product.size,
+        blocks(flat_error_product.size), 256, y_product, flat_error_product, hidden_bar_product,
+        hidden_flat, flat_error_product.size,
     )
     hidden_bar_product_reshaped = hidden_bar_product.reshape(n, h)
     mlp_loss_grad_kernel_6(blocks(h), 256, b_0_bar, hidden_bar_product_reshaped, h, n)
@@ -91,7 +91,7 @@ void mlp_loss_grad_kernel_2(
 
 extern "C" __global__ __launch_bounds__(256)
 void mlp_loss_grad_kernel_3(
-    const float* __restrict__ error, double error_product, float* __restrict__ b_1_bar, Index c,
+    const float* __restrict__ error, float* __restrict__ b_1_bar, double y_product, Index c,
     Index n)
 {
     // reverse
@@ -99,7 +99,7 @@ void mlp_loss_grad_kernel_3(
         double b_1_bar_now = 0.0;
         for (Index j = 0; j < n; j++) {
             // return np.mean(error * error)
-            float error_bar = (float)error_product * error[j * c + i];
+            float error_bar = (float)y_product * error[j * c + i];
             // error = hidden @ W_1 + b_1 - y
             b_1_bar_now += (double)error_bar;
         }
@@ -110,20 +110,20 @@ void mlp_loss_grad_kernel_3(
 
 extern "C" __global__ __launch_bounds__(256)
 void mlp_loss_grad_kernel_4(
-    double error_product, const float* __restrict__ flat_hidden_product,
-    float* __restrict__ W_1_bar, Index flat_hidden_product_size)
+    double y_product, const float* __restrict__ flat_hidden_product, float* __restrict__ W_1_bar,
+    Index flat_hidden_product_size)
 {
     // reverse
     for (Index i = blockIdx.x * 256 + threadIdx.x; i < flat_hidden_product_size; i += gridDim.x
         * 256) {
         // error = hidden @ W_1 + b_1 - y
-        W_1_bar[i] = (float)error_product * flat_hidden_product[i];
+        W_1_bar[i] = (float)y_product * flat_hidden_product[i];
     }
 }
 
 extern "C" __global__ __launch_bounds__(256)
 void mlp_loss_grad_kernel_5(
-    double error_product, const float* __restrict__ flat_error_product,
+    double y_product, const float* __restrict__ flat_error_product,
     float* __restrict__ hidden_bar_product, const float* __restrict__ hidden_flat,
     Index flat_error_product_size)
 {
@@ -131,7 +131,7 @@ void mlp_loss_grad_kernel_5(
     for (Index i = blockIdx.x * 256 + threadIdx.x; i < flat_error_product_size; i += gridDim.x
         * 256) {
         // error = hidden @ W_1 + b_1 - y
-        float hidden_bar = (float)error_product * flat_error_product[i];
+        float hidden_bar = (float)y_product * flat_error_product[i];
         // hidden = np.tanh(x @ W_0 + b_0)
         float hidden_flat_i = hidden_flat[i];
         hidden_bar_product[i] = hidden_bar * (1.0f - hidden_flat_i * hidden_flat_i);

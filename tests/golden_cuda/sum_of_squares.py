@@ -5,13 +5,13 @@ From tests/cuda_programs.py, line 18. Written by calque 0.1.0; regenerate with
 Types: x float32[n, m].
 """
 import cupy as cp
-from calque.runtime.cuda import kernel, parts_of, row_blocks
+from calque.runtime.cuda import blocks, kernel, parts_of
 
 
 def sum_of_squares_jit(x):
-    n, m = x.shape
-    total_of_blocks = parts_of(row_blocks(n), 'float64')
-    sum_of_squares_kernel(row_blocks(n), (32, 8), x, total_of_blocks, n, m)
+    x_flat = x.reshape(-1)
+    total_of_blocks = parts_of(blocks(x_flat.size), 'float64')
+    sum_of_squares_kernel(blocks(x_flat.size), 256, x_flat, total_of_blocks, x_flat.size)
     total = cp.empty((), 'float64')
     sum_of_parts_float64(1, 256, total_of_blocks, total, total_of_blocks.size)
     total_cast = cp.empty((), 'float32')
@@ -37,31 +37,18 @@ __device__ double block_sum(double value)  // of a block's 256 threads, in the f
     return value;
 }
 
-__device__ __forceinline__ double warp_sum(double value)  // of a warp's threads, the same in all
-{
-    for (int step = 16; step > 0; step /= 2) {
-        double other = __shfl_xor_sync(0xffffffff, value, step);
-        value = value + other;
-    }
-    return value;
-}
-
 extern "C" __global__ __launch_bounds__(256)
 void sum_of_squares_kernel(
-    const float* __restrict__ x, double* __restrict__ total_of_blocks, Index n, Index m)
+    const float* __restrict__ x_flat, double* __restrict__ total_of_blocks, Index x_flat_size)
 {
     double total = 0.0;
-    for (Index i = blockIdx.x * 8 + threadIdx.y; i < n; i += gridDim.x * 8) {
-        total = threadIdx.x == 0 ? total : 0.0;
-        for (Index j = threadIdx.x; j < m; j += 32) {
-            // return np.sum(x * x)
-            float x_ij = x[i * m + j];
-            total += (double)(x_ij * x_ij);
-        }
-        total = warp_sum(total);
+    for (Index i = blockIdx.x * 256 + threadIdx.x; i < x_flat_size; i += gridDim.x * 256) {
+        // return np.sum(x * x)
+        float x_flat_i = x_flat[i];
+        total += (double)(x_flat_i * x_flat_i);
     }
-    total = block_sum(threadIdx.x == 0 ? total : 0.0);
-    if (threadIdx.x == 0 && threadIdx.y == 0)
+    total = block_sum(total);
+    if (threadIdx.x == 0)
         total_of_blocks[blockIdx.x] = total;
 }
 

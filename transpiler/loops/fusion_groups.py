@@ -170,12 +170,20 @@ def keeps_place(root: Root, virtual: dict[Var, Apply]) -> bool:
             made.primitive.kind == "elementwise" or made.primitive in KEEPS_PLACE
         ):
             return False
-    return root.kind == "map"
+    return True
 
 
-def in_order_of_memory(roots: Sequence[Root], virtual: dict[Var, Apply], builder: Builder) -> bool:
-    """Whether one loop can go through the elements of arrays of several dimensions."""
+def in_order_of_memory(
+    roots: Sequence[Root], virtual: dict[Var, Apply], builder: Builder, sums: bool
+) -> bool:
+    """Whether one loop can go through the elements of arrays of several dimensions.
+
+    Also for ``sums`` of all of them, where its rounds are in no order.
+    """
     space = roots[0].space
+    all_axes = tuple(range(len(space)))
+    if not all(r.kind == "map" or (sums and r.reduced == all_axes) for r in roots):
+        return False
     if len(space) < 2 or not all(r.space == space and keeps_place(r, virtual) for r in roots):
         return False
     arrays = {v for r in roots for v, _ in r.loads} - {r.out for r in roots}

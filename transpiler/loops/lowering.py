@@ -19,6 +19,7 @@ the loops. Loops and branches of the user's are gone into.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -46,6 +47,7 @@ from calque.transpiler.primitives import (  # noqa: F401  (fill ``lowering``)
 from calque.transpiler.primitives.composed import is_small_factorization
 from calque.transpiler.primitives.elementwise import to_int
 from calque.transpiler.primitives.products import dot, matmul
+from calque.transpiler.primitives.shapes import size
 
 Allowed = Callable[[Apply], bool]
 
@@ -208,9 +210,22 @@ class Schedule:
 
     def _size_of_virtual(self, s: Apply) -> None:
         """A size of an array that is not in memory, under its old name."""
-        size = self.at_hand(self.builder.dim_of(Array(s.out)))
-        made = Apply(s.outs, to_int, (atom(size),), {}, s.origin)
-        self.builder.emit(made)
+        alike = self._of_same_dims(s.args[0]) if s.primitive is size else None
+        if alike is not None:
+            self.builder.emit(Apply(s.outs, size, (alike,), {}, s.origin))
+            return
+        if s.primitive is size:
+            count = math.prod(self.at_hand(d) for d in s.args[0].type.dims)
+        else:
+            count = self.at_hand(self.builder.dim_of(Array(s.out)))
+        self.builder.emit(Apply(s.outs, to_int, (atom(count),), {}, s.origin))
+
+    def _of_same_dims(self, virtual: Var) -> Var | None:
+        """An array in memory that has as many elements, axis by axis."""
+        resolve = self.builder.dims.resolve
+        dims = tuple(map(resolve, virtual.type.dims))
+        arrays = (a for a in self.at_hand.arrays if len(a.type.dims) == len(dims))
+        return next((a for a in arrays if tuple(map(resolve, a.type.dims)) == dims), None)
 
     # nests
 

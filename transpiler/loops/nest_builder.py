@@ -61,7 +61,7 @@ class NestBuilder:
 
     def write(self, unit: Loop) -> None:
         """The loops, what they start from, and what they give."""
-        if in_order_of_memory(self.roots, self.virtual, self.builder):
+        if in_order_of_memory(self.roots, self.virtual, self.builder, not self.in_parts):
             self._write_flat(unit)
             return
         for root in self.roots:
@@ -367,6 +367,7 @@ class NestBuilder:
 
     def _write_flat(self, unit: Loop) -> None:
         builder, reader = self.builder, self.reader
+        self._guard()
         own = {r.out for r in self.roots}
         flat: dict[Var, Array] = {}
         for var in dict.fromkeys(v for r in self.roots for v, _ in r.loads):
@@ -381,14 +382,27 @@ class NestBuilder:
             total = FUNCTIONS["size"](array)
         for array in flat.values():
             builder.dims.unify(array.dims[0], builder.dim_of(total))
+        sums = [r for r in self.roots if r.reduced]
+        for root in sums:
+            self.state[root, "sum"] = self._neutral(root)
         for root in self.roots:
+            if root.reduced:
+                continue
             array = apply(empty, total, dtype=root.out.type.dtype)
             array.atom.name = self._array_name(root.statement)
             self.state[root] = flat[root.out] = array
         reader.flat = flat
         leaf = Loop(builder.dim_of(total), list(self.roots))
-        self._for(leaf, [], (0, total), leaf.dim, list(self.roots))
+        touched = [(r, "sum") if r.reduced else r for r in self.roots]
+        self._for(leaf, [], (0, total), leaf.dim, touched)
+        for root in sums:
+            if root.out.type.ndim:  # keepdims
+                self.state[root] = self._allocated(root)
+            self._finish(root, [0] * len(root.space))
+            self._name(root.statement.outs[0], self.state[root])
         for root in self.roots:
+            if root.reduced:
+                continue
             made = apply(reshape, self.state[root], *sizes)
             builder.blocks[-1].statements[-1].proven = True  # type: ignore[union-attr]
             self._name(root.statement.outs[0], made)
