@@ -113,6 +113,7 @@ def jit(
     static_argnames: str | Sequence[str] = (),
     parallel: bool | str = "auto",
     boundscheck: bool | None = None,
+    deterministic: bool = False,
     device: Any = None,
 ) -> Any:
     """``fun`` compiled to Numba kernels, as ``jax.jit``; also ``@jit(static_argnums=1)``.
@@ -123,8 +124,10 @@ def jit(
 
     ``parallel``: loops of independent rounds run on all threads, on one, or, with "auto", on all
     where there is work for them. ``boundscheck``: indices are checked, never, or, with None, where
-    they are not proven to be inside; a kernel that checks runs on one thread. Machine code is kept
-    on disk (``CALQUE_CACHE``). Raises ValueError for other values of these options.
+    they are not proven to be inside; a kernel that checks runs on one thread. ``deterministic``:
+    what is added to cells that the data choose is added in order on a GPU, too, for the same bits
+    in each run; on cores it always is. Machine code is kept on disk (``CALQUE_CACHE``). Raises
+    ValueError for other values of these options.
 
     Called with arrays on a GPU (CuPy's), it runs kernels of CUDA there. ``device`` is one of
     ``devices()``, or its name, "cuda:0": each call moves its arrays there first. Raises
@@ -140,6 +143,7 @@ def jit(
         static_argnames=static_argnames,
         parallel=parallel,
         boundscheck=boundscheck,
+        deterministic=deterministic,
     )
     if device is not None:
         options["device"] = device_of(device)
@@ -166,7 +170,8 @@ def _both(inner: dict[str, Any], outer: dict[str, Any]) -> dict[str, Any]:
         found[name] = inner[name] if outer[name] == unsaid else outer[name]
     device = outer.get("device", inner.get("device"))
     found |= {} if device is None else {"device": device}
-    return found | {name: True for name in ("explained",) if name in inner or name in outer}
+    asked = [n for n in ("explained", "deterministic") if inner.get(n) or outer.get(n)]
+    return found | dict.fromkeys(asked, True)
 
 
 def parallel(

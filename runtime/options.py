@@ -129,6 +129,7 @@ CHECKS: dict[str, Callable[[Any], Any]] = {
     "static": names,
     "parallel": one_of(True, False, "auto"),
     "boundscheck": one_of(True, False, None),
+    "deterministic": one_of(True, False),
     "in_axes": in_axes,
     "out_axes": axes,
     "axis_name": axis_name,

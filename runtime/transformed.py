@@ -456,5 +456,5 @@ def kernel_options(function: Any) -> dict[str, Any]:
     while isinstance(function, Transformed) and function.kind != "jit":
         function = function.function
     wished = function.options if isinstance(function, Transformed) else {}
-    names = ("parallel", "boundscheck", "explained")
+    names = ("parallel", "boundscheck", "deterministic", "explained")
     return {name: wished[name] for name in names if name in wished}

@@ -118,6 +118,7 @@ class JitFunction(Protocol):
         static_argnames: str | Sequence[str] = (),
         parallel: bool | str = "auto",
         boundscheck: bool | None = None,
+        deterministic: bool = False,
         device: Any = None,
     ) -> Derived[Parameters, Result]: ...
     @overload
@@ -128,6 +129,7 @@ class JitFunction(Protocol):
         static_argnames: str | Sequence[str] = (),
         parallel: bool | str = "auto",
         boundscheck: bool | None = None,
+        deterministic: bool = False,
         device: Any = None,
     ) -> Callable[[Callable[Parameters, Result]], Derived[Parameters, Result]]: ...
 

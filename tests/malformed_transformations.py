@@ -143,6 +143,7 @@ SUBJECTS = [
         static_argnames=((), "names"),
         parallel=("auto", "parallel"),
         boundscheck=(None, "boundscheck"),
+        deterministic=(False, "deterministic"),
         device=(None, "stage"),
     ),
     subject(

@@ -166,6 +166,7 @@ LEGAL: dict[str, set[str]] = {
     "chunk": {"None", "1", "7", "10**30"},
     "parallel": {"True", "np.False_", "0", "1"},
     "boundscheck": {"None", "True", "np.False_", "0", "1"},
+    "deterministic": {"True", "np.False_", "0", "1"},
     "every": {"None", "1", "7", "10**30"},
     "policy": {"None"},
     "value": {*VALUES} - CYCLES,

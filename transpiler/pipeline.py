@@ -229,7 +229,8 @@ KERNEL_PASSES = (
         optional=True,
     ),
     Pass(
-        *("map_to_threads", lambda w: map_to_threads(w.function, w.builder)),
+        "map_to_threads",
+        lambda w: map_to_threads(w.function, w.builder, bool(w.option("deterministic"))),
         needs=[ELEMENTS, INSIDE, OWN_PHIS],
         makes=[INDEPENDENT],
         when=_on_grid,

@@ -356,6 +356,10 @@ template <class T, class V> T atomicAdd(const emulator::Cell<T>* cell, V value)
 {
     return cell->atomically([&](T old) { return T(old + value); });
 }
+inline unsigned long long atomicAdd(unsigned long long* cell, unsigned long long value)
+{
+    return (*cell += value) - value;
+}
 template <class T, class V> T atomicMax(const emulator::Cell<T>* cell, V value)
 {
     return cell->atomically([&](T old) { return std::max(old, T(value)); });

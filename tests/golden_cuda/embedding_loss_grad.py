@@ -5,7 +5,7 @@ From tests/cuda_programs.py, line 41. Written by calque 0.1.0; regenerate with
 Types: table float32[v, d], tokens int64[n], targets float32[n, d].
 """
 import cupy as cp
-from calque.runtime.cuda import blocks, kernel, outside, raise_if_outside
+from calque.runtime.cuda import kernel, outside, raise_if_outside, tiles
 
 
 def embedding_loss_grad_jit(table, tokens, targets):
@@ -18,13 +18,10 @@ def embedding_loss_grad_jit(table, tokens, targets):
     raise_if_outside()
     # reverse
     table_bar = cp.zeros_like(table)
-    for i in range(n):
-        tokens_i = cp.empty((), 'int64')
-        embedding_loss_grad_kernel(1, 1, tokens, i, tokens_i)
-        embedding_loss_grad_kernel_2(
-            blocks(d), 256, table, targets, table_bar, i, tokens_i, v, d,
-            *outside('cuda_programs.py, line 42: rows = table[tokens]'),
-        )
+    embedding_loss_grad_kernel(
+        tiles(n, d), (32, 8), table, tokens, targets, table_bar, v, d, n,
+        *outside('cuda_programs.py, line 42: rows = table[tokens]'),
+    )
     return table_bar
 
 
@@ -44,38 +41,29 @@ __device__ __forceinline__ Index checked_index(
     return -1;
 }
 
-extern "C" __global__ __launch_bounds__(1)
-void embedding_loss_grad_kernel(
-    const long long* __restrict__ tokens, long long i, long long* __restrict__ tokens_i_out)
-{
-    // reverse
-    // rows = table[tokens]
-    long long tokens_i = tokens[i];
-    tokens_i_out[0] = tokens_i;
-}
-
 extern "C" __global__ __launch_bounds__(256)
-void embedding_loss_grad_kernel_2(
-    const float* __restrict__ table, const float* __restrict__ targets,
-    float* __restrict__ table_bar, long long i, const long long* __restrict__ tokens_i, Index v,
-    Index d, volatile long long* outside, long long place)
+void embedding_loss_grad_kernel(
+    const float* __restrict__ table, const long long* __restrict__ tokens,
+    const float* __restrict__ targets, float* __restrict__ table_bar, Index v, Index d, Index n,
+    volatile long long* outside, long long place)
 {
     // reverse
-    // rows = table[tokens]
-    Index tokens_checked = checked_index(tokens_i[0], v, outside, place);
-    for (Index j = blockIdx.x * 256 + threadIdx.x; j < d; j += gridDim.x * 256) {
+    for (Index i = blockIdx.y * 8 + threadIdx.y; i < n; i += gridDim.y * 8) {
         // rows = table[tokens]
-        float rows = tokens_checked >= 0 ? table[tokens_checked * d + j] : NaN;
-        // error = rows - targets
-        float error = rows - targets[i * d + j];
-        // return np.sum(error * error)
-        float error_bar = 2.0f * error;
-        // rows = table[tokens]
-        if (tokens_checked >= 0)
-            table_bar[tokens_checked * d + j] += error_bar;
+        Index tokens_checked = checked_index(tokens[i], v, outside, place);
+        for (Index j = blockIdx.x * 32 + threadIdx.x; j < d; j += gridDim.x * 32) {
+            // rows = table[tokens]
+            float rows = tokens_checked >= 0 ? table[tokens_checked * d + j] : NaN;
+            // error = rows - targets
+            float error = rows - targets[i * d + j];
+            // return np.sum(error * error)
+            float error_bar = 2.0f * error;
+            // rows = table[tokens]
+            if (tokens_checked >= 0)
+                atomicAdd(&table_bar[tokens_checked * d + j], error_bar);
+        }
     }
 }
 """
 
 embedding_loss_grad_kernel = kernel(code, "embedding_loss_grad_kernel")
-embedding_loss_grad_kernel_2 = kernel(code, "embedding_loss_grad_kernel_2")

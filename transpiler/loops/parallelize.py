@@ -10,7 +10,7 @@ may be carried::
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -197,8 +197,11 @@ def judged(s: For, builder: Builder) -> Verdict:
     return of_numbers(s) or of_arrays(s, builder)
 
 
-def of_arrays(s: For, builder: Builder) -> Verdict:
-    """The same for the arrays that a loop carries, whatever numbers it carries beside."""
+def of_arrays(s: For, builder: Builder, added: Set[Var] = frozenset()) -> Verdict:
+    """The same for the arrays that a loop carries, whatever numbers it carries beside.
+
+    ``added`` are arrays whose cells rounds may share, since they but add to them.
+    """
     arrays = [(p, r) for p, r in zip(s.phis, s.body.results, strict=True) if p.type.ndim]
     carried = CarriedArrays(builder)
     carried.chain = {phi: phi for phi, _ in arrays}
@@ -208,7 +211,7 @@ def of_arrays(s: For, builder: Builder) -> Verdict:
         return Verdict(CARRIED, "each round hands a whole array to the next (distance 1)", (), 1)
     counter = dim_symbols(builder.dim_values[s.index])
     steady = steady_symbols(s, builder) - counter
-    for phi, _ in arrays:
+    for phi in (phi for phi, _ in arrays if phi not in added):
         shared = carried.shared(phi, counter, steady)
         if shared is not None:
             return of_elements(*shared, s, steady, builder)

@@ -19,6 +19,7 @@ from calque.transpiler.ir.builder import Builder
 from calque.transpiler.ir.core import Apply, Block, For, Statement, Var
 from calque.transpiler.ir.verdicts import REDUCTION
 from calque.transpiler.loops.carried_dependences import made_by, of_number
+from calque.transpiler.loops.chosen_cells import only_adds, write_as_additions
 from calque.transpiler.loops.parallelize import of_arrays, upward
 from calque.transpiler.primitives.elementwise import add, multiply, subtract
 from calque.transpiler.primitives.logic import bitwise_and, bitwise_or, maximum, minimum
@@ -38,33 +39,38 @@ class PutTogether:
     how: str
 
 
-def map_to_threads(function: core.Function, builder: Builder) -> None:
-    """Mark loops that threads may share, in place."""
+def map_to_threads(
+    function: core.Function, builder: Builder, deterministic: bool = False
+) -> None:
+    """Mark loops that threads may share, in place; ``deterministic``: those of one result."""
     with builder.active():
-        _mark(function.body, builder)
+        write_as_additions(function.body)
+        _mark(function.body, builder, deterministic)
 
 
-def _mark(block: Block, builder: Builder) -> None:
+def _mark(block: Block, builder: Builder, deterministic: bool) -> None:
     made: list[Statement] = []
     for s in block.statements:
         for inner in core.blocks_of(s):
-            _mark(inner, builder)
+            _mark(inner, builder, deterministic)
         if isinstance(s, For):
-            s.parallel = is_shared(s, builder)
+            s.parallel = is_shared(s, builder, deterministic)
             if s.parallel:
                 made += upward(s, builder)
         made.append(s)
     block.statements[:] = made
 
 
-def is_shared(s: For, builder: Builder) -> bool:
+def is_shared(s: For, builder: Builder, deterministic: bool = False) -> bool:
     """Whether threads may share a loop's rounds."""
     numbers = [k for k, phi in enumerate(s.phis) if not phi.type.ndim]
     if s.step not in (1, -1) or s.index not in builder.dim_values or not s.phis:
         return False
     if any(reduction_at(s, k) is None for k in numbers):
         return False
-    return of_arrays(s, builder).parallel
+    added = set() if deterministic else {p for p in s.phis if p.type.ndim}
+    added = {phi for phi in added if only_adds(s, phi, builder)}
+    return of_arrays(s, builder, added).parallel
 
 
 def reductions(s: For) -> list[PutTogether]:

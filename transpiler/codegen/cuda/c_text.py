@@ -282,6 +282,11 @@ class CText:
         raise NotImplementedError(f"no C for {type(line).__name__}")
 
     def _stored(self, line: Any, depth: int) -> list[str]:
+        if getattr(line, "is_atomic", False):
+            minus = isinstance(line.op, gast.Sub)
+            value = gast.UnaryOp(gast.USub(), line.value) if minus else line.value
+            text = f"atomicAdd(&{self._place(line.target)}, {self.expression(value)});"
+            return indented(text, depth)
         if isinstance(line, gast.AugAssign):
             return self._augmented(line.target, line.op, line.value, depth)
         place = self._place(line.targets[0])

@@ -37,6 +37,7 @@ from calque.transpiler.codegen.text.spelling import (
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, Block, For, Kernel, Statement, Var
 from calque.transpiler.ir.types import Dim
+from calque.transpiler.loops.chosen_cells import is_chosen
 from calque.transpiler.loops.thread_mapping import PutTogether, reductions
 from calque.transpiler.memory.printed_program import is_store
 from calque.transpiler.primitives.indexing import checked_index
@@ -238,6 +239,17 @@ class CudaLauncher(Launcher):
     def _width(self, line: str) -> int:
         """Within kernels, of the line as C: ``1.67f`` for ``np.float32(1.67)``."""
         return len(_SINGLE.sub(r"\1f", line)) if self._grid is not None else len(line)
+
+    def _store(self, s: Apply, depth: int) -> list[Any]:
+        """What threads add to cells that the data choose, they add one after the other."""
+        lines = super()._store(s, depth)
+        shared = self._grid is not None and self._grid.form != "serial"
+        added = bool(lines) and isinstance(lines[0], gast.AugAssign)
+        if shared and added and is_chosen(s, self.program.definition.get):
+            lines[0].is_atomic = True
+            if s.out.type.dtype == np.int64:
+                self.used.add("atomicAdd of long long")
+        return lines
 
     # checked indices
 

@@ -139,6 +139,11 @@ __device__ __forceinline__ Index checked_index(
         *outside = place * (2 * far) + told + far;
     return -1;
 }""",
+    "atomicAdd of long long": """\
+__device__ __forceinline__ long long atomicAdd(long long* cell, long long value)
+{
+    return (long long)atomicAdd((unsigned long long*)cell, (unsigned long long)value);
+}""",
     "index_max": _INDEX_PAIR.format(name="index_max", op=">"),
     "index_min": _INDEX_PAIR.format(name="index_min", op="<"),
 }

@@ -1,0 +1,96 @@
+"""Rounds that only add to cells which the data choose: threads share them by atomic additions.
+
+Before::
+
+    for i in range(n):
+        out[columns[i]] = out[columns[i]] + x[i]
+
+After: ``out[columns[i]] += x[i]``, one addition to memory that no other thread comes between; the
+order of the terms of a cell, and so the last bits of a sum, is that in which threads arrive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from calque.transpiler.ir import core
+from calque.transpiler.ir.builder import Builder
+from calque.transpiler.ir.core import Apply, Block, For, Statement, Var
+from calque.transpiler.primitives.elementwise import add
+from calque.transpiler.primitives.indexing import getitem, update, update_add
+
+_ATOMIC = ("f4", "f8", "i4", "u4", "i8", "u8")
+
+
+def is_chosen(s: Apply, definition: Callable[[Var], Statement | None]) -> bool:
+    """Whether an addition is to a cell that is read from an array, of a dtype with atomic ones."""
+    if s.primitive is not update_add or s.out.type.dtype.str[1:] not in _ATOMIC:
+        return False
+    pending, seen = list(s.args[2:]), set[Var]()
+    while pending:
+        atom = pending.pop()
+        made = definition(atom) if isinstance(atom, Var) and atom not in seen else None
+        if isinstance(made, Apply):
+            seen.update(made.outs)
+            if made.primitive is getitem:
+                return True
+            pending += made.args
+    return False
+
+
+def only_adds(loop: For, phi: Var, builder: Builder) -> bool:
+    """Whether all that rounds do with an array they carry is to add to cells the data choose."""
+    versions = {phi}
+    for s in core.walk(loop.body):
+        if isinstance(s, Apply):
+            held = [a for a in s.args if a in versions]
+            if not held or s.primitive.kind == "size":
+                continue
+            if held != [s.args[0]] or not is_chosen(s, builder.definitions.get):
+                return False
+            versions.add(s.out)
+        elif any(a in versions for a in core.operands(s)):
+            if not isinstance(s, For):
+                return False
+            pairs = zip(s.inits, s.phis, s.outs, strict=True)
+            versions.update(v for init, *both in pairs if init in versions for v in both)
+    return True
+
+
+def write_as_additions(block: Block) -> None:
+    """``x[k] = x[k] + v`` as ``x[k] += v``, in place, where the sum is of no other use."""
+    for s in block.statements:
+        for inner in core.blocks_of(s):
+            write_as_additions(inner)
+    made = {o: s for s in block.statements for o in s.outs}
+    for s in list(block.statements):
+        if not isinstance(s, Apply) or s.primitive is not update:
+            continue
+        total = made.get(s.args[1])
+        if not isinstance(total, Apply) or total.primitive is not add or _uses(block, total) > 1:
+            continue
+        for read, other in (total.args, total.args[::-1]):
+            found = made.get(read)
+            if isinstance(found, Apply) and _is_same(found, s) and _uses(block, found) == 1:
+                if total.out.type.dtype == s.out.type.dtype:
+                    s.primitive, s.args = update_add, (s.args[0], other, *s.args[2:])
+                    block.statements.remove(total)
+                    block.statements.remove(found)
+                    break
+
+
+def _is_same(read: Apply, store: Apply) -> bool:
+    """Whether an element is read where one is stored."""
+    return (
+        read.primitive is getitem
+        and read.args == (store.args[0], *store.args[2:])
+        and read.params["index"] == store.params["index"]
+    )
+
+
+def _uses(block: Block, s: Apply) -> int:
+    count = block.results.count(s.out)
+    for t in core.walk(block):
+        count += sum(a is s.out for a in core.operands(t))
+        count += sum(b.results.count(s.out) for b in core.blocks_of(t))
+    return count
