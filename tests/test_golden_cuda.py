@@ -184,6 +184,17 @@ def test_numbers(name: str) -> None:
         assert all(np.array_equal(a, b) for a, b in zip(results[0], other, strict=True))
 
 
+def test_the_readme_shows_the_kernel_as_it_is() -> None:
+    page = (ROOT / "README.md").read_text(encoding="utf-8")
+    kernel = page.partition("```cuda\n")[2].partition("```")[0]
+    shown = re.search(r"def selu\(x\):\n(.*)", page)
+    assert shown is not None and shown.group(1) in (ROOT / "tests" / "test_cuda.py").read_text(encoding="utf-8")
+    import test_cuda
+
+    text = calque.source(calque.jit(test_cuda.selu), calque.spec("f4[n]"), stage="cuda")
+    assert kernel and kernel in text
+
+
 def test_no_golden_file_is_left_over() -> None:
     assert {path.stem for path in GOLDEN.glob("*.py")} == set(CASES) == set(NUMBERS)
 
