@@ -20,6 +20,9 @@ from calque.transpiler.codegen.numpy.engine_launchers import (
 )
 from calque.transpiler.spmd.library_calls import CallLibrary
 
+Program = Callable[..., Any]  # of a device: of its communicators, and of its part of the arguments
+Arguments = Sequence[tuple[Any, ...]]  # of each device
+
 
 class Engine:
     """What carries messages between devices. By default they are all in this process."""
@@ -53,11 +56,7 @@ class Engine:
         raise NotImplementedError
 
     def run(
-        self,
-        program: Callable[..., Any],
-        arguments: Sequence[tuple[Any, ...]],
-        named: dict[str, Any],
-        shape: Sequence[int],
+        self, program: Program, arguments: Arguments, named: dict[str, Any], shape: Sequence[int]
     ) -> list[Any]:
         """The results of ``program(*communicators, *arguments[k], **named)``, for each device here.
 
@@ -81,11 +80,7 @@ class ThreadEngine(Engine):
         return f"set CALQUE_CPU_DEVICES={count} before the program starts"
 
     def run(
-        self,
-        program: Callable[..., Any],
-        arguments: Sequence[tuple[Any, ...]],
-        named: dict[str, Any],
-        shape: Sequence[int],
+        self, program: Program, arguments: Arguments, named: dict[str, Any], shape: Sequence[int]
     ) -> list[Any]:
         """All of them, in threads."""
         return threads.run(program, arguments, named, shape)

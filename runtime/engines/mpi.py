@@ -16,12 +16,12 @@ import itertools
 import os
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from calque.runtime.engines.engine import Engine
+from calque.runtime.engines.engine import Arguments, Engine, Program
 from calque.transpiler.codegen.numpy.mpi_launcher import MpiLauncher
 from calque.transpiler.errors import RanksDiffer
 from calque.transpiler.spmd.mpi_calls import MPI_CALLS
@@ -60,7 +60,7 @@ def _world() -> Any:
 def _leave(world: Any) -> None:
     """At the end of a rank, the others must be ending, too."""
     try:
-        _digests(world, _LEAVING)
+        _gathered(world, _LEAVING)
     except Exception:
         traceback.print_exc()
 
@@ -82,10 +82,6 @@ def _communicators(shape: tuple[int, ...]) -> tuple[Any, ...]:
         color = sum(p * 10_007**k for k, p in enumerate(others)) % (1 << 30)
         found.append(world.Split(color, mine[axis]))
     return tuple(found)
-
-
-def _digests(world: Any, own: bytes) -> list[bytes]:
-    return _gathered(world, own)
 
 
 def _gathered(world: Any, own: bytes) -> list[bytes]:
@@ -125,11 +121,7 @@ class MpiEngine(Engine):
         return f"start the program with mpiexec -n {count}"
 
     def run(
-        self,
-        program: Callable[..., Any],
-        arguments: Sequence[tuple[Any, ...]],
-        named: dict[str, Any],
-        shape: Sequence[int],
+        self, program: Program, arguments: Arguments, named: dict[str, Any], shape: Sequence[int]
     ) -> list[Any]:
         """The result of ``program(*communicators, *arguments[0], **named)`` on this rank."""
         return [program(*_communicators(tuple(shape)), *arguments[0], **named)]
@@ -139,7 +131,7 @@ class MpiEngine(Engine):
         world = _world()
         said = f"{hashlib.sha256(text.encode()).hexdigest()}\n{description}"
         own = hashlib.sha256(said.encode()).digest()[:16]
-        found = _digests(world, own)
+        found = _gathered(world, own)
         if all(digest == own for digest in found):
             return
         gone = [k for k, digest in enumerate(found) if digest == _LEAVING]

@@ -19,7 +19,6 @@ from calque.runtime.random import reuse
 from calque.runtime.random.threefry import hash_in_place, hash_numbers, hashed
 
 Shape = Sequence[int]
-_WIDTHS = (8, 16, 32, 64)
 _LOW = np.uint64(0xFFFFFFFF)
 
 

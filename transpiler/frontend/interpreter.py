@@ -10,7 +10,7 @@ import builtins
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from types import FunctionType, ModuleType
+from types import ModuleType
 from typing import Any
 
 import gast
@@ -407,8 +407,3 @@ class State(Captures):
         """A hidden local that no user can write."""
         self.temporary += 1
         return f"%{stem}{self.temporary}"
-
-
-def is_user_function(function: Any) -> bool:
-    """A Python function whose source could be interpreted."""
-    return isinstance(function, FunctionType)

@@ -367,7 +367,6 @@ class Statements(Contexts):
         self.builder.effect(f"raise {kind.__name__}({text})", args)
         return Completion("raise")
 
-    base_depth = 1
 
     # match
 

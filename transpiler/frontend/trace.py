@@ -154,7 +154,6 @@ def _attempt(
     params = list(builder.leaf_of_param)
     machine.arguments = cells
     with builder.active(), builder.block() as body:
-        machine.base_depth = len(builder.blocks)
         args, kwargs = unflatten(leaves)
         signature = [Parameter(c, None) for c in getattr(function, "communicators", ())]
         signature += parameters_of(function, args, kwargs)

@@ -154,8 +154,3 @@ def _read_by_loop(statement: For | While, live: set[Var]) -> set[Var]:
             )
             return reads.union(_vars((*bounds, *inits)))
         wanted = now
-
-
-def count_applies(function: Function) -> int:
-    """How many operations there are; for tests and benchmarks."""
-    return sum(isinstance(s, Apply) for s in walk(function.body))

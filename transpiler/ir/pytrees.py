@@ -125,14 +125,6 @@ def plain(value: Any) -> Any:
     return unflatten(structure, leaves)
 
 
-def leaves_like(structure: Any, value: Any) -> list[Any]:
-    """The leaves of a tree that has this structure; ValueError for another."""
-    leaves, found = flatten(value)
-    if found != structure:
-        raise ValueError(f"trees of different structure: {structure} and {found}")
-    return leaves
-
-
 def tree_map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
     """Apply a function to corresponding leaves, as ``jax.tree.map``."""
     leaves, structure = flatten(tree)

@@ -130,24 +130,28 @@ class Loops(Carrying):
     def _unrolled(
         self, node: Any, iterable: Iterable, first: int, length: int, flags: LoopFlags
     ) -> Completion | None:
-        names = self.call.frame.locals
+        completion = self._rounds(node, iterable, first, length, flags)
+        if completion is not None:
+            return None if completion.kind == "break" else completion
+        return self._after(node, flags, self.call.frame.locals[flags.broken])
+
+    def _rounds(
+        self, node: Any, iterable: Iterable, first: int, length: int, flags: LoopFlags
+    ) -> Completion | None:
+        """Rounds one after another; what ends them, if it is none of the flags."""
         for position in range(first, length):
             self.walked[-1].position = position
             self.assign(node.target, iterable.element(position), node)
             completion = self._body(node)
-            if completion is not None and completion.kind == "break":
-                return None
-            if completion is not None and completion.kind in ("return", "raise"):
+            if completion is not None and completion.kind in ("break", "return", "raise"):
                 return completion
             stop = self._stopped(flags, node)
             if isinstance(stop, Array):
                 self._rest_if_running(stop, node, iterable, position + 1, length, flags)
-                break
+                return None
             if stop:
-                break
-        broken = names[flags.broken]
-        result = self._after(node, flags, broken)
-        return result
+                return None
+        return None
 
     def _stopped(self, flags: LoopFlags, node: Any) -> Any:
         names = self.call.frame.locals
@@ -178,23 +182,11 @@ class Loops(Carrying):
         self, node: Any, iterable: Iterable, first: int, length: int, flags: LoopFlags
     ) -> Completion | None:
         """The remaining rounds; how they end stays in the flags."""
-        names = self.call.frame.locals
-        for position in range(first, length):
-            self.walked[-1].position = position
-            self.assign(node.target, iterable.element(position), node)
-            completion = self._body(node)
-            if completion is not None and completion.kind == "break":
-                names[flags.broken] = True
-                return None
-            if completion is not None and completion.kind in ("return", "raise"):
-                return completion
-            stop = self._stopped(flags, node)
-            if isinstance(stop, Array):
-                self._rest_if_running(stop, node, iterable, position + 1, length, flags)
-                return None
-            if stop:
-                return None
-        return None
+        completion = self._rounds(node, iterable, first, length, flags)
+        if completion is not None and completion.kind == "break":
+            self.call.frame.locals[flags.broken] = True
+            return None
+        return completion
 
     def _body(self, node: Any) -> Completion | None:
         call = self.call

@@ -32,12 +32,7 @@ def match_pattern(machine: Any, pattern: Any, subject: Any, bindings: dict[str, 
             found = match_pattern(machine, alternative, subject, bindings)
             if found is True:
                 return True
-            if found is not False:
-                result = (
-                    found
-                    if result is False
-                    else machine.short_circuit(result, lambda f=found: f, pattern, False)
-                )
+            result = _both(machine, result, found, pattern, False)
         return result
     if kind == "MatchSequence":
         return _sequence(machine, pattern, subject, bindings)
@@ -54,13 +49,15 @@ def _all(machine: Any, pairs: list[tuple[Any, Any]], bindings: dict[str, Any], n
         found = match_pattern(machine, pattern, value, bindings)
         if found is False:
             return False
-        if found is not True:
-            result = (
-                found
-                if result is True
-                else machine.short_circuit(result, lambda f=found: f, node, True)
-            )
+        result = _both(machine, result, found, node, True)
     return result
+
+
+def _both(machine: Any, result: Any, found: Any, node: Any, is_and: bool) -> Any:
+    """One ``and``, or ``or``, another; what is known to leave it as it is is left out."""
+    if found is is_and:
+        return result
+    return found if result is is_and else machine.short_circuit(result, lambda: found, node, is_and)
 
 
 def _sequence(machine: Any, pattern: Any, subject: Any, bindings: dict[str, Any]) -> Any:
