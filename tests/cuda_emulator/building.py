@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 HEADER = Path(__file__).with_name("emulator.h")
 MISSING = None if shutil.which("g++") else "g++ is not installed"
@@ -23,6 +24,7 @@ KERNEL = re.compile(
 POINTER = re.compile(rf"(const )?({TYPE})\s*\*\s*__restrict__\s+(\w+)")
 SHARED = re.compile(rf"__shared__\s+({TYPE})\s+(\w+)((?:\[[^\]]+\])+);")
 CHECKS = "signed-integer-overflow,shift,bounds,integer-divide-by-zero,float-cast-overflow"
+_units: dict[tuple[str, tuple[str, ...]], tuple[Path, str]] = {}  # where texts are, and as what
 FLAGS = ("-std=c++20", "-O1", "-w", "-fPIC", "-ffp-contract=off", f"-fsanitize={CHECKS}")
 
 
@@ -37,22 +39,44 @@ def folder() -> Path:
     return found
 
 
-def library(text: str, options: Sequence[str] = ()) -> ctypes.CDLL:
-    """``text`` compiled; ``launch_NAME`` runs its kernel NAME."""
-    return ctypes.CDLL(str(_built(text, tuple(options))))
+def launcher(text: str, kernel: str, options: Sequence[str] = ()) -> Any:
+    """The C function that runs a kernel of ``text``, which is compiled if it is in no unit."""
+    path, prefix = _units.get((text, tuple(options)), (None, ""))
+    path = path or _built(translated(text), tuple(options))
+    return getattr(ctypes.CDLL(str(path)), f"launch_{prefix}{kernel}")
 
 
-def build(texts: Sequence[tuple[str, tuple[str, ...]]]) -> None:
-    """Compile texts, each with its options, two at a time."""
+def build(texts: Sequence[str], options: tuple[str, ...], size: int = 25) -> None:
+    """Compile many texts, so many in one unit, two units at a time.
+
+    What g++ refuses is left out: it is compiled again, and raises, when it is launched.
+    """
+    rest = [text for text in dict.fromkeys(texts) if (text, options) not in _units]
+    if rest:
+        _precompiled_header()
     with ThreadPoolExecutor(2) as pool:
-        list(pool.map(lambda given: _built(*given), texts))
+        starts = range(0, len(rest), size)
+        list(pool.map(lambda k: _build_unit(rest[k : k + size], options), starts))
 
 
-def _built(text: str, options: tuple[str, ...]) -> Path:
-    made = folder() / f"{_digest(text, options)}.so"
+def _build_unit(texts: Sequence[str], options: tuple[str, ...]) -> None:
+    spaces = [f"namespace text_{k} {{\n{translated(t, f'{k}_')}}}\n" for k, t in enumerate(texts)]
+    try:
+        path = _built("".join(spaces), options)
+    except RuntimeError:
+        half = len(texts) // 2
+        if half:
+            _build_unit(texts[:half], options)
+            _build_unit(texts[half:], options)
+        return
+    _units.update({(text, options): (path, f"{k}_") for k, text in enumerate(texts)})
+
+
+def _built(translation: str, options: tuple[str, ...]) -> Path:
+    made = folder() / f"{_digest(translation, options)}.so"
     if not made.exists():
         source = _scratch(made, ".cpp")
-        source.write_text(translated(text), encoding="utf-8")
+        source.write_text(translation, encoding="utf-8")
         header = _precompiled_header()
         compiled, linked = _scratch(made, ".o"), _scratch(made, ".so")
         _run("g++", *FLAGS, *options, "-include", header, "-c", source, "-o", compiled)
@@ -97,13 +121,15 @@ def parameters(text: str, name: str, options: Sequence[str] = ()) -> list[str]:
     return [" ".join(defined.get(word, word) for word in one.split()) for one in given]
 
 
-def translated(text: str) -> str:
+def translated(text: str, prefix: str = "") -> str:
     """``text`` for g++ behind the header; lines keep their numbers."""
     kernels = KERNEL.findall(text)
     text = POINTER.sub(lambda p: f"emulator::Global<{p[1] or ''}{p[2]}> {p[3]}", text)
     text = SHARED.sub(_shared, text)
     text = text.replace('extern "C"', "").replace("__shared__", "static")
-    return "#line 1\n" + text + "".join(_launcher(name, given) for name, given in kernels)
+    # of a cell of doubles and a float g++ would make a float
+    text = text.replace("#define NaN __int_as_float(0x7fc00000)", "#define NaN (0.0 / 0.0)")
+    return "#line 1\n" + text + "".join(_launcher(prefix, *found) for found in kernels)
 
 
 def _shared(found: re.Match[str]) -> str:
@@ -111,10 +137,10 @@ def _shared(found: re.Match[str]) -> str:
     return f'static emulator::Shared<{found[1]}, {sizes}> {found[2]}{{"{found[2]}"}};'
 
 
-def _launcher(kernel: str, given: str) -> str:
+def _launcher(prefix: str, kernel: str, given: str) -> str:
     """A C function that makes the checked pointers, and runs the kernel's grid."""
     taken, made, passed = [], [], []
-    for parameter in (" ".join(p.split()) for p in given.split(",")):
+    for parameter in (" ".join(p.split()) for p in given.split(",") if p.strip()):
         pointer = POINTER.fullmatch(parameter)
         if pointer is None:
             taken.append(parameter)
@@ -130,7 +156,7 @@ def _launcher(kernel: str, given: str) -> str:
     return "\n".join(
         (
             "",
-            f'extern "C" const char* launch_{kernel}({", ".join(taken)})',
+            f'extern "C" const char* launch_{prefix}{kernel}({", ".join(taken)})',
             "{",
             *made,
             f"    auto run = [&] {{ {kernel}({', '.join(passed)}); }};",

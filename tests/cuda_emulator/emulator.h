@@ -383,5 +383,27 @@ inline int __float_as_int(float value) { int bits; memcpy(&bits, &value, 4); ret
 inline long long __double_as_longlong(double value) { long long bits; memcpy(&bits, &value, 8); return bits; }
 inline float rsqrtf(float x) { return 1.0f / std::sqrt(x); }
 inline double rsqrt(double x) { return 1.0 / std::sqrt(x); }
+inline double normcdf(double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); }
+inline double normcdfinv(double p)  // by halving: slow, and near enough
+{
+    if (!(p > 0 && p < 1)) return p == 0 ? -1.0 / 0.0 : p == 1 ? 1.0 / 0.0 : 0.0 / 0.0;
+    double low = -40, high = 40;
+    for (int k = 0; k < 200 && low < high; k++) {
+        double middle = low + (high - low) / 2;
+        if (middle == low || middle == high) break;
+        (normcdf(middle) < p ? low : high) = middle;
+    }
+    return low;
+}
+inline double erfcinv(double y) { return -normcdfinv(y / 2) / std::sqrt(2.0); }
+inline double erfinv(double y) { return y < 0 ? -erfinv(-y) : normcdfinv((1 + y) / 2) / std::sqrt(2.0); }
+inline double erfcx(double x) { return std::exp(x * x) * std::erfc(x); }
+inline double exp10(double x) { return std::pow(10.0, x); }
+inline float normcdff(float x) { return normcdf(x); }
+inline float normcdfinvf(float x) { return normcdfinv(x); }
+inline float erfcinvf(float x) { return erfcinv(x); }
+inline float erfinvf(float x) { return erfinv(x); }
+inline float erfcxf(float x) { return erfcx(x); }
+inline float exp10f(float x) { return exp10(x); }
 using std::isfinite; using std::isinf; using std::isnan;
 using std::max; using std::min;

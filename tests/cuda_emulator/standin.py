@@ -107,7 +107,10 @@ class ndarray(NDArrayOperatorsMixin):
         return _on_device(function)(*args, **kwargs)
 
     def __getitem__(self, index: Any) -> Any:
-        return _device(self._memory[_host(index)])
+        given = _host(index)
+        if isinstance(self._memory[given], numpy.generic) and not _has_arrays(given):
+            given = (*given, ...) if isinstance(given, tuple) else (given, ...)
+        return _device(self._memory[given])  # an element is a view, as in CuPy
 
     def __setitem__(self, index: Any, value: Any) -> None:
         if isinstance(value, numpy.ndarray) and value.ndim:
@@ -160,6 +163,11 @@ def _host(value: Any) -> Any:
     if isinstance(value, ndarray):
         return value._memory
     return type(value)(map(_host, value)) if type(value) in (tuple, list) else value
+
+
+def _has_arrays(index: Any) -> bool:
+    items = index if isinstance(index, tuple) else (index,)
+    return any(isinstance(i, numpy.ndarray) for i in items)
 
 
 def _on_device(function: Any) -> Any:
@@ -238,8 +246,10 @@ def asnumpy(x: Any) -> numpy.ndarray:
     return x.get() if isinstance(x, ndarray) else numpy.array(x)
 
 
-def argsort(x: Any, axis: int = -1) -> Any:
-    """CuPy's sorts are stable."""
+def argsort(x: Any, axis: int = -1, kind: str | None = None) -> Any:
+    """CuPy's sorts are stable, and called nothing else."""
+    if kind not in (None, "stable"):
+        raise ValueError(f"kind is stable, not {kind}")
     return _device(numpy.argsort(_host(x), axis, kind="stable"))
 
 
@@ -296,8 +306,7 @@ class RawKernel:
         passed = self._passed(args)
         launches.append(self.name)
         if self._launcher is None:
-            library = building.library(self.code, self.options)
-            self._launcher = getattr(library, f"launch_{self.name}")
+            self._launcher = building.launcher(self.code, self.name, self.options)
             self._launcher.restype = ctypes.c_char_p
         shapes = [(ctypes.c_uint * 3)(*shape) for shape in (grid, block)]
         barriers = ctypes.c_bool(bool(re.search(r"_sync\b|__sync", self.code)))

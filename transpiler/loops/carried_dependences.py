@@ -33,9 +33,11 @@ from calque.transpiler.primitives.logic import (
     maximum,
     minimum,
 )
+from calque.transpiler.primitives.record import Primitive
 from calque.transpiler.primitives.scalars import max_, min_
 
-_REDUCING = (add, subtract, multiply, maximum, minimum, max_, min_)
+_CHOSEN: tuple[Primitive, ...] = ()  # by an if
+_REDUCING = (_CHOSEN, (add, subtract), (multiply,), (maximum, max_), (minimum, min_))
 
 _COMPARISONS = (greater, less, greater_equal, less_equal)
 
@@ -97,31 +99,43 @@ def _reads(block: Block, var: Var) -> int:
 
 
 def _reduces(block: Block, start: Var, end: object) -> bool:
-    """Whether a value is the one at the start, with more added: nothing else reads it between."""
+    """Whether a value is the one at the start, with more added: nothing else reads it between.
+
+    Or multiplied, or the largest of them: a sum whose rounds also halve it is no reduction.
+    """
+    return any(_reduces_by(which, block, start, end) for which in _REDUCING)
+
+
+def _reduces_by(which: tuple[Primitive, ...], block: Block, start: Var, end: object) -> bool:
     if end is start:
         return True
     if isinstance(end, Var) and _reads(block, end) > 1:
         return False
     s = next((s for s in block.statements if end in s.outs), None)
     match s:
-        case Apply() if s.primitive in _REDUCING and not s.out.type.ndim:
+        case Apply() if s.primitive in which and not s.out.type.ndim:
             before = s.args[:1] if s.primitive is subtract else s.args
             vars = [a for a in before if isinstance(a, Var) and _reads(block, a) == 1]
-            return any(_reduces(block, start, a) for a in vars)
+            return any(_reduces_by(which, block, start, a) for a in vars)
         case For():
             at = s.outs.index(end)
             phi, init = s.phis[at], s.inits[at]
-            inner = _reads(s.body, phi) == 1 and _reduces(s.body, phi, s.body.results[at])
+            inner = _reads(s.body, phi) == 1 and _reduces_by(which, s.body, phi, s.body.results[at])
             alone = isinstance(init, Var) and _reads(block, init) == 1
-            return inner and alone and _reduces(block, start, init)
+            return inner and alone and _reduces_by(which, block, start, init)
         case If():
             arms = [b.results[s.outs.index(end)] for b in core.blocks_of(s)]
-            if _reads(block, start) == 2 and start in arms and _compares(block, s.test, arms):
+            chosen = _reads(block, start) == 2 and start in arms
+            if which is _CHOSEN and chosen and _compares(block, s.test, arms):
                 return True  # the larger, or the smaller, of two
-            return s.test is not start and all(
-                _reads(b, start) == 1 and _reduces(b, start, a)
-                for b, a in zip(core.blocks_of(s), arms, strict=True)
-            ) and _reads(block, start) == 2
+            return (
+                s.test is not start
+                and all(
+                    _reads(b, start) == 1 and _reduces_by(which, b, start, a)
+                    for b, a in zip(core.blocks_of(s), arms, strict=True)
+                )
+                and _reads(block, start) == 2
+            )
     return False
 
 

@@ -50,6 +50,9 @@ _MATHS = {"pi": np.pi, "e": np.e}
 CASTS = {  # what the target writes for a cast; a name of NumPy's, too
     **{t: t for t in "int8 uint8 int16 uint16 int32 uint32 int64 uint64 float32 float64".split()},
     "bool_": "bool",
+    "float": "float64",  # Python's own
+    "int": "int64",
+    "bool": "bool",
 }
 
 
@@ -76,6 +79,7 @@ class CNames:
 
     place: Callable[[Any], str]
     size: Callable[[Any], str | None]
+    array: Callable[[Any], str]  # a whole one and its size, as arguments of a function
     read: Callable[[Any], str]
     checked: Callable[[Any], list[str]]  # the indices of a place that are -1 if they are outside
     nothing: Callable[[Any], str]  # what is read there
@@ -188,6 +192,8 @@ class CText:
 
     def _function(self, called: str, args: Sequence[Any]) -> str:
         self.names.used.add(called)
+        if called.startswith("searchsorted_"):
+            return f"{called}({self.names.array(args[0])}, {self.expression(args[1])})"
         return f"{called}({', '.join(self.expression(a) for a in args)})"
 
     # statements
@@ -228,7 +234,7 @@ class CText:
             for node in gast.walk(line)
             if isinstance(node, gast.Name) and self.names.is_local(node.id)
         )
-        return [n for n in seen if not _is_counter(line, n)]
+        return list(seen)
 
     def _own_within(self, line: Any, n: str) -> bool:
         """Whether each block of a statement makes a local anew before it reads it, if it does."""
@@ -258,6 +264,8 @@ class CText:
         match line:
             case gast.Expr(value=gast.Constant(value=CCode() as code)):
                 return [("    " * depth + t) if t else "" for t in code.text.split("\n")]
+            case gast.Assign(targets=[gast.Tuple(elts=places)], value=gast.Tuple(elts=values)):
+                return self._together(places, values, depth)
             case gast.Assign(targets=[gast.Subscript() as place]) | gast.AugAssign(
                 target=gast.Subscript() as place
             ) if checked := self.names.checked(place):
@@ -299,6 +307,22 @@ class CText:
         word, _ = _BINARY[type(op)]
         return indented(f"{self._place(place)} {word}= {self.expression(value)};", depth)
 
+    def _together(self, places: Sequence[Any], values: Sequence[Any], depth: int) -> list[str]:
+        """``a, b = b, a + b``: all values are there before the first is assigned."""
+        read = set().union(*map(_names, values))
+        made: list[str] = []
+        kept = []
+        for place, value in zip(places, values, strict=True):
+            new = f"{place.id}_next"
+            while new in read:
+                new += "_"
+            kept.append(new)
+            kind = self.names.type_of(place.id)
+            made += indented(f"{kind} {new} = {self.expression(value)};", depth + 1)
+        for new, place in zip(kept, places, strict=True):
+            made += indented(f"{place.id} = {new};", depth + 1)
+        return braced("", made, depth)
+
     def _place(self, tree: Any) -> str:
         return tree.id if isinstance(tree, gast.Name) else self.names.place(tree)
 
@@ -312,9 +336,13 @@ class CText:
         return made
 
     def _for(self, line: Any, depth: int, declared: set[str]) -> list[str]:
-        counter = line.target.id
-        body = self.block(line.body, depth + 1, declared | {counter})
-        return braced(self._head(line, counter), body, depth)
+        own = counter = line.target.id
+        before: list[str] = []
+        if self.names.is_local(own):  # in Python it is one variable, which the loop assigns
+            counter = f"{own}_round"
+            before = indented(f"{own} = {counter};", depth + 1)
+        body = self.block(line.body, depth + 1, declared | {own})
+        return braced(self._head(line, counter), [*before, *body], depth)
 
     def _head(self, line: Any, counter: str) -> str:
         args = [raw("0"), *line.iter.args] if len(line.iter.args) == 1 else line.iter.args
@@ -375,17 +403,13 @@ def _names(tree: Any) -> set[str]:
     return {node.id for node in gast.walk(tree) if isinstance(node, gast.Name)}
 
 
-def _is_counter(line: Any, n: str) -> bool:
-    return any(isinstance(t, gast.For) and t.target.id == n for t in gast.walk(line))
-
-
 def braced(head: str, body: list[str], depth: int) -> list[str]:
     """A head and its block; a single line needs no braces."""
     inner = "    " * (depth + 1)
     alone = len(body) == 1 and body[0].startswith(inner) and not body[0].lstrip().startswith("//")
     if alone and body[0].endswith(";"):
         return [*indented(head, depth), *body]
-    return [*indented(f"{head} {{", depth), *body, "    " * depth + "}"]
+    return [*indented(f"{head} {{".lstrip(), depth), *body, "    " * depth + "}"]
 
 
 def indented(text: str, depth: int) -> list[str]:

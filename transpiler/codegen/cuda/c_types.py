@@ -25,6 +25,15 @@ C_TYPES: dict[np.dtype, str] = {
     np.dtype("f4"): "float",
     np.dtype("f8"): "double",
 }
+KEYWORDS = frozenset(
+    "alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t"
+    " class compl const const_cast constexpr continue decltype default delete do double"
+    " dynamic_cast else enum explicit export extern false float for friend goto if inline int long"
+    " mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected public"
+    " register reinterpret_cast return short signed sizeof static static_assert static_cast struct"
+    " switch template this thread_local throw true try typedef typeid typename union unsigned using"
+    " virtual void volatile wchar_t while xor xor_eq".split()
+)
 # NVRTC has no header: the words for what no literal says
 DEFINITIONS = {"INF": "__int_as_float(0x7f800000)", "NaN": "__int_as_float(0x7fc00000)"}
 _LARGEST_INT = 2**31 - 1

@@ -35,12 +35,12 @@ from calque.transpiler.codegen.text.spelling import (
     target,
 )
 from calque.transpiler.ir import core
-from calque.transpiler.ir.core import Apply, Block, For, Kernel, Statement, Var
+from calque.transpiler.ir.core import Apply, Atom, Block, For, Kernel, Statement, Var
 from calque.transpiler.ir.types import Dim
 from calque.transpiler.loops.chosen_cells import is_chosen
 from calque.transpiler.loops.thread_mapping import PutTogether, reductions
 from calque.transpiler.memory.printed_program import is_store
-from calque.transpiler.primitives.indexing import checked_index
+from calque.transpiler.primitives.indexing import checked_index, getitem
 
 _SINGLE = re.compile(r"\b(?:np\.)?float32\((-?[\d.]+(?:e-?\d+)?)\)")
 _IDENTITY = {"sum": 0, "product": 1}
@@ -90,6 +90,29 @@ class CudaLauncher(Launcher):
             if v in self.expressions.paths or len(shapes.get(self.expressions.names(v), ())) == 1
         }
         return NamedSizes(self.program.function, own)
+
+    @cached_property
+    def _stored(self) -> int:
+        """The memory that anything stores into."""
+        found = 0
+        for s in self.program.body.statements:
+            found |= self.memory.writes(s)
+        return found
+
+    def _assigned(self, out: Var, s: Statement) -> Any:
+        """An element is a view in CuPy: a copy, where its array is stored into."""
+        made = super()._assigned(out, s)
+        if self.expressions.inside or not isinstance(s, Apply) or s.primitive is not getitem:
+            return made
+        if not out.type.ndim and self.memory.at(s.args[0]) & self._stored:
+            plain = out.type.weak  # Python's own already
+            made.value = made.value if plain else call(attribute(made.value, "copy"))
+        return made
+
+    def _augmented(self, own: str, s: Apply, tree: Any) -> tuple[Any, Any, Atom] | None:
+        """Not of numbers on the device, which CuPy would change for all that have them."""
+        there = not self.expressions.inside and s.out in self.device
+        return None if there else super()._augmented(own, s, tree)
 
     # launches
 
@@ -394,7 +417,8 @@ def _place_text(s: Apply) -> Any:
 
 def _without_renaming(lines: list[Any]) -> tuple[list[Any], list[Any], list[Any]]:
     """A kernel's lines; those that give an array another name are the launcher's, around it."""
-    loop = next((k for k, line in enumerate(lines) if isinstance(line, gast.For)), len(lines))
+    loops = (gast.For, gast.While)
+    loop = next((k for k, line in enumerate(lines) if isinstance(line, loops)), len(lines))
     ahead = [t for t in lines[:loop] if _renames(t)]
     behind = [t for t in lines[loop:] if _renames(t)]
     return ahead, [t for t in lines if not _renames(t)], behind

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.codegen.cuda.c_types import C_TYPES
-from calque.transpiler.codegen.cuda.device_functions import suffix
-from calque.transpiler.codegen.numba.scalar_text import loop_dtypes, plain_type
+from calque.transpiler.codegen.cuda.c_types import C_TYPES, KEYWORDS
+from calque.transpiler.codegen.cuda.device_functions import names, suffix
+from calque.transpiler.codegen.numba.scalar_text import finds_place, loop_dtypes, plain_type
 from calque.transpiler.codegen.text.spelling import dtype_name
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, For, If, Statement, Var, While
@@ -43,6 +43,7 @@ from calque.transpiler.primitives.logic import (
     minimum,
 )
 from calque.transpiler.primitives.record import Primitive
+from calque.transpiler.primitives.sorting import searchsorted
 
 # Functions that CUDA has under the record's name; those of float end in f.
 _SAME = (
@@ -66,11 +67,10 @@ class Cuda(Target):
     name = "cuda"
     grid = True
     words = frozenset(
-        "cp np kernel blocks tiles row_blocks checked parts_of int float double bool long short"
-        " char unsigned signed if else for while return break const void Index size_t"
-        " threadIdx blockIdx gridDim blockDim INF NaN min max abs range len"
-        " checked_index outside place raise_if_outside".split()
-    ) | {*_NAMED.values()}
+        "cp np kernel blocks tiles row_blocks checked parts_of Index size_t threadIdx blockIdx"
+        " gridDim blockDim INF NaN min max abs range len isnan isinf isfinite fabs fabsf llabs"
+        " pow powf outside place raise_if_outside".split()
+    ).union(KEYWORDS, names(), _NAMED.values(), (f"{n}f" for n in _NAMED.values()))
 
     def can_compile(self, s: Statement, looping: bool = False) -> bool:
         """Loops over numbers; others stay on the host, with the loops in them as kernels."""
@@ -90,7 +90,7 @@ class Cuda(Target):
         return False
 
     def _has_plain_loop(self, s: For | While) -> bool:
-        if any(i is core.UNDEFINED for i in s.inits):
+        if any(i is core.UNDEFINED for i in s.inits) or not _keeps_arrays(s):
             return False
         if isinstance(s, For) and isinstance(s.step, Var):
             return False
@@ -103,7 +103,10 @@ class Cuda(Target):
             return _is_element(s) and _has_c_types(s)
         if s.outs[0].type.ndim or len(s.outs) != 1 or not self.can_be_scalar(s):
             return False
-        return s.primitive is checked_index or self.operation(s) is not None
+        if s.primitive in (checked_index, searchsorted):
+            return True
+        numbers = not any(isinstance(a, Var) and a.type.ndim for a in s.args)
+        return numbers and self.operation(s) is not None
 
     def can_be_scalar(self, s: Apply) -> bool:
         """Of numbers that C has, and functions that CUDA has."""
@@ -111,6 +114,8 @@ class Cuda(Target):
             return False
         if not _has_c_types(s):
             return False
+        if s.primitive is searchsorted:
+            return finds_place(*map(plain_type, s.args[:2]))
         if s.primitive.kind != "elementwise" and s.primitive not in (where, *_CONVERSIONS):
             return True  # element forms, of which the elementwise parts are asked
         if s.out.type.dtype.kind == "b" and s.primitive in (add, multiply, maximum, minimum, power):
@@ -121,12 +126,20 @@ class Cuda(Target):
         """An index that is checked: its name is asked for before it is used."""
         return isinstance(s, Apply) and s.primitive is checked_index
 
+    def may_raise(self, s: Statement) -> bool:
+        """An index that is neither proven to be inside nor checked."""
+        if not isinstance(s, Apply) or s.primitive not in (getitem, update, update_add):
+            return False
+        return not s.proven
+
     def is_inside(self, s: Apply, looping: bool) -> bool:
         """Numbers."""
         return s.primitive.kind == "size" or (not s.out.type.ndim and self._can_hold(s))
 
     def call(self, s: Apply) -> str | None:
-        """Conversions."""
+        """Conversions, and the place in a sorted array."""
+        if s.primitive is searchsorted:
+            return f"searchsorted_{s.params['side']}({{0}}, {{1}})"
         if s.primitive in _CONVERSIONS and not s.out.type.ndim:
             if s.primitive is to_bool or s.out.type.dtype.kind == "b":
                 return "{0} != 0"
@@ -150,7 +163,8 @@ class Cuda(Target):
             converted = want.kind == "f" and want in others and have.kind in "iub" and not function
             widened = want.kind == "i" and want.itemsize >= 4 and have.kind in "iub"
             narrow = have.itemsize <= want.itemsize and have != np.dtype("u8")
-            made.append(None if have == want or converted or (widened and narrow) else want)
+            same = have == want or want.kind == "O"  # Python compares its integers as they are
+            made.append(None if same or converted or (widened and narrow) else want)
         return made
 
     def result_cast(self, s: Apply) -> np.dtype | None:
@@ -189,6 +203,26 @@ CUDA = Cuda()
 def _has_parallel(s: Statement) -> bool:
     """Whether a loop holds one that a grid of threads would run."""
     return any(isinstance(t, For) and t.parallel for b in core.blocks_of(s) for t in core.walk(b))
+
+
+def _keeps_arrays(s: For | While) -> bool:
+    """Whether each array that a loop carries stays in its memory: kernels exchange no pointers."""
+    made = {o: t for t in core.walk(s.body) for o in t.outs}
+
+    def begins(atom: Any) -> set[Any]:
+        """The arrays of which one is a later version."""
+        match made.get(atom):
+            case Apply() as t if t.primitive in (update, update_add):
+                return begins(t.args[0])
+            case For() | While() as t:
+                return begins(t.inits[t.outs.index(atom)])
+            case If() as t:
+                k = t.outs.index(atom)
+                return begins(t.then.results[k]) | begins(t.orelse.results[k])
+        return {atom}
+
+    carried = zip(s.phis, s.body.results, strict=True)
+    return all(begins(result) == {phi} for phi, result in carried if phi.type.ndim)
 
 
 def _has_c_types(s: Apply) -> bool:

@@ -54,7 +54,8 @@ _TEMPLATES: dict[str, tuple[tuple[str, ...], str]] = {
     "float_remainder": (
         _REALS,
         f"{_PAIR}  // of the divisor's sign, as in Python\n{{{{\n"
-        "    {T} rest = fmod{f}(a, b);\n    if (rest == 0)\n        return copysign{f}(0, b);\n"
+        "    {T} rest = fmod{f}(a, b);\n    if (rest == 0)\n"
+        "        return copysign{f}(({T})0, b);\n"
         "    return (rest < 0) != (b < 0) ? rest + b : rest;\n}}",
     ),
     "float_floor_divide": (
@@ -63,7 +64,7 @@ _TEMPLATES: dict[str, tuple[tuple[str, ...], str]] = {
         "    if (b == 0)\n        return a / b;\n    {T} rest = fmod{f}(a, b);\n"
         "    {T} quotient = (a - rest) / b;\n"
         "    if (rest != 0 && (rest < 0) != (b < 0))\n        quotient -= 1;\n"
-        "    if (quotient == 0)\n        return copysign{f}(0, a / b);\n"
+        "    if (quotient == 0)\n        return copysign{f}(({T})0, a / b);\n"
         "    {T} whole = floor{f}(quotient);\n"
         "    return quotient - whole > 0.5 ? whole + 1 : whole;"
         "\n}}",
@@ -107,6 +108,19 @@ __device__ __forceinline__ Index {name}(Index a, Index b)
 {{
     return a {op} b ? a : b;
 }}"""
+_SEARCH = """\
+template <class Array, class T>
+__device__ Index searchsorted_{side}(Array sorted, Index size, T value)  // by halving
+{{
+    Index begin = 0;
+    while (size > 0) {{
+        Index half = size / 2, middle = begin + half;
+        bool later = {stays};
+        begin = later ? middle + 1 : begin;
+        size = later ? size - half - 1 : half;
+    }}
+    return begin;
+}}"""
 _OTHERS = {
     "floor_divide": """\
 __device__ __forceinline__ long long floor_divide(long long a, long long b)  // as in Python; 0 by 0
@@ -144,9 +158,32 @@ __device__ __forceinline__ long long atomicAdd(long long* cell, long long value)
 {
     return (long long)atomicAdd((unsigned long long*)cell, (unsigned long long)value);
 }""",
+    "searchsorted_left": _SEARCH.format(
+        side="left", stays="comes_before<T>(sorted[middle], value)"
+    ),
+    "searchsorted_right": _SEARCH.format(
+        side="right", stays="!comes_before<T>(value, sorted[middle])"
+    ),
+    "comes_before": """\
+template <class T>
+__device__ __forceinline__ bool comes_before(T a, T b)  // NaN is the largest number
+{
+    return a < b || (b != b && a == a);
+}""",
     "index_max": _INDEX_PAIR.format(name="index_max", op=">"),
     "index_min": _INDEX_PAIR.format(name="index_min", op="<"),
 }
+
+
+def names() -> frozenset[str]:
+    """All that may be defined: nothing of the user's is called so.
+
+    >>> sorted(n for n in names() if "square" in n)
+    ['square', 'squaref', 'squarel']
+    """
+    reduced = [f"{form}_{how}" for form in ("warp", "block") for how in COMBINED]
+    stems = [*_TEMPLATES, *reduced]
+    return frozenset([*_OTHERS, *(s + letter for s in stems for letter in SUFFIXES.values())])
 
 
 def suffix(dtype: np.dtype) -> str:
@@ -186,7 +223,7 @@ def definitions(used: Iterable[str]) -> str:
         text = _text(name)
         if text is None or name in texts:
             return
-        for called in sorted(set(re.findall(r"\b(\w+)\(", text)) - {name}):
+        for called in sorted(set(re.findall(r"\b(\w+)(?:<T>)?\(", text)) - {name}):
             add(called)
         texts[name] = text
 

@@ -156,6 +156,15 @@ def stored_in(statements: list[Statement]) -> set[Var]:
     }
 
 
+def stores_of(statements: list[Statement]) -> set[Var]:
+    """The versions of arrays that statements store into."""
+    return {
+        s.args[0]
+        for s in core.walk(Block(statements))
+        if isinstance(s, Apply) and s.primitive in (update, update_add)
+    }
+
+
 def read_in(statements: list[Statement]) -> set[Var]:
     """The versions of arrays of which statements read elements."""
     return {

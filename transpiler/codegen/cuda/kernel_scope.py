@@ -10,7 +10,7 @@ import numpy as np
 
 from calque.transpiler.codegen.cuda.c_text import CNames, CText, raw
 from calque.transpiler.codegen.cuda.c_types import c_number, c_type
-from calque.transpiler.codegen.cuda.grid import Grid, stored_in
+from calque.transpiler.codegen.cuda.grid import Grid, stored_in, stores_of
 from calque.transpiler.codegen.cuda.named_sizes import NamedSizes, is_named, shifted, sum_text
 from calque.transpiler.codegen.launcher import Launcher
 from calque.transpiler.codegen.text.spelling import name, target
@@ -39,7 +39,8 @@ class KernelScope:
         self.read_numbers: dict[str, Var] = {}
         dim_values = writer.program.function.dim_values
         self.types: dict[str, str] = {}
-        self.counters = set()
+        dtypes: dict[str, np.dtype] = {}
+        self.counters: set[str] = set()
         self.checks: list[Apply] = []  # of indices, in order
         self.checked_names: set[str] = set()
         for s in core.walk(kernel.body):
@@ -49,17 +50,24 @@ class KernelScope:
             if isinstance(s, For):
                 self.counters.add(writer.counter_of(s))
             for v in (*s.outs, *core.bound_vars(s)):
-                if not v.type.ndim and v not in writer.expressions.folding.folded:
+                counter = isinstance(s, For) and v is s.index
+                if not counter and not v.type.ndim and v not in writer.expressions.folding.folded:
                     index = v.type.weak and v in dim_values
                     own = writer.expressions.names(v)
                     index |= own in self.checked_names
-                    self.types[own] = "Index" if index else c_type(v.type.dtype)
+                    index &= self.types.get(own, "Index") == "Index"
+                    # values of several types may share a variable
+                    dtypes[own] = np.promote_types(v.type.dtype, dtypes.get(own, v.type.dtype))
+                    self.types[own] = "Index" if index else c_type(dtypes[own])
         self.stored = {self.names_of(v) for v in stored_in(kernel.body.statements)}
+        self.stored |= {self.names_of(v) for v in stores_of(kernel.body.statements)}
         self.arrays: dict[str, Var] = {}
         for v in kernel.params:
             if v.type.ndim:
                 self.arrays.setdefault(self.names_of(v), v)
         self.numbers = {self.names_of(v): v for v in kernel.params if not v.type.ndim}
+        for n in self.counters & self.numbers.keys():  # one variable in Python
+            self.types.setdefault(n, c_type(self.numbers[n].type.dtype))
         self.totals = {kernel_out(kernel, r.position): r for r in grid.totals}
 
     # what the printer asks
@@ -67,7 +75,7 @@ class KernelScope:
     def c_names(self) -> CNames:
         """The printer's questions, answered."""
         return CNames(
-            *(self.place, self.size, self.read, self.checked, self.nothing),
+            *(self.place, self.size, self.array, self.read, self.checked, self.nothing),
             *(self.type_of, self.is_local, self.used),
         )
 
@@ -103,6 +111,12 @@ class KernelScope:
                 text = self.printer
                 return f"index_{word}({text.expression(a)}, {text.expression(b)})"
         return None
+
+    def array(self, tree: Any) -> str:
+        """An array and its size."""
+        var = getattr(tree, "shows", None) or self.arrays[tree.id]
+        self.read_arrays.setdefault(tree.id, var)
+        return f"{self._shown(tree.id)}, {self.size_name(var, None)}"
 
     def _size_of(self, array: Any, axis: int | None) -> str:
         var = getattr(array, "shows", None) or self.arrays[array.id]
@@ -149,7 +163,11 @@ class KernelScope:
             var = self.arrays[array.id]
         items = tree.slice.elts if isinstance(tree.slice, gast.Tuple) else [tree.slice]
         self.read_arrays.setdefault(array.id, var)
-        return f"{array.id}[{self._linear(var, items)}]"
+        return f"{self._shown(array.id)}[{self._linear(var, items)}]"
+
+    def _shown(self, n: str) -> str:
+        """The name of an array's parameter: not that of a number here."""
+        return f"{n}_array" if n in self.types else n
 
     def checked(self, tree: Any) -> list[str]:
         """The indices of a place that are -1 where they are outside."""
@@ -216,7 +234,8 @@ class KernelScope:
                 if self.arrays[n] is not var or n not in self.read_arrays:
                     continue
                 word = "" if n in self.stored else "const "
-                made.append((f"{word}{c_type(var.type.dtype)}* __restrict__ {n}", ("array", var)))
+                text = f"{word}{c_type(var.type.dtype)}* __restrict__ {self._shown(n)}"
+                made.append((text, ("array", var)))
             elif n in self.read_numbers and self.numbers[n] is var:
                 shown = f"{n}_in" if n in self.types else n
                 if var in self.device:
@@ -229,7 +248,8 @@ class KernelScope:
         for n, var in self.read_arrays.items():
             if n not in self.arrays:  # another name, which the launcher gives before
                 word = "" if n in self.stored else "const "
-                made.append((f"{word}{c_type(var.type.dtype)}* __restrict__ {n}", ("array", var)))
+                text = f"{word}{c_type(var.type.dtype)}* __restrict__ {self._shown(n)}"
+                made.append((text, ("array", var)))
         for out in self.kernel.outs:
             if out.type.ndim:
                 continue
