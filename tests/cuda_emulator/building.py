@@ -17,7 +17,7 @@ from typing import Any
 
 HEADER = Path(__file__).with_name("emulator.h")
 MISSING = None if shutil.which("g++") else "g++ is not installed"
-TYPE = r"(?:unsigned )?(?:long long|\w+)"
+TYPE = r"(?:unsigned |signed )?(?:long long|\w+)"
 KERNEL = re.compile(
     r'extern "C"\s+__global__(?:\s+__launch_bounds__\([^)]*\))?\s+void\s+(\w+)\s*\(([^)]*)\)'
 )

@@ -64,10 +64,8 @@ def described(s: Apply, word: Word, named: Word, definitions: Definitions) -> st
 
 def _without_operand(s: Apply) -> str:
     p = s.primitive
-    if p.arithmetic in ("and", "or") and p.word:
+    if p.word and (p.arithmetic in ("and", "or") or p.kind == "creation"):
         return str(p.word)
-    if s.primitive.name == "constant":
-        return "numbers"
     return p.name.split(".")[-1] if p.name.startswith("np.") else "value"
 
 

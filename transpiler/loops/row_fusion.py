@@ -27,7 +27,6 @@ from calque.transpiler.ir.dead_code import has_effects, remove_dead_code
 from calque.transpiler.ir.types import dim_symbols, substitute_dim
 from calque.transpiler.loops.accesses import INDEXED
 from calque.transpiler.primitives.indexing import getitem, update
-from calque.transpiler.primitives.record import PRIMITIVES
 
 
 def fuse_rows(function: Function, builder: Builder) -> None:
@@ -42,13 +41,19 @@ def fuse_rows(function: Function, builder: Builder) -> None:
 
 def _drop_stops(function: Function) -> None:
     """What ``stop_gradient`` gives is its argument, once all derivatives are taken."""
-    stop = PRIMITIVES.get("stop_gradient")
     replaced: dict[Var, Any] = {}
     for s in core.walk(function.body):
-        if isinstance(s, Apply) and s.primitive is stop and isinstance(s.args[0], Var):
+        if isinstance(s, Apply) and _is_identity(s):
             replaced[s.out] = replaced.get(s.args[0], s.args[0])
     if replaced:
         core.substitute(function.body, replaced)
+
+
+def _is_identity(s: Apply) -> bool:
+    """Whether a statement gives its argument, of which it only says that no slope goes there."""
+    p = s.primitive
+    plain = p.arithmetic == "same" and p.nondifferentiable and p.view_back is not None
+    return plain and isinstance(s.args[0], Var) and s.args[0].type == s.out.type
 
 
 def _blocks(block: Block) -> list[Block]:

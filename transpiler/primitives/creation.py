@@ -238,6 +238,7 @@ constant = register(
         kind="creation",
         nondifferentiable=True,
         fresh=True,
+        word="numbers",
         cheap=True,
         samples=cases(
             case(value=[1.0, 2.0], dtype=np.dtype("f8")),
