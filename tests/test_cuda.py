@@ -306,3 +306,12 @@ def test_a_sum_of_all_elements_is_one_loop_in_the_order_of_memory():
     text = cuda_text(lambda x: np.mean((x - 1.0) ** 2), MATRIX)
     assert "blocks(x_flat.size)" in text
     assert "** 2" not in text.partition("code =")[0]
+
+
+
+def test_a_function_whose_cuda_text_was_read_takes_numpy_arrays():
+    """Also where there is no CuPy, which reading does not need."""
+    gradient = calque.grad(lambda x: np.sum(np.sin(x)))
+    x = np.linspace(0.0, 1.0, 5)
+    assert "cosf" not in calque.source(gradient, x, stage="cuda")
+    np.testing.assert_allclose(gradient(x), np.cos(x), rtol=1e-15)

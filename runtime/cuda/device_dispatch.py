@@ -126,6 +126,8 @@ class DeviceDispatcher(Dispatcher):
 
         ``foreign``: some are of other libraries, of which it is asked whether they may change.
         """
+        if not self.ready:
+            return None  # its text was read, and nothing called there: CuPy may be missing
         ready = self.ready_for(args, kwargs) if kwargs else self.ready.get(self.key(args))
         if ready is None or not ready.same() or (foreign and ready.stored):
             return None
