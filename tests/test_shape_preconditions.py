@@ -6,6 +6,7 @@ import importlib.util
 from pathlib import Path
 from typing import Any
 
+import numba
 import numpy as np
 import pytest
 
@@ -91,7 +92,7 @@ def loaded(path: Path, name: str) -> Any:
 
 @pytest.fixture(autouse=True)
 def uncompiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CALQUE_JIT", "0")
+    monkeypatch.setattr(numba.config, "DISABLE_JIT", 1)
 
 
 @pytest.mark.parametrize("function, args, fitting, others", CASES)

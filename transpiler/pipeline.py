@@ -6,7 +6,8 @@ interpretation (with the passes of the transformations that are called on the wa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +17,9 @@ import calque.transpiler.primitives  # noqa: F401  (fills the tables)
 from calque.transpiler.algebra.scalar_factoring import take_factors_out
 from calque.transpiler.algebra.triangular_solves import solve_by_substitution
 from calque.transpiler.codegen.cuda.cuda_module import cuda_function, cuda_module
+from calque.transpiler.codegen.numba.fitting_numbers import fitting_noted
 from calque.transpiler.codegen.numba.numba_target import NUMBA
+from calque.transpiler.codegen.numba.saved_target import SAVED_NUMBA
 from calque.transpiler.codegen.numpy.emit import Support, emit_function, emit_module
 from calque.transpiler.codegen.text.signature import name_parameters
 from calque.transpiler.diagnostics.finite_checks import add_checks
@@ -370,24 +373,36 @@ def module_text(
     provenance: Sequence[str],
     support: Support | None = None,
     asking: bool = False,
+    target: Target | None = None,
 ) -> str:
     """A whole module, with a docstring that says where it comes from.
 
-    ``support`` writes out what kernels call, which else is imported. A module ``asking`` refuses
-    arguments of other sizes than its kernels are written for: nobody else will.
+    ``support`` writes out what kernels call, which else is imported; ``target`` is the traced one's
+    or another. A module ``asking`` refuses arguments of other sizes than its kernels are written
+    for: nobody else will.
     """
     traced.function.name = name
-    asked = traced.builder.dims if asking and traced.compiled else None
+    asked = traced.builder if asking and traced.compiled else None
     if traced.target.grid:
         return cuda_module(traced.function, title, provenance, support, asked)
     return emit_module(
         traced.function,
         title=title,
         provenance=list(provenance),
-        kernels=traced.target,
+        kernels=target or traced.target,
         support=support,
         asking=asked,
     )
+
+
+@contextmanager
+def saved_target(traced: Traced) -> Iterator[Target]:
+    """The target of a module that stands alone, for as long as its text is written."""
+    if traced.target is not NUMBA:
+        yield traced.target
+        return
+    with fitting_noted(traced.function.body, traced.builder):
+        yield SAVED_NUMBA
 
 
 def core_text(traced: Traced, name: str) -> str:

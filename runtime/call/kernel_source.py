@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import ast
 import functools
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from calque.runtime import vecmath
-from calque.transpiler.codegen.numba.called_functions import FILES, HOMES, home_of
+from calque.transpiler.codegen.numba.called_functions import HOMES, SAVED, home_of
 
-_FILES = [*FILES]  # and before the decorator what it compiles integers with
-_FILES.insert(-1, "integer_functions")
+# what modules that stand alone carry: where two files define a name, the first one does
+_FILES = (
+    "linear_systems",
+    *(f"standalone/plain_{name}" for name in ("decorators", "integers", "numbers", "complexes")),
+    "standalone/plain_matrices",
+    *(f"kernels/{name}" for name in ("complex_functions", "complex_power_functions")),
+    *(f"kernels/{name}" for name in ("matrix_functions", "gamma_functions", "kernel_functions")),
+)
+# with what kernels are decorated
+_AHEAD = frozenset(["KERNEL", "LARGE", "PROCESS", "on_threads", "always_on_threads"])
 
 
 @dataclass(frozen=True)
@@ -22,7 +31,7 @@ class _Definition:
     text: str
     defines: frozenset[str]
     mentions: frozenset[str]
-    extends: str = ""  # the function whose compiled form it is
+    is_function: bool
 
 
 @functools.cache
@@ -30,82 +39,89 @@ def _definitions() -> tuple[dict[str, str], tuple[_Definition, ...]]:
     """The imports of what kernels need by the name they give, and its definitions in order."""
     found: list[_Definition] = []
     imports: dict[str, str] = {}
+    known: set[str] = set()
     here = Path(__file__).parents[1]
-    for file in [here / "linear_systems.py", *(here / "kernels" / f"{name}.py" for name in _FILES)]:
-        text = file.read_text(encoding="utf-8")
+    for file in _FILES:
+        text = (here / f"{file}.py").read_text(encoding="utf-8")
         lines, end = text.splitlines(), 0
         for node in ast.parse(text).body:
             match node:
                 case ast.Import(names=names):
                     imports |= {a.asname or a.name: ast.unparse(ast.Import([a])) for a in names}
-                case ast.ImportFrom(module=str(module), names=names):
-                    if not module.startswith("calque."):
-                        imports |= {
-                            a.asname or a.name: ast.unparse(ast.ImportFrom(module, [a], 0))
-                            for a in names
-                        }
+                case ast.ImportFrom(module="numba" as module, names=names):
+                    imports |= {a.name: ast.unparse(ast.ImportFrom(module, [a], 0)) for a in names}
                 case ast.FunctionDef() | ast.ClassDef() | ast.Assign():
                     decorators = getattr(node, "decorator_list", [])
                     start = min([node.lineno, *(d.lineno for d in decorators)]) - 1
                     while start > end and lines[start - 1].startswith("#"):
                         start -= 1
-                    found.append(_definition(node, "\n".join(lines[start : node.end_lineno])))
+                    made = _definition(node, "\n".join(lines[start : node.end_lineno]))
+                    if made is not None and not made.defines & known:
+                        found.append(made)
+                        known |= made.defines
             end = node.end_lineno or end
     return imports, tuple(found)
 
 
-def _definition(node: ast.FunctionDef | ast.ClassDef | ast.Assign, text: str) -> _Definition:
-    mentions = frozenset(n.id for n in ast.walk(node) if isinstance(n, ast.Name))
+def _definition(
+    node: ast.FunctionDef | ast.ClassDef | ast.Assign, text: str
+) -> _Definition | None:
+    """As saved modules have it: ``register_jitable`` is ``helper``; None for an ``overload``."""
+    mentions = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
     if isinstance(node, ast.Assign):
         defined = {n.id for t in node.targets for n in ast.walk(t) if isinstance(n, ast.Name)}
-        return _Definition(text, frozenset(defined), mentions - defined)
-    extended = ""
-    for decorator in node.decorator_list:
-        match decorator:
-            case ast.Call(func=ast.Name(id="overload"), args=[ast.Name(id=extended)]):
-                pass
-    return _Definition(text, frozenset([node.name]), mentions - {node.name}, extended)
+        return _Definition(text, frozenset(defined), frozenset(mentions - defined), False)
+    if any("overload" in ast.unparse(d) for d in node.decorator_list):
+        return None
+    if "register_jitable" in mentions:
+        text = re.sub(r"^@register_jitable.*", "@helper", text)
+        mentions = mentions - {"register_jitable", "AS_WRITTEN"} | {"helper"}
+    return _Definition(text, frozenset([node.name]), frozenset(mentions - {node.name}), True)
 
 
-def embedded(names: Iterable[str]) -> tuple[list[str], str]:
-    """The import lines and the text of what kernels call, for a module that stands alone.
+def embedded(names: Iterable[str]) -> tuple[list[str], str, str]:
+    """For the kernels of a module that stands alone: imports, and text before and behind them.
 
-    >>> lines, text = embedded(["kernel", "sign", "exp"])
-    >>> "from numba import njit" in lines, "def exp(x):" in text, "import calque" in text
+    >>> lines, ahead, behind = embedded(["njit", "KERNEL", "sign", "exp"])
+    >>> sorted(set(lines))
+    ['from numba import njit', 'import numpy as np']
+    >>> "KERNEL = {" in ahead, "def exp(x):" in behind, "def cos(x):" in behind
     (True, True, False)
     """
     imports, definitions = _definitions()
-    known = {name for d in definitions for name in d.defines}
-    vector = sorted(n for n in names if home_of(n) == "vecmath")
+    used = SAVED.union(*HOMES.values()).intersection(names)
+    vector = sorted(n for n in used if home_of(n) == "vecmath")
+    by_name = {name: d for d in definitions for name in d.defines}
     wanted: set[str] = set()
-    pending = [n for n in names if n in known]
+    pending = [n for n in used if n in by_name]
     while pending:
         name = pending.pop()
         if name not in wanted:
             wanted.add(name)
-            for d in definitions:
-                if name in d.defines or d.extends == name:
-                    pending += [n for n in (*d.mentions, *d.defines) if n in known]
-    used = [d for d in definitions if d.defines & wanted]
-    mentioned = {n for d in used for n in d.mentions}
+            pending += [n for n in by_name[name].mentions if n in by_name]
+    chosen = [d for d in definitions if d.defines & wanted]
+    mentioned = {n for d in chosen for n in d.mentions} | used
     lines = [line for name, line in imports.items() if name in mentioned]
     lines += ["from numba import prange"] if "prange" in names else []
-    text = ""
-    for before, d in zip([None, *used], used, strict=False):
-        constants = before is not None and not (_is_function(before) or _is_function(d))
-        gap = "\n" if constants else "\n\n\n"
-        text += (gap if text else "") + d.text
+    behind = _joined([d for d in chosen if not d.defines <= _AHEAD])
     if vector:
-        lines += vecmath.imports_of(vector).splitlines()
-        text += "\n\n\n" + vecmath.source_of(vector).rstrip()
-    return [line for line in lines if line], text
+        lines += [line for line in vecmath.imports_of(vector).splitlines() if line]
+        text = vecmath.source_of(vector).rstrip()
+        behind = f"{behind}\n\n\n{text}" if behind else text
+    return lines, _joined([d for d in chosen if d.defines <= _AHEAD]), behind
 
 
-def _is_function(definition: _Definition) -> bool:
-    return "def " in definition.text or "class " in definition.text
+def _joined(definitions: list[_Definition]) -> str:
+    text = ""
+    for before, d in zip([None, *definitions], definitions, strict=False):
+        constants = before is not None and not (before.is_function or d.is_function)
+        gap = "\n" if constants else "\n\n\n"
+        gap += "\n" if constants and d.text.startswith("#") else ""
+        text += (gap if text else "") + d.text
+    return text
 
 
-def uncompiled(names: Iterable[str]) -> tuple[list[str], str]:
+def uncompiled(names: Iterable[str]) -> tuple[list[str], str, str]:
     """The same for ``CALQUE_JIT=0``: NumPy's functions under the names of the vector functions."""
     at = {home: sorted(known.intersection(names)) for home, known in HOMES.items()}
     vector = at.pop("vecmath")
@@ -115,4 +131,4 @@ def uncompiled(names: Iterable[str]) -> tuple[list[str], str]:
     lines += ["import math"] if "math." in text else []
     lines += ["import numpy as np"] if "np." in text else []
     text += "\n\n\nprange = range" if "prange" in names else ""
-    return lines, text.strip()
+    return lines, text.strip(), ""

@@ -7,10 +7,10 @@ import inspect
 from calque.runtime.cuda import faults, launching
 
 
-def embedded(names: frozenset[str]) -> tuple[list[str], str]:
-    """The import lines, and the definitions of the functions of these names.
+def embedded(names: frozenset[str]) -> tuple[list[str], str, str]:
+    """The import lines, and the definitions of the functions of these names; nothing behind them.
 
-    >>> lines, text = embedded(frozenset(["blocks"]))
+    >>> lines, text, _ = embedded(frozenset(["blocks"]))
     >>> lines, text.splitlines()[0]
     ([], 'def blocks(size: int) -> tuple[int, ...]:')
     """
@@ -28,7 +28,7 @@ def embedded(names: frozenset[str]) -> tuple[list[str], str]:
         lines += ["import functools", "import operator", "import numpy as np"]
         lines.append("from typing import Any")
         found.append(inspect.getsource(faults).partition("import numpy as np\n\n")[2].rstrip())
-    return lines, "\n\n\n".join(found)
+    return lines, "\n\n\n".join(found), ""
 
 
 def _assignment(name: str) -> str:

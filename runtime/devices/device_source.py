@@ -24,6 +24,7 @@ from calque.transpiler.codegen.numpy.emit import (
 from calque.transpiler.codegen.numpy.engine_launchers import DeviceLauncher
 from calque.transpiler.ir import pytrees
 from calque.transpiler.ir.core import Function
+from calque.transpiler.ir.target import Target
 from calque.transpiler.spmd.library_calls import write_calls
 from calque.transpiler.transformations.mesh_programs import Layout
 
@@ -47,8 +48,8 @@ class DeviceSource:
         self.sizes = self.layout.sizes
         self.name = mapped.generated_name()
 
-    def device_text(self, name: str | None = None) -> str:
-        """The ``def`` of what each device runs."""
+    def device_text(self, name: str | None = None, target: Target | None = None) -> str:
+        """The ``def`` of what each device runs, for its own target or another."""
         traced = self.program.traced
         function = self.function
         if self.engine.library is not None:
@@ -57,7 +58,7 @@ class DeviceSource:
             function.signature = [p for p in function.signature if p.name not in own]
             self.function = function
         function.name = name or self.device.generated_name()
-        return emit_function(function, kernels=traced.target)
+        return emit_function(function, kernels=target or traced.target)
 
     def launcher_text(self) -> str:
         """The ``def`` that takes whole arrays and gives whole arrays."""
@@ -89,20 +90,22 @@ class DeviceSource:
         found: tuple[Any, ...] = pytrees.tree_map(spec_of, tuple(self.args))
         return found
 
-    def module(self, header: Sequence[str], title: str, support: Support | None) -> str:
+    def module(
+        self, header: Sequence[str], title: str, support: Support | None, target: Target
+    ) -> str:
         """A whole module; ``support`` writes out what it calls, which else is imported."""
-        device = self.device_text()
-        launcher = self.launcher_text()
+        parts = [self.device_text(target=target), self.launcher_text()]
         helpers: list[str] = [*self.function.helpers.values()]
-        used = {n.id for n in ast.walk(ast.parse(device + launcher)) if isinstance(n, ast.Name)}
+        used = {n.id for n in ast.walk(ast.parse("".join(parts))) if isinstance(n, ast.Name)}
         lines = imports(self.function, used | {"np"})
         if self.program.traced.compiled:
-            more, text = kernel_imports(used, support)
+            more, ahead, behind = kernel_imports(used, support)
             lines += more
-            helpers = [text, *helpers] if text else helpers
+            helpers = [ahead, *helpers] if ahead else helpers
+            parts += [behind] if behind else []
         made = self._launcher()
         alone = None if support is None else self.engine.text()
-        more, texts = made.module((device, launcher), helpers, alone)
+        more, texts = made.module(parts, helpers, alone)
         lines = [li for li in lines if "mpi4py" not in li] + more
         quoted = "\n".join([title, "", *header]).rstrip().replace("\\", "\\\\")
         body = "\n\n\n".join(t.strip("\n") for t in texts if t.strip())

@@ -2,8 +2,8 @@
 
 In comes the text of kernels, which imports the names here; out comes machine code. Read
 ``decorator``, then ``kernel_functions``; ``trimmed_compiler`` is Numba's compiler for this process,
-less what kernels have no need of. Saved modules carry the text of what they call, which
-``call.kernel_source`` writes.
+less what kernels have no need of. Saved modules carry plain functions in their place: see
+``standalone``.
 """
 
 import importlib

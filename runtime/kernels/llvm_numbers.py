@@ -1,7 +1,7 @@
 """The functions on numbers that kernels call, as LLVM's instructions.
 
-``kernel_functions.py`` has the same as Python, for saved modules and for arguments that are not
-here: Numba compiles each such function for each kind of arguments, in a library of its own.
+``kernel_functions.py`` has the same as Python, for arguments that are not here: Numba compiles each
+such function for each kind of arguments, in a library of its own.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from calque.runtime import api
@@ -20,12 +21,14 @@ from calque.runtime.saving.provenance import STAGES, provenance
 from calque.runtime.saving.writing import write_whole
 from calque.runtime.tracebacks import hide_own_frames
 from calque.runtime.transformed import BoundTransformed, Transformed, complete
+from calque.runtime.version import NUMBA_TRIED
 from calque.transpiler import pipeline
 from calque.transpiler.codegen.numpy.emit import Support
 from calque.transpiler.diagnostics.placements import CALL, KERNEL, LOOP, placements
 from calque.transpiler.errors import Origin, UnsupportedFunction
 from calque.transpiler.frontend.trace import Traced
 from calque.transpiler.ir import core
+from calque.transpiler.ir.target import Target
 
 
 def _as_transformed(fn: Any) -> Transformed:
@@ -166,14 +169,17 @@ def module_source(
         found = DeviceSource(transformed, args, _engine(engine))
         specs = found.specs()
         origin = provenance(_as_transformed(fn), found.program, specs, stage, engine)
-        return found.module(origin, title(transformed), called)
+        with _target(found.program.traced, origin, alone) as target:
+            return found.module(origin, title(transformed), called, target)
     _refuse_engine(engine)
     program = _program(transformed, args, stage)
     if stage == "cuda" and alone:
         called = launching_source.embedded
     name = transformed.generated_name()
     origin = provenance(_as_transformed(fn), program, args, stage)
-    text = pipeline.module_text(program.traced, name, title(transformed), origin, called, True)
+    with _target(program.traced, origin, alone) as target:
+        told = title(transformed)
+        text = pipeline.module_text(program.traced, name, told, origin, called, True, target)
     lost = [n for n, module in program.traced.function.imports.items() if module == "__main__"]
     if lost:
         raise UnsupportedFunction(
@@ -188,6 +194,19 @@ def _program(transformed: Transformed, args: tuple[Any, ...], stage: str | None)
     if stage != "cuda":
         return transformed.program(*args)
     return transformed.cuda_programs().find(complete(transformed, args), {})[0]
+
+
+@contextmanager
+def _target(traced: Traced, origin: list[str], alone: bool) -> Iterator[Target]:
+    """For what a text is written; one that stands alone says what its kernels were tried with."""
+    if not alone:
+        yield traced.target
+        return
+    with pipeline.saved_target(traced) as target:
+        if target is not traced.target:
+            tried = " to ".join(NUMBA_TRIED)
+            origin.append(f"Kernels need Numba alone; they were tried with {tried}.")
+        yield target
 
 
 def _engine(engine: str | None) -> str:

@@ -3,10 +3,10 @@
 Numba's wheels call libm once an element, which keeps a loop scalar. A loop that calls these
 functions runs at four to twenty times that speed: no branch, no call, no conversion of integers; at
 most 4 ulp from the true value over the whole range; NaN, infinities, signed zeros, overflow and
-denormals as in NumPy. ``FUNCTIONS`` names them; ``source_of`` gives the text of those that a module
-uses, so that it needs NumPy and Numba alone. Importing this package does not import Numba.
-In comes a number, out comes one. Read ``arithmetic`` and ``exponentials``, then any other file;
-``direct`` writes the same functions as LLVM's instructions.
+denormals as in NumPy. ``FUNCTIONS`` names them; ``source_of`` gives the text of those that a saved
+module uses, with ``plain`` for what is no plain Python: it needs NumPy and Numba's ``njit`` alone.
+Importing this package does not import Numba. In comes a number, out comes one. Read ``arithmetic``
+and ``exponentials``, then any other file; ``direct`` writes them as LLVM's instructions.
 
 A kernel may have ``fastmath={"reassoc", "contract", "nsz"}``: flags belong to instructions, and the
 functions' own have none. ``nnan`` and ``ninf`` are for no kernel: comparisons of the kernel's own
@@ -42,13 +42,12 @@ _MODULES = (
     *("arithmetic", "exponentials", "logarithms", "trigonometric", "inverse_trigonometric"),
     *("error_functions", "powers", "exponentials_single", "single", "random_numbers"),
 )
+# what saved modules have in place of definitions of the same names
+_PLAIN_MODULE = "plain"
 _IMPORTS = {
     "math": "import math",
     "np": "import numpy as np",
-    "ir": "from llvmlite import ir",
     "njit": "from numba import njit",
-    "intrinsic": "from numba.extending import intrinsic",
-    "float32": "from numba.types import float32",
 }
 
 
@@ -114,9 +113,9 @@ class _Entry:
 
 @functools.cache
 def _definitions() -> dict[str, _Entry]:
-    """All definitions by name, in the order of the files."""
+    """All definitions by name, in the order of the files; the plain ones in others' places."""
     found: dict[str, _Entry] = {}
-    for module in _MODULES:
+    for module in (_PLAIN_MODULE, *_MODULES):
         text = _text(module)
         lines, end, tree = text.splitlines(), 0, ast.parse(text)
         for node in tree.body:
@@ -130,7 +129,8 @@ def _definitions() -> dict[str, _Entry]:
                 body = "\n".join(lines[start : node.end_lineno])
                 name = node.name if isinstance(node, ast.FunctionDef) else _target(node)
                 method = ast.get_docstring(tree) or ""
-                found[name] = _Entry(body, tuple(sorted(names - {name})), is_function, method)
+                entry = _Entry(body, tuple(sorted(names - {name})), is_function, method)
+                found.setdefault(name, entry)
             end = node.end_lineno or end
     return found
 
@@ -182,9 +182,11 @@ def source_of(names: Iterable[str]) -> str:
     KeyError for others.
 
     >>> print(source_of(["two_to"]))  # doctest: +ELLIPSIS
-    # What the vector functions are built of: ...
-    <BLANKLINE>
+    # Elementary functions in plain Numba: ...
     vector = njit(forceinline=True, fastmath=False, ...)
+    <BLANKLINE>
+    <BLANKLINE>
+    # What the vector functions are built of: ...
     <BLANKLINE>
     # 1.5 * 2**52: ...
     ROUND = 6755399441055744.0
@@ -236,7 +238,7 @@ def plain_source_of(names: Iterable[str]) -> str:
 
 
 def __getattr__(name: str) -> Any:
-    if name.startswith("_") or name in (*_MODULES, "direct"):
+    if name.startswith("_") or name in (*_MODULES, _PLAIN_MODULE, "direct"):
         raise AttributeError(name)  # a module is imported as any other
     try:
         return load(name)

@@ -1,9 +1,4 @@
-"""What the vector functions are built of: a fused multiply-add, numbers taken apart, rare calls.
-
-``fastmath=False`` is said, not left out: a function without it takes the flags of the kernel that
-calls it first, and ``reassoc`` turns ``(x + ROUND) - ROUND`` into ``x``. ``forceinline`` is done by
-LLVM, where every instruction keeps its own flags; ``inline="always"`` would mix them.
-"""
+"""What the vector functions are built of: sums without a rounding error, numbers taken apart."""
 
 from __future__ import annotations
 
@@ -13,6 +8,9 @@ from numba import njit
 from numba.extending import intrinsic
 from numba.types import float32
 
+# ``fastmath=False`` is said, not left out: a function without it takes the flags of the kernel that
+# calls it first, and ``reassoc`` turns ``(x + ROUND) - ROUND`` into ``x``. ``forceinline`` is done
+# by LLVM, where every instruction keeps its own flags; ``inline="always"`` would mix them.
 vector = njit(forceinline=True, fastmath=False, error_model="numpy", boundscheck=False)
 
 # 1.5 * 2**52: adding and subtracting it rounds to a whole number, which stands in the low bits

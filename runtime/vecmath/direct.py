@@ -3,7 +3,8 @@
 A vector function is straight-line arithmetic, so its Python text says all: each operation is one
 instruction. Numba compiles such a function, and each that it calls, with all its passes, which is
 most of the time of a kernel's first call. A kernel in this process calls what is written here; a
-saved module has the functions' text and Numba. Both are the same instructions, without flags.
+saved module has the functions' text and Numba, which make the same instructions of it, without
+flags, but for those in ``plain``.
 """
 
 from __future__ import annotations

@@ -8,6 +8,8 @@ Method: exp(x**2) * erfc(x) = g(t) / (1 + 2 * x) with t = (x - 4) / (x + 4) and 
 
 from __future__ import annotations
 
+import numpy as np
+
 from calque.runtime.vecmath.arithmetic import fma, vector, with_sign
 from calque.runtime.vecmath.exponentials import exp_sum
 
@@ -49,10 +51,10 @@ def erfcx_positive(a):
 
 @vector
 def exp_of_square(a, sign):
-    """exp(sign * a**2)."""
+    """exp(sign * a**2); the square of the first 26 bits of a is exact, the rest a correction."""
     a = 30.0 if a > 30.0 else a
-    square = a * a
-    return exp_sum(sign * square, sign * fma(a, a, -square))
+    first = np.int64(np.float64(a).view(np.int64) & -0x8000000).view(np.float64)
+    return exp_sum(sign * first * first, sign * (a - first) * (a + first))
 
 
 @vector

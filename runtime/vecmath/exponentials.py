@@ -10,12 +10,14 @@ from __future__ import annotations
 from calque.runtime.vecmath.arithmetic import ROUND, fma, two_to, vector, with_sign
 
 LOG2_E = 1.4426950408889634
-LN2_HIGH = 0.6931471805599453
-LN2_LOW = 2.3190468138462996e-17
+LN2 = 0.6931471805599453
 LN10 = 2.302585092994046
 LOG2_10 = 3.321928094887362
-LOG10_2_HIGH = 0.30102999566398120
-LOG10_2_LOW = -2.8037281277851704e-18
+# in two parts; the first has zeros at its end: its whole multiples are exact, fused or not
+LN2_HIGH = 6.93147180369123816490e-01
+LN2_LOW = 1.90821492927058770002e-10
+LOG10_2_HIGH = 3.01029995663611771306e-01
+LOG10_2_LOW = 3.69423907715893078616e-13
 
 
 @vector
@@ -80,7 +82,7 @@ def exp2(x):
     x = 1100.0 if x > 1100.0 else x
     x = -1100.0 if x < -1100.0 else x
     n = (x + ROUND) - ROUND
-    return times_two_to(1.0 + expm1_near((x - n) * LN2_HIGH), n)
+    return times_two_to(1.0 + expm1_near((x - n) * LN2), n)
 
 
 @vector

@@ -10,16 +10,18 @@ from __future__ import annotations
 import numpy as np
 
 from calque.runtime.vecmath.arithmetic import INF, NAN, fma, split, vector, whole_sum, with_sign
-from calque.runtime.vecmath.exponentials import LOG2_E, exp
+from calque.runtime.vecmath.exponentials import (
+    LN2,
+    LN2_HIGH,
+    LN2_LOW,
+    LOG2_E,
+    LOG10_2_HIGH,
+    LOG10_2_LOW,
+    exp,
+)
 
-# log(2) in two parts; the first has zeros at its end, so that its whole multiples are exact
-LN2_FIRST = 6.93147180369123816490e-01
-LN2_REST = 1.90821492927058770002e-10
-LN2 = 0.6931471805599453
 LOG10_E_HIGH = 0.4342944819032518
 LOG10_E_LOW = 1.098319650216765e-17
-LOG10_2_FIRST = 3.01029995663611771306e-01
-LOG10_2_REST = 3.69423907715893078616e-13
 
 
 @vector
@@ -50,7 +52,7 @@ def log_sum(x, low):
     """log(x + low) for a positive finite x, low a correction of x."""
     k, m = split(x)
     f, less = log_near(m)
-    return fma(k, LN2_FIRST, f - (less - fma(k, LN2_REST, low / x)))
+    return fma(k, LN2_HIGH, f - (less - fma(k, LN2_LOW, low / x)))
 
 
 @vector
@@ -66,7 +68,7 @@ def log(x):
     """The natural logarithm."""
     k, m = split(x)
     f, less = log_near(m)
-    return at_edges(fma(k, LN2_FIRST, f - fma(k, -LN2_REST, less)), x)
+    return at_edges(fma(k, LN2_HIGH, f - fma(k, -LN2_LOW, less)), x)
 
 
 @vector
@@ -86,8 +88,8 @@ def log10(x):
     low = (f - high) - less
     y = high * LOG10_E_HIGH
     rest = fma(high, LOG10_E_HIGH, -y) + fma(high, LOG10_E_LOW, low * LOG10_E_HIGH)
-    total, error = whole_sum(k * LOG10_2_FIRST, y)
-    return at_edges(total + (error + fma(k, LOG10_2_REST, rest)), x)
+    total, error = whole_sum(k * LOG10_2_HIGH, y)
+    return at_edges(total + (error + fma(k, LOG10_2_LOW, rest)), x)
 
 
 @vector
@@ -135,7 +137,7 @@ def logit(x):
     k = 0.0 if near else k
     z = s * s
     y = fma(s * z, log_series_wide(z), 2.0 * s)
-    return at_edges(fma(k, LN2_FIRST, fma(k, LN2_REST, y)), ratio)
+    return at_edges(fma(k, LN2_HIGH, fma(k, LN2_LOW, y)), ratio)
 
 
 @vector

@@ -15,8 +15,7 @@ from calque.runtime.vecmath.arithmetic import (
     vector,
     with_sign,
 )
-from calque.runtime.vecmath.exponentials import exp_sum
-from calque.runtime.vecmath.logarithms import LN2_FIRST, LN2_REST
+from calque.runtime.vecmath.exponentials import LN2_HIGH, LN2_LOW, exp_sum
 
 TWO_TO_400 = 2.0**400
 TWO_TO_MINUS_400 = 2.0**-400
@@ -58,8 +57,8 @@ def log_in_two(a):
     cube = s * w
     cube_low = fma(s, w, -cube) + fma(s, w_low, s_low * w)
     total, error = ordered_sum(2.0 * s, cube)
-    high, rest = ordered_sum(k * LN2_FIRST, total)
-    return ordered_sum(high, rest + (error + fma(2.0, s_low, fma(k, LN2_REST, cube_low))))
+    high, rest = ordered_sum(k * LN2_HIGH, total)
+    return ordered_sum(high, rest + (error + fma(2.0, s_low, fma(k, LN2_LOW, cube_low))))
 
 
 @vector

@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from calque.runtime.vecmath.arithmetic import fma, fmaf, rarely, split_normal, vector
-from calque.runtime.vecmath.logarithms import LN2_FIRST, LN2_REST, log1p, log_near
+from calque.runtime.vecmath.exponentials import LN2_HIGH, LN2_LOW
+from calque.runtime.vecmath.logarithms import log1p, log_near
 from calque.runtime.vecmath.single import log1pf, logf
 
 
@@ -89,7 +90,7 @@ def log1p_of_jax(x):
     near = x + fma(-0.5, square, x * square * (above / below))
     k, m = split_normal(1.0 + x)
     f, less = log_near(m)
-    far = fma(k, LN2_FIRST, f - (less - k * LN2_REST))
+    far = fma(k, LN2_HIGH, f - (less - k * LN2_LOW))
     return near if abs(x) < 0.41421356237309515 else far
 
 

@@ -19,16 +19,9 @@ from calque.runtime.vecmath.arithmetic import (
     with_sign,
 )
 from calque.runtime.vecmath.error_functions import erf, erfc, erfcx
-from calque.runtime.vecmath.exponentials import LN2_HIGH, LOG2_10, LOG2_E
+from calque.runtime.vecmath.exponentials import LN2, LOG2_10, LOG2_E
 from calque.runtime.vecmath.inverse_trigonometric import acos, asin, atan, atan2
-from calque.runtime.vecmath.logarithms import (
-    LN2,
-    acosh,
-    asinh,
-    at_edges,
-    atanh,
-    log1p,
-)
+from calque.runtime.vecmath.logarithms import acosh, asinh, at_edges, atanh, log1p
 from calque.runtime.vecmath.powers import (
     bounded_exponent,
     cbrt,
@@ -73,7 +66,7 @@ def expm1_single(x):
     x = -180.0 if x < -180.0 else x
     n = fma(x, LOG2_E, ROUND) - ROUND
     scale = two_to(n)
-    return fma(scale, expm1_nearf(fma(n, -LN2_HIGH, x)), scale - 1.0)
+    return fma(scale, expm1_nearf(fma(n, -LN2, x)), scale - 1.0)
 
 
 @vector
@@ -82,7 +75,7 @@ def exp2_single(x):
     x = 300.0 if x > 300.0 else x
     x = -300.0 if x < -300.0 else x
     n = (x + ROUND) - ROUND
-    q = expm1_nearf((x - n) * LN2_HIGH)
+    q = expm1_nearf((x - n) * LN2)
     scale = two_to(n)
     return fma(scale, q, scale)
 

@@ -10,6 +10,8 @@ from calque.runtime.cuda import blocks, kernel, row_blocks, tiles
 
 def heat_grad_jit(u, kappa, steps):
     n, m = u.shape
+    if not -2147483647 <= steps <= 2147483647:
+        raise ValueError('heat_grad_jit needs -2147483647 <= steps <= 2147483647')
     if kappa.shape[0] != n:
         raise ValueError('heat_grad_jit needs kappa.shape[0] == u.shape[0]')
     if kappa.shape[1] != m:

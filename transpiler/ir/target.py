@@ -68,6 +68,10 @@ class Target:
         """The text of an operation on numbers; None for the record's."""
         return None
 
+    def wrapped(self, s: Apply) -> str | None:
+        """The text of a sum, or of one into an element, that its operator would not wrap around."""
+        return None
+
     def operand_casts(self, s: Apply, text: str) -> list[np.dtype | None]:
         """The dtypes that an operation's operands are to be brought to, where it does not do so."""
         return [None] * len(s.args)

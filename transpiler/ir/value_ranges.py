@@ -47,6 +47,7 @@ class Magnitudes:
         self.arguments = arguments
         self.loops: dict[Var, Loop] = {}
         self.owners: dict[str, Var] = {}  # by symbol, what it is the value of
+        self.relied: set[Var] = set()  # arguments that were taken to be within ``ARGUMENT``
         self._found: dict[Var, Span] = {}
         self._unknown: set[Var] = set()  # as long as no other loop is known
         self._pending: set[Any] = set()
@@ -106,8 +107,15 @@ class Magnitudes:
             self._unknown.add(value)
         return ANY
 
+    def fits(self, s: Apply) -> bool:
+        """Whether 64 bits hold the sum, difference or product that a statement computes."""
+        name = s.primitive.arithmetic
+        known = name in ("add", "subtract", "multiply")
+        return known and fits(_combined(name, *map(self.of, s.args)))
+
     def _looked_up(self, value: Var) -> Span:
         if value in self.arguments:
+            self.relied |= {value} if value.type.weak else set()
             return ARGUMENT if value.type.weak else ANY
         dim = self.dim_values.get(value)
         own = isinstance(dim, Dim) and any(self.owners.get(s) is value for s in dim.symbols())

@@ -18,7 +18,7 @@ from calque.transpiler.codegen.numpy.emit import Support, imports, sorted_import
 from calque.transpiler.codegen.text.layout import WIDTH, to_text
 from calque.transpiler.codegen.text.signature import leaf_paths
 from calque.transpiler.ir import core
-from calque.transpiler.ir.dims import Dims
+from calque.transpiler.ir.builder import Builder
 
 _HOST_WORDS = frozenset(
     "float32 float64 int8 int16 int32 int64 uint8 uint16 uint32 uint64 bool_ complex64 complex128"
@@ -45,7 +45,7 @@ void {name}(const {T}* __restrict__ parts, {T}* __restrict__ total, Index size)
 
 
 def cuda_function(
-    function: core.Function, comments: bool = True, asking: Dims | None = None
+    function: core.Function, comments: bool = True, asking: Builder | None = None
 ) -> str:
     """The launcher, and the text of its kernels."""
     launcher, code, bound = _parts(function, comments, asking)
@@ -53,7 +53,7 @@ def cuda_function(
 
 
 def _parts(
-    function: core.Function, comments: bool, asking: Dims | None
+    function: core.Function, comments: bool, asking: Builder | None
 ) -> tuple[str, str, str]:
     """The launcher, the text of its kernels, and the lines that make them functions."""
     writer, trees = written_function(function, comments, CUDA, asking, CudaLauncher)
@@ -121,7 +121,7 @@ def cuda_module(
     title: str,
     provenance: Sequence[str],
     support: Support | None = None,
-    asking: Dims | None = None,
+    asking: Builder | None = None,
 ) -> str:
     """A file: docstring, imports, the launcher, its kernels, and helpers where it stands alone."""
     launcher, code, bound = _parts(function, True, asking)
@@ -137,7 +137,7 @@ def cuda_module(
     if helpers and support is None:
         lines.append(f"from calque.runtime.cuda import {', '.join(helpers)}")
     elif helpers and support is not None:
-        more, own = support(frozenset(helpers))
+        more, own, _ = support(frozenset(helpers))
         lines += more
     kernels = [code.rstrip(), own.strip(), bound.rstrip()] if own else [f"{code}\n{bound}".strip()]
     body = "\n\n\n".join(filter(None, [launcher.rstrip(), *kernels]))

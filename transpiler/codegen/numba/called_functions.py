@@ -2,7 +2,8 @@
 
 ``vecmath`` has polynomials that LLVM vectorizes, in float64 and, with an f at the end of the name,
 in float32. ``kernels`` has NumPy's meaning on numbers and small arrays as Numba's overloads, in the
-files named here; of some, ``kernels/llvm_numbers.py`` has LLVM's instructions, too.
+files named here, and ``standalone`` as plain functions, for saved modules; of some,
+``kernels/llvm_numbers.py`` has LLVM's instructions, too.
 ``linear_systems`` has what launchers call. Nothing else lists them: a test holds the homes to it.
 
     >>> home_of("expf"), home_of("checked_index"), home_of("np")
@@ -52,6 +53,16 @@ FILES: dict[str, tuple[str, ...]] = {
     ),
     "decorator": ("kernel", "vrange"),
 }
+# The names that only saved modules have, whose kernels are plain functions of Numba's: how they are
+# compiled, and what ``runtime/standalone`` has for the meaning that others have in this process.
+DECORATORS = ("njit", "on_threads", "always_on_threads")
+SAVED = frozenset(
+    """njit on_threads always_on_threads KERNEL wrapped_sum wrapped_difference wrapped_product
+    wrapped_power int64_of int32_of uint64_of python_int python_size integer_sign integer_fmod
+    bounded_unsigned complex_divide complex_whole_power checked_finite_array solve_columns
+    solve_each matrix_inverse_each determinant_each complex_determinant complex_determinant_each
+    sign_and_logdet_each cholesky_factor_each""".split()
+)
 # What may raise an error.
 REFUSING = frozenset(
     """bounded checked_index divide quotient remainder array_max array_min array_quantile solve

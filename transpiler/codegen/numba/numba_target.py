@@ -67,6 +67,13 @@ class Numba(Target):
 
     def head(self, s: Kernel, options: dict[str, Any]) -> str:
         """``kernel``; with checks where an index is not proven to be in range."""
+        parallel, checked = self.ways(s, options)
+        given = [f"parallel={parallel}"] if parallel != "auto" else []
+        given += [f"boundscheck={checked}"] if checked is not False else []
+        return f"kernel({', '.join(given)})" if given else "kernel"
+
+    def ways(self, s: Kernel, options: dict[str, Any]) -> tuple[Any, bool | None]:
+        """On how many threads, and whether with checks: None for indices that none looks at."""
         parallel, checked = options.get("parallel", "auto"), options.get("boundscheck")
         statements = [t for t in core.walk(s.body) if isinstance(t, Apply)]
         proven = all(t.proven for t in statements if t.primitive in _INDEXED)
@@ -75,9 +82,7 @@ class Numba(Target):
             parallel = False  # no thread can raise
         if parallel == "auto" and _has_small_nests(s.body.statements):
             parallel = '"measured"'
-        given = [f"parallel={parallel}"] if parallel != "auto" else []
-        given += ["boundscheck=True"] if checked else [] if proven else ["boundscheck=None"]
-        return f"kernel({', '.join(given)})" if given else "kernel"
+        return parallel, True if checked else False if proven else None
 
     def counter(self, s: For, depth: int, options: dict[str, Any]) -> str:
         """On threads, in vectors, or one after the other."""

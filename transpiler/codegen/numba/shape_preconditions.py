@@ -13,15 +13,19 @@ import gast
 from calque.transpiler.codegen.text.layout import to_text
 from calque.transpiler.codegen.text.signature import leaf_paths
 from calque.transpiler.codegen.text.spelling import name, parsed
+from calque.transpiler.ir.builder import Builder
 from calque.transpiler.ir.core import Function, Var
 from calque.transpiler.ir.dims import Dims
 from calque.transpiler.ir.types import Dim, DimLike, dim_symbols
+from calque.transpiler.ir.value_ranges import ARGUMENT
 
 
-def size_checks(function: Function, dims: Dims) -> list[gast.stmt]:
+def size_checks(function: Function, builder: Builder) -> list[gast.stmt]:
     """An ``if`` that raises ValueError for each thing that kernels take for granted."""
-    sizes = _Sizes(function, dims)
-    asked = [*sizes.known(), *map(sizes.nonnegative, dims.assumptions)]
+    sizes, dims = _Sizes(function, builder.dims), builder.dims
+    relied = builder.magnitudes.relied
+    asked: list[tuple[str, str] | None] = [sizes.within(p) for p in function.params if p in relied]
+    asked += [*sizes.known(), *map(sizes.nonnegative, dims.assumptions)]
     asked += [sizes.equal(e.left - e.right) for e in function.equal_dims]
     return [
         _refusal(function.name, wrong, right)
@@ -39,7 +43,8 @@ class _Sizes:
     def __init__(self, function: Function, dims: Dims):
         self.dims = dims
         paths = leaf_paths(function)
-        self.params = [(self._text(p, paths), p.type.dims) for p in function.params]
+        self.texts = {p: self._text(p, paths) for p in function.params}
+        self.params = [(self.texts[p], p.type.dims) for p in function.params]
         self.places: dict[str, str] = {}
         for text, given in self.params:
             for axis, dim in enumerate(given):
@@ -50,6 +55,12 @@ class _Sizes:
     def _text(var: Var, paths: dict[Var, Any]) -> str:
         path = paths[var][0] if var in paths else name(var.name or "x")
         return to_text(path)
+
+    def within(self, number: Var) -> tuple[str, str]:
+        """That an integer, of which sums are made, is no larger than they were taken to be."""
+        low, high = ARGUMENT
+        inside = f"{low} <= {self.texts[number]} <= {high}"
+        return f"not {inside}", inside
 
     def known(self) -> list[tuple[str, str]]:
         """The sizes that are written into the kernels, and those that go by one letter."""

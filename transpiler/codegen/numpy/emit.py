@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -18,7 +19,11 @@ import gast
 
 from calque.transpiler.codegen.host_values import named_numbers
 from calque.transpiler.codegen.launcher import Launcher
-from calque.transpiler.codegen.numba.called_functions import HOMES, LAUNCHER_FUNCTIONS
+from calque.transpiler.codegen.numba.called_functions import (
+    DECORATORS,
+    HOMES,
+    LAUNCHER_FUNCTIONS,
+)
 from calque.transpiler.codegen.numba.numba_target import HELPERS
 from calque.transpiler.codegen.numba.shape_preconditions import size_checks
 from calque.transpiler.codegen.outline import outline
@@ -38,17 +43,17 @@ from calque.transpiler.codegen.text.signature import (
 from calque.transpiler.codegen.text.spelling import constant, name, target
 from calque.transpiler.codegen.text.statement_writer import StatementWriter
 from calque.transpiler.ir import core
+from calque.transpiler.ir.builder import Builder
 from calque.transpiler.ir.core import Var
 from calque.transpiler.ir.debug import watched
-from calque.transpiler.ir.dims import Dims
 from calque.transpiler.ir.target import NUMPY, Target
 from calque.transpiler.memory.bufferize import Memory, settled_again
 from calque.transpiler.memory.copies import place_copies
 from calque.transpiler.memory.live_values import Liveness
 from calque.transpiler.memory.printed_program import PrintedProgram, prepare
 
-# from the names that kernels use: import lines, and definitions
-Support = Callable[[frozenset[str]], tuple[list[str], str]]
+# from the names that kernels use: import lines, and definitions before and behind the kernels
+Support = Callable[[frozenset[str]], tuple[list[str], str, str]]
 _ROUNDS = 12
 _FEW_ROUNDS, _MANY = 4, 32  # then one long line among so many statements may stay: it is broken
 SCIPY_MODULES = ("linalg", "special")  # as names of primitives have them
@@ -62,12 +67,12 @@ def emit_function(
     *,
     comments: bool = True,
     kernels: Target = NUMPY,
-    asking: Dims | None = None,
+    asking: Builder | None = None,
 ) -> str:
     """The ``def`` of a function.
 
     Where the target has kernels, they come first, and the function launches them; ``asking``, what
-    was taken for granted of its arguments' sizes before.
+    was taken for granted of its arguments before.
     """
     kind = StatementWriter if kernels is NUMPY else Launcher
     writer, trees = written_function(function, comments, kernels, asking, kind)
@@ -79,7 +84,7 @@ def written_function(
     function: core.Function,
     comments: bool,
     kernels: Target,
-    asking: Dims | None,
+    asking: Builder | None,
     kind: type[StatementWriter],
 ) -> tuple[StatementWriter, list[Any]]:
     """The trees of a function's text, and who wrote them: a ``kind`` of writer for each target."""
@@ -207,13 +212,13 @@ def _definition(
     function: core.Function,
     writer: StatementWriter,
     local: list[tuple[Var, Any]],
-    asking: Dims | None,
+    asking: Builder | None,
 ) -> list[Any]:
-    top = size_checks(function, asking) if asking is not None else []
-    top += [
+    top = [
         gast.Assign([target(name(writer.expressions.names(var)))], path, None)
         for var, path in local
     ]
+    top += size_checks(function, asking) if asking is not None else []
     body = writer.function_body()
     if top and writer.notes.is_note(body[0]):
         top.append(writer.notes.blank())
@@ -230,7 +235,7 @@ def emit_module(
     comments: bool = True,
     kernels: Target = NUMPY,
     support: Support | None = None,
-    asking: Dims | None = None,
+    asking: Builder | None = None,
 ) -> str:
     """A file: docstring, imports, helpers, and the function, with the kernels of its target.
 
@@ -242,20 +247,40 @@ def emit_module(
     quoted = header.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
     docstring = f'"""{quoted}\n"""' if provenance else f'"""{quoted}"""'
     used = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
-    lines, helpers = imports(function, used), ""
+    lines, ahead, behind = imports(function, used), "", ""
     if kernels is not NUMPY:
-        more, helpers = kernel_imports(used, support)
+        more, ahead, behind = kernel_imports(used, support)
         lines = sorted_imports([*lines, *more]) if more else lines
-    body = f"{helpers}\n\n\n{text}" if helpers else text
+        own = {*function.imports, *function.helpers} - (used & HELPERS)
+        ahead, behind = _apart(ahead, own), _apart(behind, own)
+    body = "\n\n\n".join([part.strip("\n") for part in (ahead, text, behind) if part]) + "\n"
     gap = ["", ""] if body.startswith(("def ", "@")) else [""]
     return "\n".join([docstring, *lines, *gap, body])
 
 
-def kernel_imports(used: set[str], support: Support | None) -> tuple[list[str], str]:
+def _apart(definitions: str, own: set[str]) -> str:
+    """Definitions of which none has the name of something that the user's program imports.
+
+    >>> _apart("def split(x):\\n    return parts(x)", {"split", "other"})
+    'def plain_split(x):\\n    return parts(x)'
+    """
+    tree = ast.parse(definitions)
+    defined = {n.name for n in tree.body if isinstance(n, (ast.FunctionDef, ast.ClassDef))}
+    defined |= {t.id for n in tree.body if isinstance(n, ast.Assign) for t in _names(n.targets)}
+    for word in sorted(defined & own):
+        definitions = re.sub(rf"\b{word}\b", f"plain_{word}", definitions)
+    return definitions
+
+
+def _names(targets: list[ast.expr]) -> list[ast.Name]:
+    return [n for t in targets for n in ast.walk(t) if isinstance(n, ast.Name)]
+
+
+def kernel_imports(used: set[str], support: Support | None) -> tuple[list[str], str, str]:
     """The import lines, and the definitions, of what kernels and their launchers call."""
-    if not used & {"kernel", *LAUNCHER_FUNCTIONS}:
-        return [], ""
-    return (support or _library)(frozenset(used & HELPERS))
+    if not used & {"kernel", *DECORATORS, *LAUNCHER_FUNCTIONS}:
+        return [], "", ""
+    return (support or _library)(frozenset(used))
 
 
 def imports(function: core.Function, used: set[str]) -> list[str]:
@@ -276,14 +301,14 @@ def _import_line(place: str, used: str) -> str:
     return f"import {used}" if used == module else f"from {module} import {used}"
 
 
-def _library(names: frozenset[str]) -> tuple[list[str], str]:
+def _library(names: frozenset[str]) -> tuple[list[str], str, str]:
     """The library of the kernels, from where it lives."""
     lines = [
         f"from calque.runtime.{module} import {', '.join(sorted(known & names))}"
         for module, known in HOMES.items()
         if known & names
     ]
-    return lines + (["from numba import prange"] if "prange" in names else []), ""
+    return lines + (["from numba import prange"] if "prange" in names else []), "", ""
 
 
 def sorted_imports(lines: Sequence[str]) -> list[str]:

@@ -199,6 +199,10 @@ class ExpressionWriter:
         trees = [self.atom(base), self.atom(value, [base] if isinstance(base, Var) else [])]
         trees += self.operands(s.args[2:])
         made = fill(template(s.primitive, s.args, s.params), trees)
+        text = self.kernels.wrapped(s) if self.inside else None
+        if text is not None and isinstance(made, gast.AugAssign):
+            before = gast.Subscript(made.target.value, made.target.slice, gast.Load())
+            return gast.Assign([made.target], fill_expression(text, [before, made.value]), None)
         return self.shortest(made, value)
 
     def shortest(self, made: Any, value: Atom) -> Any:
@@ -225,7 +229,7 @@ class ExpressionWriter:
         made = self.program.definition[s.args[1]]
         assert isinstance(made, Apply)
         operator = IN_PLACE.get(made.primitive.arithmetic)
-        if operator is None:
+        if operator is None or (self.inside and self.kernels.wrapped(made) is not None):
             return None
         whole = made.args[0] is s.args[0] and s.params["index"] == (Ellipsis,)
         if whole and made.out.type == s.out.type:

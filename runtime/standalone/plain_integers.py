@@ -1,0 +1,155 @@
+"""Integers as NumPy and Python have them, where Numba's are undefined: out of 64 bits."""
+
+import numpy as np
+from numba import njit
+
+# what kernels call: sums in the order that is written
+helper = njit(error_model="numpy", fastmath=False, boundscheck=False)
+
+
+@helper
+def wrapped_sum(a, b):
+    """``a + b`` modulo 2**64; of signed integers LLVM takes for granted that their sum fits."""
+    return np.int64(np.uint64(np.int64(a)) + np.uint64(np.int64(b)))
+
+
+@helper
+def wrapped_difference(a, b):
+    """``a - b`` modulo 2**64."""
+    return np.int64(np.uint64(np.int64(a)) - np.uint64(np.int64(b)))
+
+
+@helper
+def wrapped_product(a, b):
+    """``a * b`` modulo 2**64."""
+    return np.int64(np.uint64(np.int64(a)) * np.uint64(np.int64(b)))
+
+
+@helper
+def wrapped_power(a, n):
+    """``a ** n`` modulo 2**64, for n from 0 on."""
+    found, square, rest = np.uint64(1), np.uint64(np.int64(a)), np.int64(n)
+    while rest > 0:
+        if rest & 1:
+            found *= square
+        square *= square
+        rest >>= 1
+    return np.int64(found)
+
+
+@helper
+def int64_of(x):
+    """``np.int64`` of a float: the least integer for NaN, and for what is out of range."""
+    if -9223372036854775808.0 <= x < 9223372036854775808.0:
+        return np.int64(x)
+    return np.int64(-9223372036854775808)
+
+
+@helper
+def int32_of(x):
+    """``np.int32`` of a float: the least integer for NaN, and for what is out of range."""
+    if -2147483648.0 <= x < 2147483648.0:
+        return np.int32(x)
+    return np.int32(-2147483648)
+
+
+@helper
+def uint64_of(x):
+    """``np.uint64`` of a float, as processors have it."""
+    if 9223372036854775808.0 <= x < 18446744073709551616.0:
+        return np.uint64(x)
+    return np.uint64(int64_of(x))
+
+
+@helper
+def python_int(x):
+    """``int`` of a float, which 64 bits hold."""
+    if x != x:
+        raise ValueError("cannot convert float NaN to integer")
+    if abs(x) == np.inf:
+        raise OverflowError("cannot convert float infinity to integer")
+    if not -9223372036854775808.0 <= x < 9223372036854775808.0:
+        raise OverflowError("an integer of 64 bits cannot hold a float as large as this")
+    return np.int64(x)
+
+
+@helper
+def python_size(x):
+    """``int`` of a float that is only compared with sizes, or an index: what is larger is as good.
+
+    9223372036854774784 is the largest float64 that 64 bits hold.
+    """
+    limit = 9223372036854774784.0
+    if abs(x) > limit and abs(x) != np.inf:
+        return np.int64(limit if x > 0.0 else -limit)
+    return python_int(x)
+
+
+@helper
+def checked_index(index, size):
+    """An index counted from the start; IndexError where an axis of this size has no such place."""
+    place = np.int64(index)
+    if place < 0:
+        place += size
+    if place < 0 or place >= size:
+        raise IndexError("index is out of bounds")
+    return place
+
+
+@helper
+def bounded(number, low, high):
+    """An integer; OverflowError where it is not between the bounds."""
+    if number < low or number > high:
+        raise OverflowError("an integer is out of bounds for those of the array")
+    return number
+
+
+@helper
+def bounded_unsigned(number, low, high):
+    """The same for one without a sign, which Numba compares with one that has it as floats."""
+    if number > np.uint64(high):
+        raise OverflowError("an integer is out of bounds for those of the array")
+    return number
+
+
+@helper
+def quotient(a, b):
+    """``a // b`` of Python numbers: ZeroDivisionError for zero."""
+    if b == 0:
+        raise ZeroDivisionError("division by zero")
+    return a // b
+
+
+@helper
+def remainder(a, b):
+    """``a % b`` of Python numbers: ZeroDivisionError for zero."""
+    if b == 0:
+        raise ZeroDivisionError("division by zero")
+    return a % b
+
+
+@helper
+def lshift(a, b, bits):
+    """``a << b`` of integers of so many bits: zero where none is left."""
+    return a << b if 0 <= b < bits else a ^ a
+
+
+@helper
+def rshift(a, b, bits):
+    """``a >> b`` of integers of so many bits: 0 or -1 where none is left."""
+    return a >> b if 0 <= b < bits else (a >> (bits - 1)) >> 1
+
+
+@helper
+def integer_fmod(a, b):
+    """The remainder with the sign of ``a``; by zero it is zero."""
+    if b == 0:
+        return b
+    found = a % b
+    return found - b if found != 0 and (found < 0) != (a < 0) else found
+
+
+@helper
+def integer_sign(x):
+    """-1, 0 or 1."""
+    return np.int64(x > 0) - np.int64(x < 0)

@@ -1,0 +1,70 @@
+"""Kernels of the gradient of seidel with respect to u.
+
+From examples/stencils.py, line 17. Written by calque 0.1.0; regenerate with
+    calque show examples/stencils.py:seidel --transform "jit(grad(f))" --args "f8[n,m]"
+Types: u float64[n, m].
+Defaults: steps=4.
+Kernels need Numba alone; they were tried with 0.61 to 0.68.
+"""
+import os
+
+import numpy as np
+from numba import njit, prange
+
+# NumPy's division by zero, no lock of Python's, sums in any order
+KERNEL = {"error_model": "numpy", "nogil": True, "fastmath": {"contract", "reassoc"}}
+
+# elements of an array from which a kernel runs on threads
+LARGE = 1 << 17
+PROCESS = os.getpid()  # threads do not outlive a fork: in the child, OpenMP ends the program
+
+
+def on_threads(function, least=LARGE):
+    """A kernel whose ``prange`` loops run on threads where an array has ``least`` elements."""
+    serial = njit(**KERNEL)(function)
+    threads = njit(parallel={"prange": True}, **KERNEL)(function)
+
+    def launch(*args):
+        large = any(isinstance(a, np.ndarray) and a.size >= least for a in args)
+        return (threads if large and os.getpid() == PROCESS else serial)(*args)
+
+    return launch
+
+
+@on_threads
+def seidel_grad_kernel(u):
+    # forward
+    for _ in range(4):
+        for i in range(1, u.shape[0] - 1):
+            for j in range(1, u.shape[1] - 1):
+                u[i, j] = 0.25 * (u[i - 1, j] + u[i + 1, j] + u[i, j - 1] + u[i, j + 1])
+
+    # reverse
+    # return np.sum(u**3)
+    u_flat = u.reshape(-1)
+    u_bar = np.empty(u_flat.size)
+    for i in prange(u_flat.size):
+        # return np.sum(u**3)
+        u_bar[i] = 3.0 * (u_flat[i] * u_flat[i])
+    # return np.sum(u**3)
+    u_bar = u_bar.reshape(u.shape[0], u.shape[1])
+    for _ in range(3, -1, -1):
+        for i in range(u.shape[0] - 2, 0, -1):
+            for j in range(u.shape[1] - 2, 0, -1):
+                # u[i, j] = 0.25 * (u[i - 1, j] + u[i + 1, j] + u[i, j - 1] + u[i, j +
+                #     1])
+                u_bar_ij = u_bar[i, j]
+                u_bar[i, j] = 0.0
+                u_bar_ij_scaled = 0.25 * u_bar_ij
+                u_bar[i, j + 1] += u_bar_ij_scaled
+                u_bar[i, j - 1] += u_bar_ij_scaled
+                u_bar[i + 1, j] += u_bar_ij_scaled
+                u_bar[i - 1, j] += u_bar_ij_scaled
+    return u_bar
+
+
+def seidel_grad_jit(u):
+    # forward and reverse
+    u = np.copy(u)  # the argument is kept as it is
+    u_bar = seidel_grad_kernel(u)
+    return u_bar

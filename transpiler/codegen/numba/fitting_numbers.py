@@ -1,0 +1,103 @@
+"""Which integers of a program need no care in plain Numba, whose sums are undefined if too large.
+
+A sum that 64 bits hold is marked as proven, and so is ``int(x)`` where a number too large for 64
+bits is as good as the largest that they hold: if it is an index, or only compared with sizes.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+from calque.transpiler.ir import core
+from calque.transpiler.ir.builder import Builder
+from calque.transpiler.ir.core import Apply, Atom, Block, For, Statement, Var, While
+from calque.transpiler.primitives.elementwise import to_int
+from calque.transpiler.primitives.indexing import checked_index, getitem
+from calque.transpiler.primitives.logic import (
+    equal,
+    greater,
+    greater_equal,
+    less,
+    less_equal,
+    not_equal,
+)
+
+_COMPARISONS = (less, less_equal, greater, greater_equal, equal, not_equal)
+
+
+@contextmanager
+def fitting_noted(block: Block, builder: Builder) -> Iterator[None]:
+    """Note them in place, for as long as a text is written."""
+    found = [s for s in _fitting(block, builder) if not s.proven]
+    for s in found:
+        s.proven = True
+    try:
+        yield
+    finally:
+        for s in found:
+            s.proven = False
+
+
+def _fitting(block: Block, builder: Builder) -> list[Apply]:
+    statements = list(core.walk(block))
+    for s in statements:
+        if isinstance(s, (For, While)):
+            builder.magnitudes.note(s)
+    uses = _Uses(block, statements)
+    found = []
+    with builder.active():
+        for s in statements:
+            if not isinstance(s, Apply) or s.outs[0].type.ndim:
+                continue
+            if s.primitive is to_int:
+                fits = uses.as_size(s.out)
+            else:
+                fits = s.outs[0].type.dtype == np.int64 and builder.magnitudes.fits(s)
+            found += [s] if fits else []
+    return found
+
+
+class _Uses:
+    """What each value is read by; what hands it on, or gives it back, counts as unknown."""
+
+    def __init__(self, block: Block, statements: list[Statement]):
+        self.readers: dict[Var, list[Statement | None]] = defaultdict(list)
+        self.made: dict[Var, Statement] = {}
+        for s in statements:
+            self.made.update((out, s) for out in s.outs)
+            for a in core.operands(s):
+                self._note(a, s)
+            for inner in core.blocks_of(s):
+                for a in inner.results:
+                    self._note(a, None)
+        for a in block.results:
+            self._note(a, None)
+
+    def _note(self, atom: Atom, reader: Statement | None) -> None:
+        if isinstance(atom, Var):
+            self.readers[atom].append(reader)
+
+    def as_size(self, number: Var) -> bool:
+        """Whether a number is only compared with sizes, and an index."""
+        return all(self._is_bounded(number, s) for s in self.readers[number])
+
+    def _is_bounded(self, number: Var, s: Statement | None) -> bool:
+        if not isinstance(s, Apply):
+            return False
+        if s.primitive in _COMPARISONS:
+            return all(a is number or self._is_size(a) for a in s.args)
+        if s.primitive is checked_index:
+            return s.args[1] is not number
+        if s.primitive is getitem:
+            return s.args[0] is not number
+        return s.primitive.arithmetic == "abs" and self.as_size(s.out)
+
+    def _is_size(self, atom: Atom) -> bool:
+        if not isinstance(atom, Var):
+            return type(atom) is int
+        made = self.made.get(atom)
+        return isinstance(made, Apply) and made.primitive.kind == "size"

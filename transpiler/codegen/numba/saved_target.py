@@ -1,0 +1,181 @@
+"""Kernels of saved modules: the same programs in plain Numba, which knows nothing of calque.
+
+In this process kernels have a compiler of their own, in which integers wrap around, ``int`` refuses
+NaN, and a function is compiled for the types at hand. A saved module has ``njit``, so that its text
+says where that matters::
+
+    @njit(**KERNEL)
+    def sums_kernel(x, k):
+        s = 0.0
+        for i in range(k.size):
+            s += x[checked_index(wrapped_sum(k[i], 1), x.shape[0])]
+        return s
+
+``fitting_numbers.py`` says which sums need no such care.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+
+from calque.transpiler.codegen.numba.called_functions import SAVED
+from calque.transpiler.codegen.numba.numba_target import Numba
+from calque.transpiler.codegen.numba.scalar_text import plain_type
+from calque.transpiler.codegen.text.spelling import dtype_name
+from calque.transpiler.ir import core
+from calque.transpiler.ir.core import Apply, Block, For, Kernel, Var
+from calque.transpiler.primitives.elementwise import astype, power, to_int
+from calque.transpiler.primitives.indexing import update_add
+from calque.transpiler.primitives.logic import python_round
+
+_WRAPPED = {
+    "add": "wrapped_sum({0}, {1})",
+    "subtract": "wrapped_difference({0}, {1})",
+    "multiply": "wrapped_product({0}, {1})",
+}
+_OF_FLOATS = ("sign(", "heaviside(")  # what gives a float64 for a float32
+_SHIFTS = ("lshift({0}, {1})", "rshift({0}, {1})")
+_MATRICES = re.compile(
+    r"(solve|matrix_inverse|determinant|sign_and_logdet|cholesky_factor|checked_finite)\("
+)
+
+
+class SavedNumba(Numba):
+    """Kernels that Numba alone compiles; ``proven`` of a sum says that 64 bits hold it."""
+
+    name = "numba, saved"
+    words = Numba.words | SAVED
+
+    def head(self, s: Kernel, options: dict[str, Any]) -> str:
+        """``njit``, or a decorator that compiles for one thread and for several."""
+        parallel, checked = self.ways(s, options)
+        if checked:
+            return "njit(boundscheck=True, **KERNEL)"
+        if parallel in ("auto", True) and self._has_threads(s.body, 1, options):
+            return "on_threads" if parallel == "auto" else "always_on_threads"
+        return "njit(**KERNEL)"
+
+    def _has_threads(self, block: Block, depth: int, options: dict[str, Any]) -> bool:
+        for s in block.statements:
+            if isinstance(s, For) and self.counter(s, depth, options) == "prange":
+                return True
+            if any(self._has_threads(b, depth + 1, options) for b in core.blocks_of(s)):
+                return True
+        return False
+
+    def counter(self, s: For, depth: int, options: dict[str, Any]) -> str:
+        """On threads, unless they would sum integers: ``wrapped_sum`` is no sum to Numba."""
+        found = super().counter(s, depth, options)
+        carried = (v.type for v in s.phis)
+        summed = any(t.dtype.kind in "iu" and not t.ndim for t in carried)
+        return "prange" if found == "prange" and not summed else "range"
+
+    def call(self, s: Apply) -> str | None:
+        """Casts and matrices; else as in this process."""
+        text = super().call(s)
+        if s.primitive is to_int and _is_float(s.args[0]) and not s.out.type.ndim:
+            return "python_size({0})" if s.proven else "python_int({0})"
+        if s.primitive is astype and not s.out.type.ndim:
+            return _whole(s, text) if _is_float(s.args[0]) else text
+        if text is not None and (known := _MATRICES.match(text)):
+            return _of_matrices(known[1], s, text)
+        return text
+
+    def operation(self, s: Apply) -> str | None:
+        """What is undefined in Numba's words is said in others."""
+        if s.primitive is python_round:
+            text = super().operation(s)
+            return None if text is None else text.replace("int(", "python_int(")
+        if (text := self.wrapped(s)) is not None:
+            return text
+        text = super().operation(s)
+        return None if text is None else _plainly(s, text)
+
+    def wrapped(self, s: Apply) -> str | None:
+        """What computes an integer of 64 bits that is not known to fit."""
+        if s.outs[0].type.dtype != np.int64:
+            return None
+        if s.primitive is update_add:
+            places = [i for i in s.params["index"] if not isinstance(i, slice)]
+            return _WRAPPED["add"] if len(places) == s.out.type.ndim else None
+        if s.out.type.ndim or s.proven:
+            return None
+        if s.primitive is power or s.primitive.scalar == "pow":
+            return "wrapped_power({0}, {1})"
+        return _WRAPPED.get(s.primitive.arithmetic)
+
+
+def _is_float(atom: Any) -> bool:
+    return isinstance(atom, Var) and atom.type.dtype.kind in "fc"
+
+
+def _whole(s: Apply, text: str | None) -> str | None:
+    """A float, or the real part of a complex number, as an integer."""
+    dtype = s.out.type.dtype
+    if dtype.kind not in "iu" or text is None:
+        return text
+    inner = "{0}.real" if ".real" in text else "{0}"
+    if dtype in (np.int32, np.int64, np.uint64):
+        return f"{dtype_name(dtype)}_of({inner})"
+    wide = "int32_of" if dtype.kind == "i" else "int64_of"
+    return f"np.{dtype_name(dtype)}({wide}({inner}))"
+
+
+def _plainly(s: Apply, text: str) -> str:
+    """A text as functions have it that are not compiled for each type apart."""
+    dtype = s.out.type.dtype
+    if text.startswith("divide(") and dtype.kind == "c":
+        text = f"complex_{text}"
+    elif text.startswith("bounded(") and plain_type(s.args[0]).dtype.kind == "u":
+        text = text.replace("bounded(", "bounded_unsigned(", 1)
+    elif text.startswith("sign(") and dtype.kind in "iu":
+        text = f"integer_{text}"
+    elif text.startswith("fmod(") and dtype.kind in "iu":
+        text = f"integer_{text}"
+    elif text in _SHIFTS:
+        text = f"{text[:-1]}, {8 * dtype.itemsize})"
+    elif text.startswith("complex_power("):
+        text = _complex_power(s, text)
+    if dtype == np.complex64 and text.startswith("complex_"):
+        return f"np.complex64({text})"
+    if dtype == np.float32 and text.startswith(_OF_FLOATS):
+        return f"np.float32({text})"
+    return text
+
+
+def _complex_power(s: Apply, text: str) -> str:
+    """With a one of the type in which powers are multiplied."""
+    one = "np.complex64(1.0)" if s.out.type.dtype == np.complex64 else "np.complex128(1.0)"
+    exponent = text.removeprefix("complex_power({0}, ").removesuffix(")")
+    kind = plain_type(s.args[1]).dtype.kind
+    if exponent == "{1}":
+        whole = kind in "iu"
+    else:
+        whole = exponent.removeprefix("-").isdigit()
+    if whole:
+        return f"complex_whole_power({{0}}, {exponent}, {one})"
+    return f"complex_power({{0}}, {one.partition('(')[0]}({exponent}), {one})"
+
+
+def _of_matrices(name: str, s: Apply, text: str) -> str:
+    """With the dtype of the results, and a function for as many axes."""
+    axes = [a.type.ndim for a in s.args if isinstance(a, Var)]
+    if name == "checked_finite":
+        return text.replace("(", "_array(", 1) if axes[0] else text
+    dtype = s.outs[-1].type.dtype
+    called = f"complex_{name}" if name == "determinant" and dtype.kind == "c" else name
+    operands = ["{0}", "{1}"][: len(axes)]
+    if name == "solve" and 3 in axes:
+        called = "solve_each"
+        operands = [o if n == 3 else f"{o}[np.newaxis]" for o, n in zip(operands, axes)]
+    elif name == "solve":
+        called = "solve" if axes[1] == 1 else "solve_columns"
+    elif axes[0] == 3:
+        called += "_each"
+    return f"{called}({', '.join(operands)}, np.{dtype_name(dtype)})"
+
+
+SAVED_NUMBA = SavedNumba()
