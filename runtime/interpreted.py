@@ -300,6 +300,7 @@ def _jit(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> An
     """Within interpreted code all is compiled together, or nothing is."""
     options = given(api.jit, args, kwargs)
     function = options.pop("fun")
+    options.pop("device")  # the arrays of the whole decide
     options = checked("jit", **options)
     return _unjitted(function, options)
 

@@ -433,7 +433,7 @@ def test_functions_of_a_file_are_offered(folder: Path) -> None:
     ("line", "wanted"),
     [
         ("calque sh", {"show"}),
-        ("calque show --stage ", {"core", "numpy", "kernels"}),
+        ("calque show --stage ", {"core", "numpy", "kernels", "cuda"}),
         ("calque explain model.py:mi", {"mixed"}),  # a colon parts words in bash
     ],
 )

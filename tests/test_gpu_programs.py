@@ -5,6 +5,7 @@ Not gpu_mlp: its training takes the emulator minutes.
 
 from __future__ import annotations
 
+import os
 import runpy
 import subprocess
 import sys
@@ -27,6 +28,7 @@ def test_an_example_runs_on_the_device(name: str, capsys: pytest.CaptureFixture[
     assert "On the CPU" not in capsys.readouterr().out
 
 
+@pytest.mark.skipif(os.environ.get("CALQUE_TESTS") != "all", reason="it takes 20 s: CALQUE_TESTS=all")
 def test_the_benchmark_runs_dry() -> None:
     command = [sys.executable, str(ROOT / "benchmarks" / "gpu.py"), "--dry"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=500)

@@ -24,7 +24,6 @@ REMAINING = {
         "functions of the runtime that kernels call",
     ),
     "codegen/cuda/cuda_module.py": ({"checked_index"}, "a function of the runtime"),
-    "codegen/cuda/cuda_target.py": ({"checked_index"}, "a function of the runtime"),
     "codegen/cuda/device_functions.py": ({"checked_index"}, "a function that kernels call"),
     "codegen/numpy/mpi_launcher.py": ({"all_gather"}, "a function of the module that it writes"),
     "frontend/expressions.py": ({"getitem"}, "Python's operator, not the primitive"),

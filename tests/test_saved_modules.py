@@ -132,7 +132,7 @@ def own() -> dict[str, tuple[Any, Any, tuple[Any, ...]]]:
     for name in test_golden_kernels.CASES:
         fn, args = golden(name)
         found[f"golden_{name}"] = (fn, fn.function, args)
-    chosen = sampled(BATTERY, 3)
+    chosen = sampled(BATTERY, 12)
     for program in load():
         if program.id in chosen:
             gradient = calque.value_and_grad(program.scalar(), argnums=program.diff)
