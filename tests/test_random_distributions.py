@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
+import mpmath as mp
 import numpy as np
 import pytest
 from scipy import special, stats
@@ -325,3 +326,12 @@ def test_means_and_covariances_of_vectors():
 def test_what_is_refused(call, text):
     with pytest.raises(ValueError, match=text):
         call(random.key(0))
+
+
+def test_the_slope_of_a_gamma_number_is_that_of_its_distribution_function():
+    """By the continued fraction: mpmath's derivative of the distribution function, over its density."""
+    mp.mp.dps = 30
+    for a, x in ((0.3, 2.5), (1.0, 4.0), (2.5, 9.0), (7.0, 11.5)):
+        slope = mp.diff(lambda b, x=x: mp.gammainc(b, 0, x, regularized=True), a)
+        density = mp.mpf(x) ** (a - 1) * mp.exp(-x) / mp.gamma(a)
+        assert abs(random.gamma_slope(a, x) / float(-slope / density) - 1.0) < 1e-12

@@ -166,9 +166,9 @@ def _slope_by_fraction(a: np.ndarray, x: np.ndarray) -> np.ndarray:
     before, now = np.zeros((4, len(a))), np.zeros((4, len(a)))  # A, B, A', B'
     before[1], now[0], now[1], now[3] = 1.0, 1.0, b, -1.0
     value, slope = now[0] / now[1], (now[2] - now[0] / now[1] * now[3]) / now[1]
-    n = 0
-    moving = len(a) > 0
-    while moving:
+    n, done = 0, np.zeros(len(a), bool)
+    step = np.full(len(a), np.inf)
+    while not done.all() and n < 100000:
         n += 1
         b = b + 2.0
         factor = -n * (n - a)
@@ -181,9 +181,9 @@ def _slope_by_fraction(a: np.ndarray, x: np.ndarray) -> np.ndarray:
         last_value, last_slope = value, slope
         value = now[0] / now[1]
         slope = (now[2] - value * now[3]) / now[1]
-        change = np.abs(value - last_value) > 1e-16 * np.abs(value)
-        change |= np.abs(slope - last_slope) > 1e-15 * np.abs(slope)
-        moving = bool(change.any()) and n < 100000
+        last_step, step = step, np.abs(value / last_value - 1.0) + np.abs(slope / last_slope - 1.0)
+        # from here on steps are rounding, and grow as often as they shrink
+        done |= (step < 1e-12) & (step >= last_step) | (step == 0.0) | np.isnan(step)
     return x * (value * (np.log(x) - digamma(a)) + slope)
 
 
