@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sampling import sampled
 
 import calque
 
@@ -244,13 +245,13 @@ def numbers(function, kind, all_of):
     return [k for k in all_of if function is not added_at or kind != "Q" or k >= 0]
 
 
-@pytest.mark.parametrize(("function", "kind"), CASES)
+@pytest.mark.parametrize(("function", "kind"), sampled(CASES, 4))
 def test_pythons_integers(function, kind):
     known = NUMBERS if function in (cell, whole, literals, clipped) else SMALL
     assert not [d for k in numbers(function, kind, known) for d in differences(function, kind, k)]
 
 
-@pytest.mark.parametrize(("function", "kind"), CASES)
+@pytest.mark.parametrize(("function", "kind"), sampled(CASES, 4, 2))
 def test_numpys_integers(function, kind):
     if function not in REFUSED or kind not in UNSIGNED:
         given = map(np.int64, numbers(function, kind, NUMBERS))
@@ -276,8 +277,9 @@ def lanes_differ(function, kind, numbers):
             yield function.__name__, kind, numbers, found, wanted
 
 
-@pytest.mark.parametrize("kind", FEW)
-@pytest.mark.parametrize("function", FUNCTIONS)
+@pytest.mark.parametrize(
+    ("function", "kind"), sampled([(f, k) for f in FUNCTIONS for k in FEW], 5)
+)
 def test_of_all_examples(function, kind):
     given = [np.array([5, k, 1]) for k in numbers(function, kind, NUMBERS)]
     forms = [of_int(function), function] if function not in REFUSED else [of_int(function)]

@@ -6,6 +6,7 @@ To write the golden files anew: `CALQUE_GOLDEN=write pytest tests/test_saved_mod
 from __future__ import annotations
 
 import ast
+import fcntl
 import functools
 import os
 import pickle
@@ -132,7 +133,7 @@ def own() -> dict[str, tuple[Any, Any, tuple[Any, ...]]]:
     for name in test_golden_kernels.CASES:
         fn, args = golden(name)
         found[f"golden_{name}"] = (fn, fn.function, args)
-    chosen = sampled(BATTERY, 12)
+    chosen = sampled(BATTERY, 30)
     for program in load():
         if program.id in chosen:
             gradient = calque.value_and_grad(program.scalar(), argnums=program.diff)
@@ -159,8 +160,20 @@ def captured_by(file: Path) -> list[str]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The modules of all programs, and what each gave."""
-    made = tmp_path_factory.mktemp("saved")
+    """The modules of all programs, and what each gave: made once for all workers of pytest."""
+    base = tmp_path_factory.getbasetemp()
+    made = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "saved_modules"
+    made.mkdir(exist_ok=True)
+    with (made / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (made / "done").exists():
+            make(made)
+            (made / "done").touch()
+    return made
+
+
+def make(made: Path) -> None:
+    """Save all programs, and run each in a process without calque."""
     jobs = []
     for name, (jitted, _, args) in PROGRAMS.items():
         calque.save(jitted, made / f"{name}.py", *copies(args))
@@ -171,7 +184,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         calque.save(jitted, made / f"refused_{k}.py", *copies(args))
         jobs.append((f"refused_{k}", jitted.generated_name(), args, {}))
     run_alone(made, jobs)
-    return made
 
 
 @pytest.mark.parametrize("case", range(len(REFUSED)))

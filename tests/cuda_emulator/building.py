@@ -25,7 +25,7 @@ POINTER = re.compile(rf"(const )?({TYPE})\s*\*\s*__restrict__\s+(\w+)")
 SHARED = re.compile(rf"__shared__\s+({TYPE})\s+(\w+)((?:\[[^\]]+\])+);")
 CHECKS = "signed-integer-overflow,shift,bounds,integer-divide-by-zero,float-cast-overflow"
 _units: dict[tuple[str, tuple[str, ...]], tuple[Path, str]] = {}  # where texts are, and as what
-FLAGS = ("-std=c++20", "-O1", "-w", "-fPIC", "-ffp-contract=off", f"-fsanitize={CHECKS}")
+FLAGS = ("-std=c++20", "-O0", "-w", "-fPIC", "-ffp-contract=off", f"-fsanitize={CHECKS}")
 
 
 @functools.cache
