@@ -315,3 +315,50 @@ def test_a_function_whose_cuda_text_was_read_takes_numpy_arrays():
     x = np.linspace(0.0, 1.0, 5)
     assert "cosf" not in calque.source(gradient, x, stage="cuda")
     np.testing.assert_allclose(gradient(x), np.cos(x), rtol=1e-15)
+
+
+def squares(x):
+    out = np.zeros(x.size, np.int64)
+    for i in range(x.size):
+        out[i] = i * i
+    return out
+
+
+def far_multiples(x):
+    out = np.zeros(x.size)
+    for i in range(x.size):
+        k = i * 100000
+        out[i] = k * x[i] + 3 * k
+    return out
+
+
+def sum_of_cubes(x):
+    s = 0
+    for i in range(x.size):
+        s += i * i * i
+    return s
+
+
+def cube_of_places(x):
+    out = np.zeros(x.size)
+    for i in range(x.size):
+        out[i] = x[(i * i * i) % x.size]
+    return out
+
+
+@pytest.mark.parametrize("function", [squares, far_multiples, sum_of_cubes, cube_of_places])
+def test_what_is_made_of_counters_has_64_bits(function):
+    """Indices have 32; the emulator sees an overflow."""
+    x = np.arange(70_000.0)
+    assert_same(on_cuda(function, x), function(x), 1e-12)
+
+
+def test_counters_have_64_bits_where_integers_need_them():
+    def halves(x, n):
+        total = 0.0
+        for k in range(n, n + 8):
+            total += x[k - n] / k
+        return total
+
+    x = np.arange(1.0, 9.0)
+    assert_same(on_cuda(halves, x, 3 * 10**9), halves(x, 3 * 10**9), 1e-12)

@@ -62,7 +62,7 @@ def kernel(code: str, name: str) -> Callable[..., None]:
 
     Arrays must be of their parameter's dtype; the kernel is given contiguous ones. Numbers become
     what their parameter is; one for a pointer goes to the device. Indices have 32 bits where
-    all arrays are below 2**30 elements: they take fewer registers than 64.
+    arrays have less than 2**30 elements and integers are below that: fewer registers than 64 take.
     """
     import cupy as cp
 
@@ -91,7 +91,8 @@ def kernel(code: str, name: str) -> Callable[..., None]:
 
     def launch(grid: Any, threads: Any, *args: Any) -> None:
         given = [passed(p, value) for p, value in zip(parameters, args, strict=True)]
-        large = any(isinstance(x, cp.ndarray) and x.size >= 2**30 for x in given)
+        sizes = (x.size if isinstance(x, cp.ndarray) else x for x in given)
+        large = any(isinstance(n, (int, np.integer)) and abs(n) >= 2**30 for n in sizes)
         index = "int64" if large else "int32"
         if index not in compiled:
             word = "long long" if large else "int"

@@ -5,6 +5,7 @@ From tests/cuda_programs.py, line 33. Written by calque 0.1.0; regenerate with
 Types: u float64[n, m], kappa float64[n, m], steps int.
 """
 import cupy as cp
+import numpy as np
 from calque.runtime.cuda import blocks, kernel, row_blocks, tiles
 
 
@@ -24,7 +25,7 @@ def heat_grad_jit(u, kappa, steps):
         raise ValueError('heat_grad_jit needs u.shape[1] >= 4')
 
     # forward
-    u_saved = cp.empty((cp.maximum(steps, 0), n - 2, m - 2))
+    u_saved = cp.empty((np.maximum(steps, 0), n - 2, m - 2))
     u = cp.copy(u)  # the argument is kept as it is
     u_saved_now = cp.copy(u_saved)
     for t in range(steps):

@@ -98,7 +98,7 @@ void kepler_grad_vmap_kernel_3(
         }
         double e_bar = 1.0;
         double mean_bar_now = 0.0;
-        for (Index j = rounds - 1; j > -1; j--) {
+        for (long long j = rounds - 1; j > -1; j--) {
             e = e_saved[j * n + lane];
             double eccentricity_then_difference = 1.0 - eccentricity_then * cos(e);
             double e_difference = e - eccentricity_then * sin(e) - mean_lane;

@@ -17,7 +17,7 @@ from typing import Any
 import gast
 import numpy as np
 
-from calque.transpiler.codegen.cuda.c_types import c_number, c_type
+from calque.transpiler.codegen.cuda.c_types import LARGE, c_number, c_type
 from calque.transpiler.codegen.cuda.named_sizes import shifted
 from calque.transpiler.codegen.text.layout import Notes
 
@@ -85,6 +85,7 @@ class CNames:
     nothing: Callable[[Any], str]  # what is read there
     type_of: Callable[[str], str]  # of a local
     is_local: Callable[[str], bool]
+    is_index: Callable[[str], bool]  # a number of the type Index, which may have 32 bits
     used: set[str] = field(default_factory=set)  # functions and words
 
 
@@ -93,6 +94,7 @@ class CText:
 
     def __init__(self, names: CNames, notes: Notes):
         self.names, self.notes = names, notes
+        self.indexing = False  # within an index, which is below the size of an array
 
     # expressions
 
@@ -161,9 +163,37 @@ class CText:
             ) if type(number) is int and (size := self.names.size(tree.left)) is not None:
                 return shifted(size, -number if word == "-" else number), level
         bits = isinstance(tree.op, _BITS)
+        if not self.indexing and self._may_leave_32_bits(tree):
+            number = f"(long long){self.expression(tree.left, _UNIT)}"
+            return f"{number} {word} {self.expression(tree.right, level + 1)}", level
         left = self.expression(tree.left, _SIGN if bits else level)
         right = self.expression(tree.right, _SIGN if bits else level + 1)
         return f"{left} {word} {right}", level
+
+    def _may_leave_32_bits(self, tree: Any) -> bool:
+        """Whether indices, which are below 2**30, are multiplied, or several of them added."""
+        if not self._is_small(tree.left) or not self._is_small(tree.right):
+            return False
+        sides = (tree.left, tree.right)
+        if all(_number(t) is not None for t in sides):
+            return False
+        if isinstance(tree.op, (gast.Mult, gast.LShift)):
+            return True
+        return any(isinstance(t, gast.BinOp) for t in sides)
+
+    def _is_small(self, tree: Any) -> bool:
+        """Whether C computes an expression as an Index, or an int."""
+        number = _number(tree)
+        if number is not None:
+            return type(number) is int and abs(number) < LARGE
+        match tree:
+            case gast.Name(id=own):
+                return self.names.is_index(own)
+            case gast.BinOp(left=left, right=right) if type(tree.op) in _BINARY:
+                return not self._may_leave_32_bits(tree) and (
+                    self._is_small(left) and self._is_small(right)
+                )
+        return self.names.size(tree) is not None
 
     def _compare(self, left: Any, ops: Sequence[Any], rest: Sequence[Any]) -> tuple[str, int]:
         parts = []
@@ -194,7 +224,11 @@ class CText:
         self.names.used.add(called)
         if called.startswith("searchsorted_"):
             return f"{called}({self.names.array(args[0])}, {self.expression(args[1])})"
-        return f"{called}({', '.join(self.expression(a) for a in args)})"
+        before, self.indexing = self.indexing, False  # a remainder is an index, not its operands
+        try:
+            return f"{called}({', '.join(self.expression(a) for a in args)})"
+        finally:
+            self.indexing = before
 
     # statements
 
@@ -345,7 +379,8 @@ class CText:
         return braced(self._head(line, counter), [*before, *body], depth)
 
     def _head(self, line: Any, counter: str) -> str:
-        args = [raw("0"), *line.iter.args] if len(line.iter.args) == 1 else line.iter.args
+        args = line.iter.args
+        args = [gast.Constant(0, None), *args] if len(args) == 1 else args
         start, stop = args[0], args[1]
         step = _number(args[2]) if len(args) > 2 else 1
         first, stride = getattr(line, "spread", ("", ""))  # over threads
@@ -358,7 +393,8 @@ class CText:
             walk = walk or f"{counter} += {step}"
         compared = "<" if step > 0 else ">"
         end = self.expression(stop, 9)
-        return f"for (Index {counter} = {begin}; {counter} {compared} {end}; {walk})"
+        kind = "Index" if self._is_small(start) and self._is_small(stop) else "long long"
+        return f"for ({kind} {counter} = {begin}; {counter} {compared} {end}; {walk})"
 
 
 def _number(tree: Any) -> Any:

@@ -36,7 +36,7 @@ KEYWORDS = frozenset(
 )
 # NVRTC has no header: the words for what no literal says
 DEFINITIONS = {"INF": "__int_as_float(0x7f800000)", "NaN": "__int_as_float(0x7fc00000)"}
-_LARGEST_INT = 2**31 - 1
+LARGE = 2**30  # from which on indices have 64 bits, and so has what is computed with such a number
 
 
 def c_type(dtype: np.dtype) -> str:
@@ -67,4 +67,4 @@ def _whole(value: int, dtype: np.dtype) -> str:
         return f"{value}ULL"
     if value == -(2**63):
         return "(-9223372036854775807LL - 1)"
-    return f"{value}LL" if abs(value) > _LARGEST_INT else str(value)
+    return f"{value}LL" if abs(value) >= LARGE else str(value)

@@ -43,6 +43,7 @@ from calque.transpiler.memory.printed_program import is_store
 from calque.transpiler.primitives.indexing import checked_index, getitem
 
 _SINGLE = re.compile(r"\b(?:np\.)?float32\((-?[\d.]+(?:e-?\d+)?)\)")
+_FEW = 256  # rounds: no block more
 _IDENTITY = {"sum": 0, "product": 1}
 
 
@@ -245,7 +246,7 @@ class CudaLauncher(Launcher):
 
     def _shape(self, grid: Grid) -> tuple[Any, Any]:
         """The blocks, and the threads of each, as the launcher says them."""
-        ends = [self.expressions.atom(loop.stop) for loop in grid.loops]
+        ends = [self._rounds(loop) for loop in grid.loops]
         if grid.form == "serial":
             return None, constant(1)
         pair = gast.Tuple([constant(32), constant(8)], gast.Load())
@@ -258,6 +259,15 @@ class CudaLauncher(Launcher):
         )
         threads = constant(256) if word == "blocks" else pair
         return call(name(word), *ends), threads
+
+    def _rounds(self, loop: For) -> Any:
+        """How many rounds a loop has; from a small number on, as good as from zero."""
+        stop = self.expressions.atom(loop.stop)
+        if not isinstance(loop.start, Var) and 0 <= loop.start < _FEW:
+            return stop
+        if isinstance(loop.start, int) and isinstance(loop.stop, int):
+            return constant(max(loop.stop - loop.start, 0))
+        return gast.BinOp(stop, gast.Sub(), self.expressions.atom(loop.start))
 
     def _width(self, line: str) -> int:
         """Within kernels, of the line as C: ``1.67f`` for ``np.float32(1.67)``."""

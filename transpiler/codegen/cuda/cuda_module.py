@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import gast
+import numpy as np
 
 from calque.transpiler.codegen.cuda.c_types import c_type
 from calque.transpiler.codegen.cuda.cuda_launcher import CudaLauncher
@@ -61,7 +62,7 @@ def _parts(
     paths = {v: writer.expressions.atom(v) for v in function.params}
     paths |= {v: path for v, (path, _) in leaf_paths(function).items()}
     trees[-1].body = with_named_sizes(trees[-1].body, writer.sizes, paths, CUDA.words)
-    text = "\n\n\n".join(to_text(_on_device(t)).strip() for t in trees)
+    text = "\n\n\n".join(to_text(_on_device(t, writer)).strip() for t in trees)
     launcher = writer.notes.restore(text) + "\n"
     kernels = writer.cuda_kernels
     if not kernels:
@@ -107,13 +108,37 @@ def _combining(name: str, how: str, letter: str, dtype: Any) -> str:
     )
 
 
-def _on_device(tree: Any) -> Any:
-    """NumPy's functions become CuPy's, but for dtypes and numbers."""
+def _on_device(tree: Any, writer: CudaLauncher) -> Any:
+    """NumPy's functions become CuPy's, but for dtypes and what is done to the host's numbers."""
+    kept = {
+        id(node.func)
+        for node in gast.walk(tree)
+        if isinstance(node, gast.Call) and _is_of_numbers(node, writer)
+    }
     for node in gast.walk(tree):
         if isinstance(node, gast.Attribute) and isinstance(node.value, gast.Name):
-            if node.value.id == "np" and node.attr not in _HOST_WORDS:
+            if node.value.id == "np" and node.attr not in _HOST_WORDS and id(node) not in kept:
                 node.value = gast.Name("cp", gast.Load(), None, None)
     return tree
+
+
+def _is_of_numbers(node: gast.Call, writer: CudaLauncher) -> bool:
+    """Whether an elementwise function is called with numbers alone that the host knows."""
+    if not isinstance(getattr(np, getattr(node.func, "attr", ""), None), np.ufunc):
+        return False
+
+    def is_known(part: Any) -> bool:
+        match part:
+            case gast.Attribute(value=gast.Name(), attr="size" | "shape"):
+                return True
+            case gast.Name(id=own):
+                var = getattr(part, "shows", None)
+                if var is None:
+                    return own == "np" or own in writer.sizes.places
+                return not var.type.ndim and var not in writer.device
+        return all(map(is_known, gast.iter_child_nodes(part)))
+
+    return all(map(is_known, node.args))
 
 
 def cuda_module(

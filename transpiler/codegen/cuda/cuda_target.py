@@ -56,7 +56,6 @@ _NAMED |= {n: n for n in _SAME}
 _OURS = ("maximum", "minimum", "sign")
 _TESTS = ("isnan", "isinf", "isfinite")
 _CONVERSIONS = (astype, to_float, to_int, to_bool)
-_OPERATORS = (divide, multiply, add)
 _POWERS = (power, float_power, scalars.pow_)
 _LARGEST_EXPONENT = 16
 

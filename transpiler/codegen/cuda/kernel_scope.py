@@ -37,7 +37,6 @@ class KernelScope:
         self.used: set[str] = set()
         self.read_arrays: dict[str, Var] = {}
         self.read_numbers: dict[str, Var] = {}
-        dim_values = writer.program.function.dim_values
         self.types: dict[str, str] = {}
         dtypes: dict[str, np.dtype] = {}
         self.counters: set[str] = set()
@@ -52,9 +51,8 @@ class KernelScope:
             for v in (*s.outs, *core.bound_vars(s)):
                 counter = isinstance(s, For) and v is s.index
                 if not counter and not v.type.ndim and v not in writer.expressions.folding.folded:
-                    index = v.type.weak and v in dim_values
                     own = writer.expressions.names(v)
-                    index |= own in self.checked_names
+                    index = own in self.checked_names
                     index &= self.types.get(own, "Index") == "Index"
                     # values of several types may share a variable
                     dtypes[own] = np.promote_types(v.type.dtype, dtypes.get(own, v.type.dtype))
@@ -76,12 +74,18 @@ class KernelScope:
         """The printer's questions, answered."""
         return CNames(
             *(self.place, self.size, self.array, self.read, self.checked, self.nothing),
-            *(self.type_of, self.is_local, self.used),
+            *(self.type_of, self.is_local, self.is_index, self.used),
         )
 
     def is_local(self, n: str) -> bool:
         """Whether a name is a number of the kernel's own."""
         return n in self.types
+
+    def is_index(self, n: str) -> bool:
+        """Whether a name is a counter, a size, or a checked index: maybe of 32 bits."""
+        if n in self.types:
+            return self.types[n] == "Index"
+        return n in self.counters or n in self.numbers
 
     def type_of(self, n: str) -> str:
         """The C type of a local."""
@@ -161,6 +165,13 @@ class KernelScope:
         var = getattr(array, "shows", None)
         if var is None or not var.type.ndim:
             var = self.arrays[array.id]
+        before, self.printer.indexing = self.printer.indexing, True
+        try:
+            return self._element(array, var, tree)
+        finally:
+            self.printer.indexing = before
+
+    def _element(self, array: Any, var: Var, tree: Any) -> str:
         items = tree.slice.elts if isinstance(tree.slice, gast.Tuple) else [tree.slice]
         self.read_arrays.setdefault(array.id, var)
         return f"{self._shown(array.id)}[{self._linear(var, items)}]"
