@@ -18,7 +18,7 @@ GOALS = {
     **dict.fromkeys(COMPLAINTS, 0),
 }
 HELD = {
-    "lines for one of the primal's": 4.98,
+    "lines for one of the primal's": 4.99,
     "invented names a statement": 0.24,
     "names that end in _new, _next, _b to _g": 13,
     "+ -": 0,
@@ -26,7 +26,7 @@ HELD = {
     "products with a known 1": 3,
     "lines over 88 columns": 47,
     "sizes of computed arrays": 0,
-    "adjoints outside of `# reverse`": 4,
+    "adjoints outside of `# reverse`": 2,
     "_ that is read": 0,
 }
 

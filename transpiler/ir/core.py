@@ -307,6 +307,14 @@ def label(statements: Iterable[Statement], phase: str) -> None:
             label(inner.statements, phase)
 
 
+def label_rest(statements: Iterable[Statement], phase: str) -> None:
+    """The same of those of which nothing is said yet: loops may hold statements of both phases."""
+    for statement in statements:
+        statement.phase = statement.phase or phase
+        for inner in blocks_of(statement):
+            label_rest(inner.statements, phase)
+
+
 def spread_phases(function: Function) -> None:
     """Statements within a phase belong to it."""
 

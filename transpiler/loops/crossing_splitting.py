@@ -51,7 +51,7 @@ def split_meetings(
                     s.body = plain
                     at = block.statements.index(s)
                     block.statements[at : at + 1] = parts = _parts(s, where, builder)
-                    core.label(parts, s.phase)
+                    core.label_rest(parts, s.phase)
 
     with builder.active():
         visit(function.body, (), False)

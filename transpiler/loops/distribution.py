@@ -56,7 +56,7 @@ def _within(block: Block, builder: Builder, whole: frozenset[int]) -> None:
             _within(inner, builder, whole)
         split = isinstance(s, For) and id(s) not in whole
         parts = TaskLoop(s, builder).parts() if split else None  # type: ignore[arg-type]
-        core.label(parts or (), s.phase)
+        core.label_rest(parts or (), s.phase)
         made += [s] if parts is None else parts
     block.statements[:] = made
 

@@ -56,7 +56,7 @@ def _within(block: Block, builder: Builder, divides: Divides, looping: bool) -> 
         for inner in core.blocks_of(s):
             _within(inner, builder, divides, looping or isinstance(s, (For, While)))
         turned = _turned(s, builder, divides) if looping and isinstance(s, For) else None
-        core.label(turned or (), s.phase)
+        core.label_rest(turned or (), s.phase)
         made += [s] if turned is None else turned
     block.statements[:] = made
 

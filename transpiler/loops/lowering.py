@@ -122,8 +122,7 @@ class Schedule:
                 return {id(fusion.virtual[unit.args[0]])}  # type: ignore[union-attr]
             made = unit.roots()[0].statement if isinstance(unit, Loop) else unit
             for s in new.statements[before:]:
-                if not s.phase:
-                    core.label([s], made.phase)
+                s.phase = s.phase or made.phase
         return set()
 
     def _compose(self, block: Block, kept: set[int]) -> None:

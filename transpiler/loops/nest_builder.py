@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -233,7 +234,7 @@ class NestBuilder:
                 self.reader.versions[base] = self.state[self.holder[root]]
         written = []
         for root in roots:
-            with self.builder.at(root.statement.origin):
+            with self.builder.at(root.statement.origin), self._phase_of(root):
                 self.reader.unsafe = False
                 place = write_place(root, index, self.reader)
                 safe, self.reader.unsafe = not self.reader.unsafe, False
@@ -247,13 +248,21 @@ class NestBuilder:
             written.append((root, place, value, safe))
         self.reader.unwritten.clear()
         for root, place, value, safe in written:
-            with self.builder.at(root.statement.origin):
+            with self.builder.at(root.statement.origin), self._phase_of(root):
                 self._write(root, place, value, safe)
         self.reader.versions = before
         for root in self.to_store.intersection(roots):
             self.to_store.remove(root)
             self.reader.versions.pop(root.statement.args[0], None)
         self._follow()
+
+    @contextmanager
+    def _phase_of(self, root: Root) -> Iterator[None]:
+        """What is built inside is of a root's phase, also where roots of both share a loop."""
+        before = len(self.builder.blocks[-1].statements)
+        yield
+        for s in self.builder.blocks[-1].statements[before:]:
+            s.phase = s.phase or root.statement.phase
 
     def _stored_value(self, root: Root, place: list[Any], value: Any) -> Any:
         """The element that a store leaves behind."""

@@ -82,7 +82,7 @@ def _within(
                 _within(inner, builder, raising, list(known))
             turned = [s]
         else:
-            core.label(turned, s.phase)
+            core.label_rest(turned, s.phase)
         made += turned
     block.statements[:] = made
 

@@ -236,7 +236,7 @@ def _numbers_in(block: Block, builder: Builder) -> None:
         with builder.block() as around, builder.at(s.origin):
             _Numbers(s, builder).write()
         made += around.statements
-        core.label([*around.statements, *s.body.statements], s.phase)
+        core.label_rest([*around.statements, *s.body.statements], s.phase)
     block.statements[:] = made
 
 

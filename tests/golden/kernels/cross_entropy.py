@@ -14,7 +14,7 @@ from numba import prange
 def cross_entropy_grad_kernel(
     logits, targets, max_logits, exp_shifted, sum_exp_shifted, sum_logits_equal, logits_bar
 ):
-    # forward
+    # forward and reverse
     for i in prange(logits.shape[0]):
         largest = -np.inf
         for j in range(logits.shape[1]):
