@@ -92,7 +92,7 @@ def kernel(code: str, name: str) -> Callable[..., None]:
     def launch(grid: Any, threads: Any, *args: Any) -> None:
         given = [passed(p, value) for p, value in zip(parameters, args, strict=True)]
         sizes = (x.size if isinstance(x, cp.ndarray) else x for x in given)
-        large = any(isinstance(n, (int, np.integer)) and abs(n) >= 2**30 for n in sizes)
+        large = any(abs(int(n)) >= 2**30 for n in sizes if isinstance(n, (int, np.integer)))
         index = "int64" if large else "int32"
         if index not in compiled:
             word = "long long" if large else "int"

@@ -164,8 +164,8 @@ class CText:
                 return shifted(size, -number if word == "-" else number), level
         bits = isinstance(tree.op, _BITS)
         if not self.indexing and self._may_leave_32_bits(tree):
-            number = f"(long long){self.expression(tree.left, _UNIT)}"
-            return f"{number} {word} {self.expression(tree.right, level + 1)}", level
+            wide = f"(long long){self.expression(tree.left, _UNIT)}"
+            return f"{wide} {word} {self.expression(tree.right, level + 1)}", level
         left = self.expression(tree.left, _SIGN if bits else level)
         right = self.expression(tree.right, _SIGN if bits else level + 1)
         return f"{left} {word} {right}", level
