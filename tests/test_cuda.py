@@ -167,6 +167,44 @@ def test_gradients(case):
     assert_same(on_cuda(calque.grad(function), *args), want, 1e-10)
 
 
+def gathered(table, tokens):
+    return np.sum(np.tanh(table[tokens]) ** 2)
+
+
+def running_shares(x):
+    total = np.cumsum(x * x, axis=1)
+    return np.sum(np.sin(total / total[:, -1:]))
+
+
+ALSO_BY_DIFFERENCES: list[tuple[Any, tuple[Any, ...]]] = [
+    *GRADIENTS,
+    (gathered, (MATRIX, RNG.integers(-37, 37, 60))),
+    (running_shares, (CUBE[0],)),
+    (lambda m: np.sum(calque.vmap(kepler)(m, np.full(m.size, 0.3)) ** 2), (RNG.random(60),)),
+    (lambda x: np.sum(softmax(x) ** 2 * np.cos(MATRIX)), (MATRIX,)),
+]
+
+
+@pytest.mark.parametrize("case", range(len(ALSO_BY_DIFFERENCES)))
+def test_gradients_are_those_of_central_differences(case):
+    """Along three directions, and for some elements each by itself."""
+    function, args = ALSO_BY_DIFFERENCES[case]
+    x, *others = args
+    got = on_cuda(calque.grad(function), *args)
+    assert (got.shape, got.dtype) == (x.shape, x.dtype)
+    directions = [RNG.standard_normal(x.shape) for _ in range(3)]
+    for place in RNG.integers(0, x.size, 5):
+        directions.append(np.eye(1, x.size, place).reshape(x.shape))
+    size = np.linalg.norm(got)
+    assert size > 0.0
+    for direction in directions:
+        step = 1e-5 / np.linalg.norm(direction)
+        ends = [function(x + way * step * direction, *others) for way in (1.0, -1.0)]
+        slope = (ends[0] - ends[1]) / (2.0 * step)
+        tolerance = 1e-7 * size * np.linalg.norm(direction)
+        np.testing.assert_allclose(np.sum(got * direction), slope, rtol=1e-6, atol=tolerance)
+
+
 def test_lanes():
     m, e = RNG.random(300), 0.5 * RNG.random(300)
     want = np.array([kepler(*pair) for pair in zip(m, e, strict=True)])

@@ -244,6 +244,46 @@ def test_planted_errors_are_seen(name: str) -> None:
     assert message in str(caught.value)
 
 
+# each thread reads what its neighbour has, which is then stored by the neighbour, or by a thread
+# of the other warp; both read global memory first
+READ_BY_WARP = """\
+double read = x[threadIdx.x ^ 1];
+__syncwarp();
+x[{place}] = read + n;"""
+
+
+@pytest.mark.usefixtures("order")
+def test_a_warp_that_waited_may_store_what_its_threads_have_read() -> None:
+    x = cp.asarray(np.arange(64.0))
+    one(READ_BY_WARP.format(place="threadIdx.x"))((1,), (64,), (x, np.int32(64)))
+    np.testing.assert_array_equal(cp.asnumpy(x), np.arange(64).reshape(-1, 2)[:, ::-1].ravel() + 64)
+
+
+@pytest.mark.usefixtures("order")
+def test_another_warp_that_stores_it_must_wait_for_the_block() -> None:
+    text = READ_BY_WARP.format(place="threadIdx.x ^ 32")
+    with pytest.raises(RuntimeError, match="with no barrier between, and one stores"):
+        one(text)((1,), (64,), (cp.asarray(np.arange(64.0)), np.int32(64)))
+    x = cp.asarray(np.arange(64.0))
+    one(text.replace("__syncwarp", "__syncthreads"))((1,), (64,), (x, np.int32(64)))
+    want = np.arange(64)[np.arange(64) ^ 33] + 64
+    np.testing.assert_array_equal(cp.asnumpy(x), want)
+
+
+@pytest.mark.usefixtures("order")
+@pytest.mark.parametrize("readers", ["threadIdx.x < 32", "threadIdx.x >= 32", "threadIdx.x > 20"])
+def test_a_cell_that_many_have_read_is_stored_by_one_that_waited_for_them(readers: str) -> None:
+    """A barrier of the warp is enough where no thread of another warp has read it."""
+    body = f"double read = {readers} ? x[63] : 0.0;\n__syncwarp();\nif (threadIdx.x == 63) x[63] = read;"
+    launch = (1,), (64,), (cp.asarray(np.arange(64.0)), np.int32(64))
+    if readers == "threadIdx.x >= 32":
+        one(body)(*launch)
+        return
+    with pytest.raises(RuntimeError, match=r"two threads touch x\[63\]"):
+        one(body)(*launch)
+    one(body.replace("__syncwarp", "__syncthreads"))(*launch)
+
+
 def test_blocks_that_touch_one_cell_are_seen_in_any_order() -> None:
     kernel = one("if (threadIdx.x == 0) x[blockIdx.x / 2] = 1.0;")
     with pytest.raises(RuntimeError, match=r"two threads touch x\[0\]"):
