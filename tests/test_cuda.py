@@ -328,6 +328,16 @@ def test_loops_over_the_same_rows_are_one(function, order):
     assert_same(on_cuda(function, MATRIX, order=order), function(MATRIX), 1e-11)
 
 
+@pytest.mark.parametrize("order", [0, 1, 5])
+@pytest.mark.parametrize("function", [softmax, layer_norm, sums_and_maximum, logsumexp_rows])
+def test_a_long_row_is_a_blocks_and_the_text_is_the_same(function, order):
+    short, long = MATRIX, RNG.standard_normal((3, 2500))
+    assert_same(on_cuda(function, long, order=order), function(long), 1e-11)
+    text = cuda_text(function, short)
+    assert text == cuda_text(function, long)
+    assert "row_threads(x_size_1)" in text or "row_threads(x.shape[1])" in text
+
+
 @pytest.mark.parametrize("function", [softmax, layer_norm])
 def test_a_gradient_along_rows_is_one_kernel(function):
     gradient = calque.grad(lambda x: np.sum(function(x) ** 2 * np.cos(MATRIX)))

@@ -5,7 +5,7 @@ Read ``launching``, then ``faults``.
 """
 
 from calque.runtime.cuda.faults import checked_index, outside, raise_if_outside
-from calque.runtime.cuda.launching import blocks, kernel, parts_of, row_blocks, tiles
+from calque.runtime.cuda.launching import blocks, kernel, parts_of, row_blocks, row_threads, tiles
 
 __all__ = [
     "blocks",
@@ -15,5 +15,6 @@ __all__ = [
     "parts_of",
     "raise_if_outside",
     "row_blocks",
+    "row_threads",
     "tiles",
 ]

@@ -39,15 +39,25 @@ def tiles(*sizes: int) -> tuple[int, ...]:
     return (*grid, max(1, min(planes, 4096))) if len(sizes) > 2 else tuple(grid)
 
 
-def row_blocks(*sizes: int) -> tuple[int, ...]:
-    """Blocks of eight warps, a warp for each row; of two sizes, the first is that of planes.
+def row_threads(columns: int) -> tuple[int, int]:
+    """The threads that share a row, and the rows of a block: a warp a row, or a block a long one.
 
-    >>> row_blocks(100), row_blocks(2, 100)
-    ((13,), (13, 1, 2))
+    >>> row_threads(1000), row_threads(10**7)
+    ((32, 8), (256, 1))
     """
-    planes, rows = (1, *map(int, sizes))[-2:]
-    grid = (max(1, min(-(-rows // 8), 4096)),)
-    return (*grid, 1, max(1, min(planes, 4096))) if len(sizes) > 1 else grid
+    return (256, 1) if columns >= 2048 else (32, 8)
+
+
+def row_blocks(*sizes: int) -> tuple[int, ...]:
+    """Blocks for rows of so many columns; of three sizes, the first is that of planes.
+
+    >>> row_blocks(100, 50), row_blocks(100, 10**6), row_blocks(2, 100, 50)
+    ((13,), (100,), (13, 1, 2))
+    """
+    planes, rows, columns = (1, *map(int, sizes))[-3:]
+    together = 1 if columns >= 2048 else 8
+    grid = (max(1, min(-(-rows // together), 4096)),)
+    return (*grid, 1, max(1, min(planes, 4096))) if len(sizes) > 2 else grid
 
 
 def parts_of(grid: tuple[int, ...], dtype: str) -> Any:

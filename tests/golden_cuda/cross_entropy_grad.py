@@ -6,7 +6,7 @@ Types: logits float32[n, k], targets float32[n, k].
 """
 import cupy as cp
 import numpy as np
-from calque.runtime.cuda import kernel, row_blocks
+from calque.runtime.cuda import kernel, row_blocks, row_threads
 
 
 def cross_entropy_grad_jit(logits, targets):
@@ -24,7 +24,7 @@ def cross_entropy_grad_jit(logits, targets):
     # forward and reverse
     shifted_bar = cp.empty((n, k), dtype=np.float32)
     cross_entropy_grad_kernel(
-        row_blocks(n), (32, 8), logits, targets, logits_quotient, shifted_bar, n, k
+        row_blocks(n, k), row_threads(k), logits, targets, logits_quotient, shifted_bar, n, k
     )
     return shifted_bar
 
@@ -37,19 +37,43 @@ __device__ __forceinline__ float maximumf(float a, float b)  // NaN wins, as in 
     return a > b || a != a ? a : b;
 }
 
-__device__ __forceinline__ float warp_maxf(float value)  // of a warp's threads, the same in all
+__device__ float row_maxf(float value)  // of a row's threads, a warp or a block; the same in all
 {
     for (int step = 16; step > 0; step /= 2) {
         float other = __shfl_xor_sync(0xffffffff, value, step);
         value = maximumf(value, other);
     }
+    if (blockDim.x == 32)
+        return value;
+    __shared__ float values[8];
+    __syncthreads();  // an earlier call may still be read
+    if (threadIdx.x % 32 == 0)
+        values[threadIdx.x / 32] = value;
+    __syncthreads();
+    value = values[0];
+    for (int warp = 1; warp < 8; warp++) {
+        float other = values[warp];
+        value = maximumf(value, other);
+    }
     return value;
 }
 
-__device__ __forceinline__ double warp_sum(double value)  // of a warp's threads, the same in all
+__device__ double row_sum(double value)  // of a row's threads, a warp or a block; the same in all
 {
     for (int step = 16; step > 0; step /= 2) {
         double other = __shfl_xor_sync(0xffffffff, value, step);
+        value = value + other;
+    }
+    if (blockDim.x == 32)
+        return value;
+    __shared__ double values[8];
+    __syncthreads();  // an earlier call may still be read
+    if (threadIdx.x % 32 == 0)
+        values[threadIdx.x / 32] = value;
+    __syncthreads();
+    value = values[0];
+    for (int warp = 1; warp < 8; warp++) {
+        double other = values[warp];
         value = value + other;
     }
     return value;
@@ -60,34 +84,34 @@ void cross_entropy_grad_kernel(
     const float* __restrict__ logits, const float* __restrict__ targets, double logits_quotient,
     float* __restrict__ shifted_bar, Index n, Index k)
 {
-    for (Index i = blockIdx.x * 8 + threadIdx.y; i < n; i += gridDim.x * 8) {
+    for (Index i = blockIdx.x * blockDim.y + threadIdx.y; i < n; i += gridDim.x * blockDim.y) {
         // forward
         float largest = -INF;
-        for (Index j = threadIdx.x; j < k; j += 32) {
+        for (Index j = threadIdx.x; j < k; j += blockDim.x) {
             // shifted = logits - stop_gradient(np.max(logits, axis=1, keepdims=True))
             largest = maximumf(largest, logits[i * k + j]);
         }
-        largest = warp_maxf(largest);
+        largest = row_maxf(largest);
         double total = 0.0;
-        for (Index j = threadIdx.x; j < k; j += 32) {
+        for (Index j = threadIdx.x; j < k; j += blockDim.x) {
             // shifted = logits - stop_gradient(np.max(logits, axis=1, keepdims=True))
             float shifted = logits[i * k + j] - largest;
             // log_norm = np.log(np.sum(np.exp(shifted), axis=1, keepdims=True))
             total += (double)expf(shifted);
         }
-        total = warp_sum(total);
+        total = row_sum(total);
 
         // reverse
         double log_norm_bar = 0.0;
-        for (Index j = threadIdx.x; j < k; j += 32) {
+        for (Index j = threadIdx.x; j < k; j += blockDim.x) {
             // return -np.mean(np.sum(targets * (shifted - log_norm), axis=1))
             float shifted_bar_ij = (float)logits_quotient * targets[i * k + j];
             log_norm_bar += (double)(-shifted_bar_ij);
         }
-        log_norm_bar = warp_sum(log_norm_bar);
+        log_norm_bar = row_sum(log_norm_bar);
         // log_norm = np.log(np.sum(np.exp(shifted), axis=1, keepdims=True))
         float log_norm_bar_quotient = (float)log_norm_bar / (float)total;
-        for (Index j = threadIdx.x; j < k; j += 32) {
+        for (Index j = threadIdx.x; j < k; j += blockDim.x) {
             // shifted = logits - stop_gradient(np.max(logits, axis=1, keepdims=True))
             float shifted = logits[i * k + j] - largest;
             // return -np.mean(np.sum(targets * (shifted - log_norm), axis=1))

@@ -6,7 +6,7 @@ Types: u float64[n, m], kappa float64[n, m], steps int.
 """
 import cupy as cp
 import numpy as np
-from calque.runtime.cuda import blocks, kernel, row_blocks, tiles
+from calque.runtime.cuda import blocks, kernel, row_blocks, row_threads, tiles
 
 
 def heat_grad_jit(u, kappa, steps):
@@ -42,13 +42,23 @@ def heat_grad_jit(u, kappa, steps):
     for t in range(steps - 1, -1, -1):
         heat_grad_kernel_4(tiles(n - 2, m - 2), (32, 8), u, u_saved_now, t, n, m)
         u_bar_part = cp.copy(u_bar[1:-1, 1:-1])
-        heat_grad_kernel_5(row_blocks(n - 2), (32, 8), kappa, u_bar, u_bar_part, n, m)
+        heat_grad_kernel_5(
+            row_blocks(n - 2, m - 2), row_threads(m - 2), kappa, u_bar, u_bar_part, n, m
+        )
         heat_grad_kernel_6(blocks(n), 256, kappa, u_bar, u_bar_part, n, m)
         heat_grad_kernel_7(tiles(n - 2, m - 2), (32, 8), u, kappa_bar, u_bar_part, n, m)
     return u_bar, kappa_bar
 
 
 code = r"""
+__device__ __forceinline__ void row_wait()  // of a row's threads, a warp or a block, for each other
+{
+    if (blockDim.x == 32)
+        __syncwarp();
+    else
+        __syncthreads();
+}
+
 extern "C" __global__ __launch_bounds__(256)
 void heat_grad_kernel(
     const double* __restrict__ u, const double* __restrict__ kappa,
@@ -114,13 +124,13 @@ void heat_grad_kernel_5(
 {
     // reverse
     double inner_bar;
-    for (Index i = blockIdx.x * 8 + threadIdx.y; i < n - 2; i += gridDim.x * 8) {
-        for (Index j = threadIdx.x; j < m - 2; j += 32) {
+    for (Index i = blockIdx.x * blockDim.y + threadIdx.y; i < n - 2; i += gridDim.x * blockDim.y) {
+        for (Index j = threadIdx.x; j < m - 2; j += blockDim.x) {
             // u[1:-1, 1:-1] = inner + kappa[1:-1, 1:-1] * change
             u_bar[(i + 1) * m + j + 1] = 0.0;
         }
-        __syncwarp();
-        for (Index j = 2 + threadIdx.x; j < m - 2; j += 32) {
+        row_wait();
+        for (Index j = 2 + threadIdx.x; j < m - 2; j += blockDim.x) {
             // u[1:-1, 1:-1] = inner + kappa[1:-1, 1:-1] * change
             inner_bar = u_bar_part[i * (m - 2) + j - 2];
             double inner_bar_ij = u_bar_part[i * (m - 2) + j];
@@ -132,25 +142,25 @@ void heat_grad_kernel_5(
         }
         // u[1:-1, 1:-1] = inner + kappa[1:-1, 1:-1] * change
         inner_bar = u_bar_part[i * (m - 2)];
-        __syncwarp();
+        row_wait();
         // change = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:] - 4.0 * inner
         if (threadIdx.x == 0)
             u_bar[(i + 1) * m] += inner_bar * kappa[(i + 1) * m + 1];
         // u[1:-1, 1:-1] = inner + kappa[1:-1, 1:-1] * change
         inner_bar = u_bar_part[i * (m - 2) + 1];
-        __syncwarp();
+        row_wait();
         // change = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:] - 4.0 * inner
         if (threadIdx.x == 0)
             u_bar[(i + 1) * m + 1] += inner_bar * kappa[(i + 1) * m + 2];
         // u[1:-1, 1:-1] = inner + kappa[1:-1, 1:-1] * change
         inner_bar = u_bar_part[i * (m - 2) + m - 4];
-        __syncwarp();
+        row_wait();
         // change = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:] - 4.0 * inner
         if (threadIdx.x == 0)
             u_bar[(i + 1) * m + m - 2] += inner_bar * kappa[(i + 1) * m + m - 3];
         // u[1:-1, 1:-1] = inner + kappa[1:-1, 1:-1] * change
         inner_bar = u_bar_part[i * (m - 2) + m - 3];
-        __syncwarp();
+        row_wait();
         // change = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:] - 4.0 * inner
         if (threadIdx.x == 0)
             u_bar[(i + 1) * m + m - 1] += inner_bar * kappa[(i + 1) * m + m - 2];

@@ -249,16 +249,26 @@ class CudaLauncher(Launcher):
         ends = [self._rounds(loop) for loop in grid.loops]
         if grid.form == "serial":
             return None, constant(1)
-        pair = gast.Tuple([constant(32), constant(8)], gast.Load())
-        word = (
-            "row_blocks"
-            if grid.form in ("rows", "sums")
-            else "blocks"
-            if len(ends) == 1
-            else "tiles"
-        )
-        threads = constant(256) if word == "blocks" else pair
-        return call(name(word), *ends), threads
+        if grid.form in ("rows", "sums"):
+            columns = self._columns(grid)
+            return call(name("row_blocks"), *ends, columns), call(name("row_threads"), columns)
+        if len(ends) == 1:
+            return call(name("blocks"), *ends), constant(256)
+        return call(name("tiles"), *ends), gast.Tuple([constant(32), constant(8)], gast.Load())
+
+    def _columns(self, grid: Grid) -> Any:
+        """The rounds that a row's threads share; few, where they are not the same in all rows."""
+        loop = grid.columns
+        assert loop is not None
+        own = {*core.defined_vars(Block(list(grid.loops)))}
+        ends = [a for a in (loop.start, loop.stop) if isinstance(a, Var)]
+
+        def is_known(end: Var) -> bool:
+            made = self.program.definition.get(end)
+            is_size = isinstance(made, Apply) and made.primitive.kind == "size"
+            return end not in own or (is_size and own.isdisjoint(made.args))  # type: ignore[union-attr]
+
+        return self._rounds(loop) if all(map(is_known, ends)) else constant(1)
 
     def _rounds(self, loop: For) -> Any:
         """How many rounds a loop has; from a small number on, as good as from zero."""
@@ -307,7 +317,7 @@ class CudaLauncher(Launcher):
         if self._grid is None or id(block) not in self._grid.alike:
             return super()._kernel_block(block, depth)
         made: list[Any] = []
-        written: set[str] = set()  # since the warp's threads last waited for each other
+        written: set[str] = set()  # since the row's threads last waited for each other
         seen: set[str] = set()
         phase, self._quoted = "", self._header()
         both = block is self._grid.loops[-1].body and self._phase_of(self._grid.loops[0]) == BOTH
@@ -321,7 +331,7 @@ class CudaLauncher(Launcher):
             read = {self.expressions.name_inside(v) for v in self._arrays_read(s)}
             stored = {self.expressions.name_inside(v) for v in stored_in([s])}
             if written & read or seen & stored:
-                made.append(statement("__syncwarp();"))
+                made.append(self._wait())
                 written, seen = set(), set()
             written |= stored
             seen |= read
@@ -331,8 +341,12 @@ class CudaLauncher(Launcher):
                 made += self._comment(s, depth)
             made += lines
         if seen & written and block is not self._grid.loops[-1].body:
-            made.append(statement("__syncwarp();"))  # before the next round
+            made.append(self._wait())  # before the next round
         return made
+
+    def _wait(self) -> Any:
+        self.used.add("row_wait")
+        return statement("row_wait();")
 
     def _phase_said(self, found: str) -> str:
         """None over a row's loop that has both phases: they are said within."""
@@ -365,12 +379,12 @@ class CudaLauncher(Launcher):
         if id(s) in grid.spread:
             lines[at].spread = grid.spread[id(s)]
         if id(s) in grid.lanes:
-            return self._shared_by_warp(s, lines, at)
+            return self._shared_by_row(s, lines, at)
         if grid.loops and s is grid.loops[0] and grid.totals:
             return self._shared_by_all(s, lines, at, grid)
         return lines
 
-    def _shared_by_warp(self, s: For, lines: list[Any], at: int) -> list[Any]:
+    def _shared_by_row(self, s: For, lines: list[Any], at: int) -> list[Any]:
         """Each thread begins with nothing, and has the whole in the end."""
         before: list[Any] = []
         after: list[Any] = []
@@ -378,7 +392,7 @@ class CudaLauncher(Launcher):
             phi = s.phis[r.position]
             own = self.expressions.names(phi)
             self._begin(own, s.inits[r.position], phi, r, "threadIdx.x == 0", before)
-            function = f"warp_{r.how}{suffix(phi.type.dtype)}"
+            function = f"row_{r.how}{suffix(phi.type.dtype)}"
             after.append(
                 gast.Assign([target(name(own, phi))], call(name(function), name(own, phi)), None)
             )
@@ -405,7 +419,7 @@ class CudaLauncher(Launcher):
             own = self.expressions.names(phi)
             self._begin(own, s.inits[r.position], phi, r, thread, before)
             value: Any = name(own, phi)
-            if grid.form == "rows" and r.how in _IDENTITY:  # a warp's threads have the same
+            if grid.form == "rows" and r.how in _IDENTITY:  # a row's threads have the same
                 nothing = raw(c_number(_IDENTITY[r.how], phi.type.dtype))
                 value = gast.IfExp(raw("threadIdx.x == 0", 7), value, nothing)
             function = f"block_{r.how}{suffix(phi.type.dtype)}"

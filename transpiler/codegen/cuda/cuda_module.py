@@ -27,7 +27,7 @@ _HOST_WORDS = frozenset(
 )
 _HELPERS = (
     *("blocks", "checked_index", "kernel", "outside", "parts_of", "raise_if_outside"),
-    *("row_blocks", "tiles"),
+    *("row_blocks", "row_threads", "tiles"),
 )
 _LAUNCH = re.compile(r"^( +)(\w*(?:_kernel|_of_parts)\w*)\(\n((?:\1    [^\n]+,\n)+)\1\)\n", re.M)
 _COMBINE = """\

@@ -77,11 +77,23 @@ COMBINED = {
     "max": ("maximum{f}(value, other)", ""),
     "min": ("minimum{f}(value, other)", ""),
 }
-_WARP = """\
-__device__ __forceinline__ {T} {name}({T} value)  // of a warp's threads, the same in all
+_ROW = """\
+__device__ {T} {name}({T} value)  // of a row's threads, a warp or a block; the same in all
 {{
     for (int step = 16; step > 0; step /= 2) {{
         {T} other = __shfl_xor_sync(0xffffffff, value, step);
+        value = {combined};
+    }}
+    if (blockDim.x == 32)
+        return value;
+    __shared__ {T} values[8];
+    __syncthreads();  // an earlier call may still be read
+    if (threadIdx.x % 32 == 0)
+        values[threadIdx.x / 32] = value;
+    __syncthreads();
+    value = values[0];
+    for (int warp = 1; warp < 8; warp++) {{
+        {T} other = values[warp];
         value = {combined};
     }}
     return value;
@@ -122,6 +134,14 @@ __device__ Index searchsorted_{side}(Array sorted, Index size, T value)  // by h
     return begin;
 }}"""
 _OTHERS = {
+    "row_wait": """\
+__device__ __forceinline__ void row_wait()  // of a row's threads, a warp or a block, for each other
+{
+    if (blockDim.x == 32)
+        __syncwarp();
+    else
+        __syncthreads();
+}""",
     "floor_divide": """\
 __device__ __forceinline__ long long floor_divide(long long a, long long b)  // as in Python; 0 by 0
 {
@@ -181,7 +201,7 @@ def names() -> frozenset[str]:
     >>> sorted(n for n in names() if "square" in n)
     ['square', 'squaref', 'squarel']
     """
-    reduced = [f"{form}_{how}" for form in ("warp", "block") for how in COMBINED]
+    reduced = [f"{form}_{how}" for form in ("row", "block") for how in COMBINED]
     stems = [*_TEMPLATES, *reduced]
     return frozenset([*_OTHERS, *(s + letter for s in stems for letter in SUFFIXES.values())])
 
@@ -207,7 +227,7 @@ def _text(name: str) -> str | None:
             continue
         if stem in _TEMPLATES and type_ in _TEMPLATES[stem][0]:
             return _TEMPLATES[stem][1].format(T=type_, name=name, f=letter)
-        for form, template in (("warp_", _WARP), ("block_", _BLOCK)):
+        for form, template in (("row_", _ROW), ("block_", _BLOCK)):
             how = stem.removeprefix(form)
             if how != stem and how in COMBINED:
                 combined = COMBINED[how][0].format(f=letter)

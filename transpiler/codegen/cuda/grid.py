@@ -3,7 +3,8 @@
 A kernel is one loop, with what is in it. Its forms::
 
     elements   a thread a round, or a round of two or three nested loops: columns on threadIdx.x
-    rows       a warp a round: its 32 threads share the rounds of the loops within, along memory
+    rows       a warp a round, or a block where rows are long (the launcher says): its threads share
+               the rounds of the loops within, along memory
     serial     one thread, where rounds wait for each other
 
 In each, what rounds put together (a sum, a maximum) is put together by a block's threads at the
@@ -25,17 +26,17 @@ FLAT = ("blockIdx.x * 256 + threadIdx.x", "gridDim.x * 256")
 COLUMNS = ("blockIdx.x * 32 + threadIdx.x", "gridDim.x * 32")
 TILE_ROWS = ("blockIdx.y * 8 + threadIdx.y", "gridDim.y * 8")
 PLANES = ("blockIdx.z", "gridDim.z")
-WARPS = ("blockIdx.x * 8 + threadIdx.y", "gridDim.x * 8")
-LANES = ("threadIdx.x", "32")
+ROWS = ("blockIdx.x * blockDim.y + threadIdx.y", "gridDim.x * blockDim.y")
+ALONG = ("threadIdx.x", "blockDim.x")
 
 
 @dataclass
 class Grid:
     """A kernel's form: ``spread`` tells of loops, by id, which rounds are a thread's.
 
-    ``loops`` are those that the grid's blocks share, outer first. ``lanes`` are loops that a warp's
-    threads share, and ``alike`` the blocks, by id, around them, where all of these do the same;
-    ``totals``, what all threads put together.
+    ``loops`` are those that the grid's blocks share, outer first. ``lanes`` are loops that a row's
+    threads share, ``columns`` the first of them, and ``alike`` the blocks, by id, around them,
+    where all of these do the same; ``totals``, what all threads put together.
     """
 
     form: str
@@ -43,6 +44,7 @@ class Grid:
     spread: dict[int, tuple[str, str]] = field(default_factory=dict)
     lanes: set[int] = field(default_factory=set)
     alike: set[int] = field(default_factory=set)
+    columns: For | None = None
     totals: list[PutTogether] = field(default_factory=list)
 
 
@@ -60,8 +62,8 @@ def grid_of(kernel: Kernel) -> Grid:
     if len(nest) <= outer and inner and _along_memory(inner, last):
         return _rows(nest, totals)
     if totals and len(nest) > 1:
-        spread = {id(nest[0]): WARPS, id(nest[-1]): LANES}
-        return Grid("sums", nest[:1], spread, totals=totals)
+        spread = {id(nest[0]): ROWS, id(nest[-1]): ALONG}
+        return Grid("sums", nest[:1], spread, totals=totals, columns=nest[-1])
     return _flat(nest, totals)
 
 
@@ -96,8 +98,8 @@ def _flat(nest: list[For], totals: list[PutTogether]) -> Grid:
 
 
 def _rows(nest: list[For], totals: list[PutTogether]) -> Grid:
-    """A warp for each row, whose threads share the loops along it."""
-    spread = {id(nest[-1]): WARPS}
+    """A warp or a block for each row, whose threads share the loops along it."""
+    spread = {id(nest[-1]): ROWS}
     if len(nest) == 2:
         spread[id(nest[0])] = PLANES
     made = Grid("rows", nest, spread, totals=totals)
@@ -106,13 +108,14 @@ def _rows(nest: list[For], totals: list[PutTogether]) -> Grid:
 
 
 def _share(block: Block, grid: Grid) -> None:
-    """Let a warp's threads share the loops of a block in which they else do the same."""
+    """Let a row's threads share the loops of a block in which they else do the same."""
     grid.alike.add(id(block))
     for s in block.statements:
         many = isinstance(s, For) and (counts(s) or _FEW_ROUNDS) >= _FEW_ROUNDS
         if isinstance(s, For) and s.parallel and (many or stored_in([s])):
-            grid.spread[id(s)] = LANES
+            grid.spread[id(s)] = ALONG
             grid.lanes.add(id(s))
+            grid.columns = grid.columns or s
         else:
             for inner in core.blocks_of(s):
                 _share(inner, grid)
