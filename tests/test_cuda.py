@@ -103,7 +103,24 @@ def with_scalar(x, alpha):
     return alpha * x + np.sin(alpha)
 
 
+def numbers_on_the_device(x):
+    return np.linalg.norm(x) * np.sum(np.abs(x)) + np.min(x) * np.max(x) * 2.5
+
+
+def inverted(x):
+    positive = x > 0
+    return ~positive, np.sum(~positive), np.where(~positive, x, 0.0)
+
+
+def chosen_by_a_remainder(x):
+    k = np.argmax(x)
+    return x[k] ** 2 + x[(k + 1) % 3] * k
+
+
 PROGRAMS: list[tuple[Any, tuple[Any, ...]]] = [
+    (numbers_on_the_device, (VECTOR,)),
+    (inverted, (VECTOR,)),
+    (chosen_by_a_remainder, (VECTOR,)),
     (selu, (MATRIX,)),
     (selu, (SINGLE,)),
     (cross_entropy, (SINGLE, SINGLE**2)),
@@ -123,6 +140,7 @@ PROGRAMS: list[tuple[Any, tuple[Any, ...]]] = [
     (with_scalar, (VECTOR, 2.5)),
 ]
 GRADIENTS: list[tuple[Any, tuple[Any, ...]]] = [
+    (chosen_by_a_remainder, (VECTOR,)),
     (lambda x: np.sum(selu(x) ** 2), (MATRIX,)),
     (cross_entropy, (MATRIX, MATRIX**2)),
     (lambda x: np.sum(np.sum(x, axis=0) ** 2) + np.max(x), (MATRIX,)),

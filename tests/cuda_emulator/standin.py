@@ -141,6 +141,12 @@ class ndarray(NDArrayOperatorsMixin):
     def __repr__(self) -> str:
         return repr(self._memory)
 
+    def __str__(self) -> str:
+        return str(self.get())
+
+    def __format__(self, form: str) -> str:
+        return format(self.get(), form)
+
     def get(self) -> numpy.ndarray:
         """A copy on the host."""
         transfers.append("get")

@@ -215,10 +215,12 @@ class _Outline:
         )
 
     def _checks(self, s: Statement) -> list[Statement]:
-        """Those that a statement reads, in order."""
-        read = sorted(core.free_vars(Block([s])), key=lambda v: self.program.index[v])
+        """Those that a statement reads, be it in what is written within it, in order."""
+        free = core.free_vars(Block([s, *self._written_in([s])]))
+        read = sorted(free, key=lambda v: self.program.index[v])
         found = [self.program.definition.get(v) for v in read]
-        return [t for t in found if t is not None and self._is_check(t)]
+        checks = [t for t in found if t is not None and t is not s and self._is_check(t)]
+        return [c for t in checks for c in (*self._checks(t), t)]
 
     def _repeat(self, body: Block, k: int, inside: dict[Var, int]) -> None:
         """Let a kernel have its own of what is read outside, too."""

@@ -35,6 +35,11 @@ def is_inside(s: Apply, builder: Builder) -> bool:
     return False
 
 
+def is_inside_everywhere(s: Apply, builder: Builder) -> bool:
+    """The same without a condition."""
+    return _all_inside(s, builder, False)
+
+
 def is_inside_without_rounds(s: Apply, loop: For, builder: Builder) -> bool:
     """Whether an access in a loop, proven to be inside there, is so where it has no rounds too."""
     return not facts_of_rounds(loop, builder) or _all_inside(s, builder, False)

@@ -22,7 +22,7 @@ from calque.transpiler.ir.path_conditions import blocks_given, facts_after
 from calque.transpiler.ir.types import DimLike, dim_symbols
 from calque.transpiler.loops.accesses import INDEXED
 from calque.transpiler.loops.backward_slice import early, outside
-from calque.transpiler.loops.bounds import in_range
+from calque.transpiler.loops.bounds import in_range, is_inside_everywhere
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.element_forms import full_template
 from calque.transpiler.primitives.indexing import add_at, checked_index
@@ -66,6 +66,8 @@ def check_arrays(
             if isinstance(s, Apply):
                 with builder.block() as checks, builder.at(s.origin):
                     s.args = _checked_arrays(s, known, builder)
+                    if s.primitive in INDEXED:  # an element is any kernel's then
+                        s.proven = s.proven or is_inside_everywhere(s, builder)
                 core.label(checks.statements, s.phase)
                 made += checks.statements
             elif not compiles(s):
@@ -82,6 +84,8 @@ def _checked_arrays(
     s: Apply, known: dict[tuple[Var, DimLike], Atom], builder: Builder
 ) -> tuple[Atom, ...]:
     """The operands of a statement; what it indexes by is checked in the open block, once."""
+    if s.proven:
+        return s.args
     if s.primitive is take_along_axis:
         places = {1: s.params["axis"] % s.args[0].type.ndim}
     elif s.primitive in (*INDEXED, add_at):
@@ -99,9 +103,17 @@ def _checked_arrays(
         dim = builder.dims.resolve(args[0].type.dims[axis])
         if (index, dim) not in known:
             size = dim if isinstance(dim, int) else apply(size_of_axis, wrap(args[0]), axis=axis)
-            known[index, dim] = atom(apply(checked_index, wrap(index), wrap(size)))
+            found = known[index, dim] = atom(apply(checked_index, wrap(index), wrap(size)))
+            if isinstance(found, Var) and not found.type.ndim:
+                _note_range(found, dim, builder)
         args[at] = known[index, dim]
     return tuple(args)
+
+
+def _note_range(checked: Var, size: DimLike, builder: Builder) -> None:
+    """From its check on, an index is inside."""
+    (name,) = dim_symbols(builder.dim_of(wrap(checked)))
+    builder.dims.ranges[name] = (0, size - 1)
 
 
 def _axes_of_indices(s: Apply) -> Iterator[tuple[int, int]]:
@@ -213,8 +225,7 @@ class _Checker:
         if dims.nonnegative(place):
             self.builder.dim_values[found] = place
         else:
-            (name,) = dim_symbols(self.builder.dim_of(wrap(found)))
-            dims.ranges[name] = (0, key[1] - 1)
+            _note_range(found, key[1], self.builder)
         if target is None:
             known[key] = found
             return found, made

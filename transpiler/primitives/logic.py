@@ -63,12 +63,12 @@ bitwise_xor = _operator("xor", np.bitwise_xor, "^", total=True)
 left_shift = _operator("lshift", np.left_shift, "<<", "lshift({0}, {1})")
 right_shift = _operator("rshift", np.right_shift, ">>", "rshift({0}, {1})")
 right_shift.arithmetic = "right_shift"
-_invert = elementwise(np.invert, None, "~{0}", spelling="~{0}", total=True)
-OPERATORS["invert"] = operator(_invert)
+invert = elementwise(np.invert, None, "~{0}", spelling="~{0}", total=True)
+OPERATORS["invert"] = operator(invert)
 gcd, lcm = elementwise(np.gcd, None), elementwise(np.lcm, None)
 for _record in (bitwise_and, bitwise_or, bitwise_xor, left_shift, right_shift, gcd, lcm):
     _record.samples = lambda rng: integers(rng, 2)
-_invert.samples = lambda rng: integers(rng, 1)
+invert.samples = lambda rng: integers(rng, 1)
 logical_and, logical_or, logical_xor = (
     elementwise(f, None, total=True) for f in (np.logical_and, np.logical_or, np.logical_xor)
 )

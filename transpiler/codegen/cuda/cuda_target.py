@@ -35,6 +35,7 @@ from calque.transpiler.primitives.elementwise import (
 )
 from calque.transpiler.primitives.indexing import checked_index, getitem, update, update_add
 from calque.transpiler.primitives.logic import (
+    invert,
     logical_and,
     logical_not,
     logical_or,
@@ -263,7 +264,8 @@ def _spelled(s: Apply) -> str | None:
         return f"({{0}} != 0) {word} ({{1}} != 0)" if _kinds(s) != {"b"} else f"{{0}} {word} {{1}}"
     if primitive is logical_xor:
         return "({0} != 0) != ({1} != 0)"
-    if primitive is logical_not or primitive.arithmetic == "not":
+    negates = primitive is invert and last.kind == "b"  # of C's bools, ~ makes integers
+    if negates or primitive is logical_not or primitive.arithmetic == "not":
         return "not {0}"
     if primitive.arithmetic in ("and", "or"):
         return f"{{0}} {primitive.arithmetic} {{1}}"

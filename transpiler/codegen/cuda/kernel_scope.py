@@ -85,7 +85,11 @@ class KernelScope:
         """Whether a name is a counter, a size, or a checked index: maybe of 32 bits."""
         if n in self.types:
             return self.types[n] == "Index"
-        return n in self.counters or n in self.numbers
+        return n in self.counters or (n in self.numbers and self._is_size(self.numbers[n]))
+
+    def _is_size(self, var: Var) -> bool:
+        """Whether a number that is given to the kernel is a size, or made of sizes."""
+        return var.type.weak and var in self.writer.program.function.dim_values
 
     def type_of(self, n: str) -> str:
         """The C type of a local."""
@@ -253,8 +257,7 @@ class KernelScope:
                     text = f"const {c_type(var.type.dtype)}* __restrict__ {shown}"
                     made.append((text, ("array", var)))
                 else:
-                    index = var.type.weak and var in self.writer.program.function.dim_values
-                    kind = "Index" if index else c_type(var.type.dtype)
+                    kind = "Index" if self._is_size(var) else c_type(var.type.dtype)
                     made.append((f"{kind} {shown}", ("number", var)))
         for n, var in self.read_arrays.items():
             if n not in self.arrays:  # another name, which the launcher gives before

@@ -1,0 +1,36 @@
+"""The battery on a GPU: the CUDA path's value and gradient against the CPU's, program by program."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from cuda_emulator import building
+from cuda_emulator.running import cuda_text, on_cuda, prepare
+from sampling import sampled
+
+import calque
+from battery import oracle
+from battery.registry import Program, load
+
+pytestmark = pytest.mark.skipif(building.MISSING is not None, reason=str(building.MISSING))
+ACCEPTED = [program for program in load() if program.refused is None]
+CHOSEN = sampled(ACCEPTED, 8)
+
+
+@pytest.fixture(scope="module")
+def functions() -> dict[str, Any]:
+    """The programs with their gradients; their kernels are compiled together."""
+    made = {p.id: calque.value_and_grad(p.scalar(), argnums=p.diff) for p in CHOSEN}
+    prepare(cuda_text(made[p.id], *p.fresh()) for p in CHOSEN)
+    return made
+
+
+@pytest.mark.parametrize("program", CHOSEN, ids=lambda program: program.id)
+def test_value_and_gradient(program: Program, functions: dict[str, Any]) -> None:
+    function = functions[program.id]
+    got, want = on_cuda(function, *program.fresh()), function(*program.fresh())
+    assert oracle.structure(got[1]) == oracle.structure(want[1])
+    np.testing.assert_allclose(got[0], want[0], rtol=1e-9)
+    np.testing.assert_allclose(oracle.flat(got[1]), oracle.flat(want[1]), rtol=1e-9, atol=1e-12)
