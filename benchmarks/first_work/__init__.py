@@ -1,0 +1,1 @@
+"""Programs whose first calls are timed, in plain NumPy and for JAX."""
