@@ -36,11 +36,13 @@ def contract(
     """Shrink arrays to what a round of the loop they are for needs, in place."""
 
     def visit(block: Block, compiled: bool) -> None:
-        for s in list(block.statements):
-            if isinstance(s, Apply) and s.primitive in NEW:
-                loop = _only_loop(s.out, block)
-                if loop is not None and (compiled or compiles(loop)):
-                    _shrink(s, loop, block, builder)
+        news = [s for s in block.statements if isinstance(s, Apply) and s.primitive in NEW]
+        users = _users(block) if news else {}
+        for s in news:
+            loop = _only_loop(s.out, block, users)
+            if loop is not None and (compiled or compiles(loop)):
+                if _shrink(s, loop, block, builder):
+                    users = _users(block)
         for s in block.statements:
             inner = compiled or (isinstance(s, (For, While)) and compiles(s))
             for body in core.blocks_of(s):
@@ -50,36 +52,47 @@ def contract(
         visit(function.body, False)
 
 
-def _only_loop(array: Var, block: Block) -> For | None:
+def _users(block: Block) -> dict[Var, list[Statement]]:
+    """The statements of a block that read each value, themselves or within."""
+    found: dict[Var, list[Statement]] = {}
+    for s in block.statements:
+        read = dict.fromkeys(a for a in core.operands(s) if isinstance(a, Var))
+        for inner in core.blocks_of(s):
+            read |= core.free_vars(inner)
+        for v in read:
+            found.setdefault(v, []).append(s)
+    return found
+
+
+def _only_loop(array: Var, block: Block, users: dict[Var, list[Statement]]) -> For | None:
     """The loop that carries an array which nothing else touches, before it or after."""
-    users = [s for s in block.statements if _touches(s, array)]
-    loop = users[0] if len(users) == 1 else None
+    touching = users.get(array, [])
+    loop = touching[0] if len(touching) == 1 else None
     if array in block.results or not isinstance(loop, For):
         return None
     if loop.inits.count(array) != 1 or array in core.free_vars(loop.body):
         return None
     after = loop.outs[loop.inits.index(array)]
-    rest = Block(block.statements[block.statements.index(loop) + 1 :], [])
-    return None if after in core.free_vars(rest) or after in block.results else loop
+    return None if after in users or after in block.results else loop
 
 
-def _shrink(new: Apply, loop: For, block: Block, builder: Builder) -> None:
-    """Take from an array the axis that the loop's counter goes along, if there is one."""
+def _shrink(new: Apply, loop: For, block: Block, builder: Builder) -> bool:
+    """Take from an array the axis that the loop's counter goes along; False if there is none."""
     place = loop.inits.index(new.out)
     phi = loop.phis[place]
     carried = CarriedArrays(builder)
     carried.chain = {phi: phi}
     if new.out.type.ndim < 2 or not carried.visit(loop.body):
-        return
+        return False
     handed_on = [r for r in loop.body.results if isinstance(r, Var) and r in carried.chain]
     accesses = _accesses(loop.body, carried)
     axis = _axis(loop, phi, carried, builder)
     if handed_on != [loop.body.results[place]] or accesses is None or axis is None:
-        return
+        return False
     rest = new.out.type.dims[:axis] + new.out.type.dims[axis + 1 :]
     known = [size for size in rest if isinstance(size, int)]
     if loop.parallel and len(known) == len(rest) and math.prod(known) < _LEAST:
-        return
+        return False
     made = row_of(new, axis, builder)
     for s in accesses:
         without_axis(s, axis)
@@ -90,6 +103,7 @@ def _shrink(new: Apply, loop: For, block: Block, builder: Builder) -> None:
     core.substitute(loop.body, {phi: new.out})
     first = next(k for k, s in enumerate(loop.body.statements) if _touches(s, new.out))
     loop.body.statements[first:first] = made
+    return True
 
 
 def _accesses(body: Block, carried: CarriedArrays) -> list[Apply] | None:

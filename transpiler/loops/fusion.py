@@ -351,10 +351,12 @@ class Fusion:
 
     def _place(self, root: Root, needs: set[int], order: list[Unit]) -> Unit:
         """The nest that takes a root in, or a new one."""
+        waited_for: set[int] | None = None
         for unit in reversed(order):
             if not isinstance(unit, Loop) or unit.dim != root.space[0]:
                 continue
-            if any(n != id(unit) and self._after(n, id(unit)) for n in needs):
+            waited_for = self._waited_for(needs) if waited_for is None else waited_for
+            if id(unit) in waited_for:
                 continue
             depth = self._shared(unit, root)
             if depth:
@@ -362,18 +364,15 @@ class Fusion:
                 return unit
         return nest_of(root, 0)
 
-    def _after(self, later: int, earlier: int) -> bool:
-        """Whether ``later`` waits, over others, for ``earlier``."""
-        pending, seen = [later], set()
+    def _waited_for(self, units: set[int]) -> set[int]:
+        """All that these wait for, over others."""
+        found: set[int] = set()
+        pending = list(units)
         while pending:
-            now = pending.pop()
-            for before in self.before.get(now, ()):
-                if before == earlier:
-                    return True
-                if before not in seen:
-                    seen.add(before)
-                    pending.append(before)
-        return False
+            new = self.before.get(pending.pop(), set()) - found
+            found |= new
+            pending.extend(new)
+        return found
 
     def _shared(self, unit: Loop, root: Root) -> int:
         """How many of a nest's loops a root can share."""

@@ -16,29 +16,71 @@ from calque.transpiler.loops.accesses import STORES
 
 def late_stores(block: Block) -> None:
     """Move the stores of a block, in place; what each computes stays the same."""
-    for store in [s for s in reversed(block.statements) if _is_store(s)]:
-        _move(block.statements, store)
+    stores = [s for s in reversed(block.statements) if _is_store(s)]
+    if stores:
+        known = _Reads(block.statements)
+        for store in stores:
+            _move(block.statements, store, known)
 
 
 def _is_store(s: Statement) -> bool:
     return isinstance(s, Apply) and s.primitive in STORES
 
 
-def _move(statements: list[Statement], store: Statement) -> None:
+class _Reads:
+    """What each statement of a block reads; where each lazy one stands: these are not moved."""
+
+    def __init__(self, statements: list[Statement]):
+        self.number = {id(s): k for k, s in enumerate(statements)}
+        self.of = {id(s): _reads(s) for s in statements}
+        self.lazy = {id(s) for s in statements if _is_lazy(s)}
+        self.makers: dict[Var, Statement] = {}
+        self.readers: dict[Var, list[Statement]] = {}
+        for s in statements:
+            if id(s) in self.lazy:
+                self.makers.update(dict.fromkeys(s.outs, s))
+                for v in self.of[id(s)]:
+                    self.readers.setdefault(v, []).append(s)
+
+    def computed_from(self, base: object, store: Statement) -> set[Var]:
+        """An array, and what is computed of its elements before a store."""
+        found = {base} if isinstance(base, Var) else set()
+        pending, limit = list(found), self.number[id(store)]
+        while pending:
+            for s in self.readers.get(pending.pop(), ()):
+                if self.number[id(s)] < limit:
+                    new = set(s.outs) - found
+                    found |= new
+                    pending.extend(new)
+        return found
+
+    def inputs(self, store: Apply) -> set[Var]:
+        """All that a store reads, and what that is computed of."""
+        found = {a for a in store.args if isinstance(a, Var)}
+        pending = list(found)
+        while pending:
+            made = self.makers.get(pending.pop())
+            new = self.of[id(made)] - found if made is not None else set()
+            found |= new
+            pending.extend(new)
+        return found
+
+
+def _move(statements: list[Statement], store: Statement, known: _Reads) -> None:
     """After the last statement that reads the old version, if nothing before needs the new one."""
     at = statements.index(store)
     assert isinstance(store, Apply)
-    old = _computed_from(store.args[0], statements[:at])
-    needed = _inputs(store, statements[:at])
+    old = known.computed_from(store.args[0], store)
+    needed = known.inputs(store)
     last = at
     for k in range(at + 1, len(statements)):
         now = statements[k]
-        reads = _reads(now)
+        reads = known.of[id(now)]
         if store.outs[0] in reads or not needed.isdisjoint(_overwritten(now)):
             break
         if not old.isdisjoint(reads):
             last = k
-            old.update(now.outs if _is_lazy(now) else ())
+            old.update(now.outs if id(now) in known.lazy else ())
     if last > at:
         statements.insert(last, statements.pop(at))
 
@@ -56,28 +98,10 @@ def _reads(s: Statement) -> set[Var]:
     return found
 
 
-def _computed_from(base: object, before: list[Statement]) -> set[Var]:
-    """An array, and what is computed of its elements."""
-    found = {base} if isinstance(base, Var) else set()
-    for s in before:
-        if _is_lazy(s) and not found.isdisjoint(_reads(s)):
-            found.update(s.outs)
-    return found
-
-
-def _inputs(store: Apply, before: list[Statement]) -> set[Var]:
-    """All that a store reads, and what that is computed of."""
-    found = {a for a in store.args if isinstance(a, Var)}
-    for s in reversed(before):
-        if _is_lazy(s) and not found.isdisjoint(s.outs):
-            found |= _reads(s)
-    return found
-
-
 def _overwritten(s: Statement) -> set[Var]:
     """The arrays that a statement may change where they are."""
     if _is_store(s):
-        return {s.args[0]} & _reads(s)  # type: ignore[union-attr]
+        return {a for a in s.args[:1] if isinstance(a, Var)}  # type: ignore[union-attr]
     if isinstance(s, (For, While)):
         return {i for i in s.inits if isinstance(i, Var)}
     return set()
