@@ -115,6 +115,7 @@ def jit(
     boundscheck: bool | None = None,
     deterministic: bool = False,
     device: Any = None,
+    first: str = "kernels",
 ) -> Any:
     """``fun`` compiled to Numba kernels, as ``jax.jit``; also ``@jit(static_argnums=1)``.
 
@@ -133,6 +134,12 @@ def jit(
     ``devices()``, or its name, "cuda:0": each call moves its arrays there first. Raises
     NoSuchDevice for one that is not there.
 
+    ``first="numpy"``: no call waits for a compiler. NumPy source answers, while another process
+    compiles the kernels, which answer from the first call on that finds them ready; results may
+    differ in their last bits then. ``fn.wait()`` returns when they are, and
+    ``fn.cache_info().answered`` says which answered. ``CALQUE_JIT=tiered`` in the environment is
+    that for every ``jit``.
+
     >>> import numpy as np
     >>> jit(lambda x: np.sum(x * x))(np.array([1.0, 2.0]))
     np.float64(5.0)
@@ -145,6 +152,7 @@ def jit(
         boundscheck=boundscheck,
         deterministic=deterministic,
     )
+    options |= {"first": "numpy"} if checked("jit", first=first)["first"] == "numpy" else {}
     if device is not None:
         options["device"] = device_of(device)
     return _compiled(fun, options)
@@ -170,6 +178,8 @@ def _both(inner: dict[str, Any], outer: dict[str, Any]) -> dict[str, Any]:
         found[name] = inner[name] if outer[name] == unsaid else outer[name]
     device = outer.get("device", inner.get("device"))
     found |= {} if device is None else {"device": device}
+    first = outer.get("first", inner.get("first"))
+    found |= {} if first is None else {"first": first}
     asked = [n for n in ("explained", "deterministic") if inner.get(n) or outer.get(n)]
     return found | dict.fromkeys(asked, True)
 

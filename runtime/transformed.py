@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
+import os
 import sys
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -33,6 +34,7 @@ from calque.runtime.cuda.device_dispatch import DeviceDispatcher, device_key
 from calque.runtime.cuda.given_arrays import adopted, any_on_gpu
 from calque.runtime.inlining import TRACE
 from calque.runtime.spec import Spec
+from calque.runtime.tiers.numpy_first import NumPyFirst
 from calque.runtime.tracebacks import hide_own_frames
 from calque.transpiler.errors import MixedDevices, NestedTooDeeply
 from calque.transpiler.ir import pytrees
@@ -87,6 +89,8 @@ class Transformed:
         wishes = kernel_options(self) if self.compiled else None
 
         def make() -> Dispatcher:
+            if self.compiled and answers_first(self) == "numpy":
+                return NumPyFirst(self, self.generated_name, self._static, wishes)
             return Dispatcher(
                 self,
                 self.generated_name,
@@ -275,6 +279,15 @@ class Transformed:
         on_gpu = [] if self._cuda is None else [self._cuda.account]
         return info(self._dispatcher.account, *on_gpu)
 
+    def wait(self) -> None:
+        """Return when the kernels that ``jit(f, first="numpy")`` has made aside are compiled.
+
+        They answer the next call of types that were seen before. Without ``first="numpy"`` nothing
+        is made aside, and it returns at once.
+        """
+        if isinstance(self._dispatcher, NumPyFirst):
+            self._dispatcher.wait()
+
     def cache_clear(self) -> None:
         """Forget the programs of this function, and its account; the cache on disk stays."""
         self._dispatcher.clear()
@@ -345,6 +358,10 @@ class BoundTransformed:
     def cache_info(self) -> CacheInfo:
         """What has been generated and compiled for this instance."""
         return bound(self.transformed, self.instance).cache_info()
+
+    def wait(self) -> None:
+        """Return when kernels for this instance that are made aside are compiled."""
+        bound(self.transformed, self.instance).wait()
 
     def cache_clear(self) -> None:
         """Forget what has been generated for this instance."""
@@ -451,10 +468,23 @@ def _result_spec(function: Any, args: tuple[Any, ...], sized: bool = False) -> A
     return map_tree(leaf, made.function.result)
 
 
-def kernel_options(function: Any) -> dict[str, Any]:
-    """The wishes of the outermost ``jit`` of a composition."""
+def answers_first(function: Any) -> str:
+    """What answers until kernels are compiled: "numpy", or "kernels", which are waited for."""
+    if os.environ.get("CALQUE_JIT") == "0":
+        return "kernels"  # which nobody compiles
+    wished: str = _wishes(function).get("first", "kernels")
+    return "numpy" if os.environ.get("CALQUE_JIT") == "tiered" else wished
+
+
+def _wishes(function: Any) -> dict[str, Any]:
+    """The options of the outermost ``jit`` of a composition."""
     while isinstance(function, Transformed) and function.kind != "jit":
         function = function.function
-    wished = function.options if isinstance(function, Transformed) else {}
+    return function.options if isinstance(function, Transformed) else {}
+
+
+def kernel_options(function: Any) -> dict[str, Any]:
+    """The wishes of the outermost ``jit`` of a composition, for its kernels."""
+    wished = _wishes(function)
     names = ("parallel", "boundscheck", "deterministic", "explained")
     return {name: wished[name] for name in names if name in wished}

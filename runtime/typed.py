@@ -120,6 +120,7 @@ class JitFunction(Protocol):
         boundscheck: bool | None = None,
         deterministic: bool = False,
         device: Any = None,
+        first: str = "kernels",
     ) -> Derived[Parameters, Result]: ...
     @overload
     def __call__(
@@ -131,6 +132,7 @@ class JitFunction(Protocol):
         boundscheck: bool | None = None,
         deterministic: bool = False,
         device: Any = None,
+        first: str = "kernels",
     ) -> Callable[[Callable[Parameters, Result]], Derived[Parameters, Result]]: ...
 
 

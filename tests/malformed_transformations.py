@@ -144,6 +144,7 @@ SUBJECTS = [
         parallel=("auto", "parallel"),
         boundscheck=(None, "boundscheck"),
         deterministic=(False, "deterministic"),
+        first=("kernels", "first"),
         device=(None, "stage"),
     ),
     subject(

@@ -167,6 +167,7 @@ LEGAL: dict[str, set[str]] = {
     "parallel": {"True", "np.False_", "0", "1"},
     "boundscheck": {"None", "True", "np.False_", "0", "1"},
     "deterministic": {"True", "np.False_", "0", "1"},
+    "first": set(),
     "every": {"None", "1", "7", "10**30"},
     "policy": {"None"},
     "value": {*VALUES} - CYCLES,

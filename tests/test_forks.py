@@ -22,7 +22,7 @@ from calque.transpiler.ir import pytrees
 ROOT = Path(calque.__file__).resolve().parent
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 LOCKS = {
-    "programs": dispatch._lock,
+    "programs": dispatch.making,
     "modules": loading._lock,
     "pytrees": pytrees._lock,
     "debugging": debug_nans._lock,
@@ -87,8 +87,8 @@ def test_every_lock_of_modules_is_told() -> None:
 
 
 def test_a_forking_thread_may_hold_them() -> None:
-    with dispatch._lock, disk_cache._lock:
-        assert in_child(lambda: dispatch._lock.acquire(timeout=1)) == 0
+    with dispatch.making, disk_cache._lock:
+        assert in_child(lambda: dispatch.making.acquire(timeout=1)) == 0
     assert in_child(lambda: in_child(lambda: True) == 0) == 0
 
 

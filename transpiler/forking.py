@@ -7,6 +7,8 @@ Numba's compiler, LLVM, and what is imported for both stand under them, too.
 
 from __future__ import annotations
 
+# whose own lock a fork is to take after these: what runs under these may want it
+import logging  # noqa: F401
 import os
 import sys
 from collections.abc import Callable

@@ -19,12 +19,15 @@ class CacheInfo:
     """What ``fn.cache_info()`` gives.
 
     ``programs`` have been generated, each for a reason in ``reasons``; ``kernels`` lists what was
-    made ready to run, and ``compiled`` and ``loaded`` count those compiled and read from disk.
+    made ready to run, and ``compiled`` and ``loaded`` count those compiled here, and those read
+    from disk or had from the process that compiles for ``jit(f, first="numpy")``. ``answered`` says
+    what answered the last call that no table knew: "numpy" or "kernels", or "" before any.
     """
 
     programs: int
     reasons: tuple[str, ...]
     kernels: tuple[Compilation, ...]
+    answered: str = ""
 
     @property
     def compiled(self) -> int:
@@ -38,6 +41,7 @@ class CacheInfo:
 
     def __str__(self) -> str:
         head = f"{self.programs} generated; kernels: {self.compiled} compiled, {self.loaded} loaded"
+        head += "; NumPy answered" * (self.answered == "numpy")
         return "\n".join([head, *(f"- {reason}" for reason in self.reasons)])
 
 
@@ -48,6 +52,7 @@ class Account:
         self.descriptions: list[dict[str, str]] = []
         self.reasons: list[str] = []
         self.kernels: list[KernelCache] = []
+        self.answered = ""  # which text: NumPy's, or the one with kernels
 
     def note(
         self, description: dict[str, str], kernels: tuple[KernelCache, ...], why: str = ""
@@ -70,7 +75,8 @@ def info(*accounts: Account) -> CacheInfo:
     """What these accounts say together."""
     reasons = tuple(reason for account in accounts for reason in account.reasons)
     made = tuple(c for account in accounts for kernel in account.kernels for c in kernel.made)
-    return CacheInfo(len(reasons), reasons, made)
+    answered = next((account.answered for account in accounts if account.answered), "")
+    return CacheInfo(len(reasons), reasons, made, answered)
 
 
 def _distance(before: dict[str, str], now: dict[str, str]) -> float:

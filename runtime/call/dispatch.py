@@ -31,7 +31,9 @@ from calque.runtime.call.argument_keys import (
 )
 from calque.runtime.call.arguments import check_static, check_values, naming
 from calque.runtime.call.loading import Program, Ready, changed_numbers, load, may_hold_again
+from calque.runtime.call.machine_code import NotReady
 from calque.runtime.call.plans import Key, Plan, ReadOnce, capture_sizes, keep
+from calque.runtime.call.progress import watched
 from calque.runtime.call.unknown_values import check_present, unknown
 from calque.runtime.call.varying_numbers import VaryingNumbers
 from calque.runtime.gc_pause import deep, uncollected
@@ -55,11 +57,11 @@ from calque.transpiler.ir.target import Target
 from calque.transpiler.loops.shape_guards import DIFFER
 from calque.transpiler.pipeline import Arguments
 
-_MAX_ROUNDS = 64
+MAX_ROUNDS = 64
 _MAX_READY = 1024
 _REFUSALS = (CalqueError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 _FORMER = 8  # programs kept that hold when captured values are again what they were
-_lock = free_in_children("programs", threading.RLock())
+making = free_in_children("programs", threading.RLock())
 
 
 class Dispatcher:
@@ -94,6 +96,12 @@ class Dispatcher:
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Find or make the program for a call, and run it."""
         program, leaves = self.find(args, kwargs)
+        return self.run_program(program, leaves, args, kwargs)
+
+    def run_program(
+        self, program: Program, leaves: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """Run the program that was found for a call."""
         self._refuse_captured(program)
         try:
             if self.compiled and program.traced.compiled and not program.tried:
@@ -124,14 +132,18 @@ class Dispatcher:
         """Compile, and run; what Numba cannot take runs as NumPy source."""
         kept = [(leaves[i], leaves[i].copy()) for i in program.stored]
         try:
-            result = program.call(*args, **kwargs, **program.hidden())
+            with watched(self.name, program.progress):
+                result = program.call(*args, **kwargs, **program.hidden())
         except Exception as error:
-            if not type(error).__module__.startswith("numba"):
+            refused = type(error).__module__.startswith("numba")
+            if not refused and not isinstance(error, NotReady):
                 raise
-            show_text(f"# {self.name()} runs as NumPy source: {error}")
             for array, before in kept:
                 array[...] = before
-            self._replan(program, False)
+            if not refused:
+                raise
+            show_text(f"# {self.name()} runs as NumPy source: {error}")
+            self.replan(program, False)
             return self.call(args, kwargs)
         program.tried = True
         return result
@@ -150,12 +162,12 @@ class Dispatcher:
                     raise
             for array, before in kept:
                 array[...] = before
-            self._replan(program, True)
+            self.replan(program, True)
             return self.call(args, {k: v for k, v in kwargs.items() if k not in hidden})
 
         return call
 
-    def _replan(self, program: Program, differ: bool) -> None:
+    def replan(self, program: Program, differ: bool) -> None:
         """Make other programs from now on: without comparisons, or without kernels."""
         for plan in self.plans.values():
             if program not in plan.programs.values():
@@ -173,7 +185,7 @@ class Dispatcher:
 
     def clear(self) -> None:
         """Forget all programs; what is on disk stays."""
-        with _lock:
+        with making:
             self.plans, self.ready, self.account = {}, {}, Account()
             self.varying = VaryingNumbers(self.name)
 
@@ -222,19 +234,18 @@ class Dispatcher:
         key = (structure, order, kinds, layout, static)
         plan = self.plans.get(key)
         if plan is None:
-            with _lock:
+            with making:
                 plan = self.plans.setdefault(key, Plan(static))
         sizes = sizes_of(leaves)
-        for _ in range(_MAX_ROUNDS):
+        for _ in range(MAX_ROUNDS):
             full = plan.full_key(leaves, sizes)
             program = plan.programs.get(full)
             if program is None:
-                with _lock, uncollected(), deep():
-                    self._make(plan, leaves, structure, sizes, full)
+                self.make(plan, leaves, structure, sizes, full)
             elif not program.still_valid():
                 self._put_aside(plan, full, program)
             elif violated := self._violated(program, sizes):
-                with _lock:
+                with making:
                     plan.note_captures(program.traced.captures)
                     plan.symbols |= violated
             elif not plan.has_few(sizes):
@@ -244,7 +255,7 @@ class Dispatcher:
     def _put_aside(self, plan: Plan, full: Any, program: Program) -> None:
         """A captured value changed: take up a former program that holds now, if there is one."""
         self.varying.note(changed_numbers(program))
-        with _lock:
+        with making:
             if plan.programs.get(full) is not program:
                 return  # another thread was here
             former = plan.former.setdefault(full, deque(maxlen=_FORMER))
@@ -347,13 +358,47 @@ class Dispatcher:
             keep(plan, kept)
         return made
 
+    def make(
+        self, plan: Plan, leaves: list[Any], structure: Any, sizes: dict[str, int], full: Key
+    ) -> None:
+        """Make a program for a call, or find out what must be known for it."""
+        with watched(self.name, lambda: "writing its program"):
+            self.make_here(plan, leaves, structure, sizes, full)
+
+    def make_here(
+        self, plan: Plan, leaves: list[Any], structure: Any, sizes: dict[str, int], full: Key
+    ) -> None:
+        """The same, without a word on the terminal."""
+        with making, uncollected(), deep():
+            if full not in plan.programs:
+                self._make(plan, leaves, structure, sizes, full)
+
+    def read_ahead(
+        self, plan: Plan, leaves: list[Any], structure: Any, sizes: dict[str, int], full: Key
+    ) -> bool:
+        """Read the function for a program that is to be made; False if more must be known."""
+        with making, uncollected(), deep():
+            key = (*full.traced, self.varying.inputs)
+            if plan.read is not None and plan.read.serves(key, sizes):
+                return True
+            try:
+                traced = self._read(plan, leaves, structure, self._pinned(plan, sizes))
+            except SpecializationNeeded as needed:
+                self._specialize(plan, needed, leaves)
+                return False
+            plan.read = ReadOnce(traced, (*full.traced, self.varying.inputs))
+            return True
+
+    @staticmethod
+    def _pinned(plan: Plan, sizes: dict[str, int]) -> dict[str, int]:
+        """The sizes that are written into a program."""
+        return {s: size for s in plan.symbols if (size := plan.size(s, sizes)) is not None}
+
     def _make(
         self, plan: Plan, leaves: list[Any], structure: Any, sizes: dict[str, int], full: Key
     ) -> None:
-        if full in plan.programs:
-            return
         known, compiled = plan.leaves, self.compiled and not plan.uncompiled
-        pinned = {s: size for s in plan.symbols if (size := plan.size(s, sizes)) is not None}
+        pinned = self._pinned(plan, sizes)
 
         def read(few: dict[str, int]) -> Traced:
             return self._read(plan, leaves, structure, pinned | few)

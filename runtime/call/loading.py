@@ -93,6 +93,14 @@ class Program(Surroundings):
         """The captured arrays, read again at every call."""
         return {name: read() for name, read in self.captures}
 
+    def progress(self) -> str:
+        """How many of its kernels are ready to run."""
+        ready = {k.kernel for k in self.kernels if k.made}
+        every = {k.kernel for k in self.kernels}
+        if ready == every:
+            return ""  # it runs
+        return f"compiling, {len(ready)} of {len(every)} kernels are ready"
+
     def check_aliases(self, leaves: list[Any]) -> None:
         """An array stored into shares no memory with another argument, or a captured array."""
         others = [x for x in leaves if isinstance(x, np.ndarray)]
@@ -258,7 +266,7 @@ def load(traced: Traced, name: str, known_leaves: frozenset[int], sizes: dict[st
     show_text(text)
     if traced.compiled and not traced.target.grid:
         own = set(traced.function.imports.values()) - {"scipy", "warnings", "mpi4py"}
-        function, kernels = _compiled_module(text, name, not own)
+        function, kernels = compiled_module(text, name, not own)
         if calls_blas(text):
             function = on_measured_threads(function)
     elif traced.target.grid:
@@ -316,7 +324,7 @@ def _executed(text: str, name: str, file: str, namespace: dict[str, Any]) -> Any
         raise
 
 
-def _compiled_module(
+def compiled_module(
     text: str, name: str, shared: bool
 ) -> tuple[Any, tuple[KernelCache, ...]]:
     """The function and the kernels of a text: one module for one text, with a file in the cache.

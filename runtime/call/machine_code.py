@@ -11,7 +11,10 @@ import functools
 import hashlib
 import os
 import platform
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,10 +44,34 @@ class Compilation:
     seconds: float
 
 
+class NotReady(Exception):
+    """A kernel has no machine code for these types yet, and the call is not to wait for it."""
+
+    def __init__(self, cache: KernelCache, types: Any):
+        super().__init__(cache.kernel)
+        self.cache, self.types = cache, types
+
+
+_waiting = threading.local()  # whether calls of this thread wait for a compiler
+received: dict[tuple[str, str], bytes] = {}  # what another process compiled, by names and keys
+sent: list[tuple[tuple[str, str], bytes]] | None = None  # what this one compiled for another
+
+
+@contextmanager
+def only_what_is_ready() -> Iterator[None]:
+    """Within, a kernel that would have to be compiled raises ``NotReady``."""
+    _waiting.never = True
+    try:
+        yield
+    finally:
+        _waiting.never = False
+
+
 class KernelCache:
     """Numba's cache of one version of one kernel: what it asks, and what it is given to keep."""
 
     cache_path = None
+    dispatcher: Any = None  # Numba's, which compiles this version
 
     def __init__(self, module: str, kernel: str, version: str, key: str | None):
         self.module, self.kernel, self.version, self.key = module, kernel, version, key
@@ -65,14 +92,16 @@ class KernelCache:
         started = self._started[types] = time.perf_counter()
         if self.key is None:
             return None
-        name, key = self._entry(types, target.codegen())
-        payload = disk_cache.read_entry(name, key)
+        payload = self._payload(types, target.codegen())
         if payload is None:
+            if getattr(_waiting, "never", False):
+                raise NotReady(self, types)
             return None
         try:
             found = _loaded(payload, target)
         except Exception:  # whatever it is, compiling anew is right
             return None
+        received.pop(self._entry(types, target.codegen()), None)
         self._note(types, True, started)
         return found
 
@@ -81,12 +110,25 @@ class KernelCache:
         self._note(types, False, self._started.pop(types, time.perf_counter()))
         if result.library.has_dynamic_globals or any(not x.can_cache for x in result.lifted):
             return
-        if self.key is None or disk_cache.folder() is None:
+        if self.key is None or (disk_cache.folder() is None and sent is None):
             return
         from numba.core.serialize import dumps
 
         name, key = self._entry(types, result.codegen)
-        disk_cache.write_entry(name, key, dumps(result._reduce()))
+        payload = dumps(result._reduce())
+        disk_cache.write_entry(name, key, payload)
+        if sent is not None:
+            sent.append(((name, key), payload))
+
+    def is_ready(self, types: Any) -> bool:
+        """Whether there is machine code for argument types that need but be loaded."""
+        known = tuple(types) in self.dispatcher.overloads
+        return known or self._payload(types, self.dispatcher.targetctx.codegen()) is not None
+
+    def _payload(self, types: Any, codegen: Any) -> bytes | None:
+        name, key = self._entry(types, codegen)
+        found = received.get((name, key))
+        return disk_cache.read_entry(name, key) if found is None else found
 
     def _entry(self, types: Any, codegen: Any) -> tuple[str, str]:
         """The name of a file, and all that its content depends on."""
@@ -129,6 +171,7 @@ def attach(namespace: dict[str, Any], module: str, key: str | None) -> tuple[Ker
             for dispatcher in versions:
                 version = "parallel" if "parallel" in dispatcher.targetoptions else "serial"
                 dispatcher._cache = KernelCache(module, name, version, key)
+                dispatcher._cache.dispatcher = dispatcher
                 _quickly(dispatcher)
                 found.append(dispatcher._cache)
     return tuple(found)

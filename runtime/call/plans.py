@@ -141,6 +141,12 @@ def keep(plan: Plan, read: ReadOnce) -> None:
             oldest.read = None
 
 
+def drop_unless_kept(plan: Plan) -> None:
+    """Let go of the traced program of a plan that makes no variants of it."""
+    if not any(r() is plan for r in _recent):
+        plan.read = None
+
+
 def _hashable(value: Any) -> Any:
     try:
         hash(value)

@@ -57,11 +57,12 @@ class Launcher(StatementWriter):
     """Writes the launcher, and puts the kernels beside it."""
 
     kernels: list[Any]
+    launches: list[core.Launch]
     _generated = False
 
     def function_body(self) -> list[Any]:
         """The launcher's statements."""
-        self.kernels = []
+        self.kernels, self.launches = [], []
         self._known: dict[Any, tuple[_Launch, tuple[Var, ...]]] = {}
         self._unset: dict[str, Var] = {}
         body = super().function_body()
@@ -118,6 +119,9 @@ class Launcher(StatementWriter):
         if all(map(self.notes.is_note, lines)):
             return []
         kernel = self._written(s, lines)
+        places = {p: k for k, p in enumerate(self.program.function.params)}
+        given = tuple([(p.type, places.get(p)) for p in kernel.params])
+        self.launches.append(core.Launch(kernel.name, given))
         for var in kernel.params:
             if may_be_unset(var, self.program):
                 self._unset.setdefault(self.expressions.names(var), var)

@@ -225,6 +225,15 @@ class Function:
     kernel_options: dict[str, Any] = field(default_factory=dict)  # parallel, boundscheck, explained
     checks: dict[str, Check] = field(default_factory=dict)  # of the checked variant, by label
     helpers: dict[str, str] = field(default_factory=dict)  # name -> definition, in the module
+    launches: list[Launch] = field(default_factory=list)  # of its text, in order
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """What a launcher gives to a kernel: types, and which of the function's parameters they are."""
+
+    kernel: str
+    given: tuple[tuple[ArrayType, int | None], ...]
 
 
 @dataclass(frozen=True, slots=True)

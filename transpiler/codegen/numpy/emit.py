@@ -76,6 +76,7 @@ def emit_function(
     """
     kind = StatementWriter if kernels is NUMPY else Launcher
     writer, trees = written_function(function, comments, kernels, asking, kind)
+    function.launches = getattr(writer, "launches", [])
     text = "\n\n\n".join(to_text(t).strip() for t in trees)
     return writer.notes.restore(text) + "\n"
 

@@ -1,0 +1,53 @@
+"""The types by which Numba will know what a launcher gives to its kernels, before it has run.
+
+What the launcher makes lies in memory in order; of arguments and captured arrays it is seen how
+they lie. Where that is wrong, the first launch says so.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from calque.runtime.call.loading import Program
+from calque.runtime.call.machine_code import KernelCache
+from calque.transpiler.ir.types import ArrayType
+
+
+def expected_launches(
+    program: Program, leaves: list[Any]
+) -> list[tuple[KernelCache, tuple[Any, ...]]]:
+    """The versions of kernels that a program launches for these leaves, and their types."""
+    by_name: dict[str, list[KernelCache]] = {}
+    for cache in program.kernels:
+        by_name.setdefault(cache.kernel, []).append(cache)
+    given = _given(program, leaves)
+    found = {}
+    for launch in program.traced.function.launches:
+        types = tuple([_numba_type(kind, given.get(place)) for kind, place in launch.given])
+        for cache in by_name.get(launch.kernel, ()):  # one that does the same may stand for it
+            found[id(cache), types] = cache, types
+    return list(found.values())
+
+
+def _given(program: Program, leaves: list[Any]) -> dict[int | None, Any]:
+    """The arrays that parameters of the text are, by the places of these."""
+    traced = program.traced
+    captured = {c.var: c.read for c in traced.captures}
+    found: dict[int | None, Any] = {}
+    for place, var in enumerate(traced.function.params):
+        if var in captured:
+            found[place] = captured[var]()
+        elif var in traced.builder.leaf_of_param:
+            found[place] = leaves[traced.builder.leaf_of_param[var]]
+    return found
+
+
+def _numba_type(kind: ArrayType, value: Any) -> Any:
+    from numba import from_dtype, typeof, types
+
+    if isinstance(value, np.ndarray) and kind.ndim:
+        return typeof(value)
+    number = from_dtype(kind.dtype)
+    return types.Array(number, kind.ndim, "C") if kind.ndim else number

@@ -1,0 +1,255 @@
+"""``jit(f, first="numpy")``: NumPy's text answers until the kernels of a call are compiled.
+
+A call that finds no kernels is answered by the NumPy text. Its types are read there and then; the
+kernels' text is written by a thread, and compiled by another process. The first call that finds all
+machine code at hand runs kernels, and so does each call of its types after it: no call is answered
+by both. Where the types of a launch were foreseen wrong, nothing has run that is not undone, NumPy
+answers once more, and the right ones are compiled.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+import warnings
+import weakref
+from collections import Counter
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
+
+from calque.runtime.call.dispatch import MAX_ROUNDS, Dispatcher, making
+from calque.runtime.call.loading import Program
+from calque.runtime.call.machine_code import KernelCache, NotReady, only_what_is_ready
+from calque.runtime.call.plans import Key, Plan, drop_unless_kept
+from calque.runtime.call.progress import say
+from calque.runtime.tiers import compiling_process
+from calque.runtime.tiers.compiling_child import Order
+from calque.runtime.tiers.launch_types import expected_launches
+from calque.transpiler.forking import run_in_children
+from calque.transpiler.frontend.trace import Traced
+from calque.transpiler.ir.debug import show_text
+
+_MOST_READ = 8  # times for one key
+Wanted = list[tuple[KernelCache, tuple[Any, ...]]]
+
+
+class _NumPyAnswers(Exception):
+    """There are no kernels for a call yet."""
+
+
+class _ToRead(Exception):
+    """The function is to be read again, which the thread that calls does."""
+
+
+class BackgroundWork:
+    """What is done in the background for calls of some types; done once only."""
+
+    def __init__(self, work: Callable[[], None]):
+        self.work = work
+        self.process = os.getpid()
+        self.done = threading.Event()
+
+    def is_lost(self) -> bool:
+        """Whether it was of a process of which this one is a fork."""
+        return self.process != os.getpid()
+
+
+_tasks: queue.SimpleQueue[BackgroundWork] = queue.SimpleQueue()
+_worker: threading.Thread | None = None
+
+
+def _enter(task: BackgroundWork) -> None:
+    global _worker
+    with making:
+        if _worker is None:
+            _worker = threading.Thread(target=_run_tasks, name="calque kernels", daemon=True)
+            _worker.start()
+    _tasks.put(task)
+
+
+def _run_tasks() -> None:
+    while True:
+        task = _tasks.get()
+        try:
+            task.work()
+        finally:
+            task.done.set()
+
+
+def _forget() -> None:
+    """A forked child has no such thread."""
+    global _tasks, _worker
+    _tasks, _worker = queue.SimpleQueue(), None
+
+
+run_in_children(_forget)
+
+
+class NumPyFirst(Dispatcher):
+    """The programs of one function with kernels, and those that answer in the meantime."""
+
+    def __init__(self, function: Any, name: Callable[[], str], static: Any, options: Any):
+        super().__init__(function, name, compiled=True, static=static, options=options)
+        self.plain = Dispatcher(function, name, static=static)
+        self.plain.account = self.account
+        self.tasks: dict[tuple[Plan, Any], BackgroundWork] = {}
+        self.times: Counter[tuple[Plan, Any]] = Counter()  # that the function was read
+        self.left: set[tuple[Plan, Any]] = set()  # to NumPy, for good
+        self.awaited: weakref.WeakSet[Program] = weakref.WeakSet()  # the next call compiles these
+        self.unsaid = ""  # why NumPy goes on, until a call warns
+
+    def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run kernels where there are some, else NumPy's text."""
+        try:
+            program, leaves = self.find(args, kwargs)
+            result = self._by_kernels(program, leaves, args, kwargs)
+        except _NumPyAnswers:
+            return self._by_numpy(args, kwargs)
+        self.account.answered = "kernels"
+        return result
+
+    def clear(self) -> None:
+        """Forget all programs, and what is being made."""
+        super().clear()
+        self.plain.clear()
+        self.plain.account = self.account
+        self.tasks, self.times, self.left = {}, Counter(), set()
+
+    def wait(self) -> None:
+        """Return when nothing more is made in the background: the next call runs kernels."""
+        for task in list(self.tasks.values()):
+            if not task.is_lost():
+                task.done.wait()
+        self.awaited.update(p for plan in self.plans.values() for p in plan.programs.values())
+
+    def make(
+        self, plan: Plan, leaves: list[Any], structure: Any, sizes: dict[str, int], full: Key
+    ) -> None:
+        """Read the function for a call's types, and have the rest done."""
+        key = plan, full
+        if key in self.left or plan.uncompiled or self._is_running(key):
+            raise _NumPyAnswers
+        self.times[key] += 1
+        if self.times[key] > _MOST_READ:
+            self._leave(key, "")
+            raise _NumPyAnswers
+        if not self.read_ahead(plan, leaves, structure, sizes, full):
+            return  # more must be known: the key is another
+        self._begin(key, lambda: self._make_kernels(plan, leaves, structure, sizes, key))
+        raise _NumPyAnswers
+
+    def _make_kernels(
+        self,
+        plan: Plan,
+        leaves: list[Any],
+        structure: Any,
+        sizes: dict[str, int],
+        key: tuple[Plan, Any],
+    ) -> None:
+        """All that is left to do once the function is read."""
+        try:
+            for _ in range(MAX_ROUNDS):
+                full = plan.full_key(leaves, sizes)
+                if (program := plan.programs.get(full)) is not None:
+                    break
+                plan.why = "kernels, while NumPy answers"
+                self.make_here(plan, leaves, structure, sizes, full)
+            else:
+                raise RuntimeError("the signature does not settle")
+            with making:  # a fork waits for what is imported here
+                wanted = expected_launches(program, leaves)
+            self._compile(program, wanted)
+        except _ToRead:
+            pass  # the next call does
+        except Exception as error:
+            self._leave(key, f"{type(error).__name__}: {error}")
+        finally:
+            drop_unless_kept(plan)
+
+    def _compile(self, program: Program, wanted: Wanted) -> None:
+        """Have compiled what is not at hand: first what runs on one thread."""
+        for version in ("serial", "parallel"):
+            versions = [(k, types) for k, types in wanted if k.version == version]
+            with making:
+                missing = [(k.kernel, version, t) for k, t in versions if not k.is_ready(t)]
+                order = Order(program.text, self.name(), tuple(missing))
+            if not missing or any(k.key is None for k in program.kernels):
+                continue
+            refused = compiling_process.compile_elsewhere(order)
+            if refused:
+                show_text(f"# {self.name()} runs as NumPy source: {refused}")
+                self.replan(program, False)
+                return
+
+    def _leave(self, key: tuple[Plan, Any], why: str) -> None:
+        """NumPy answers these calls for good."""
+        plan = key[0]
+        self.left.add(key)
+        for full in [f for f, p in plan.programs.items() if not p.tried]:
+            self.left.add((plan, full))
+            del plan.programs[full]
+        self.unsaid = why
+
+    def _begin(self, key: tuple[Plan, Any], work: Callable[[], None]) -> None:
+        if not compiling_process.start():
+            self._leave(key, compiling_process.NO_PROCESS)
+            return
+        task = self.tasks[key] = BackgroundWork(work)
+        _enter(task)
+
+    def _is_running(self, key: tuple[Plan, Any]) -> bool:
+        task = self.tasks.get(key)
+        return task is not None and not task.is_lost() and not task.done.is_set()
+
+    def _read(
+        self, plan: Plan, leaves: list[Any], structure: Any, pinned: dict[str, int]
+    ) -> Traced:
+        if threading.current_thread() is _worker:
+            raise _ToRead
+        return super()._read(plan, leaves, structure, pinned)
+
+    def _by_kernels(
+        self, program: Program, leaves: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """Run a program whose machine code is at hand."""
+        plain = not program.traced.compiled or any(k.key is None for k in program.kernels)
+        if program.tried or plain or not program.kernels:
+            return self.run_program(program, leaves, args, kwargs)
+        key = next(
+            (p, full) for p in self.plans.values() for full, q in p.programs.items() if q is program
+        )
+        if any(plan is key[0] and self._is_running((plan, full)) for plan, full in self.tasks):
+            raise _NumPyAnswers
+        try:
+            with nullcontext() if program in self.awaited else only_what_is_ready():
+                result = self.run_program(program, leaves, args, kwargs)
+        except NotReady as missing:
+            wanted = [(missing.cache, missing.types)]
+            self._begin(key, lambda: self._compile_or_leave(key, program, wanted))
+            raise _NumPyAnswers from None
+        say(f"calque: kernels answer {self.name()} from now on")
+        return result
+
+    def _compile_or_leave(self, key: tuple[Plan, Any], program: Program, wanted: Wanted) -> None:
+        try:
+            self._compile(program, wanted)
+        except compiling_process.CompilerLost as error:
+            self._leave(key, str(error))
+
+    def _by_numpy(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        self.account.answered = "numpy"
+        if self.unsaid:
+            why, self.unsaid = self.unsaid, ""
+            warnings.warn(
+                f"{self.name()}: NumPy source answers, for no kernels can be had: {why}",
+                RuntimeWarning,
+                stacklevel=5,
+            )
+        ready = self.plain.ready_for(args, kwargs)
+        if ready is not None and ready.same():
+            hidden = ready.hidden(args)
+            if hidden is not None:
+                return ready.call(*args, **kwargs, **hidden)
+        return self.plain.call(args, kwargs)
