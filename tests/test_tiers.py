@@ -303,6 +303,13 @@ def test_what_the_compiler_is_given():
     }
 
 
+def test_the_source_is_that_of_the_kernels():
+    fn = calque.jit(calque.grad(entropy), first="numpy")
+    assert calque.source(fn, *data()) == calque.source(calque.jit(calque.grad(entropy)), *data())
+    assert "@kernel" in fn.source(*data())
+    np.testing.assert_allclose(fn(*data()), calque.grad(entropy)(*data()), rtol=1e-12)
+
+
 def test_first_must_be_known():
     with pytest.raises(ValueError, match="first"):
         calque.jit(entropy, first="jax")

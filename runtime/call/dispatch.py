@@ -218,7 +218,12 @@ class Dispatcher:
         stored = tuple(place[i] for i in program.stored)
         self.ready[key] = Ready.of(program, stored)
 
-    def find(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Program, list[Any]]:
+    def find(
+        self,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        make: Callable[..., None] | None = None,
+    ) -> tuple[Program, list[Any]]:
         """The program for these arguments, made if there is none; and their leaves."""
         try:
             leaves, structure = pytrees.flatten((args, kwargs))
@@ -241,7 +246,7 @@ class Dispatcher:
             full = plan.full_key(leaves, sizes)
             program = plan.programs.get(full)
             if program is None:
-                self.make(plan, leaves, structure, sizes, full)
+                (make or self.make)(plan, leaves, structure, sizes, full)
             elif not program.still_valid():
                 self._put_aside(plan, full, program)
             elif violated := self._violated(program, sizes):

@@ -93,7 +93,7 @@ class NumPyFirst(Dispatcher):
     def __init__(self, function: Any, name: Callable[[], str], static: Any, options: Any):
         super().__init__(function, name, compiled=True, static=static, options=options)
         self.plain = Dispatcher(function, name, static=static)
-        self.plain.account = self.account
+        self._share()
         self.tasks: dict[tuple[Plan, Any], BackgroundWork] = {}
         self.times: Counter[tuple[Plan, Any]] = Counter()  # that the function was read
         self.left: set[tuple[Plan, Any]] = set()  # to NumPy, for good
@@ -103,7 +103,7 @@ class NumPyFirst(Dispatcher):
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run kernels where there are some, else NumPy's text."""
         try:
-            program, leaves = self.find(args, kwargs)
+            program, leaves = self.find(args, kwargs, self.make_aside)
             result = self._by_kernels(program, leaves, args, kwargs)
         except _NumPyAnswers:
             return self._by_numpy(args, kwargs)
@@ -114,8 +114,12 @@ class NumPyFirst(Dispatcher):
         """Forget all programs, and what is being made."""
         super().clear()
         self.plain.clear()
-        self.plain.account = self.account
+        self._share()
         self.tasks, self.times, self.left = {}, Counter(), set()
+
+    def _share(self) -> None:
+        """What is known of the function, both know."""
+        self.plain.account, self.plain.varying = self.account, self.varying
 
     def wait(self) -> None:
         """Return when nothing more is made in the background: the next call runs kernels."""
@@ -124,7 +128,7 @@ class NumPyFirst(Dispatcher):
                 task.done.wait()
         self.awaited.update(p for plan in self.plans.values() for p in plan.programs.values())
 
-    def make(
+    def make_aside(
         self, plan: Plan, leaves: list[Any], structure: Any, sizes: dict[str, int], full: Key
     ) -> None:
         """Read the function for a call's types, and have the rest done."""
