@@ -80,6 +80,46 @@ def test_gradients_of_rows(function: Callable[..., Any]) -> None:
     assert np.sum(gradient * step) == pytest.approx(differences, rel=1e-6)
 
 
+def turned(p: Any) -> Any:
+    """A branch, three-vectors and a cross product: what a Jacobian of each row goes through."""
+    r, x = p[:3], p[3:6]
+    square = np.dot(r, r)
+    if square > 1.0:
+        w = r / np.sqrt(square)
+        return x * np.cos(square) + np.cross(w, x) * np.sin(square)
+    return x + np.cross(r, x)
+
+
+@pytest.mark.parametrize("mode", ["jacfwd", "jacrev"])
+def test_jacobians_of_rows_with_vectors_are_compiled(mode: str) -> None:
+    rows = np.random.default_rng(2).uniform(0.0, 1.0, size=(9, 6))
+    assert {bool(row[:3] @ row[:3] > 1.0) for row in rows} == {True, False}
+    jacobians = calque.jit(calque.vmap(getattr(calque, mode)(turned)))
+    step = 1e-6 * np.random.default_rng(1).normal(size=rows.shape)
+    differences = [(turned(p + h) - turned(p - h)) / 2.0 for p, h in zip(rows, step, strict=True)]
+    found = np.einsum("nij,nj->ni", jacobians(rows), step)
+    np.testing.assert_allclose(found, differences, rtol=1e-6, atol=1e-13)
+    text = calque.source(jacobians, rows, stage="kernels")
+    assert "for lane in prange" in text
+    assert " for " not in text[text.index("_jit(") :]
+    assert jacobians(rows[:0]).shape == (0, 3, 6)
+
+
+def test_what_is_as_large_as_an_array_is_made_in_a_branch_that_is_taken() -> None:
+    def walk(x: Any) -> Any:
+        total = 0.0
+        for k in range(x.size):
+            if x[k] > 2.0:
+                A = np.eye(x.size)
+                total = total + np.sum(A[k] * x)
+        return total
+
+    x = np.array([1.0, 5.0, 3.0])
+    assert calque.jit(walk)(x) == walk(x)
+    text = calque.source(calque.jit(walk), x, stage="kernels")
+    assert "eye" not in text or text.index("if ") < text.index("np.eye")
+
+
 def test_what_is_stored_into_is_made_in_each_round() -> None:
     def walk(x: Any) -> Any:
         total = np.zeros((2, 2))

@@ -41,10 +41,12 @@ from calque.transpiler.loops.store_sinking import late_stores
 from calque.transpiler.loops.trailing_reductions import summed_last, sums_other_axes
 from calque.transpiler.loops.virtual_arrays import NoElements, SizesAtHand
 from calque.transpiler.primitives import (  # noqa: F401  (fill ``lowering``)
+    composed_products,
     composed_scipy,
     composed_stores,
 )
 from calque.transpiler.primitives.composed import is_small_factorization
+from calque.transpiler.primitives.composed_scans import RUNNING
 from calque.transpiler.primitives.elementwise import to_int
 from calque.transpiler.primitives.products import dot, matmul
 from calque.transpiler.primitives.shapes import size
@@ -139,6 +141,8 @@ class Schedule:
             if not self.depth and isinstance(s, Apply) and s.primitive in (matmul, dot):
                 if read[s.args[0]] > 1:
                     rule = None  # the matrix is needed in memory
+            if self.grid and not self.depth and isinstance(s, Apply) and s.primitive in RUNNING:
+                rule = None  # threads of a grid work together there
             if self.grid and sums_other_axes(s):
                 assert isinstance(s, Apply)
                 rule = partial(_summed_last, s)
@@ -152,9 +156,10 @@ class Schedule:
                 except (CalqueError, SpecializationNeeded):
                     found = None
             last = parts.statements[-1] if parts.statements else None
-            if found is None or not isinstance(last, Apply) or last.outs[0] is not atom(found):
+            if not isinstance(last, Apply | For) or last.outs[0] is not atom(found):
                 made.append(s)
                 continue
+            _rename(parts, last.outs[0].name, s.outs[0].name)
             last.outs = s.outs
             self.builder.definitions[s.outs[0]] = last
             core.label(parts.statements, s.phase)
@@ -237,6 +242,15 @@ class Schedule:
             builder.write(unit)
         for root in roots:
             self.at_hand.see(root.statement.outs)
+
+
+def _rename(block: Block, old: str | None, new: str | None) -> None:
+    """Call versions of an array by the user's name."""
+    if old is None or new is None:
+        return
+    for s in core.walk(block):
+        for var in (*s.outs, *core.bound_vars(s)):
+            var.name = new if var.name == old else var.name
 
 
 def _summed_last(s: Apply, args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:

@@ -14,7 +14,7 @@ to be compiled with Numba's allocation of arrays, and to give ``b`` back, does n
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from calque.transpiler.ir import core
@@ -84,33 +84,62 @@ def constants_first(function: Function) -> None:
 
 
 def creations_first(function: Function, can_compile: Callable[[Statement], bool]) -> None:
-    """Make arrays of known sizes, as ``np.eye(2)``, once before the loops around them.
+    """Make arrays like ``np.eye(2)``, or ``np.eye(x.shape[0])``, once before the loops around them.
 
     They cannot raise. A kernel has a copy of what it stores into.
     """
     made: list[Statement] = []
     for outer in function.body.statements:
         if isinstance(outer, (For, While)):
-            changing, before = _not_only_read(outer), len(made)
-            for block in _blocks(outer):
-                rest: list[Statement] = []
-                for s in block.statements:
-                    if not isinstance(s, Apply) or not _is_known(s) or can_compile(s):
-                        rest.append(s)
-                    elif s.out in changing:
-                        first = Var(s.out.type, None, s.origin)
-                        made.append(Apply((first,), s.primitive, s.args, s.params, s.origin))
-                        rest.append(Apply(s.outs, copy, (first,), {}, s.origin))
-                    else:
-                        made.append(s)
-                block.statements[:] = rest
+            before = len(made)
+            _creations_before(outer, made, can_compile)
             core.label(made[before:], outer.phase)
         made.append(outer)
     function.body.statements[:] = made
 
 
-def _is_known(s: Apply) -> bool:
-    return s.primitive.kind == "creation" and bool(s.out.type.ndim) and not _read(s)
+def _creations_before(
+    outer: For | While, made: list[Statement], can_compile: Callable[[Statement], bool]
+) -> None:
+    """Move what one loop makes anew in each round, and no kernel can, to the end of ``made``.
+
+    Of sizes that arrays have only what each round makes: a branch that is not taken asks for none.
+    """
+    changing, sizes = _not_only_read(outer), _sizes(made)
+    for block in _blocks(outer):
+        rest: list[Statement] = []
+        if block is outer.body:
+            sizes |= _sizes_of_others(outer)
+        for s in block.statements:
+            known = isinstance(s, Apply) and _is_known(s, sizes if block is outer.body else set())
+            if not isinstance(s, Apply) or not known or can_compile(s):
+                rest.append(s)
+                continue
+            asked = [t for t in rest if not _read(s).isdisjoint(t.outs)]
+            rest = [t for t in rest if t not in asked]
+            made += asked
+            if s.out in changing:
+                first = Var(s.out.type, None, s.origin)
+                made.append(Apply((first,), s.primitive, s.args, s.params, s.origin))
+                rest.append(Apply(s.outs, copy, (first,), {}, s.origin))
+            else:
+                made.append(s)
+        block.statements[:] = rest
+
+
+def _is_known(s: Apply, sizes: set[Var]) -> bool:
+    return s.primitive.kind == "creation" and bool(s.out.type.ndim) and _read(s) <= sizes
+
+
+def _sizes(statements: Iterable[Statement]) -> set[Var]:
+    """What statements ask of the sizes of arrays: such a number is not negative."""
+    return {s.out for s in statements if isinstance(s, Apply) and s.primitive.kind == "size"}
+
+
+def _sizes_of_others(loop: For | While) -> set[Var]:
+    """Sizes that each round asks of arrays from before the loop."""
+    inside = core.defined_vars(loop.body) | {*loop.phis}
+    return _sizes(s for s in loop.body.statements if inside.isdisjoint(_read(s)))
 
 
 def _not_only_read(loop: For | While) -> set[Any]:

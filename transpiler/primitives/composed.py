@@ -18,11 +18,10 @@ from calque.transpiler.primitives import (
     diagonals,
     indexing,
     joining,
-    products,
     reductions,
     shapes,
 )
-from calque.transpiler.primitives.axes import expand_dims, transpose
+from calque.transpiler.primitives.axes import expand_dims
 from calque.transpiler.primitives.base import Primitive, apply, definition
 from calque.transpiler.primitives.diagonals import trace
 from calque.transpiler.primitives.elementwise import to_int
@@ -185,75 +184,10 @@ def _pad(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
     return x if x is not args[0] else None
 
 
-# products
-
-
-def are_floating(args: Sequence[Any]) -> bool:
-    """Whether products of elements are floats or complex: integers beside them are converted."""
-    dtypes = [type_of(x).dtype for x in args]
-    return all(d.kind in "fciub" for d in dtypes) and np.result_type(*dtypes).kind in "fc"
-
-
-def _computed(x: Any) -> bool:
+def is_computed(x: Any) -> bool:
     """Whether an array is computed element by element."""
     made = definition(x) if type_of(x).ndim else None
     return made is not None and made.primitive.kind == "elementwise"
-
-
-@composed(products.vdot)
-def _conjugate_product(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
-    a, b = map(type_of, args)
-    if a.ndim > 1 or b.ndim > 1:
-        return None  # it goes through the elements, which is not a product of matrices
-    return _product((np.conj(args[0]), args[1]), params, looping)
-
-
-@composed(products.inner)
-def _inner_product(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
-    a, b = args
-    return _product((a, b.T) if type_of(b).ndim == 2 else (a, b), params, looping)
-
-
-@composed(products.matmul)
-def _stacked_product(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
-    """Within loops, of stacks of small matrices too."""
-    a, b = args
-    ranks = type_of(a).ndim, type_of(b).ndim
-    if max(ranks) < 3:
-        return _product(args, params, looping)
-    whole = not looping or ranks[0] < 2 or not are_floating(args)
-    if whole or not current().dims.are_small((*a.dims[-2:], b.dims[-1])):
-        return None
-    vector = ranks[1] == 1
-    product = a * b if vector else a[..., None] * b[..., None, :, :]
-    axis = product.ndim - (1 if vector else 2)
-    return apply(reductions.sum_, product, axis=(axis,), keepdims=False)
-
-
-@composed(products.dot)
-def _product(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
-    a, b = args
-    ranks = type_of(a).ndim, type_of(b).ndim
-    if not are_floating(args):
-        return None
-    if not looping and not (_is_vector(b) and ranks[0] == 2 and _computed(a)):
-        return None  # BLAS does it, but for a matrix that need not be in memory
-    if ranks == (1, 1):
-        return apply(reductions.sum_, a * b, axis=(0,), keepdims=False)
-    return _matrix_product(a, b, ranks)
-
-
-def _matrix_product(a: Array, b: Array, ranks: tuple[int, int]) -> Any:
-    if ranks == (2, 1):
-        return apply(reductions.sum_, a * b, axis=(1,), keepdims=False)
-    if ranks == (1, 2):
-        return apply(reductions.sum_, a[:, None] * b, axis=(0,), keepdims=False)
-    if ranks != (2, 2) or not (_is_thin(a, b) or current().dims.are_small((*a.dims, b.dims[1]))):
-        return None
-    made = definition(b)
-    if made is not None and made.primitive is transpose and b.dims[1] != 1:
-        return apply(reductions.sum_, a[:, None, :] * b.T[None], axis=(2,), keepdims=False)
-    return apply(reductions.sum_, a[:, :, None] * b[None], axis=(1,), keepdims=False)
 
 
 def is_small_factorization(args: Sequence[Any]) -> bool:
@@ -290,16 +224,6 @@ def _reshape(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
 @composed(shapes.flatten, shapes.flat)
 def _flattened(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
     return _reshape((args[0], -1), params, looping)
-
-
-def _is_vector(x: Array) -> bool:
-    """A vector, or a matrix that is a column."""
-    return x.type.ndim == 1 or (x.type.ndim == 2 and x.dims[1] == 1)
-
-
-def _is_thin(a: Array, b: Array) -> bool:
-    """A product of a matrix and a vector, or of two vectors, in the form of matrices."""
-    return 1 in (a.dims[0], a.dims[1], b.dims[1])
 
 
 # masks
@@ -416,7 +340,7 @@ def _mask_behind(value: Any) -> Any:
 
 @composed(joining.concatenate)
 def _concatenate(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
-    if not looping and not any(map(_computed, args)):
+    if not looping and not any(map(is_computed, args)):
         return None
     axis = params["axis"]
     out = _empty_like_result(joining.concatenate, args, params)
@@ -449,7 +373,7 @@ composed(joining.column_stack)(_side_by_side(1, joining.stack))
 
 @composed(joining.stack)
 def _stack(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
-    if not looping and not any(map(_computed, args)):
+    if not looping and not any(map(is_computed, args)):
         return None
     out = _empty_like_result(joining.stack, args, params)
     if out is None:

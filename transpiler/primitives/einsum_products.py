@@ -15,7 +15,8 @@ import numpy as np
 
 from calque.transpiler.ir.builder import current, type_of
 from calque.transpiler.primitives.base import apply
-from calque.transpiler.primitives.composed import are_floating, composed
+from calque.transpiler.primitives.composed import composed
+from calque.transpiler.primitives.composed_products import are_floating
 from calque.transpiler.primitives.einsum import einsum
 from calque.transpiler.primitives.products import matmul, tensordot
 from calque.transpiler.primitives.reductions import sum_
