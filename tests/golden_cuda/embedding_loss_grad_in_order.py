@@ -46,7 +46,7 @@ __device__ __forceinline__ Index checked_index(
 
 extern "C" __global__ __launch_bounds__(1)
 void embedding_loss_grad_kernel(
-    const long long* __restrict__ tokens, long long i, long long* __restrict__ tokens_i_out)
+    const long long* __restrict__ tokens, Index i, long long* __restrict__ tokens_i_out)
 {
     // reverse
     // rows = table[tokens]
@@ -57,7 +57,7 @@ void embedding_loss_grad_kernel(
 extern "C" __global__ __launch_bounds__(256)
 void embedding_loss_grad_kernel_2(
     const float* __restrict__ table, const float* __restrict__ targets,
-    float* __restrict__ table_bar, long long i, const long long* __restrict__ tokens_i, Index v,
+    float* __restrict__ table_bar, Index i, const long long* __restrict__ tokens_i, Index v,
     Index d, volatile long long* outside, long long place)
 {
     // reverse

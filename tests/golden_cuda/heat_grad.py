@@ -62,7 +62,7 @@ __device__ __forceinline__ void row_wait()  // of a row's threads, a warp or a b
 extern "C" __global__ __launch_bounds__(256)
 void heat_grad_kernel(
     const double* __restrict__ u, const double* __restrict__ kappa,
-    double* __restrict__ u_saved_now, long long t, double* __restrict__ inner_sum, Index n, Index m)
+    double* __restrict__ u_saved_now, Index t, double* __restrict__ inner_sum, Index n, Index m)
 {
     // forward
     for (Index i = blockIdx.y * 8 + threadIdx.y; i < n - 2; i += gridDim.y * 8) {
@@ -106,7 +106,7 @@ void heat_grad_kernel_3(
 
 extern "C" __global__ __launch_bounds__(256)
 void heat_grad_kernel_4(
-    double* __restrict__ u, const double* __restrict__ u_saved_now, long long t, Index n, Index m)
+    double* __restrict__ u, const double* __restrict__ u_saved_now, Index t, Index n, Index m)
 {
     // reverse
     for (Index i = blockIdx.y * 8 + threadIdx.y; i < n - 2; i += gridDim.y * 8) {

@@ -7,7 +7,7 @@ Types: W_0 float32[d, h], b_0 float32[h], W_1 float32[h, c], b_1 float32[c], x f
 """
 import cupy as cp
 import numpy as np
-from calque.runtime.cuda import blocks, kernel, tiles
+from calque.runtime.cuda import blocks, kernel, row_blocks, row_threads, tiles
 
 
 def mlp_loss_grad_jit(W_0, b_0, W_1, b_1, x, y):
@@ -38,29 +38,64 @@ def mlp_loss_grad_jit(W_0, b_0, W_1, b_1, x, y):
 
     # reverse
     y_product = 2.0 * (1.0 / y.size)
-    mlp_loss_grad_kernel_3(blocks(c), 256, error, b_1_bar, y_product, c, n)
+    parts = max(min(n // 64, 262144 // max(c, 1)), 1)
+    b_1_bar_of_parts = cp.empty((c, parts))
+    mlp_loss_grad_kernel_3(
+        tiles(parts, c), (32, 8), error, y_product, parts, b_1_bar_of_parts, c, n
+    )
+    mlp_loss_grad_kernel_4(
+        row_blocks(c, parts), row_threads(parts), b_1_bar, parts, b_1_bar_of_parts, c
+    )
     flat_hidden_product = (hidden.T @ error).reshape(-1)
     W_1_bar = cp.empty(flat_hidden_product.size, dtype=np.float32)
     flat_error_product = (error @ W_1.T).reshape(-1)
     hidden_bar_product = cp.empty(flat_error_product.size, dtype=np.float32)
     b_0_bar = cp.empty(h, dtype=np.float32)
-    mlp_loss_grad_kernel_4(
+    mlp_loss_grad_kernel_5(
         blocks(flat_hidden_product.size), 256, y_product, flat_hidden_product, W_1_bar,
         flat_hidden_product.size,
     )
     W_1_bar = W_1_bar.reshape(h, c)
     hidden_flat = hidden.reshape(-1)
-    mlp_loss_grad_kernel_5(
+    mlp_loss_grad_kernel_6(
         blocks(flat_error_product.size), 256, y_product, flat_error_product, hidden_bar_product,
         hidden_flat, flat_error_product.size,
     )
     hidden_bar_product_reshaped = hidden_bar_product.reshape(n, h)
-    mlp_loss_grad_kernel_6(blocks(h), 256, b_0_bar, hidden_bar_product_reshaped, h, n)
+    parts = max(min(n // 64, 262144 // max(h, 1)), 1)
+    b_0_bar_of_parts = cp.empty((h, parts))
+    mlp_loss_grad_kernel_7(
+        tiles(parts, h), (32, 8), parts, hidden_bar_product_reshaped, b_0_bar_of_parts, h, n
+    )
+    mlp_loss_grad_kernel_8(
+        row_blocks(h, parts), row_threads(parts), parts, b_0_bar, b_0_bar_of_parts, h
+    )
     W_0_bar = x.T @ hidden_bar_product_reshaped
     return W_0_bar, b_0_bar, W_1_bar, b_1_bar
 
 
 code = r"""
+__device__ double row_sum(double value)  // of a row's threads, a warp or a block; the same in all
+{
+    for (int step = 16; step > 0; step /= 2) {
+        double other = __shfl_xor_sync(0xffffffff, value, step);
+        value = value + other;
+    }
+    if (blockDim.x == 32)
+        return value;
+    __shared__ double values[8];
+    __syncthreads();  // an earlier call may still be read
+    if (threadIdx.x % 32 == 0)
+        values[threadIdx.x / 32] = value;
+    __syncthreads();
+    value = values[0];
+    for (int warp = 1; warp < 8; warp++) {
+        double other = values[warp];
+        value = value + other;
+    }
+    return value;
+}
+
 extern "C" __global__ __launch_bounds__(256)
 void mlp_loss_grad_kernel(
     const float* __restrict__ b_0, const float* __restrict__ x_dot_W_0, float* __restrict__ hidden,
@@ -91,25 +126,43 @@ void mlp_loss_grad_kernel_2(
 
 extern "C" __global__ __launch_bounds__(256)
 void mlp_loss_grad_kernel_3(
-    const float* __restrict__ error, float* __restrict__ b_1_bar, double y_product, Index c,
-    Index n)
+    const float* __restrict__ error, double y_product, Index parts,
+    double* __restrict__ b_1_bar_of_parts, Index c, Index n)
 {
     // reverse
-    for (Index i = blockIdx.x * 256 + threadIdx.x; i < c; i += gridDim.x * 256) {
-        double b_1_bar_now = 0.0;
-        for (Index j = 0; j < n; j++) {
-            // return np.mean(error * error)
-            float error_bar = (float)y_product * error[j * c + i];
-            // error = hidden @ W_1 + b_1 - y
-            b_1_bar_now += (double)error_bar;
+    for (Index part = blockIdx.y * 8 + threadIdx.y; part < parts; part += gridDim.y * 8) {
+        for (Index i = blockIdx.x * 32 + threadIdx.x; i < c; i += gridDim.x * 32) {
+            double b_1_bar_now = 0.0;
+            for (Index j = part; j < n; j += parts) {
+                // return np.mean(error * error)
+                float error_bar = (float)y_product * error[j * c + i];
+                // error = hidden @ W_1 + b_1 - y
+                b_1_bar_now += (double)error_bar;
+            }
+            b_1_bar_of_parts[i * parts + part] = b_1_bar_now;
         }
-        // error = hidden @ W_1 + b_1 - y
-        b_1_bar[i] = (float)b_1_bar_now;
     }
 }
 
 extern "C" __global__ __launch_bounds__(256)
 void mlp_loss_grad_kernel_4(
+    float* __restrict__ b_1_bar, Index parts, const double* __restrict__ b_1_bar_of_parts, Index c)
+{
+    // reverse
+    for (Index i = blockIdx.x * blockDim.y + threadIdx.y; i < c; i += gridDim.x * blockDim.y) {
+        double b_1_bar_then = 0.0;
+        for (Index k = threadIdx.x; k < parts; k += blockDim.x) {
+            // error = hidden @ W_1 + b_1 - y
+            b_1_bar_then += b_1_bar_of_parts[i * parts + k];
+        }
+        b_1_bar_then = row_sum(b_1_bar_then);
+        if (threadIdx.x == 0)
+            b_1_bar[i] = (float)b_1_bar_then;
+    }
+}
+
+extern "C" __global__ __launch_bounds__(256)
+void mlp_loss_grad_kernel_5(
     double y_product, const float* __restrict__ flat_hidden_product, float* __restrict__ W_1_bar,
     Index flat_hidden_product_size)
 {
@@ -122,7 +175,7 @@ void mlp_loss_grad_kernel_4(
 }
 
 extern "C" __global__ __launch_bounds__(256)
-void mlp_loss_grad_kernel_5(
+void mlp_loss_grad_kernel_6(
     double y_product, const float* __restrict__ flat_error_product,
     float* __restrict__ hidden_bar_product, const float* __restrict__ hidden_flat,
     Index flat_error_product_size)
@@ -139,19 +192,37 @@ void mlp_loss_grad_kernel_5(
 }
 
 extern "C" __global__ __launch_bounds__(256)
-void mlp_loss_grad_kernel_6(
-    float* __restrict__ b_0_bar, const float* __restrict__ hidden_bar_product_reshaped, Index h,
-    Index n)
+void mlp_loss_grad_kernel_7(
+    Index parts, const float* __restrict__ hidden_bar_product_reshaped,
+    double* __restrict__ b_0_bar_of_parts, Index h, Index n)
 {
     // reverse
-    for (Index i = blockIdx.x * 256 + threadIdx.x; i < h; i += gridDim.x * 256) {
-        double b_0_bar_now = 0.0;
-        for (Index j = 0; j < n; j++) {
-            // hidden = np.tanh(x @ W_0 + b_0)
-            b_0_bar_now += (double)hidden_bar_product_reshaped[j * h + i];
+    for (Index part = blockIdx.y * 8 + threadIdx.y; part < parts; part += gridDim.y * 8) {
+        for (Index i = blockIdx.x * 32 + threadIdx.x; i < h; i += gridDim.x * 32) {
+            double b_0_bar_now = 0.0;
+            for (Index j = part; j < n; j += parts) {
+                // hidden = np.tanh(x @ W_0 + b_0)
+                b_0_bar_now += (double)hidden_bar_product_reshaped[j * h + i];
+            }
+            b_0_bar_of_parts[i * parts + part] = b_0_bar_now;
         }
-        // hidden = np.tanh(x @ W_0 + b_0)
-        b_0_bar[i] = (float)b_0_bar_now;
+    }
+}
+
+extern "C" __global__ __launch_bounds__(256)
+void mlp_loss_grad_kernel_8(
+    Index parts, float* __restrict__ b_0_bar, const double* __restrict__ b_0_bar_of_parts, Index h)
+{
+    // reverse
+    for (Index i = blockIdx.x * blockDim.y + threadIdx.y; i < h; i += gridDim.x * blockDim.y) {
+        double b_0_bar_then = 0.0;
+        for (Index k = threadIdx.x; k < parts; k += blockDim.x) {
+            // hidden = np.tanh(x @ W_0 + b_0)
+            b_0_bar_then += b_0_bar_of_parts[i * parts + k];
+        }
+        b_0_bar_then = row_sum(b_0_bar_then);
+        if (threadIdx.x == 0)
+            b_0_bar[i] = (float)b_0_bar_then;
     }
 }
 """
@@ -162,3 +233,5 @@ mlp_loss_grad_kernel_3 = kernel(code, "mlp_loss_grad_kernel_3")
 mlp_loss_grad_kernel_4 = kernel(code, "mlp_loss_grad_kernel_4")
 mlp_loss_grad_kernel_5 = kernel(code, "mlp_loss_grad_kernel_5")
 mlp_loss_grad_kernel_6 = kernel(code, "mlp_loss_grad_kernel_6")
+mlp_loss_grad_kernel_7 = kernel(code, "mlp_loss_grad_kernel_7")
+mlp_loss_grad_kernel_8 = kernel(code, "mlp_loss_grad_kernel_8")

@@ -26,6 +26,7 @@ from calque.transpiler.ir.core import Apply, Block, For, Function, Slot, Stateme
 from calque.transpiler.ir.dead_code import has_effects, remove_dead_code
 from calque.transpiler.ir.types import dim_symbols, substitute_dim
 from calque.transpiler.loops.accesses import INDEXED
+from calque.transpiler.loops.put_together import along_memory
 from calque.transpiler.primitives.indexing import getitem, update
 
 
@@ -94,8 +95,11 @@ def _can_join(first: For, second: For, between: list[Statement], builder: Builde
     ends = [(s.start, builder.dim_of(wrap(s.stop))) for s in (first, second)]
     if not second.parallel or ends[0] != ends[1]:
         return False
-    if first.step != 1 or second.step != 1 or not (_has_sum(first) or _has_sum(second)):
+    sums = [_sums(first), _sums(second)]
+    if first.step != 1 or second.step != 1 or not any(sums):
         return False
+    if any(own and not along_memory(own, s) for own, s in zip(sums, (first, second), strict=True)):
+        return False  # threads along the rows of memory share a column's sum (partial_sums)
     if any(s.primitive.kind == "store" for s in between if isinstance(s, Apply)):
         return False
     outs = {o for o in first.outs if o.type.ndim}
@@ -114,11 +118,10 @@ def _can_join(first: For, second: For, between: list[Statement], builder: Builde
     return _stays_in_row(first, phis) and _stays_in_row(second, (shared & read) | carried)
 
 
-def _has_sum(loop: For) -> bool:
-    """Whether a row is summed in a loop within: then a warp has it, all of it."""
-    return any(
-        isinstance(s, For) and any(not p.type.ndim for p in s.phis) for s in loop.body.statements
-    )
+def _sums(loop: For) -> list[For]:
+    """The loops within that sum a row: then the threads of a row have it, all of it."""
+    inner = [s for s in loop.body.statements if isinstance(s, For)]
+    return [s for s in inner if any(not p.type.ndim for p in s.phis)]
 
 
 def _stays_in_row(loop: For, arrays: set[Var]) -> bool:

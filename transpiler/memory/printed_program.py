@@ -85,6 +85,7 @@ class PrintedProgram:
     home: dict[int, tuple[Block, Statement | None]] = field(default_factory=dict)
     block_of: dict[int, Block] = field(default_factory=dict)
     carried: dict[Var, tuple[Atom, Atom]] = field(default_factory=dict)  # at first, and after
+    dim_values: dict[Atom, DimLike] = field(default_factory=dict)  # integers as dimensions
 
     def renumber(self) -> None:
         """Number Vars and statements in program order; after every change."""
@@ -164,8 +165,10 @@ class PrintedProgram:
 
 def prepare(function: core.Function) -> PrintedProgram:
     """Copy a function; stores into single numbers become assignments, dead code goes."""
-    body = core.clone(function.body, {})
+    mapping: dict[Var, Atom] = {}
+    body = core.clone(function.body, mapping)
     program = PrintedProgram(function, body)
+    program.dim_values = {mapping.get(v, v): dim for v, dim in function.dim_values.items()}
     _scalar_stores(body)
     leaves = result_slots(function.result)
     program.results = leaves

@@ -383,6 +383,7 @@ class CText:
         args = [gast.Constant(0, None), *args] if len(args) == 1 else args
         start, stop = args[0], args[1]
         step = _number(args[2]) if len(args) > 2 else 1
+        upward = step is None or step > 0  # of loops that threads share, also by a number
         first, stride = getattr(line, "spread", ("", ""))  # over threads
         begin = self.expression(start, 10) if first else self.expression(start)
         if first:
@@ -390,8 +391,8 @@ class CText:
             walk = f"{counter} += {stride}"
         else:
             walk = f"{counter}++" if step == 1 else f"{counter}--" if step == -1 else ""
-            walk = walk or f"{counter} += {step}"
-        compared = "<" if step > 0 else ">"
+            walk = walk or f"{counter} += {self.expression(args[2])}"
+        compared = "<" if upward else ">"
         end = self.expression(stop, 9)
         kind = "Index" if self._is_small(start) and self._is_small(stop) else "long long"
         return f"for ({kind} {counter} = {begin}; {counter} {compared} {end}; {walk})"

@@ -38,7 +38,7 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Kernel, Statement, Var
 from calque.transpiler.ir.types import Dim
 from calque.transpiler.loops.chosen_cells import is_chosen
-from calque.transpiler.loops.thread_mapping import PutTogether, reductions
+from calque.transpiler.loops.put_together import PutTogether, reductions
 from calque.transpiler.memory.printed_program import is_store
 from calque.transpiler.primitives.indexing import checked_index, getitem
 

@@ -92,8 +92,8 @@ class Cuda(Target):
     def _has_plain_loop(self, s: For | While) -> bool:
         if any(i is core.UNDEFINED for i in s.inits) or not _keeps_arrays(s):
             return False
-        if isinstance(s, For) and isinstance(s.step, Var):
-            return False
+        if isinstance(s, For) and isinstance(s.step, Var) and not s.parallel:
+            return False  # which way it counts is not known
         return all(self.can_compile(t, True) for b in core.blocks_of(s) for t in b.statements)
 
     def _can_hold(self, s: Apply) -> bool:

@@ -16,11 +16,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from calque.transpiler.ir import core
-from calque.transpiler.ir.core import Apply, Block, For, If, Kernel, Slot, Statement, Var, While
-from calque.transpiler.loops.thread_mapping import PutTogether, counts, reductions
+from calque.transpiler.ir.core import Apply, Block, For, If, Kernel, Statement, Var, While
+from calque.transpiler.loops.put_together import PutTogether, along_memory, counts, reductions
 from calque.transpiler.primitives.indexing import getitem, update, update_add
 
-INDEXED = (getitem, update, update_add)
 _FEW_ROUNDS = 32  # of an inner loop, which one thread runs as well
 FLAT = ("blockIdx.x * 256 + threadIdx.x", "gridDim.x * 256")
 COLUMNS = ("blockIdx.x * 32 + threadIdx.x", "gridDim.x * 32")
@@ -59,7 +58,7 @@ def grid_of(kernel: Kernel) -> Grid:
     inner = [s for s in last.body.statements if isinstance(s, For) and s.parallel]
     inner = [s for s in inner if (counts(s) or _FEW_ROUNDS) >= _FEW_ROUNDS]
     outer = 1 if totals else 2  # the blocks of planes have no parts of their own
-    if len(nest) <= outer and inner and _along_memory(inner, last):
+    if len(nest) <= outer and inner and along_memory(inner, last):
         return _rows(nest, totals)
     if totals and len(nest) > 1:
         spread = {id(nest[0]): ROWS, id(nest[-1]): ALONG}
@@ -119,35 +118,6 @@ def _share(block: Block, grid: Grid) -> None:
         else:
             for inner in core.blocks_of(s):
                 _share(inner, grid)
-
-
-def _along_memory(inner: list[For], outer: For) -> bool:
-    """Whether the inner loops, rather than the outer one, go along rows of memory."""
-    along = across = 0
-    for loop in inner:
-        for s in core.walk(loop.body):
-            if isinstance(s, Apply) and s.primitive in INDEXED:
-                last = s.params["index"][-1:] or [None]
-                moving = (
-                    s.args[s.primitive.first_index + last[0].position]
-                    if isinstance(last[0], Slot)
-                    else None
-                )
-                along += moves_with(moving, loop.index, loop.body)
-                across += moves_with(moving, outer.index, loop.body)
-    return along >= across and along > 0
-
-
-def moves_with(atom: object, counter: Var, block: Block) -> bool:
-    """Whether an index is a counter, or a number more or less."""
-    if atom is counter:
-        return True
-    made = next((s for s in core.walk(block) if atom in s.outs), None)
-    return (
-        isinstance(made, Apply)
-        and made.primitive.arithmetic in ("add", "subtract")
-        and any(moves_with(a, counter, block) for a in made.args if isinstance(a, Var))
-    )
 
 
 def stored_in(statements: list[Statement]) -> set[Var]:

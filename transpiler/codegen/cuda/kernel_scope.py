@@ -89,7 +89,7 @@ class KernelScope:
 
     def _is_size(self, var: Var) -> bool:
         """Whether a number that is given to the kernel is a size, or made of sizes."""
-        return var.type.weak and var in self.writer.program.function.dim_values
+        return var.type.weak and var in self.writer.program.dim_values
 
     def type_of(self, n: str) -> str:
         """The C type of a local."""
@@ -139,11 +139,21 @@ class KernelScope:
             return str(known)
         if known is not None:
             return sum_text(known, self._parameter_of)
+        counted = next((n for n, v in self.numbers.items() if self._counts(v, dim)), None)
+        if counted is not None:
+            self.read_numbers[counted] = self.numbers[counted]
+            return counted
         own: Any = dim if dim is not None else ("size", var.type.dims)
         if own not in self.sizes:
             wish = f"{self.names_of(var)}_size" + (f"_{axis}" if axis else "")
             self.sizes[own] = self._free(wish), var, axis
         return self.sizes[own][0]
+
+    def _counts(self, number: Var, dim: Any) -> bool:
+        """Whether a number that the kernel is given is this size."""
+        values = self.writer.program.dim_values
+        known = values.get(number) if number not in self.device else None
+        return known is not None and self.named.resolved(known) == self.named.resolved(dim)
 
     def _parameter_of(self, symbol: str) -> str:
         """The parameter that holds the size of an argument."""

@@ -1,0 +1,141 @@
+"""Sums down columns on a GPU: parts of the rows at the same time, whose sums a second launch adds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from cuda_emulator import building
+from cuda_emulator.running import cuda_text, on_cuda
+
+import calque
+
+pytestmark = pytest.mark.skipif(building.MISSING is not None, reason=str(building.MISSING))
+RNG = np.random.default_rng(17)
+TALL = RNG.standard_normal((700, 5))
+SINGLE = TALL.astype(np.float32)
+CUBE = RNG.standard_normal((3, 300, 7))
+WIDE = RNG.standard_normal((3, 500))
+EMPTY = np.zeros((0, 4))
+COUNTS = RNG.integers(-9, 9, (300, 6))
+
+
+def mean(x):
+    return np.mean(x, axis=0)
+
+
+def several(x):
+    return np.sum(x, axis=0), np.max(x, axis=0), np.min(x, axis=0), np.sum(x * x, axis=0)
+
+
+def product(x):
+    return np.prod(1.0 + 0.01 * x, axis=0)
+
+
+def spread(x):
+    return np.sqrt(np.var(x, axis=0) + 1e-3)
+
+
+def normalized(x):
+    centered = x - np.mean(x, axis=0)
+    return centered / np.std(x, axis=0)
+
+
+def logsumexp_of_columns(x):
+    top = np.max(x, axis=0)
+    return top + np.log(np.sum(np.exp(x - top), axis=0))
+
+
+def middle(x):
+    return np.sum(np.sin(x), axis=1), np.max(x, axis=1)
+
+
+def both_outer(x):
+    return np.sum(x, axis=(0, 1))
+
+
+def total(x):
+    return np.sum(x, axis=0)
+
+
+def any_of_columns(x):
+    return np.any(x > 2.5, axis=0), np.all(x > -2.5, axis=0)
+
+
+def least_squares(x, w):
+    error = x @ w - 1.0
+    return x.T @ error, np.sum(error * error, axis=0)
+
+
+PROGRAMS: list[tuple[Any, tuple[Any, ...]]] = [
+    (mean, (TALL,)),
+    (mean, (SINGLE,)),
+    (mean, (WIDE,)),
+    (several, (TALL,)),
+    (several, (WIDE,)),
+    (product, (TALL,)),
+    (spread, (TALL,)),
+    (normalized, (TALL,)),
+    (normalized, (SINGLE,)),
+    (logsumexp_of_columns, (TALL,)),
+    (middle, (CUBE,)),
+    (both_outer, (CUBE,)),
+    (total, (EMPTY,)),
+    (total, (COUNTS,)),
+    (any_of_columns, (TALL,)),
+    (least_squares, (TALL, RNG.standard_normal((5, 4)))),
+]
+
+
+def assert_same(got: Any, want: Any, tolerance: float) -> None:
+    if isinstance(want, tuple):
+        for one, other in zip(got, want, strict=True):
+            assert_same(one, other, tolerance)
+        return
+    assert (got.dtype, got.shape) == (want.dtype, want.shape)
+    np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("case", range(len(PROGRAMS)))
+def test_sums_are_numpys_and_the_same_bits_in_any_order_of_threads(case):
+    function, args = PROGRAMS[case]
+    tolerance = 2e-5 if args[0].dtype == np.float32 else 1e-11
+    results = [on_cuda(function, *args, order=order) for order in (0, 1, 7)]
+    assert_same(results[0], function(*args), tolerance)
+    for other in results[1:]:
+        assert_same(results[0], other, 0.0)
+
+
+@pytest.mark.parametrize("function", [mean, several, product, spread, normalized, middle])
+def test_the_rows_are_cut_into_parts(function):
+    x = CUBE if function is middle else TALL
+    text = cuda_text(function, x)
+    assert "parts = max(min(" in text
+    assert "for (Index part = " in text and "+= parts)" in text
+
+
+def test_few_rows_of_a_known_number_are_not():
+    text = cuda_text(lambda x: np.sum(x.reshape(-1, 5, 3), axis=1), np.ones(300))
+    assert "part" not in text
+
+
+def test_slopes():
+    def loss(x):
+        return np.sum(normalized(x) ** 3 * WEIGHTS)
+
+    x, WEIGHTS = TALL[:200], RNG.standard_normal((200, 5))
+    got = on_cuda(calque.grad(loss), x)
+    for direction in RNG.standard_normal((3, *x.shape)):
+        step = 1e-5
+        slope = (loss(x + step * direction) - loss(x - step * direction)) / (2.0 * step)
+        np.testing.assert_allclose(np.sum(got * direction), slope, rtol=1e-6)
+
+
+def test_how_many_parts_depends_on_sizes_only():
+    text = cuda_text(mean, TALL)
+    expression = text.partition("parts = ")[2].partition("\n")[0]
+    for rows, columns, least, most in ((10**7, 8, 2**15, 2**15), (10**4, 10**4, 26, 26), (50, 9, 1, 1)):
+        names = {"x": np.broadcast_to(0.0, (rows, columns))}
+        found = eval(expression, {**names, "max": max, "min": min})
+        assert least <= found <= most

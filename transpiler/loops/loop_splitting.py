@@ -1,0 +1,105 @@
+"""A loop whose rounds are independent as two, one after the other, cut before a statement.
+
+Before::
+
+    for i in range(m):
+        mean = (sum of x[:, i]) / n
+        out[i] = sum of (x[:, i] - mean) ** 2
+
+After::
+
+    for i in range(m):
+        mean_of_rounds[i] = (sum of x[:, i]) / n
+    for i in range(m):
+        mean = mean_of_rounds[i]
+        out[i] = sum of (x[:, i] - mean) ** 2
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from calque.transpiler.ir import core
+from calque.transpiler.ir.builder import Builder, wrap
+from calque.transpiler.ir.core import Apply, Block, For, Slot, Statement, Var
+from calque.transpiler.primitives.base import apply
+from calque.transpiler.primitives.creation import empty
+from calque.transpiler.primitives.indexing import getitem, update, update_add
+
+_PLACE = {"index": (Slot(0),)}
+
+
+def split_before(loop: For, statement: Statement, builder: Builder) -> For | None:
+    """Let a loop end before a statement of its body; the loop of the rest, None where it cannot.
+
+    What holds the numbers that the rest reads is emitted.
+    """
+    if statement not in loop.body.statements or (loop.start, loop.step) != (0, 1):
+        return None
+    at = loop.body.statements.index(statement)
+    before, after = loop.body.statements[:at], loop.body.statements[at:]
+    last = _last_versions(loop, before)
+    needed = [v for v in core.free_vars(Block(after, loop.body.results)) if isinstance(v, Var)]
+    made = {o: s for s in before for o in s.outs}
+    crossing = [v for v in needed if v in made and v not in last.values()]
+    if last.keys() & set(needed) - set(last.values()) or any(v.type.ndim for v in crossing):
+        return None  # an old version of an array is read
+    sizes = [v for v in crossing if _is_size(made[v], made)]
+    index = Var(loop.index.type, loop.index.name, loop.index.origin)
+    builder.dim_values[index] = builder.dim_values[loop.index]
+    arrays = [(v, _array_of(v, loop)) for v in crossing if v not in sizes]
+    kept = [_kept(v, array, loop.index) for v, array in arrays]
+    first = [last[phi] for phi in loop.phis]
+    handed = tuple(Var(v.type, v.name, v.origin) for v in loop.outs)
+    phis = tuple(Var(v.type, v.name, v.origin) for v in loop.phis)
+    renamed: dict[Var, Any] = {loop.index: index, **dict(zip(first, phis, strict=True))}
+    outs = tuple(Var(array.type, array.name) for _, array in arrays)
+    head: list[Statement] = []
+    for v in sizes:
+        head += core.clone(Block([made[v]]), renamed).statements
+    for (v, _), out in zip(arrays, outs, strict=True):
+        renamed[v] = Var(v.type, v.name, v.origin)
+        head.append(Apply((renamed[v],), getitem, (out, index), _PLACE, v.origin, proven=True))
+    body = Block(after, list(loop.body.results))
+    core.substitute(body, renamed)
+    body.statements[:0] = head
+    rest = For(loop.outs, index, 0, loop.stop, 1, phis, handed, body, loop.origin)
+    rest.scheduled, rest.parallel, rest.phase = loop.scheduled, loop.parallel, loop.phase
+    loop.body = Block([*before, *kept], [*first, *(s.out for s in kept)])
+    loop.phis = (*loop.phis, *(s.args[0] for s in kept))
+    loop.inits, loop.outs = (*loop.inits, *(array for _, array in arrays)), (*handed, *outs)
+    return rest
+
+
+def _is_size(s: Statement, made: dict[Var, Statement]) -> bool:
+    """Whether a number is a size that can be asked for again."""
+    size = isinstance(s, Apply) and s.primitive.kind == "size"
+    return size and not any(a in made for a in core.operands(s))
+
+
+def _last_versions(loop: For, statements: list[Statement]) -> dict[Var, Var]:
+    """What the statements leave of each array that a loop carries."""
+    found = {phi: phi for phi in loop.phis}
+    begun = {phi: phi for phi in loop.phis}  # of each version, the first
+    for s in statements:
+        pairs: list[tuple[Any, Var]] = []
+        if isinstance(s, Apply) and s.primitive in (update, update_add):
+            pairs = [(s.args[0], s.out)]
+        elif isinstance(s, For):
+            pairs = list(zip(s.inits, s.outs, strict=True))
+        for old, new in pairs:
+            if old in begun:
+                begun[new] = begun[old]
+                found[begun[old]] = new
+    return found
+
+
+def _array_of(number: Var, loop: For) -> Var:
+    made = apply(empty, wrap(loop.stop), dtype=number.type.dtype)
+    made.atom.name = f"{number.name}_of_rounds" if number.name else "kept"
+    return made.atom
+
+
+def _kept(number: Var, array: Var, index: Var) -> Apply:
+    version, out = (Var(array.type, array.name) for _ in range(2))
+    return Apply((out,), update, (version, number, index), _PLACE, number.origin, proven=True)

@@ -1,0 +1,242 @@
+"""Sums down columns in parts of the rows: a thread a column were too few threads.
+
+Before, for a grid, with threads along the columns, where memory goes on::
+
+    for i in range(m):
+        total = 0.0
+        for j in range(n):
+            total = total + x[j, i]
+        out[i] = total / n
+
+After::
+
+    for part in range(parts):
+        for i in range(m):
+            total = 0.0
+            for j in range(part, n, parts):
+                total = total + x[j, i]
+            total_of_parts[i, part] = total
+    for i in range(m):
+        total = 0.0
+        for k in range(parts):
+            total = total + total_of_parts[i, k]
+        out[i] = total / n
+
+How many parts there are depends on sizes only: the order of additions is the same on every GPU.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from calque.transpiler.ir import core
+from calque.transpiler.ir.builder import Builder, loop_index, wrap
+from calque.transpiler.ir.core import Apply, Block, For, Function, Slot, Statement, Var
+from calque.transpiler.ir.dead_code import remove_dead_code
+from calque.transpiler.loops.carried_dependences import made_by
+from calque.transpiler.loops.loop_splitting import split_before
+from calque.transpiler.loops.put_together import PutTogether, along_memory, counts, reductions
+from calque.transpiler.primitives.base import apply
+from calque.transpiler.primitives.creation import empty
+from calque.transpiler.primitives.elementwise import add, floor_divide, multiply, subtract
+from calque.transpiler.primitives.indexing import getitem, update, update_add
+from calque.transpiler.primitives.scalars import max_, min_
+
+_THREADS = 2**18  # that a large GPU has at a time
+_ROWS = 64  # of a part, at least: what is stored for it is little against what is read
+_IDENTITY = {"sum": 0, "product": 1}
+
+
+def sum_in_parts(function: Function, builder: Builder) -> None:
+    """Cut sums down columns into parts, in place."""
+    with builder.active():
+        _within(function.body, function, builder)
+    remove_dead_code(function)
+
+
+def _within(block: Block, function: Function, builder: Builder) -> None:
+    made: list[Statement] = []
+    pending = block.statements[::-1]
+    while pending:
+        s = pending.pop()
+        if not isinstance(s, For) or not s.parallel:
+            for inner in core.blocks_of(s):
+                _within(inner, function, builder)
+        elif (sums := _sums_of(s)) is not None:
+            later = _needs_others(sums, nest_of(s)[-1].body)
+            with builder.block() as before, builder.at(s.origin):
+                rest = split_before(s, later, builder) if later is not None else None
+                if later is None:
+                    function.dim_values.update(_cut(s, sums, builder))
+            core.label_rest(before.statements, s.phase)
+            made += before.statements
+            if rest is not None:
+                pending += [rest, s]
+                continue
+        made.append(s)
+    block.statements[:] = made
+
+
+def nest_of(loop: For) -> list[For]:
+    """A loop and those within that hold all its work, of independent rounds each."""
+    found = [loop]
+    while found[-1].body.statements:
+        *before, last = found[-1].body.statements
+        if any(map(core.blocks_of, before)) or not isinstance(last, For) or not last.parallel:
+            break
+        if any(not phi.type.ndim for phi in last.phis) or any(map(_stores, before)):
+            break
+        found.append(last)
+    return found
+
+
+def _stores(s: Statement) -> bool:
+    return isinstance(s, Apply) and s.primitive in (update, update_add)
+
+
+def _sums_of(loop: For) -> list[For] | None:
+    """The loops down the columns whose sums are all that a loop's rounds need loops for."""
+    nest = nest_of(loop)
+    if len(nest) > 2 or any(not phi.type.ndim for s in nest for phi in s.phis):
+        return None
+    if any((s.start, s.step) != (0, 1) or (counts(s) or _ROWS) < 2 for s in nest):
+        return None
+    last = nest[-1]
+    sums = [s for s in last.body.statements if core.blocks_of(s)]
+    if not sums or not all(isinstance(s, For) and s.parallel for s in sums):
+        return None
+    found = [s for s in sums if isinstance(s, For)]
+    first = found[0]
+    ends = first.start, first.stop, first.step
+    alike = all((s.start, s.stop, s.step) == ends for s in found)
+    if not alike or ends[0] != 0 or ends[2] != 1 or (counts(first) or 2 * _ROWS) < 2 * _ROWS:
+        return None
+    if any(phi.type.ndim for s in found for phi in s.phis) or along_memory(found, last):
+        return None
+    if any(core.blocks_of(t) for s in found for t in s.body.statements):
+        return None
+    return found
+
+
+def _needs_others(sums: list[For], body: Block) -> For | None:
+    """The first sum that needs another's result."""
+    late = {o for s in sums for o in s.outs}
+    for s in body.statements:
+        if late.intersection(core.free_vars(Block([s]))):
+            if isinstance(s, For):
+                return s
+            late.update(s.outs)
+    return None
+
+
+def _cut(loop: For, sums: list[For], builder: Builder) -> dict[Var, Any]:
+    """Emit the loops of the parts, which the loop puts together; how many parts there are."""
+    nest = nest_of(loop)
+    stops = [s.stop for s in nest]
+    rows = _outside(sums[0].stop, loop, builder)
+    columns = wrap(stops[0])
+    for stop in stops[1:]:
+        columns = apply(multiply, columns, _outside(stop, loop, builder))
+    parts = _number_of_parts(rows, columns)
+    parts.atom.name = "parts"
+    whole = [
+        (k, r, _memory(s.phis[r.position], [*map(wrap, stops), parts]))
+        for k, s in enumerate(sums)
+        for r in reductions(s)
+    ]
+    made = _parts_loop(loop, whole, parts, builder)
+    outs = iter(made.outs)
+    for s in sums:
+        _put_together(s, [next(outs) for _ in reductions(s)], [n.index for n in nest], parts)
+    return {parts.atom: builder.dim_of(parts)}
+
+
+def _outside(atom: Any, loop: For, builder: Builder) -> Any:
+    """A size that a loop's body asks for, asked before the loop."""
+    made = next((s for s in core.walk(loop.body) if atom in s.outs), None)
+    if made is None:
+        return wrap(atom)
+    assert isinstance(made, Apply)
+    return apply(made.primitive, *map(wrap, made.args), **made.params)
+
+
+def _number_of_parts(rows: Any, columns: Any) -> Any:
+    most = apply(floor_divide, _THREADS, apply(max_, columns, 1))
+    return apply(max_, apply(min_, apply(floor_divide, rows, _ROWS), most), 1)
+
+
+def _memory(phi: Var, sizes: list[Any]) -> Var:
+    made = apply(empty, *sizes, dtype=phi.type.dtype)
+    made.atom.name = f"{phi.name or 'total'}_of_parts"
+    return made.atom
+
+
+def _parts_loop(
+    loop: For, whole: list[tuple[int, PutTogether, Var]], parts: Any, builder: Builder
+) -> For:
+    """The loop over the parts: the same rounds, which sum and store what each part has."""
+    mapping: dict[Var, Any] = {}
+    (copy,) = core.clone(Block([loop]), mapping).statements
+    assert isinstance(copy, For)
+    dims = [(mapping[v], d) for v, d in list(builder.dim_values.items()) if v in mapping]
+    builder.dim_values.update(dims)
+    nest = nest_of(copy)
+    part = loop_index(0, builder.dim_of(parts) - 1, "part")
+    body = nest[-1].body
+    sums = [s for s in body.statements if isinstance(s, For)]
+    for s in sums:
+        s.start, s.step = part.atom, parts.atom
+        for r in reductions(s):
+            if r.how in _IDENTITY:
+                nothing = s.phis[r.position].type.dtype.type(_IDENTITY[r.how]).item()
+                s.inits = _with(s.inits, r.position, nothing)
+    places = (*(s.index for s in nest), part.atom)
+    stores = [_stored(array, sums[k].outs[r.position], places) for k, r, array in whole]
+    body.statements += stores
+    results = [s.out for s in stores]
+    phis = [s.args[0] for s in stores]
+    for s in reversed(nest):
+        s.body.results, s.phis = list(results), tuple(phis)
+        s.outs = tuple(Var(p.type, p.name) for p in phis)
+        phis = [Var(p.type, p.name) for p in phis]
+        s.inits, results = tuple(phis), list(s.outs)
+    outs = tuple(Var(p.type, p.name) for p in phis)
+    inits = tuple(array for *_, array in whole)
+    made = For(
+        *(outs, part.atom, 0, parts.atom, 1, tuple(phis), inits, Block([copy], results)),
+        loop.origin,
+        scheduled=True,
+        parallel=True,
+    )
+    builder.emit(made)
+    return made
+
+
+def _with(items: tuple[Any, ...], position: int, value: Any) -> tuple[Any, ...]:
+    return (*items[:position], value, *items[position + 1 :])
+
+
+def _stored(array: Var, value: Var, places: tuple[Any, ...]) -> Apply:
+    version, out = (Var(array.type, array.name) for _ in range(2))
+    index = {"index": tuple(map(Slot, range(len(places))))}
+    return Apply((out,), update, (version, value, *places), index, proven=True)
+
+
+def _put_together(s: For, arrays: list[Var], around: list[Var], parts: Any) -> None:
+    """Let a loop go over what the parts have, rather than over the rows."""
+    by_position = dict(zip([r.position for r in reductions(s)], arrays, strict=True))
+    made: list[Statement] = []
+    k = Var(s.index.type, "k")
+    results: list[Any] = []
+    for position, (phi, result) in enumerate(zip(s.phis, s.body.results, strict=True)):
+        last = made_by(s.body, result)
+        assert isinstance(last, Apply)
+        primitive = add if last.primitive is subtract else last.primitive
+        array = by_position[position]
+        one, both = Var(phi.type, None, s.origin), Var(phi.type, phi.name, s.origin)
+        index = {"index": tuple(map(Slot, range(array.type.ndim)))}
+        made.append(Apply((one,), getitem, (array, *around, k), index, last.origin, proven=True))
+        made.append(Apply((both,), primitive, (phi, one), {}, last.origin))
+        results.append(both)
+    s.start, s.stop, s.step, s.index, s.scheduled = 0, parts.atom, 1, k, True
+    s.body = Block(made, results)
