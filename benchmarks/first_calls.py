@@ -1,12 +1,14 @@
-"""First calls of jitted gradients in fresh processes: calque cold and warm, beside JAX cold.
+"""First calls of jitted gradients in fresh processes: calque cold, warm, NumPy first; JAX cold.
 
     python benchmarks/first_calls.py [--write] [--only PATTERN] [--rounds N] [--mine]
 
 A first call is timed from the call on to its result: `calque`, or `jax`, is imported before; what
 these import later counts. Cold is with an empty cache on disk, warm with what the cold call left
-there. Each is a process of its own; peers take turns, and a time is the median of the rounds. In
-the first round the gradients are compared. `--mine` leaves JAX out; `--write` keeps the table in
-benchmarks/results/first_calls.md. Exits 1 where a gradient is wrong, or a call fails.
+there; "NumPy first" is cold, too, with `jit(f, first="numpy")`, and "kernels" the time after
+which its kernels were ready. Each is a process of its own; peers take turns, and a time is the
+median of the rounds. In the first round the gradients are compared. `--mine` leaves JAX out;
+`--write` keeps the table in benchmarks/results/first_calls.md. Exits 1 where a gradient is wrong,
+or a call fails.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ from measuring import ratio, shown
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results" / "first_calls.md"
 PATIENCE = 300.0
-COLD, WARM, JAX = "cold", "warm", "JAX"
+COLD, WARM, TIERED, JAX = "cold", "warm", "NumPy first", "JAX"
+READY = "kernels"  # of NumPy first
 PHASES = ("tracing", "passes", "printing", "Numba's Python", "LLVM")
 
 
@@ -64,7 +67,7 @@ def run(name: str, times: int, peer: str, file: str) -> None:
     if peer == JAX:
         seconds, parts, found = _of_jax(name, times, args)
     else:
-        seconds, parts, found = _of_calque(name, times, args)
+        seconds, parts, found = _of_calque(name, times, args, peer == TIERED)
     np.savez(file, *[np.asarray(leaf) for leaf in measuring.leaves(found)])
     print(json.dumps({"seconds": seconds, "parts": parts}))
 
@@ -83,18 +86,25 @@ def _of_jax(name: str, times: int, args: tuple[Any, ...]) -> tuple[float, dict[s
     return time.perf_counter() - start, {}, found
 
 
-def _of_calque(name: str, times: int, args: tuple[Any, ...]) -> tuple[float, dict[str, float], Any]:
+def _of_calque(
+    name: str, times: int, args: tuple[Any, ...], tiered: bool
+) -> tuple[float, dict[str, float], Any]:
     import calque
     from calque.transpiler import pipeline
 
     spent = dict.fromkeys(PHASES, 0.0)
     for phase, step in zip(PHASES, ("to_core", "to_kernels", "module_text"), strict=False):
         setattr(pipeline, step, _timed(getattr(pipeline, step), phase, spent))
-    call = calque.jit(calque.grad(programs.loss_of(getattr(programs, name), times)))
+    first = "numpy" if tiered else "kernels"
+    gradient = calque.grad(programs.loss_of(getattr(programs, name), times))
+    call = calque.jit(gradient, first=first)
     start = time.perf_counter()
-    _time_llvm(spent)
+    if not tiered:
+        _time_llvm(spent)
     found = call(*args)
     seconds = time.perf_counter() - start
+    call.wait()
+    spent[READY] = time.perf_counter() - start
     made = sum(kernel.seconds for kernel in call.cache_info().kernels)
     spent["Numba's Python"] = made - spent["LLVM"]
     return seconds, spent, found
@@ -132,11 +142,14 @@ def measured(
         found: dict[str, list[Any]] = {}
         with tempfile.TemporaryDirectory() as cache:
             for peer in peers:
-                told = first_call(name, times, peer, cache)
+                given = os.path.join(cache, "tiered") if peer == TIERED else cache
+                told = first_call(name, times, peer, given)
                 seconds[peer].append(told["seconds"])
                 found[peer] = told["gradient"]
                 if peer == COLD:
                     parts.append(told["parts"])
+                if peer == TIERED:
+                    seconds.setdefault(READY, []).append(told["parts"][READY])
         for peer in peers if k == 0 else ():
             what = measuring.difference(found[peer], found[peers[-1]])
             wrong = f"{peer} against {peers[-1]}: {what}" if what else wrong
@@ -148,8 +161,9 @@ def row(name: str, times: int, found: dict[str, float], parts: dict[str, float])
     """A line of the table."""
     cold, warm, jax = found[COLD], found[WARM], found.get(JAX)
     label = name.replace("_", " ") + (f", {times} times" if times > 1 else "")
-    ratios = [ratio(cold / jax), ratio(warm / jax)] if jax is not None else ["", ""]
-    cells = [label, shown(cold), shown(warm), shown(jax), *ratios]
+    against = (cold, warm, found[TIERED])
+    ratios = [ratio(mine / jax) for mine in against] if jax is not None else [""] * 3
+    cells = [label, *map(shown, (*against, found[READY], jax)), *ratios]
     return [*cells, *[f"{parts[phase]:.2f}" for phase in PHASES]]
 
 
@@ -166,7 +180,7 @@ def main() -> int:
         name, times, peer, file = options.run
         run(name, int(times), peer, file)
         return 0
-    peers = (COLD, WARM) if options.mine else (COLD, WARM, JAX)
+    peers = (COLD, WARM, TIERED) if options.mine else (COLD, WARM, TIERED, JAX)
     work = [(name, t) for name in programs.BODIES for t in (1, 2, 3)]
     work = [(n, t) for n, t in work if t == 1 or n in programs.REPEATED]
     rows, problems = [], []
@@ -182,7 +196,8 @@ def main() -> int:
             problems.append(f"{name} {times}: {wrong}")
         rows.append(row(name, times, found, parts))
         print(" | ".join(rows[-1]), file=sys.stderr, flush=True)
-    head = ["gradient of", "cold", "warm", "JAX", "cold / JAX", "warm / JAX", *PHASES]
+    head = ["gradient of", COLD, WARM, TIERED, READY, JAX]
+    head += [f"{mine} / JAX" for mine in (COLD, WARM, TIERED)] + [*PHASES]
     text = measuring.table(head, rows)
     print(text + "".join(f"\n{problem}" for problem in problems))
     if options.write:

@@ -303,6 +303,22 @@ def test_what_the_compiler_is_given():
     }
 
 
+def test_threads_are_compiled_when_they_are_wanted():
+    fn = calque.jit(lambda x: np.tanh(x) * x, first="numpy", parallel=True)
+    x = np.linspace(0.0, 1.0, 100)
+    fn(x)
+    fn.wait()
+    np.testing.assert_allclose(fn(x), np.tanh(x) * x, rtol=1e-14)
+    assert fn.cache_info().answered == "kernels"
+    for _ in range(300):
+        np.testing.assert_allclose(fn(x), np.tanh(x) * x, rtol=1e-14)
+        if {k.version for k in fn.cache_info().kernels} == {"serial", "parallel"}:
+            break
+        time.sleep(0.1)
+    assert {k.version for k in fn.cache_info().kernels} == {"serial", "parallel"}
+    assert not fn.cache_info().compiled
+
+
 def test_the_source_is_that_of_the_kernels():
     fn = calque.jit(calque.grad(entropy), first="numpy")
     assert calque.source(fn, *data()) == calque.source(calque.jit(calque.grad(entropy)), *data())

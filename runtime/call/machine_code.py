@@ -72,6 +72,7 @@ class KernelCache:
 
     cache_path = None
     dispatcher: Any = None  # Numba's, which compiles this version
+    ask_first: list[Any] | None = None  # of one for threads: what says whether these may run
 
     def __init__(self, module: str, kernel: str, version: str, key: str | None):
         self.module, self.kernel, self.version, self.key = module, kernel, version, key
@@ -172,6 +173,8 @@ def attach(namespace: dict[str, Any], module: str, key: str | None) -> tuple[Ker
                 version = "parallel" if "parallel" in dispatcher.targetoptions else "serial"
                 dispatcher._cache = KernelCache(module, name, version, key)
                 dispatcher._cache.dispatcher = dispatcher
+                if version == "parallel":
+                    dispatcher._cache.ask_first = getattr(value, "ask_first", None)
                 _quickly(dispatcher)
                 found.append(dispatcher._cache)
     return tuple(found)

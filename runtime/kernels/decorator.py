@@ -59,6 +59,7 @@ def kernel(function=None, *, parallel="auto", boundscheck=False):
     always = sys.maxsize if parallel == "measured" else always
     arrays: list[int] = []  # the places of the arguments that are arrays
     paces: dict[int, Pace] = {}  # by the size of the largest array, in powers of two
+    ask_first: list[object] = []  # whether threads may run for these arguments
 
     @functools.wraps(function)
     def launch(*args):
@@ -70,6 +71,8 @@ def kernel(function=None, *, parallel="auto", boundscheck=False):
                 size = args[k].size
         if size < measured or os.getpid() != PROCESS:
             return serial(*args)
+        if ask_first and not ask_first[0](args):
+            return serial(*args)
         start_threads()
         if size >= always:
             return threads(*args)
@@ -78,7 +81,7 @@ def kernel(function=None, *, parallel="auto", boundscheck=False):
             paces[width] = Pace()
         return paces[width].run(serial, threads, args)
 
-    vars(launch)["versions"] = serial, threads
+    vars(launch).update(versions=(serial, threads), ask_first=ask_first)
     return launch
 
 

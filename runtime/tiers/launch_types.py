@@ -18,16 +18,14 @@ from calque.transpiler.ir.types import ArrayType
 def expected_launches(
     program: Program, leaves: list[Any]
 ) -> list[tuple[KernelCache, tuple[Any, ...]]]:
-    """The versions of kernels that a program launches for these leaves, and their types."""
-    by_name: dict[str, list[KernelCache]] = {}
-    for cache in program.kernels:
-        by_name.setdefault(cache.kernel, []).append(cache)
+    """The kernels that a program launches for these leaves, on one thread, and their types."""
+    by_name = {k.kernel: k for k in program.kernels if k.version == "serial"}
     given = _given(program, leaves)
     found = {}
     for launch in program.traced.function.launches:
         types = tuple([_numba_type(kind, given.get(place)) for kind, place in launch.given])
-        for cache in by_name.get(launch.kernel, ()):  # one that does the same may stand for it
-            found[id(cache), types] = cache, types
+        if launch.kernel in by_name:  # else one that does the same stands for it
+            found[launch.kernel, types] = by_name[launch.kernel], types
     return list(found.values())
 
 

@@ -9,6 +9,7 @@ answers once more, and the right ones are compiled.
 
 from __future__ import annotations
 
+import itertools
 import os
 import queue
 import threading
@@ -56,22 +57,24 @@ class BackgroundWork:
         return self.process != os.getpid()
 
 
-_tasks: queue.SimpleQueue[BackgroundWork] = queue.SimpleQueue()
+_FIRST, _LATER = 0, 1  # what is waited for, and what would be quicker
+_tasks: queue.PriorityQueue[tuple[int, int, BackgroundWork]] = queue.PriorityQueue()
+_count = itertools.count()
 _worker: threading.Thread | None = None
 
 
-def _enter(task: BackgroundWork) -> None:
+def _enter(task: BackgroundWork, when: int = _FIRST) -> None:
     global _worker
     with making:
         if _worker is None:
             _worker = threading.Thread(target=_run_tasks, name="calque kernels", daemon=True)
             _worker.start()
-    _tasks.put(task)
+    _tasks.put((when, next(_count), task))
 
 
 def _run_tasks() -> None:
     while True:
-        task = _tasks.get()
+        _, _, task = _tasks.get()
         try:
             task.work()
         finally:
@@ -81,10 +84,41 @@ def _run_tasks() -> None:
 def _forget() -> None:
     """A forked child has no such thread."""
     global _tasks, _worker
-    _tasks, _worker = queue.SimpleQueue(), None
+    _tasks, _worker = queue.PriorityQueue(), None
 
 
 run_in_children(_forget)
+
+
+class Threads:
+    """The version of a kernel for several threads, which is compiled once it is wanted."""
+
+    def __init__(self, cache: KernelCache, text: str, name: str):
+        self.cache, self.text, self.name = cache, text, name
+        self.asked: set[Any] = set()
+
+    def may_run(self, args: tuple[Any, ...]) -> bool:
+        """Whether it is at hand for these arguments; if not, it is compiled aside."""
+        from numba import typeof
+
+        types = tuple(map(typeof, args))
+        if types in self.cache.dispatcher.overloads:
+            return True
+        key = os.getpid(), types
+        if key not in self.asked:
+            self.asked.add(key)
+            if not self.cache.is_ready(types):
+                _enter(BackgroundWork(lambda: self._compile(types)), _LATER)
+        return self.cache.is_ready(types)
+
+    def _compile(self, types: tuple[Any, ...]) -> None:
+        order = Order(self.text, self.name, ((self.cache.kernel, self.cache.version, types),))
+        try:
+            refused = compiling_process.compile_elsewhere(order)
+        except compiling_process.CompilerLost as error:
+            refused = str(error)
+        if refused:
+            show_text(f"# {self.cache.kernel} runs on one thread: {refused}")
 
 
 class NumPyFirst(Dispatcher):
@@ -164,6 +198,9 @@ class NumPyFirst(Dispatcher):
                 raise RuntimeError("the signature does not settle")
             with making:  # a fork waits for what is imported here
                 wanted = expected_launches(program, leaves)
+                for cache in program.kernels:
+                    if cache.ask_first is not None:
+                        cache.ask_first[:] = [Threads(cache, program.text, self.name()).may_run]
             self._compile(program, wanted)
         except _ToRead:
             pass  # the next call does
@@ -173,19 +210,16 @@ class NumPyFirst(Dispatcher):
             drop_unless_kept(plan)
 
     def _compile(self, program: Program, wanted: Wanted) -> None:
-        """Have compiled what is not at hand: first what runs on one thread."""
-        for version in ("serial", "parallel"):
-            versions = [(k, types) for k, types in wanted if k.version == version]
-            with making:
-                missing = [(k.kernel, version, t) for k, t in versions if not k.is_ready(t)]
-                order = Order(program.text, self.name(), tuple(missing))
-            if not missing or any(k.key is None for k in program.kernels):
-                continue
-            refused = compiling_process.compile_elsewhere(order)
-            if refused:
-                show_text(f"# {self.name()} runs as NumPy source: {refused}")
-                self.replan(program, False)
-                return
+        """Have compiled what is not at hand."""
+        with making:
+            missing = [(k.kernel, k.version, t) for k, t in wanted if not k.is_ready(t)]
+            order = Order(program.text, self.name(), tuple(missing))
+        if not missing or any(k.key is None for k in program.kernels):
+            return
+        refused = compiling_process.compile_elsewhere(order)
+        if refused:
+            show_text(f"# {self.name()} runs as NumPy source: {refused}")
+            self.replan(program, False)
 
     def _leave(self, key: tuple[Plan, Any], why: str) -> None:
         """NumPy answers these calls for good."""
