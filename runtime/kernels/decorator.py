@@ -6,6 +6,7 @@ import functools
 import os
 import sys
 import time
+from collections.abc import Callable
 
 import numpy as np
 from llvmlite import ir
@@ -59,7 +60,7 @@ def kernel(function=None, *, parallel="auto", boundscheck=False):
     always = sys.maxsize if parallel == "measured" else always
     arrays: list[int] = []  # the places of the arguments that are arrays
     paces: dict[int, Pace] = {}  # by the size of the largest array, in powers of two
-    ask_first: list[object] = []  # whether threads may run for these arguments
+    ask_first: list[Callable[..., bool]] = []  # whether threads may run for these arguments
 
     @functools.wraps(function)
     def launch(*args):

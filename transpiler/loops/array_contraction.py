@@ -36,12 +36,12 @@ def contract(
     """Shrink arrays to what a round of the loop they are for needs, in place."""
 
     def visit(block: Block, compiled: bool) -> None:
-        news = [s for s in block.statements if isinstance(s, Apply) and s.primitive in NEW]
-        users = _users(block) if news else {}
-        for s in news:
-            loop = _only_loop(s.out, block, users)
+        made = [s for s in block.statements if isinstance(s, Apply) and s.primitive in NEW]
+        users = _users(block) if made else {}
+        for new in made:
+            loop = _only_loop(new.out, block, users)
             if loop is not None and (compiled or compiles(loop)):
-                if _shrink(s, loop, block, builder):
+                if _shrink(new, loop, block, builder):
                     users = _users(block)
         for s in block.statements:
             inner = compiled or (isinstance(s, (For, While)) and compiles(s))
