@@ -55,6 +55,20 @@ def running_share(x):
     return total / total[-1]
 
 
+def running_shares(x):
+    total = np.cumsum(np.exp(x), axis=1)
+    return total / total[:, -1:]
+
+
+def distances(steps):
+    out = np.zeros(steps.size)
+    place = 0.0
+    for i in range(steps.size):
+        place += steps[i]
+        out[i] = abs(place)
+    return out
+
+
 def clipped_products(x, y):
     out = np.zeros(x.size)
     for i in range(x.size):

@@ -48,6 +48,8 @@ CASES: dict[str, tuple[str, str, str]] = {
         "f4[d,h], f4[h], f4[h,c], f4[c], f4[n,d], f4[n,c]",
     ),
     "running_share": ("running_share", "jit(f)", "f8[n]"),
+    "running_shares": ("running_shares", "jit(f)", "f4[n,m]"),
+    "distances": ("distances", "jit(f)", "f8[n]"),
     "clipped_products": ("clipped_products", "jit(f)", "f8[n], f8[n]"),
 }
 
@@ -117,6 +119,8 @@ NUMBERS: dict[str, tuple[tuple[tuple[Any, ...], Any], float]] = {
         2e-6,
     ),
     "running_share": (of(programs.running_share, RNG.standard_normal(700)), 1e-12),
+    "running_shares": (of(programs.running_shares, single(7, 300)), 2e-6),
+    "distances": (of(programs.distances, RNG.standard_normal(700)), 1e-12),
     "clipped_products": (of(programs.clipped_products, *RNG.standard_normal((2, 700))), 1e-13),
 }  # fmt: skip
 

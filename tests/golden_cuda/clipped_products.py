@@ -1,6 +1,6 @@
 """Kernels of clipped_products.
 
-From tests/cuda_programs.py, line 58. Written by calque 0.1.0; regenerate with
+From tests/cuda_programs.py, line 72. Written by calque 0.1.0; regenerate with
     calque show tests/cuda_programs.py:clipped_products --transform "jit(f)" --stage cuda --args "f8[n], f8[n]"
 Types: x float64[n], y float64[n].
 """

@@ -10,6 +10,7 @@ from calque.transpiler.errors import Origin
 PARALLEL = "parallel"
 WITHIN = "within a parallel loop"  # its rounds could run at the same time, in a round of another
 REDUCTION = "reduction"
+SCAN = "scan"  # each round continues the sum of those before, and reads it
 CARRIED = "carried dependence"
 MAY_MEET = "may meet"  # two rounds may touch one element: the index does not say
 MAY_RAISE = "may raise"

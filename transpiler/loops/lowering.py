@@ -46,7 +46,7 @@ from calque.transpiler.primitives import (  # noqa: F401  (fill ``lowering``)
     composed_stores,
 )
 from calque.transpiler.primitives.composed import is_small_factorization
-from calque.transpiler.primitives.composed_scans import RUNNING
+from calque.transpiler.primitives.composed_scans import RUNNING, scanned_by_numbers
 from calque.transpiler.primitives.elementwise import to_int
 from calque.transpiler.primitives.products import dot, matmul
 from calque.transpiler.primitives.shapes import size
@@ -141,8 +141,8 @@ class Schedule:
             if not self.depth and isinstance(s, Apply) and s.primitive in (matmul, dot):
                 if read[s.args[0]] > 1:
                     rule = None  # the matrix is needed in memory
-            if self.grid and not self.depth and isinstance(s, Apply) and s.primitive in RUNNING:
-                rule = None  # threads of a grid work together there
+            if self.grid and isinstance(s, Apply) and s.primitive in RUNNING:
+                rule = partial(_by_numbers, s)
             if self.grid and sums_other_axes(s):
                 assert isinstance(s, Apply)
                 rule = partial(_summed_last, s)
@@ -251,6 +251,10 @@ def _rename(block: Block, old: str | None, new: str | None) -> None:
     for s in core.walk(block):
         for var in (*s.outs, *core.bound_vars(s)):
             var.name = new if var.name == old else var.name
+
+
+def _by_numbers(s: Apply, args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
+    return scanned_by_numbers(s, args)
 
 
 def _summed_last(s: Apply, args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:

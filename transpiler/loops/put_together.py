@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from calque.transpiler.ir import core
-from calque.transpiler.ir.core import Apply, Block, For, Slot, Var
-from calque.transpiler.ir.verdicts import REDUCTION
+from calque.transpiler.ir.core import Apply, Atom, Block, For, Slot, Statement, Var
+from calque.transpiler.ir.verdicts import REDUCTION, SCAN
 from calque.transpiler.loops.accesses import INDEXED
 from calque.transpiler.loops.carried_dependences import made_by, of_number
 from calque.transpiler.primitives.elementwise import add, multiply, subtract
@@ -44,6 +44,55 @@ def reduction_at(s: For, position: int) -> PutTogether | None:
     if how is None and made.out.type.dtype.kind == "b":
         how = _OF_TRUTHS.get(made.primitive)
     return PutTogether(position, how) if how else None
+
+
+@dataclass(frozen=True)
+class Scanned:
+    """A number that each round continues and reads: the k-th phi, how, where and with what."""
+
+    position: int
+    how: str
+    made: Apply
+    term: Atom
+    minus: bool = False
+
+
+def is_scan(s: Statement) -> bool:
+    """Whether threads may share the rounds of a loop that continue sums of those before."""
+    return isinstance(s, For) and s.verdict is not None and s.verdict.kind == SCAN
+
+
+def scans(s: For) -> list[Scanned]:
+    """The numbers that a loop's rounds continue, in the order in which a round does."""
+    found = [scan_at(s, k) for k, phi in enumerate(s.phis) if not phi.type.ndim]
+    known = [r for r in found if r is not None]
+    return sorted(known, key=lambda r: s.body.statements.index(r.made))
+
+
+def scan_at(s: For, position: int) -> Scanned | None:
+    """What the k-th phi is, if a round only adds to it and reads what that gives."""
+    phi, result = s.phis[position], s.body.results[position]
+    made = next((t for t in s.body.statements if result in t.outs), None)
+    if not isinstance(made, Apply) or made.primitive not in COMBINED or made.out.type != phi.type:
+        return None
+    first, second = made.args
+    minus = made.primitive is subtract
+    term = second if first is phi else first
+    alone = phi in made.args and term is not phi and (first is phi or not minus)
+    if not alone or _reads(s.body, phi) != 1 or _reads(s.body, result) < 2:
+        return None
+    if phi.type.dtype.kind not in "fi" or phi.type.dtype.itemsize < 4:
+        return None
+    return Scanned(position, COMBINED[made.primitive], made, term, minus)
+
+
+def _reads(block: Block, atom: Atom) -> int:
+    """How often statements and results of a block name a value."""
+    count = sum(a is atom for a in block.results)
+    for s in core.walk(block):
+        count += sum(a is atom for a in core.operands(s))
+        count += sum(a is atom for b in core.blocks_of(s) for a in b.results)
+    return count
 
 
 def counts(s: For) -> int | None:

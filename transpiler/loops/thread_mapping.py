@@ -1,4 +1,4 @@
-"""Loops whose rounds a grid of threads may share: independent ones, and reductions.
+"""Loops whose rounds a grid of threads may share: independent ones, reductions and scans.
 
 Before::
 
@@ -7,7 +7,8 @@ Before::
         total = total + x[i]
 
 After: the loop is ``parallel``; each thread puts its own rounds together, and then the threads do.
-At every depth, since a grid has room for the rounds of inner loops, too.
+At every depth, since a grid has room for the rounds of inner loops, too. Where ``out[i] = total``
+stood within, the loop is a scan: the threads of a row, or of a block, share it.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from __future__ import annotations
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder
 from calque.transpiler.ir.core import Block, For, Statement
+from calque.transpiler.ir.verdicts import SCAN, Verdict
 from calque.transpiler.loops.chosen_cells import only_adds, write_as_additions
 from calque.transpiler.loops.parallelize import of_arrays, upward
-from calque.transpiler.loops.put_together import reduction_at
+from calque.transpiler.loops.put_together import reduction_at, scan_at, scans
 
 
 def map_to_threads(
@@ -38,8 +40,20 @@ def _mark(block: Block, builder: Builder, deterministic: bool) -> None:
             s.parallel = is_shared(s, builder, deterministic)
             if s.parallel:
                 made += upward(s, builder)
+            elif continues(s, builder):
+                s.verdict = Verdict(SCAN, "{0} continues what the round before made", (s.origin,))
         made.append(s)
     block.statements[:] = made
+
+
+def continues(s: For, builder: Builder) -> bool:
+    """Whether a loop's rounds depend on each other by sums alone that they continue."""
+    if s.step not in (1, -1) or s.index not in builder.dim_values or not scans(s):
+        return False
+    numbers = [k for k, phi in enumerate(s.phis) if not phi.type.ndim]
+    if any(reduction_at(s, k) is None and scan_at(s, k) is None for k in numbers):
+        return False
+    return of_arrays(s, builder).parallel
 
 
 def is_shared(s: For, builder: Builder, deterministic: bool = False) -> bool:

@@ -23,10 +23,12 @@ from typing import Any
 import numpy as np
 
 from calque.transpiler.ir.builder import Array, atom, current, loop_index, type_of, wrap
-from calque.transpiler.ir.core import For, Var
+from calque.transpiler.ir.core import Apply, For, Var
+from calque.transpiler.ir.types import ArrayType
 from calque.transpiler.primitives import creation, indexing, joining, scans
 from calque.transpiler.primitives.base import Primitive, apply, definition
 from calque.transpiler.primitives.composed import Rule, composed, is_computed
+from calque.transpiler.primitives.element_forms import highest, lowest
 
 _NAMES = "ijkl"
 RUNNING: dict[Primitive, tuple[str, Callable[..., Any]]] = {
@@ -34,6 +36,13 @@ RUNNING: dict[Primitive, tuple[str, Callable[..., Any]]] = {
     scans.cumprod: ("products", lambda before, x: before * x),
     scans.cummax: ("largest", np.maximum),
     scans.cummin: ("smallest", np.minimum),
+}
+_SO_FAR = {"sums": "total", "products": "product", "largest": "most", "smallest": "least"}
+_START: dict[str, Callable[[np.dtype], Any]] = {
+    "sums": lambda dtype: dtype.type(0),
+    "products": lambda dtype: dtype.type(1),
+    "largest": lowest,
+    "smallest": highest,
 }
 
 
@@ -113,18 +122,84 @@ def _along(
 
 
 def _looped(
-    out: Array, index: Array, start: int, stop: Any, round_of: Callable[[Array], Array]
+    out: Array,
+    index: Array,
+    start: int,
+    stop: Any,
+    round_of: Callable[[Array], Array],
+    independent: bool = False,
 ) -> Array:
-    """A loop that carries one array."""
+    """A loop that carries one array; of rounds that are ``independent``, over elements."""
     builder = current()
     phi, after = (Var(out.type, out.atom.name, builder.origin) for _ in range(2))
     with builder.block() as body:
         body.results = [atom(round_of(Array(phi)))]
-    builder.emit(
-        For((after,), index.atom, start, atom(stop), 1, (phi,), (out.atom,), body, builder.origin)
-    )
+    ends = index.atom, start, atom(stop), 1
+    made = For((after,), *ends, (phi,), (out.atom,), body, builder.origin)
+    made.scheduled = made.parallel = independent
+    builder.emit(made)
     return Array(after)
 
 
 for _record, _following in RUNNING.items():
     composed(_record)(_scan(*_following))
+
+
+# for a grid of threads, which share a row's sums
+
+
+def scanned_by_numbers(s: Apply, args: Sequence[Any]) -> Any:
+    """A scan whose loop along the axis carries a number; None for what has no such form.
+
+    Threads of a grid share it (``loops/thread_mapping.py``). A vector in memory stays CuPy's.
+    """
+    (x,), axis, out = args, s.params["axis"], s.out
+    plain = type_of(x).ndim == 1 and not _is_made_here(x)
+    if plain or out.type.dtype.kind not in "fi" or type_of(x).ndim > len(_NAMES):
+        return None
+    made = apply(creation.empty, *x.shape, dtype=out.type.dtype)
+    made.atom.name, following = RUNNING[s.primitive]
+    return _rows(made, x, [a for a in range(x.ndim) if a != axis], {}, axis, following)
+
+
+def _rows(
+    out: Array,
+    x: Array,
+    others: list[int],
+    places: dict[int, Any],
+    axis: int,
+    following: Callable[..., Any],
+) -> Array:
+    """Loops over the other axes, then the one along the axis of the scan."""
+    if not others:
+        return _row(out, x, places, axis, following)
+    first, *rest = others
+    size = x.shape[first]
+    index = loop_index(0, current().dim_of(size) - 1, _NAMES[len(places)])
+    row = lambda y: _rows(y, x, rest, {**places, first: index}, axis, following)
+    return _looped(out, index, 0, size, row, independent=True)
+
+
+def _row(
+    out: Array, x: Array, places: dict[int, Any], axis: int, following: Callable[..., Any]
+) -> Array:
+    builder, size, dtype = current(), x.shape[axis], out.type.dtype
+    index = loop_index(0, builder.dim_of(size) - 1, _NAMES[len(places)])
+    place = tuple({**places, axis: index}[a] for a in range(x.ndim))
+    called = str(out.atom.name)
+    found, total = (Var(ArrayType(dtype), _SO_FAR[called], builder.origin) for _ in "ab")
+    phi, after = (Var(out.type, out.atom.name, builder.origin) for _ in range(2))
+    with builder.block() as body:
+        value = following(Array(total), x[place].astype(dtype))
+        value.atom.name, new = total.name, Array(phi)
+        new[place] = value
+        body.results = [value.atom, new.atom]
+    begin = _START[called](dtype)
+    builder.emit(
+        For(
+            *((found, after), index.atom, 0, atom(size), 1, (total, phi), (begin, out.atom), body),
+            builder.origin,
+            scheduled=True,
+        )
+    )
+    return Array(after)

@@ -346,13 +346,13 @@ class Reduction:
     called: str = "found"  # what so far has no name
 
 
-def _lowest(dtype: np.dtype) -> Any:
+def lowest(dtype: np.dtype) -> Any:
     if dtype.kind == "b":
         return False
     return dtype.type(-np.inf if dtype.kind == "f" else np.iinfo(dtype).min)
 
 
-def _highest(dtype: np.dtype) -> Any:
+def highest(dtype: np.dtype) -> Any:
     if dtype.kind == "b":
         return True
     return dtype.type(np.inf if dtype.kind == "f" else np.iinfo(dtype).max)
@@ -374,7 +374,7 @@ reductions.sum_.reduction = Reduction(lambda d: d.type(0), _add, called="total")
 reductions.prod.reduction = Reduction(
     lambda d: d.type(1), lambda a, x: a * x, called="product"
 )
-reductions.max_.reduction = Reduction(_lowest, _larger, True, "largest")
-reductions.min_.reduction = Reduction(_highest, _smaller, True, "smallest")
+reductions.max_.reduction = Reduction(lowest, _larger, True, "largest")
+reductions.min_.reduction = Reduction(highest, _smaller, True, "smallest")
 reductions.any_.reduction = Reduction(lambda d: False, lambda a, x: a | x)
 reductions.all_.reduction = Reduction(lambda d: True, lambda a, x: a & x)

@@ -376,7 +376,22 @@ class CText:
             counter = f"{own}_round"
             before = indented(f"{own} = {counter};", depth + 1)
         body = self.block(line.body, depth + 1, declared | {own})
+        if getattr(line, "tiled", False):
+            return self._tiled(line, counter, [*before, *body], depth)
         return braced(self._head(line, counter), [*before, *body], depth)
+
+    def _tiled(self, line: Any, counter: str, body: list[str], depth: int) -> list[str]:
+        """A loop that all threads of a row go over together, as many rounds at a time."""
+        start, stop, step = bounds_of(line)
+        kind = self._counter_type(start, stop)
+        compared, sign = ("<", "+") if step is None else (">", "-")
+        ends = self.expression(start), self.expression(stop, 9)
+        head = f"for ({kind} tile = {ends[0]}; tile {compared} {ends[1]}; tile {sign}= blockDim.x)"
+        own = indented(f"{kind} {counter} = tile {sign} threadIdx.x;", depth + 1)
+        return braced(head, [*own, *body], depth)
+
+    def _counter_type(self, start: Any, stop: Any) -> str:
+        return "Index" if self._is_small(start) and self._is_small(stop) else "long long"
 
     def _head(self, line: Any, counter: str) -> str:
         args = line.iter.args
@@ -394,8 +409,15 @@ class CText:
             walk = walk or f"{counter} += {self.expression(args[2])}"
         compared = "<" if upward else ">"
         end = self.expression(stop, 9)
-        kind = "Index" if self._is_small(start) and self._is_small(stop) else "long long"
+        kind = self._counter_type(start, stop)
         return f"for ({kind} {counter} = {begin}; {counter} {compared} {end}; {walk})"
+
+
+def bounds_of(line: Any) -> tuple[Any, Any, Any]:
+    """Where a loop begins and ends, and the tree of its step; None for 1."""
+    args = line.iter.args
+    start, stop = (gast.Constant(0, None), args[0]) if len(args) == 1 else args[:2]
+    return start, stop, args[2] if len(args) > 2 else None
 
 
 def _number(tree: Any) -> Any:

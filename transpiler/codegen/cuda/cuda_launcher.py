@@ -23,6 +23,7 @@ from calque.transpiler.codegen.cuda.device_functions import suffix
 from calque.transpiler.codegen.cuda.grid import Grid, grid_of, read_in, stored_in
 from calque.transpiler.codegen.cuda.kernel_scope import KernelScope, statement
 from calque.transpiler.codegen.cuda.named_sizes import NamedSizes
+from calque.transpiler.codegen.cuda.row_scans import scan_by_row
 from calque.transpiler.codegen.host_values import device_numbers
 from calque.transpiler.codegen.kernel_forms import form
 from calque.transpiler.codegen.launcher import BOTH, Launcher
@@ -38,7 +39,7 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Kernel, Statement, Var
 from calque.transpiler.ir.types import Dim
 from calque.transpiler.loops.chosen_cells import is_chosen
-from calque.transpiler.loops.put_together import PutTogether, reductions
+from calque.transpiler.loops.put_together import PutTogether, Scanned, is_scan, reductions, scans
 from calque.transpiler.memory.printed_program import is_store
 from calque.transpiler.primitives.indexing import checked_index, getitem
 
@@ -66,6 +67,7 @@ class CudaLauncher(Launcher):
         self.combining: dict[str, tuple[str, str, np.dtype]] = {}
         self._found: dict[Any, tuple[CudaKernel, KernelScope, tuple[Var, ...], list[str]]] = {}
         self._grid: Grid | None = None
+        self._scanned: dict[int, Scanned] = {}
         self._checks = False
         body = super().function_body()
         if self._checks:
@@ -249,6 +251,8 @@ class CudaLauncher(Launcher):
         ends = [self._rounds(loop) for loop in grid.loops]
         if grid.form == "serial":
             return None, constant(1)
+        if grid.form == "scan":
+            return None, constant(256)
         if grid.form in ("rows", "sums"):
             columns = self._columns(grid)
             return call(name("row_blocks"), *ends, columns), call(name("row_threads"), columns)
@@ -299,6 +303,8 @@ class CudaLauncher(Launcher):
     def _apply(self, s: Apply, depth: int) -> list[Any]:
         """Where an index is checked, what is said of it where it is outside."""
         lines = super()._apply(s, depth)
+        if id(s) in self._scanned:
+            lines[-1].scanned = self._scanned[id(s)]
         if s.primitive is not checked_index:
             return lines
         if self._grid is None:
@@ -372,6 +378,8 @@ class CudaLauncher(Launcher):
         grid = self._grid
         if grid is None:
             return super()._for(s, depth)
+        if id(s) in grid.lanes and is_scan(s):
+            self._scanned.update((id(r.made), r) for r in scans(s))
         lines = super()._for(s, depth)
         at = next((k for k, t in enumerate(lines) if isinstance(t, gast.For)), None)
         if at is None:
@@ -379,6 +387,9 @@ class CudaLauncher(Launcher):
         if id(s) in grid.spread:
             lines[at].spread = grid.spread[id(s)]
         if id(s) in grid.lanes:
+            if is_scan(s):
+                scan_by_row(self._scope, s, lines[at])
+                lines[at].tiled = True
             return self._shared_by_row(s, lines, at)
         if grid.loops and s is grid.loops[0] and grid.totals:
             return self._shared_by_all(s, lines, at, grid)

@@ -67,9 +67,9 @@ class Cuda(Target):
     name = "cuda"
     grid = True
     words = frozenset(
-        "cp np kernel blocks tiles row_blocks row_threads checked parts_of Index size_t threadIdx"
-        " blockIdx gridDim blockDim INF NaN min max abs range len isnan isinf isfinite fabs fabsf"
-        " llabs pow powf outside place raise_if_outside".split()
+        "cp np kernel blocks tile tiles row_blocks row_threads checked parts_of Index size_t"
+        " threadIdx blockIdx gridDim blockDim INF NaN min max abs range len isnan isinf isfinite"
+        " fabs fabsf llabs pow powf outside place raise_if_outside".split()
     ).union(KEYWORDS, names(), _NAMED.values(), (f"{n}f" for n in _NAMED.values()))
 
     def can_compile(self, s: Statement, looping: bool = False) -> bool:

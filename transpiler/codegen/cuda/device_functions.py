@@ -51,6 +51,14 @@ _TEMPLATES: dict[str, tuple[tuple[str, ...], str]] = {
         "    {T} product = 1;\n    for (; n > 0; n /= 2, x *= x)\n        if (n % 2)\n"
         "            product *= x;\n    return product;\n}}",
     ),
+    "row_last": (
+        _ALL,
+        "__device__ {T} {name}({T} value)  // that of the last of a row's threads\n{{\n"
+        "    if (blockDim.x == 32)\n        return __shfl_sync(0xffffffff, value, 31);\n"
+        "    __shared__ {T} last[1];\n    __syncthreads();  // an earlier call may still be read\n"
+        "    if (threadIdx.x == 255)\n        last[0] = value;\n    __syncthreads();\n"
+        "    return last[0];\n}}",
+    ),
     "float_remainder": (
         _REALS,
         f"{_PAIR}  // of the divisor's sign, as in Python\n{{{{\n"
@@ -97,6 +105,29 @@ __device__ {T} {name}({T} value)  // of a row's threads, a warp or a block; the 
         value = {combined};
     }}
     return value;
+}}"""
+_RUNNING = """\
+// of a row's threads up to each, after what was before
+__device__ {T} {name}({T} before, {T} value)
+{{
+    for (int step = 1; step < 32; step *= 2) {{
+        {T} other = __shfl_up_sync(0xffffffff, value, step);
+        if (threadIdx.x % 32 >= step)
+            value = {combined};
+    }}
+    if (blockDim.x > 32) {{
+        __shared__ {T} values[8];
+        __syncthreads();  // an earlier call may still be read
+        if (threadIdx.x % 32 == 31)
+            values[threadIdx.x / 32] = value;
+        __syncthreads();
+        for (int warp = 0; warp < threadIdx.x / 32; warp++) {{
+            {T} other = values[warp];
+            before = {before};
+        }}
+    }}
+    {T} other = before;
+    return {result};
 }}"""
 _BLOCK = """\
 __device__ {T} {name}({T} value)  // of a block's 256 threads, in the first
@@ -201,7 +232,8 @@ def names() -> frozenset[str]:
     >>> sorted(n for n in names() if "square" in n)
     ['square', 'squaref', 'squarel']
     """
-    reduced = [f"{form}_{how}" for form in ("row", "block") for how in COMBINED]
+    forms = ("row", "row_running", "block")
+    reduced = [f"{form}_{how}" for form in forms for how in COMBINED]
     stems = [*_TEMPLATES, *reduced]
     return frozenset([*_OTHERS, *(s + letter for s in stems for letter in SUFFIXES.values())])
 
@@ -227,11 +259,13 @@ def _text(name: str) -> str | None:
             continue
         if stem in _TEMPLATES and type_ in _TEMPLATES[stem][0]:
             return _TEMPLATES[stem][1].format(T=type_, name=name, f=letter)
-        for form, template in (("row_", _ROW), ("block_", _BLOCK)):
+        for form, template in (("row_", _ROW), ("row_running_", _RUNNING), ("block_", _BLOCK)):
             how = stem.removeprefix(form)
             if how != stem and how in COMBINED:
                 combined = COMBINED[how][0].format(f=letter)
-                return template.format(T=type_, name=name, combined=combined)
+                before = combined.replace("value", "before")
+                words = {"T": type_, "name": name, "combined": combined}
+                return template.format(**words, before=before, result=combined)
     return None
 
 

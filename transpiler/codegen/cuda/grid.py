@@ -5,7 +5,8 @@ A kernel is one loop, with what is in it. Its forms::
     elements   a thread a round, or a round of two or three nested loops: columns on threadIdx.x
     rows       a warp a round, or a block where rows are long (the launcher says): its threads share
                the rounds of the loops within, along memory
-    serial     one thread, where rounds wait for each other
+    scan       a block, whose threads share the rounds that continue sums of those before
+    serial     one thread, where rounds wait for each other otherwise
 
 In each, what rounds put together (a sum, a maximum) is put together by a block's threads at the
 end, and the blocks' parts by a second launch: in one order, whatever the GPU.
@@ -17,7 +18,13 @@ from dataclasses import dataclass, field
 
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, Block, For, If, Kernel, Statement, Var, While
-from calque.transpiler.loops.put_together import PutTogether, along_memory, counts, reductions
+from calque.transpiler.loops.put_together import (
+    PutTogether,
+    along_memory,
+    counts,
+    is_scan,
+    reductions,
+)
 from calque.transpiler.primitives.indexing import getitem, update, update_add
 
 _FEW_ROUNDS = 32  # of an inner loop, which one thread runs as well
@@ -50,12 +57,14 @@ class Grid:
 def grid_of(kernel: Kernel) -> Grid:
     """The form of a kernel, from its loops."""
     loop = kernel.body.statements[-1]
+    if isinstance(loop, For) and is_scan(loop) and (counts(loop) or _FEW_ROUNDS) >= _FEW_ROUNDS:
+        return Grid("scan", lanes={id(loop)}, columns=loop)
     if not isinstance(loop, For) or not loop.parallel:
         return Grid("serial")
     nest = _nest(kernel)
     totals = reductions(loop)
     last = nest[-1]
-    inner = [s for s in last.body.statements if isinstance(s, For) and s.parallel]
+    inner = [s for s in last.body.statements if isinstance(s, For) and _is_shared(s)]
     inner = [s for s in inner if (counts(s) or _FEW_ROUNDS) >= _FEW_ROUNDS]
     outer = 1 if totals else 2  # the blocks of planes have no parts of their own
     if len(nest) <= outer and inner and along_memory(inner, last):
@@ -111,13 +120,18 @@ def _share(block: Block, grid: Grid) -> None:
     grid.alike.add(id(block))
     for s in block.statements:
         many = isinstance(s, For) and (counts(s) or _FEW_ROUNDS) >= _FEW_ROUNDS
-        if isinstance(s, For) and s.parallel and (many or stored_in([s])):
+        if isinstance(s, For) and _is_shared(s) and (many or stored_in([s])):
             grid.spread[id(s)] = ALONG
             grid.lanes.add(id(s))
             grid.columns = grid.columns or s
         else:
             for inner in core.blocks_of(s):
                 _share(inner, grid)
+
+
+def _is_shared(s: For) -> bool:
+    """Whether a row's threads may share a loop."""
+    return s.parallel or is_scan(s)
 
 
 def stored_in(statements: list[Statement]) -> set[Var]:

@@ -165,6 +165,12 @@ class KernelScope:
             self.sizes[symbol] = self._free(wish), argument, axis
         return self.sizes[symbol][0]
 
+    def new_number(self, wish: str, kind: str) -> str:
+        """A local of the kernel's own, which no statement of the program makes."""
+        made = self._free(wish) if self.types.get(wish) != kind else wish
+        self.types[made] = kind
+        return made
+
     def _free(self, wish: str) -> str:
         """A name that nothing else in the kernel has."""
         taken = {*self.types, *self.arrays, *self.numbers, *self.counters}
@@ -239,7 +245,9 @@ class KernelScope:
         for out in self.kernel.outs:
             if not out.type.ndim and out not in self.totals:
                 own = self.writer.expressions.names(out)
-                last.append(statement(f"{own}_out[0] = {own};"))
+                store = statement(f"{own}_out[0] = {own};")
+                alone = self.grid.form != "scan"
+                last.append(store if alone else gast.If(raw("threadIdx.x == 0"), [store], []))
         begun = []
         for n, var in self.numbers.items():
             if n in self.types:  # it goes on in the kernel

@@ -1,0 +1,199 @@
+"""Running sums on a GPU: the threads of a row, or of a block, go over tiles and share them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from cuda_emulator import building
+from cuda_emulator.running import cuda_text, on_cuda
+
+import calque
+
+pytestmark = pytest.mark.skipif(building.MISSING is not None, reason=str(building.MISSING))
+RNG = np.random.default_rng(23)
+VECTOR = RNG.standard_normal(700)
+OTHER = RNG.standard_normal(700)
+MATRIX = RNG.standard_normal((9, 70))
+LONG = RNG.standard_normal((2, 2500))
+SINGLE = MATRIX.astype(np.float32)
+CUBE = RNG.standard_normal((3, 40, 5))
+COUNTS = RNG.integers(-9, 9, (5, 70))
+
+
+def sums(x):
+    return np.cumsum(np.sin(x), axis=1)
+
+
+def sums_in_memory(x):
+    return np.cumsum(x, axis=1), np.cumsum(x, axis=0)
+
+
+def products(x):
+    return np.cumprod(1.0 + 0.1 * x, axis=-1)
+
+
+def extrema(x):
+    return np.maximum.accumulate(x, axis=1), np.minimum.accumulate(np.abs(x), axis=1)
+
+
+def middle(x):
+    return np.cumsum(x * x, axis=1)
+
+
+def of_a_vector(x):
+    return np.cumsum(x * x)
+
+
+def shares(x):
+    total = np.cumsum(np.exp(x), axis=1)
+    return total / total[:, -1:]
+
+
+def written_out(x):
+    out = np.zeros(x.size)
+    total = 0.0
+    for i in range(x.size):
+        total += x[i] * x[i]
+        out[i] = np.sin(total)
+    return out, total
+
+
+def downward(x):
+    out = np.zeros(x.size)
+    total = 2.0
+    for i in range(x.size - 1, -1, -1):
+        total = total - x[i]
+        out[i] = total * x[i]
+    return out
+
+
+def two_of_them(x, y):
+    out = np.zeros(x.size)
+    inner, outer, most = 0.0, 1.0, -10.0
+    for i in range(x.size):
+        inner += x[i]
+        outer += np.sin(inner) * y[i]
+        most = np.maximum(most, outer)
+        out[i] = inner * outer + most
+    return out, inner, outer, most
+
+
+def beside_a_sum(x):
+    out = np.zeros(x.shape)
+    sizes = np.zeros(x.shape[0])
+    for i in range(x.shape[0]):
+        total, squares = 0.0, 0.0
+        for j in range(x.shape[1]):
+            total += x[i, j]
+            squares += x[i, j] ** 2
+            out[i, j] = total
+        sizes[i] = squares + total
+    return out, sizes
+
+
+def with_a_branch(x):
+    out = np.zeros(x.size)
+    total = 0.0
+    for i in range(x.size):
+        if x[i] > 0.0:
+            step = x[i]
+        else:
+            step = 0.5
+        total += step
+        if total > 30.0:
+            out[i] = total
+    return out
+
+
+PROGRAMS: list[tuple[Any, tuple[Any, ...]]] = [
+    (sums, (MATRIX,)),
+    (sums, (SINGLE,)),
+    (sums, (LONG,)),
+    (sums_in_memory, (MATRIX,)),
+    (sums_in_memory, (COUNTS,)),
+    (products, (MATRIX,)),
+    (extrema, (MATRIX,)),
+    (extrema, (LONG,)),
+    (middle, (CUBE,)),
+    (of_a_vector, (VECTOR,)),
+    (of_a_vector, (VECTOR[:1],)),
+    (of_a_vector, (VECTOR[:0],)),
+    (shares, (MATRIX,)),
+    (written_out, (VECTOR,)),
+    (downward, (VECTOR,)),
+    (two_of_them, (VECTOR, OTHER)),
+    (beside_a_sum, (MATRIX,)),
+    (beside_a_sum, (LONG,)),
+    (with_a_branch, (VECTOR,)),
+]
+SHARED = [sums, products, extrema, shares, written_out, downward, two_of_them, beside_a_sum, with_a_branch]
+
+
+def assert_same(got: Any, want: Any, tolerance: float) -> None:
+    if isinstance(want, tuple):
+        for one, other in zip(got, want, strict=True):
+            assert_same(one, other, tolerance)
+        return
+    one, other = np.asarray(got), np.asarray(want)
+    assert (one.dtype, one.shape) == (other.dtype, other.shape)
+    np.testing.assert_allclose(one, other, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("case", range(len(PROGRAMS)))
+def test_scans_are_numpys_and_the_same_bits_in_any_order_of_threads(case):
+    function, args = PROGRAMS[case]
+    tolerance = 2e-5 if args[0].dtype == np.float32 else 1e-11
+    results = [on_cuda(function, *args, order=order) for order in (0, 1, 7)]
+    assert_same(results[0], function(*args), tolerance)
+    for other in results[1:]:
+        assert_same(results[0], other, 0.0)
+
+
+@pytest.mark.parametrize("function", SHARED, ids=lambda f: f.__name__)
+def test_the_threads_of_a_row_share_it(function):
+    args = next(args for own, args in PROGRAMS if own is function)
+    text = cuda_text(function, *args)
+    assert "row_running_" in text and "for (Index tile = " in text
+    assert "__launch_bounds__(1)\nvoid" not in text.partition("for (Index tile")[0].rpartition("extern")[2]
+
+
+def test_what_is_no_sum_stays_in_order():
+    def smoothed(x):
+        out = np.zeros(x.size)
+        level = 0.0
+        for i in range(x.size):
+            level = 0.9 * level + x[i]
+            out[i] = level
+        return out
+
+    def before(x):
+        out = np.zeros(x.size)
+        total = 0.0
+        for i in range(x.size):
+            out[i] = total
+            total += x[i] + 0.1 * total
+        return out
+
+    for function in (smoothed, before):
+        assert "row_running" not in cuda_text(function, VECTOR)
+        assert_same(on_cuda(function, VECTOR[:90]), function(VECTOR[:90]), 1e-10)
+
+
+@pytest.mark.parametrize(
+    "function, x",
+    [
+        (lambda x: np.sum(np.cumsum(x * x, axis=1) ** 2), MATRIX),
+        (lambda x: np.sum(shares(x) ** 2), MATRIX),
+        (lambda x: np.sum(np.cumprod(1.0 + 0.1 * x, axis=1)), MATRIX),
+        (lambda x: np.sum(written_out(x)[0] * OTHER), VECTOR),
+        (lambda x: np.sum(downward(x) * OTHER), VECTOR),
+    ],
+)
+def test_slopes(function, x):
+    got = on_cuda(calque.grad(function), x)
+    for direction in RNG.standard_normal((3, *x.shape)):
+        step = 1e-6
+        slope = (function(x + step * direction) - function(x - step * direction)) / (2.0 * step)
+        np.testing.assert_allclose(np.sum(got * direction), slope, rtol=1e-6)

@@ -1,0 +1,82 @@
+"""Loops whose rounds continue sums of those before, shared by a row's threads.
+
+Before::
+
+    for i in range(n):
+        total += x[i] * x[i]
+        out[i] = total
+
+After, in tiles of as many rounds as there are threads, which all come to the sums::
+
+    for (Index tile = 0; tile < n; tile += blockDim.x) {
+        Index i = tile + threadIdx.x;
+        double total_term = 0.0;
+        if (i < n)
+            total_term = x[i] * x[i];
+        total = row_running_sum(total, total_term);
+        if (i < n)
+            out[i] = total;
+        total = row_last(total);
+    }
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gast
+
+from calque.transpiler.codegen.cuda.c_text import bounds_of, raw
+from calque.transpiler.codegen.cuda.c_types import c_number, c_type
+from calque.transpiler.codegen.cuda.device_functions import suffix
+from calque.transpiler.codegen.cuda.kernel_scope import KernelScope
+from calque.transpiler.codegen.text.spelling import call, name, target
+from calque.transpiler.ir.core import For
+from calque.transpiler.loops.put_together import Scanned
+
+_NOTHING = {"sum": 0, "product": 1}
+
+
+def scan_by_row(scope: KernelScope, s: For, loop: Any) -> None:
+    """Write a loop's body for threads that come to its sums together, in place."""
+    _, stop, step = bounds_of(loop)
+    compared = gast.Lt() if step is None else gast.Gt()
+    inside = gast.Compare(name(loop.target.id), [compared], [stop])
+    made: list[Any] = []
+    after: list[Any] = []
+    now: list[Any] = []
+    for line in loop.body:
+        found = getattr(line, "scanned", None)
+        if found is None:
+            now.append(line)
+            continue
+        made += _step(scope, s, found, now, inside)
+        after.append(_last(scope, s, found))
+        now = []
+    made += [gast.If(inside, now, [])] if now else []
+    loop.body = [*made, *after]
+
+
+def _step(scope: KernelScope, s: For, found: Scanned, before: list[Any], inside: Any) -> list[Any]:
+    """A thread's term, and the sum up to its own."""
+    names, phi = scope.writer.expressions.names, s.phis[found.position]
+    own, so_far = names(found.made.out), names(phi)
+    term = scope.new_number(f"{own}_term", c_type(phi.type.dtype))
+    value = scope.writer.expressions.atom(found.term)
+    value = gast.UnaryOp(gast.USub(), value) if found.minus else value
+    nothing: Any = name(so_far)  # the largest of it and itself
+    if found.how in _NOTHING:
+        nothing = raw(c_number(_NOTHING[found.how], phi.type.dtype))
+    function = f"row_running_{found.how}{suffix(phi.type.dtype)}"
+    return [
+        gast.Assign([target(name(term))], nothing, None),
+        gast.If(inside, [*before, gast.Assign([target(name(term))], value, None)], []),
+        gast.Assign([target(name(own))], call(name(function), name(so_far), name(term)), None),
+    ]
+
+
+def _last(scope: KernelScope, s: For, found: Scanned) -> Any:
+    """What the next tile begins with."""
+    names, phi = scope.writer.expressions.names, s.phis[found.position]
+    value = call(name(f"row_last{suffix(phi.type.dtype)}"), name(names(found.made.out)))
+    return gast.Assign([target(name(names(phi)))], value, None)
