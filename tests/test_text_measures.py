@@ -24,7 +24,7 @@ HELD = {
     "+ -": 0,
     "x = x + y": 11,
     "products with a known 1": 3,
-    "lines over 88 columns": 47,
+    "lines over 88 columns": 42,
     "sizes of computed arrays": 0,
     "adjoints outside of `# reverse`": 2,
     "_ that is read": 0,

@@ -20,8 +20,8 @@ def cross_entropy_grad(logits, targets):
     # log_norm = np.log(np.sum(np.exp(shifted), axis=1, keepdims=True))
     shifted_bar += log_norm_bar / np.sum(exp_shifted, axis=1, keepdims=True) * exp_shifted
     # shifted = logits - np.max(logits, axis=1, keepdims=True)
-    sum_minus_shifted_bar = np.sum(-shifted_bar, axis=1, keepdims=True)
+    max_logits_bar = np.sum(-shifted_bar, axis=1, keepdims=True)
     logits_equal = logits == max_logits
-    shifted_bar_quotient = sum_minus_shifted_bar / np.sum(logits_equal, axis=1, keepdims=True)
+    shifted_bar_quotient = max_logits_bar / np.sum(logits_equal, axis=1, keepdims=True)
     logits_bar = shifted_bar + logits_equal * shifted_bar_quotient
     return logits_bar

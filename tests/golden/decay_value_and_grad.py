@@ -25,8 +25,8 @@ def decay_value_and_grad(x, rate):
         x_bar[i] += s_bar
         # s = s * rate + x[i] * s * s
         s_before = s_saved[i]
-        s_bar_times_s_before = s_bar * s_before
+        s_factor_bar = s_bar * s_before
         x_i = x[i]
-        x_bar[i] += s_bar_times_s_before * s_before
-        s_bar = s_bar * (x_i * s_before) + s_bar_times_s_before * x_i + s_bar * rate
+        x_bar[i] += s_factor_bar * s_before
+        s_bar = s_bar * (x_i * s_before) + s_factor_bar * x_i + s_bar * rate
     return s, x_bar

@@ -22,8 +22,8 @@ def kepler_grad_vmap(mean, eccentricity):
         if np.max(rounds_lanes, initial=0) == e_saved.shape[1]:
             e_saved = np.concatenate((e_saved, np.empty_like(e_saved)), axis=1)
         e_saved[lanes, rounds_lanes] = e_lanes
-        e_lanes_numerator = e_lanes - eccentricity_lanes * np.sin(e_lanes) - mean_lanes
-        e_lanes -= e_lanes_numerator / (1.0 - eccentricity_lanes * np.cos(e_lanes))
+        e_numerator = e_lanes - eccentricity_lanes * np.sin(e_lanes) - mean_lanes
+        e_lanes -= e_numerator / (1.0 - eccentricity_lanes * np.cos(e_lanes))
         e[lanes] = e_lanes
         rounds[lanes] = rounds_lanes + 1
         live[lanes] = np.abs(e_lanes - eccentricity_lanes * np.sin(e_lanes) - mean_lanes) > 1e-12
@@ -42,16 +42,14 @@ def kepler_grad_vmap(mean, eccentricity):
         rounds_lanes_other = rounds_shifted[lanes]
         # e -= (e - eccentricity * np.sin(e) - mean) / (1.0 - eccentricity * np.cos(e))
         e_lanes = e_saved[lanes, rounds_lanes_other]
-        eccentricity_lanes_difference = 1.0 - eccentricity_lanes * np.cos(e_lanes)
-        e_lanes_difference = e_lanes - eccentricity_lanes * np.sin(e_lanes) - mean[lanes]
-        e_lanes_quotient = e_lanes_difference / eccentricity_lanes_difference
-        e_bar_lanes_quotient = -e_bar_lanes / eccentricity_lanes_difference
-        e_bar_lanes_product = e_bar_lanes * (e_lanes_quotient / eccentricity_lanes_difference)
-        e_bar_lanes_product = e_bar_lanes_product * eccentricity_lanes * np.sin(e_lanes)
-        mean_bar_lanes += e_bar_lanes / eccentricity_lanes_difference
-        e_bar_lanes_now = e_bar_lanes + e_bar_lanes_product + e_bar_lanes_quotient
-        e_bar_lanes_product = e_bar_lanes / eccentricity_lanes_difference * eccentricity_lanes
-        e_bar_lanes = e_bar_lanes_now + e_bar_lanes_product * np.cos(e_lanes)
+        e_denominator = 1.0 - eccentricity_lanes * np.cos(e_lanes)
+        e_numerator = e_lanes - eccentricity_lanes * np.sin(e_lanes) - mean[lanes]
+        e_denominator_bar = e_bar_lanes * (e_numerator / e_denominator / e_denominator)
+        e_bar_lanes_product = e_denominator_bar * eccentricity_lanes * np.sin(e_lanes)
+        mean_bar_lanes += e_bar_lanes / e_denominator
+        e_bar_lanes_now = e_bar_lanes + e_bar_lanes_product - e_bar_lanes / e_denominator
+        e_bar_lanes_product = e_bar_lanes / e_denominator * eccentricity_lanes * np.cos(e_lanes)
+        e_bar_lanes = e_bar_lanes_now + e_bar_lanes_product
         # while np.abs(e - eccentricity * np.sin(e) - mean) > 1e-12:
         rounds_lanes_other_shifted = rounds_lanes_other - 1
         e_bar[lanes] = e_bar_lanes

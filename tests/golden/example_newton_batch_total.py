@@ -52,16 +52,15 @@ def total_grad(mean, eccentricity):
         e = e_saved[i]
         e_lanes = e[rows]
         eccentricity_lanes = eccentricity[rows]
-        eccentricity_lanes_difference = 1.0 - eccentricity_lanes * np.cos(e_lanes)
+        e_denominator = 1.0 - eccentricity_lanes * np.cos(e_lanes)
         mean_lanes = mean[rows]
-        e_lanes_difference = e_lanes - eccentricity_lanes * np.sin(e_lanes) - mean_lanes
-        e_lanes_quotient = e_lanes_difference / eccentricity_lanes_difference
-        live_chosen = np.where(live, -e_bar_now / eccentricity_lanes_difference, 0.0)
-        e_bar_now_product = e_bar_now * (e_lanes_quotient / eccentricity_lanes_difference)
+        e_numerator = e_lanes - eccentricity_lanes * np.sin(e_lanes) - mean_lanes
+        e_numerator_bar = np.where(live, -e_bar_now / e_denominator, 0.0)
+        e_bar_now_product = e_bar_now * (e_numerator / e_denominator / e_denominator)
         live_product = np.where(live, e_bar_now_product, 0.0) * eccentricity_lanes
-        mean_lanes_bar = -live_chosen
-        e_lanes_bar = e_bar_now + live_product * np.sin(e_lanes) + live_chosen
-        e_lanes_bar -= live_chosen * eccentricity_lanes * np.cos(e_lanes)
+        mean_lanes_bar = -e_numerator_bar
+        e_lanes_bar = e_bar_now + live_product * np.sin(e_lanes) + e_numerator_bar
+        e_lanes_bar -= e_numerator_bar * eccentricity_lanes * np.cos(e_lanes)
         # kepler: while np.abs(e - eccentricity * np.sin(e) - mean) > 1e-12:
         np.add.at(e_bar, rows, e_lanes_bar)
         np.add.at(mean_bar, rows, mean_lanes_bar)

@@ -26,10 +26,10 @@ def gauss_seidel_grad(u, f):
             #     f[i, j])
             u_bar_ij = u_bar[i, j]
             u_bar[i, j] = 0.0
-            u_bar_ij_scaled = 0.25 * u_bar_ij
-            f_bar[i, j] -= u_bar_ij_scaled
-            u_bar[i, j + 1] += u_bar_ij_scaled
-            u_bar[i, j - 1] += u_bar_ij_scaled
-            u_bar[i + 1, j] += u_bar_ij_scaled
-            u_bar[i - 1, j] += u_bar_ij_scaled
+            u_sum_bar = 0.25 * u_bar_ij
+            f_bar[i, j] -= u_sum_bar
+            u_bar[i, j + 1] += u_sum_bar
+            u_bar[i, j - 1] += u_sum_bar
+            u_bar[i + 1, j] += u_sum_bar
+            u_bar[i - 1, j] += u_sum_bar
     return u_bar, f_bar

@@ -17,10 +17,10 @@ def mlp_grad(params, x):
     # return np.sum(x * x)
     x_bar = 2.0 * x_then
     # x = np.tanh(x @ layer["W"] + layer["b"])
-    x_bar_product = x_bar * (1.0 - x_then * x_then)
-    x_bar = x_bar_product @ params[1]['W'].T
-    x_bar_product_other = x_bar * (1.0 - x_now * x_now)
+    x_pre_bar = x_bar * (1.0 - x_then * x_then)
+    x_bar = x_pre_bar @ params[1]['W'].T
+    x_pre_bar_other = x_bar * (1.0 - x_now * x_now)
     return [
-        {'W': x.T @ x_bar_product_other, 'b': np.sum(x_bar_product_other, axis=0)},
-        {'W': x_now.T @ x_bar_product, 'b': np.sum(x_bar_product, axis=0)},
+        {'W': x.T @ x_pre_bar_other, 'b': np.sum(x_pre_bar_other, axis=0)},
+        {'W': x_now.T @ x_pre_bar, 'b': np.sum(x_pre_bar, axis=0)},
     ]

@@ -10,10 +10,10 @@ import numpy as np
 
 
 def mlp_jvp(params, x, params_dot, x_dot):
-    x_dot_sum = x_dot @ params[0]['W'] + x @ params_dot[0]['W'] + params_dot[0]['b']
+    x_pre_dot = x_dot @ params[0]['W'] + x @ params_dot[0]['W'] + params_dot[0]['b']
     x = np.tanh(x @ params[0]['W'] + params[0]['b'])
-    x_dot = x_dot_sum * (1.0 - x * x)
-    x_dot_sum = x_dot @ params[1]['W'] + x @ params_dot[1]['W'] + params_dot[1]['b']
+    x_dot = x_pre_dot * (1.0 - x * x)
+    x_pre_dot = x_dot @ params[1]['W'] + x @ params_dot[1]['W'] + params_dot[1]['b']
     x = np.tanh(x @ params[1]['W'] + params[1]['b'])
-    x_dot = x_dot_sum * (1.0 - x * x)
+    x_dot = x_pre_dot * (1.0 - x * x)
     return np.sum(x * x), np.sum(x_dot * x + x_dot * x)

@@ -19,12 +19,13 @@ def cross_entropy_grad_jit(logits, targets):
         raise ValueError('cross_entropy_grad_jit needs logits.shape[1] >= 1')
 
     # reverse
-    logits_quotient = -1.0 / n
+    sum_targets_product_bar = -1.0 / n
 
     # forward and reverse
     shifted_bar = cp.empty((n, k), dtype=np.float32)
     cross_entropy_grad_kernel(
-        row_blocks(n, k), row_threads(k), logits, targets, logits_quotient, shifted_bar, n, k
+        row_blocks(n, k), row_threads(k), logits, targets, sum_targets_product_bar, shifted_bar,
+        n, k,
     )
     return shifted_bar
 
@@ -81,8 +82,8 @@ __device__ double row_sum(double value)  // of a row's threads, a warp or a bloc
 
 extern "C" __global__ __launch_bounds__(256)
 void cross_entropy_grad_kernel(
-    const float* __restrict__ logits, const float* __restrict__ targets, double logits_quotient,
-    float* __restrict__ shifted_bar, Index n, Index k)
+    const float* __restrict__ logits, const float* __restrict__ targets,
+    double sum_targets_product_bar, float* __restrict__ shifted_bar, Index n, Index k)
 {
     for (Index i = blockIdx.x * blockDim.y + threadIdx.y; i < n; i += gridDim.x * blockDim.y) {
         // forward
@@ -105,19 +106,19 @@ void cross_entropy_grad_kernel(
         double log_norm_bar = 0.0;
         for (Index j = threadIdx.x; j < k; j += blockDim.x) {
             // return -np.mean(np.sum(targets * (shifted - log_norm), axis=1))
-            float shifted_bar_ij = (float)logits_quotient * targets[i * k + j];
+            float shifted_bar_ij = (float)sum_targets_product_bar * targets[i * k + j];
             log_norm_bar += (double)(-shifted_bar_ij);
         }
         log_norm_bar = row_sum(log_norm_bar);
         // log_norm = np.log(np.sum(np.exp(shifted), axis=1, keepdims=True))
-        float log_norm_bar_quotient = (float)log_norm_bar / (float)total;
+        float sum_exp_shifted_bar = (float)log_norm_bar / (float)total;
         for (Index j = threadIdx.x; j < k; j += blockDim.x) {
             // shifted = logits - stop_gradient(np.max(logits, axis=1, keepdims=True))
             float shifted = logits[i * k + j] - largest;
             // return -np.mean(np.sum(targets * (shifted - log_norm), axis=1))
-            float shifted_bar_ij = (float)logits_quotient * targets[i * k + j];
+            float shifted_bar_ij = (float)sum_targets_product_bar * targets[i * k + j];
             // log_norm = np.log(np.sum(np.exp(shifted), axis=1, keepdims=True))
-            shifted_bar[i * k + j] = shifted_bar_ij + log_norm_bar_quotient * expf(shifted);
+            shifted_bar[i * k + j] = shifted_bar_ij + sum_exp_shifted_bar * expf(shifted);
         }
     }
 }

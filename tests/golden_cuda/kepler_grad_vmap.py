@@ -100,14 +100,12 @@ void kepler_grad_vmap_kernel_3(
         double mean_bar_now = 0.0;
         for (long long j = rounds - 1; j > -1; j--) {
             e = e_saved[j * n + lane];
-            double eccentricity_then_difference = 1.0 - eccentricity_then * cos(e);
-            double e_difference = e - eccentricity_then * sin(e) - mean_lane;
-            double e_quotient = e_difference / eccentricity_then_difference;
-            double e_bar_product = e_bar * (e_quotient / eccentricity_then_difference);
-            double e_bar_now = e_bar + e_bar_product * eccentricity_then * sin(e);
-            mean_bar_now += e_bar / eccentricity_then_difference;
-            double e_bar_then = e_bar_now - e_bar / eccentricity_then_difference;
-            e_bar = e_bar_then + e_bar / eccentricity_then_difference * eccentricity_then * cos(e);
+            double e_denominator = 1.0 - eccentricity_then * cos(e);
+            double e_quotient = (e - eccentricity_then * sin(e) - mean_lane) / e_denominator;
+            double e_bar_product = e_bar * (e_quotient / e_denominator) * eccentricity_then;
+            mean_bar_now += e_bar / e_denominator;
+            double e_bar_now = e_bar + e_bar_product * sin(e) - e_bar / e_denominator;
+            e_bar = e_bar_now + e_bar / e_denominator * eccentricity_then * cos(e);
         }
         mean_bar[lane] = mean_bar_now + e_bar;
     }

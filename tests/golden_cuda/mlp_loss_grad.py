@@ -49,7 +49,7 @@ def mlp_loss_grad_jit(W_0, b_0, W_1, b_1, x, y):
     flat_hidden_product = (hidden.T @ error).reshape(-1)
     W_1_bar = cp.empty(flat_hidden_product.size, dtype=np.float32)
     flat_error_product = (error @ W_1.T).reshape(-1)
-    hidden_bar_product = cp.empty(flat_error_product.size, dtype=np.float32)
+    hidden_pre_bar = cp.empty(flat_error_product.size, dtype=np.float32)
     b_0_bar = cp.empty(h, dtype=np.float32)
     mlp_loss_grad_kernel_5(
         blocks(flat_hidden_product.size), 256, y_product, flat_hidden_product, W_1_bar,
@@ -58,19 +58,19 @@ def mlp_loss_grad_jit(W_0, b_0, W_1, b_1, x, y):
     W_1_bar = W_1_bar.reshape(h, c)
     hidden_flat = hidden.reshape(-1)
     mlp_loss_grad_kernel_6(
-        blocks(flat_error_product.size), 256, y_product, flat_error_product, hidden_bar_product,
+        blocks(flat_error_product.size), 256, y_product, flat_error_product, hidden_pre_bar,
         hidden_flat, flat_error_product.size,
     )
-    hidden_bar_product_reshaped = hidden_bar_product.reshape(n, h)
+    hidden_pre_bar_other = hidden_pre_bar.reshape(n, h)
     parts = max(min(n // 64, 262144 // max(h, 1)), 1)
     b_0_bar_of_parts = cp.empty((h, parts))
     mlp_loss_grad_kernel_7(
-        tiles(parts, h), (32, 8), parts, hidden_bar_product_reshaped, b_0_bar_of_parts, h, n
+        tiles(parts, h), (32, 8), parts, hidden_pre_bar_other, b_0_bar_of_parts, h, n
     )
     mlp_loss_grad_kernel_8(
         row_blocks(h, parts), row_threads(parts), parts, b_0_bar, b_0_bar_of_parts, h
     )
-    W_0_bar = x.T @ hidden_bar_product_reshaped
+    W_0_bar = x.T @ hidden_pre_bar_other
     return W_0_bar, b_0_bar, W_1_bar, b_1_bar
 
 
@@ -177,7 +177,7 @@ void mlp_loss_grad_kernel_5(
 extern "C" __global__ __launch_bounds__(256)
 void mlp_loss_grad_kernel_6(
     double y_product, const float* __restrict__ flat_error_product,
-    float* __restrict__ hidden_bar_product, const float* __restrict__ hidden_flat,
+    float* __restrict__ hidden_pre_bar, const float* __restrict__ hidden_flat,
     Index flat_error_product_size)
 {
     // reverse
@@ -187,13 +187,13 @@ void mlp_loss_grad_kernel_6(
         float hidden_bar = (float)y_product * flat_error_product[i];
         // hidden = np.tanh(x @ W_0 + b_0)
         float hidden_flat_i = hidden_flat[i];
-        hidden_bar_product[i] = hidden_bar * (1.0f - hidden_flat_i * hidden_flat_i);
+        hidden_pre_bar[i] = hidden_bar * (1.0f - hidden_flat_i * hidden_flat_i);
     }
 }
 
 extern "C" __global__ __launch_bounds__(256)
 void mlp_loss_grad_kernel_7(
-    Index parts, const float* __restrict__ hidden_bar_product_reshaped,
+    Index parts, const float* __restrict__ hidden_pre_bar_other,
     double* __restrict__ b_0_bar_of_parts, Index h, Index n)
 {
     // reverse
@@ -202,7 +202,7 @@ void mlp_loss_grad_kernel_7(
             double b_0_bar_now = 0.0;
             for (Index j = part; j < n; j += parts) {
                 // hidden = np.tanh(x @ W_0 + b_0)
-                b_0_bar_now += (double)hidden_bar_product_reshaped[j * h + i];
+                b_0_bar_now += (double)hidden_pre_bar_other[j * h + i];
             }
             b_0_bar_of_parts[i * parts + part] = b_0_bar_now;
         }

@@ -24,6 +24,7 @@ from calque.transpiler.errors import NotDifferentiable
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import FUNCTIONS, Array, Builder, type_of, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, If, Var, While
+from calque.transpiler.ir.roles import give_words
 from calque.transpiler.primitives.called import Called, define
 from calque.transpiler.primitives.complexes import conj, imag, real
 from calque.transpiler.primitives.elementwise import astype, to_complex, to_float, where
@@ -43,7 +44,7 @@ def forward(function: Function, builder: Builder, tangents: dict[Var, Any]) -> l
     """
     inputs = [v for v in tangents if v.type.is_float]
     builder.symmetries = symmetries(function)
-    push = Push(builder, varied(function.body, inputs))
+    push = Push(builder, varied(function.body, inputs), function)
     known: Tangents = {v: t for v, t in tangents.items() if v.type.is_float}
     statements = function.body.statements
     with builder.block() as block:
@@ -68,9 +69,10 @@ def _as_its_primal(tangent: Any, primal: Atom) -> Any:
 class Push:
     """Carries tangents through statements, which it emits again as it goes."""
 
-    def __init__(self, builder: Builder, active: set[Var]):
+    def __init__(self, builder: Builder, active: set[Var], function: Function):
         self.builder = builder
         self.active = active
+        self.roles = give_words(function.body, builder.named, builder.definitions)
 
     def statements(self, statements: Sequence[core.Statement], tangents: Tangents) -> None:
         """Emit each statement and its tangent."""
@@ -145,6 +147,8 @@ class Push:
             tangent = Array(tangent.atom)
             if tangent.atom.name is None and primal.name is not None:
                 tangent.atom.name = f"{primal.name}_dot"
+            if tangent.atom.name is None:
+                self.roles.name_beside(primal, tangent.atom, "dot")
         tangents[primal] = tangent
 
     def whole(self, primal: Atom, tangents: Tangents) -> Any:

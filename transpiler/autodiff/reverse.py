@@ -41,6 +41,7 @@ from calque.transpiler.errors import NotDifferentiable
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import FUNCTIONS, Array, Builder, type_of, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, If, Var, While
+from calque.transpiler.ir.roles import give_words
 from calque.transpiler.primitives.axes import expand_dims, squeeze, transpose
 from calque.transpiler.primitives.base import apply, as_array
 from calque.transpiler.primitives.called import Called
@@ -113,6 +114,7 @@ class Sweep:
         self.active = varied(function.body, [v for v in inputs if v.type.is_float])
         self.sources = shape_source(function.body)
         self.forward = core.defined_vars(function.body)
+        self.roles = give_words(function.body, builder.named, builder.definitions)
         self.recorder = Recorder(builder, function)
         self.restored: dict[Var, Array] = {}  # primal versions put back by this sweep
         self.restoring: set[Var] = set()  # primal versions that must be put back
@@ -141,6 +143,8 @@ class Sweep:
                 return  # a value of the user's that is an adjoint, too
             if primal.name is not None or primal in self.summed:
                 adjoint.atom.name = self.builder.name_of_adjoint(primal)
+            if adjoint.atom.name is None:
+                self.roles.name_beside(primal, adjoint.atom, "bar")
 
     def whole(self, primal: Var, adjoint: Any) -> Array:
         """An adjoint with all its primal's dimensions."""

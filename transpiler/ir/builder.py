@@ -267,9 +267,10 @@ class Builder(Sizes):
         known = value.name or self.words.get(value)
         if known or not isinstance(made, Apply) or first_word(made, self.word) is None:
             return known
-        return described(made, self.word, self._named, self.definitions)
+        return described(made, self.word, self.named, self.definitions)
 
-    def _named(self, value: Atom) -> str | None:
+    def named(self, value: Atom) -> str | None:
+        """The user's name for a value."""
         return value.name or self.words.get(value) if isinstance(value, Var) else None
 
     # dimensions

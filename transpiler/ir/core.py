@@ -30,14 +30,24 @@ from calque.transpiler.ir.verdicts import Verdict
 
 
 class Var:
-    """A value defined once. ``name`` is the user's name for it, or a hint, or None."""
+    """A value defined once. ``name`` is the user's name for it, or a hint, or None.
 
-    __slots__ = ("__weakref__", "name", "origin", "type")
+    ``word`` is what to call it where it has no name and needs one: ``p_denominator``.
+    """
+
+    __slots__ = ("__weakref__", "name", "origin", "type", "word")
 
     def __init__(self, type: ArrayType, name: str | None = None, origin: Origin | None = None):
         self.type = type
         self.name = name
         self.origin = origin
+        self.word: str | None = None
+
+    def again(self, type: ArrayType | None = None) -> Var:
+        """Another value that is called alike."""
+        made = Var(type or self.type, self.name, self.origin)
+        made.word = self.word
+        return made
 
     def __repr__(self) -> str:
         return f"{self.name or '_'}:{self.type}"
@@ -403,7 +413,7 @@ def clone(block: Block, mapping: dict[Var, Atom]) -> Block:
     def fresh(vars: Iterable[Var]) -> tuple[Var, ...]:
         made = []
         for var in vars:
-            new = Var(var.type, var.name, var.origin)
+            new = var.again()
             mapping[var] = new
             made.append(new)
         return tuple(made)

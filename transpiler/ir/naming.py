@@ -26,6 +26,7 @@ _OF_MORE = {
     "power": "power",
 }
 _TIMES = {2.0: "twice", 0.5: "half", -1.0: "minus"}
+_OF_ONE = ("elementwise", "linear", "opaque")  # kinds of functions whose name is word enough
 _AXES = {0: "rows", 1: "columns"}
 
 
@@ -60,6 +61,21 @@ def described(s: Apply, word: Word, named: Word, definitions: Definitions) -> st
         return _without_operand(s)
     name = _of_named(s, named) or _of_operand(s, operand, word, named, definitions)
     return name if len(name) <= _LONGEST else f"{operand}_{_OF_MORE.get(s.primitive.infix, 'term')}"
+
+
+def told(s: Apply, named: Word, definitions: Definitions, depth: int = 4) -> str | None:
+    """A name that says all of how a value is made: ``x_times_y``, ``exp_minus_z``; else None."""
+    p = s.primitive
+    if p.infix:
+        found = _of_named(s, named)
+        return None if found and found.endswith(("_scaled", "_shifted")) else found
+    if len(s.args) != 1 or not isinstance(s.args[0], Var) or p.kind not in _OF_ONE or p.suffix:
+        return None
+    inner, made = named(s.args[0]), definitions.get(s.args[0])
+    if inner is None and depth and isinstance(made, Apply):
+        inner = told(made, named, definitions, depth - 1)
+    stem = "minus" if p.arithmetic == "negative" else p.word or p.name.split(".")[-1]
+    return f"{stem}_{inner}" if inner and stem.isidentifier() else None
 
 
 def _without_operand(s: Apply) -> str:
@@ -119,8 +135,10 @@ def _of_operand(s: Apply, operand: str, word: Word, named: Word, definitions: De
 def _within(s: Apply, operand: str, word: Word, named: Word, definitions: Definitions) -> str:
     """What to call the one operand of a function."""
     first = s.args[0]
-    if len(s.args) > 1 or not isinstance(first, Var) or named(first):
+    if len(s.args) > 1 or not isinstance(first, Var):
         return operand
+    if found := named(first):
+        return found
     made = definitions.get(first)
     if not isinstance(made, Apply):
         return operand

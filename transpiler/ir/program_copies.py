@@ -54,7 +54,7 @@ class ProgramCopy:
 
     def _parameter(self, old: Var) -> Var:
         dims = [self._written(d) for d in old.type.dims]
-        return Var(old.type.with_dims(dims), old.name, old.origin)
+        return old.again(old.type.with_dims(dims))
 
     # statements
 

@@ -90,8 +90,9 @@ class NestBuilder:
 
     def _name(self, out: Var, value: Any) -> None:
         """What the nest gave is what the program knows by this Var."""
-        if isinstance(value, Array) and out.name is not None:
-            value.atom.name = out.name
+        if isinstance(value, Array):
+            value.atom.name = out.name or value.atom.name
+            value.atom.word = out.word or value.atom.word
         self.renamed[out] = atom(value)
 
     def _allocated(self, root: Root) -> Any:
@@ -112,7 +113,8 @@ class NestBuilder:
 
     def _array_name(self, s: Apply) -> str:
         """The user's name, else what the array is made of; ``out`` for what the block gives."""
-        return s.out.name or (s.out not in self.results and self.builder.described(s.out)) or "out"
+        inside = s.out not in self.results and (s.out.word or self.builder.described(s.out))
+        return s.out.name or inside or "out"
 
     def _sizes(self, t: ArrayType) -> tuple[Any, ...]:
         return tuple(self.at_hand(d) for d in t.dims)

@@ -169,8 +169,8 @@ class Reader:
         with self.builder.at(made.origin):
             value = self._compute(made, index)
         self.unsafe = before
-        if isinstance(value, Array) and value.atom.name is None and x.name is not None:
-            value.atom.name = x.name
+        if isinstance(value, Array) and value.atom.name is None and value.atom not in self.virtual:
+            value.atom.name, value.atom.word = x.name, value.atom.word or x.word
         return value
 
     def _load(self, x: Var, index: list[Any]) -> Any:

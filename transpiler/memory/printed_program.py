@@ -39,10 +39,12 @@ def is_basic(statement: Apply) -> bool:
 
 
 def continues(program: PrintedProgram, s: Statement | None, use: Statement | None) -> bool:
-    """Whether the one use of a reverse phase's value adds to it for the same user statement."""
+    """Whether the one use of an adjoint adds to it for the same user statement."""
     if not isinstance(s, Apply) or not isinstance(use, Apply) or is_store(s) or is_store(use):
         return False
-    if s.phase != "reverse" or len(use.outs) != 1 or s.out.name != use.out.name:
+    if len(use.outs) != 1 or s.out.name != use.out.name:
+        return False
+    if s.phase != "reverse" and not (s.out.name or "").endswith("_bar"):
         return False
     same = s.origin is not None and use.origin is not None
     return bool(same and _place(s) == _place(use))

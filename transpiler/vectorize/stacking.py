@@ -123,13 +123,14 @@ class Values:
 
     def fresh(self, var: Var) -> Var:
         """A companion for a carried Var."""
-        return Var(self.batched_type(var.type), var.name, var.origin)
+        return var.again(self.batched_type(var.type))
 
     def note(self, out: Var, value: Any) -> None:
         """Keep a Var's companion, with its name."""
         value = self.cast(value, out.type)
         if value.atom.name is None and out.name:
             value.atom.name = f"{out.name}_lanes" if self.nested else out.name
+        value.atom.word = value.atom.word or out.word
         self.values[out] = Array(value.atom)
 
     def forget_elements(self, changed: Sequence[Var]) -> None:
@@ -220,7 +221,7 @@ class Values:
             return
         value = self.cast(value, s.out.type)
         if value.atom.name is None:
-            value.atom.name = s.out.name
+            value.atom.name, value.atom.word = s.out.name, s.out.word
         self.shared[s.out] = value.atom
 
     # one after the other

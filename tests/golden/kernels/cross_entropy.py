@@ -40,21 +40,21 @@ def cross_entropy_grad_kernel(
 
     # reverse
     # return -np.mean(np.sum(targets * (shifted - log_norm), axis=1))
-    logits_quotient = divide(-1.0, logits.shape[0])
+    sum_targets_product_bar = divide(-1.0, logits.shape[0])
     for i in prange(logits.shape[0]):
         log_norm_bar = 0.0
         for j in range(logits.shape[1]):
             # return -np.mean(np.sum(targets * (shifted - log_norm), axis=1))
-            shifted_bar = logits_quotient * targets[i, j]
+            shifted_bar = sum_targets_product_bar * targets[i, j]
             log_norm_bar -= shifted_bar
         # log_norm = np.log(np.sum(np.exp(shifted), axis=1, keepdims=True))
-        log_norm_bar_quotient = log_norm_bar / sum_exp_shifted[i, 0]
+        sum_exp_shifted_bar = log_norm_bar / sum_exp_shifted[i, 0]
         total = 0.0
         for j in range(logits.shape[1]):
             # return -np.mean(np.sum(targets * (shifted - log_norm), axis=1))
-            shifted_bar = logits_quotient * targets[i, j]
+            shifted_bar = sum_targets_product_bar * targets[i, j]
             # log_norm = np.log(np.sum(np.exp(shifted), axis=1, keepdims=True))
-            shifted_bar += log_norm_bar_quotient * exp_shifted[i, j]
+            shifted_bar += sum_exp_shifted_bar * exp_shifted[i, j]
             # shifted = logits - np.max(logits, axis=1, keepdims=True)
             total -= shifted_bar
         # shifted = logits - np.max(logits, axis=1, keepdims=True)
@@ -62,9 +62,9 @@ def cross_entropy_grad_kernel(
         total_over_sum_logits_equal = total / sum_logits_equal[i, 0]
         for j in vrange(logits.shape[1]):
             # return -np.mean(np.sum(targets * (shifted - log_norm), axis=1))
-            shifted_bar = logits_quotient * targets[i, j]
+            shifted_bar = sum_targets_product_bar * targets[i, j]
             # log_norm = np.log(np.sum(np.exp(shifted), axis=1, keepdims=True))
-            shifted_bar += log_norm_bar_quotient * exp_shifted[i, j]
+            shifted_bar += sum_exp_shifted_bar * exp_shifted[i, j]
             # shifted = logits - np.max(logits, axis=1, keepdims=True)
             logits_product = (logits[i, j] == max_logits_i_first) * total_over_sum_logits_equal
             logits_bar[i, j] = shifted_bar + logits_product

@@ -274,7 +274,7 @@ class Recorder(FlatSaves):
 
     def _recompute(self, value: Var, made: Statement, block: Block) -> None:
         assert isinstance(made, Apply)
-        fresh = Var(value.type, value.name, value.origin)
+        fresh = value.again()
         if value in self.builder.dim_values:
             self.builder.dim_values[fresh] = self.builder.dim_values[value]
         where = first_use(block, value)
@@ -398,7 +398,7 @@ class Recorder(FlatSaves):
                 arm.results[s.outs.index(out)] = value
                 self.decisions.append(Decision(value, "saved", "as in the other arm"))
                 return out
-        out = Var(value.type, value.name, value.origin)
+        out = value.again()
         self.vacant.setdefault((id(s), 1 - which), []).append(out)
         arm.results.append(value)
         t = value.type

@@ -128,6 +128,7 @@ class FlatSaves(Nests):
                 read = FUNCTIONS[np.reshape](read, sizes)
         made = new.statements[-1]
         assert isinstance(made, Apply)
-        made.outs[0].type, made.outs[0].name = value.type, value.name
+        out = made.outs[0]
+        out.type, out.name, out.word = value.type, value.name, value.word
         block.statements[where:where] = new.statements
         core.substitute(block, {value: read.atom})

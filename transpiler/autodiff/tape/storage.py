@@ -142,7 +142,7 @@ class Buffers:
             return f"{made.args[0].name or 'values'}_saved"
         if value.name is None and isinstance(made, Apply) and made.primitive.kind == "size":
             return f"{made.args[0].name or 'array'}_size_saved"
-        return f"{self.builder.described(value) or 'values'}_saved"
+        return f"{value.word or self.builder.described(value) or 'values'}_saved"
 
     def sizes_known(self, t: ArrayType) -> bool:
         """Whether values of this type can be saved in an array allocated before the loop."""
@@ -331,7 +331,7 @@ class Buffers:
         assert isinstance(made, Apply)
         made.proven = True
         made.outs[0].type = value.type
-        made.outs[0].name = value.name
+        made.outs[0].name, made.outs[0].word = value.name, value.word
         block.statements[where:where] = new.statements
         core.substitute(block, {value: read.atom})
         buffer.reads.append((block, made, index))

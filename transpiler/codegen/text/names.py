@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from calque.transpiler.codegen.text.coalesce import Groups
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, Atom, For, Var
-from calque.transpiler.ir.naming import described, index_word, word_within
+from calque.transpiler.ir.naming import described, index_word, told, word_within
+from calque.transpiler.ir.roles import Roles
 from calque.transpiler.memory.live_values import Liveness
 from calque.transpiler.memory.printed_program import PrintedProgram, is_store
 from calque.transpiler.primitives.indexing import copy, getitem
@@ -23,7 +24,6 @@ from calque.transpiler.primitives.indexing import copy, getitem
 _COUNTERS = ("i", "j", "k", "l", "m", "n")
 VERSIONS = ("now", "then", "later")  # of what the user gave another value
 OTHERS = ("other", "further", "still_further")
-_FARTHEST = 8  # readers from a value to the one whose part it is
 
 
 class Names:
@@ -50,7 +50,7 @@ class Names:
             if var not in paths and var.name is not None:
                 self._give(groups.of(var), var.name)
         self._stores, self._loaded = _accesses(program)
-        self._readers = _first_readers(program)
+        self._roles = Roles(program.body, _of_the_user, program.definition)
         order = list(self._bound(program.body, skip, 0))
         for group in order:
             if group not in self.given and groups.names(group):
@@ -146,12 +146,17 @@ class Names:
 
     def _invent(self, group: int) -> None:
         first = next(iter(self.program.members(self.groups.members[group])))
-        wish = self._hints.get(group) or self.describe(first)
+        members = self.program.members(self.groups.members[group])
+        word = next((v.word for v in members if v.word), None)
+        wish = self._hints.get(group) or word or self.describe(first)
         self._stems[group] = self._root(first) or wish
         if wish in dir(builtins) or not wish.isidentifier() or keyword.iskeyword(wish):
             wish = f"{wish}_value" if wish.isidentifier() else "value"
         letters = _COUNTERS[_COUNTERS.index(wish) :] if group in self._hints else ()
         elements = [f"{wish}_{word}" for word in self._places(group, wish)]
+        made = self.program.definition.get(first)
+        if word and isinstance(made, Apply):
+            elements += [w for w in [told(made, self._named, self.program.definition)] if w]
         for candidate in itertools.chain(letters, _variants(wish, *elements)):
             if candidate not in self._users and self._free_for(candidate, group):
                 self._give(group, candidate)
@@ -191,9 +196,9 @@ class Names:
             inner = self.program.definition.get(made.args[0])
             if isinstance(inner, Apply) and inner.primitive is getitem:
                 source = inner
-        if source.primitive.infix and not all(map(self._says_itself, source.args)):
-            part = self._part(var)
-            if part is not None and part not in self._holders:
+        if source.primitive.infix and told(source, self._named, self.program.definition) is None:
+            part = self._roles.of_division(var)
+            if part is not None and "_bar" not in part and part not in self._holders:
                 return part
         return described(source, self.word, self._named, self.program.definition)
 
@@ -208,45 +213,13 @@ class Names:
             return self._named(made.args[0])
         return None
 
-    def _says_itself(self, atom: Atom) -> bool:
-        """Whether the word for an operand in a longer name tells all of it, not a part."""
-        if not isinstance(atom, Var):
-            return True
-        made = self.program.definition.get(atom)
-        if isinstance(made, Apply) and made.primitive is getitem and atom.name is None:
-            return self._says_itself(made.args[0])
-        return self.word(atom) in (atom.name, self.given.get(self.groups.of(atom)))
 
-    def _part(self, var: Var) -> str | None:
-        """``p_denominator`` for the divisor in p: a name for what is more than one operation.
-
-        None if it is no part of a quotient, or if that is of an adjoint.
-        """
-        user = self._readers.get(var)
-        if not isinstance(user, Apply) or user.primitive.arithmetic != "divide":
-            return None
-        role = "denominator" if user.args[1] is var else "numerator"
-        for _ in range(_FARTHEST):
-            if not isinstance(user, Apply) or len(user.outs) != 1:
-                return None
-            if user.out.name:
-                return None if "_bar" in user.out.name else f"{user.out.name}_{role}"
-            user = self._readers.get(user.out)
-        return None
+def _of_the_user(atom: Atom) -> str | None:
+    return atom.name if isinstance(atom, Var) else None
 
 
 def _function_of(var: Var) -> str:
     return var.origin.function if var.origin else ""
-
-
-def _first_readers(program: PrintedProgram) -> dict[Var, core.Statement]:
-    """The statement that reads each value first."""
-    found: dict[Var, core.Statement] = {}
-    for s in core.walk(program.body):
-        for atom in core.operands(s):
-            if isinstance(atom, Var):
-                found.setdefault(atom, s)
-    return found
 
 
 def _accesses(

@@ -1,0 +1,171 @@
+"""Words for the unnamed parts of a user's statement: by all that makes them, else by their place.
+
+In ``p = (a + b * c) / (1.0 + np.exp(-z))`` they are ``p_numerator``, ``b_times_c``,
+``p_denominator`` and ``exp_minus_z``; the adjoint of each is called so, with ``_bar``.
+"""
+
+from __future__ import annotations
+
+from calque.transpiler.ir import core
+from calque.transpiler.ir.core import Apply, Atom, Block, Var
+from calque.transpiler.ir.naming import (
+    Definitions,
+    Word,
+    described,
+    first_word,
+    told,
+    word_within,
+)
+
+_FARTHEST = 8  # readers from a value to the one whose part it is
+_LONGEST = 20
+_PLACES = {
+    "divide": ("numerator", "denominator"),
+    "power": ("base", "exponent"),
+    "add": ("term", "term"),
+    "subtract": ("term", "term"),
+    "multiply": ("factor", "factor"),
+}
+_ITSELF = {"add": "sum", "subtract": "difference", "divide": "quotient", "power": "power"}
+_SIDES = ("left", "right")
+
+
+class Roles:
+    """The words for the values of a program, as ``named`` knows those that have a name."""
+
+    def __init__(self, body: Block, named: Word, definitions: Definitions):
+        self.written, self.definitions = named, definitions
+        self.results = {a for a in body.results if isinstance(a, Var)}
+        self.readers: dict[Var, core.Statement] = {}  # the statement that reads each value first
+        for s in core.walk(body):
+            for atom in core.operands(s):
+                if isinstance(atom, Var):
+                    self.readers.setdefault(atom, s)
+
+    def named(self, atom: Atom) -> str | None:
+        """The user's name for a value, or for the array that it is a part of."""
+        made = self.definitions.get(atom) if isinstance(atom, Var) else None
+        if self.written(atom):
+            return self.written(atom)
+        if isinstance(made, Apply) and made.primitive.kind == "indexing":
+            return self.named(made.args[0])
+        return self.written(atom)
+
+    def word(self, var: Var) -> str | None:
+        """What to call a value; None where nothing that is short is true."""
+        part, found = self.of_division(var), self._told(var)
+        if part is not None and (found is None or not part.startswith("return_")):
+            return part
+        return found if found is not None and len(found) <= _LONGEST else None
+
+    def name_beside(self, var: Var, other: Var, ending: str) -> None:
+        """Let a value's adjoint, or its tangent, have a word after it.
+
+        Its part comes first: ``x_times_y_bar`` would also be ``x`` times an adjoint.
+        """
+        made = self.definitions.get(other)
+        if other.word is not None:
+            return
+        if isinstance(made, Apply) and made.primitive.kind == "indexing":
+            if self.written(made.args[0]):
+                return  # x_bar_ij says more
+        words = (self.part(var), var.word, self._told(var), self._described(var))
+        word = next((w for w in words if w and len(w) <= _LONGEST), None)
+        other.word = f"{word}_{ending}" if word else None
+
+    def _described(self, var: Var) -> str | None:
+        made = self.definitions.get(var)
+        if not isinstance(made, Apply):
+            return None
+
+        def within(atom: Atom) -> str | None:
+            return word_within(atom, self.written, self.definitions)
+
+        if first_word(made, within) is None:
+            return None
+        return described(made, within, self.written, self.definitions)
+
+    def _told(self, var: Var) -> str | None:
+        made = self.definitions.get(var)
+        return told(made, self.named, self.definitions) if isinstance(made, Apply) else None
+
+    def of_division(self, var: Var) -> str | None:
+        """The part of a value in a quotient."""
+        part = self.part(var)
+        return part if part is not None and part.endswith(_PLACES["divide"]) else None
+
+    def part(self, var: Var) -> str | None:
+        """``p_denominator`` for the divisor in what ``p`` becomes."""
+        made = self.definitions.get(var)
+        if var in self.results or not isinstance(made, Apply) or not made.primitive.infix:
+            return None
+        user, place, value = self.readers.get(var), None, var
+        within = ""  # numerator_, where the place is one in that
+        for _ in range(_FARTHEST):
+            if user is None and value in self.results:
+                return f"return_{place}" if place in _PLACES["divide"] else None
+            if not isinstance(user, Apply) or len(user.outs) != 1:
+                return None
+            found = self._place(value, user)
+            if place is None:
+                place = found
+            elif found and not within and _of_many(place) and not _of_many(found):
+                within = f"{found}_"
+            owner = self.named(user.out)
+            if owner:
+                return f"{owner}_{within}{place}" if place else None
+            value, user = user.out, self.readers.get(user.out)
+        return None
+
+    def _place(self, value: Var, user: Apply) -> str | None:
+        """What a value is to its reader; None if that only turns it round, or copies it."""
+        p, position = user.primitive, 1 if value is not user.args[0] else 0
+        if p.arithmetic in _PLACES:
+            place = _PLACES[p.arithmetic][position]
+            other = user.args[1 - position]
+            if p.arithmetic == "multiply" and not isinstance(other, Var):
+                return self._itself(value) or place
+            alike = len(set(_PLACES[p.arithmetic])) == 1 and not self._plain(other)
+            return f"{_SIDES[position]}_{place}" if alike else place
+        if p.infix == "dot":
+            other = user.args[1 - position]
+            return "factor" if self._plain(other) else f"{_SIDES[position]}_factor"
+        if p.reduction is not None:
+            return "terms"
+        if p.kind == "elementwise" and len(user.args) == 1 and p.arithmetic in ("", "abs"):
+            stem = p.word or p.name.split(".")[-1]
+            if self.named(user.out):
+                return "pre"
+            return f"{stem}_argument" if stem.isidentifier() else None
+        return None
+
+    def _itself(self, var: Var) -> str | None:
+        """``difference``; of more than two, ``sum``."""
+        made = self.definitions[var]
+        assert isinstance(made, Apply)
+        first = self.definitions.get(made.args[0]) if isinstance(made.args[0], Var) else None
+        kind = made.primitive.arithmetic
+        if isinstance(first, Apply) and first.primitive.arithmetic in ("add", "subtract"):
+            kind = "add" if kind == "subtract" and not self.named(made.args[0]) else kind
+        return _ITSELF.get(kind)
+
+    def _plain(self, atom: Atom) -> bool:
+        """Whether the user named it, or it has a word that is all of it."""
+        if not isinstance(atom, Var) or self.named(atom):
+            return True
+        return self._told(atom) is not None
+
+
+def _of_many(place: str) -> bool:
+    """Whether a statement has several such places."""
+    return place.endswith(("term", "terms", "factor"))
+
+
+def give_words(body: Block, named: Word, definitions: Definitions) -> Roles:
+    """Let all unnamed values of a program keep a word for what they are, in place."""
+    roles = Roles(body, named, definitions)
+    for s in core.walk(body):
+        for out in s.outs:
+            if out.name is None and out.word is None:
+                out.word = roles.word(out)
+    return roles
