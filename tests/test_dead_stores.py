@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 
 import numpy as np
 import pytest
@@ -186,3 +187,92 @@ def test_systems_of_inequalities() -> None:
     assert solvable(below)
     assert not solvable([*below, {"j": 1, "n": -1}])
     assert not solvable([{"i": 2, CONSTANT: -1}, {"i": -2, CONSTANT: 1}])  # 2 i = 1
+
+
+def overwritten_by_a_later_loop(x):
+    y, total = np.zeros(x.size, dtype=x.dtype), 0.0
+    for k in range(3):
+        for r in range(x.size):
+            y[r] = np.sin(x[r]) * (k + 1.0)
+        for q in range(x.size):
+            for r in range(q + 1, x.size):
+                y[r] += x[q] * x[r]
+        for r in range(x.size):
+            total += y[r] * y[r]
+    return total
+
+
+def overwritten_in_part(x):
+    y, total = np.ones(x.size, dtype=x.dtype), 0.0
+    for k in range(3):
+        for r in range(1, x.size):
+            y[r] = np.sin(x[r]) * (k + 1.0)
+        for q in range(x.size):
+            for r in range(q, x.size):
+                y[r] += x[q] * x[r]
+        for r in range(x.size):
+            total += y[r] * y[r]
+    return total
+
+
+def overwritten_in_a_branch(x):
+    y, total = np.ones(x.size, dtype=x.dtype), 0.0
+    for k in range(3):
+        if k != 1:
+            for r in range(x.size):
+                y[r] = np.sin(x[r]) * (k + 1.0)
+        for q in range(x.size):
+            for r in range(q + 1, x.size):
+                y[r] += x[q] * x[r]
+        for r in range(x.size):
+            total += y[r] * y[r]
+    return total
+
+
+def overwritten_by_what_was_there(x):
+    y, total = np.ones(x.size, dtype=x.dtype), 0.0
+    for k in range(3):
+        for r in range(x.size):
+            y[r] = np.sin(y[r] * x[r]) * (k + 1.0)
+        for q in range(x.size):
+            for r in range(q + 1, x.size):
+                y[r] += x[q] * x[r]
+        for r in range(x.size):
+            total += y[r] * y[r]
+    return total
+
+
+def overwritten_as_often_as_a_round_says(x):
+    y, total = np.ones(x.size, dtype=x.dtype), 0.0
+    for k in range(3):
+        for r in range(2 * k):
+            y[r] = np.sin(x[r]) * (k + 1.0)
+        for q in range(x.size):
+            for r in range(q + 1, x.size):
+                y[r] += x[q] * x[r]
+        for r in range(x.size):
+            total += y[r] * y[r]
+    return total
+
+
+LOOPS = (
+    overwritten_by_a_later_loop,
+    overwritten_in_part,
+    overwritten_in_a_branch,
+    overwritten_by_what_was_there,
+    overwritten_as_often_as_a_round_says,
+)
+
+
+@pytest.mark.parametrize("fn", LOOPS, ids=lambda f: f.__name__)
+def test_loops_that_overwrite(fn) -> None:
+    agrees(fn, X)
+    np.testing.assert_allclose(
+        calque.jit(calque.grad(fn))(X), by_complex_step(fn, X), rtol=1e-12, atol=1e-13
+    )
+
+
+def test_what_a_loop_overwrites_all_of_is_not_put_back_before() -> None:
+    texts = [calque.source(calque.grad(fn), X) for fn in LOOPS]
+    saves = [len(re.findall(r"saved\w*\[", text)) for text in texts]
+    assert saves[0] == 2 and min(saves[1:]) == 4

@@ -3,12 +3,12 @@
 The sweep back puts every element that a loop overwrote back to its old value. Often no later read
 meets that element: in ``x[i] = (b[i] - s) / L[i, i]`` the sweep reads ``x[j]`` for j < i only. A
 read meets a store if it runs later and their indices can agree: systems of affine inequalities over
-the loops' counters.
+the loops' counters. None meets it where a loop between them stores into every element that it has.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from calque.transpiler.ir import core
@@ -113,12 +113,12 @@ class Reads:
                 return ()  # what they start from flows into them
         return core.operands(s)
 
-    def derived(self, start: Var) -> list[Var]:
+    def derived(self, start: Var, without: Collection[Var] = ()) -> list[Var]:
         """The versions in which a store's element may still stand."""
         found, pending = {start: None}, [start]
         while pending:
             for later in self.flows.get(pending.pop(), ()):
-                if later not in found:
+                if later not in found and later not in without:
                     found[later] = None
                     pending.append(later)
         return list(found)
@@ -142,19 +142,72 @@ def drop_unread_stores(
         if isinstance(atom, Var):
             reads.readers.setdefault(atom, []).append(end)
     where = {id(p.statement): p for p in reads.places}
+    over = _overwriting(reads)
     dropped: dict[Var, Atom] = {}
     for out in stores:
         made = reads.definitions.get(out)
         if not isinstance(made, Apply) or made.primitive is not update:
             continue
-        later = [place for v in reads.derived(out) for place in reads.readers.get(v, ())]
-        if not any(_meets(reads, where[id(made)], place) for place in later):
+        own = where[id(made)]
+        gone = {v for v, (loop, link) in over.items() if _overwritten(reads, own, loop, link)}
+        later = [place for v in reads.derived(out, gone) for place in reads.readers.get(v, ())]
+        if not any(_meets(reads, own, place) for place in later):
             reads.home[id(made)].statements.remove(made)
             dropped[out] = made.args[0]
     while any(isinstance(a, Var) and a in dropped for a in dropped.values()):
         dropped = {v: dropped.get(a, a) if isinstance(a, Var) else a for v, a in dropped.items()}
     core.substitute(function.body, dropped)
     return set(dropped)
+
+
+def _overwriting(reads: Reads) -> dict[Var, tuple[For, Apply]]:
+    """Vectors after a loop that stores at its counter in each round, and that loop and store.
+
+    Only loops between bounds that are the same wherever they stand.
+    """
+    found: dict[Var, tuple[For, Apply]] = {}
+    for place in reads.places:
+        loop = place.statement
+        if not isinstance(loop, For) or loop.step not in (1, -1):
+            continue
+        ends = (_expression(reads, a, {}) for a in (loop.start, loop.stop))
+        if any(name in reads.inside for end in ends for name in end):
+            continue
+        for out, phi, after in zip(loop.outs, loop.phis, loop.body.results, strict=True):
+            for link in _links(reads, loop, phi, after):
+                if link.primitive is update and _elements(link) == [loop.index]:
+                    found[out] = loop, link
+    return found
+
+
+def _links(reads: Reads, loop: For, phi: Var, after: Atom) -> list[Apply]:
+    """The stores that each round makes into an array that the loop carries, if nothing else."""
+    found: list[Apply] = []
+    while after is not phi:
+        made = reads.definitions.get(after) if isinstance(after, Var) else None
+        if not isinstance(made, Apply) or made.primitive not in (update, update_add):
+            return []
+        if reads.home[id(made)] is not loop.body:
+            return []
+        found.append(made)
+        after = made.args[0]
+    return found
+
+
+def _overwritten(reads: Reads, store: Place, loop: For, link: Apply) -> bool:
+    """Whether a loop, which need not be near, stores into every element that a store has."""
+    elements = _elements(store.statement)
+    if elements is None or len(elements) != 1 or elements[0] is None or loop in store.loops:
+        return False
+    if link not in loop.body.statements:
+        return False  # it was needless itself
+    element = _expression(reads, elements[0], {})
+    start, stop = (_expression(reads, a, {}) for a in (loop.start, loop.stop))
+    up = 1 if loop.step == 1 else -1
+    before = combined(combined({CONSTANT: -1}, start, up), element, -up)
+    behind = combined(combined({}, element, up), stop, -up)
+    system = _bounds(reads, store, {})
+    return not solvable([*system, before]) and not solvable([*system, behind])
 
 
 def _meets(reads: Reads, store: Place, read: Place) -> bool:

@@ -32,8 +32,8 @@ def affine_of(atom: Atom, definitions: Mapping[Var, Statement]) -> Affine:
                     if type(factor) is int:
                         return combined({}, affine_of(other, definitions), factor)
         if made.primitive.kind == "size" and isinstance(args[0], Var):
-            axis = made.params.get("axis")
-            dim = args[0].type.dims[axis] if isinstance(axis, int) else None
+            axis, dims = made.params.get("axis"), args[0].type.dims
+            dim = dims[axis] if isinstance(axis, int) else dims[0] if len(dims) == 1 else None
             if isinstance(dim, int):
                 return {CONSTANT: dim}
             if isinstance(dim, Dim):

@@ -2,7 +2,7 @@
 
 The policy, for each such value, in this order:
 
-1. *at hand*: defined outside, or the loop's counter;
+1. *at hand*: defined outside, the loop's counter, or a number that counts along with it;
 2. *recomputed*: by cheap operations (elementwise, index arithmetic, reads), from what is at
    hand or is saved anyway;
 3. *restored*: old versions of an array that the loop stores into are put back, element by
@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from calque.transpiler.algebra.bitwise_equality import operations
+from calque.transpiler.autodiff.tape.counters import count_again, counters_of
 from calque.transpiler.autodiff.tape.ragged_storage import FlatSaves
 from calque.transpiler.autodiff.tape.storage import FIRST_CAPACITY
 from calque.transpiler.autodiff.tape.trip_counts import apply_operator, own_counter, wrap_atom
@@ -160,16 +161,19 @@ class Recorder(FlatSaves):
         counter = s.index if isinstance(s, For) else (own_counter(s) or (None,))[0]
         if counter is not None:
             at_hand[counter] = index.atom
-        order = {v: i for v, i in order.items() if v is not counter}
+        counters = counters_of(s, definitions)
+        known = {counter, *counters}
+        order = {v: i for v, i in order.items() if v not in known}
         use_versions(block, at_hand)
         if self._sizes_forth(block, s, order):
-            order = {v: i for v, i in definition_order(s).items() if v is not counter}
+            order = {v: i for v, i in definition_order(s).items() if v not in known}
             definitions = definitions_in(s.body)
         needed = [v for v in core.free_vars(block) if v in order]
         saved = self._to_save(needed, order, definitions)
         saved |= {v for v in needed if not self._in_time(v, block, order, definitions, restored)}
         while True:
             use_versions(block, at_hand)
+            count_again(counters, s, block, index, self)
             pending = [v for v in core.free_vars(block) if v in order]
             if not pending:
                 return
@@ -179,7 +183,7 @@ class Recorder(FlatSaves):
                 self._run_again(value, made, block)
             elif value in saved or not self._is_cheap(value, definitions):
                 self._save(value, s, block, index)
-                order = {v: i for v, i in definition_order(s).items() if v is not counter}
+                order = {v: i for v, i in definition_order(s).items() if v not in known}
                 definitions = definitions_in(s.body)
             else:
                 self._recompute(value, definitions[value], block)

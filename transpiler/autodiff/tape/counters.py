@@ -1,0 +1,74 @@
+"""Numbers that count along with a loop: the sweep back computes them from its own counter.
+
+Before, in the loop forth::
+
+    for i in range(n):
+        s = s * icf[place]
+        place += 2
+
+After, in the loop back, where ``place`` was saved for each round::
+
+    for i in range(n - 1, -1, -1):
+        place = 2 * i + first
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from calque.transpiler.autodiff.tape.storage import Buffers
+from calque.transpiler.autodiff.tape.trip_counts import wrap_atom
+from calque.transpiler.ir import core
+from calque.transpiler.ir.blocks import first_use
+from calque.transpiler.ir.builder import Array, atom
+from calque.transpiler.ir.core import Apply, Atom, Block, For, Statement, Var, While
+
+_Counter = tuple[Atom, Atom, int]  # where it starts, what each round adds, and with which sign
+
+
+def counters_of(s: For | While, definitions: dict[Var, Statement]) -> dict[Var, _Counter]:
+    """The integers to which each round of a loop adds the same."""
+    found: dict[Var, _Counter] = {}
+    if not isinstance(s, For) or s.step not in (1, -1):
+        return found
+    for phi, init, after in zip(s.phis, s.inits, s.body.results, strict=True):
+        made = definitions.get(after) if isinstance(after, Var) else None
+        if not isinstance(made, Apply) or phi.type.ndim or not _is_wide(phi) or not _is_wide(init):
+            continue
+        sign = {"add": 1, "subtract": -1}.get(made.primitive.arithmetic or "", 0)
+        args = made.args[::-1] if sign > 0 and made.args[1] is phi else made.args
+        if not sign or args[0] is not phi:
+            continue
+        added = args[1]
+        if _is_wide(added) and added not in definitions and added not in (s.index, *s.phis):
+            found[phi] = init, added, sign
+    return found
+
+
+def _is_wide(value: Atom) -> bool:
+    """Whether a number is Python's, or of 64 bits: a narrow one may wrap around."""
+    if isinstance(value, Var):
+        return value.type.dtype == np.int64 and not value.type.ndim
+    return type(value) is int
+
+
+def count_again(
+    counters: dict[Var, _Counter], s: For | While, block: Block, index: Array, recorder: Buffers
+) -> None:
+    """Let a loop back compute the counters that it reads."""
+    builder = recorder.builder
+    for phi in [v for v in core.free_vars(block) if v in counters]:
+        assert isinstance(s, For)
+        start, added, sign = counters[phi]
+        where = first_use(block, phi)
+        with builder.at(recorder.origin_at(block, where)), builder.block() as places:
+            rounds = (index - wrap_atom(s.start)) if s.step == 1 else (wrap_atom(s.start) - index)
+            more: Any = rounds if added == 1 else rounds * wrap_atom(added)
+            now = more + wrap_atom(start) if sign > 0 else wrap_atom(start) - more
+        found = atom(now)
+        if isinstance(found, Var) and found is not index.atom:
+            found.name = found.name or phi.name
+        block.statements[where:where] = places.statements
+        core.substitute(block, {phi: found})
