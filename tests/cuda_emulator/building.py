@@ -43,7 +43,19 @@ def launcher(text: str, kernel: str, options: Sequence[str] = ()) -> Any:
     """The C function that runs a kernel of ``text``, which is compiled if it is in no unit."""
     path, prefix = _units.get((text, tuple(options)), (None, ""))
     path = path or _built(translated(text), tuple(options))
-    return getattr(ctypes.CDLL(str(path)), f"launch_{prefix}{kernel}")
+    library = ctypes.CDLL(str(path))
+    found = getattr(library, f"launch_{prefix}{kernel}")
+    found.library = library
+    return found
+
+
+def moved(library: Any) -> tuple[int, int]:
+    """The bytes that the launches of a library have fetched, and stored, since this was asked."""
+    counts = [ctypes.c_longlong.in_dll(library, f"bytes_{how}") for how in ("fetched", "stored")]
+    found = counts[0].value, counts[1].value
+    for count in counts:
+        count.value = 0
+    return found
 
 
 def build(texts: Sequence[str], options: tuple[str, ...], size: int = 25) -> None:
@@ -139,7 +151,7 @@ def _shared(found: re.Match[str]) -> str:
 
 def _launcher(prefix: str, kernel: str, given: str) -> str:
     """A C function that makes the checked pointers, and runs the kernel's grid."""
-    taken, made, passed = [], [], []
+    taken, made, passed, counted = [], [], [], []
     for parameter in (" ".join(p.split()) for p in given.split(",") if p.strip()):
         pointer = POINTER.fullmatch(parameter)
         if pointer is None:
@@ -150,6 +162,7 @@ def _launcher(prefix: str, kernel: str, given: str) -> str:
         kind = f"{constant or ''}{kind}"
         taken.append(f"{kind}* {name}_data, long long {name}_cells_")
         made.append(f"    std::vector<emulator::Touch> {name}_touches({name}_cells_);")
+        counted.append(f"    emulator::count<{kind}>({name}_touches);")
         memory = f'{name}_data, {name}_cells_, {name}_touches.data(), nullptr, "{name}"'
         passed.append(f"emulator::Global<{kind}>{{{{{memory}}}}}")
     taken = ["const unsigned* grid, const unsigned* block, bool barriers, int seed", *taken]
@@ -160,7 +173,9 @@ def _launcher(prefix: str, kernel: str, given: str) -> str:
             "{",
             *made,
             f"    auto run = [&] {{ {kernel}({', '.join(passed)}); }};",
-            "    return emulator::launch(grid, block, barriers, seed, run);",
+            "    const char* error = emulator::launch(grid, block, barriers, seed, run);",
+            *counted,
+            "    return error;",
             "}",
             "",
         )

@@ -66,7 +66,18 @@ struct Touch {  // who touched an element last, in this launch
     Moment written{}, read{};
     int spread = 0;       // readers without a barrier between: 0 one, 1 of one warp, 2 of several
     bool atomic = false;  // the store
+    bool fetched = false; // read before anything was stored: it came from memory
 };
+
+// the bytes of the cells that launches fetch, and that they store; each cell once a launch
+extern "C" { inline __attribute__((used)) long long bytes_fetched = 0, bytes_stored = 0; }
+template <class T> void count(const std::vector<Touch>& touches)
+{
+    for (const auto& touch : touches) {
+        bytes_fetched += touch.fetched ? sizeof(T) : 0;
+        bytes_stored += touch.writer >= 0 ? sizeof(T) : 0;
+    }
+}
 
 inline Moment now() { return {epoch, warp_epochs[current / 32]}; }
 inline long long thread_number() { return block_number * (long long)fibers.size() + current; }
@@ -98,6 +109,7 @@ template <class T> struct Memory {
         if ((other_stored && !ordered(last.writer, last.written, true))
             || (other_read && !ordered(last.reader, last.read, last.spread < 2)))
             fail("two threads touch " + cell(k) + " with no barrier between, and one stores");
+        if (!store || atomic) last.fetched |= last.writer < 0;
         if (store) {
             last.writer = me;
             last.written = now();

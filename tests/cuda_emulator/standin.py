@@ -56,6 +56,7 @@ order = 0
 device_count = 1
 launches: list[str] = []  # the kernels that ran, by name: what a test may count
 transfers: list[str] = []  # "put" and "get", between host and device
+traffic: list[tuple[int, int]] = []  # bytes that each launch fetched from memory, and stored
 waits: list[int] = []  # the devices that were waited for
 
 
@@ -318,6 +319,7 @@ class RawKernel:
         barriers = ctypes.c_bool(bool(re.search(r"_sync\b|__sync", self.code)))
         if error := self._launcher(*shapes, barriers, order, *passed):
             raise RuntimeError(f"{self.name}: {error.decode()}")
+        traffic.append(building.moved(self._launcher.library))
 
     def _passed(self, args: Sequence[Any]) -> list[Any]:
         """The arguments for ctypes, after the checks that CuPy does not make."""
