@@ -125,6 +125,7 @@ class CudaLauncher(Launcher):
         scope = KernelScope(self, s, grid, self.device, self.sizes)
         lines = self._lines_of(s, grid, scope)
         ahead, lines, behind = _without_renaming(lines)
+        scope.share_memory(_named_twice(ahead, lines))
         return [*ahead, *self._written_kernel(s, grid, scope, lines), *behind]
 
     def _lines_of(self, s: Kernel, grid: Grid, scope: KernelScope) -> list[Any]:
@@ -141,7 +142,8 @@ class CudaLauncher(Launcher):
         places = {v: k for k, v in enumerate(values)}
         symbols: dict[str, int] = {}
         shapes = tuple(self._pattern(v, symbols) for v in values)
-        key = text, tuple(places[v] for v in s.outs if v in places), shapes
+        twice = tuple(tuple(places[v] for v in pair) for pair in scope.named_twice(values))
+        key = text, tuple(places[v] for v in s.outs if v in places), shapes, twice
         known = self._found.get(key)
         if known is None:
             title = f"{self.program.function.name.removesuffix('_jit')}_kernel"
@@ -457,6 +459,17 @@ def _without_renaming(lines: list[Any]) -> tuple[list[Any], list[Any], list[Any]
     ahead = [t for t in lines[:loop] if _renames(t)]
     behind = [t for t in lines[loop:] if _renames(t)]
     return ahead, [t for t in lines if not _renames(t)], behind
+
+
+def _named_twice(ahead: list[Any], lines: list[Any]) -> dict[str, str]:
+    """Second names of arrays that a kernel has by both: no two of its parameters are one memory."""
+    used = {t.id for line in lines for t in gast.walk(line) if isinstance(t, gast.Name)}
+    found: dict[str, str] = {}
+    for line in ahead:
+        new, old = line.targets[0].id, found.get(line.value.id, line.value.id)
+        if old in used:
+            found[new] = old
+    return found
 
 
 def _renames(line: Any) -> bool:

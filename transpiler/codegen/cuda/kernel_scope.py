@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -59,6 +60,7 @@ class KernelScope:
                     self.types[own] = "Index" if index else c_type(dtypes[own])
         self.stored = {self.names_of(v) for v in stored_in(kernel.body.statements)}
         self.stored |= {self.names_of(v) for v in stores_of(kernel.body.statements)}
+        self.same: dict[str, str] = {}  # second names of arrays
         self.arrays: dict[str, Var] = {}
         for v in kernel.params:
             if v.type.ndim:
@@ -67,6 +69,21 @@ class KernelScope:
         for n in self.counters & self.numbers.keys():  # one variable in Python
             self.types.setdefault(n, c_type(self.numbers[n].type.dtype))
         self.totals = {kernel_out(kernel, r.position): r for r in grid.totals}
+
+    def share_memory(self, same: dict[str, str]) -> None:
+        """Let the text have one name for what has two: ``same`` has the first by the second."""
+        self.same = same
+        self.stored |= {old for new, old in same.items() if new in self.stored}
+
+    def named_twice(self, values: Sequence[Var]) -> list[tuple[Var, ...]]:
+        """The values that are one memory by these names."""
+        folded = self.writer.expressions.folding.folded
+        found: dict[str, list[Var]] = {}
+        for v in values if self.same else ():
+            own = self.names_of(v) if v.type.ndim and v not in folded else ""
+            if own in self.same or own in self.same.values():
+                found.setdefault(self.same.get(own, own), []).append(v)
+        return list(map(tuple, found.values()))
 
     # what the printer asks
 
@@ -123,8 +140,9 @@ class KernelScope:
     def array(self, tree: Any) -> str:
         """An array and its size."""
         var = getattr(tree, "shows", None) or self.arrays[tree.id]
-        self.read_arrays.setdefault(tree.id, var)
-        return f"{self._shown(tree.id)}, {self.size_name(var, None)}"
+        own = self.same.get(tree.id, tree.id)
+        self.read_arrays.setdefault(own, var)
+        return f"{self._shown(own)}, {self.size_name(var, None)}"
 
     def _size_of(self, array: Any, axis: int | None) -> str:
         var = getattr(array, "shows", None) or self.arrays[array.id]
@@ -193,8 +211,9 @@ class KernelScope:
 
     def _element(self, array: Any, var: Var, tree: Any) -> str:
         items = tree.slice.elts if isinstance(tree.slice, gast.Tuple) else [tree.slice]
-        self.read_arrays.setdefault(array.id, var)
-        return f"{self._shown(array.id)}[{self._linear(var, items)}]"
+        own = self.same.get(array.id, array.id)
+        self.read_arrays.setdefault(own, var)
+        return f"{self._shown(own)}[{self._linear(var, items)}]"
 
     def _shown(self, n: str) -> str:
         """The name of an array's parameter: not that of a number here."""
