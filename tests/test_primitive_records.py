@@ -24,6 +24,11 @@ REMAINING = {
         "functions of the runtime that kernels call",
     ),
     "codegen/cuda/cuda_module.py": ({"checked_index"}, "a function of the runtime"),
+    "codegen/cuda/random_functions.py": (
+        {f"random_{n}{f}" for n in ("bits", "uniform", "normal", "exponential") for f in ("", "f")}
+        | {"random_word"},
+        "functions that kernels call",
+    ),
     "codegen/cuda/device_functions.py": ({"checked_index"}, "a function that kernels call"),
     "codegen/numpy/mpi_launcher.py": ({"all_gather"}, "a function of the module that it writes"),
     "frontend/expressions.py": ({"getitem"}, "Python's operator, not the primitive"),

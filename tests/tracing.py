@@ -19,6 +19,13 @@ from calque.transpiler.primitives.scipy_modules import register_scipy
 
 def trace(f: Callable[..., Any], *arrays: Any, concrete: bool = False) -> Function:
     """Run ``f`` on Arrays with the types of ``arrays``; sizes are symbols unless ``concrete``."""
+    return trace_and_builder(f, *arrays, concrete=concrete)[0]
+
+
+def trace_and_builder(
+    f: Callable[..., Any], *arrays: Any, concrete: bool = False
+) -> tuple[Function, Builder]:
+    """The same, and what knows of its sizes."""
     register_scipy()
     symbols: list[str] = []
 
@@ -47,15 +54,20 @@ def trace(f: Callable[..., Any], *arrays: Any, concrete: bool = False) -> Functi
     function = Function(getattr(f, "__name__", "f"), params, body, tree)
     function.dim_values, function.equal_dims = builder.dim_values, builder.equal_dims
     verify(function)
-    return function
+    return function, builder
 
 
 def trace_any(f: Callable[..., Any], *arrays: Any) -> Function:
     """``trace`` with symbolic sizes, or with known ones where they are asked for."""
+    return trace_any_and_builder(f, *arrays)[0]
+
+
+def trace_any_and_builder(f: Callable[..., Any], *arrays: Any) -> tuple[Function, Builder]:
+    """The same, and what knows of its sizes."""
     try:
-        return trace(f, *arrays)
+        return trace_and_builder(f, *arrays)
     except SpecializationNeeded:
-        return trace(f, *arrays, concrete=True)
+        return trace_and_builder(f, *arrays, concrete=True)
 
 
 def push_forward(function: Function, args: list[Any], tangents: list[Any]) -> list[Any]:

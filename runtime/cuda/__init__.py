@@ -5,9 +5,18 @@ Read ``launching``, then ``faults``.
 """
 
 from calque.runtime.cuda.faults import checked_index, outside, raise_if_outside
-from calque.runtime.cuda.launching import blocks, kernel, parts_of, row_blocks, row_threads, tiles
+from calque.runtime.cuda.launching import (
+    accumulated,
+    blocks,
+    kernel,
+    parts_of,
+    row_blocks,
+    row_threads,
+    tiles,
+)
 
 __all__ = [
+    "accumulated",
     "blocks",
     "checked_index",
     "kernel",

@@ -39,6 +39,20 @@ def tiles(*sizes: int) -> tuple[int, ...]:
     return (*grid, max(1, min(planes, 4096))) if len(sizes) > 2 else tuple(grid)
 
 
+def accumulated(function: Any, x: Any, axis: int = 0) -> Any:
+    """``function.accumulate``, in as many steps as the size of the axis has binary digits.
+
+    >>> accumulated(np.maximum, np.array([1, 3, 2, 5, 4])).tolist()
+    [1, 3, 3, 5, 5]
+    """
+    found = x.copy()
+    rows, step = found.swapaxes(0, axis), 1
+    while step < len(rows):
+        rows[step:] = function(rows[step:], rows[:-step])
+        step *= 2
+    return found
+
+
 def row_threads(columns: int) -> tuple[int, int]:
     """The threads that share a row, and the rows of a block: a warp a row, or a block a long one.
 

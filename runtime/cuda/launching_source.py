@@ -22,8 +22,9 @@ def embedded(names: frozenset[str]) -> tuple[list[str], str, str]:
         lines = ["import re", "import numpy as np", "from collections.abc import Callable"]
         lines.append("from typing import Any")
         found.insert(0, _assignment("_TYPES"))
-    elif "parts_of" in names:
-        lines = ["import numpy as np", "from typing import Any"]
+    elif names & {"accumulated", "parts_of"}:
+        lines = ["import numpy as np"] if "parts_of" in names else []
+        lines.append("from typing import Any")
     if checks:
         lines += ["import functools", "import operator", "import numpy as np"]
         lines.append("from typing import Any")

@@ -18,10 +18,13 @@ TypeError: add: one operand is on the device, and another one, an array of NumPy
 from __future__ import annotations
 
 import ctypes
+import importlib
+import importlib.util
 import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -31,13 +34,13 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from cuda_emulator import building
 from cuda_emulator.building import POINTER
 
-# names of NumPy that CuPy 14 has not
-ABSENT = frozenset(
-    "block bmat einsum_path frompyfunc fromregex geomspace histogram_bin_edges insert matvec "
-    "nanpercentile nanquantile nested_iters polyder polydiv polyint spacing unstack vecdot vecmat "
-    "linalg.diagonal linalg.matrix_norm linalg.multi_dot linalg.outer linalg.svdvals "
-    "linalg.tensordot linalg.trace linalg.vecdot linalg.vector_norm".split()
-)
+# what CuPy has, and what its functions take
+API = {
+    name: parameters.split()
+    for line in Path(__file__).with_name("cupy_api.txt").read_text(encoding="utf-8").splitlines()
+    if not line.startswith("#")
+    for name, _, parameters in [line.partition(":")]
+}
 SCALARS: dict[str, tuple[type, Any]] = {  # C's types, NumPy's, those of ctypes
     "bool": (numpy.bool_, ctypes.c_bool),
     "signed char": (numpy.int8, ctypes.c_int8),
@@ -89,7 +92,9 @@ class ndarray(NDArrayOperatorsMixin):
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._memory, name)
-        return _on_device(found) if callable(found) else _device(found)
+        if f"ndarray.{name}" not in API:
+            raise AttributeError(f"an array of CuPy has no {name}")
+        return _Function(found, f"ndarray.{name}") if callable(found) else _device(found)
 
     def __array_ufunc__(self, function: Any, method: str, *given: Any, **options: Any) -> Any:
         out = options.get("out", ())
@@ -105,7 +110,7 @@ class ndarray(NDArrayOperatorsMixin):
         return out[0] if len(out) == 1 else _device(result)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        return _on_device(function)(*args, **kwargs)
+        return _Function(function, function.__name__)(*args, **kwargs)
 
     def __getitem__(self, index: Any) -> Any:
         given = _host(index)
@@ -148,6 +153,14 @@ class ndarray(NDArrayOperatorsMixin):
     def __format__(self, form: str) -> str:
         return format(self.get(), form)
 
+    def item(self) -> Any:
+        """Python's number on the host."""
+        return self.get().item()
+
+    def tolist(self) -> Any:
+        """Python's numbers on the host."""
+        return self.get().tolist()
+
     def get(self) -> numpy.ndarray:
         """A copy on the host."""
         transfers.append("get")
@@ -177,24 +190,36 @@ def _has_arrays(index: Any) -> bool:
     return any(isinstance(i, numpy.ndarray) for i in items)
 
 
-def _on_device(function: Any) -> Any:
-    def call(*args: Any, **kwargs: Any) -> Any:
+class _Function:
+    """A function of NumPy's or SciPy's, on the device, as far as CuPy has it."""
+
+    def __init__(self, function: Any, name: str):
+        self.function, self.name = function, name
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         for value in (*args, *kwargs.values()):
             if isinstance(value, numpy.ndarray):
-                raise TypeError(f"{function.__name__}: an array of NumPy is not on the device")
+                raise TypeError(f"{self.name}: an array of NumPy is not on the device")
+        taken = API[self.name]
+        wrong = kwargs.keys() - set(taken)
+        if wrong and not any(p.startswith("**") for p in taken):
+            raise TypeError(f"{self.name} of CuPy takes no {', '.join(sorted(wrong))}")
+        if len(args) > len(taken) and not any(p.startswith("*") for p in taken):
+            raise TypeError(f"{self.name} of CuPy takes {len(taken)} arguments, not {len(args)}")
         out = kwargs.get("out")
-        result = function(*map(_host, args), **{k: _host(v) for k, v in kwargs.items()})
+        result = self.function(*map(_host, args), **{k: _host(v) for k, v in kwargs.items()})
         return _device(result) if out is None else out
 
-    return call
+    def __getattr__(self, name: str) -> Any:
+        return _found(self.function, f"{self.name}.", name)
 
 
 def _found(module: Any, prefix: str, name: str) -> Any:
     value = getattr(module, name, None)
-    if value is None or prefix + name in ABSENT:
+    if value is None or prefix + name not in API:
         raise AttributeError(f"CuPy has no {prefix}{name}")
     plain = isinstance(value, (type, ModuleType)) or not callable(value)
-    return value if plain else _on_device(value)
+    return value if plain else _Function(value, prefix + name)
 
 
 def __getattr__(name: str) -> Any:
@@ -204,13 +229,20 @@ def __getattr__(name: str) -> Any:
 class _Module(ModuleType):
     def __init__(self, name: str, of: Any):
         super().__init__(name)
-        self.of = of
+        self.of, self.__path__ = of, []
 
     def __getattr__(self, name: str) -> Any:
         return _found(self.of, f"{self.__name__}.", name)
 
 
 linalg, fft = _Module("linalg", numpy.linalg), _Module("fft", numpy.fft)
+_scipy = {f"scipy.{n}": importlib.util.find_spec("scipy") for n in ("linalg", "special")}
+CUPYX: dict[str, ModuleType] = {"cupyx": ModuleType("cupyx"), "cupyx.scipy": ModuleType("scipy")}
+for _name, _there in _scipy.items():
+    if _there is not None:
+        CUPYX[f"cupyx.{_name}"] = _Module(_name, importlib.import_module(_name))
+        setattr(CUPYX["cupyx.scipy"], _name.removeprefix("scipy."), CUPYX[f"cupyx.{_name}"])
+CUPYX["cupyx"].scipy = CUPYX["cupyx.scipy"]  # type: ignore[attr-defined]
 
 
 def empty(shape: Any, dtype: Any = numpy.float64) -> ndarray:
@@ -358,11 +390,14 @@ class RawKernel:
 
 @contextmanager
 def installed() -> Iterator[ModuleType]:
-    """``import cupy`` gives this module."""
-    before, sys.modules["cupy"] = sys.modules.get("cupy"), sys.modules[__name__]
+    """``import cupy`` gives this module, and ``import cupyx.scipy.special`` SciPy's."""
+    modules = {"cupy": sys.modules[__name__], **CUPYX}
+    before = {name: sys.modules.get(name) for name in modules}
+    sys.modules.update(modules)
     try:
         yield sys.modules[__name__]
     finally:
-        del sys.modules["cupy"]
-        if before is not None:
-            sys.modules["cupy"] = before
+        for name, module in before.items():
+            del sys.modules[name]
+            if module is not None:
+                sys.modules[name] = module

@@ -60,6 +60,10 @@ class Target:
         """What a loop's counter goes through; the kernel's own loops are 1 deep."""
         return "range"
 
+    def outside(self, s: Apply) -> str | None:
+        """The text of a statement that is in no kernel; None for the record's."""
+        return None
+
     def call(self, s: Apply) -> str | None:
         """The text of a statement whose operands stand as they are; None for the record's."""
         return None

@@ -303,6 +303,9 @@ def _astype_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, 
 
 
 astype.jvp = _astype_jvp
+astype.cupy = lambda args, params: (  # ``np.float32(x)`` is of the host's numbers
+    None if type_of(args[0]).weak else f"{{0}}.astype(np.{dtype_name(params['dtype'])})"
+)
 
 
 def _cast_text(args: Any, dtype: np.dtype) -> str:

@@ -105,6 +105,13 @@ def _furthest_text(args: Any, params: dict[str, Any]) -> str:
     return f"np.{name}({{0}}, {along}initial={{1}})"
 
 
+def _furthest_on_gpu(args: Any, params: dict[str, Any]) -> str:
+    name = "max" if params["up"] else "min"
+    if params["axis"] is None:
+        return f"np.{name}(np.append({{0}}, {{1}}))"
+    return f"np.{name}imum(np.{name}({{0}}, axis={params['axis']}), {{1}})"
+
+
 def _furthest(x: Any, start: Any, up: bool, axis: int | None = None) -> Any:
     return (np.max if up else np.min)(x, axis=axis, initial=start)
 
@@ -121,6 +128,7 @@ furthest = register(
         _furthest_type,
         _furthest_text,
         kind="reduction",
+        cupy=_furthest_on_gpu,
         nondifferentiable=True,
         samples=lambda rng: [
             ((rng.integers(-3, 4, 4), 1), {"up": up, "axis": None}) for up in (True, False)

@@ -311,6 +311,7 @@ multi_dot = opaque(
     lambda args, p: f"np.linalg.multi_dot([{', '.join(f'{{{i}}}' for i in range(len(args)))}])",
     jvp=_multi_dot_jvp,
     vjp=_multi_dot_vjp,
+    cupy=lambda args, p: " @ ".join(f"{{{i}}}" for i in range(len(args))),
     fresh=True,
     samples=cases(
         case((2, 3), (3, 4)),

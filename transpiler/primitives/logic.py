@@ -116,7 +116,8 @@ for _function in (np.floor, np.ceil, np.trunc, np.rint):
     elementwise(_function, None, _function.__name__, total=True)
 heaviside = elementwise(np.heaviside, None, total=True, numba="heaviside({0}, {1})")
 for _function in (np.nextafter, np.spacing):
-    elementwise(_function, no_derivative(f"np.{_function.__name__}"), _function.__name__)
+    _record = elementwise(_function, no_derivative(f"np.{_function.__name__}"), _function.__name__)
+_record.cupy = "np.copysign(np.nextafter(np.abs({0}), np.inf) - np.abs({0}), {0})"
 elementwise(
     np.copysign,
     lambda a, b, y: (np.copysign(1.0, a) * np.copysign(1.0, b), None),

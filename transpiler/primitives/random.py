@@ -26,11 +26,23 @@ from calque.transpiler.primitives.base import (
 )
 from calque.transpiler.primitives.batched import all_batched, batches, lift, refuse
 from calque.transpiler.primitives.creation import dtype_text, shape_tuple
+from calque.transpiler.primitives.record import Lacking
 from calque.transpiler.primitives.shapes import normalize_axis
 
 # what a call of each function of calque.random means, by its name
 HANDLERS: dict[str, Callable[..., Any]] = {}
 _WORD = np.dtype(np.uint32)
+NO_DRAW = Lacking("draw on the host, before the call, and give the function what was drawn")
+
+
+def _of_cupy(name: str) -> Callable[..., Lacking]:
+    """Arrays are drawn in kernels, single numbers and what is drawn by rejection nowhere."""
+
+    def found(args: Sequence[Any], params: dict[str, Any]) -> Lacking:
+        single = name in ("bits", "uniform", "normal", "exponential") and len(args) == 1
+        return Lacking(f"random.{name}(key, (1,))[0]") if single else NO_DRAW
+
+    return found
 
 
 class Keyed:
@@ -132,6 +144,7 @@ def keyed(name: str, compute: Any, infer: Any, spell: Any) -> Primitive:
             nondifferentiable=True,
             fresh=True,
             imported=("calque", f"random.{name}"),
+            cupy=_of_cupy(name),
         )
     )
 
@@ -186,6 +199,7 @@ between = elementwise(
     domain=[(0.1, 0.9), (-2.0, -1.0), (1.0, 2.0)],
 )
 between.imported, between.spelling = ("calque", "random.between"), "({0}, {1}, {2})"
+between.cupy = "np.maximum({1}, {0} * ({2} - {1}) + {1})"
 HANDLERS["between"] = ufunc_handler(between, 3)
 
 
@@ -196,6 +210,11 @@ make_key = keyed(
     Keyed("key"),
     lambda seed: ArrayType(_WORD, (*type_of(seed).dims, 2)),
     lambda args, params: "({0})",
+)
+make_key.cupy = lambda args, params: (
+    f"np.array({make_key.function(args[0]).tolist()}, dtype=np.uint32)"
+    if isinstance(args[0], int)
+    else Lacking("make the key on the host, before the call, and give it to the function")
 )
 make_key.samples = lambda rng: [((7,), {}), ((np.arange(3),), {})]
 make_key.batch = lambda args, batched, params: current().apply(make_key, args, params)
@@ -231,6 +250,7 @@ def _one(name: str) -> Primitive:
 
 
 clone = _one("clone")
+clone.cupy = "{0}.copy()"
 
 
 def _split_spelling(args: Sequence[Any], params: dict[str, Any]) -> str:
@@ -425,3 +445,23 @@ AT_PLACE = {
     )
     for kind in kinds
 }
+
+
+def _word(one: Any, two: Any, place: Any, half: Any) -> Any:
+    elements = importlib.import_module("calque.runtime.random.elements")
+    bits = int(elements.random_bits(one, two, place))
+    return np.uint32(bits & 0xFFFFFFFF if half else bits >> 32)
+
+
+# one word of a key that is made of another one, where a grid of threads makes them
+word = register(
+    Primitive(
+        "random_word",
+        _word,
+        lambda one, two, place, half: ArrayType(_WORD),
+        "random_word({0}, {1}, {2}, {3})",
+        kind="elementwise",
+        nondifferentiable=True,
+        samples=lambda rng: [((np.uint32(7), np.asarray(np.uint32(9)), 3, k), {}) for k in (0, 1)],
+    )
+)

@@ -26,6 +26,7 @@ from calque.transpiler.primitives.creation import dtype_text
 from calque.transpiler.primitives.elementwise import no_derivative
 from calque.transpiler.primitives.random import (
     HANDLERS,
+    NO_DRAW,
     Keyed,
     drawn_type,
     handles,
@@ -45,6 +46,7 @@ def function(
     record = elementwise(Keyed(name), partials, arity=count, domain=domain, name=f"random.{name}")
     record.imported = ("calque", f"random.{name}")
     record.spelling = f"({', '.join(f'{{{k}}}' for k in range(count))})"
+    record.cupy = NO_DRAW
     HANDLERS[name] = ufunc_handler(record, count)
     return record
 
@@ -52,7 +54,9 @@ def function(
 _TWO_OVER_ROOT_PI = 2.0 / math.sqrt(math.pi)
 erf = function("erf", lambda x, y: _TWO_OVER_ROOT_PI * np.exp(-x * x), 1, [(-2.0, 2.0)])
 erf.scalar = "erf"
+erf.cupy = "cupyx.scipy.special.erf({0})"
 erfinv = function("erfinv", lambda x, y: np.exp(y * y) / _TWO_OVER_ROOT_PI, 1, [(-0.9, 0.9)])
+erfinv.cupy = "cupyx.scipy.special.erfinv({0})"
 _POSITIVE = [(0.5, 3.0), (0.5, 3.0)]
 gamma_slope = function("gamma_slope", no_derivative("random.gamma_slope"), 2, _POSITIVE)
 log_gamma_slope = function("log_gamma_slope", no_derivative("random.log_gamma_slope"), 2, _POSITIVE)

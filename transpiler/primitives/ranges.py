@@ -81,6 +81,14 @@ linspace = register(
 )
 
 
+def _geomspace_text(args: Any, params: dict[str, Any]) -> str:
+    """With CuPy: powers of the quotient of both ends."""
+    options = "" if params["endpoint"] else ", endpoint=False"
+    dtype = params["dtype"] or _geomspace_dtype(args[0], args[1])
+    cast = "" if dtype == np.float64 else f".astype(np.{np.dtype(dtype).name})"
+    return f"({{0}} * np.exp(np.linspace(0.0, np.log({{1}} / {{0}}), {{2}}{options}))){cast}"
+
+
 def _geomspace_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
     (y,), (start, stop, num) = outs, args
     t, total = _fractions(y, num, params["endpoint"]), None
@@ -111,6 +119,7 @@ geomspace = register(
         _spaced_text("np.geomspace"),
         jvp=_geomspace_jvp,
         vjp=_geomspace_vjp,
+        cupy=_geomspace_text,
         fresh=True,
         samples=lambda rng: [
             (

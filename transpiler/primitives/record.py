@@ -48,10 +48,13 @@ class Primitive:
 
     # loops over elements, and kernels
     element: Callable[..., Any] | None = None  # element(read, args, params, index): one of many
+    on_grid: bool = False  # the element form is for a grid of threads alone
     reduction: Any = None  # how elements are put together: ``element_forms.Reduction``
     lowering: Callable[..., Any] | None = None  # lowering(args, params, looping): in simpler ones
     scalar: str | None = None  # the name in loops and in CUDA
     numba: str | None = None  # the text in a kernel of Numba's, where it is another
+    # the spelling with CuPy, if another
+    cupy: str | Lacking | Callable[..., str | Lacking | None] | None = None
     in_loops: str | None = None  # the text in loops of kernels, for small matrices
     cost: int = 0  # of one element, an addition being 1; 0: by the kind of its text
 
@@ -95,6 +98,13 @@ class Primitive:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _by_name, (self.name,)
+
+
+@dataclass(frozen=True)
+class Lacking:
+    """Said in the place of a spelling: CuPy has none; and what to write instead, ending a line."""
+
+    hint: str
 
 
 def _by_name(name: str) -> Primitive:

@@ -170,6 +170,9 @@ def _running(function: Any) -> Primitive:
         axis_text(name),
         _running_jvp,
         _running_vjp,
+        cupy=lambda args, params: axis_text(name)(args, params).replace(
+            f"{name}(", f"accumulated(np.{function.__name__}, "
+        ),
         fresh=True,
         samples=axis_samples,
     )

@@ -19,6 +19,7 @@ from calque.transpiler.primitives.base import apply, opaque
 from calque.transpiler.primitives.decompositions import by_gaps
 from calque.transpiler.primitives.linalg import linalg_dtype, transposed
 from calque.transpiler.primitives.one_triangle import as_read, onto_read, symmetrized
+from calque.transpiler.primitives.record import Lacking
 from calque.transpiler.primitives.sampling import Drawn, case, cases
 from calque.transpiler.primitives.scipy_linalg import (
     check_hints,
@@ -35,6 +36,11 @@ from calque.transpiler.primitives.scipy_linalg import (
 from calque.transpiler.primitives.scipy_modules import means
 
 # eigh
+
+
+def _half(params: dict[str, Any]) -> str:
+    """The triangle that CuPy is to read, where it is not the lower one."""
+    return "" if params["lower"] else ', UPLO="U"'
 
 
 def _uplo(params: dict[str, Any]) -> dict[str, str]:
@@ -54,6 +60,7 @@ eigh = opaque(
     several("eigh"),
     lambda a, **params: decompositions.eigh.infer(a, "L"),
     spelled("eigh", **_USUAL),
+    cupy=lambda args, p: f"np.linalg.eigh({{0}}{_half(p)})",
     jvp=lambda dots, outs, args, p: decompositions.eigh.jvp(dots, outs, args, _uplo(p)),  # type: ignore[misc]
     vjp=lambda bars, outs, args, p: decompositions.eigh.vjp(bars, outs, args, _uplo(p)),  # type: ignore[misc]
     samples=_EIGH_CASES,
@@ -80,6 +87,7 @@ eigenvalues = opaque(
     lambda a, **params: scipys("eigh")(a, eigvals_only=True, **params),
     lambda a, **params: ArrayType(linalg_dtype(a.type), a.dims[:-1]),
     _values_text,
+    cupy=lambda args, p: f"np.linalg.eigvalsh({{0}}{_half(p)})",
     jvp=_values_jvp,
     vjp=_values_vjp,
     samples=_EIGH_CASES,
@@ -125,6 +133,10 @@ pair = opaque(
     several("eigh"),
     lambda a, b, **params: decompositions.eigh.infer(a, "L"),
     spelled("eigh", 2, **_USUAL),
+    cupy=Lacking(
+        "with c = np.linalg.inv(np.linalg.cholesky(b)): w, y = np.linalg.eigh(c @ a @ c.T), and"
+        " the vectors are c.T @ y"
+    ),
     jvp=_pair_jvp,
     vjp=_pair_vjp,
     samples=cases(
@@ -195,6 +207,7 @@ svd = opaque(
     lambda a, **params: scipys("svd")(a, full_matrices=False, **params),
     lambda a, **params: decompositions.svd.infer(a),
     lambda args, p: f"linalg.svd({{0}}, full_matrices=False{options(p, lapack_driver='gesdd')})",
+    cupy="np.linalg.svd({0}, full_matrices=False)",
     jvp=decompositions.svd.jvp,
     vjp=decompositions.svd.vjp,
     samples=_SVD_CASES,
@@ -205,6 +218,7 @@ singular_values = opaque(
     lambda a, **params: scipys("svd")(a, compute_uv=False, **params),
     lambda a, **params: decompositions.svd.infer(a)[1],
     lambda args, p: f"linalg.svd({{0}}, compute_uv=False{options(p, lapack_driver='gesdd')})",
+    cupy="np.linalg.svd({0}, compute_uv=False)",
     jvp=lambda dots, outs, args, params: decompositions.svdvals.jvp(dots, outs, args, {}),  # type: ignore[misc]
     vjp=lambda bars, outs, args, params: decompositions.svdvals.vjp(bars, outs, args, {}),  # type: ignore[misc]
     samples=_SVD_CASES,
@@ -215,6 +229,7 @@ full_svd = opaque(
     scipys("svd"),
     lambda a, **params: decompositions.full_svd.infer(a),
     spelled("svd", lapack_driver="gesdd"),
+    cupy="np.linalg.svd({0})",
     jvp=decompositions.full_svd.jvp,
     vjp=decompositions.full_svd.vjp,
     samples=cases(case((3, 3), **_SVD), case(Drawn((2, 2), "f4"), **_SVD)),
@@ -286,6 +301,7 @@ qr = opaque(
     lambda a, check_finite: several("qr")(a, mode="economic", check_finite=check_finite),
     lambda a, check_finite: decompositions.qr.infer(a),
     lambda args, params: f'linalg.qr({{0}}, mode="economic"{options(params)})',
+    cupy="np.linalg.qr({0})",
     jvp=decompositions.qr.jvp,
     vjp=decompositions.qr.vjp,
     samples=cases(
@@ -300,6 +316,7 @@ full_qr = opaque(
     several("qr"),
     _infer_full_qr,
     spelled("qr"),
+    cupy='np.linalg.qr({0}, mode="complete")',
     jvp=_full_qr_jvp,
     vjp=_full_qr_vjp,
     samples=cases(case((3, 3), check_finite=True), case((4, 2), check_finite=False)),

@@ -13,6 +13,7 @@ import numpy as np
 from calque.transpiler.errors import UnsupportedFunction
 from calque.transpiler.ir.builder import FUNCTIONS, current
 from calque.transpiler.ir.types import ArrayType
+from calque.transpiler.primitives import scipy_in_cupy
 from calque.transpiler.primitives.base import apply, opaque
 from calque.transpiler.primitives.linalg import infer_solve, linalg_dtype, transposed
 from calque.transpiler.primitives.one_triangle import as_read, onto_read, symmetrized
@@ -83,6 +84,7 @@ cholesky = opaque(
     scipys("cholesky"),
     lambda a, **params: ArrayType(linalg_dtype(a.type), a.dims),
     spelled("cholesky", lower=False),
+    cupy=lambda args, p: scipy_in_cupy.cholesky(p["lower"]),
     jvp=lambda dots, outs, args, p: (_factor_dot(dots[0], args[0], outs[0], p["lower"]),),
     vjp=lambda bars, outs, args, p: (_factored_bar(bars[0], args[0], outs[0], p["lower"]),),
     samples=_FACTOR_CASES,
@@ -126,6 +128,7 @@ cho_factor = opaque(
     lambda a, lower, check_finite: scipys("cho_factor")(a, lower, check_finite=check_finite)[0],
     lambda a, **params: ArrayType(linalg_dtype(a.type), a.dims),
     spelled("cho_factor", after="[0]", lower=False),
+    cupy=lambda args, p: scipy_in_cupy.cho_factor(p["lower"]),
     jvp=_cho_factor_jvp,
     vjp=_cho_factor_vjp,
     samples=_FACTOR_CASES,
@@ -170,6 +173,7 @@ cho_solve = opaque(
     lambda c, b, lower, check_finite: scipys("cho_solve")((c, lower), b, check_finite=check_finite),
     lambda c, b, **params: infer_solve(c, b),
     _cho_solve_text,
+    cupy=lambda args, p: scipy_in_cupy.cho_solve(p["lower"]),
     jvp=_cho_solve_jvp,
     vjp=_cho_solve_vjp,
     samples=cases(

@@ -14,7 +14,7 @@ import numpy as np
 from calque.transpiler.errors import DtypeError, ShapeError, UnsupportedFunction
 from calque.transpiler.ir.builder import FUNCTIONS, Array, current
 from calque.transpiler.ir.types import ArrayType
-from calque.transpiler.primitives import linalg, norms
+from calque.transpiler.primitives import linalg, norms, scipy_in_cupy
 from calque.transpiler.primitives.base import Primitive, apply, opaque
 from calque.transpiler.primitives.linalg import linalg_dtype, transposed
 from calque.transpiler.primitives.one_triangle import as_read, onto_read, symmetrized
@@ -204,6 +204,7 @@ solve = opaque(
     _solved,
     lambda a, b, **params: linalg.infer_solve(a, b),
     spelled("solve", 2, assume_a=None, lower=False),
+    cupy=lambda args, params: scipy_in_cupy.solve(params, _ONE_TRIANGLE),
     jvp=_solve_jvp,
     vjp=_solve_vjp,
     samples=cases(
@@ -347,7 +348,8 @@ def _solve_triangular(
 
 def _as_numpys(name: str, infer: Any, samples: Any, **rules: Any) -> Primitive:
     """A function of one matrix with the rules of that of ``np.linalg``."""
-    return opaque(f"linalg.{name}", scipys(name), infer, spelled(name), samples=samples, **rules)
+    own = {"samples": samples, "cupy": f"np.linalg.{name}({{0}})", **rules}
+    return opaque(f"linalg.{name}", scipys(name), infer, spelled(name), **own)
 
 
 _SQUARE = cases(
@@ -386,19 +388,16 @@ def _inv(
     return apply(inv, matrix(a, "inv", True), check_finite=flag(check_finite, "check_finite"))
 
 
-def _inverse(a: Any, params: dict[str, Any]) -> Any:
-    return apply(inv, a, check_finite=params["check_finite"])
-
-
 det = _as_numpys(
     "det",
     lambda a, check_finite: ArrayType(np.result_type(linalg_dtype(a.type), np.float64)),
     _SQUARE,
+    cupy=lambda args, p: scipy_in_cupy.in_dtype("np.linalg.det({0})", args[0], np.dtype("f8")),
     jvp=lambda dots, outs, args, params: (
         outs[0] * np.trace(apply(solve, args[0], dots[0], **_GENERAL)),
     ),
     vjp=lambda bars, outs, args, params: (
-        bars[0] * outs[0] * transposed(_inverse(args[0], params)),
+        bars[0] * outs[0] * transposed(apply(inv, args[0], **params)),
     ),
 )
 
@@ -440,6 +439,9 @@ norm = opaque(
     _norm_of,
     _infer_norm,
     _norm_text,
+    cupy=lambda args, params: scipy_in_cupy.in_dtype(
+        norms.norm_text(args, params), args[0], _infer_norm(args[0].type, **params).dtype
+    ),
     jvp=norms.norm.jvp,
     vjp=norms.norm.vjp,
     samples=cases(
@@ -470,6 +472,7 @@ pinv = opaque(
     scipys("pinv"),
     lambda a, **params: ArrayType(linalg_dtype(a.type), (*a.dims[:-2], a.dims[-1], a.dims[-2])),
     spelled("pinv", atol=None, rtol=None),
+    cupy=lambda args, params: scipy_in_cupy.pinv(params, linalg_dtype(args[0].type)),
     jvp=linalg.pinv.jvp,
     vjp=linalg.pinv.vjp,
     samples=cases(

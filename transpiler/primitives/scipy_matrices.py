@@ -60,6 +60,10 @@ frechet = opaque(
     lambda a, e: scipys("expm_frechet")(a, e, compute_expm=False),
     lambda a, e: ArrayType(np.result_type(linalg_dtype(a.type, e.type), np.float64), a.dims),
     "linalg.expm_frechet({0}, {1}, compute_expm=False)",
+    cupy=(  # a block of the exponential of [[a, e], [0, a]]
+        "linalg.expm(np.kron(np.eye(2), {0}) + np.kron(np.eye(2, k=1), {1}))"
+        "[:len({0}), len({0}):]"
+    ),
     jvp=_frechet_jvp,
     vjp=_frechet_vjp,
     samples=cases(case((3, 3), (3, 3)), case((1, 1), (1, 1)), case(_SINGLE, _SINGLE)),

@@ -120,6 +120,7 @@ def _polygamma_rule(direction: str) -> Callable[..., Any]:
 declare("polygamma", None, 2)
 _polygamma = SPECIAL["polygamma"]
 _polygamma.nondifferentiable = False
+_polygamma.cupy = "special.polygamma(np.asarray({0}), {1})"  # no order as a number
 _polygamma.jvp, _polygamma.vjp = _polygamma_rule("jvp"), _polygamma_rule("vjp")
 _polygamma.samples = lambda rng: [((1, np.asarray(rng.uniform(1, 3, s))), {}) for s in [(3,), ()]]
 

@@ -22,6 +22,7 @@ solve_triangular = opaque(
     lambda a, b, lower: np.linalg.solve(a, b),
     lambda a, b, lower: infer_solve(a, b),
     lambda args, params: f"solve_triangular({{0}}, {{1}}, lower={params['lower']})",
+    cupy="np.linalg.solve({0}, {1})",
     nondifferentiable=True,
     fresh=True,
     samples=cases(

@@ -26,8 +26,8 @@ _HOST_WORDS = frozenset(
     " newaxis pi inf nan e errstate ndarray generic integer floating".split()
 )
 _HELPERS = (
-    *("blocks", "checked_index", "kernel", "outside", "parts_of", "raise_if_outside"),
-    *("row_blocks", "row_threads", "tiles"),
+    *("accumulated", "blocks", "checked_index", "kernel", "outside", "parts_of"),
+    *("raise_if_outside", "row_blocks", "row_threads", "tiles"),
 )
 _LAUNCH = re.compile(r"^( +)(\w*(?:_kernel|_of_parts)\w*)\(\n((?:\1    [^\n]+,\n)+)\1\)\n", re.M)
 _COMBINE = """\
@@ -156,7 +156,8 @@ def cuda_module(
     whole = ast.parse("\n".join([launcher, code, bound]))
     used = {n.id for n in ast.walk(whole) if isinstance(n, ast.Name)}
     lines = ["import cupy as cp"] if "cp" in used else []
-    lines += imports(function, used)
+    lines += ["import cupyx.scipy.special"] if "cupyx" in used else []
+    lines += [re.sub(r"^from scipy\b", "from cupyx.scipy", t) for t in imports(function, used)]
     helpers = [h for h in _HELPERS if h in used]
     own = ""
     if helpers and support is None:

@@ -12,12 +12,14 @@ import numpy as np
 
 from calque.transpiler.codegen.cuda.c_types import C_TYPES, KEYWORDS
 from calque.transpiler.codegen.cuda.device_functions import names, suffix
+from calque.transpiler.codegen.cuda.random_functions import RANDOM
 from calque.transpiler.codegen.numba.scalar_text import finds_place, loop_dtypes, plain_type
 from calque.transpiler.codegen.text.spelling import dtype_name
+from calque.transpiler.errors import UnsupportedFunction
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, For, If, Statement, Var, While
 from calque.transpiler.ir.target import Target
-from calque.transpiler.primitives import scalars
+from calque.transpiler.primitives import random, scalars
 from calque.transpiler.primitives.elementwise import (
     add,
     astype,
@@ -43,7 +45,7 @@ from calque.transpiler.primitives.logic import (
     maximum,
     minimum,
 )
-from calque.transpiler.primitives.record import Primitive
+from calque.transpiler.primitives.record import Lacking, Primitive
 from calque.transpiler.primitives.sorting import searchsorted
 
 # Functions that CUDA has under the record's name; those of float end in f.
@@ -67,9 +69,9 @@ class Cuda(Target):
     name = "cuda"
     grid = True
     words = frozenset(
-        "cp np kernel blocks tile tiles row_blocks row_threads checked parts_of Index size_t"
-        " threadIdx blockIdx gridDim blockDim INF NaN min max abs range len isnan isinf isfinite"
-        " fabs fabsf llabs pow powf outside place raise_if_outside".split()
+        "cp cupyx np accumulated kernel blocks tile tiles row_blocks row_threads checked parts_of"
+        " Index size_t threadIdx blockIdx gridDim blockDim INF NaN min max abs range len isnan"
+        " isinf isfinite fabs fabsf llabs pow powf outside place raise_if_outside".split()
     ).union(KEYWORDS, names(), _NAMED.values(), (f"{n}f" for n in _NAMED.values()))
 
     def can_compile(self, s: Statement, looping: bool = False) -> bool:
@@ -135,6 +137,16 @@ class Cuda(Target):
     def is_inside(self, s: Apply, looping: bool) -> bool:
         """Numbers."""
         return s.primitive.kind == "size" or (not s.out.type.ndim and self._can_hold(s))
+
+    def outside(self, s: Apply) -> str | None:
+        """What CuPy has it as, where that is not NumPy's name."""
+        found = s.primitive.cupy
+        if callable(found):
+            found = found(s.args, s.params)
+        if isinstance(found, Lacking):
+            message = f"{s.primitive.name} has no like in CuPy: no GPU computes it."
+            raise UnsupportedFunction(message, s.origin, found.hint)
+        return found
 
     def call(self, s: Apply) -> str | None:
         """Conversions, and the place in a sorted array."""
@@ -287,6 +299,10 @@ def _spelled(s: Apply) -> str | None:
             return None
         given = ", ".join(f"{{{k}}}" for k in range(len(s.args)))
         return f"{_NAMED[scalar]}{letter}({given})"
+    if primitive is random.word:
+        return str(primitive.spelling)
+    if scalar.partition("(")[0] in RANDOM:
+        return scalar
     if "heaviside(" in (primitive.numba or "") and last.kind == "f":
         return f"heaviside{letter}({{0}}, {{1}})"
     plain = "{" in scalar and "(" not in scalar and "**" not in scalar

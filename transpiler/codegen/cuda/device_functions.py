@@ -20,6 +20,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from calque.transpiler.codegen.cuda.c_types import DEFINITIONS
+from calque.transpiler.codegen.cuda.random_functions import RANDOM
 
 SUFFIXES = {"double": "", "float": "f", "long long": "l"}
 _PAIR = "__device__ __forceinline__ {T} {name}({T} a, {T} b)"
@@ -165,6 +166,7 @@ __device__ Index searchsorted_{side}(Array sorted, Index size, T value)  // by h
     return begin;
 }}"""
 _OTHERS = {
+    **RANDOM,
     "row_wait": """\
 __device__ __forceinline__ void row_wait()  // of a row's threads, a warp or a block, for each other
 {

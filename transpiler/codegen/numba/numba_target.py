@@ -49,7 +49,7 @@ class Numba(Target):
 
     def can_be_scalar(self, s: Apply) -> bool:
         """Of numbers that Numba has, and functions whose values and promotion are NumPy's."""
-        return scalar_text.can_be_scalar(s)
+        return not s.primitive.on_grid and scalar_text.can_be_scalar(s)
 
     def is_inside(self, s: Apply, looping: bool) -> bool:
         """Numbers, and arrays that are views of others or copies."""

@@ -125,8 +125,9 @@ class ExpressionWriter:
 
     def _plain(self, s: Apply) -> Any:
         kind, name = s.primitive.kind, s.primitive.name
-        text = template(s.primitive, s.args, s.params)
-        own = s.primitive.imported
+        other = None if self.inside else self.kernels.outside(s)
+        text = other or template(s.primitive, s.args, s.params)
+        own = None if other else s.primitive.imported
         if own is not None:
             text = self.program.called[own] + text
         module = name.partition(".")[0]
@@ -138,7 +139,8 @@ class ExpressionWriter:
             trees = [self.atom(s.args[0]), *self.operands(s.args[1:])]
         else:
             trees = self.operands(s.args)
-        return self.signed(s, plainer(fill_expression(text, trees), s))
+        tree = fill_expression(text, trees)
+        return tree if other else self.signed(s, plainer(tree, s))
 
     def signed(self, s: Apply, tree: Any) -> Any:
         """``a - b`` for ``a + -b``, and ``a + b`` for ``a - -b``."""

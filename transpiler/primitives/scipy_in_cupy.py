@@ -1,0 +1,71 @@
+"""``scipy.linalg`` in CuPy's words: the texts that the records have for a GPU.
+
+``cupyx.scipy.linalg`` has a few of SciPy's functions; the others are said in those of
+``cupy.linalg``, whose checks for what is not finite are CuPy's: none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+
+from calque.transpiler.primitives.record import Lacking
+
+
+def solve(params: dict[str, Any], symmetric: Collection[str]) -> str:
+    """SciPy reads one triangle of what is ``symmetric``, and CuPy both.
+
+    >>> solve({"assume_a": "pos", "lower": True}, ("pos",))
+    'np.linalg.solve(np.tril({0}) + np.tril({0}, -1).T, {1})'
+    """
+    if params["assume_a"] not in symmetric:
+        return "np.linalg.solve({0}, {1})"
+    half, diagonal = ("tril", -1) if params["lower"] else ("triu", 1)
+    return f"np.linalg.solve(np.{half}({{0}}) + np.{half}({{0}}, {diagonal}).T, {{1}})"
+
+
+def in_dtype(text: str, x: Any, dtype: np.dtype) -> str:
+    """Of float32, SciPy gives some in double precision, and CuPy in that of its operand."""
+    double = x.type.dtype == np.float32 and dtype == np.float64
+    return text.replace("{0}", "{0}.astype(np.float64)") if double else text
+
+
+def pinv(params: dict[str, Any], dtype: np.dtype) -> str | Lacking:
+    """With SciPy's own tolerance.
+
+    >>> pinv({"atol": None, "rtol": None}, np.dtype("f8"))
+    'np.linalg.pinv({0}, 2.220446049250313e-16 * max({0}.shape))'
+    """
+    if params["atol"] or params["rtol"]:
+        return Lacking("leave atol and rtol out")
+    return f"np.linalg.pinv({{0}}, {float(np.finfo(dtype).eps)!r} * max({{0}}.shape))"
+
+
+def cholesky(lower: bool) -> str:
+    """CuPy's is the lower one.
+
+    >>> cholesky(False)
+    'np.linalg.cholesky({0}.T).T'
+    """
+    return "np.linalg.cholesky({0})" if lower else "np.linalg.cholesky({0}.T).T"
+
+
+def cho_factor(lower: bool) -> str:
+    """The factor, and beside it what was there.
+
+    >>> cho_factor(True)
+    'np.linalg.cholesky({0}) + np.triu({0}, 1)'
+    """
+    return cholesky(lower) + (" + np.triu({0}, 1)" if lower else " + np.tril({0}, -1)")
+
+
+def cho_solve(lower: bool) -> str:
+    """A system with each of the factors.
+
+    >>> cho_solve(False)
+    'linalg.solve_triangular({0}, linalg.solve_triangular({0}, {1}, trans=1))'
+    """
+    first, then = ("lower=True", ", trans=1, lower=True") if lower else ("trans=1", "")
+    return f"linalg.solve_triangular({{0}}, linalg.solve_triangular({{0}}, {{1}}, {first}){then})"
