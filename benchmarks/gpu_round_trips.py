@@ -20,11 +20,11 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "tests"))
 
 import numpy as np  # noqa: E402
-from battery.registry import Program, load  # noqa: E402
 from cuda_emulator import standin  # noqa: E402
 from cuda_emulator.running import cuda_text, on_cuda, prepare  # noqa: E402
 
 import calque  # noqa: E402
+from battery.registry import Program, load  # noqa: E402
 
 RESULTS = HERE / "results" / "gpu_static.md"
 TITLE = "## Programs"
