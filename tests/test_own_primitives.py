@@ -430,3 +430,13 @@ def test_wrong_declarations() -> None:
         calque.linear(running, lambda c, x: c, result=np.zeros_like, batch="all")
     with pytest.raises(TypeError, match="elementwise: function must be a function, and is 3.0"):
         calque.elementwise(3.0)
+
+
+def doubled(x):
+    return x * 2.0
+
+
+def test_passes_of_kernels_may_ask_a_rule_again():
+    declared = calque.opaque(doubled, result=lambda x: x, name=f"{__name__}.doubled")
+    fn = calque.jit(lambda x: np.sum(declared(x) * x))
+    assert fn(np.ones(3)) == 6.0

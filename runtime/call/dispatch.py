@@ -11,11 +11,12 @@ import re
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from calque.runtime.call import kept_texts
 from calque.runtime.call.accounting import Account, described
 from calque.runtime.call.addressed import addresses
 from calque.runtime.call.argument_keys import (
@@ -30,6 +31,7 @@ from calque.runtime.call.argument_keys import (
     valued_key,
 )
 from calque.runtime.call.arguments import check_static, check_values, naming
+from calque.runtime.call.kept_texts import KeptText
 from calque.runtime.call.loading import Program, Ready, changed_numbers, load, may_hold_again
 from calque.runtime.call.machine_code import NotReady
 from calque.runtime.call.plans import Key, Plan, ReadOnce, capture_sizes, keep
@@ -64,6 +66,16 @@ _FORMER = 8  # programs kept that hold when captured values are again what they 
 making = free_in_children("programs", threading.RLock())
 
 
+@dataclass(frozen=True)
+class Source:
+    """A program with kernels: as it was ``before`` them, and its text, if that was on disk."""
+
+    traced: Traced
+    before: Traced
+    key: str | None
+    written: KeptText | None
+
+
 class Dispatcher:
     """The programs of one function; the checked ones if ``checked`` (see ``debug_nans``)."""
 
@@ -95,7 +107,7 @@ class Dispatcher:
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Find or make the program for a call, and run it."""
-        program, leaves = self.find(args, kwargs)
+        program, leaves = self.find(args, kwargs, self.make_quickly)
         return self.run_program(program, leaves, args, kwargs)
 
     def run_program(
@@ -224,7 +236,10 @@ class Dispatcher:
         kwargs: dict[str, Any],
         make: Callable[..., None] | None = None,
     ) -> tuple[Program, list[Any]]:
-        """The program for these arguments, made if there is none; and their leaves."""
+        """The program for these arguments, made if there is none; and their leaves.
+
+        What is made by default can be read, too, not only run.
+        """
         try:
             leaves, structure = pytrees.flatten((args, kwargs))
             leaves = addresses(leaves)
@@ -247,6 +262,9 @@ class Dispatcher:
             program = plan.programs.get(full)
             if program is None:
                 (make or self.make)(plan, leaves, structure, sizes, full)
+            elif program.abridged and make is None:
+                with making:
+                    plan.programs.pop(full, None)
             elif not program.still_valid():
                 self._put_aside(plan, full, program)
             elif violated := self._violated(program, sizes):
@@ -344,8 +362,13 @@ class Dispatcher:
             raise
 
     def _kernels(
-        self, plan: Plan, full: Key, sizes: dict[str, int], read: Callable[[dict[str, int]], Traced]
-    ) -> Traced:
+        self,
+        plan: Plan,
+        full: Key,
+        sizes: dict[str, int],
+        read: Callable[[dict[str, int]], Traced],
+        only_run: bool,
+    ) -> Source:
         """Kernels for a call, of what was read for another one if that serves."""
         kept, few = plan.read, plan.few if full.written else {}
         if kept is not None and kept.serves((*full.traced, self.varying.inputs), sizes):
@@ -355,13 +378,21 @@ class Dispatcher:
             kept = ReadOnce(traced, (*full.traced, self.varying.inputs))
         plan.note_captures(traced.captures)
         known = {**capture_sizes(kept.surroundings.captures), **sizes}
-        made = pipeline.to_kernels(
-            traced, self.options, known, plan.comparing, self.target, few=few
-        )
+        key = None
+        if only_run and self.finish is None and not plan.memory and not self.target.grid:
+            wishes = (self.name(), self.options, plan.comparing, few, self.target.name)
+            key = kept_texts.key_of(traced, *wishes)
+        written = kept_texts.find(key, known)
+        if written is not None:
+            made = written.told(traced, self.target)
+        else:
+            made = pipeline.to_kernels(
+                traced, self.options, known, plan.comparing, self.target, few=few
+            )
         plan.inner = plan.inner or made.inner
         if made.has_variants() and not full.written:
             keep(plan, kept)
-        return made
+        return Source(made, traced, key, written)
 
     def make(
         self, plan: Plan, leaves: list[Any], structure: Any, sizes: dict[str, int], full: Key
@@ -370,13 +401,26 @@ class Dispatcher:
         with watched(self.name, lambda: "writing its program"):
             self.make_here(plan, leaves, structure, sizes, full)
 
-    def make_here(
+    def make_quickly(
         self, plan: Plan, leaves: list[Any], structure: Any, sizes: dict[str, int], full: Key
+    ) -> None:
+        """The same for a program that is only to run: its text may be on disk."""
+        with watched(self.name, lambda: "writing its program"):
+            self.make_here(plan, leaves, structure, sizes, full, True)
+
+    def make_here(
+        self,
+        plan: Plan,
+        leaves: list[Any],
+        structure: Any,
+        sizes: dict[str, int],
+        full: Key,
+        only_run: bool = False,
     ) -> None:
         """The same, without a word on the terminal."""
         with making, uncollected(), deep():
             if full not in plan.programs:
-                self._make(plan, leaves, structure, sizes, full)
+                self._make(plan, leaves, structure, sizes, full, only_run)
 
     def read_ahead(
         self, plan: Plan, leaves: list[Any], structure: Any, sizes: dict[str, int], full: Key
@@ -400,7 +444,13 @@ class Dispatcher:
         return {s: size for s in plan.symbols if (size := plan.size(s, sizes)) is not None}
 
     def _make(
-        self, plan: Plan, leaves: list[Any], structure: Any, sizes: dict[str, int], full: Key
+        self,
+        plan: Plan,
+        leaves: list[Any],
+        structure: Any,
+        sizes: dict[str, int],
+        full: Key,
+        only_run: bool,
     ) -> None:
         known, compiled = plan.leaves, self.compiled and not plan.uncompiled
         pinned = self._pinned(plan, sizes)
@@ -408,8 +458,13 @@ class Dispatcher:
         def read(few: dict[str, int]) -> Traced:
             return self._read(plan, leaves, structure, pinned | few)
 
+        source = None
         try:
-            traced = self._kernels(plan, full, sizes, read) if compiled else read({})
+            if compiled:
+                source = self._kernels(plan, full, sizes, read, only_run)
+                traced = source.traced
+            else:
+                traced = read({})
         except SpecializationNeeded as needed:
             self._specialize(plan, needed, leaves)
             return
@@ -418,7 +473,11 @@ class Dispatcher:
         pinned |= plan.few if full.written else {}
         if self.finish is not None:
             traced.function = self.finish(traced.function, traced.builder)
-        program = load(traced, self.name(), known, pinned)
+        written = None if source is None else source.written
+        program = load(traced, self.name(), known, pinned, written)
+        if source is not None and written is None:
+            text = KeptText.of(traced, program.text, program.stored)
+            kept_texts.keep(source.key, source.before, traced, text)
         program.asks_memory = bool(plan.memory)
         if traced.compares:
             program.call = self._comparing(program)

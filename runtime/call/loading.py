@@ -20,6 +20,7 @@ from calque.runtime.call import disk_cache, kernel_source
 from calque.runtime.call.addressed import addressed
 from calque.runtime.call.argument_keys import leaf_key
 from calque.runtime.call.blas_threads import calls_blas, on_measured_threads
+from calque.runtime.call.kept_texts import KeptText
 from calque.runtime.call.lenders import stands_in
 from calque.runtime.call.machine_code import KernelCache, attach, module_key, module_name
 from calque.runtime.debug_nans import finite_checker
@@ -88,6 +89,7 @@ class Program(Surroundings):
     kernels: tuple[KernelCache, ...] = ()
     asks_memory: bool = False  # where arguments lie: no table by shapes tells
     tried: bool = False  # its kernels have been compiled
+    abridged: bool = False  # its text was on disk: it cannot be read, only run
 
     def hidden(self) -> dict[str, Any]:
         """The captured arrays, read again at every call."""
@@ -258,11 +260,23 @@ def _equal(left: Any, right: Any) -> bool:
         return False
 
 
-def load(traced: Traced, name: str, known_leaves: frozenset[int], sizes: dict[str, int]) -> Program:
-    """Execute the generated text; tracebacks and debuggers find its lines."""
-    stepping = traced.compiled and os.environ.get("CALQUE_JIT") == "0"
-    support = kernel_source.uncompiled if stepping else None
-    text = pipeline.module_text(traced, name, "", [], support)
+def load(
+    traced: Traced,
+    name: str,
+    known_leaves: frozenset[int],
+    sizes: dict[str, int],
+    written: KeptText | None = None,
+) -> Program:
+    """Execute the generated text; tracebacks and debuggers find its lines.
+
+    ``written`` is the text with what else writing it told, if it was on disk.
+    """
+    if written is None:
+        stepping = traced.compiled and os.environ.get("CALQUE_JIT") == "0"
+        support = kernel_source.uncompiled if stepping else None
+        text = pipeline.module_text(traced, name, "", [], support)
+    else:
+        text = written.text
     show_text(text)
     if traced.compiled and not traced.target.grid:
         own = set(traced.function.imports.values()) - {"scipy", "warnings", "mpi4py"}
@@ -283,10 +297,11 @@ def load(traced: Traced, name: str, known_leaves: frozenset[int], sizes: dict[st
         text,
         conditions,
         symbols,
-        stored_leaves(traced),
+        stored_leaves(traced) if written is None else written.stored,
         known_leaves,
         sizes,
         kernels,
+        abridged=written is not None,
     )
 
 

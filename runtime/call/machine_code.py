@@ -215,7 +215,7 @@ def _quickly(dispatcher: Any) -> None:
 def module_key(text: str) -> str:
     """What the code of a module depends on, apart from the machine and the types of a call."""
     numba = [*_numba_settings(), _helpers(), _numba_version()] if "@kernel" in text else []
-    return "\n".join([*_versions_used(), *numba, text])
+    return "\n".join([*versions_used(), *numba, text])
 
 
 def module_name(stem: str, key: str) -> str:
@@ -228,7 +228,7 @@ def module_name(stem: str, key: str) -> str:
 
 
 @functools.cache
-def _versions_used() -> tuple[str, ...]:
+def versions_used() -> tuple[str, ...]:
     import numpy as np
 
     python = f"{platform.python_implementation()} {platform.python_version()}"

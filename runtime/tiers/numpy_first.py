@@ -193,7 +193,7 @@ class NumPyFirst(Dispatcher):
                 if (program := plan.programs.get(full)) is not None:
                     break
                 plan.why = "kernels, while NumPy answers"
-                self.make_here(plan, leaves, structure, sizes, full)
+                self.make_here(plan, leaves, structure, sizes, full, True)
             else:
                 raise RuntimeError("the signature does not settle")
             with making:  # a fork waits for what is imported here

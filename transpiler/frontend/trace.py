@@ -67,6 +67,7 @@ class Traced:
     def copied(self, sizes: dict[str, int]) -> Traced:
         """The same, for passes to rewrite; with these sizes of arguments written into it."""
         made = ProgramCopy(self.function, self.builder, sizes)
+        made.builder.machine = Interpreter(made.builder)  # of the user's rules: passes may ask them
         captures = [replace(c, var=made.mapping[c.var]) for c in self.captures]
         return replace(self, function=made.function, builder=made.builder, captures=captures)
 

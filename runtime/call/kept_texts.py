@@ -1,0 +1,118 @@
+"""The text with kernels of a program, kept on disk beside the machine code.
+
+Reading a function is quick; writing its kernels is not. What was written is found by all that it
+depends on: the program as it was read, to its last statement and comment, the wishes of ``jit``,
+calque's own files, and the versions of Python and NumPy. What had to be assumed of sizes is kept
+with it, and asked again.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import pickle
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from calque.runtime.call import disk_cache
+from calque.runtime.call.fingerprints import NoFingerprint, fingerprint
+from calque.runtime.call.machine_code import versions_used
+from calque.transpiler.frontend.trace import Traced
+from calque.transpiler.ir.core import Launch
+from calque.transpiler.ir.dims import InnerSizes, Sizes, is_small_product
+from calque.transpiler.ir.target import Target
+from calque.transpiler.ir.types import Dim
+
+_ROOT = Path(__file__).resolve().parents[2]
+_ROOMS = ("transpiler", "runtime")
+_DEBUGGING = ("CALQUE_DEBUG", "CALQUE_PRINT_AFTER", "CALQUE_JIT")
+
+
+@dataclass(frozen=True)
+class KeptText:
+    """A module's text, and what else is known once it is written."""
+
+    text: str
+    stored: tuple[int, ...]  # leaves that are stored into
+    assumptions: tuple[Dim, ...]  # each is >= 0
+    compares: bool
+    choices: Mapping[Sizes, bool]
+    inner: InnerSizes
+    launches: tuple[Launch, ...]
+
+    @classmethod
+    def of(cls, traced: Traced, text: str, stored: tuple[int, ...]) -> KeptText:
+        """What was written of a program with kernels."""
+        return cls(
+            *(text, stored, tuple(traced.assumptions), traced.compares),
+            *(dict(traced.choices), dict(traced.inner), tuple(traced.function.launches)),
+        )
+
+    def told(self, before: Traced, target: Target) -> Traced:
+        """The program as it was read, with what is known once its text is written."""
+        return replace(
+            before,
+            function=replace(before.function, launches=list(self.launches)),
+            assumptions=list(self.assumptions),
+            compares=self.compares,
+            choices=dict(self.choices),
+            inner=self.inner,
+            target=target,
+        )
+
+    def holds(self, sizes: dict[str, int]) -> bool:
+        """Whether a call of these sizes would have chosen the same."""
+        return all(is_small_product(c, sizes) == chosen for c, chosen in self.choices.items())
+
+
+def key_of(traced: Traced, *wishes: Any) -> str | None:
+    """What tells a program's text from all others; None where none is to be kept."""
+    if disk_cache.folder() is None or any(os.environ.get(name) for name in _DEBUGGING):
+        return None
+    try:
+        return "\n".join([*versions_used(), _own_files(), fingerprint(traced, wishes)])
+    except NoFingerprint:
+        return None
+
+
+def find(key: str | None, sizes: dict[str, int]) -> KeptText | None:
+    """The text for a key, if it is for calls of these sizes."""
+    payload = None if key is None else disk_cache.read_entry(_name(key), key)
+    if payload is None:
+        return None
+    try:
+        found = pickle.loads(payload)
+    except Exception:  # whatever it is, writing anew is right
+        return None
+    return found if isinstance(found, KeptText) and found.holds(sizes) else None
+
+
+def keep(key: str | None, before: Traced, after: Traced, written: KeptText) -> None:
+    """Keep a text, unless what it assumes cannot be asked of the program as it was read."""
+    dims = before.builder.dims
+    asked = {s for d in written.assumptions for s in d.symbols()}
+    equal = [[(e.left, e.right) for e in t.function.equal_dims] for t in (before, after)]
+    askable = asked <= dims.arguments | dims.quotients.keys() and equal[0] == equal[1]
+    if key is not None and askable:
+        disk_cache.write_entry(_name(key), key, pickle.dumps(written))
+
+
+def _name(key: str) -> str:
+    return f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.text"
+
+
+@functools.cache
+def _own_files() -> str:
+    """calque's own files as they are: each change may change a text."""
+    digest = hashlib.sha256()
+    for room in _ROOMS:
+        for folder, folders, files in os.walk(_ROOT / room):
+            folders[:] = sorted(f for f in folders if f != "__pycache__")
+            for name in sorted(f for f in files if f.endswith(".py")):
+                found = os.stat(os.path.join(folder, name))
+                place = os.path.relpath(os.path.join(folder, name), _ROOT)
+                digest.update(f"{place} {found.st_size} {found.st_mtime_ns}\n".encode())
+    return digest.hexdigest()
