@@ -59,7 +59,7 @@ def arguments(tiny: bool) -> dict[str, tuple[Any, ...]]:
         "heat": (matrix, 0.1 * abs(matrix), STEPS),
         "heat_grad": (matrix, 0.1 * abs(matrix), STEPS),
         "embedding_loss_grad": embedding,
-        "embedding_loss_grad_in_order": embedding,
+        "embedding_loss_grad_sorted": embedding,
         "mlp_loss_grad": mlp,
         "running_share": (vector,),
         "running_shares": (single(n, m),),

@@ -151,6 +151,71 @@ def test_deterministic_adds_in_the_order_of_rounds():
         calque.jit(function, deterministic="yes")
 
 
+def two_at_once(bins, weights):
+    out = np.zeros(10)
+    count = np.zeros(10, dtype=np.int64)
+    for i in range(bins.size):
+        out[bins[i]] += weights[i]
+        count[bins[i]] += 1
+    return out, count
+
+
+def to_itself(bins, weights):
+    out = np.zeros(10)
+    for i in range(bins.size):
+        out[bins[i]] += weights[i]
+        out[bins[i] // 2] += 1.0
+    return out
+
+
+SORTED: list[tuple[Any, tuple[Any, ...]]] = [
+    *ATOMIC,
+    (histogram, (np.zeros(0, np.int64), np.zeros(0))),
+    (histogram, (np.full(90, 3), WEIGHTS)),
+]
+
+
+@pytest.mark.parametrize("case", range(len(SORTED)))
+def test_deterministic_sorts_the_cells(case):
+    """The terms of a cell are added in the order of rounds: NumPy's bits."""
+    function, args = SORTED[case]
+    ordered = calque.jit(function, deterministic=True)
+    text = cuda_text(ordered, *args)
+    assert "cp.argsort(" in text and "atomicAdd" not in text
+    assert "    for " not in text.partition("code = ")[0]
+    for order in (0, 1, 7):
+        got, want = on_cuda(ordered, *args, order=order), function(*args)
+        for one, other in zip(*((r if isinstance(r, tuple) else (r,)) for r in (got, want)), strict=True):
+            np.testing.assert_array_equal(one, other)
+            assert one.dtype == other.dtype
+
+
+def test_deterministic_gradients_sort_the_cells():
+    gradient = calque.jit(calque.grad(gathered), deterministic=True)
+    want = np.zeros_like(VECTOR)
+    np.add.at(want, INDICES, np.sin(2.0 * VECTOR[INDICES]))
+    assert "cp.argsort(" in cuda_text(gradient, VECTOR, INDICES)
+    results = [on_cuda(gradient, VECTOR, INDICES, order=order) for order in (0, 1, 7)]
+    np.testing.assert_allclose(results[0], want, rtol=1e-12, atol=1e-13)
+    assert all(np.array_equal(results[0], other) for other in results[1:])
+
+
+@pytest.mark.parametrize("function", [to_itself, two_at_once])
+def test_more_than_one_addition_a_round_stays_in_order(function):
+    ordered = calque.jit(function, deterministic=True)
+    assert "argsort" not in cuda_text(ordered, FEW, WEIGHTS)
+    got, want = on_cuda(ordered, FEW, WEIGHTS, order=7), function(FEW, WEIGHTS)
+    for one, other in zip(np.atleast_2d(got), np.atleast_2d(want), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_a_cell_outside_raises_where_cells_are_sorted():
+    bad = FEW.copy()
+    bad[3] = -11
+    with pytest.raises(IndexError, match="index -11 is out"):
+        on_cuda(calque.jit(histogram, deterministic=True), bad, WEIGHTS)
+
+
 def test_a_cell_outside_raises_and_nothing_is_added():
     bad = FEW.copy()
     bad[3] = 10

@@ -39,7 +39,7 @@ CASES: dict[str, tuple[str, str, str]] = {
     "heat": ("heat", "jit(f)", "f8[n,m], f8[n,m], int"),
     "heat_grad": ("heat", "jit(grad(f, argnums=(0, 1)))", "f8[n,m], f8[n,m], int"),
     "embedding_loss_grad": ("embedding_loss", "jit(grad(f))", "f4[v,d], i8[n], f4[n,d]"),
-    "embedding_loss_grad_in_order": (
+    "embedding_loss_grad_sorted": (
         "embedding_loss", "jit(grad(f), deterministic=True)", "f4[v,d], i8[n], f4[n,d]"
     ),
     "mlp_loss_grad": (
@@ -107,7 +107,7 @@ NUMBERS: dict[str, tuple[tuple[tuple[Any, ...], Any], float]] = {
         slopes(programs.embedding_loss, (0,), single(6, 5), RNG.integers(-6, 6, 20), single(20, 5)),
         2e-6,
     ),
-    "embedding_loss_grad_in_order": (
+    "embedding_loss_grad_sorted": (
         slopes(programs.embedding_loss, (0,), single(6, 5), RNG.integers(-6, 6, 20), single(20, 5)),
         2e-6,
     ),

@@ -53,6 +53,7 @@ from calque.transpiler.loops.scalar_replacement import fewer_accesses
 from calque.transpiler.loops.scatter_to_gather import gather
 from calque.transpiler.loops.shape_guards import compare_sizes
 from calque.transpiler.loops.size_specialization import inner_sizes
+from calque.transpiler.loops.sorted_scatters import sort_scatters
 from calque.transpiler.loops.sunk_products import products_after
 from calque.transpiler.loops.thread_mapping import map_to_threads
 from calque.transpiler.loops.trip_count_guards import hold_spans
@@ -230,6 +231,12 @@ KERNEL_PASSES = (
         needs=[ELEMENTS, OWN_PHIS],
         makes=[INDEPENDENT],
         when=_on_cores,
+        optional=True,
+    ),
+    Pass(
+        *("sort_scatters", lambda w: sort_scatters(w.function, w.builder)),
+        needs=[ELEMENTS, OWN_PHIS],
+        when=lambda w: w.target.grid and bool(w.option("deterministic")),
         optional=True,
     ),
     Pass(
