@@ -329,3 +329,14 @@ def test_the_source_is_that_of_the_kernels():
 def test_first_must_be_known():
     with pytest.raises(ValueError, match="first"):
         calque.jit(entropy, first="jax")
+
+
+def test_errors_are_those_of_either():
+    fn = calque.jit(lambda x, k: x[k] * 2.0, first="numpy")
+    seen = []
+    for _ in range(2):
+        with pytest.raises(IndexError):
+            fn(np.ones(3), 5)
+        seen.append(fn.cache_info().answered)
+        fn.wait()
+    assert seen == ["numpy", "kernels"]

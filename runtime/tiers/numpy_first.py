@@ -138,11 +138,10 @@ class NumPyFirst(Dispatcher):
         """Run kernels where there are some, else NumPy's text."""
         try:
             program, leaves = self.find(args, kwargs, self.make_aside)
-            result = self._by_kernels(program, leaves, args, kwargs)
+            self.account.answered = "kernels"
+            return self._by_kernels(program, leaves, args, kwargs)
         except _NumPyAnswers:
             return self._by_numpy(args, kwargs)
-        self.account.answered = "kernels"
-        return result
 
     def clear(self) -> None:
         """Forget all programs, and what is being made."""
