@@ -214,6 +214,13 @@ def page(tiny: bool) -> str:
     return HEAD + "\n".join(figures) + memory + "\n".join(of_memory(tiny)) + "\n"
 
 
+def programs_section() -> str:
+    """The last section of the page, which gpu_round_trips.py writes."""
+    before = RESULTS.read_text(encoding="utf-8") if RESULTS.exists() else ""
+    found = re.search(r"\n## Programs\n.*", before, re.S)
+    return found[0] if found else ""
+
+
 def main() -> None:
     """Write the page, or print it."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -225,7 +232,7 @@ def main() -> None:
     if dry:
         print(text)
     else:
-        RESULTS.write_text(text, encoding="utf-8")
+        RESULTS.write_text(text + programs_section(), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -124,7 +124,8 @@ def _on_device(tree: Any, writer: CudaLauncher) -> Any:
 
 def _is_of_numbers(node: gast.Call, writer: CudaLauncher) -> bool:
     """Whether an elementwise function is called with numbers alone that the host knows."""
-    if not isinstance(getattr(np, getattr(node.func, "attr", ""), None), np.ufunc):
+    called = getattr(np, getattr(node.func, "attr", ""), None)
+    if called is not np.where and not isinstance(called, np.ufunc):
         return False
 
     def is_known(part: Any) -> bool:
