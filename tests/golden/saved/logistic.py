@@ -24,12 +24,12 @@ def loss_grad_kernel(b, inputs, targets, inputs_dot_w, z_bar):
         p = 1.0 / p_denominator
         # likelihood = p * targets + (1.0 - p) * (1.0 - targets)
         targets_i = targets[i]
-        one_minus_targets_i = 1.0 - targets_i
-        likelihood = p * targets_i + (1.0 - p) * one_minus_targets_i
+        one_minus_targets = 1.0 - targets_i
+        likelihood = p * targets_i + (1.0 - p) * one_minus_targets
         # return -np.sum(np.log(likelihood))
         likelihood_bar = -1.0 / likelihood
         # likelihood = p * targets + (1.0 - p) * (1.0 - targets)
-        p_bar = likelihood_bar * targets_i - likelihood_bar * one_minus_targets_i
+        p_bar = likelihood_bar * targets_i - likelihood_bar * one_minus_targets
         # p = sigmoid(inputs @ w + b)
         z_bar_i = p_bar * (p / p_denominator) * exp_minus_z
         z_bar[i] = z_bar_i

@@ -55,11 +55,11 @@ def seidel_grad_kernel(u):
                 #     1])
                 u_bar_ij = u_bar[i, j]
                 u_bar[i, j] = 0.0
-                u_bar_ij_scaled = 0.25 * u_bar_ij
-                u_bar[i, j + 1] += u_bar_ij_scaled
-                u_bar[i, j - 1] += u_bar_ij_scaled
-                u_bar[i + 1, j] += u_bar_ij_scaled
-                u_bar[i - 1, j] += u_bar_ij_scaled
+                u_sum_bar = 0.25 * u_bar_ij
+                u_bar[i, j + 1] += u_sum_bar
+                u_bar[i, j - 1] += u_sum_bar
+                u_bar[i + 1, j] += u_sum_bar
+                u_bar[i - 1, j] += u_sum_bar
     return u_bar
 
 
