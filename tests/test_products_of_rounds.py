@@ -104,3 +104,78 @@ def test_it_reads_as_written_by_hand() -> None:
 def test_small_products_stay_in_the_loop() -> None:
     W, U, x = np.ones((3, 3)), np.ones((3, 3)), np.ones((4, 3))
     assert "x @ W" not in calque.source(calque.jit(recurrent), W, U, x, stage="kernels")
+
+
+def to_the_right(x, w):
+    total = np.zeros((x.shape[1], x.shape[1]))
+    for i in range(x.shape[1]):
+        total[i, i:] = x[:, i] @ x[:, i:]
+    return np.sum(np.sin(total) * np.sum(w))
+
+
+def to_the_right_of_the_next_back(x, w):
+    y, total = x + w, 0.0
+    for i in range(x.shape[1] - 2, -1, -1):
+        total = total + np.sum(np.sin(x[:, i] @ y[:, i + 1 :]))
+    return total
+
+
+def downwards(x, w):
+    total = 0.0
+    for i in range(x.shape[0]):
+        total = total + np.sum(np.sin(x[: i + 1] @ x[i])) + w[0, 0]
+    return total
+
+
+def of_another_matrix(x, w):
+    total = 0.0
+    for i in range(x.shape[1]):
+        total = total + np.sum(np.sin(x[:, i] @ w[:, i:]))
+    return total
+
+
+def up_to_the_one_before(x, w):
+    """``w[: i - 1]`` is all but the last in the first round."""
+    total = 0.0
+    for i in range(x.shape[0]):
+        total = total + np.sum(np.sin(w[: i - 1] @ x[i]))
+    return total
+
+
+def of_what_rounds_change(x, w):
+    x, total = x.copy(), 0.0
+    for i in range(x.shape[0]):
+        product = x[i:] @ x[i]
+        total = total + np.sum(np.sin(product))
+        x[i:, 0] = np.tanh(product)
+    return total
+
+
+def of_the_last_few(x, w):
+    total = 0.0
+    for i in range(x.shape[0] - 3, x.shape[0]):
+        total = total + np.sum(np.sin(w[i:] @ x[i]))
+    return total
+
+
+WHOLE = (to_the_right, to_the_right_of_the_next_back, downwards)
+PARTS = (of_another_matrix, up_to_the_one_before, of_what_rounds_change, of_the_last_few)
+
+
+@pytest.mark.parametrize("function", WHOLE + PARTS, ids=lambda f: f.__name__)
+def test_products_with_part_of_a_matrix(function: Any, at_any_size: None) -> None:
+    for shape in ((7, 5), (5, 7), (4, 4), (3, 1), (3, 2)):
+        x, w = np.random.default_rng(3).normal(size=(2, *shape))
+        assert calque.jit(function)(x, w) == pytest.approx(function(x, w), rel=1e-12)
+        gradients = calque.jit(calque.grad(function, (0, 1)))(x, w)
+        steps = 1e-6 * np.random.default_rng(4).normal(size=(2, *shape))
+        ends = [function(x + s * steps[0], w + s * steps[1]) for s in (1, -1)]
+        slope = np.sum(gradients[0] * steps[0]) + np.sum(gradients[1] * steps[1])
+        assert slope == pytest.approx((ends[0] - ends[1]) / 2.0, rel=1e-5, abs=1e-13)
+
+
+@pytest.mark.parametrize("function", WHOLE + PARTS, ids=lambda f: f.__name__)
+def test_which_of_them_are_made_before_the_loop(function: Any) -> None:
+    x, w = np.ones((2, 200, 200))
+    text = calque.source(calque.jit(function), x, w, stage="kernels")
+    assert (" @ " in text.partition("_jit(")[2]) == (function in WHOLE)

@@ -56,6 +56,16 @@ def steady_symbols(loop: For, builder: Builder) -> frozenset[str]:
     )
 
 
+def is_column(s: Apply) -> bool:
+    """Whether a vector is read from an array along another axis than the last."""
+    items = full_template(s.params["index"], [wrap(d) for d in s.args[1:]], s.args[0].type.ndim)
+    last = items[-1]
+    number = isinstance(last, int) or (
+        isinstance(last, Slot) and not s.args[1 + last.position].type.ndim
+    )
+    return number and sum(isinstance(i, slice) for i in items) == 1
+
+
 def is_element(s: Apply, builder: Builder) -> bool:
     """Whether a read or store is of one element at a known place, proven to be inside."""
     if s.primitive not in INDEXED or not s.proven or not isinstance(s.args[0], Var):

@@ -137,6 +137,41 @@ class Rounds:
             return None
         return Section(access, tuple(items), moving[0], steps[moving[0]] == 1)
 
+    def most_of(self, value: Atom, axis: int) -> tuple[Var, slice] | None:
+        """The matrix and the slice along ``axis`` that a value is; rounds read half of it or more.
+
+        One end of the slice is the matrix's; the other goes with the counter, and begins or stops
+        at the matrix's other end.
+        """
+        made = self.made.get(value) if isinstance(value, Var) else None
+        if not isinstance(made, Apply) or made.primitive is not getitem:
+            return None
+        array, *dynamic = made.args
+        if array.type.ndim != 2 or not self.is_steady(array) or made.out.type.ndim != 2:
+            return None
+        template = full_template(made.params["index"], [wrap(d) for d in dynamic], 2)
+        if not all(isinstance(item, slice) for item in template) or len(template) != 2:
+            return None
+        part, other = (_filled(template[k], tuple(dynamic)) for k in (axis, 1 - axis))
+        if not _is_whole(other) or part.step not in (None, 1):
+            return None
+        dims, dim_of, size = self.builder.dims, self.builder.dim_of, array.type.dims[axis]
+        begins = part.start is None or dims.same(dim_of(wrap(part.start)), 0)
+        ends = part.stop is None or dims.same(dim_of(wrap(part.stop)), size)
+        if ends and not begins and self._step_of(part.start) == 1:
+            gap: DimLike = dim_of(self.outside(part.start, self.first()))
+            left = dims.resolve(size - dim_of(self.outside(part.start, self.end() - 1)))
+            if not isinstance(left, int) or left < 0:
+                return None
+        elif begins and not ends and self._step_of(part.stop) == 1:
+            gap = size - dim_of(self.outside(part.stop, self.end() - 1))
+        else:
+            return None
+        gap = dims.resolve(gap)
+        if not isinstance(gap, int) or not 0 <= gap <= 4:
+            return None
+        return array, slice(*(None if b is None else wrap(b) for b in (part.start, part.stop)))
+
     def is_inside(self, part: Section) -> bool:
         """Whether all parts are known to be inside of the array."""
         with self.builder.dims.given(facts_of_rounds(self.loop, self.builder)):

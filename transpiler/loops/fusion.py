@@ -18,7 +18,7 @@ from calque.transpiler.ir.core import Apply, Block, Statement, Var
 from calque.transpiler.ir.dead_code import has_effects
 from calque.transpiler.ir.path_conditions import refuses
 from calque.transpiler.ir.types import DimLike, dim_symbols, substitute_dim, symbol
-from calque.transpiler.loops.accesses import STORES
+from calque.transpiler.loops.accesses import STORES, is_column
 from calque.transpiler.loops.fusion_groups import (
     NAMES,
     Loop,
@@ -35,7 +35,7 @@ from calque.transpiler.loops.size_agreement import agree
 from calque.transpiler.loops.slice_stores import through_view
 from calque.transpiler.loops.virtual_arrays import NoElements, Reader, SizesAtHand
 from calque.transpiler.primitives.creation import full
-from calque.transpiler.primitives.indexing import copy, update_add
+from calque.transpiler.primitives.indexing import copy, getitem, update_add
 from calque.transpiler.primitives.reductions import prod, sum_
 from calque.transpiler.primitives.templates import indexed_dims
 
@@ -420,6 +420,7 @@ class Fusion:
                         places.setdefault(var, set()).add((id(unit), leaf, at))
         often = {v for v, found_at in places.items() if len(found_at) > 1}
         exact = read_with_extremum(self.block, self.virtual, often)
+        exact |= self._of_columns_again(order)
         self.stored |= exact
         costs: dict[Var, int] = {}
         found = bool(exact)
@@ -434,6 +435,27 @@ class Fusion:
                 costs[s.outs[0]] = 0
                 found = True
         return found
+
+    def _of_columns_again(self, order: Sequence[Unit]) -> set[Var]:
+        """Vectors computed of a column of a matrix that a nest would go through for each row."""
+        columns: set[Var] = set()
+        made: set[Var] = set()
+        for var, s in self.virtual.items():
+            if var.type.ndim != 1 or isinstance(self.builder.dims.resolve(var.type.dims[0]), int):
+                continue
+            if s.primitive is getitem and is_column(s):
+                columns.add(var)
+            elif not columns.isdisjoint(s.args):
+                (columns if s.primitive is copy else made).add(var)
+        if not made:
+            return made
+        roots = [r for u in order if isinstance(u, Loop) for r in u.roots() if len(r.space) > 1]
+        return {
+            v
+            for r in roots
+            for v, (index, *_) in r.computed
+            if v in made and r.space[0] != 1 and r.symbols[0] not in dim_symbols(index)
+        }
 
     def _sorted(self, order: Sequence[Unit]) -> list[Unit]:
         """Each after what it needs, else in the order of the program."""

@@ -11,8 +11,9 @@ After::
     for t in range(n):
         h = np.tanh(x_dot_W[t] + h @ U)
 
-BLAS reads the matrix once for many rows, which a round does for each. Nothing is computed that no
-round reads, and no row but those of rounds is read.
+BLAS reads the matrix once for many rows, which a round does for each. No row but those of rounds is
+read. Of a matrix rounds may read less and less, or more and more, as ``x[i] @ x[i + 1 :].T`` does:
+all of it is multiplied, twice what is read, and several times faster.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from typing import Any
 from calque.transpiler.ir.builder import Builder, atom, wrap
 from calque.transpiler.ir.core import Apply, Block, For, Function, Statement, label
 from calque.transpiler.ir.dead_code import remove_dead_code
+from calque.transpiler.ir.types import DimLike
 from calque.transpiler.loops.array_sections import Rounds, Section, worth_a_product
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.products import dot, matmul
@@ -69,18 +71,26 @@ def _read_instead(s: Apply, rounds: Rounds) -> Block | None:
     of_rows = left.type.ndim == 1
     row, matrix = (left, right) if of_rows else (right, left)
     part = rounds.part(row)
-    if part is None or not rounds.is_steady(matrix) or not _is_worth(s, part, rounds):
+    if part is None:
         return None
-    steady = rounds.outside(matrix)
+    shrinking = rounds.most_of(matrix, 1 if of_rows else 0)
+    if shrinking is None and not rounds.is_steady(matrix):
+        return None
+    array, columns = (matrix, None) if shrinking is None else shrinking
+    length = s.out.type.dims[0] if shrinking is None else array.type.dims[1 if of_rows else 0]
+    if not _is_worth(s, part, length, rounds):
+        return None
+    steady = rounds.outside(array)
     rows = rounds.all_parts(part)
     whole = apply(matmul, rows, steady if of_rows else steady.T)
     low = rounds.low(part)
     with rounds.builder.block() as reading:
-        found = whole[wrap(part.place) - low]
+        place = wrap(part.place) - low
+        found = whole[place] if columns is None else whole[place, columns]
     return _named(reading, found, s)
 
 
-def _is_worth(s: Apply, part: Section, rounds: Rounds) -> bool:
+def _is_worth(s: Apply, part: Section, length: DimLike, rounds: Rounds) -> bool:
     array = part.read.args[0]
     if s.out.type.dtype.kind not in "fc" or not rounds.is_inside(part):
         return False
@@ -89,7 +99,7 @@ def _is_worth(s: Apply, part: Section, rounds: Rounds) -> bool:
     known = all(a.type.ndim for a in s.args) and builder.dims.same(
         s.args[0].type.dims[-1], s.args[1].type.dims[0]
     )
-    return known and worth_a_product((count, inner, s.out.type.dims[0]), builder)
+    return known and worth_a_product((count, inner, length), builder)
 
 
 def _named(reading: Block, found: Any, s: Apply) -> Block | None:
