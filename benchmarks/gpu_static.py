@@ -14,8 +14,6 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -83,58 +81,20 @@ def least(name: str, args: tuple[Any, ...], results: tuple[Any, ...]) -> int:
     return sum(int(a.nbytes) for a in arrays)
 
 
-@contextmanager
-def counting(calls: list[int]) -> Iterator[None]:
-    """Count the bytes of what CuPy's own functions read and make."""
-    before, before_ufunc = standin._on_device, standin.ndarray.__array_ufunc__
-
-    def sizes(given: Any, result: Any) -> int:
-        read = [a._memory for a in given if isinstance(a, standin.ndarray)]
-        made = [r._memory for r in (result,) if isinstance(r, standin.ndarray)]
-        if any(np.may_share_memory(a, b) for a in read for b in made):
-            return 0
-        return sum(int(a.nbytes) for a in [*read, *made])
-
-    def on_device(function: Any) -> Callable[..., Any]:
-        call = before(function)
-
-        def counted(*args: Any, **kwargs: Any) -> Any:
-            result = call(*args, **kwargs)
-            own = getattr(function, "__self__", None)
-            given = [*args, standin._device(own)] if isinstance(own, np.ndarray) else args
-            calls.append(sizes(given, result))
-            return result
-
-        return counted
-
-    def ufunc(self: Any, function: Any, method: str, *given: Any, **options: Any) -> Any:
-        result = before_ufunc(self, function, method, *given, **options)
-        calls.append(sizes(given, result))
-        return result
-
-    standin._on_device = on_device
-    standin.ndarray.__array_ufunc__ = ufunc  # type: ignore[method-assign]
-    try:
-        yield
-    finally:
-        standin._on_device = before
-        standin.ndarray.__array_ufunc__ = before_ufunc  # type: ignore[method-assign]
-
-
 def moved(name: str, args: tuple[Any, ...]) -> tuple[int, int, int]:
     """Bytes that launches move, that calls of CuPy do, and the least possible."""
-    calls: list[int] = []
     with standin.installed():
         module: dict[str, Any] = {}
         exec(compile((GOLDEN / f"{name}.py").read_text("utf-8"), f"{name}.py", "exec"), module)
         launcher = next(v for k, v in module.items() if k.endswith("_jit"))
         given = list(map(to_device, args))
         standin.traffic.clear()
-        with counting(calls):
-            result = launcher(*given)
+        standin.moved_by_calls.clear()
+        result = launcher(*given)
+        calls = sum(standin.moved_by_calls)
         results = tuple(map(to_host, result if isinstance(result, tuple) else (result,)))
     kernels = sum(fetched + stored for fetched, stored in standin.traffic)
-    return kernels, sum(calls), least(name, args, results)
+    return kernels, calls, least(name, args, results)
 
 
 def of_compiler(name: str) -> list[str]:
@@ -187,14 +147,14 @@ MEMORY = """
 
 Kernels: of each launch the cells that it fetches, and those that it stores, each once, as the
 emulator counts them: what a cache has no room for, and what is fetched beside a cell, comes on top.
-CuPy: operands and results of its own functions (products, sorts, zeros). Least: arguments and
-results, each once; of loops over time what each step needs (STEPS).
+CuPy: operands and results of its own functions (products, zeros; not of sorts). Least: arguments
+and results, each once; of loops over time what each step needs (STEPS).
 
 The aim is at most RATIO times the least. What is above: `heat` stores a step's interior beside u
 and copies it back, rather than to change two arrays' places; its gradient does so twice.
 `mlp_loss_grad` has products whose operands are in memory, and the sums down their columns read
-these again. Running sums of a vector are CuPy's, whose operand and result are in memory; those of
-rows store their terms first. `np.zeros` of what a loop stores anew is made all the same in
+these again. Running sums store their terms first, and those
+of a vector read them twice. `np.zeros` of what a loop stores anew is made all the same in
 `distances` and `clipped_products`; that of a sum into chosen cells is needed. Lanes of Kepler's
 gradient keep their rounds in memory.
 

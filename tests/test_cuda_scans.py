@@ -15,6 +15,7 @@ pytestmark = pytest.mark.skipif(building.MISSING is not None, reason=str(buildin
 RNG = np.random.default_rng(23)
 VECTOR = RNG.standard_normal(700)
 OTHER = RNG.standard_normal(700)
+MANY = RNG.standard_normal(9001)
 MATRIX = RNG.standard_normal((9, 70))
 LONG = RNG.standard_normal((2, 2500))
 SINGLE = MATRIX.astype(np.float32)
@@ -93,6 +94,28 @@ def beside_a_sum(x):
     return out, sizes
 
 
+def path(x):
+    out = np.zeros(x.size)
+    place = 3.0
+    for i in range(x.size):
+        place -= np.sin(x[i])
+        out[i] = abs(place)
+    return out
+
+
+def record(x):
+    out = np.zeros(x.size)
+    most = -1e9
+    for i in range(x.size):
+        most = np.maximum(most, x[i])
+        out[i] = most - x[i]
+    return out
+
+
+def of_a_plain_vector(x):
+    return np.cumsum(x), np.cumprod(1.0 + 0.01 * x), np.minimum.accumulate(x)
+
+
 def with_a_branch(x):
     out = np.zeros(x.size)
     total = 0.0
@@ -120,6 +143,12 @@ PROGRAMS: list[tuple[Any, tuple[Any, ...]]] = [
     (of_a_vector, (VECTOR,)),
     (of_a_vector, (VECTOR[:1],)),
     (of_a_vector, (VECTOR[:0],)),
+    (of_a_vector, (MANY,)),
+    (of_a_plain_vector, (VECTOR,)),
+    (of_a_plain_vector, (COUNTS[0],)),
+    (path, (VECTOR,)),
+    (path, (MANY,)),
+    (record, (MANY,)),
     (shares, (MATRIX,)),
     (written_out, (VECTOR,)),
     (downward, (VECTOR,)),
@@ -128,7 +157,7 @@ PROGRAMS: list[tuple[Any, tuple[Any, ...]]] = [
     (beside_a_sum, (LONG,)),
     (with_a_branch, (VECTOR,)),
 ]
-SHARED = [sums, products, extrema, shares, written_out, downward, two_of_them, beside_a_sum, with_a_branch]
+SHARED = [sums, products, extrema, shares, of_a_vector, path, record, written_out, downward, two_of_them, beside_a_sum, with_a_branch]
 
 
 def assert_same(got: Any, want: Any, tolerance: float) -> None:
@@ -155,8 +184,16 @@ def test_scans_are_numpys_and_the_same_bits_in_any_order_of_threads(case):
 def test_the_threads_of_a_row_share_it(function):
     args = next(args for own, args in PROGRAMS if own is function)
     text = cuda_text(function, *args)
-    assert "row_running_" in text and "for (Index tile = " in text
-    assert "__launch_bounds__(1)\nvoid" not in text.partition("for (Index tile")[0].rpartition("extern")[2]
+    assert "row_running_" in text and " tile = " in text
+    assert "__launch_bounds__(256)" in text.partition(" tile = ")[0].rpartition("extern")[2]
+
+
+def test_a_long_one_is_cut_into_parts():
+    for function in (of_a_vector, path, record):
+        text = cuda_text(function, VECTOR)
+        assert "// 2048, 4096), 1)\n" in text
+        assert text.count("for (Index part = ") == 2
+    assert "part" not in cuda_text(written_out, VECTOR)  # its last sum is read
 
 
 def test_what_is_no_sum_stays_in_order():

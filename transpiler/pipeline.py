@@ -47,6 +47,7 @@ from calque.transpiler.loops.invariant_phis import drop_unchanged
 from calque.transpiler.loops.lowering import schedule
 from calque.transpiler.loops.outward_interchange import move_outward
 from calque.transpiler.loops.parallelize import keep_off_threads, mark_parallel, weigh
+from calque.transpiler.loops.partial_scans import scan_in_parts
 from calque.transpiler.loops.partial_sums import sum_in_parts
 from calque.transpiler.loops.row_fusion import fuse_rows
 from calque.transpiler.loops.scalar_replacement import fewer_accesses
@@ -245,6 +246,13 @@ KERNEL_PASSES = (
         needs=[ELEMENTS, INSIDE, OWN_PHIS],
         makes=[INDEPENDENT],
         when=_on_grid,
+    ),
+    Pass(
+        *("scan_in_parts", lambda w: scan_in_parts(w.function, w.builder)),
+        needs=[INDEPENDENT],
+        after=["map_to_threads"],
+        when=_on_grid,
+        optional=True,
     ),
     Pass(
         *("sum_in_parts", lambda w: sum_in_parts(w.function, w.builder)),

@@ -60,6 +60,7 @@ device_count = 1
 launches: list[str] = []  # the kernels that ran, by name: what a test may count
 transfers: list[str] = []  # "put" and "get", between host and device
 traffic: list[tuple[int, int]] = []  # bytes that each launch fetched from memory, and stored
+moved_by_calls: list[int] = []  # bytes that functions other than kernels read and make
 waits: list[int] = []  # the devices that were waited for
 
 
@@ -107,6 +108,7 @@ class ndarray(NDArrayOperatorsMixin):
         if out:
             options["out"] = _host(out)
         result = getattr(function, method)(*map(_host, given), **options)
+        _count(given, result)
         return out[0] if len(out) == 1 else _device(result)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
@@ -185,6 +187,14 @@ def _host(value: Any) -> Any:
     return type(value)(map(_host, value)) if type(value) in (tuple, list) else value
 
 
+def _count(given: Sequence[Any], result: Any) -> None:
+    """Keep the bytes of operands and of a result that is no view of one."""
+    read = [v for v in map(_host, given) if isinstance(v, numpy.ndarray)]
+    made = [v for v in (result,) if isinstance(v, numpy.ndarray)]
+    if not any(numpy.may_share_memory(a, b) for a in read for b in made):
+        moved_by_calls.append(sum(int(v.nbytes) for v in [*read, *made]))
+
+
 def _has_arrays(index: Any) -> bool:
     items = index if isinstance(index, tuple) else (index,)
     return any(isinstance(i, numpy.ndarray) for i in items)
@@ -208,6 +218,7 @@ class _Function:
             raise TypeError(f"{self.name} of CuPy takes {len(taken)} arguments, not {len(args)}")
         out = kwargs.get("out")
         result = self.function(*map(_host, args), **{k: _host(v) for k, v in kwargs.items()})
+        _count([*args, getattr(self.function, "__self__", None)], result)
         return _device(result) if out is None else out
 
     def __getattr__(self, name: str) -> Any:

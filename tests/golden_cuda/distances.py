@@ -5,17 +5,30 @@ From tests/cuda_programs.py, line 63. Written by calque 0.1.0; regenerate with
 Types: steps float64[n].
 """
 import cupy as cp
-from calque.runtime.cuda import kernel
+from calque.runtime.cuda import kernel, row_blocks, row_threads
 
 
 def distances_jit(steps):
     n = steps.size
     out = cp.zeros(n)
-    distances_kernel(1, 256, steps, out, n)
+    parts = max(min(n // 2048, 4096), 1)
+    place_of_parts = cp.empty(parts)
+    distances_kernel(row_blocks(parts, 1), row_threads(1), steps, parts, place_of_parts, n)
+    distances_kernel_2(row_blocks(parts, 1), row_threads(1), steps, out, parts, place_of_parts, n)
     return out
 
 
 code = r"""
+__device__ __forceinline__ long long floor_divide(long long a, long long b)  // as in Python; 0 by 0
+{
+    if (b == 0)
+        return 0;
+    if (b == -1)
+        return (long long)(0ULL - (unsigned long long)a);
+    long long quotient = a / b;
+    return a % b != 0 && (a < 0) != (b < 0) ? quotient - 1 : quotient;
+}
+
 __device__ double row_last(double value)  // that of the last of a row's threads
 {
     if (blockDim.x == 32)
@@ -51,21 +64,74 @@ __device__ double row_running_sum(double before, double value)
     return value + other;
 }
 
-extern "C" __global__ __launch_bounds__(256)
-void distances_kernel(const double* __restrict__ steps, double* __restrict__ out, Index n)
+__device__ double row_sum(double value)  // of a row's threads, a warp or a block; the same in all
 {
-    double place_now = 0.0;
-    for (Index tile = 0; tile < n; tile += blockDim.x) {
-        Index i = tile + threadIdx.x;
-        double place_now_term = 0.0;
-        if (i < n)
-            place_now_term = steps[i];
-        place_now = row_running_sum(place_now, place_now_term);
-        if (i < n)
-            out[i] = fabs(place_now);
-        place_now = row_last(place_now);
+    for (int step = 16; step > 0; step /= 2) {
+        double other = __shfl_xor_sync(0xffffffff, value, step);
+        value = value + other;
+    }
+    if (blockDim.x == 32)
+        return value;
+    __shared__ double values[8];
+    __syncthreads();  // an earlier call may still be read
+    if (threadIdx.x % 32 == 0)
+        values[threadIdx.x / 32] = value;
+    __syncthreads();
+    value = values[0];
+    for (int warp = 1; warp < 8; warp++) {
+        double other = values[warp];
+        value = value + other;
+    }
+    return value;
+}
+
+extern "C" __global__ __launch_bounds__(256)
+void distances_kernel(
+    const double* __restrict__ steps, Index parts, double* __restrict__ place_of_parts, Index n)
+{
+    for (Index part = blockIdx.x * blockDim.y + threadIdx.y; part < parts; part += gridDim.x
+        * blockDim.y) {
+        // for i in range(steps.size):
+        long long first = floor_divide((long long)part * n, parts);
+        long long last = floor_divide((long long)(part + 1) * n, parts);
+        double place_now = 0.0;
+        for (long long i = first + threadIdx.x; i < last; i += blockDim.x)
+            place_now += steps[i];
+        place_now = row_sum(place_now);
+        if (threadIdx.x == 0)
+            place_of_parts[part] = place_now;
+    }
+}
+
+extern "C" __global__ __launch_bounds__(256)
+void distances_kernel_2(
+    const double* __restrict__ steps, double* __restrict__ out, Index parts,
+    const double* __restrict__ place_of_parts, Index n)
+{
+    for (Index part = blockIdx.x * blockDim.y + threadIdx.y; part < parts; part += gridDim.x
+        * blockDim.y) {
+        double place_then = 0.0;
+        for (Index k = threadIdx.x; k < part; k += blockDim.x) {
+            // place += steps[i]
+            place_then += place_of_parts[k];
+        }
+        place_then = row_sum(place_then);
+        // for i in range(steps.size):
+        long long first = floor_divide((long long)part * n, parts);
+        long long last = floor_divide((long long)(part + 1) * n, parts);
+        for (long long tile = first; tile < last; tile += blockDim.x) {
+            long long i = tile + threadIdx.x;
+            double place_then_term = 0.0;
+            if (i < last)
+                place_then_term = steps[i];
+            place_then = row_running_sum(place_then, place_then_term);
+            if (i < last)
+                out[i] = fabs(place_then);
+            place_then = row_last(place_then);
+        }
     }
 }
 """
 
 distances_kernel = kernel(code, "distances_kernel")
+distances_kernel_2 = kernel(code, "distances_kernel_2")

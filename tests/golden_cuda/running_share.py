@@ -5,7 +5,7 @@ From tests/cuda_programs.py, line 53. Written by calque 0.1.0; regenerate with
 Types: x float64[n].
 """
 import cupy as cp
-from calque.runtime.cuda import blocks, kernel
+from calque.runtime.cuda import blocks, kernel, row_blocks, row_threads
 
 
 def running_share_jit(x):
@@ -13,16 +13,90 @@ def running_share_jit(x):
     if n < 1:
         raise ValueError('running_share_jit needs x.shape[0] >= 1')
     x_squared = cp.empty(n)
+    total = cp.empty(n)
     running_share_kernel(blocks(n), 256, x, x_squared, n)
-    total = cp.cumsum(x_squared)
+    parts = max(min(n // 2048, 4096), 1)
+    total_of_parts = cp.empty(parts)
+    running_share_kernel_2(
+        row_blocks(parts, 1), row_threads(1), x_squared, parts, total_of_parts, n
+    )
+    running_share_kernel_3(
+        row_blocks(parts, 1), row_threads(1), x_squared, total, parts, total_of_parts, n
+    )
     total_last = cp.empty((), 'float64')
-    running_share_kernel_2(1, 1, total, total_last, n)
+    running_share_kernel_4(1, 1, total, total_last, n)
     out = x_squared  # x_squared is not read again
-    running_share_kernel_3(blocks(n), 256, total, total_last, out, n)
+    running_share_kernel_5(blocks(n), 256, total, out, total_last, n)
     return out
 
 
 code = r"""
+__device__ __forceinline__ long long floor_divide(long long a, long long b)  // as in Python; 0 by 0
+{
+    if (b == 0)
+        return 0;
+    if (b == -1)
+        return (long long)(0ULL - (unsigned long long)a);
+    long long quotient = a / b;
+    return a % b != 0 && (a < 0) != (b < 0) ? quotient - 1 : quotient;
+}
+
+__device__ double row_last(double value)  // that of the last of a row's threads
+{
+    if (blockDim.x == 32)
+        return __shfl_sync(0xffffffff, value, 31);
+    __shared__ double last[1];
+    __syncthreads();  // an earlier call may still be read
+    if (threadIdx.x == 255)
+        last[0] = value;
+    __syncthreads();
+    return last[0];
+}
+
+// of a row's threads up to each, after what was before
+__device__ double row_running_sum(double before, double value)
+{
+    for (int step = 1; step < 32; step *= 2) {
+        double other = __shfl_up_sync(0xffffffff, value, step);
+        if (threadIdx.x % 32 >= step)
+            value = value + other;
+    }
+    if (blockDim.x > 32) {
+        __shared__ double values[8];
+        __syncthreads();  // an earlier call may still be read
+        if (threadIdx.x % 32 == 31)
+            values[threadIdx.x / 32] = value;
+        __syncthreads();
+        for (int warp = 0; warp < threadIdx.x / 32; warp++) {
+            double other = values[warp];
+            before = before + other;
+        }
+    }
+    double other = before;
+    return value + other;
+}
+
+__device__ double row_sum(double value)  // of a row's threads, a warp or a block; the same in all
+{
+    for (int step = 16; step > 0; step /= 2) {
+        double other = __shfl_xor_sync(0xffffffff, value, step);
+        value = value + other;
+    }
+    if (blockDim.x == 32)
+        return value;
+    __shared__ double values[8];
+    __syncthreads();  // an earlier call may still be read
+    if (threadIdx.x % 32 == 0)
+        values[threadIdx.x / 32] = value;
+    __syncthreads();
+    value = values[0];
+    for (int warp = 1; warp < 8; warp++) {
+        double other = values[warp];
+        value = value + other;
+    }
+    return value;
+}
+
 extern "C" __global__ __launch_bounds__(256)
 void running_share_kernel(const double* __restrict__ x, double* __restrict__ x_squared, Index n)
 {
@@ -33,8 +107,58 @@ void running_share_kernel(const double* __restrict__ x, double* __restrict__ x_s
     }
 }
 
-extern "C" __global__ __launch_bounds__(1)
+extern "C" __global__ __launch_bounds__(256)
 void running_share_kernel_2(
+    const double* __restrict__ x_squared, Index parts, double* __restrict__ total_of_parts, Index n)
+{
+    for (Index part = blockIdx.x * blockDim.y + threadIdx.y; part < parts; part += gridDim.x
+        * blockDim.y) {
+        // total = np.cumsum(x * x)
+        long long first = floor_divide((long long)part * n, parts);
+        long long last = floor_divide((long long)(part + 1) * n, parts);
+        double total_now = 0.0;
+        for (long long i = first + threadIdx.x; i < last; i += blockDim.x) {
+            // total = np.cumsum(x * x)
+            total_now += x_squared[i];
+        }
+        total_now = row_sum(total_now);
+        if (threadIdx.x == 0)
+            total_of_parts[part] = total_now;
+    }
+}
+
+extern "C" __global__ __launch_bounds__(256)
+void running_share_kernel_3(
+    const double* __restrict__ x_squared, double* __restrict__ total, Index parts,
+    const double* __restrict__ total_of_parts, Index n)
+{
+    for (Index part = blockIdx.x * blockDim.y + threadIdx.y; part < parts; part += gridDim.x
+        * blockDim.y) {
+        double total_then = 0.0;
+        for (Index k = threadIdx.x; k < part; k += blockDim.x) {
+            // total = np.cumsum(x * x)
+            total_then += total_of_parts[k];
+        }
+        total_then = row_sum(total_then);
+        long long first = floor_divide((long long)part * n, parts);
+        long long last = floor_divide((long long)(part + 1) * n, parts);
+        for (long long tile = first; tile < last; tile += blockDim.x) {
+            long long i = tile + threadIdx.x;
+            double total_then_term = 0.0;
+            if (i < last) {
+                // total = np.cumsum(x * x)
+                total_then_term = x_squared[i];
+            }
+            total_then = row_running_sum(total_then, total_then_term);
+            if (i < last)
+                total[i] = total_then;
+            total_then = row_last(total_then);
+        }
+    }
+}
+
+extern "C" __global__ __launch_bounds__(1)
+void running_share_kernel_4(
     const double* __restrict__ total, double* __restrict__ total_last_out, Index n)
 {
     double total_last = total[n - 1];
@@ -42,9 +166,9 @@ void running_share_kernel_2(
 }
 
 extern "C" __global__ __launch_bounds__(256)
-void running_share_kernel_3(
-    const double* __restrict__ total, const double* __restrict__ total_last,
-    double* __restrict__ out, Index n)
+void running_share_kernel_5(
+    const double* __restrict__ total, double* __restrict__ out,
+    const double* __restrict__ total_last, Index n)
 {
     for (Index i = blockIdx.x * 256 + threadIdx.x; i < n; i += gridDim.x * 256) {
         // return total / total[-1]
@@ -56,3 +180,5 @@ void running_share_kernel_3(
 running_share_kernel = kernel(code, "running_share_kernel")
 running_share_kernel_2 = kernel(code, "running_share_kernel_2")
 running_share_kernel_3 = kernel(code, "running_share_kernel_3")
+running_share_kernel_4 = kernel(code, "running_share_kernel_4")
+running_share_kernel_5 = kernel(code, "running_share_kernel_5")

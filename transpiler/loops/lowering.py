@@ -160,7 +160,7 @@ class Schedule:
                 made.append(s)
                 continue
             _rename(parts, last.outs[0].name, s.outs[0].name)
-            last.outs = s.outs
+            last.outs = (*s.outs, *last.outs[1:])
             self.builder.definitions[s.outs[0]] = last
             core.label(parts.statements, s.phase)
             own = (p for p in parts.statements if isinstance(p, Apply))

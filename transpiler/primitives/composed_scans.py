@@ -151,11 +151,10 @@ for _record, _following in RUNNING.items():
 def scanned_by_numbers(s: Apply, args: Sequence[Any]) -> Any:
     """A scan whose loop along the axis carries a number; None for what has no such form.
 
-    Threads of a grid share it (``loops/thread_mapping.py``). A vector in memory stays CuPy's.
+    Threads of a grid share it (``loops/thread_mapping.py``).
     """
     (x,), axis, out = args, s.params["axis"], s.out
-    plain = type_of(x).ndim == 1 and not _is_made_here(x)
-    if plain or out.type.dtype.kind not in "fi" or type_of(x).ndim > len(_NAMES):
+    if out.type.dtype.kind not in "fi" or type_of(x).ndim > len(_NAMES):
         return None
     made = apply(creation.empty, *x.shape, dtype=out.type.dtype)
     made.atom.name, following = RUNNING[s.primitive]
@@ -193,11 +192,11 @@ def _row(
         value = following(Array(total), x[place].astype(dtype))
         value.atom.name, new = total.name, Array(phi)
         new[place] = value
-        body.results = [value.atom, new.atom]
+        body.results = [new.atom, value.atom]
     begin = _START[called](dtype)
     builder.emit(
         For(
-            *((found, after), index.atom, 0, atom(size), 1, (total, phi), (begin, out.atom), body),
+            *((after, found), index.atom, 0, atom(size), 1, (phi, total), (out.atom, begin), body),
             builder.origin,
             scheduled=True,
         )

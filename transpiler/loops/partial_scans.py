@@ -1,0 +1,188 @@
+"""A long running sum in parts: one block of threads were a hundredth of what a GPU runs.
+
+Before, for a grid::
+
+    total = 0.0
+    for i in range(n):
+        total = total + x[i]
+        out[i] = total
+
+After::
+
+    for part in range(parts):
+        total = 0.0
+        for i in range(part * n // parts, (part + 1) * n // parts):
+            total = total + x[i]
+        total_of_parts[part] = total
+    for part in range(parts):
+        before = 0.0
+        for k in range(part):
+            before = before + total_of_parts[k]
+        total = before
+        for i in range(part * n // parts, (part + 1) * n // parts):
+            total = total + x[i]
+            out[i] = total
+
+How many parts there are depends on the size only. A loop whose last sum is read stays whole.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from calque.transpiler.ir import core
+from calque.transpiler.ir.builder import Array, Builder, loop_index, wrap
+from calque.transpiler.ir.core import Apply, Block, For, Function, Slot, Statement, Var
+from calque.transpiler.ir.dead_code import remove_dead_code
+from calque.transpiler.loops.put_together import Scanned, counts, is_scan, scans
+from calque.transpiler.primitives.base import apply
+from calque.transpiler.primitives.creation import empty
+from calque.transpiler.primitives.elementwise import add, floor_divide, multiply, subtract
+from calque.transpiler.primitives.indexing import getitem, update
+from calque.transpiler.primitives.scalars import max_, min_
+
+_ROUNDS, _PARTS = 2048, 4096  # of a part, at least; of parts, at most
+_IDENTITY = {"sum": 0, "product": 1}
+_PLACE = {"index": (Slot(0),)}
+
+
+def scan_in_parts(function: Function, builder: Builder) -> None:
+    """Cut long scans into parts, in place."""
+    read = _read_in(function.body)
+    with builder.active():
+        _within(function.body, read, function, builder)
+
+
+def _read_in(block: Block) -> set[Var]:
+    found = {a for a in block.results if isinstance(a, Var)}
+    for s in core.walk(block):
+        found.update(a for a in core.operands(s) if isinstance(a, Var))
+        found.update(a for b in core.blocks_of(s) for a in b.results if isinstance(a, Var))
+    return found
+
+
+def _within(block: Block, read: set[Var], function: Function, builder: Builder) -> None:
+    made: list[Statement] = []
+    for s in block.statements:
+        if not isinstance(s, For) or not is_scan(s):
+            if not isinstance(s, For) or not s.parallel:
+                for inner in core.blocks_of(s):
+                    _within(inner, read, function, builder)
+            made.append(s)
+            continue
+        with builder.block() as new, builder.at(s.origin):
+            known = _cut(s, read, builder)
+        if known is None:
+            made.append(s)
+            continue
+        function.dim_values.update(known)
+        core.label_rest(new.statements, s.phase)
+        made += new.statements
+    block.statements[:] = made
+
+
+def _cut(s: For, read: set[Var], builder: Builder) -> dict[Var, Any] | None:
+    """Emit the loops of both phases; None for what has no such form."""
+    found = scans(s)
+    numbers = [k for k, phi in enumerate(s.phis) if not phi.type.ndim]
+    if len(found) != 1 or numbers != [found[0].position] or (s.start, s.step) != (0, 1):
+        return None
+    if s.outs[numbers[0]] in read or (counts(s) or 2 * _ROUNDS) < 2 * _ROUNDS:
+        return None
+    alone = _sum_alone(s, found[0], builder)
+    if alone is None:
+        return None
+    rounds = wrap(s.stop)
+    most = apply(min_, apply(floor_divide, rounds, _ROUNDS), _PARTS)
+    parts = apply(max_, most, 1)
+    parts.atom.name = "parts"
+    totals = apply(empty, parts, dtype=s.phis[numbers[0]].type.dtype)
+    totals.atom.name = f"{s.phis[numbers[0]].name or 'total'}_of_parts"
+    summed = _first_phase(s, alone, totals.atom, rounds, parts, builder)
+    _second_phase(s, found[0], summed, rounds, parts, builder)
+    return {parts.atom: builder.dim_of(parts)}
+
+
+def _sum_alone(s: For, found: Scanned, builder: Builder) -> For | None:
+    """The loop that makes the sum and nothing else; None where it needs what rounds store."""
+    mapping: dict[Var, Any] = {}
+    (copy,) = core.clone(Block([s]), mapping).statements
+    assert isinstance(copy, For)
+    dims = [(mapping[v], d) for v, d in list(builder.dim_values.items()) if v in mapping]
+    builder.dim_values.update(dims)
+    k = found.position
+    others = {phi for phi in copy.phis if phi is not copy.phis[k]}
+    copy.body.results, copy.phis = [copy.body.results[k]], (copy.phis[k],)
+    copy.inits, copy.outs = (copy.inits[k],), (copy.outs[k],)
+    if found.how in _IDENTITY:
+        copy.inits = (copy.phis[0].type.dtype.type(_IDENTITY[found.how]).item(),)
+    remove_dead_code(Function("alone", [], Block([copy], list(copy.outs)), None))
+    copy.parallel, copy.verdict = True, None
+    return None if others & _read_in(Block([copy])) else copy
+
+
+def _bounds(part: Any, rounds: Any, parts: Any) -> tuple[Any, Any]:
+    """Where a part begins and ends."""
+    first = apply(floor_divide, apply(multiply, part, rounds), parts)
+    last = apply(floor_divide, apply(multiply, apply(add, part, 1), rounds), parts)
+    first.atom.name, last.atom.name = "first", "last"
+    return first.atom, last.atom
+
+
+def _part_index(parts: Any, builder: Builder) -> Array:
+    return loop_index(0, builder.dim_of(parts) - 1, "part")
+
+
+def _first_phase(
+    s: For, alone: For, totals: Var, rounds: Any, parts: Any, builder: Builder
+) -> Var:
+    """The loop that sums each part."""
+    part = _part_index(parts, builder)
+    phi, stored, out = (Var(totals.type, totals.name, s.origin) for _ in range(3))
+    with builder.block() as body:
+        alone.start, alone.stop = _bounds(part, rounds, parts)
+        builder.emit(alone)
+        args = phi, alone.outs[0], part.atom
+        builder.emit(Apply((stored,), update, args, _PLACE, s.origin, proven=True))
+        body.results = [stored]
+    ends = part.atom, 0, parts.atom, 1
+    made = For((out,), *ends, (phi,), (totals,), body, s.origin, scheduled=True, parallel=True)
+    builder.emit(made)
+    return out
+
+
+def _second_phase(
+    s: For, found: Scanned, totals: Var, rounds: Any, parts: Any, builder: Builder
+) -> None:
+    """The loop that begins each part with the sum of those before."""
+    part = _part_index(parts, builder)
+    arrays = [k for k in range(len(s.phis)) if k != found.position]
+    phis = tuple(Var(s.phis[k].type, s.phis[k].name, s.origin) for k in arrays)
+    outs, inits = tuple(s.outs[k] for k in arrays), tuple(s.inits[k] for k in arrays)
+    with builder.block() as body:
+        before = _sum_before(s, found, totals, part, builder)
+        s.start, s.stop = _bounds(part, rounds, parts)
+        begun = dict(zip(arrays, phis, strict=True)) | {found.position: before}
+        s.inits = tuple(begun[k] for k in range(len(s.phis)))
+        s.outs = tuple(Var(o.type, o.name, s.origin) for o in s.outs)
+        builder.emit(s)
+        body.results = [s.outs[k] for k in arrays]
+    ends = part.atom, 0, parts.atom, 1
+    made = For(outs, *ends, phis, inits, body, s.origin, scheduled=True, parallel=True)
+    builder.emit(made)
+
+
+def _sum_before(s: For, found: Scanned, totals: Var, part: Array, builder: Builder) -> Var:
+    """What the parts before one have, after what the whole began with."""
+    scalar = s.phis[found.position]
+    phi, one, both, out = (Var(scalar.type, scalar.name, s.origin) for _ in range(4))
+    k, one.name = Var(part.atom.type, "k", s.origin), None
+    primitive = add if found.made.primitive is subtract else found.made.primitive
+    read = Apply((one,), getitem, (totals, k), _PLACE, found.made.origin, proven=True)
+    summed = Apply((both,), primitive, (phi, one), {}, found.made.origin)
+    body = Block([read, summed], [both])
+    init = s.inits[found.position]
+    ends = k, 0, part.atom, 1
+    made = For((out,), *ends, (phi,), (init,), body, s.origin, scheduled=True, parallel=True)
+    builder.emit(made)
+    return out
