@@ -211,6 +211,7 @@ class _CountFromStart(FunctionPass):
 
     def run_pass(self, state):
         """Rewrite the indices of all reads and stores."""
+        self.unread = set()  # tuples that only these read
         for block in state.func_ir.blocks.values():
             body: list[object] = []
             for s in block.body:
@@ -221,8 +222,13 @@ class _CountFromStart(FunctionPass):
                     value.index = self._unsigned(state.func_ir, block.scope, value.index, body)
                 body.append(s)
             block.body = body
+        for block in state.func_ir.blocks.values():
+            block.body = [s for s in block.body if not self._is_unread(s)]
         state.func_ir._definitions = build_definitions(state.func_ir.blocks)
         return True
+
+    def _is_unread(self, s):
+        return isinstance(s, numba_ir.Assign) and s.target.name in self.unread
 
     def _unsigned(self, function, scope, index, body):
         made = guard(get_definition, function, index)
@@ -230,6 +236,8 @@ class _CountFromStart(FunctionPass):
             return index  # written as a number: it may be negative
         where = index.loc
         if isinstance(made, numba_ir.Expr) and made.op == "build_tuple":
+            if index.name.startswith("$"):  # of this access, and of no variable
+                self.unread.add(index.name)
             items = [self._unsigned(function, scope, item, body) for item in made.items]
             value = numba_ir.Expr.build_tuple(items, where)
         else:

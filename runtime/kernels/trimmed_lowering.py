@@ -14,9 +14,9 @@ from numba.core import ir, types
 from numba.core.cgutils import alloca_once
 from numba.core.compiler_machinery import AnalysisPass, register_pass
 from numba.core.ir_utils import check_and_legalize_ir
-from numba.core.types.containers import BaseTuple, Pair
-from numba.core.types.iterators import RangeIteratorType, RangeType
-from numba.core.types.misc import SliceType
+from numba.core.lowering import Lower
+
+from calque.runtime.kernels.trimmed_accesses import ShortLowering, is_plain
 
 
 @register_pass(mutates_CFG=False, analysis_only=True)
@@ -31,7 +31,7 @@ class References(AnalysisPass):
     def run_pass(self, state: Any) -> bool:
         """Look at all that is assigned, and at what is returned."""
         blocks = state.func_ir.blocks.values()
-        if _is_plain(state.return_type) and all(_keeps_none(b, state.typemap) for b in blocks):
+        if is_plain(state.return_type) and all(_keeps_none(b, state.typemap) for b in blocks):
             state.targetctx.enable_nrt = False  # a context of this kernel alone
         else:
             check_and_legalize_ir(state.func_ir, state.flags)  # says where each reference ends
@@ -45,7 +45,7 @@ def _keeps_none(block: Any, typemap: dict[str, Any]) -> bool:
             return False  # its message is an object
         if isinstance(s, ir.Assign):
             t = typemap[s.target.name]
-            if not _is_plain(t) and not (isinstance(t, types.Array) and _is_held(s.value, typemap)):
+            if not is_plain(t) and not (isinstance(t, types.Array) and _is_held(s.value, typemap)):
                 return False
     return True
 
@@ -55,20 +55,8 @@ def _is_held(value: Any, typemap: dict[str, Any]) -> bool:
     if not isinstance(value, ir.Expr):
         return isinstance(value, (ir.Arg, ir.Var))
     if value.op == "getitem":
-        return _is_plain(typemap[value.index.name])  # not chosen by an array
+        return is_plain(typemap[value.index.name])  # not chosen by an array
     return value.op in ("static_getitem", "cast", "phi")
-
-
-def _is_plain(t: Any) -> bool:
-    """Whether a type's values hold no memory."""
-    if isinstance(t, BaseTuple):
-        return all(map(_is_plain, t))
-    if isinstance(t, types.IteratorType):
-        return isinstance(t, RangeIteratorType)
-    if isinstance(t, Pair):
-        return _is_plain(t.first_type) and _is_plain(t.second_type)
-    plain = types.Number, types.Boolean, types.Dummy, RangeType, SliceType
-    return isinstance(t, plain)
 
 
 @functools.cache
@@ -87,7 +75,9 @@ def lowering(plain: type) -> type:
 
 @functools.cache
 def _remembering(plain: type) -> type:
-    class Remembering(plain):
+    bases = (ShortLowering,) if plain is Lower else (plain, ShortLowering)
+
+    class Remembering(*bases):  # type: ignore[misc]
         """Looks up once what an operator is for operands of some types."""
 
         def init(self) -> None:
@@ -98,6 +88,8 @@ def _remembering(plain: type) -> type:
             assigns = isinstance(inst, ir.Assign) and not isinstance(inst.value, ir.Arg)
             if not assigns or self.context.enable_debuginfo:
                 super().lower_inst(inst)
+                return
+            if self.is_short(inst):
                 return
             # the same without the statement's text, which only debugging prints
             self.notify_loc(self.loc)
