@@ -7,10 +7,15 @@ look at it, the host waits. Sizes and the numbers that a call gives are on the h
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TypeGuard
 
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, Block, For, If, Kernel, Statement, Var, While
 from calque.transpiler.memory.printed_program import PrintedProgram
+from calque.transpiler.primitives.elementwise import to_bool, to_float, to_int
+
+
+_CONVERSIONS = (to_bool, to_float, to_int)  # give the host a number
 
 
 def device_numbers(program: PrintedProgram) -> set[Var]:
@@ -46,7 +51,7 @@ def _outside_loops(block: Block) -> Iterator[Statement]:
             yield from _outside_loops(inner)
 
 
-def _is_there(atom: object, found: set[Var]) -> bool:
+def _is_there(atom: object, found: set[Var]) -> TypeGuard[Var]:
     return isinstance(atom, Var) and (atom.type.ndim > 0 or atom in found)
 
 
@@ -56,8 +61,10 @@ def _visit(block: Block, found: set[Var], inside: bool) -> None:
             case Apply():
                 if s.primitive.kind == "size" or inside:
                     continue
-                given = any(_is_there(a, found) for a in s.args)
-                if given and not s.out.type.weak:
+                given = [a for a in s.args if _is_there(a, found)]
+                # of Python's numbers, those that a kernel goes on with: sums of them are there, too
+                sums = s.primitive.kind == "elementwise" and s.primitive not in _CONVERSIONS
+                if given and (not s.out.type.weak or (sums and any(a.type.weak for a in given))):
                     found.update(o for o in s.outs if not o.type.ndim)
             case Kernel():
                 found.update(o for o in s.outs if not o.type.ndim)
