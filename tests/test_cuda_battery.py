@@ -34,3 +34,15 @@ def test_value_and_gradient(program: Program, functions: dict[str, Any]) -> None
     assert oracle.structure(got[1]) == oracle.structure(want[1])
     np.testing.assert_allclose(got[0], want[0], rtol=1e-9)
     np.testing.assert_allclose(oracle.flat(got[1]), oracle.flat(want[1]), rtol=1e-9, atol=1e-12)
+
+
+def test_what_is_prepared_is_not_compiled_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = CHOSEN[0]
+    function = calque.value_and_grad(program.scalar(), argnums=program.diff)
+    prepare([cuda_text(function, *program.fresh())])
+
+    def compiled(*_: Any) -> Any:
+        raise AssertionError("a text that is in a unit")
+
+    monkeypatch.setattr(building, "_built", compiled)
+    on_cuda(function, *program.fresh())

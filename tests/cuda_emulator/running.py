@@ -16,7 +16,7 @@ from calque.runtime.transformed import Transformed
 from calque.transpiler.ir import pytrees
 from cuda_emulator import building, nvrtc, standin
 
-_CODE = re.compile(r'^code = r"""\n(.*?)^"""', re.S | re.M)
+_CODE = re.compile(r'^code = r"""(\n.*?)^"""', re.S | re.M)
 _INDEX = ("-DIndex=int",)
 _checked: set[str] = set()
 

@@ -14,7 +14,6 @@ from calque.transpiler.ir.core import Apply, Block, For, If, Kernel, Statement, 
 from calque.transpiler.memory.printed_program import PrintedProgram
 from calque.transpiler.primitives.elementwise import to_bool, to_float, to_int
 
-
 _CONVERSIONS = (to_bool, to_float, to_int)  # give the host a number
 
 
