@@ -245,3 +245,35 @@ def test_a_gradient_that_is_an_argument_on_one_path_is_a_copy() -> None:
         slope = fn(x, c)
         slope *= 2.0
         np.testing.assert_array_equal(c, np.arange(3.0))
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["numpy", "jit"])
+def test_who_asks_for_a_derivative_may_store_into_it(compiled):
+    """An adjoint that is the same in all places is no view for reading alone."""
+
+    def shifted(x, beta):
+        return np.sum(np.sum(x * x + beta, axis=1) ** 2)
+
+    def squared(x):
+        return np.sum(x) ** 2
+
+    def spread(x):
+        return x, 2.0 * np.ones(3)
+
+    compile_ = calque.jit if compiled else lambda f: f
+    x, beta = np.arange(12.0).reshape(4, 3), np.ones(3)
+    gradient = compile_(calque.grad(shifted, argnums=1))(x, beta)
+    step = 1e-6
+    for k in range(3):
+        other = beta.copy()
+        other[k] += step
+        slope = (shifted(x, other) - shifted(x, beta)) / step
+        assert abs(gradient[k] - slope) < 1e-4 * slope
+    curvature = compile_(calque.hessian(squared))(beta)
+    np.testing.assert_array_equal(curvature, np.full((3, 3), 2.0))
+    batched = compile_(calque.vmap(spread))(np.arange(4.0))[1]
+    for found in (gradient, curvature, batched):
+        before = found.copy()
+        found[(0,) * found.ndim] += 1.0  # and no other element moves with it
+        before[(0,) * found.ndim] += 1.0
+        np.testing.assert_array_equal(found, before)

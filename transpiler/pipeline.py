@@ -65,6 +65,7 @@ from calque.transpiler.memory.hoisted_allocation import (
     constants_first,
     creations_first,
 )
+from calque.transpiler.memory.owned_results import own_results
 from calque.transpiler.primitives.called import Called, copied, inline_calls
 
 # facts
@@ -347,8 +348,16 @@ def to_core(
         traced.with_calls = replace(traced.function, body=body)
     work = Work(traced.function, traced.builder, Target())
     run_passes(CORE_PASSES + CHECKED * checked, work)
+    own_results(traced.function, _is_transformed(function))
     verify(traced.function)
     return traced
+
+
+def _is_transformed(function: Any) -> bool:
+    """Whether it is more than a function of the user's, compiled or not."""
+    while getattr(function, "kind", None) in ("jit", "identity", "observed"):
+        function = function.function
+    return isinstance(getattr(function, "kind", None), str)
 
 
 def to_kernels(

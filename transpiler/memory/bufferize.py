@@ -256,13 +256,13 @@ class Memory:
         return found
 
     def _returned_conflict(self) -> frozenset[Site] | None:
-        """A copy that is returned is neither the caller's own memory nor another result's."""
+        """A copy that is returned is the receiver's alone, who may store into it."""
         results = [r for r in dict.fromkeys(self.program.body.results) if isinstance(r, Var)]
         once = twice = 0
         for result in results:
             twice |= once & self.at(result)
             once |= self.at(result)
-        twice |= self.program.mask(self.program.function.params)
+        twice |= self.program.mask(self.program.function.params) | self.unwritable
         for result in results:
             others = twice | (once & ~self.at(result))
             for made in self._copies_behind(result):
