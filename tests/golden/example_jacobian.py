@@ -9,7 +9,7 @@ import numpy as np
 
 def f_jacfwd(x):
     eye = np.eye(3)
-    x_difference_dot = eye[:, 1] * (2.0 * x[1]) * 4 - eye[:, 2] * 2
+    eye_sum = eye[:, 1] * (2.0 * x[1]) * 4 - eye[:, 2] * 2
     x_first = x[0]
-    x_product_dot = eye[:, 2] * np.sin(x_first) + eye[:, 0] * np.cos(x_first) * x[2]
-    return np.stack([eye[:, 0], eye[:, 2] * 5, x_difference_dot, x_product_dot], axis=1).T
+    eye_sum_other = eye[:, 2] * np.sin(x_first) + eye[:, 0] * np.cos(x_first) * x[2]
+    return np.stack([eye[:, 0], eye[:, 2] * 5, eye_sum, eye_sum_other], axis=1).T

@@ -15,7 +15,7 @@ from calque.transpiler.ir.core import Apply, Atom, Slot, Statement, Var
 Word = Callable[[Atom], "str | None"]  # what to call an operand inside a longer name
 Definitions = Mapping[Var, Statement]
 
-_LONGEST = 28
+LONGEST = 28
 # of more than two names, by the word that stands between two
 _OF_MORE = {
     "plus": "sum",
@@ -60,7 +60,7 @@ def described(s: Apply, word: Word, named: Word, definitions: Definitions) -> st
     if operand is None:
         return _without_operand(s)
     name = _of_named(s, named) or _of_operand(s, operand, word, named, definitions)
-    return name if len(name) <= _LONGEST else f"{operand}_{_OF_MORE.get(s.primitive.infix, 'term')}"
+    return name if len(name) <= LONGEST else f"{operand}_{_OF_MORE.get(s.primitive.infix, 'term')}"
 
 
 def told(s: Apply, named: Word, definitions: Definitions, depth: int = 4) -> str | None:

@@ -69,7 +69,8 @@ class Roles:
         if isinstance(made, Apply) and made.primitive.kind == "indexing":
             if self.written(made.args[0]):
                 return  # x_bar_ij says more
-        words = (self.part(var), var.word, self._told(var), self._described(var))
+        words = [self.part(var), var.word, self._told(var)]
+        words += [self._described(var)] if ending == "bar" else []
         word = next((w for w in words if w and len(w) <= _LONGEST), None)
         other.word = f"{word}_{ending}" if word else None
 

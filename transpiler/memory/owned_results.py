@@ -1,4 +1,4 @@
-"""What a transformation returns is its receiver's, who may store into it: no view that NumPy closes.
+"""What a transformation returns is its receiver's, who may store into it: no read-only view.
 
 An adjoint that is the same in all places is ``np.broadcast_to`` of a number or a row: a view whose
 elements share memory, for reading alone. Before::

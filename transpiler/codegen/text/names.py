@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from calque.transpiler.codegen.text.coalesce import Groups
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, Atom, For, Var
-from calque.transpiler.ir.naming import described, index_word, told, word_within
+from calque.transpiler.ir.naming import LONGEST, described, index_word, told, word_within
 from calque.transpiler.ir.roles import Roles
 from calque.transpiler.memory.live_values import Liveness
 from calque.transpiler.memory.printed_program import PrintedProgram, is_store
@@ -156,7 +156,8 @@ class Names:
         elements = [f"{wish}_{word}" for word in self._places(group, wish)]
         made = self.program.definition.get(first)
         if word and isinstance(made, Apply):
-            elements += [w for w in [told(made, self._named, self.program.definition)] if w]
+            whole = told(made, self._named, self.program.definition)
+            elements += [whole] if whole and len(whole) <= LONGEST else []
         for candidate in itertools.chain(letters, _variants(wish, *elements)):
             if candidate not in self._users and self._free_for(candidate, group):
                 self._give(group, candidate)
