@@ -187,6 +187,15 @@ def tallies(k):
     return s
 
 
+def runs_of_integers(k):
+    found = np.empty((2, 3), dtype=np.int64)
+    for i in range(2):
+        found[i, 0] = np.cumsum(k[i])[3]
+        found[i, 1] = np.maximum.accumulate(k[i])[2]
+        found[i, 2] = np.minimum.accumulate(k[i])[3]
+    return found
+
+
 def gammas(x):
     return scipy.special.digamma(x) + scipy.special.erf(x) * scipy.special.erfc(x)
 
@@ -224,6 +233,7 @@ CASES: list[Case] = [
     (pixels, (POSITIVE * 250.0,)),
     (levels, (POSITIVE * 120.0,)),
     (tallies, (np.array([0, 5, 127], dtype=np.uint16),)),
+    (runs_of_integers, (np.array([[3, -1, 4, 1], [5, 9, -2, 6]]),)),
     (gammas, (POSITIVE,)),
     (small_systems, (RNG.normal(size=(5, 3, 3)), RNG.normal(size=(5, 3)), RNG.normal(size=(5, 3, 2)))),
     (chosen, (ANY[::-1].copy(),)),
