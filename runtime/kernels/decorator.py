@@ -32,6 +32,9 @@ PRICE_OF_TRIES = 50.0  # seconds of work for each second that tries of several t
 SOON, LATER = 8, 128  # calls on threads after which one thread is timed again: the first, the last
 PROCESS = os.getpid()  # threads do not outlive a fork: in the child, OpenMP ends the program
 FLAGS = {"contract", "reassoc"}
+# only loops that are written so run on threads: what is not named counts as asked for
+OFF = ("comprehension", "reduction", "inplace_binop", "setitem", "numpy", "stencil", "fusion")
+ON_THREADS = {"prange": True, **dict.fromkeys(OFF, False)}
 CHOICES = {"maximum", "minimum", "max", "min"}
 vrange = range  # of a loop whose rounds may run side by side, in one vector
 
@@ -55,7 +58,7 @@ def kernel(function=None, *, parallel="auto", boundscheck=False):
     serial = njit(fastmath=FLAGS, **options)(function)
     if boundscheck or parallel is False or "prange" not in function.__code__.co_names:
         return serial
-    threads = njit(parallel={"prange": True}, fastmath=FLAGS, **options)(function)
+    threads = njit(parallel=dict(ON_THREADS), fastmath=FLAGS, **options)(function)
     measured, always = (0, 0) if parallel is True else (MEASURED_FROM, PARALLEL_FROM)
     always = sys.maxsize if parallel == "measured" else always
     arrays: list[int] = []  # the places of the arguments that are arrays
