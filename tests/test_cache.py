@@ -18,6 +18,7 @@ import calque
 from calque import cli
 from calque.runtime.call import disk_cache, loading, machine_code, stand_ins
 from calque.runtime.kernels.decorator import PARALLEL_FROM
+from calque.transpiler.ir import debug
 
 ROOT = Path(calque.__file__).resolve().parent
 POSIX = pytest.mark.skipif(not hasattr(os, "getuid"), reason="files have no owner here")
@@ -265,6 +266,7 @@ class Bomb:
 
 def test_damaged_files_are_made_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BOMB", str(folder / "exploded"))
+    monkeypatch.setattr(debug, "verifying", False)  # else no text is kept
     value, _ = run_fresh()
     whole = {file: file.read_bytes() for file in folder.iterdir()}
     assert {file.suffix for file in whole} == {".py", ".code", ".text"}
@@ -433,6 +435,7 @@ def test_a_limit_that_is_no_size(monkeypatch) -> None:
 
 
 def test_calque_cache(folder: Path, monkeypatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(debug, "verifying", False)  # else no text is kept
     run_fresh()
     assert cli.main(["cache", "info"]) == 0
     first, second = capsys.readouterr().out.splitlines()

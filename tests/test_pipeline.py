@@ -131,7 +131,7 @@ KERNEL_PASSES = sorted(
     {
         each.name
         for each in pipeline.KERNEL_PASSES
-        if each.name != "weigh" and each.when is not pipeline._on_grid
+        if each.name not in ("weigh", "sort_scatters") and each.when is not pipeline._on_grid
     }
 )
 

@@ -130,7 +130,7 @@ def own() -> dict[str, tuple[Any, Any, tuple[Any, ...]]]:
         found[f"{function.__name__}_{k}"] = (calque.jit(function), function, args)
     function, args = CASES[-1]
     found["on_threads"] = (calque.jit(function, parallel=True), function, args)
-    for name in test_golden_kernels.CASES:
+    for name in dict.fromkeys([*PINNED, *sampled(list(test_golden_kernels.CASES), 2)]):
         fn, args = golden(name)
         found[f"golden_{name}"] = (fn, fn.function, args)
     chosen = sampled(BATTERY, 30)

@@ -21,6 +21,7 @@ from calque.runtime.call import disk_cache
 from calque.runtime.call.fingerprints import NoFingerprint, fingerprint
 from calque.runtime.call.machine_code import versions_used
 from calque.transpiler.frontend.trace import Traced
+from calque.transpiler.ir import debug
 from calque.transpiler.ir.core import Launch
 from calque.transpiler.ir.dims import InnerSizes, Sizes, is_small_product
 from calque.transpiler.ir.target import Target
@@ -69,8 +70,8 @@ class KeptText:
 
 
 def key_of(traced: Traced, *wishes: Any) -> str | None:
-    """What tells a program's text from all others; None where none is to be kept."""
-    if disk_cache.folder() is None or any(os.environ.get(name) for name in _DEBUGGING):
+    """What tells a program's text from all others; None where passes are looked at, so run."""
+    if disk_cache.folder() is None or debug.verifies() or any(map(os.environ.get, _DEBUGGING)):
         return None
     try:
         return "\n".join([*versions_used(), _own_files(), fingerprint(traced, wishes)])
