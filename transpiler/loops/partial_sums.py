@@ -115,6 +115,8 @@ def _sums_of(loop: For) -> list[For] | None:
         return None
     if any(core.blocks_of(t) for s in found for t in s.body.statements):
         return None
+    if all(counts(s) is not None for s in (*nest, first)):
+        return None  # so small that the code knows it all: the parts would be a known number
     return found
 
 
