@@ -156,6 +156,9 @@ def test_sizes_that_the_code_knows():
             out[i] = s
         return out
 
+    def no_rows(x):
+        return np.sum(np.zeros((x.size, 0, 3)), axis=1) + np.zeros((0, 4)).sum(axis=0)[0]
+
     x = np.linspace(0.0, 1.0, 1024)
-    for function in (columns, running):
+    for function in (columns, running, no_rows):
         np.testing.assert_allclose(on_cuda(calque.jit(function), x), function(x), rtol=1e-12)

@@ -99,7 +99,7 @@ def _sums_of(loop: For) -> list[For] | None:
     nest = nest_of(loop)
     if len(nest) > 2 or any(not phi.type.ndim for s in nest for phi in s.phis):
         return None
-    if any((s.start, s.step) != (0, 1) or (counts(s) or _ROWS) < 2 for s in nest):
+    if any((s.start, s.step) != (0, 1) or _at_most(s, 1) for s in nest):
         return None
     last = nest[-1]
     sums = [s for s in last.body.statements if core.blocks_of(s)]
@@ -109,7 +109,7 @@ def _sums_of(loop: For) -> list[For] | None:
     first = found[0]
     ends = first.start, first.stop, first.step
     alike = all((s.start, s.stop, s.step) == ends for s in found)
-    if not alike or ends[0] != 0 or ends[2] != 1 or (counts(first) or 2 * _ROWS) < 2 * _ROWS:
+    if not alike or ends[0] != 0 or ends[2] != 1 or _at_most(first, 2 * _ROWS - 1):
         return None
     if any(phi.type.ndim for s in found for phi in s.phis) or along_memory(found, last):
         return None
@@ -118,6 +118,12 @@ def _sums_of(loop: For) -> list[For] | None:
     if all(counts(s) is not None for s in (*nest, first)):
         return None  # so small that the code knows it all: the parts would be a known number
     return found
+
+
+def _at_most(s: For, rounds: int) -> bool:
+    """Whether a loop is known to have no more rounds; one that is known to have none, too."""
+    known = counts(s)
+    return known is not None and known <= rounds
 
 
 def _needs_others(sums: list[For], body: Block) -> For | None:
