@@ -428,3 +428,25 @@ def test_counters_have_64_bits_where_integers_need_them():
 
     x = np.arange(1.0, 9.0)
     assert_same(on_cuda(halves, x, 3 * 10**9), halves(x, 3 * 10**9), 1e-12)
+
+
+def test_no_double_holds_an_integer_of_64_bits():
+    """A name that a float had, and then an integer, is two variables of C."""
+
+    def largest(x, k):
+        out, places = np.empty(x.shape), np.empty(k.shape, dtype=np.int64)
+        for i in range(x.shape[0]):
+            most = -np.inf
+            for j in range(x.shape[1]):
+                most = max(most, x[i, j])
+                out[i, j] = most
+            most = 0
+            for j in range(x.shape[1]):
+                most = most + k[i, j]
+                places[i, j] = most
+        return out, places
+
+    x = np.arange(12.0).reshape(3, 4)
+    k = np.arange(12).reshape(3, 4) + (1 << 60)
+    for found, want in zip(on_cuda(calque.jit(largest), x, k), largest(x, k), strict=True):
+        np.testing.assert_array_equal(found, want)

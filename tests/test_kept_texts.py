@@ -14,9 +14,10 @@ from sampling import sampled
 import calque
 from battery import oracle
 from battery.registry import load
-from calque.runtime.call import disk_cache, kept_texts
+from calque.runtime.call import disk_cache, fingerprints, kept_texts
 from calque.transpiler.errors import AliasUndecided
-from calque.transpiler.ir import debug
+from calque.transpiler.ir import core, debug
+from calque.transpiler.ir.builder import Builder
 
 PROGRAMS = sampled([p for p in load() if p.refused is None], 24)
 
@@ -221,6 +222,16 @@ def test_without_a_folder_nothing_is_kept(monkeypatch):
     fn(np.ones(5), 0.5)
     assert [p.abridged for p in programs(fn)] == [False]
     assert disk_cache.folder() is None
+
+
+def test_all_that_a_builder_knows_is_in_the_key():
+    """What is new in a program must be told apart, too: add it to the digest."""
+    known = {*fingerprints._BUILDER, *fingerprints._ABSENT}
+    assert vars(Builder()).keys() - known == {"blocks", "origin", "machine", "_sizes"}
+    memos = {"_found", "_unknown", "_pending", "_visits"}
+    told = {"dims", "definitions", "dim_values", "arguments", *fingerprints._MAGNITUDES}
+    assert vars(Builder().magnitudes).keys() == told | memos
+    assert {*core.Var.__slots__} == {"__weakref__", "name", "origin", "type", "word"}
 
 
 SCRIPT = """

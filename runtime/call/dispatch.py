@@ -7,7 +7,6 @@ stands a table by exact shapes, for calls with nothing but arrays, numbers, flag
 
 from __future__ import annotations
 
-import re
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable
@@ -36,6 +35,7 @@ from calque.runtime.call.loading import Program, Ready, changed_numbers, load, m
 from calque.runtime.call.machine_code import NotReady
 from calque.runtime.call.plans import Key, Plan, ReadOnce, capture_sizes, keep
 from calque.runtime.call.progress import watched
+from calque.runtime.call.symbol_letters import readable
 from calque.runtime.call.unknown_values import check_present, unknown
 from calque.runtime.call.varying_numbers import VaryingNumbers
 from calque.runtime.gc_pause import deep, uncollected
@@ -358,7 +358,7 @@ class Dispatcher:
         try:
             return self._traced(arguments, pinned)
         except CalqueError as error:
-            error.message = _readable(error.message)
+            error.message = readable(error.message)
             raise
 
     def _kernels(
@@ -514,31 +514,3 @@ def _orders(value: Any) -> tuple[tuple[Any, ...], ...]:
     if isinstance(value, (tuple, list)):
         return tuple([o for v in value for o in _orders(v)])
     return ()
-
-
-_LETTERS = ("n", "m", "k", "p", "q", "r", "s", "t", *"abcdefghijlouvwxyz")
-
-
-def letters(names: list[str]) -> dict[str, str]:
-    """A letter for each internal symbol, in order; the user's own names stay.
-
-    >>> letters(["d0_0", "m", "d1_0"])
-    {'d0_0': 'n', 'm': 'm', 'd1_0': 'k'}
-    """
-    names = list(dict.fromkeys(names))
-    own = {n for n in names if not _internal(n)}
-    free = [letter for letter in _LETTERS if letter not in own]
-    free += [a + b for a in _LETTERS for b in _LETTERS]
-    given = iter(free)
-    return {n: n if n in own else next(given) for n in names}
-
-
-def _internal(name: str) -> bool:
-    return re.fullmatch(r"d\d+_\d+|_\d+|.*\.\d+", name) is not None
-
-
-def _readable(message: str) -> str:
-    """An error's text with letters for the internal symbols."""
-    pattern = r"\bd\d+_\d+\b|(?<!\w)_\d+\b"
-    table = letters(re.findall(pattern, message))
-    return re.sub(pattern, lambda found: table[found[0]], message)

@@ -152,7 +152,7 @@ class _Digest:
         if isinstance(value, Enum):
             return (value.name,)
         if isinstance(value, Var):
-            return (value.type, value.name, value.origin)
+            return (value.type, value.name, value.word, value.origin)
         if kind.__name__ == "Magnitudes":
             return [getattr(value, name) for name in _MAGNITUDES]
         if is_dataclass(value):

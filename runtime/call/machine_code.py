@@ -60,11 +60,12 @@ sent: list[tuple[tuple[str, str], bytes]] | None = None  # what this one compile
 @contextmanager
 def only_what_is_ready() -> Iterator[None]:
     """Within, a kernel that would have to be compiled raises ``NotReady``."""
+    before = getattr(_waiting, "never", False)
     _waiting.never = True
     try:
         yield
     finally:
-        _waiting.never = False
+        _waiting.never = before
 
 
 class KernelCache:

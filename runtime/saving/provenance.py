@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from calque.runtime.call.argument_keys import dim_name
-from calque.runtime.call.dispatch import letters
 from calque.runtime.call.loading import Program
+from calque.runtime.call.symbol_letters import letters
 from calque.runtime.engines.choosing import ENGINES
 from calque.runtime.meshes import Mesh
 from calque.runtime.spec import Spec, format_args, parse_args

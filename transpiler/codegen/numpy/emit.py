@@ -199,7 +199,7 @@ def _writer(
     reserved += sorted(kernels.words)
     plain = [p.name for p in function.params if p not in paths]
     kept = [r for r in reserved if r not in plain]
-    names = Names(program, groups, live, folding.skip, set(paths), kept)
+    names = Names(program, groups, live, folding.skip, set(paths), kept, kernels.grid)
     expressions = ExpressionWriter(program, folding, names, paths, kernels)
     return kind(program, groups, expressions, choices, Notes(), comments)
 

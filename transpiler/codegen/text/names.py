@@ -37,7 +37,9 @@ class Names:
         skip: Callable[[core.Statement], bool],
         paths: set[Var],
         reserved: Iterable[str],
+        typed: bool = False,
     ):
+        self.typed = typed  # a name is one variable of one type: no double holds all of 64 bits
         self.program, self.groups, self.live = program, groups, live
         self.reserved = {*reserved, "np", "math", *keyword.kwlist}
         self.given: dict[int, str] = {}
@@ -86,7 +88,15 @@ class Names:
         if name in self.reserved:
             return False
         held, mine = self._holders.get(name, 0), self.groups.members[group]
+        if self.typed and self._mixes(held | mine):
+            return False
         return not (self._clash(group) & held or self._clashing.get(name, 0) & mine)
+
+    def _mixes(self, members: int) -> bool:
+        """Whether some of these numbers are floats, and some integers of 64 bits."""
+        dtypes = [v.type.dtype for v in self.program.members(members) if not v.type.ndim]
+        whole = any(d.kind in "iu" and d.itemsize == 8 for d in dtypes)
+        return whole and any(d.kind in "fc" for d in dtypes)
 
     def _clash(self, group: int) -> int:
         found = 0
