@@ -142,15 +142,14 @@ def test_what_sizes_chose_is_chosen_again(folder):
     fn = calque.jit(product_in_a_loop)
     for a in (small, large):
         np.testing.assert_allclose(fn(a, a[0]), product_in_a_loop(a, a[0]))
-    chosen = [p.traced.choices for p in programs(fn)]
+    chosen = [(p.traced.choices, p.text) for p in programs(fn)]
     assert len(chosen) == 2
     for first, second in ((large, small), (small, large)):
         as_in_another_process(fn)
-        for a in (first, second):
+        for a in (first, second, first, second):
             np.testing.assert_allclose(fn(a, a[0]), product_in_a_loop(a, a[0]))
-        assert sorted(map(repr, (p.traced.choices for p in programs(fn)))) == sorted(
-            map(repr, chosen)
-        )
+        made = [(p.traced.choices, p.text) for p in programs(fn)]
+        assert sorted(map(repr, made)) == sorted(map(repr, chosen))
 
 
 def third(x):
@@ -271,3 +270,14 @@ def test_processes_with_other_hashes_find_it(tmp_path, folder):
     ]
     assert found[0][0] == found[1][0]
     assert [lines[1] for lines in found] == ["[False]", "[True]"]
+
+
+def test_a_text_for_other_sizes_is_not_taken(folder):
+    fn = calque.jit(product_in_a_loop)
+    a = np.random.default_rng(0).normal(size=(3, 64, 64))
+    fn(a, a[0])
+    (program,) = programs(fn)
+    kept = kept_texts.KeptText.of(program.traced, program.text, program.stored)
+    sizes = {f"d{k}_{axis}": 64 for k in (0, 1) for axis in (0, 1, 2)}
+    assert kept.holds(sizes)
+    assert not kept.holds(dict.fromkeys(sizes, 4))

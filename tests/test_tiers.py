@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 
 import calque
-from calque.runtime.tiers import compiling_process
+from calque.runtime.call.machine_code import NotReady
+from calque.runtime.tiers import compiling_process, numpy_first
 
 
 def entropy(x, w):
@@ -101,6 +102,45 @@ def test_types_of_a_launch_that_nobody_foresaw_are_asked_for():
         time.sleep(0.1)
     assert fn.cache_info().answered == "kernels"
     assert not fn.cache_info().compiled
+
+
+def stored_and_solved(x, a, b):
+    for i in range(1, x.size):
+        x[i] += 0.5 * x[i - 1]
+    a = np.linalg.solve(a + 5.0 * np.eye(a.shape[0]), b.T).T
+    for j in range(a.shape[0]):
+        a[j] = a[j] * a[j, 0] + np.tanh(a[j])
+    return a.sum() + x.sum()
+
+
+def test_what_was_stored_before_a_launch_that_is_not_ready_is_undone(monkeypatch):
+    undone = []
+
+    def run_program(self, program, leaves, args, kwargs):
+        try:
+            return original(self, program, leaves, args, kwargs)
+        except NotReady:
+            undone.append(args[0].copy())
+            raise
+
+    original = numpy_first.Dispatcher.run_program
+    monkeypatch.setattr(numpy_first.NumPyFirst, "run_program", run_program)
+    foreseen = numpy_first.expected_launches
+    monkeypatch.setattr(numpy_first, "expected_launches", lambda *given: foreseen(*given)[:1])
+    fn = calque.jit(stored_and_solved, first="numpy")
+    a, b = np.random.default_rng(1).normal(size=(2, 4, 4))
+    for _ in range(300):
+        x, mine = np.ones(6), np.ones(6)
+        np.testing.assert_allclose(fn(x, a, b), stored_and_solved(mine, a, b), rtol=1e-12)
+        np.testing.assert_array_equal(x, mine)
+        if fn.cache_info().answered == "kernels":
+            break
+        for task in list(fn._dispatcher.tasks.values()):
+            task.done.wait()
+    assert fn.cache_info().answered == "kernels"
+    assert len(undone) > 0
+    for before in undone:
+        np.testing.assert_array_equal(before, np.ones(6))
 
 
 def test_other_types_are_answered_by_numpy_again():
