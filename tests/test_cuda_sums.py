@@ -162,3 +162,65 @@ def test_sizes_that_the_code_knows():
     x = np.linspace(0.0, 1.0, 1024)
     for function in (columns, running, no_rows):
         np.testing.assert_allclose(on_cuda(calque.jit(function), x), function(x), rtol=1e-12)
+
+
+def triangular(x):
+    out = np.zeros(x.shape[1])
+    for k in range(x.shape[1]):
+        total = 0.0
+        for i in range(k):
+            total += x[i, k]
+        out[k] = total
+    return out
+
+
+def columns_of_what_is_stored(x):
+    """The rounds store into the array whose columns they sum."""
+    x, out = x.copy(), np.zeros(x.shape[1])
+    for k in range(x.shape[1]):
+        total = 0.0
+        for i in range(x.shape[0]):
+            total += x[i, k]
+        out[k] = total
+        x[k, k] += 1.0
+    return out, x
+
+
+def columns_stored_before(x):
+    """The sums read what the same round has stored."""
+    x, out = x.copy(), np.zeros(x.shape[1])
+    for k in range(x.shape[1]):
+        x[k, k] += 1.0
+        total = 0.0
+        for i in range(x.shape[0]):
+            total += x[i, k]
+        out[k] = total
+    return out, x
+
+
+def rows_of_a_round(x):
+    out = np.zeros(x.shape[1])
+    for k in range(x.shape[1]):
+        total = 0.0
+        for i in range(x[: x.shape[0] - k].shape[0]):
+            total += x[i, k]
+        out[k] = total
+    return out
+
+
+SQUARE = RNG.standard_normal((200, 200))
+
+
+@pytest.mark.parametrize(
+    ("function", "in_parts"),
+    [
+        (triangular, False),
+        (columns_of_what_is_stored, True),
+        (columns_stored_before, False),
+        (rows_of_a_round, False),
+    ],
+)
+def test_sums_in_loops_as_written(function, in_parts):
+    """Parts are made where the rows do not hang on the column, nor the sums on its own stores."""
+    assert_same(on_cuda(function, SQUARE), function(SQUARE), 1e-11)
+    assert ("parts" in cuda_text(function, SQUARE)) == in_parts

@@ -27,11 +27,12 @@ How many parts there are depends on sizes only: the order of additions is the sa
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder, loop_index, wrap
-from calque.transpiler.ir.core import Apply, Block, For, Function, Slot, Statement, Var
+from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, Slot, Statement, Var
 from calque.transpiler.ir.dead_code import remove_dead_code
 from calque.transpiler.loops.carried_dependences import made_by
 from calque.transpiler.loops.loop_splitting import split_before
@@ -115,9 +116,22 @@ def _sums_of(loop: For) -> list[For] | None:
         return None
     if any(core.blocks_of(t) for s in found for t in s.body.statements):
         return None
+    if any(_size_before(s.stop, loop) is None for s in (*nest, first)) or _need_stores(found, last):
+        return None
     if all(counts(s) is not None for s in (*nest, first)):
         return None  # so small that the code knows it all: the parts would be a known number
     return found
+
+
+def _need_stores(sums: list[For], last: For) -> bool:
+    """Whether a round's sums read what the round itself has stored: the parts store nothing."""
+    needed = {v for s in sums for v in core.free_vars(Block([s]))}
+    for s in reversed(last.body.statements):
+        if s not in sums and needed.intersection(s.outs):
+            if _stores(s):
+                return True
+            needed.update(a for a in core.operands(s) if isinstance(a, Var))
+    return False
 
 
 def _at_most(s: For, rounds: int) -> bool:
@@ -141,10 +155,10 @@ def _cut(loop: For, sums: list[For], builder: Builder) -> dict[Var, Any]:
     """Emit the loops of the parts, which the loop puts together; how many parts there are."""
     nest = nest_of(loop)
     stops = [s.stop for s in nest]
-    rows = _outside(sums[0].stop, loop, builder)
+    rows = _outside(sums[0].stop, loop)
     columns = wrap(stops[0])
     for stop in stops[1:]:
-        columns = apply(multiply, columns, _outside(stop, loop, builder))
+        columns = apply(multiply, columns, _outside(stop, loop))
     parts = _number_of_parts(rows, columns)
     parts.atom.name = "parts"
     whole = [
@@ -159,12 +173,25 @@ def _cut(loop: For, sums: list[For], builder: Builder) -> dict[Var, Any]:
     return {parts.atom: builder.dim_of(parts)}
 
 
-def _outside(atom: Any, loop: For, builder: Builder) -> Any:
+def _size_before(atom: Atom, loop: For) -> Atom | Apply | None:
+    """A number of rounds as it is before a loop, or what asks it of arrays there; else None."""
+    bound = core.bound_vars(loop)
+    if atom in bound or not any(atom in s.outs for s in core.walk(loop.body)):
+        return None if atom in bound else atom
+    made = next(s for s in core.walk(loop.body) if atom in s.outs)
+    inside = core.defined_vars(Block([loop]))
+    starts = dict(zip(loop.phis, loop.inits, strict=True))
+    if not isinstance(made, Apply) or core.blocks_of(made):
+        return None
+    args = [starts.get(a, a) if isinstance(a, Var) and a.type.ndim else a for a in made.args]
+    return None if inside.intersection(args) else replace(made, args=tuple(args))
+
+
+def _outside(atom: Atom, loop: For) -> Any:
     """A size that a loop's body asks for, asked before the loop."""
-    made = next((s for s in core.walk(loop.body) if atom in s.outs), None)
-    if made is None:
-        return wrap(atom)
-    assert isinstance(made, Apply)
+    made = _size_before(atom, loop)
+    if not isinstance(made, Apply):
+        return wrap(made)
     return apply(made.primitive, *map(wrap, made.args), **made.params)
 
 
@@ -189,6 +216,11 @@ def _parts_loop(
     dims = [(mapping[v], d) for v, d in list(builder.dim_values.items()) if v in mapping]
     builder.dim_values.update(dims)
     nest = nest_of(copy)
+    unchanged: dict[Var, Atom] = {}
+    for s in nest:
+        starts = (unchanged.get(a, a) if isinstance(a, Var) else a for a in s.inits)
+        unchanged.update(zip(s.phis, starts, strict=True))
+    core.substitute(nest[-1].body, unchanged)
     part = loop_index(0, builder.dim_of(parts) - 1, "part")
     body = nest[-1].body
     sums = [s for s in body.statements if isinstance(s, For)]
