@@ -242,3 +242,20 @@ def test_a_saved_module_carries_the_checks(tmp_path):
         module["gathered_jit"](to_device(VECTOR), to_device(with_one(INDICES, 300)))
         with pytest.raises(IndexError, match="index 300 is out of bounds"):
             module["raise_if_outside"]()
+
+
+def overwritten_at_places(x, y, k):
+    x, y = x.copy(), y.copy()
+    for i in range(x.size):
+        for j in range(i):
+            y[k[i]] = 0.3 * x[j] + y[k[i]]
+            x[j] = 0.2 * y[j]
+    return np.sum(x * y)
+
+
+def test_places_of_an_array_that_the_kernel_calls_by_another_name():
+    """The gradient's y_bar starts in the memory of x."""
+    args = np.arange(5.0), np.ones(5), np.array([1, 0, 2, 2, 4])
+    gradient = calque.grad(overwritten_at_places, argnums=(0, 1))
+    for got, want in zip(on_cuda(gradient, *args), gradient(*args), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-13)

@@ -199,15 +199,17 @@ class KernelScope:
 
     def place(self, tree: Any) -> str:
         """``x[i * m + j]``."""
-        array = tree.value
-        var = getattr(array, "shows", None)
-        if var is None or not var.type.ndim:
-            var = self.arrays[array.id]
+        array, var = tree.value, self._array(tree.value)
         before, self.printer.indexing = self.printer.indexing, True
         try:
             return self._element(array, var, tree)
         finally:
             self.printer.indexing = before
+
+    def _array(self, name: Any) -> Var:
+        """The array that a name in the text stands for."""
+        var = getattr(name, "shows", None)
+        return self.arrays[name.id] if var is None or not var.type.ndim else var
 
     def _element(self, array: Any, var: Var, tree: Any) -> str:
         items = tree.slice.elts if isinstance(tree.slice, gast.Tuple) else [tree.slice]
@@ -226,7 +228,7 @@ class KernelScope:
 
     def nothing(self, tree: Any) -> str:
         """What is read there: NaN, or an integer that is no index either."""
-        dtype = getattr(tree.value, "shows", self.arrays[tree.value.id]).type.dtype
+        dtype = self._array(tree.value).type.dtype
         if dtype.kind == "f":
             self.used.add("NaN")
             return "NaN"
