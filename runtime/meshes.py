@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from calque.runtime import gpus
-from calque.runtime.engines.choosing import running
+from calque.runtime.engines.choosing import GPUS, running
 from calque.runtime.fitting import Unfit, at_least, axis_name, fitting, optional, shown, sizes, text
 from calque.transpiler.errors import NoSuchDevice
 from calque.transpiler.transformations.mesh_programs import PartitionSpec
@@ -183,14 +183,20 @@ def _none_of(backend: Any, hint: str | None, why: str = "") -> NoSuchDevice:
     )
 
 
-def _on_cpus(devices: Sequence[Any]) -> None:
-    """Programs over several devices run on the host's, so far."""
-    if any(device.platform != "cpu" for device in devices):
+def _of_one_platform(devices: Sequence[Any], owner: str) -> str:
+    """The platform of devices that run one program; GPUs once each."""
+    platforms = {device.platform for device in devices}
+    if len(platforms) > 1:
         raise NoSuchDevice(
-            "Meshes and pmap take devices of the platform 'cpu' only: several GPUs together are to "
-            "come.",
-            hint="take calque.devices()",
+            f"{owner} takes devices of one platform, and was given some of each of "
+            f"{', '.join(sorted(platforms))}.",
+            hint="take calque.devices(), or calque.devices('gpu')",
         )
+    if "gpu" in platforms:
+        twice = next((d for k, d in enumerate(devices) if d in devices[:k]), None)
+        if twice is not None:
+            raise NoSuchDevice(f"{owner} was given {twice} twice.", hint="pass each GPU once")
+    return platforms.pop() if platforms else "cpu"
 
 
 class Mesh:
@@ -208,7 +214,7 @@ class Mesh:
 
     def __init__(self, devices: Any, axis_names: Any):
         self.devices: np.ndarray = fitting(_array_of_devices, devices, "Mesh", "devices")
-        _on_cpus(self.devices.flat)
+        self.platform = _of_one_platform(list(self.devices.flat), "Mesh")
         self.axis_names: tuple[Hashable, ...] = fitting(_names, axis_names, "Mesh", "axis_names")
         if self.devices.ndim != len(self.axis_names):
             raise ValueError(
@@ -281,10 +287,10 @@ def make_mesh(
 
 def take(have: Sequence[Device], count: int) -> list[Device]:
     """The first devices; an error that says how to have more."""
-    _on_cpus(have)
+    platform = _of_one_platform(have, "pmap")
     if count > len(have):
-        engine = running()
-        enough = len(have) < len(devices()) and not engine.processes
+        engine = running() if platform == "cpu" else GPUS
+        enough = len(have) < len(devices(platform)) and not engine.processes
         hint = f"pass {count} devices" if enough else engine.more(count)
         raise NoSuchDevice(f"{count} devices are asked for, and there are {len(have)}.", hint=hint)
     return list(have[:count])

@@ -398,8 +398,11 @@ def test_devices_of_the_gpu():
         NoSuchDevice, calque.device_put, X, "cuda:2"
     )
     assert "is no device; there are CpuDevice(id=0)" in refused(NoSuchDevice, calque.device_put, X, "tpu")
-    assert "of the platform 'cpu' only" in refused(NoSuchDevice, calque.Mesh, np.array([first]), ("i",))
-    assert "of the platform 'cpu' only" in refused(NoSuchDevice, calque.pmap(half, devices=[first]), X[None])
+    assert calque.Mesh(np.array([first, second]), ("i",)).shape == {"i": 2}
+    mixed = [first, calque.devices()[0]]
+    assert "devices of one platform" in refused(NoSuchDevice, calque.Mesh, np.array(mixed), ("i",))
+    assert "devices of one platform" in refused(NoSuchDevice, calque.pmap(half, devices=mixed), np.stack([X, X]))
+    assert "cuda:1 twice" in refused(NoSuchDevice, calque.Mesh, np.array([second, second]), ("i",))
     cp.device_count = 0
     assert "CuPy finds no GPU" in refused(NoSuchDevice, calque.devices, "cuda")
 

@@ -226,7 +226,7 @@ def test_the_command_line(tmp_path: Path, capsys: Any, monkeypatch: pytest.Monke
     monkeypatch.chdir(tmp_path)
     (tmp_path / "programs.py").write_text("import numpy as np\nfrom calque import psum\n\n\ndef total(x):\n    return psum(np.sum(x * x), 'i')\n")
     show = ["show", "programs.py:total", "--args", "f8[devices,n]", "--transform", "pmap(grad(f), axis_name='i')"]
-    for engine in ("threads", "mpi"):
+    for engine in ("threads", "mpi", "nccl"):
         assert cli.main([*show, "--engine", engine, "-o", f"{engine}.py"]) == 0
         assert cli.main(["verify", f"{engine}.py"]) == 0
     mesh = "shard_map(f, mesh=make_mesh((4,), ('i',)), in_specs=P('i'), out_specs=P())"
@@ -285,5 +285,5 @@ def test_a_third_engine_is_one_class(monkeypatch: pytest.MonkeyPatch) -> None:
     text = str(calque.source(mapped, x, engine="rooms"))
     assert "comm.add_up(x)" in text and "psum" not in text
     assert "psum(x)" in str(calque.source(mapped, x, engine="threads"))
-    with pytest.raises(ValueError, match="engine must be one of threads, mpi, rooms, not 'smoke'"):
+    with pytest.raises(ValueError, match="engine must be one of threads, mpi, nccl, rooms, not 'smoke'"):
         calque.source(mapped, x, engine="smoke")

@@ -406,17 +406,18 @@ def module_text(
     support: Support | None = None,
     asking: bool = False,
     target: Target | None = None,
+    around: tuple[Sequence[str], Sequence[str]] = ((), ()),
 ) -> str:
     """A whole module, with a docstring that says where it comes from.
 
     ``support`` writes out what kernels call, which else is imported; ``target`` is the traced one's
     or another. A module ``asking`` refuses arguments of other sizes than its kernels are written
-    for: nobody else will.
+    for: nobody else will. ``around`` are imports and texts of what calls a function on a GPU.
     """
     traced.function.name = name
     asked = traced.builder if asking and traced.compiled else None
     if traced.target.grid:
-        return cuda_module(traced.function, title, provenance, support, asked)
+        return cuda_module(traced.function, title, provenance, support, asked, around)
     return emit_module(
         traced.function,
         title=title,

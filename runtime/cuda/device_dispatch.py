@@ -117,7 +117,7 @@ class DeviceDispatcher(Dispatcher):
             there = {name: _there(value) for name, value in hidden.items()}
             result = call(*args, **kwargs, **there)
         kept = [there[n] for n, value in hidden.items() if isinstance(value, np.ndarray)]
-        return _own(result, kept) if kept else result
+        return own_memory(result, kept) if kept else result
 
     def at_hand(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], foreign: bool = False
@@ -226,7 +226,7 @@ def _there(value: Any) -> Any:
     return moved(value) if isinstance(value, np.ndarray) else value
 
 
-def _own(result: Any, kept: Sequence[Any]) -> Any:
+def own_memory(result: Any, kept: Sequence[Any]) -> Any:
     """A result that shares no memory with what is kept on the device for later calls."""
     ranges = [(x.data.ptr, x.data.ptr + x.nbytes) for x in kept]
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from calque.runtime.cuda.sharded_array import ShardedArray, on_several
 from calque.runtime.gpus import cupy
 from calque.transpiler.errors import NestedTooDeeply
 from calque.transpiler.ir import pytrees
@@ -25,7 +26,7 @@ def lies_on_gpu(value: Any) -> bool:
     kind = type(value)
     if kind in _HOST or isinstance(value, (np.ndarray, np.generic)):
         return False
-    if is_device_array(value):
+    if is_device_array(value) or isinstance(value, ShardedArray):
         return True
     if hasattr(kind, "__cuda_array_interface__"):
         try:
@@ -56,6 +57,8 @@ def adopted(leaf: Any) -> Any:
         return leaf[()]
     if not lies_on_gpu(leaf) or is_device_array(leaf):
         return leaf
+    if isinstance(leaf, ShardedArray):
+        raise on_several(leaf)
     if hasattr(type(leaf), "__cuda_array_interface__"):
         return cupy().asarray(leaf)
     return cupy().from_dlpack(leaf)

@@ -11,8 +11,9 @@ import numpy as np
 
 from calque.runtime.call.loading import Program
 from calque.runtime.devices.mapped import DeviceProgram, Mapped, require_own
-from calque.runtime.engines.choosing import ENGINES, THREADS
+from calque.runtime.engines.choosing import ENGINES, GPUS, THREADS
 from calque.runtime.spec import Spec
+from calque.transpiler import pipeline
 from calque.transpiler.codegen.numpy.device_launchers import Cut
 from calque.transpiler.codegen.numpy.emit import (
     Support,
@@ -37,12 +38,15 @@ class DeviceSource:
             raise ValueError(f"engine must be one of {', '.join(ENGINES)}, not {engine!r}")
         self.mapped, self.engine = mapped, ENGINES[engine]
         self.layout = mapped.layout(args, {})
-        self.device: DeviceProgram = mapped.device(self.layout, THREADS)  # of no library
+        self.on_gpus = self.engine.platform == "gpu"
+        # of no library
+        self.device: DeviceProgram = mapped.device(self.layout, GPUS if self.on_gpus else THREADS)
         if mapped.in_parts():
             args = _of_all_ranks(mapped, args, self.layout)
         self.args = args
         parts = mapped.example_parts(args, self.layout)
-        self.program: Program = self.device.dispatcher().find(parts, {})[0]
+        programs = self.device.cuda_programs() if self.on_gpus else self.device.dispatcher()
+        self.program: Program = programs.find(parts, {})[0]
         require_own(self.program, self.layout)
         self.function: Function = self.program.traced.function
         self.sizes = self.layout.sizes
@@ -51,6 +55,8 @@ class DeviceSource:
     def device_text(self, name: str | None = None, target: Target | None = None) -> str:
         """The ``def`` of what each device runs, for its own target or another."""
         traced = self.program.traced
+        if self.on_gpus:
+            return pipeline.function_text(traced, name or self.device.generated_name())
         function = self.function
         if self.engine.library is not None:
             own = set(self.device.communicators)
@@ -77,7 +83,7 @@ class DeviceSource:
 
     def source(self) -> str:
         """Both, for reading."""
-        return f"{self.device_text()}\n\n{self.launcher_text()}"
+        return f"{self.device_text().rstrip()}\n\n\n{self.launcher_text()}"
 
     def specs(self) -> tuple[Any, ...]:
         """The whole arguments as types."""
@@ -94,6 +100,8 @@ class DeviceSource:
         self, header: Sequence[str], title: str, support: Support | None, target: Target
     ) -> str:
         """A whole module; ``support`` writes out what it calls, which else is imported."""
+        if self.on_gpus:
+            return self._cuda_module(header, title, support)
         parts = [self.device_text(target=target), self.launcher_text()]
         helpers: list[str] = [*self.function.helpers.values()]
         used = {n.id for n in ast.walk(ast.parse("".join(parts))) if isinstance(n, ast.Name)}
@@ -110,6 +118,14 @@ class DeviceSource:
         quoted = "\n".join([title, "", *header]).rstrip().replace("\\", "\\\\")
         body = "\n\n\n".join(t.strip("\n") for t in texts if t.strip())
         return f'"""{quoted}\n"""\n' + "\n".join(sorted_imports(lines)) + made.blank + body + "\n"
+
+
+    def _cuda_module(self, header: Sequence[str], title: str, support: Support | None) -> str:
+        alone = None if support is None else self.engine.text()
+        around = self._launcher().module([self.launcher_text()], [], alone)
+        name = self.device.generated_name()
+        traced = self.program.traced
+        return pipeline.module_text(traced, name, title, header, support, around=around)
 
 
 def _of_all_ranks(mapped: Mapped, args: Sequence[Any], layout: Layout) -> tuple[Any, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import sys
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import nullcontext
 from functools import partial
@@ -11,12 +12,18 @@ from typing import Any
 
 import numpy as np
 
+from calque.runtime import debug_nans
 from calque.runtime.call import blas_threads
+from calque.runtime.call.dispatch import Dispatcher
 from calque.runtime.call.loading import Program
 from calque.runtime.call.signatures import static_leaves
-from calque.runtime.engines.choosing import THREADS, chosen, running
+from calque.runtime.cuda import raise_if_outside
+from calque.runtime.cuda.given_arrays import any_on_gpu
+from calque.runtime.devices.gpu_parts import parts_on_gpus, whole_on_gpus, with_captured
+from calque.runtime.engines.choosing import ENGINES, GPUS, THREADS, chosen, running
 from calque.runtime.engines.engine import Engine
 from calque.runtime.inlining import TRACE
+from calque.runtime.meshes import Device
 from calque.runtime.spec import Spec
 from calque.runtime.tracebacks import hide_own_frames
 from calque.runtime.transformed import Transformed
@@ -24,8 +31,10 @@ from calque.transpiler.codegen.numpy.device_launchers import Cut
 from calque.transpiler.errors import (
     DevicesDiffer,
     ImpureFunction,
+    MixedDevices,
     Origin,
     UnsupportedFunction,
+    UnsupportedOption,
 )
 from calque.transpiler.ir import pytrees
 from calque.transpiler.ir.core import Slot, map_tree
@@ -115,6 +124,14 @@ class Mapped(Transformed):
         """How each leaf of a result, whose leaves are Slots, is put together."""
         raise NotImplementedError
 
+    def cuts_of_results(self, result: Any, layout: Layout) -> list[Cut]:
+        """The same of a result that a device gave; an error where it cannot be put together."""
+        raise NotImplementedError
+
+    def devices(self, layout: Layout) -> list[Device]:
+        """The devices of a call, as they stand in the mesh, the last axis running fastest."""
+        raise NotImplementedError
+
     def device(self, layout: Layout, engine: Engine) -> DeviceProgram:
         """The program of one device."""
         key = layout, engine.name
@@ -134,10 +151,13 @@ class Mapped(Transformed):
                 placed, args = self._placed(args, kwargs)
                 return placed(*args)
             layout = self.layout(args, kwargs)
+            if self.engine().platform == "gpu":
+                return self._call_on_gpus(args, layout)
+            refuse_gpus(self, args)
             given = self.parts(args, layout)
             engine, library = self.engine(), blas_threads.library()
-            device = self.device(layout, engine)
-            program = self._program(device, given, args, layout)
+            dispatcher = self.device(layout, engine).dispatcher()
+            program = self.program_of(dispatcher, given, args, layout)
             named = program.hidden()
             shape = [size for _, size in layout.axes]
             engine.roll_call(program.text, _described(self, args))
@@ -148,19 +168,48 @@ class Mapped(Transformed):
             hide_own_frames(error)
             raise
 
+    def require_cuts(self, args: tuple[Any, ...], layout: Layout) -> None:
+        """An error where an argument cannot be dealt out; the layout has looked at the others."""
+
+    def _call_on_gpus(self, args: tuple[Any, ...], layout: Layout) -> Any:
+        """The result of a call, whose parts are on the GPUs that made them."""
+        if debug_nans.threads and debug_nans.checking():
+            raise MixedDevices(
+                f"{self.generated_name()}: debug_nans and debug_keys look at values on the host.",
+                hint="leave the GPUs out: then the host runs it",
+            )
+        raise_if_outside()  # of what ran before: not on one of the GPUs alone
+        self.require_cuts(args, layout)
+        devices = self.devices(layout)
+        given, own = parts_on_gpus(args, self.cuts_of_arguments(layout), layout, devices)
+        dispatcher = self.device(layout, GPUS).cuda_programs()
+        program = self.program_of(dispatcher, given, args, layout)
+        for position in program.stored:
+            if position not in own:
+                name = program.traced.function.params[position].name or "an argument"
+                raise MixedDevices(
+                    f"{self.generated_name()}: {name} is stored into, and the GPUs have copies of "
+                    "it: the caller would not see it.",
+                    hint=f"work on a copy: {name} = {name}.copy()",
+                )
+        shape = [size for _, size in layout.axes]
+        call, numbers = with_captured(program.call), [d.id for d in devices]
+        results = GPUS.run_on(call, given, program.hidden(), shape, numbers)
+        return whole_on_gpus(results, self.cuts_of_results(results[0], layout), layout, devices)
+
     def _placed(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Mapped, Any]:
         """For a call by name: what takes all by position, and the arguments in that order."""
         raise refuse_names(self.kind, [*kwargs])
 
-    def _program(
+    def program_of(
         self,
-        device: DeviceProgram,
+        dispatcher: Dispatcher,
         given: list[tuple[Any, ...]],
         args: tuple[Any, ...],
         layout: Layout,
     ) -> Program:
         """The program that all devices run."""
-        found = [device.dispatcher().find(args, {}) for args in given]
+        found = [dispatcher.find(args, {}) for args in given]
         program = found[0][0]
         for k, (other, _) in enumerate(found):
             if other is not program:
@@ -170,13 +219,20 @@ class Mapped(Transformed):
                     hint="pass that value with in_axes=None, the same for all devices",
                 )
         if program.stored:
-            program.check_aliases(leaves_of(args))
+            on_gpus = self.engine().platform == "gpu"  # where parts have addresses, the whole none
+            for leaves in [x for _, x in found] if on_gpus else [leaves_of(args)]:
+                program.check_aliases(leaves)
             require_own(program, layout)
         return program
 
     def engine(self) -> Engine:
-        """The one asked for; by default the one that is running."""
-        return chosen(self.options.get("engine"))
+        """The one asked for; by default that of the GPUs, or the one that is running."""
+        name = self.options.get("engine")
+        return GPUS if name is None and self.on_gpus() else chosen(name)
+
+    def on_gpus(self) -> bool:
+        """Whether the devices that it was given are GPUs."""
+        raise NotImplementedError
 
     def in_parts(self) -> bool:
         """Whether a call is given this process's part of arrays, as the other processes theirs."""
@@ -185,6 +241,23 @@ class Mapped(Transformed):
 
 def _in_parts(options: dict[str, Any]) -> bool:
     return running().processes and chosen(options.get("engine")).processes
+
+
+def refuse_gpus(mapped: Mapped, args: Sequence[Any]) -> None:
+    """On the host there are no arrays of GPUs."""
+    if "cupy" not in sys.modules or not any_on_gpu(args, {}):
+        return
+    gpus = "devices=calque.devices('gpu')"
+    raise MixedDevices(
+        f"{mapped.generated_name()}: an argument lies on a GPU, and the devices are CPUs.",
+        hint=f"pass mesh=make_mesh(..., {gpus})" if mapped.kind == "shard_map" else f"pass {gpus}",
+    )
+
+
+def shape_of(x: Any) -> tuple[Any, ...]:
+    """The shape of an array, wherever it lies, or of a number."""
+    found: tuple[Any, ...] = x.shape if hasattr(x, "shape") else np.shape(x)
+    return found
 
 
 def refuse_names(
@@ -196,6 +269,17 @@ def refuse_names(
         f"{kind}: {', '.join(names)} is passed by name, and {takes} of positions.",
         origin,
         "pass it by position, or capture it: functools.partial, or a lambda around the call",
+    )
+
+
+def require_engine(kind: str, engine: str | None, platform: str) -> None:
+    """An engine that was asked for runs the devices that were given."""
+    if engine is None or ENGINES[engine].platform == platform:
+        return
+    given, own = {"cpu": "CPUs", "gpu": "GPUs"}[platform], ENGINES[engine].platform
+    raise UnsupportedOption(
+        f"{kind}: the devices are {given}, which the engine {engine!r} does not run.",
+        hint=f"leave engine out, or take calque.devices({own!r})",
     )
 
 

@@ -13,12 +13,15 @@ import numpy as np
 from calque.runtime.cuda import raise_if_outside, transfers
 from calque.runtime.cuda.chosen_device import choosing, chosen
 from calque.runtime.cuda.given_arrays import adopted, lies_on_gpu
+from calque.runtime.cuda.sharded_array import ShardedArray
+from calque.runtime.devices.gpu_parts import dealt_out
 from calque.runtime.engines.choosing import running
 from calque.runtime.fitting import Unfit, fitting, numeric_tree
 from calque.runtime.meshes import Device, Mesh, device_of
+from calque.transpiler.codegen.numpy.device_launchers import Cut
 from calque.transpiler.errors import ShapeError
 from calque.transpiler.ir import pytrees
-from calque.transpiler.transformations.mesh_programs import PartitionSpec
+from calque.transpiler.transformations.mesh_programs import Layout, PartitionSpec
 
 
 @dataclass(frozen=True)
@@ -62,10 +65,10 @@ def device_put(x: Any, device: Any = None) -> Any:
     """Copies of a pytree's arrays and numbers on a device, as ``jax.device_put``.
 
     ``device`` is one of ``devices()``, or its name, "cuda:0": on a GPU arrays are CuPy's. Or it is
-    a ``NamedSharding``: then an axis that is cut must be shared evenly by the devices, and under
-    mpiexec each rank keeps its own block. None is the default device; what lies on a GPU stays
-    there then. Raises NoSuchDevice (a ValueError) for a device that is not there, ShapeError
-    where an array cannot be cut so.
+    a ``NamedSharding``: then an axis that is cut must be shared evenly by the devices; of a mesh of
+    GPUs each has its part, and under mpiexec each rank keeps its own block. None is the default
+    device; what lies on a GPU stays there then. Raises NoSuchDevice (a ValueError) for a device
+    that is not there, ShapeError where an array cannot be cut so.
 
     ``x`` is the pytree.
 
@@ -74,6 +77,8 @@ def device_put(x: Any, device: Any = None) -> Any:
     """
     fitting(numeric_tree, x, "device_put", "x")
     if isinstance(device, NamedSharding):
+        if device.mesh.platform == "gpu":
+            return pytrees.tree_map(lambda leaf: _dealt(leaf, device), x)
         return pytrees.tree_map(lambda leaf: _cut(np.array(leaf), device), x)
     there = chosen() if device is None else device_of(device)
     if there is not None and there.platform == "gpu":
@@ -83,26 +88,45 @@ def device_put(x: Any, device: Any = None) -> Any:
     def copied(leaf: Any) -> Any:
         if not lies_on_gpu(leaf):
             return np.array(leaf)
+        if isinstance(leaf, ShardedArray) and stays:
+            return leaf.copy()
         return adopted(leaf).copy() if stays else device_get(leaf)
 
     return pytrees.tree_map(copied, x)
 
 
-def _cut(array: np.ndarray, sharding: NamedSharding) -> np.ndarray:
+def _require_cuts(shape: tuple[int, ...], sharding: NamedSharding) -> None:
+    """An array of this shape can be dealt out so."""
     sizes, spec = sharding.mesh.shape, sharding.spec
-    if len(spec) > array.ndim:
-        raise ShapeError(f"device_put: {spec!r} has more entries than an array with {array.ndim}.")
+    if len(spec) > len(shape):
+        raise ShapeError(f"device_put: {spec!r} has more entries than an array with {len(shape)}.")
+    for axis, names in enumerate(spec.cuts()):
+        count = math.prod(sizes[n] for n in names)
+        if shape[axis] % count:
+            raise ShapeError(
+                f"device_put: axis {axis} of an array of shape {shape} cannot be shared "
+                f"evenly by {count} devices."
+            )
+
+
+def _dealt(leaf: Any, sharding: NamedSharding) -> ShardedArray:
+    """An array whose parts lie on the GPUs of a mesh."""
+    array = leaf if isinstance(leaf, ShardedArray) else adopted(leaf)
+    array = array if lies_on_gpu(array) else np.asarray(array)
+    _require_cuts(array.shape, sharding)
+    mesh, cut = sharding.mesh, Cut(blocks=sharding.spec.cuts())
+    layout = Layout(tuple(mesh.shape.items()), (), None)
+    return dealt_out(array, cut, layout, list(mesh.devices.flat))
+
+
+def _cut(array: np.ndarray, sharding: NamedSharding) -> np.ndarray:
+    _require_cuts(array.shape, sharding)
+    sizes, spec = sharding.mesh.shape, sharding.spec
     engine = running()
     mine = np.unravel_index(engine.rank(), tuple(sizes.values())) if engine.processes else ()
     place = dict(zip(sizes, map(int, mine), strict=False))
     for axis, names in enumerate(spec.cuts()):
-        count = math.prod(sizes[n] for n in names)
-        if array.shape[axis] % count:
-            raise ShapeError(
-                f"device_put: axis {axis} of an array of shape {array.shape} cannot be shared "
-                f"evenly by {count} devices."
-            )
-        number = 0
+        number, count = 0, math.prod(sizes[n] for n in names)
         for name in names:
             number = number * sizes[name] + place.get(name, 0)
         if place and names:

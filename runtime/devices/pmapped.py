@@ -16,11 +16,13 @@ from calque.runtime.devices.mapped import (
     name_of,
     numbered,
     refuse_names,
+    require_engine,
     require_one_process,
+    shape_of,
 )
 from calque.runtime.fitting import shown
 from calque.runtime.inlining import TRACE
-from calque.runtime.meshes import P, local_device_count, take
+from calque.runtime.meshes import Device, P, local_device_count, take
 from calque.runtime.meshes import devices as all_devices
 from calque.runtime.options import checked
 from calque.runtime.parameters import within
@@ -54,11 +56,23 @@ class Pmapped(Mapped):
         places = tuple(self._leaf_axes(args))
         size = self._size(args, places)
         total = size * self.engine().size()
-        have = self.options["devices"]
-        take(all_devices() if have is None else have, total)
+        take(self._have(), total)
         name = UNNAMED if axes.axis_name is None else axes.axis_name
         given = tuple(P() if a is None else P(name) for a in places)
         return Layout(((name, total),), given, P(), False, places)
+
+    def _have(self) -> Sequence[Device]:
+        have: Sequence[Device] | None = self.options["devices"]
+        return all_devices(self.engine().platform) if have is None else have
+
+    def devices(self, layout: Layout) -> list[Device]:
+        """The first of those that it was given."""
+        return take(self._have(), layout.axes[0][1])
+
+    def on_gpus(self) -> bool:
+        """Whether it was given GPUs."""
+        given = self.options["devices"]
+        return bool(given) and all(d.platform == "gpu" for d in given)
 
     def _prefixes(self, args: Sequence[Any]) -> list[Any]:
         return _pmap_prefixes(self, args)
@@ -70,7 +84,7 @@ class Pmapped(Mapped):
             for k, (p, v) in enumerate(zip(self._prefixes(args), args, strict=True))
             for a in axes_of_leaves(p, v, f"argument {k}")
         ]
-        ranks = [len(x.dims) if isinstance(x, Spec) else np.ndim(x) for x in leaves_of(args)]
+        ranks = [len(x.dims) if isinstance(x, Spec) else len(shape_of(x)) for x in leaves_of(args)]
         return [
             a + rank if a is not None and a < 0 else a for a, rank in zip(axes, ranks, strict=True)
         ]
@@ -85,7 +99,7 @@ class Pmapped(Mapped):
         for leaf, axis, what in zip(leaves, places, names, strict=True):
             if axis is None:
                 continue
-            shape = leaf.shape if isinstance(leaf, Spec) else np.shape(leaf)
+            shape = leaf.shape if isinstance(leaf, Spec) else shape_of(leaf)
             place = vmap.leaf_axis(axis, len(shape), what, None, "pmap")
             if isinstance(shape[place], str):  # of a type: as long as this process has devices
                 size = local_device_count() if size is None else size
@@ -145,19 +159,27 @@ class Pmapped(Mapped):
     def whole(self, results: list[Any], layout: Layout) -> Any:
         """Results behind each other along ``out_axes``; with None, those of the first device."""
         leaves, structure = pytrees.flatten(results[0])
-        axes = axes_of_leaves(self.options["axes"].out_axes, results[0], "the result", "out_axes")
+        cuts = self.cuts_of_results(results[0], layout)
         others = [pytrees.flatten(r)[0] for r in results]
-        for leaf, axis in zip(leaves, axes, strict=True):
-            if axis is not None and not -np.ndim(leaf) - 1 <= axis <= np.ndim(leaf):
-                raise ShapeError(
-                    f"pmap: out_axes {axis} is out of range for a result with "
-                    f"{np.ndim(leaf) + 1} axes"
-                )
         made = [
-            leaf if axis is None else np.stack([o[k] for o in others], axis=axis)
-            for k, (leaf, axis) in enumerate(zip(leaves, axes, strict=True))
+            np.stack([o[k] for o in others], axis=cut.element[1]) if cut.element else leaf
+            for k, (leaf, cut) in enumerate(zip(leaves, cuts, strict=True))
         ]
         return pytrees.unflatten(structure, made)
+
+    def cuts_of_results(self, result: Any, layout: Layout) -> list[Cut]:
+        """An element of the axis that ``out_axes`` say, or all."""
+        name = layout.axes[0][0]
+        axes = axes_of_leaves(self.options["axes"].out_axes, result, "the result", "out_axes")
+        cuts = []
+        for leaf, axis in zip(pytrees.flatten(result)[0], axes, strict=True):
+            rank = len(shape_of(leaf)) + 1
+            if axis is not None and not -rank <= axis < rank:
+                raise ShapeError(
+                    f"pmap: out_axes {axis} is out of range for a result with {rank} axes"
+                )
+            cuts.append(Cut() if axis is None else Cut((name, axis % rank)))
+        return cuts
 
 
 def _length(leaves: Sequence[Any], places: Sequence[int | None]) -> int:
@@ -207,8 +229,10 @@ def pmap(
     ``out_axes`` are as for ``vmap``; an argument with None is whole on every device, a result with
     None is the first device's. ``static_broadcasted_argnums`` are positions of arguments whose
     values become part of the program. ``devices`` are those to use, all by default; ``axis_size``
-    is their number, where no argument tells. ``engine`` is "threads" or "mpi"; by default "mpi"
-    under mpiexec, where each rank passes and gets its own part, with a mapped axis of one element.
+    is their number, where no argument tells. ``engine`` is "threads", "mpi" or "nccl"; by default
+    "nccl" where the devices are GPUs (``devices("gpu")``), of which each has its part of a result,
+    and "mpi" under mpiexec, where each rank passes and gets its own part, with a mapped axis of one
+    element.
 
     Raises ShapeError where arguments disagree on the number of devices, NoSuchDevice where there
     are fewer, DivergentCollective for a collective to which not every device comes.
@@ -244,6 +268,8 @@ def pmap_options(
         devices=devices,
         engine=engine,
     )
+    if found["devices"]:
+        require_engine("pmap", found["engine"], found["devices"][0].platform)
     return {
         "axes": Axes(**checked("pmap", **axes, axis_name=axis_name)),
         "static_argnums": found["static_broadcasted_argnums"],

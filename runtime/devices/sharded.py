@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import numpy as np
 
-from calque.runtime.devices.mapped import Mapped, numbered, refuse_names, require_one_process
+from calque.runtime.devices.mapped import (
+    Mapped,
+    leaves_of,
+    numbered,
+    refuse_names,
+    require_engine,
+    require_one_process,
+    shape_of,
+)
 from calque.runtime.fitting import shown
 from calque.runtime.inlining import TRACE
-from calque.runtime.meshes import Mesh, take
+from calque.runtime.meshes import Device, Mesh, take
 from calque.runtime.meshes import devices as all_devices
 from calque.runtime.options import UNSAID, checked
 from calque.transpiler.codegen.numpy.device_launchers import Cut
@@ -33,28 +40,39 @@ class Sharded(Mapped):
 
     def layout(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Layout:
         """The mesh and the specs, as they were given."""
-        take(all_devices(), self.options["mesh"].size)
+        take(all_devices(self.engine().platform), self.options["mesh"].size)
         return layout_of(self.options, args, getattr(self, "__name__", "the function"))
+
+    def devices(self, layout: Layout) -> list[Device]:
+        """Those of the mesh."""
+        return list(self.options["mesh"].devices.flat)
+
+    def on_gpus(self) -> bool:
+        """Whether the mesh is one of GPUs."""
+        return bool(self.options["mesh"].platform == "gpu")
+
+    def require_cuts(self, args: tuple[Any, ...], layout: Layout) -> None:
+        """Each array is shared evenly."""
+        names = [name for k, value in enumerate(args) for name in vmap.labels(value, k)]
+        for x, spec, what in zip(leaves_of(args), layout.given, names, strict=True):
+            require_fitting(spec, shape_of(x), layout.sizes, what)
 
     def parts(self, args: tuple[Any, ...], layout: Layout) -> list[tuple[Any, ...]]:
         """The block of each argument that belongs to each device."""
         if self.engine().processes:
             return [args]
+        self.require_cuts(args, layout)
         leaves, structure = pytrees.flatten(list(args))
         specs = layout.given
-        names = [name for k, value in enumerate(args) for name in vmap.labels(value, k)]
-        checked = [
-            _divides(x, spec, layout.sizes, what)
-            for x, spec, what in zip(leaves, specs, names, strict=True)
-        ]
+        leaves = [np.asarray(x) if s.names() else x for x, s in zip(leaves, specs, strict=True)]
         return [
             tuple(
                 pytrees.unflatten(
                     structure,
-                    [_block(x, s, layout, place) for x, s in zip(checked, specs, strict=True)],
+                    [_block(x, s, layout, place) for x, s in zip(leaves, specs, strict=True)],
                 )
             )
-            for place in _places(layout)
+            for place in layout.numbers
         ]
 
     def cuts_of_arguments(self, layout: Layout) -> list[Cut]:
@@ -66,16 +84,23 @@ class Sharded(Mapped):
         specs = specs_of_leaves(layout.out_specs, numbered(result), "the result")
         return [Cut(blocks=spec.cuts()) for spec in specs]
 
+    def cuts_of_results(self, result: Any, layout: Layout) -> list[Cut]:
+        """Blocks by specs."""
+        specs = specs_of_leaves(layout.out_specs, result, "the result")
+        for leaf, spec in zip(pytrees.flatten(result)[0], specs, strict=True):
+            require_fitting(spec, (None,) * len(shape_of(leaf)), layout.sizes, "the result")
+        return [Cut(blocks=spec.cuts()) for spec in specs]
+
     def whole(self, results: list[Any], layout: Layout) -> Any:
         """The blocks put together; where devices have the same, the first one's."""
         leaves, structure = pytrees.flatten(results[0])
         specs = specs_of_leaves(layout.out_specs, results[0], "the result")
         if self.engine().processes:
             return results[0]
+        self.cuts_of_results(results[0], layout)
         others = [pytrees.flatten(r)[0] for r in results]
         made = []
         for k, (leaf, spec) in enumerate(zip(leaves, specs, strict=True)):
-            require_fitting(spec, (None,) * np.ndim(leaf), layout.sizes, "the result")
             if not spec.names():
                 made.append(leaf)
                 continue
@@ -83,7 +108,7 @@ class Sharded(Mapped):
             for axis, names in enumerate(spec.cuts()):
                 shape[axis] *= math.prod(layout.sizes[n] for n in names)
             joined = np.empty(shape, np.asarray(leaf).dtype)
-            for place, blocks in zip(_places(layout), others, strict=True):
+            for place, blocks in zip(layout.numbers, others, strict=True):
                 if any(number for name, number in place.items() if name not in spec.names()):
                     continue  # of devices that have the same, the first
                 _block(joined, spec, layout, place)[...] = blocks[k]
@@ -96,19 +121,6 @@ def layout_of(options: dict[str, Any], args: Sequence[Any], name: str) -> Layout
     shape = tuple(options["mesh"].shape.items())
     given = tuple(specs_of_arguments(options["in_specs"], args, name))
     return Layout(shape, given, options["out_specs"], options["check_vma"])
-
-
-def _places(layout: Layout) -> list[dict[Hashable, int]]:
-    """Where each device stands: its number along each axis."""
-    names = [name for name, _ in layout.axes]
-    ranges = [range(size) for _, size in layout.axes]
-    return [dict(zip(names, place, strict=True)) for place in itertools.product(*ranges)]
-
-
-def _divides(x: Any, spec: PartitionSpec, sizes: dict[Hashable, int], what: str) -> Any:
-    """An argument that can be cut as its spec says."""
-    require_fitting(spec, np.shape(x), sizes, what)
-    return np.asarray(x) if spec.names() else x
 
 
 def _block(x: Any, spec: PartitionSpec, layout: Layout, place: dict[Hashable, int]) -> Any:
@@ -187,6 +199,7 @@ def shard_map_options(
         raise TypeError(f"shard_map: mesh must be a Mesh, and is {shown(mesh)}")
     found = checked("shard_map", check_vma=check_vma, engine=engine)
     checked("shard_map", in_specs=in_specs, out_specs=out_specs)
+    require_engine("shard_map", found["engine"], mesh.platform)
     for what, specs in (("in_specs", in_specs), ("out_specs", out_specs)):
         if specs is None:
             raise TypeError(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from calque.runtime.engines.engine import Engine, ThreadEngine
+from calque.runtime.engines.engine import Engine, GpuEngine, ThreadEngine
 from calque.runtime.engines.mpi import MpiEngine
 
-THREADS = ThreadEngine()
-ENGINES: dict[str, Engine] = {engine.name: engine for engine in (THREADS, MpiEngine())}
+THREADS, GPUS = ThreadEngine(), GpuEngine()
+ENGINES: dict[str, Engine] = {engine.name: engine for engine in (THREADS, MpiEngine(), GPUS)}
 
 
 def running() -> Engine:

@@ -6,22 +6,27 @@ A further one is a class like ``ThreadEngine``, and a row in ``choosing``.
 from __future__ import annotations
 
 import ast
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from calque.runtime.engines import communicator, threads
+from calque.runtime.engines import communicator, gpu_threads, threads
 from calque.transpiler.codegen.numpy.engine_launchers import (
     DeviceLauncher,
+    GpuLauncher,
     Module,
     ThreadLauncher,
 )
+from calque.transpiler.forking import free_in_children
 from calque.transpiler.spmd.library_calls import CallLibrary
 
 Program = Callable[..., Any]  # of a device: of its communicators, and of its part of the arguments
 Arguments = Sequence[tuple[Any, ...]]  # of each device
+_running = free_in_children("GPUs", threading.RLock())  # NCCL's communicators are one call's
 
 
 class Engine:
@@ -31,6 +36,7 @@ class Engine:
     launcher: type[DeviceLauncher]  # the text of what starts a device's program
     library: CallLibrary | None = None  # that the program calls; else methods of a ``Communicator``
     processes = False  # each device is a process of its own, which has its part of arrays alone
+    platform = "cpu"  # of its devices
 
     def is_running(self) -> bool:
         """Whether this process is one of several devices."""
@@ -87,17 +93,54 @@ class ThreadEngine(Engine):
 
     def text(self) -> Module:
         """The modules that run a device's program, without what they import of calque."""
-        lines, texts = [], []
-        for module in (communicator, threads):
-            text = Path(str(module.__file__)).read_text(encoding="utf-8")
-            rows = text.splitlines()
-            nodes = ast.parse(text).body
-            last = 0
-            for node in nodes:
-                if isinstance(node, (ast.Import, ast.ImportFrom)):
-                    last = node.end_lineno or last
-                    place = getattr(node, "module", None) or ""
-                    if not place.startswith(("calque", "__future__")):
-                        lines.append(ast.unparse(node))
-            texts.append("\n".join(rows[last:]).strip("\n"))
-        return lines, texts
+        return texts_of(communicator, threads)
+
+
+class GpuEngine(ThreadEngine):
+    """Devices that are GPUs of this process."""
+
+    name, platform, launcher = "nccl", "gpu", GpuLauncher
+
+    def more(self, count: int) -> str:
+        """By a machine that has them."""
+        return "give each of them more of the data"
+
+    def run(
+        self, program: Program, arguments: Arguments, named: dict[str, Any], shape: Sequence[int]
+    ) -> list[Any]:
+        """On the first of them."""
+        return self.run_on(program, arguments, named, shape, range(len(arguments)))
+
+    def run_on(
+        self,
+        program: Program,
+        arguments: Arguments,
+        named: dict[str, Any],
+        shape: Sequence[int],
+        numbers: Sequence[int],
+    ) -> list[Any]:
+        """On the GPUs of these numbers, each launched on by a thread."""
+        with _running:
+            return gpu_threads.run_on_gpus(program, arguments, named, shape, numbers)
+
+    def text(self) -> Module:
+        """The modules that run a device's program, without what they import of calque."""
+        return texts_of(communicator, threads, gpu_threads)
+
+
+def texts_of(*modules: ModuleType) -> Module:
+    """The texts of modules, and what they import, without what that is of calque."""
+    lines, texts = [], []
+    for module in modules:
+        text = Path(str(module.__file__)).read_text(encoding="utf-8")
+        rows = text.splitlines()
+        nodes = ast.parse(text).body
+        last = 0
+        for node in nodes:
+            if isinstance(node, (ast.Import, ast.ImportFrom)):
+                last = node.end_lineno or last
+                place = getattr(node, "module", None) or ""
+                if not place.startswith(("calque", "__future__")):
+                    lines.append(ast.unparse(node))
+        texts.append("\n".join(rows[last:]).strip("\n"))
+    return lines, texts

@@ -100,11 +100,22 @@ def run(
     """The results of ``program(*communicators, *arguments[k], **named)`` for each device k.
 
     The devices stand in a mesh of this shape, the last axis running fastest; each has a
-    communicator for each axis. An exception on one ends the call on all, and is raised with a note
-    which device it was.
+    communicator for each axis.
+    """
+    return run_connected(program, arguments, named, connections(shape, ThreadCommunicator))
+
+
+def run_connected(
+    program: Callable[..., Any],
+    arguments: Sequence[tuple[Any, ...]],
+    named: dict[str, Any],
+    connected: Sequence[tuple[Communicator, ...]],
+) -> list[Any]:
+    """The results of devices with these communicators, each in a thread of its own.
+
+    An exception on one ends the call on all, and is raised with a note which device it was.
     """
     size = len(arguments)
-    connected = _communicators(shape)
     results: list[Any] = [None] * size
     errors: list[BaseException | None] = [None] * size
 
@@ -143,7 +154,9 @@ def run(
     return results
 
 
-def _communicators(shape: Sequence[int]) -> list[tuple[ThreadCommunicator, ...]]:
+def connections(
+    shape: Sequence[int], made: Callable[[Team, int], Communicator]
+) -> list[tuple[Communicator, ...]]:
     """For each device of a mesh, its communicator along each axis."""
     teams: dict[tuple[int, ...], Team] = {}
     found = []
@@ -152,6 +165,6 @@ def _communicators(shape: Sequence[int]) -> list[tuple[ThreadCommunicator, ...]]
         for axis, size in enumerate(shape):
             key = (axis, *place[:axis], *place[axis + 1 :])
             team = teams.setdefault(key, Team(size))
-            mine.append(ThreadCommunicator(team, place[axis]))
+            mine.append(made(team, place[axis]))
         found.append(tuple(mine))
     return found

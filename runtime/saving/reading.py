@@ -14,7 +14,7 @@ from calque.runtime.call.loading import Program
 from calque.runtime.cuda import launching_source
 from calque.runtime.devices.device_source import DeviceSource
 from calque.runtime.devices.mapped import Mapped, jitted
-from calque.runtime.engines.choosing import THREADS
+from calque.runtime.engines.choosing import GPUS, THREADS
 from calque.runtime.fitting import shown
 from calque.runtime.options import checked
 from calque.runtime.saving.provenance import STAGES, provenance
@@ -83,11 +83,12 @@ def source(fn: Any, *args: Any, stage: str | None = None, engine: str | None = N
 
     ``fn`` is the function, ``args`` are those of a call: arrays, numbers, pytrees of them, or specs
     such as ``calque.spec("f8[n,3]")``.
-    ``stage`` is "numpy" for NumPy source, "kernels" for what ``jit`` runs, or "core" for the
-    intermediate program; without it, the function as it runs: kernels where it is jitted.
+    ``stage`` is "numpy" for NumPy source, "kernels" for what ``jit`` runs, "cuda" for a GPU, or
+    "core" for the intermediate program; without it, the function as it runs: kernels where it is
+    jitted.
     Of a function over devices (``pmap``, ``shard_map``) it is the program of each, and what starts
-    it; ``engine`` is "threads" (by default) or "mpi": then collectives are calls of mpi4py. The
-    arguments are those of a call: under mpiexec, this rank's parts.
+    it; ``engine`` is "threads" (by default), "mpi": then collectives are calls of mpi4py, or
+    "nccl", for GPUs. The arguments are those of a call: under mpiexec, this rank's parts.
 
     >>> import calque
     >>> def cube(x):
@@ -100,7 +101,7 @@ def source(fn: Any, *args: Any, stage: str | None = None, engine: str | None = N
         transformed = _at_stage(fn, stage)
         name = transformed.generated_name()
         if isinstance(transformed, Mapped):
-            found = DeviceSource(transformed, args, _engine(engine))
+            found = DeviceSource(transformed, args, _engine(transformed, stage, engine))
             if stage == "core":
                 return SourceText(pipeline.core_text(found.program.traced, name))
             return SourceText(found.source())
@@ -166,7 +167,8 @@ def module_source(
     transformed = _at_stage(fn, stage)
     called: Support | None = kernel_source.embedded if alone else None
     if isinstance(transformed, Mapped):
-        found = DeviceSource(transformed, args, _engine(engine))
+        found = DeviceSource(transformed, args, _engine(transformed, stage, engine))
+        called = launching_source.embedded if alone and found.on_gpus else called
         specs = found.specs()
         origin = provenance(_as_transformed(fn), found.program, specs, stage, engine)
         with _target(found.program.traced, origin, alone) as target:
@@ -209,8 +211,16 @@ def _target(traced: Traced, origin: list[str], alone: bool) -> Iterator[Target]:
         yield target
 
 
-def _engine(engine: str | None) -> str:
-    return THREADS.name if engine is None else engine
+def _engine(mapped: Mapped, stage: str | None, engine: str | None) -> str:
+    """The engine whose text is asked for: that of GPUs writes the stage "cuda", and no other."""
+    own = GPUS.name if mapped.on_gpus() or stage == "cuda" else THREADS.name
+    found = own if engine is None else engine
+    if (found == GPUS.name) != (stage == "cuda") and (stage not in (None, "core")):
+        raise ValueError(
+            f"the engine {found!r} has no stage {shown(stage)}: GPUs have the engine 'nccl' and "
+            "the stage 'cuda'"
+        )
+    return found
 
 
 def _refuse_engine(engine: str | None) -> None:

@@ -3,7 +3,9 @@
 It is stricter than CuPy, which hands arrays of any dtype and numbers of any width to a kernel
 without a word: here a launch whose arguments do not fit the parameters is a TypeError. As on a
 GPU, host and device do not mix: an ``ndarray`` of this module and one of NumPy refuse each other.
-New memory holds NaN, or -1. ``order`` is that of a kernel's threads: 0 as numbered, 1 backward,
+New memory holds NaN, or -1. Memory belongs to a device: an operation on arrays of another one than
+the thread's current device is an error, but for copies. ``nccl`` has what several of them tell each
+other. ``order`` is that of a kernel's threads: 0 as numbered, 1 backward,
 else the seed of a shuffle.
 
 >>> import numpy
@@ -22,7 +24,9 @@ import importlib
 import importlib.util
 import re
 import sys
-from collections.abc import Iterator, Sequence
+import threading
+import weakref
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -31,7 +35,7 @@ from typing import Any
 import numpy
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from cuda_emulator import building
+from cuda_emulator import building, nccl
 from cuda_emulator.building import POINTER
 
 # what CuPy has, and what its functions take
@@ -61,7 +65,9 @@ launches: list[str] = []  # the kernels that ran, by name: what a test may count
 transfers: list[str] = []  # "put" and "get", between host and device
 traffic: list[tuple[int, int]] = []  # bytes that each launch fetched from memory, and stored
 moved_by_calls: list[int] = []  # bytes that functions other than kernels read and make
+peer_copies: list[tuple[int, int]] = []  # from one device to another, without the host
 waits: list[int] = []  # the devices that were waited for
+_launching = threading.Lock()  # the emulator runs one kernel at a time
 
 
 class ndarray(NDArrayOperatorsMixin):
@@ -73,6 +79,7 @@ class ndarray(NDArrayOperatorsMixin):
         self._memory = numpy.empty(shape, dtype)
         self._memory.reshape(-1).view(numpy.uint8)[:] = 255
         self.device_id = cuda.runtime.getDevice()
+        _note(self)
 
     def __array__(self, *_: Any, **__: Any) -> Any:
         raise TypeError("Implicit conversion to a NumPy array is not allowed.")
@@ -95,7 +102,15 @@ class ndarray(NDArrayOperatorsMixin):
         found = getattr(self._memory, name)
         if f"ndarray.{name}" not in API:
             raise AttributeError(f"an array of CuPy has no {name}")
-        return _Function(found, f"ndarray.{name}") if callable(found) else _device(found)
+        if callable(found):
+            _require_current([self])
+            return _Function(found, f"ndarray.{name}")
+        return _device(found, self.device_id)
+
+    def copy(self, order: str = "C") -> ndarray:
+        """A copy on the current device, be it another one's."""
+        _note_peer(self)
+        return _device(self._memory.copy(order=order))
 
     def __array_ufunc__(self, function: Any, method: str, *given: Any, **options: Any) -> Any:
         out = options.get("out", ())
@@ -105,6 +120,7 @@ class ndarray(NDArrayOperatorsMixin):
                     f"{function.__name__}: one operand is on the device, and another one, an array "
                     "of NumPy, is not"
                 )
+        _require_current((*given, *out))
         if out:
             options["out"] = _host(out)
         result = getattr(function, method)(*map(_host, given), **options)
@@ -116,13 +132,16 @@ class ndarray(NDArrayOperatorsMixin):
 
     def __getitem__(self, index: Any) -> Any:
         given = _host(index)
+        if _has_arrays(given):
+            _require_current([self, *(index if isinstance(index, tuple) else (index,))])
         if isinstance(self._memory[given], numpy.generic) and not _has_arrays(given):
             given = (*given, ...) if isinstance(given, tuple) else (given, ...)
-        return _device(self._memory[given])  # an element is a view, as in CuPy
+        return _device(self._memory[given], self.device_id)  # an element is a view, as in CuPy
 
     def __setitem__(self, index: Any, value: Any) -> None:
         if isinstance(value, numpy.ndarray) and value.ndim:
             raise TypeError("an array of NumPy is not on the device")
+        _require_current([self, value, *(index if isinstance(index, tuple) else (index,))])
         self._memory[_host(index)] = _host(value)
 
     def __len__(self) -> int:
@@ -169,11 +188,48 @@ class ndarray(NDArrayOperatorsMixin):
         return numpy.array(self._memory)
 
 
-def _device(value: Any) -> Any:
+_arrays: dict[int, weakref.ref[ndarray]] = {}  # all that are there, by their ids
+
+
+def _note(made: ndarray) -> None:
+    key = id(made)
+    _arrays[key] = weakref.ref(made, lambda _: _arrays.pop(key, None))
+
+
+def device_with(address: int, size: int) -> int | None:
+    """The device in whose memory so many bytes lie; None for other addresses."""
+    for reference in list(_arrays.values()):
+        found = reference()
+        if found is not None:
+            start = found._memory.ctypes.data
+            if found._memory.flags.c_contiguous and start <= address and address + size <= start + found._memory.nbytes:
+                return int(found.device_id)
+    return None
+
+
+def _require_current(values: Iterable[Any]) -> None:
+    """Real CuPy takes arrays of peers, or not: here none are."""
+    here = cuda.runtime.getDevice()
+    for value in values:
+        if isinstance(value, ndarray) and value.device_id != here:
+            raise ValueError(
+                "Array device must be same as the current device: "
+                f"array device = {value.device_id} while current = {here}"
+            )
+
+
+def _note_peer(x: ndarray) -> None:
+    if x.device_id != cuda.runtime.getDevice():
+        peer_copies.append((x.device_id, cuda.runtime.getDevice()))
+
+
+def _device(value: Any, device: int | None = None) -> Any:
     """Arrays and NumPy's scalars are arrays on the device, as results of CuPy are."""
     if isinstance(value, (numpy.ndarray, numpy.generic)):
         made = ndarray.__new__(ndarray)
-        made._memory, made.device_id = numpy.asarray(value), cuda.runtime.getDevice()
+        made._memory = numpy.asarray(value)
+        made.device_id = cuda.runtime.getDevice() if device is None else device
+        _note(made)
         return made
     if isinstance(value, (tuple, list)):
         parts = [_device(v) for v in value]
@@ -210,6 +266,7 @@ class _Function:
         for value in (*args, *kwargs.values()):
             if isinstance(value, numpy.ndarray):
                 raise TypeError(f"{self.name}: an array of NumPy is not on the device")
+            _require_current(value if isinstance(value, (tuple, list)) else [value])
         taken = API[self.name]
         wrong = kwargs.keys() - set(taken)
         if wrong and not any(p.startswith("**") for p in taken):
@@ -269,6 +326,8 @@ def empty_like(x: Any, dtype: Any = None) -> ndarray:
 def asarray(x: Any, dtype: Any = None) -> ndarray:
     """To the device: a copy, unless it is there, be it another library's."""
     if isinstance(x, ndarray):
+        if x.device_id != cuda.runtime.getDevice():
+            return array(x, dtype)
         return x if dtype in (None, x.dtype) else _device(x._memory.astype(dtype))
     if hasattr(x, "__cuda_array_interface__"):
         seen = SimpleNamespace(__array_interface__=x.__cuda_array_interface__)
@@ -286,7 +345,9 @@ def from_dlpack(x: Any) -> ndarray:
 
 def array(x: Any, dtype: Any = None) -> ndarray:
     """A copy on the device."""
-    if not isinstance(x, ndarray):
+    if isinstance(x, ndarray):
+        _note_peer(x)
+    else:
         transfers.append("put")
     return _device(numpy.array(_host(x), dtype))
 
@@ -311,23 +372,52 @@ class Device:
     """``with cupy.cuda.Device(1):`` new arrays lie there."""
 
     def __init__(self, number: int | None = None):
-        self.id = _current[-1] if number is None else number
+        self.id = _thread.current[-1] if number is None else number
+        if not 0 <= self.id < max(device_count, 1):
+            raise RuntimeError(f"cudaErrorInvalidDevice: there is no device {self.id}")
 
     def __enter__(self) -> Device:
-        _current.append(self.id)
+        _thread.current.append(self.id)
         return self
 
     def __exit__(self, *error: object) -> None:
-        _current.pop()
+        _thread.current.pop()
 
     def synchronize(self) -> None:
         """Wait for the device."""
         waits.append(self.id)
 
 
-_current = [0]
-runtime = SimpleNamespace(getDeviceCount=lambda: device_count, getDevice=lambda: _current[-1])
-cuda = SimpleNamespace(alloc_pinned_memory=_pinned, Device=Device, runtime=runtime)
+class _Thread(threading.local):
+    """A thread's current device, as CUDA has it: at first the first."""
+
+    def __init__(self) -> None:
+        self.current = [0]
+
+
+class Stream:
+    """The null stream of a device: here all is done when a call returns."""
+
+    ptr = 0
+
+    def record(self) -> int:
+        """An event: the device whose stream it stands in."""
+        return int(cuda.runtime.getDevice())
+
+    def wait_event(self, event: int) -> None:
+        """What comes after it waits for the event."""
+
+
+_thread = _Thread()
+runtime = SimpleNamespace(getDeviceCount=lambda: device_count, getDevice=lambda: _thread.current[-1])
+cuda = SimpleNamespace(
+    alloc_pinned_memory=_pinned,
+    Device=Device,
+    runtime=runtime,
+    get_current_stream=lambda: Stream(),
+    nccl=nccl,
+)
+nccl.device_with, nccl.current = device_with, runtime.getDevice
 
 
 class RawModule:
@@ -355,20 +445,22 @@ class RawKernel:
             raise ValueError(f"{self.name}: no such launch, {grid} blocks of {block}")
         passed = self._passed(args)
         launches.append(self.name)
-        if self._launcher is None:
-            self._launcher = building.launcher(self.code, self.name, self.options)
-            self._launcher.restype = ctypes.c_char_p
         shapes = [(ctypes.c_uint * 3)(*shape) for shape in (grid, block)]
         barriers = ctypes.c_bool(bool(re.search(r"_sync\b|__sync", self.code)))
-        if error := self._launcher(*shapes, barriers, order, *passed):
-            raise RuntimeError(f"{self.name}: {error.decode()}")
-        traffic.append(building.moved(self._launcher.library))
+        with _launching:
+            if self._launcher is None:
+                self._launcher = building.launcher(self.code, self.name, self.options)
+                self._launcher.restype = ctypes.c_char_p
+            if error := self._launcher(*shapes, barriers, order, *passed):
+                raise RuntimeError(f"{self.name}: {error.decode()}")
+            traffic.append(building.moved(self._launcher.library))
 
     def _passed(self, args: Sequence[Any]) -> list[Any]:
         """The arguments for ctypes, after the checks that CuPy does not make."""
         if len(args) != len(self.parameters):
             wanted, got = len(self.parameters), len(args)
             raise TypeError(f"{self.name}: {wanted} parameters, and {got} arguments")
+        _require_current(args)
         passed: list[Any] = []
         arrays: list[tuple[str, Any, str | None]] = []
         for parameter, value in zip(self.parameters, args, strict=True):
@@ -402,7 +494,8 @@ class RawKernel:
 @contextmanager
 def installed() -> Iterator[ModuleType]:
     """``import cupy`` gives this module, and ``import cupyx.scipy.special`` SciPy's."""
-    modules = {"cupy": sys.modules[__name__], **CUPYX}
+    own: dict[str, Any] = {"cupy": sys.modules[__name__], "cupy.cuda": cuda, "cupy.cuda.nccl": nccl}
+    modules = {**own, **CUPYX}
     before = {name: sys.modules.get(name) for name in modules}
     sys.modules.update(modules)
     try:

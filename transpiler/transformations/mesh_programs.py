@@ -7,6 +7,7 @@ function calls another that is mapped over devices, the devices are the examples
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -96,6 +97,13 @@ class Layout:
     def sizes(self) -> dict[Hashable, int]:
         """How many devices stand along each axis."""
         return dict(self.axes)
+
+    @property
+    def numbers(self) -> list[dict[Hashable, int]]:
+        """The number of each device along each axis, the last axis running fastest."""
+        names = [name for name, _ in self.axes]
+        ranges = [range(size) for _, size in self.axes]
+        return [dict(zip(names, place, strict=True)) for place in itertools.product(*ranges)]
 
 
 def is_spec(value: Any) -> bool:

@@ -148,10 +148,15 @@ def cuda_module(
     provenance: Sequence[str],
     support: Support | None = None,
     asking: Builder | None = None,
+    around: tuple[Sequence[str], Sequence[str]] = ((), ()),
 ) -> str:
-    """A file: docstring, imports, the launcher, its kernels, and helpers where it stands alone."""
+    """A file: docstring, imports, the launcher, its kernels, and helpers where it stands alone.
+
+    ``around`` are imports and texts of what calls the launcher; they stand after it.
+    """
     launcher, code, bound = _parts(function, True, asking)
     launcher = "\n\n".join([*function.helpers.values(), launcher])
+    more_imports, more_texts = around
     header = "\n".join([title, "", *provenance]).rstrip()
     quoted = header.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
     whole = ast.parse("\n".join([launcher, code, bound]))
@@ -167,5 +172,7 @@ def cuda_module(
         more, own, _ = support(frozenset(helpers))
         lines += more
     kernels = [code.rstrip(), own.strip(), bound.rstrip()] if own else [f"{code}\n{bound}".strip()]
-    body = "\n\n\n".join(filter(None, [launcher.rstrip(), *kernels]))
+    lines += more_imports
+    behind = [text.strip("\n") for text in more_texts]
+    body = "\n\n\n".join(filter(None, [launcher.rstrip(), *behind, *kernels]))
     return "\n".join([f'"""{quoted}\n"""', *sorted_imports(lines), "", "", body]) + "\n"

@@ -136,14 +136,15 @@ class ThreadLauncher(DeviceLauncher):
         given += "," if len(self.parameters()) == 1 else ""
         rounds = " ".join(f"for {letters[n]} in range({size})" for n, size in self.sizes.items())
         shape = tuple(self.sizes.values())
-        lines = [
-            *self._checks(),
-            f"arguments = [({given}) {rounds}]",
-            f"results = run({self.device_name}, arguments, {{}}, {shape})",
-            f"return {self._results(self._of_results)}",
-        ]
+        called = f"{self.device_name}, arguments, {{}}, {shape}"
+        lines = [*self._checks(), *self._run(f"({given})", rounds, called)]
+        lines.append(f"return {self._results(self._of_results)}")
         said = f"{math.prod(shape)} devices, each on its part; whole arrays in and out."
         return self._definition(self.name, said, lines)
+
+    def _run(self, given: str, rounds: str, called: str) -> list[str]:
+        """The lines that deal out the arguments, and run the devices' program."""
+        return [f"arguments = [{given} {rounds}]", f"results = run({called})"]
 
     def _of_results(self, path: str, cut: Cut) -> str:
         def leaf(place: Callable[[Hashable], str]) -> str:
@@ -157,3 +158,32 @@ class ThreadLauncher(DeviceLauncher):
         """The engine is imported, or its text follows."""
         lines, engine = alone or (["from calque.runtime.engines.threads import run"], [])
         return lines, [*helpers, *texts, *engine]
+
+
+class GpuLauncher(ThreadLauncher):
+    """Devices that are GPUs of one process."""
+
+    def words(self) -> set[str]:
+        """The engine, and the numbers of devices."""
+        return {"run_on_gpus", "on_gpu", "cp", *place_letters(self.sizes).values()}
+
+    def _run(self, given: str, rounds: str, called: str) -> list[str]:
+        letters = place_letters(self.sizes)
+        number = self._number(lambda name: letters[name])
+        return [
+            f"arguments = [on_gpu({number}, {given}) {rounds}]",
+            f"results = on_gpu(0, run_on_gpus({called}))",
+        ]
+
+    def _of_results(self, path: str, cut: Cut) -> str:
+        return super()._of_results(path, cut).replace("np.stack(", "cp.stack(").replace(
+            "np.concatenate(", "cp.concatenate("
+        )
+
+    def module(
+        self, texts: Sequence[str], helpers: Sequence[str], alone: Module | None
+    ) -> Module:
+        """The engine is imported, or its text follows."""
+        place = "calque.runtime.engines.gpu_threads"
+        lines, engine = alone or ([f"from {place} import on_gpu, run_on_gpus"], [])
+        return ["import cupy as cp", *lines], [*helpers, *texts, *engine]
