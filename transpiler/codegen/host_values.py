@@ -13,8 +13,10 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, Block, For, If, Kernel, Statement, Var, While
 from calque.transpiler.memory.printed_program import PrintedProgram
 from calque.transpiler.primitives.elementwise import to_bool, to_float, to_int
+from calque.transpiler.primitives.logic import and_, or_
 
 _CONVERSIONS = (to_bool, to_float, to_int)  # give the host a number
+_HANDED_ON = (and_, or_)  # Python gives one of the two, as it is
 
 
 def device_numbers(program: PrintedProgram) -> set[Var]:
@@ -63,7 +65,8 @@ def _visit(block: Block, found: set[Var], inside: bool) -> None:
                 given = [a for a in s.args if _is_there(a, found)]
                 # of Python's numbers, those that a kernel goes on with: sums of them are there, too
                 sums = s.primitive.kind == "elementwise" and s.primitive not in _CONVERSIONS
-                if given and (not s.out.type.weak or (sums and any(a.type.weak for a in given))):
+                sums = sums and any(a.type.weak for a in given)
+                if given and (not s.out.type.weak or sums or s.primitive in _HANDED_ON):
                     found.update(o for o in s.outs if not o.type.ndim)
             case Kernel():
                 found.update(o for o in s.outs if not o.type.ndim)
