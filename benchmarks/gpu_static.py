@@ -28,7 +28,7 @@ from cuda_emulator.running import code_of, to_device, to_host  # noqa: E402
 RESULTS = Path(__file__).parent / "results" / "gpu_static.md"
 GOLDEN = TESTS / "golden_cuda"
 ARCHITECTURES = ("sm_80", "sm_90")
-STEPS = 3
+STEPS = 20
 LEAST_RATIO = 1.1
 RNG = np.random.default_rng(2)
 
@@ -150,13 +150,12 @@ emulator counts them: what a cache has no room for, and what is fetched beside a
 CuPy: operands and results of its own functions (products, zeros; not of sorts). Least: arguments
 and results, each once; of loops over time what each step needs (STEPS).
 
-The aim is at most RATIO times the least. What is above: `heat` stores a step's interior beside u
-and copies it back, rather than to change two arrays' places; its gradient does so twice.
-`mlp_loss_grad` has products whose operands are in memory, and the sums down their columns read
-these again. Running sums store their terms first, and those
-of a vector read them twice. `np.zeros` of what a loop stores anew is made all the same in
-`distances` and `clipped_products`; that of a sum into chosen cells is needed. Lanes of Kepler's
-gradient keep their rounds in memory.
+The aim is at most RATIO times the least. Loops over time have STEP_COUNT steps; what `heat` moves
+beside them is the last step's array, to the caller's, and its sum. What is above: `heat_grad` puts
+u back before each step of the sweep back. `mlp_loss_grad` has products whose operands are in
+memory, and the sums down their columns read these again. Running sums of a vector read their terms
+twice. `np.zeros` of a sum into chosen cells is needed. Lanes of Kepler's gradient keep their rounds
+in memory.
 
 | module | kernels | CuPy | least | times |
 | --- | ---: | ---: | ---: | ---: |
@@ -169,7 +168,8 @@ def page(tiny: bool) -> str:
     if missing:
         raise SystemExit(f"arguments or modules are missing: {', '.join(sorted(missing))}")
     steps = "; ".join(f"{name}: {words}" for name, (_, words) in PER_STEP.items())
-    memory = MEMORY.replace("STEPS", steps).replace("RATIO", str(LEAST_RATIO))
+    memory = MEMORY.replace("(STEPS)", f"({steps})").replace("RATIO", str(LEAST_RATIO))
+    memory = memory.replace("STEP_COUNT", str(STEPS))
     figures = [line for name in arguments(True) for line in of_compiler(name)]
     return HEAD + "\n".join(figures) + memory + "\n".join(of_memory(tiny)) + "\n"
 

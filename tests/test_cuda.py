@@ -283,8 +283,8 @@ def test_kernels_of_other_sizes_are_not_shared():
 def test_sizes_are_called_as_in_the_signature_and_given_once():
     text = calque.source(calque.jit(heat_rows), calque.spec("f8[n,m]"), stage="cuda")
     assert "    n, m = u.shape\n" in text
-    assert "heat_rows_kernel_2(tiles(n - 2, m), (32, 8), u, " in text and ", n, m)\n" in text
-    assert "i < n - 2;" in text and "shape[" not in text.partition("code = ")[0].replace("n, m = u.shape", "")
+    assert "heat_rows_kernel(tiles(n, m), (32, 8), u, " in text and ", n, m)\n" in text
+    assert "i < n - 1)" in text and "shape[" not in text.partition("code = ")[0].replace("n, m = u.shape", "")
 
 
 def test_sizes_of_arrays_in_a_tree():

@@ -39,6 +39,7 @@ from calque.transpiler.loops.bounds_checks import check_arrays, check_indices
 from calque.transpiler.loops.crossing_splitting import split_meetings
 from calque.transpiler.loops.definite_initialization import set_before_first_rounds
 from calque.transpiler.loops.distribution import distribute
+from calque.transpiler.loops.double_buffering import swap_buffers
 from calque.transpiler.loops.hoisted_products import products_ahead
 from calque.transpiler.loops.index_set_splitting import split_bands
 from calque.transpiler.loops.integer_checks import check_integers
@@ -46,6 +47,7 @@ from calque.transpiler.loops.interchange import interchange
 from calque.transpiler.loops.invariant_phis import drop_unchanged
 from calque.transpiler.loops.lowering import schedule
 from calque.transpiler.loops.outward_interchange import move_outward
+from calque.transpiler.loops.overwritten_fills import leave_unfilled
 from calque.transpiler.loops.parallelize import keep_off_threads, mark_parallel, weigh
 from calque.transpiler.loops.partial_scans import scan_in_parts
 from calque.transpiler.loops.partial_sums import sum_in_parts
@@ -65,6 +67,7 @@ from calque.transpiler.memory.hoisted_allocation import (
     constants_first,
     creations_first,
 )
+from calque.transpiler.memory.made_sizes import name_sizes
 from calque.transpiler.memory.owned_results import own_results
 from calque.transpiler.primitives.called import Called, copied, inline_calls
 
@@ -96,7 +99,7 @@ def _compare_sizes(w: Work) -> None:
 
 
 def _gather(w: Work) -> None:
-    w.edges = gather(w.function, w.builder)
+    w.edges = gather(w.function, w.builder, w.target.grid)
 
 
 def _bounds_are_ours(w: Work) -> bool:
@@ -210,6 +213,12 @@ KERNEL_PASSES = (
         keeps=frozenset([ELEMENTS, INSIDE, PHASES]),
         optional=True,
     ),
+    Pass(
+        *("name_sizes", lambda w: name_sizes(w.function)),
+        needs=[ELEMENTS],
+        when=_on_grid,
+        optional=True,
+    ),
     _drop_unchanged(),
     Pass("gather", _gather, needs=[ELEMENTS, PHASES, OWN_PHIS], optional=True),
     Pass(
@@ -247,6 +256,20 @@ KERNEL_PASSES = (
         needs=[ELEMENTS, INSIDE, OWN_PHIS],
         makes=[INDEPENDENT],
         when=_on_grid,
+    ),
+    Pass(
+        *("swap_buffers", lambda w: swap_buffers(w.function, w.builder)),
+        needs=[ELEMENTS, INSIDE],
+        after=["map_to_threads"],
+        when=_on_grid,
+        optional=True,
+    ),
+    Pass(
+        *("leave_unfilled", lambda w: leave_unfilled(w.function, w.builder)),
+        needs=[ELEMENTS],
+        after=["map_to_threads"],
+        when=_on_grid,
+        optional=True,
     ),
     Pass(
         *("scan_in_parts", lambda w: scan_in_parts(w.function, w.builder)),

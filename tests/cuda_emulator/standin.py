@@ -142,6 +142,7 @@ class ndarray(NDArrayOperatorsMixin):
         if isinstance(value, numpy.ndarray) and value.ndim:
             raise TypeError("an array of NumPy is not on the device")
         _require_current([self, value, *(index if isinstance(index, tuple) else (index,))])
+        _count([value], self._memory[_host(index)])
         self._memory[_host(index)] = _host(value)
 
     def __len__(self) -> int:

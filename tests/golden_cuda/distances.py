@@ -10,7 +10,7 @@ from calque.runtime.cuda import kernel, row_blocks, row_threads
 
 def distances_jit(steps):
     n = steps.size
-    out = cp.zeros(n)
+    out = cp.empty(n)
     parts = max(min(n // 2048, 4096), 1)
     place_of_parts = cp.empty(parts)
     distances_kernel(row_blocks(parts, 1), row_threads(1), steps, parts, place_of_parts, n)

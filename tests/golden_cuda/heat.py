@@ -20,14 +20,15 @@ def heat_jit(u, kappa, steps):
         raise ValueError('heat_jit needs u.shape[1] >= 2')
     u_now = u
     for t in range(steps):
-        inner_sum = cp.empty((n - 2, m - 2))
-        heat_kernel(tiles(n - 2, m - 2), (32, 8), kappa, u_now, inner_sum, n, m)
-        heat_kernel_2(tiles(n - 2, m - 2), (32, 8), u_now, inner_sum, n, m)
+        u_then = cp.empty((n, m))
+        heat_kernel(tiles(n, m), (32, 8), kappa, u_now, u_then, n, m)
+        u_now = u_then
     u_flat = u_now.reshape(-1)
     total_of_blocks = parts_of(blocks(u_flat.size), 'float64')
-    heat_kernel_3(blocks(u_flat.size), 256, u_flat, total_of_blocks, u_flat.size)
+    heat_kernel_2(blocks(u_flat.size), 256, u_flat, total_of_blocks, u_flat.size)
     total = cp.empty((), 'float64')
     sum_of_parts_float64(1, 256, total_of_blocks, total, total_of_blocks.size)
+    u[...] = u_now
     return total
 
 
@@ -52,39 +53,36 @@ __device__ double block_sum(double value)  // of a block's 256 threads, in the f
 extern "C" __global__ __launch_bounds__(256)
 void heat_kernel(
     const double* __restrict__ kappa, const double* __restrict__ u_now,
-    double* __restrict__ inner_sum, Index n, Index m)
+    double* __restrict__ u_then, Index n, Index m)
 {
-    for (Index i = blockIdx.y * 8 + threadIdx.y; i < n - 2; i += gridDim.y * 8) {
-        for (Index j = blockIdx.x * 32 + threadIdx.x; j < m - 2; j += gridDim.x * 32) {
-            // change = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:] - 4.0 *
-            //     inner
-            double u_now_sum = u_now[i * m + j + 1] + u_now[(i + 2) * m + j + 1]
-                + u_now[(i + 1) * m + j];
-            // inner = u[1:-1, 1:-1]
-            double inner = u_now[(i + 1) * m + j + 1];
-            // change = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:] - 4.0 *
-            //     inner
-            double change = u_now_sum + u_now[(i + 1) * m + j + 2] - 4.0 * inner;
+    double inner_sum;
+    for (Index i = blockIdx.y * 8 + threadIdx.y; i < n; i += gridDim.y * 8) {
+        for (Index j = blockIdx.x * 32 + threadIdx.x; j < m; j += gridDim.x * 32) {
+            if (i >= 1 && i < n - 1 && j >= 1 && j < m - 1) {
+                // change = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:] - 4.0
+                //     * inner
+                double u_now_sum = u_now[(i - 1) * m + j] + u_now[(i + 1) * m + j]
+                    + u_now[i * m + j - 1];
+                // inner = u[1:-1, 1:-1]
+                double inner = u_now[i * m + j];
+                // change = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:] - 4.0
+                //     * inner
+                double change = u_now_sum + u_now[i * m + j + 1] - 4.0 * inner;
+                // u[1:-1, 1:-1] = inner + kappa[1:-1, 1:-1] * change
+                inner_sum = inner + kappa[i * m + j] * change;
+            }
+            else {
+                // u[1:-1, 1:-1] = inner + kappa[1:-1, 1:-1] * change
+                inner_sum = u_now[i * m + j];
+            }
             // u[1:-1, 1:-1] = inner + kappa[1:-1, 1:-1] * change
-            inner_sum[i * (m - 2) + j] = inner + kappa[(i + 1) * m + j + 1] * change;
+            u_then[i * m + j] = inner_sum;
         }
     }
 }
 
 extern "C" __global__ __launch_bounds__(256)
 void heat_kernel_2(
-    double* __restrict__ u_now, const double* __restrict__ inner_sum, Index n, Index m)
-{
-    for (Index i = blockIdx.y * 8 + threadIdx.y; i < n - 2; i += gridDim.y * 8) {
-        for (Index j = blockIdx.x * 32 + threadIdx.x; j < m - 2; j += gridDim.x * 32) {
-            // u[1:-1, 1:-1] = inner + kappa[1:-1, 1:-1] * change
-            u_now[(i + 1) * m + j + 1] = inner_sum[i * (m - 2) + j];
-        }
-    }
-}
-
-extern "C" __global__ __launch_bounds__(256)
-void heat_kernel_3(
     const double* __restrict__ u_flat, double* __restrict__ total_of_blocks, Index u_flat_size)
 {
     double total = 0.0;
@@ -114,5 +112,4 @@ void sum_of_parts_float64(const double* __restrict__ parts, double* __restrict__
 
 heat_kernel = kernel(code, "heat_kernel")
 heat_kernel_2 = kernel(code, "heat_kernel_2")
-heat_kernel_3 = kernel(code, "heat_kernel_3")
 sum_of_parts_float64 = kernel(code, "sum_of_parts_float64")

@@ -6,7 +6,7 @@ Types: u float64[n, m], kappa float64[n, m], steps int.
 """
 import cupy as cp
 import numpy as np
-from calque.runtime.cuda import blocks, kernel, row_blocks, row_threads, tiles
+from calque.runtime.cuda import blocks, kernel, tiles
 
 
 def heat_grad_jit(u, kappa, steps):
@@ -21,80 +21,66 @@ def heat_grad_jit(u, kappa, steps):
         raise ValueError('heat_grad_jit needs u.shape[0] >= 2')
     if m < 2:
         raise ValueError('heat_grad_jit needs u.shape[1] >= 2')
-    if m < 4:
-        raise ValueError('heat_grad_jit needs u.shape[1] >= 4')
 
     # forward
     u_saved = cp.empty((np.maximum(steps, 0), n - 2, m - 2))
-    u = cp.copy(u)  # the argument is kept as it is
-    u_saved_now = cp.copy(u_saved)
+    u_now = cp.copy(u)  # the argument is kept as it is
     for t in range(steps):
-        inner_sum = cp.empty((n - 2, m - 2))
-        heat_grad_kernel(tiles(n - 2, m - 2), (32, 8), u, kappa, u_saved_now, t, inner_sum, n, m)
-        heat_grad_kernel_2(tiles(n - 2, m - 2), (32, 8), u, inner_sum, n, m)
+        u_then = cp.empty((n, m))
+        heat_grad_kernel(tiles(n, m), (32, 8), kappa, u_saved, u_now, t, u_then, n, m)
+        u_now = u_then
 
     # reverse
-    u_flat = u.reshape(-1)
+    u_flat = u_now.reshape(-1)
     u_bar = cp.empty(u_flat.size)
-    heat_grad_kernel_3(blocks(u_flat.size), 256, u_flat, u_bar, u_flat.size)
+    heat_grad_kernel_2(blocks(u_flat.size), 256, u_flat, u_bar, u_flat.size)
     u_bar = u_bar.reshape(n, m)
     kappa_bar = cp.zeros_like(kappa)
     for t in range(steps - 1, -1, -1):
-        heat_grad_kernel_4(tiles(n - 2, m - 2), (32, 8), u, u_saved_now, t, n, m)
-        u_bar_part = cp.copy(u_bar[1:-1, 1:-1])
-        heat_grad_kernel_5(
-            row_blocks(n - 2, m - 2), row_threads(m - 2), kappa, u_bar, u_bar_part, n, m
-        )
-        heat_grad_kernel_6(blocks(n), 256, kappa, u_bar, u_bar_part, n, m)
-        heat_grad_kernel_7(tiles(n - 2, m - 2), (32, 8), u, kappa_bar, u_bar_part, n, m)
+        heat_grad_kernel_3(tiles(n - 2, m - 2), (32, 8), u_saved, u_now, t, n, m)
+        u_bar_now = cp.empty((n, m))
+        heat_grad_kernel_4(tiles(n, m), (32, 8), kappa, u_bar, u_bar_now, n, m)
+        heat_grad_kernel_5(tiles(n - 2, m - 2), (32, 8), u_now, u_bar, kappa_bar, n, m)
+        u_bar = u_bar_now
     return u_bar, kappa_bar
 
 
 code = r"""
-__device__ __forceinline__ void row_wait()  // of a row's threads, a warp or a block, for each other
-{
-    if (blockDim.x == 32)
-        __syncwarp();
-    else
-        __syncthreads();
-}
-
 extern "C" __global__ __launch_bounds__(256)
 void heat_grad_kernel(
-    const double* __restrict__ u, const double* __restrict__ kappa,
-    double* __restrict__ u_saved_now, Index t, double* __restrict__ inner_sum, Index n, Index m)
+    const double* __restrict__ kappa, double* __restrict__ u_saved,
+    const double* __restrict__ u_now, Index t, double* __restrict__ u_then, Index n, Index m)
 {
     // forward
-    for (Index i = blockIdx.y * 8 + threadIdx.y; i < n - 2; i += gridDim.y * 8) {
-        for (Index j = blockIdx.x * 32 + threadIdx.x; j < m - 2; j += gridDim.x * 32) {
-            // inner = u[1:-1, 1:-1]
-            double inner = u[(i + 1) * m + j + 1];
-            // change = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:] - 4.0 *
-            //     inner
-            double change = u[i * m + j + 1] + u[(i + 2) * m + j + 1] + u[(i + 1) * m + j]
-                + u[(i + 1) * m + j + 2] - 4.0 * inner;
+    double inner_sum;
+    for (Index i = blockIdx.y * 8 + threadIdx.y; i < n; i += gridDim.y * 8) {
+        for (Index j = blockIdx.x * 32 + threadIdx.x; j < m; j += gridDim.x * 32) {
+            if (i >= 1 && i < n - 1 && j >= 1 && j < m - 1) {
+                // change = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:] - 4.0
+                //     * inner
+                double u_now_sum = u_now[(i - 1) * m + j] + u_now[(i + 1) * m + j]
+                    + u_now[i * m + j - 1];
+                // inner = u[1:-1, 1:-1]
+                double inner = u_now[i * m + j];
+                // change = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:] - 4.0
+                //     * inner
+                double change = u_now_sum + u_now[i * m + j + 1] - 4.0 * inner;
+                // u[1:-1, 1:-1] = inner + kappa[1:-1, 1:-1] * change
+                inner_sum = inner + kappa[i * m + j] * change;
+                u_saved[(t * (n - 2) + i - 1) * (m - 2) + j - 1] = inner;
+            }
+            else {
+                // u[1:-1, 1:-1] = inner + kappa[1:-1, 1:-1] * change
+                inner_sum = u_now[i * m + j];
+            }
             // u[1:-1, 1:-1] = inner + kappa[1:-1, 1:-1] * change
-            inner_sum[i * (m - 2) + j] = inner + kappa[(i + 1) * m + j + 1] * change;
-            u_saved_now[(t * (n - 2) + i) * (m - 2) + j] = inner;
+            u_then[i * m + j] = inner_sum;
         }
     }
 }
 
 extern "C" __global__ __launch_bounds__(256)
 void heat_grad_kernel_2(
-    double* __restrict__ u, const double* __restrict__ inner_sum, Index n, Index m)
-{
-    // forward
-    for (Index i = blockIdx.y * 8 + threadIdx.y; i < n - 2; i += gridDim.y * 8) {
-        for (Index j = blockIdx.x * 32 + threadIdx.x; j < m - 2; j += gridDim.x * 32) {
-            // u[1:-1, 1:-1] = inner + kappa[1:-1, 1:-1] * change
-            u[(i + 1) * m + j + 1] = inner_sum[i * (m - 2) + j];
-        }
-    }
-}
-
-extern "C" __global__ __launch_bounds__(256)
-void heat_grad_kernel_3(
     const double* __restrict__ u_flat, double* __restrict__ u_bar, Index u_flat_size)
 {
     // reverse
@@ -105,134 +91,91 @@ void heat_grad_kernel_3(
 }
 
 extern "C" __global__ __launch_bounds__(256)
-void heat_grad_kernel_4(
-    double* __restrict__ u, const double* __restrict__ u_saved_now, Index t, Index n, Index m)
+void heat_grad_kernel_3(
+    const double* __restrict__ u_saved, double* __restrict__ u_now, Index t, Index n, Index m)
 {
     // reverse
     for (Index i = blockIdx.y * 8 + threadIdx.y; i < n - 2; i += gridDim.y * 8) {
         for (Index j = blockIdx.x * 32 + threadIdx.x; j < m - 2; j += gridDim.x * 32) {
             // u[1:-1, 1:-1] = inner + kappa[1:-1, 1:-1] * change
-            u[(i + 1) * m + j + 1] = u_saved_now[(t * (n - 2) + i) * (m - 2) + j];
+            u_now[(i + 1) * m + j + 1] = u_saved[(t * (n - 2) + i) * (m - 2) + j];
+        }
+    }
+}
+
+extern "C" __global__ __launch_bounds__(256)
+void heat_grad_kernel_4(
+    const double* __restrict__ kappa, const double* __restrict__ u_bar,
+    double* __restrict__ u_bar_now, Index n, Index m)
+{
+    // reverse
+    double u_bar_ij;
+    double u_bar_more;
+    for (Index i = blockIdx.y * 8 + threadIdx.y; i < n; i += gridDim.y * 8) {
+        for (Index j = blockIdx.x * 32 + threadIdx.x; j < m; j += gridDim.x * 32) {
+            if (i >= 1 && i < n - 1 && j >= 1 && j < m - 1)
+                u_bar_ij = 0.0;
+            else {
+                // the sums of several statements
+                u_bar_ij = u_bar[i * m + j];
+            }
+            if (i >= 1 && i < n - 1 && j >= 2) {
+                // u[1:-1, 1:-1] = inner + kappa[1:-1, 1:-1] * change
+                double inner_bar = u_bar[i * m + j - 1];
+                // change = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:] - 4.0
+                //     * inner
+                u_bar_more = inner_bar * kappa[i * m + j - 1];
+            }
+            else
+                u_bar_more = 0.0;
+            if (i >= 1 && i < n - 1 && j < m - 2) {
+                // u[1:-1, 1:-1] = inner + kappa[1:-1, 1:-1] * change
+                double inner_bar = u_bar[i * m + j + 1];
+                // change = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:] - 4.0
+                //     * inner
+                u_bar_more += inner_bar * kappa[i * m + j + 1];
+            }
+            if (i >= 2 && j >= 1 && j < m - 1) {
+                // u[1:-1, 1:-1] = inner + kappa[1:-1, 1:-1] * change
+                double inner_bar = u_bar[(i - 1) * m + j];
+                // change = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:] - 4.0
+                //     * inner
+                u_bar_more += inner_bar * kappa[(i - 1) * m + j];
+            }
+            if (i < n - 2 && j >= 1 && j < m - 1) {
+                // u[1:-1, 1:-1] = inner + kappa[1:-1, 1:-1] * change
+                double inner_bar = u_bar[(i + 1) * m + j];
+                // change = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:] - 4.0
+                //     * inner
+                u_bar_more += inner_bar * kappa[(i + 1) * m + j];
+            }
+            if (i >= 1 && i < n - 1 && j >= 1 && j < m - 1) {
+                // u[1:-1, 1:-1] = inner + kappa[1:-1, 1:-1] * change
+                double inner_bar = u_bar[i * m + j];
+                // change = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:] - 4.0
+                //     * inner
+                u_bar_more += inner_bar + inner_bar * kappa[i * m + j] * -4.0;
+            }
+            // the sums of several statements
+            u_bar_now[i * m + j] = u_bar_ij + u_bar_more;
         }
     }
 }
 
 extern "C" __global__ __launch_bounds__(256)
 void heat_grad_kernel_5(
-    const double* __restrict__ kappa, double* __restrict__ u_bar,
-    const double* __restrict__ u_bar_part, Index n, Index m)
-{
-    // reverse
-    double inner_bar;
-    for (Index i = blockIdx.x * blockDim.y + threadIdx.y; i < n - 2; i += gridDim.x * blockDim.y) {
-        for (Index j = threadIdx.x; j < m - 2; j += blockDim.x) {
-            // u[1:-1, 1:-1] = inner + kappa[1:-1, 1:-1] * change
-            u_bar[(i + 1) * m + j + 1] = 0.0;
-        }
-        row_wait();
-        for (Index j = 2 + threadIdx.x; j < m - 2; j += blockDim.x) {
-            // u[1:-1, 1:-1] = inner + kappa[1:-1, 1:-1] * change
-            inner_bar = u_bar_part[i * (m - 2) + j - 2];
-            double inner_bar_ij = u_bar_part[i * (m - 2) + j];
-            // change = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:] - 4.0 *
-            //     inner
-            double inner_bar_ij_times_kappa = inner_bar_ij * kappa[(i + 1) * m + j + 1];
-            u_bar[(i + 1) * m + j] += inner_bar * kappa[(i + 1) * m + j - 1]
-                + inner_bar_ij_times_kappa;
-        }
-        // u[1:-1, 1:-1] = inner + kappa[1:-1, 1:-1] * change
-        inner_bar = u_bar_part[i * (m - 2)];
-        row_wait();
-        // change = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:] - 4.0 * inner
-        if (threadIdx.x == 0)
-            u_bar[(i + 1) * m] += inner_bar * kappa[(i + 1) * m + 1];
-        // u[1:-1, 1:-1] = inner + kappa[1:-1, 1:-1] * change
-        inner_bar = u_bar_part[i * (m - 2) + 1];
-        row_wait();
-        // change = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:] - 4.0 * inner
-        if (threadIdx.x == 0)
-            u_bar[(i + 1) * m + 1] += inner_bar * kappa[(i + 1) * m + 2];
-        // u[1:-1, 1:-1] = inner + kappa[1:-1, 1:-1] * change
-        inner_bar = u_bar_part[i * (m - 2) + m - 4];
-        row_wait();
-        // change = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:] - 4.0 * inner
-        if (threadIdx.x == 0)
-            u_bar[(i + 1) * m + m - 2] += inner_bar * kappa[(i + 1) * m + m - 3];
-        // u[1:-1, 1:-1] = inner + kappa[1:-1, 1:-1] * change
-        inner_bar = u_bar_part[i * (m - 2) + m - 3];
-        row_wait();
-        // change = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:] - 4.0 * inner
-        if (threadIdx.x == 0)
-            u_bar[(i + 1) * m + m - 1] += inner_bar * kappa[(i + 1) * m + m - 2];
-    }
-}
-
-extern "C" __global__ __launch_bounds__(256)
-void heat_grad_kernel_6(
-    const double* __restrict__ kappa, double* __restrict__ u_bar,
-    const double* __restrict__ u_bar_part, Index n, Index m)
-{
-    // reverse
-    for (Index i = blockIdx.x * 256 + threadIdx.x; i < n; i += gridDim.x * 256) {
-        if (i >= 2 && i < n - 2) {
-            for (Index j = 1; j < m - 1; j++) {
-                // u[1:-1, 1:-1] = inner + kappa[1:-1, 1:-1] * change
-                double inner_bar = u_bar_part[(i - 2) * (m - 2) + j - 1];
-                double inner_bar_ij = u_bar_part[i * (m - 2) + j - 1];
-                double inner_bar_now = u_bar_part[(i - 1) * (m - 2) + j - 1];
-                // change = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:] - 4.0
-                //     * inner
-                double inner_bar_now_sum = inner_bar_now + inner_bar_now * kappa[i * m + j] * -4.0;
-                // the sums of several statements
-                double inner_bar_sum = inner_bar * kappa[(i - 1) * m + j] + inner_bar_ij
-                    * kappa[(i + 1) * m + j];
-                u_bar[i * m + j] += inner_bar_sum + inner_bar_now_sum;
-            }
-        }
-        else {
-            if (i >= 2) {
-                for (Index j = 1; j < m - 1; j++) {
-                    // u[1:-1, 1:-1] = inner + kappa[1:-1, 1:-1] * change
-                    double inner_bar = u_bar_part[(i - 2) * (m - 2) + j - 1];
-                    // change = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:] -
-                    //     4.0 * inner
-                    u_bar[i * m + j] += inner_bar * kappa[(i - 1) * m + j];
-                }
-            }
-            if (i < n - 2) {
-                for (Index j = 1; j < m - 1; j++) {
-                    // u[1:-1, 1:-1] = inner + kappa[1:-1, 1:-1] * change
-                    double inner_bar = u_bar_part[i * (m - 2) + j - 1];
-                    // change = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:] -
-                    //     4.0 * inner
-                    u_bar[i * m + j] += inner_bar * kappa[(i + 1) * m + j];
-                }
-            }
-            if (i >= 1 && i < n - 1) {
-                for (Index j = 1; j < m - 1; j++) {
-                    // u[1:-1, 1:-1] = inner + kappa[1:-1, 1:-1] * change
-                    double inner_bar = u_bar_part[(i - 1) * (m - 2) + j - 1];
-                    // inner = u[1:-1, 1:-1]
-                    u_bar[i * m + j] += inner_bar + inner_bar * kappa[i * m + j] * -4.0;
-                }
-            }
-        }
-    }
-}
-
-extern "C" __global__ __launch_bounds__(256)
-void heat_grad_kernel_7(
-    const double* __restrict__ u, double* __restrict__ kappa_bar,
-    const double* __restrict__ u_bar_part, Index n, Index m)
+    const double* __restrict__ u_now, const double* __restrict__ u_bar,
+    double* __restrict__ kappa_bar, Index n, Index m)
 {
     // reverse
     for (Index i = blockIdx.y * 8 + threadIdx.y; i < n - 2; i += gridDim.y * 8) {
         for (Index j = blockIdx.x * 32 + threadIdx.x; j < m - 2; j += gridDim.x * 32) {
             // u[1:-1, 1:-1] = inner + kappa[1:-1, 1:-1] * change
-            double inner = u[(i + 1) * m + j + 1];
-            double change = u[i * m + j + 1] + u[(i + 2) * m + j + 1] + u[(i + 1) * m + j]
-                + u[(i + 1) * m + j + 2] - 4.0 * inner;
-            double inner_bar = u_bar_part[i * (m - 2) + j];
+            double inner = u_now[(i + 1) * m + j + 1];
+            double u_now_sum = u_now[i * m + j + 1] + u_now[(i + 2) * m + j + 1]
+                + u_now[(i + 1) * m + j];
+            double change = u_now_sum + u_now[(i + 1) * m + j + 2] - 4.0 * inner;
+            double inner_bar = u_bar[(i + 1) * m + j + 1];
             kappa_bar[(i + 1) * m + j + 1] += inner_bar * change;
         }
     }
@@ -244,5 +187,3 @@ heat_grad_kernel_2 = kernel(code, "heat_grad_kernel_2")
 heat_grad_kernel_3 = kernel(code, "heat_grad_kernel_3")
 heat_grad_kernel_4 = kernel(code, "heat_grad_kernel_4")
 heat_grad_kernel_5 = kernel(code, "heat_grad_kernel_5")
-heat_grad_kernel_6 = kernel(code, "heat_grad_kernel_6")
-heat_grad_kernel_7 = kernel(code, "heat_grad_kernel_7")

@@ -56,8 +56,10 @@ class Fusion:
         allowed: Callable[[Apply], bool],
         kept: set[int],
         owned: Owned,
+        grid: bool = False,
     ):
         self.builder, self.block, self.at_hand, self.allowed = builder, block, at_hand, allowed
+        self.grid = grid
         self.kept = kept  # statements that stay as they are
         self.owned = owned
         self.renewed: dict[int, int] = {}  # statements written for others
@@ -396,6 +398,9 @@ class Fusion:
         if depth == len(root.space):
             leaf = [c for c in now.children if isinstance(c, Root)]
             depth -= not all(same_element(r, root) for r in leaf)
+        if self.grid and depth < len(root.space):
+            # a thread has a cell of all loops, but where a row is summed
+            return depth if any(r.kind == "reduce" for r in (*inside, root)) else 0
         return depth
 
     def _join(self, unit: Loop, root: Root, depth: int) -> None:

@@ -109,7 +109,9 @@ class Schedule:
         late_stores(block)
         with self.builder.block():
             planned = self._visible(block)
-            fusion = Fusion(self.builder, block, planned, self.allowed, kept, owned)
+            fusion = Fusion(
+                self.builder, block, planned, self.allowed, kept, owned, self.grid
+            )
         for new_one, old in fusion.renewed.items():
             if old in self.composed:
                 self.composed.add(new_one)

@@ -1,0 +1,196 @@
+"""Nests of loops of which each round stores one cell of an array, its own.
+
+``u[i + 1, j + 1] = ...`` in loops over i and j is one: its cells are a box, and the rounds are told
+apart by their cells. Asked for grids, where such nests are written anew, over other boxes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from calque.transpiler.ir import core
+from calque.transpiler.ir.builder import Builder, wrap
+from calque.transpiler.ir.core import Apply, Atom, Block, For, If, Statement, Var
+from calque.transpiler.ir.types import DimLike, dim_symbols
+from calque.transpiler.loops.accesses import INDEXED, STORES, is_element, place_of
+from calque.transpiler.primitives.creation import full, ones, ones_like, zeros, zeros_like
+from calque.transpiler.primitives.indexing import getitem, update, update_add
+
+FILLED = (zeros, ones, zeros_like, ones_like, full)
+MARGIN = 8  # cells at an end of an axis, at most, of a box that is nearly all of an array
+
+
+@dataclass(frozen=True)
+class Box:
+    """From where and up to where along each axis, and how far from the counters that is."""
+
+    axes: tuple[int, ...]  # of each loop's counter
+    shifts: tuple[int, ...]  # of each axis
+    lows: tuple[DimLike, ...]
+    highs: tuple[DimLike, ...]
+
+
+@dataclass(eq=False)
+class CellNest:
+    """A nest, and the versions of its arrays from the outermost loop to the innermost."""
+
+    loop: For
+    loops: list[For] = field(default_factory=list)
+    ahead: list[Statement] = field(default_factory=list)  # numbers, of all levels
+    order: list[list[int]] = field(default_factory=list)  # of each loop: which array a phi is
+
+    @property
+    def body(self) -> Block:
+        """The innermost block."""
+        return self.loops[-1].body
+
+    def phi(self, k: int) -> Var:
+        """An array where a round begins."""
+        return self.loops[-1].phis[self.order[-1].index(k)]
+
+    def result(self, k: int) -> Atom:
+        """An array where a round ends."""
+        return self.body.results[self.order[-1].index(k)]
+
+    def store(self, k: int) -> Apply | None:
+        """The one statement of a round that touches an array; None where there are others."""
+        phi, out = self.phi(k), self.result(k)
+        touching = [s for s in core.walk(self.body) if phi in core.operands(s)]
+        made = touching[0] if len(touching) == 1 else None
+        if not isinstance(made, Apply) or made.primitive not in (update, update_add):
+            return None
+        if made.args[0] is not phi or made.out is not out or made not in self.body.statements:
+            return None
+        return None if any(out in core.operands(s) for s in core.walk(self.body)) else made
+
+    def box(self, s: Apply, builder: Builder) -> Box | None:
+        """The cells that an access touches in all rounds; None where rounds share one."""
+        if not is_element(s, builder) or len(self.loops) != s.args[0].type.ndim:
+            return None
+        place = place_of(s, builder)
+        counters = [builder.dim_values[loop.index] for loop in self.loops]
+        own = [next(iter(dim_symbols(c))) for c in counters]
+        axes: list[int] = []
+        found: dict[int, tuple[int, DimLike, DimLike]] = {}
+        for loop, counter in zip(self.loops, counters, strict=True):
+            for axis, at in enumerate(place):
+                shift = builder.dims.resolve(at - counter)  # type: ignore[operator]
+                if not isinstance(shift, int) or axis in found:
+                    continue
+                low, high = (builder.dim_of(wrap(a)) for a in (loop.start, loop.stop))
+                if dim_symbols(low) & {*own} or dim_symbols(high) & {*own}:
+                    return None
+                resolve = builder.dims.resolve
+                found[axis] = (shift, resolve(low + shift), resolve(high + shift))
+                axes.append(axis)
+                break
+        if len(axes) != len(self.loops):
+            return None
+        shifts, lows, highs = zip(*(found[a] for a in range(len(place))), strict=True)
+        return Box(tuple(axes), shifts, lows, highs)
+
+
+def cell_nest(s: Statement, builder: Builder, shared: bool = True) -> CellNest | None:
+    """A nest of loops, one in another, with numbers beside each; ``shared``: by threads."""
+    if not isinstance(s, For) or not s.phis:
+        return None
+    nest = CellNest(s)
+    loop, order = s, list(range(len(s.phis)))
+    while True:
+        if loop.step != 1 or loop.index not in builder.dim_values:
+            return None
+        if shared and (not loop.parallel or any(not p.type.ndim for p in loop.phis)):
+            return None
+        nest.loops.append(loop)
+        nest.order.append(order)
+        inner = [t for t in loop.body.statements if isinstance(t, For)]
+        if not inner:
+            return nest
+        rest = [t for t in loop.body.statements if t is not inner[0]]
+        if len(inner) > 1 or inner[0] is not loop.body.statements[-1]:
+            return None
+        if not all(map(is_number, rest)) or set(inner[0].inits) != {*loop.phis}:
+            return None
+        if list(loop.body.results) != [inner[0].outs[inner[0].inits.index(p)] for p in loop.phis]:
+            return None
+        nest.ahead += rest
+        order = [order[loop.phis.index(i)] for i in inner[0].inits]
+        loop = inner[0]
+
+
+def is_number(s: Statement) -> bool:
+    """Whether a statement computes a number, from elements of arrays at most."""
+    if not isinstance(s, Apply) or any(o.type.ndim for o in s.outs) or len(s.outs) != 1:
+        return False
+    arrays = [a for a in s.args if isinstance(a, Var) and a.type.ndim]
+    return not arrays or s.primitive.kind == "size" or s.primitive is getitem
+
+
+def is_whole(box: Box, dims: tuple[DimLike, ...], builder: Builder) -> bool:
+    """Whether a box has all cells of an array of a shape."""
+    return margins(box, dims, builder) == [(0, 0)] * len(dims)
+
+
+def margins(
+    box: Box, dims: tuple[DimLike, ...], builder: Builder
+) -> list[tuple[int, int]] | None:
+    """How many cells a box leaves out at both ends of each axis; None where they may be many."""
+    found = []
+    for low, high, size in zip(box.lows, box.highs, dims, strict=True):
+        above = builder.dims.resolve(size - high)
+        if not isinstance(low, int) or not isinstance(above, int):
+            return None
+        if not (0 <= low <= MARGIN and 0 <= above <= MARGIN):
+            return None
+        found.append((low, above))
+    return found
+
+
+def uses(block: Block, var: Var) -> Iterator[Statement | Block]:
+    """Who reads a version, at any depth: statements, and blocks that give it."""
+    if any(r is var for r in block.results):
+        yield block
+    for s in block.statements:
+        if any(a is var for a in core.operands(s)):
+            yield s
+        for inner in core.blocks_of(s):
+            yield from uses(inner, var)
+
+
+def surely_stored(nest: CellNest, k: int, builder: Builder) -> bool:
+    """Whether each round stores its own cell, all cells are one's, and none is read before."""
+    stored: set[Var] = set()
+    versions = {nest.phi(k)}
+
+    def visit(block: Block) -> bool:
+        for s in block.statements:
+            if isinstance(s, If):
+                if not visit(s.then) or not visit(s.orelse):
+                    return False
+                for out, *arms in zip(s.outs, s.then.results, s.orelse.results, strict=True):
+                    if versions.intersection(a for a in arms if isinstance(a, Var)):
+                        versions.add(out)
+                        stored.update({out} if stored.issuperset(arms) else ())
+                continue
+            if not versions.intersection(a for a in core.operands(s) if isinstance(a, Var)):
+                if any(versions & {*core.free_vars(b)} for b in core.blocks_of(s)):
+                    return False
+                continue
+            if not isinstance(s, Apply) or s.args[0] not in versions:
+                return False
+            if s.primitive.kind == "size":
+                continue
+            if s.primitive not in INDEXED or versions.intersection(s.args[1:]):
+                return False
+            box = nest.box(s, builder)
+            if box is None or not is_whole(box, s.args[0].type.dims, builder):
+                return False
+            if s.primitive is not update and s.args[0] not in stored:
+                return False
+            if s.primitive in STORES:
+                versions.add(s.out)
+                stored.add(s.out)
+        return True
+
+    return visit(nest.body) and nest.result(k) in stored

@@ -1,0 +1,262 @@
+"""What replaces nearly all of an array from its own neighbours is written into a second array.
+
+Before, for a grid, on which each loop is a launch::
+
+    for t in range(steps):
+        inner = np.empty(n - 2)
+        for i in range(n - 2):
+            inner[i] = u[i] + u[i + 2]
+        for i in range(n - 2):
+            u[i + 1] = inner[i]
+
+After::
+
+    for t in range(steps):
+        u_next = np.empty(n)
+        for i in range(n):
+            if i >= 1 and i < n - 1:
+                value = u[i - 1] + u[i + 1]
+            else:
+                value = u[i]
+            u_next[i] = value
+        u = u_next
+
+A cell is read and stored once, where it was stored and read again. The old array stays as it was,
+so that nothing copies a part of it first: the sweep back of a stencil reads what it sets to zero.
+Cells that the rounds leave out are copied by the same launch; where they may be many, a store in
+place moves less. What follows reads parts of the old array in that array.
+"""
+
+from __future__ import annotations
+
+from calque.transpiler.ir import core
+from calque.transpiler.ir.builder import Builder
+from calque.transpiler.ir.core import Apply, Block, For, Function, If, Statement, Var
+from calque.transpiler.ir.dead_code import remove_dead_code
+from calque.transpiler.loops.accesses import template_of
+from calque.transpiler.loops.cell_nests import (
+    CellNest,
+    cell_nest,
+    is_number,
+    is_whole,
+    margins,
+    uses,
+)
+from calque.transpiler.loops.whole_nests import Chain, Layer, WholeNest, filler, index_of, readers
+from calque.transpiler.primitives.creation import empty
+from calque.transpiler.primitives.element_forms import full_template
+from calque.transpiler.primitives.indexing import copy, getitem, update, update_add
+
+DEEPEST = 3  # axes
+
+
+def swap_buffers(function: Function, builder: Builder) -> None:
+    """Write such loops anew, in place."""
+    with builder.active():
+        _within(function.body, function, builder)
+    remove_dead_code(function)
+
+
+def _within(block: Block, function: Function, builder: Builder) -> None:
+    for s in list(block.statements):
+        if not (isinstance(s, For) and s.parallel):
+            for inner in core.blocks_of(s):
+                _within(inner, function, builder)
+    done: set[int] = set()
+    while True:
+        last = next((s for s in reversed(block.statements) if id(s) not in done), None)
+        if last is None:
+            return
+        done.add(id(last))
+        chain = _chain(last, block, builder)
+        if chain is not None and not _is_callers(chain, function):
+            made = WholeNest(chain, block, builder).write(function)
+            _read_in_place(chain.start, block, builder)
+            done.update(map(id, made))
+
+
+def _is_callers(chain: Chain, function: Function) -> bool:
+    """Whether one round stores into an argument: the new array would be copied to it."""
+    return chain.start in [function.params[k] for k in function.written]
+
+
+def _chain(last: Statement, block: Block, builder: Builder) -> Chain | None:
+    """The layers that end with a loop, where to write them into a second array moves less."""
+    nest = cell_nest(last, builder)
+    if nest is None or len(nest.loops) > DEEPEST or not _is_plain(nest):
+        return None
+    for k in range(len(nest.loop.phis)):
+        top = _layer(nest, k, builder)
+        if top is None:
+            continue
+        chain = Chain([top])
+        while (before := _layer_before(chain, block, builder)) is not None:
+            chain.layers.insert(0, before)
+        for layer in chain.layers:
+            _find_sources(layer, chain, block, builder)
+        filled = filler(chain.start, block)
+        saves = chain.sources or len(chain.layers) > 1 or filled or _reads_old(chain, block)
+        if saves and _is_movable(chain, block):
+            return chain
+    return None
+
+
+def _reads_old(chain: Chain, block: Block) -> bool:
+    """Whether the array as it was, a copy or a view of it is read while it is stored into."""
+    read = core.free_vars(chain.layers[-1].nest.loop.body)
+    if chain.start in read:
+        return True
+    made = (s for s in block.statements if isinstance(s, Apply) and s.args)
+    return any(s.args[0] is chain.start and s.out in read and _starts(s) for s in made)
+
+
+def _is_plain(nest: CellNest) -> bool:
+    """Whether a round computes numbers, branches on them, and stores."""
+    return all(
+        is_number(s) or (isinstance(s, Apply) and s.primitive in (update, update_add))
+        or (isinstance(s, If) and _is_choice(s))
+        for s in nest.body.statements
+    )
+
+
+def _is_choice(s: If) -> bool:
+    """Whether a branch computes numbers alone."""
+    inner = [t for b in core.blocks_of(s) for t in b.statements]
+    numbers = all(is_number(t) or (isinstance(t, If) and _is_choice(t)) for t in inner)
+    return numbers and not any(o.type.ndim for o in s.outs)
+
+
+def _layer(nest: CellNest, k: int, builder: Builder) -> Layer | None:
+    """A nest as a layer of the k-th of its arrays; None where it leaves out much of it."""
+    store = nest.store(k)
+    box = nest.box(store, builder) if store is not None else None
+    if store is None or box is None or margins(box, store.out.type.dims, builder) is None:
+        return None
+    value, own = store.args[1], store.out.type.dtype
+    if isinstance(value, Var) and (value.type.dtype != own or value.type.weak):
+        return None  # a conversion
+    return Layer(nest, k, store, box) if isinstance(nest.loop.inits[k], Var) else None
+
+
+def _layer_before(chain: Chain, block: Block, builder: Builder) -> Layer | None:
+    """The layer that the first one stores into, if nothing else reads it."""
+    version = chain.start
+    made = next((s for s in block.statements if version in s.outs), None)
+    nest = cell_nest(made, builder) if made is not None else None
+    if nest is None or len(nest.loop.phis) != 1 or not _is_plain(nest):
+        return None
+    found = _layer(nest, 0, builder)
+    if found is None or [*uses(block, version)] != [chain.layers[0].nest.loop]:
+        return None
+    return found if found.store.primitive is update else None
+
+
+def _find_sources(layer: Layer, chain: Chain, block: Block, builder: Builder) -> None:
+    """The arrays that a layer reads, each cell once, and nothing else does: no memory for them."""
+    for read in core.walk(layer.nest.body):
+        if not isinstance(read, Apply) or read.primitive is not getitem:
+            continue
+        array = read.args[0]
+        made = next((s for s in block.statements if array in s.outs), None)
+        nest = cell_nest(made, builder) if made is not None else None
+        if nest is None or not _is_plain(nest) or read not in layer.nest.body.statements:
+            continue
+        k = nest.loop.outs.index(array)
+        found = _layer(nest, k, builder)
+        there = layer.nest.box(read, builder)
+        if found is None or there is None or found.store.primitive is not update:
+            continue
+        whole = is_whole(found.box, array.type.dims, builder)
+        same = (there.lows, there.highs) == (found.box.lows, found.box.highs)
+        start = next((s for s in block.statements if nest.loop.inits[k] in s.outs), None)
+        fresh = isinstance(start, Apply) and start.primitive is empty
+        if whole and same and fresh and readers(block, array) == [read]:
+            chain.sources[array] = found
+
+
+def _is_movable(chain: Chain, block: Block) -> bool:
+    """Whether all that the chain's nests do can be done where the last of them stands.
+
+    What the others give beside the chain is read after that; what they read is not stored into
+    between, which would copy it.
+    """
+    nests = [layer.nest for layer in (*chain.layers, *chain.sources.values())]
+    places = [block.statements.index(n.loop) for n in nests]
+    between = block.statements[min(places) : max(places)]
+    between = [s for s in between if not any(s is n.loop for n in nests)]
+    given = {o for n in nests[:-1] for o in n.loop.outs}
+    read = {v for n in nests for v in core.free_vars(Block([n.loop]))}
+    read |= {o for n in nests for o in n.loop.outs}
+    for s in between:
+        inside = {*core.operands(s), *(v for b in core.blocks_of(s) for v in core.free_vars(b))}
+        sized = isinstance(s, Apply) and s.primitive.kind == "size"
+        if given & inside and not sized:
+            return False
+        changes = isinstance(s, Apply) and s.primitive.kind == "store"
+        if changes or core.blocks_of(s):
+            stored = {*core.operands(s)} if not changes else {s.args[0]}  # type: ignore[union-attr]
+            if stored & read:
+                return False
+    arrays = [i for n in nests for i in n.loop.inits]
+    return len(set(arrays)) == len(arrays)
+
+
+def _read_in_place(array: Var, block: Block, builder: Builder) -> None:
+    """Read the elements of views of an array that nothing stores into in the array itself."""
+    views = {}
+    for use in uses(block, array):
+        if not isinstance(use, Apply):
+            continue
+        if use.primitive.kind == "store":
+            return
+        starts = _starts(use)
+        if starts is not None:
+            views[use.out] = starts
+    if any(array in s.inits for s in core.walk(block) if isinstance(s, For)):
+        return
+    for view in [*views]:
+        reads = readers(block, view)
+        if not all(isinstance(u, Apply) and _is_element_read(u, view) for u in reads):
+            del views[view]
+    _read_views(block, array, views, builder)
+
+
+def _starts(s: Apply) -> list[int] | None:
+    """Where a view begins along each axis of the array it is of; None for other operations."""
+    if s.primitive is copy and s.args[0].type == s.out.type:
+        return [0] * s.out.type.ndim
+    if s.primitive is not getitem or len(s.args) > 1 or not s.out.type.ndim:
+        return None
+    items = full_template(s.params["index"], [], s.args[0].type.ndim)
+    starts = []
+    for item in items:
+        if not isinstance(item, slice) or item.step not in (None, 1):
+            return None
+        start = item.start or 0
+        if not isinstance(start, int) or start < 0:
+            return None
+        starts.append(start)
+    return starts if s.proven else None
+
+
+def _is_element_read(s: Apply, view: Var) -> bool:
+    """Whether a statement reads one element, at a place that counts from the left."""
+    return s.primitive is getitem and s.args[0] is view and not s.out.type.ndim and s.proven
+
+
+def _read_views(
+    block: Block, array: Var, views: dict[Var, list[int]], builder: Builder
+) -> None:
+    made: list[Statement] = []
+    for s in block.statements:
+        for inner in core.blocks_of(s):
+            _read_views(inner, array, views, builder)
+        if isinstance(s, Apply) and s.primitive is getitem and s.args[0] in views:
+            with builder.block() as new, builder.at(s.origin):
+                starts = views[s.args[0]]
+                places = [i + by for i, by in zip(index_of(s, s.args), starts, strict=True)]
+            template, dynamic = template_of(places)
+            s.args, s.params = (array, *dynamic), {"index": template}
+            made += new.statements
+        made.append(s)
+    block.statements[:] = made

@@ -1,0 +1,337 @@
+"""Layers of stores into an array, written as one nest over all of a new array.
+
+A cell of the new array is what the last layer whose box has it stores there, and else what the old
+array has. ``double_buffering`` says which layers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from calque.transpiler.ir import core
+from calque.transpiler.ir.builder import Array, Builder, atom, loop_index, wrap
+from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, If, Slot, Statement, Var
+from calque.transpiler.loops.accesses import INDEXED, template_of
+from calque.transpiler.loops.cell_nests import (
+    FILLED,
+    Box,
+    CellNest,
+    margins,
+    uses,
+)
+from calque.transpiler.primitives.base import apply
+from calque.transpiler.primitives.creation import empty, full
+from calque.transpiler.primitives.element_forms import full_template
+from calque.transpiler.primitives.elementwise import add
+from calque.transpiler.primitives.indexing import copy, getitem, update, update_add
+from calque.transpiler.primitives.logic import logical_and
+
+
+@dataclass(eq=False)
+class Layer:
+    """A version of an array: a nest that stores into the one before it, over a box."""
+
+    nest: CellNest
+    array: int  # of those that the nest carries
+    store: Apply
+    box: Box
+
+
+@dataclass(eq=False)
+class Chain:
+    """Layers, the first of them first, and the nests that make what they store, by its array."""
+
+    layers: list[Layer]
+    sources: dict[Var, Layer] = field(default_factory=dict)
+
+    @property
+    def start(self) -> Var:
+        """The array as it was."""
+        first = self.layers[0]
+        found: Var = first.nest.loop.inits[first.array]
+        return found
+
+
+def filler(array: Var, block: Block) -> Apply | None:
+    """What fills, or copies, an array that only one loop goes on with."""
+    made = next((s for s in block.statements if array in s.outs), None)
+    if not isinstance(made, Apply) or made.primitive not in (*FILLED, copy):
+        return None
+    if made.primitive is copy and made.args[0].type != array.type:
+        return None
+    return made if len(readers(block, array)) == 1 else None
+
+
+def readers(block: Block, array: Var) -> list[Statement | Block]:
+    """Who reads an array, but for its sizes."""
+    return [
+        u
+        for u in uses(block, array)
+        if not (isinstance(u, Apply) and u.primitive.kind == "size")
+    ]
+
+
+class WholeNest:
+    """Writes a chain as one nest over all of a new array."""
+
+    def __init__(self, chain: Chain, block: Block, builder: Builder):
+        self.chain, self.block, self.builder = chain, block, builder
+        self.filled = filler(chain.start, block)
+        self.others: list[tuple[CellNest, int]] = []  # arrays that nests store into beside it
+        self.now: dict[tuple[int, int], Atom] = {}
+        self.done: dict[int, dict[Var, Atom]] = {}
+
+    def write(self, function: Function) -> list[Statement]:
+        """Put the nest in place of the last one; the statements that are new."""
+        top = self.chain.layers[-1]
+        for layer in (*self.chain.sources.values(), top):
+            nest = layer.nest
+            self.others += [(nest, k) for k in range(len(nest.loop.phis)) if k != layer.array]
+        out = top.nest.loop.outs[top.array]
+        with self.builder.block() as new, self.builder.at(top.store.origin):
+            made = self._nest(out, function)
+        core.label_rest(new.statements, top.nest.loop.phase)
+        at = self.block.statements.index(top.nest.loop)
+        self.block.statements[at : at + 1] = new.statements
+        gone = [layer.nest.loop for layer in self.chain.sources.values()]
+        gone += [layer.nest.loop for layer in self.chain.layers[:-1]]
+        self.block.statements[:] = [s for s in self.block.statements if s not in gone]
+        self._sizes_of_gone()
+        return [made]
+
+    def _sizes_of_gone(self) -> None:
+        """Sizes of arrays that are no more are those of what they began with."""
+        for array, layer in self.chain.sources.items():
+            for use in [*uses(self.block, array)]:
+                assert isinstance(use, Apply)
+                use.args = (layer.nest.loop.inits[layer.array], *use.args[1:])
+
+    def _nest(self, out: Var, function: Function) -> For:
+        sizes = [self._size(axis) for axis in range(out.type.ndim)]
+        fresh = apply(empty, *sizes, dtype=out.type.dtype)
+        fresh.atom.name = out.name
+        arrays = [(out, fresh.atom)]
+        arrays += [(n.loop.outs[k], n.loop.inits[k]) for n, k in self.others]
+        names = [loop.index.name for loop in self._loops_by_axis()]
+        function.dim_values.update(
+            (s.atom, self.builder.dim_of(s)) for s in sizes if isinstance(s, Array)
+        )
+        return self._loop(arrays, sizes, names, [])
+
+    def _size(self, axis: int) -> Any:
+        """The size of an axis; not of an array of which else nothing would be read."""
+        start, filled = self.chain.start, self.filled
+        if filled is not None and filled.primitive.sizes_from is not None:
+            return wrap(filled.args[axis + (filled.primitive is full)])
+        like = start if filled is None else filled.args[0]
+        return wrap(self.builder.size_of(start.type.dims[axis], Array(like), axis))
+
+    def _loops_by_axis(self) -> list[For]:
+        top = self.chain.layers[-1]
+        return [top.nest.loops[top.box.axes.index(axis)] for axis in range(len(top.box.axes))]
+
+    def _loop(
+        self, arrays: list[tuple[Var, Atom]], sizes: list[Any], names: Sequence[Any], at: list[Any]
+    ) -> For:
+        """A loop along an axis, with those along the axes after it in it."""
+        depth = len(at)
+        index = loop_index(0, self.builder.dim_of(sizes[depth]) - 1, names[depth])
+        phis = [v.again() for v, _ in arrays]
+        with self.builder.block() as body:
+            self.builder.remember_size(index)
+            if depth + 1 < len(sizes):
+                inner = [(v.again(), p) for (v, _), p in zip(arrays, phis, strict=True)]
+                body.results = list(self._loop(inner, sizes, names, [*at, index]).outs)
+            else:
+                body.results = self._cell(phis, [*at, index])
+        outs, inits = zip(*arrays, strict=True)
+        ends = index.atom, 0, atom(sizes[depth]), 1
+        origin = self.builder.origin
+        made = For(outs, *ends, tuple(phis), inits, body, origin, scheduled=True, parallel=True)
+        self.builder.emit(made)
+        return made
+
+    # one cell
+
+    def _cell(self, phis: list[Var], at: list[Any]) -> list[Atom]:
+        """Store the last layer's cell, and what else its round stores."""
+        for (nest, k), phi in zip(self.others, phis[1:], strict=True):
+            self.now[id(nest), k] = phi
+        value = self._value(len(self.chain.layers) - 1, at)
+        template, dynamic = template_of(at)
+        out = phis[0].again()
+        params = {"index": template}
+        args = (phis[0], value, *dynamic)
+        self.builder.emit(Apply((out,), update, args, params, self.builder.origin, True))
+        return [out, *(self.now[id(nest), k] for nest, k in self.others)]
+
+    def _value(self, depth: int, at: list[Any]) -> Atom:
+        """What a layer has in a cell."""
+        if depth < 0:
+            return self._begun(at)
+        layer = self.chain.layers[depth]
+        test = self._inside(layer, at)
+        if test is None:
+            return self._stored(depth, at)
+        others = list(self.now)
+        before = [self.now[key] for key in others]
+        with self.builder.block() as then:
+            then.results = [self._stored(depth, at)]
+            then.results += [self.now[key] for key in others]
+        for key, version in zip(others, before, strict=True):
+            self.now[key] = version
+        with self.builder.block() as orelse:
+            orelse.results = [self._value(depth - 1, at), *before]
+        kinds = [layer.store.out.type.dtype]
+        changed = [
+            k for k in range(1, len(others) + 1) if then.results[k] is not orelse.results[k]
+        ]
+        for arm in (then, orelse):
+            arm.results = [arm.results[0], *(arm.results[k] for k in changed)]
+        out = Var(type(layer.store.out.type)(kinds[0]), None, layer.store.origin)
+        outs = [out, *(before[k - 1].again() for k in changed)]
+        self.builder.emit(If(tuple(outs), atom(test), then, orelse, layer.store.origin))
+        for k, version in zip(changed, outs[1:], strict=True):
+            self.now[others[k - 1]] = version
+        return out
+
+    def _begun(self, at: list[Any]) -> Atom:
+        """What was in a cell before."""
+        start = self.chain.start
+        filled = self.filled
+        if filled is None:
+            return _element(start, at, self.builder)
+        if filled.primitive is copy:
+            return _element(filled.args[0], at, self.builder)
+        plain = filled.primitive.like or filled.primitive
+        value = filled.args[0] if plain is full else plain.filled_with
+        return value if isinstance(value, Var) else start.type.dtype.type(value)
+
+    def _inside(self, layer: Layer, at: list[Any]) -> Any:
+        """Whether a cell is in a layer's box; None where all are."""
+        tests = []
+        dims = layer.store.out.type.dims
+        found = margins(layer.box, dims, self.builder)
+        assert found is not None
+        for axis, ((low, above), place) in enumerate(zip(found, at, strict=True)):
+            if low:
+                tests.append(place >= low)
+            if above:
+                tests.append(place < self._size(axis) - above)
+        test = tests.pop(0) if tests else None
+        for more in tests:
+            test = apply(logical_and, test, more)
+        return test
+
+    def _stored(self, depth: int, at: list[Any]) -> Atom:
+        """What the round of a layer makes for a cell."""
+        layer = self.chain.layers[depth]
+        adds = layer.store.primitive is update_add
+        before = wrap(self._value(depth - 1, at)) if adds else None
+        mapping = self._round(layer, at)
+        value = mapping.get(layer.store.args[1], layer.store.args[1])
+        return atom(apply(add, before, wrap(value))) if adds else _of_dtype(value, layer)
+
+    def _round(self, layer: Layer, at: list[Any]) -> dict[Var, Atom]:
+        """All that a round of a layer's nest computes and stores, but for the layer's own store."""
+        box, nest = layer.box, layer.nest
+        mapping: dict[Var, Atom] = {}
+        for loop, axis in zip(nest.loops, box.axes, strict=True):
+            mapping[loop.index] = atom(_moved(at[axis], -box.shifts[axis]))
+        mapping.update(
+            (nest.phi(k), self.now[id(nest), k])
+            for k in range(len(nest.loop.phis))
+            if (id(nest), k) in self.now
+        )
+        for s in (*nest.ahead, *nest.body.statements):
+            if s is not layer.store:
+                self._again(s, mapping, at)
+        for k in range(len(nest.loop.phis)):
+            if (id(nest), k) in self.now:
+                result = nest.result(k)
+                self.now[id(nest), k] = mapping.get(result, result)
+        return mapping
+
+    def _again(self, s: Statement, mapping: dict[Var, Atom], at: list[Any]) -> None:
+        """A statement of a round, with other numbers."""
+        args = [mapping.get(a, a) if isinstance(a, Var) else a for a in core.operands(s)]
+        if isinstance(s, If):
+            mapping.update(zip(s.outs, self._branch(s, args[0], mapping, at), strict=True))
+            return
+        assert isinstance(s, Apply)
+        if s.primitive is getitem and s.args[0] in self.chain.sources:
+            layer = self.chain.sources[s.args[0]]
+            found = self._round(layer, index_of(s, args))
+            value = layer.store.args[1]
+            mapping[s.out] = _of_dtype(found.get(value, value), layer)
+        elif s.primitive in INDEXED:
+            mapping[s.out] = _touched(s, args, self.builder)
+        elif s.primitive.kind == "size":
+            again = Apply((s.out.again(),), s.primitive, tuple(args), s.params, s.origin)
+            self.builder.record(again)
+            mapping[s.out] = again.out
+        else:
+            with self.builder.at(s.origin):
+                made = atom(apply(s.primitive, *map(wrap, args), **s.params))
+            if isinstance(made, Var) and made.name is None and s.out.name is not None:
+                made.name, made.word = s.out.name, s.out.word
+            whole = isinstance(made, np.integer) and s.out.type.weak
+            mapping[s.out] = int(made) if whole else made
+
+    def _branch(
+        self, s: If, test: Atom, mapping: dict[Var, Atom], at: list[Any]
+    ) -> tuple[Var, ...]:
+        arms = []
+        for block in core.blocks_of(s):
+            own = dict(mapping)
+            with self.builder.block() as arm:
+                for t in block.statements:
+                    self._again(t, own, at)
+            arm.results = [own.get(r, r) if isinstance(r, Var) else r for r in block.results]
+            arms.append(arm)
+        outs = tuple(o.again() for o in s.outs)
+        then, orelse = arms
+        self.builder.emit(If(outs, test, then, orelse, s.origin))
+        return outs
+
+
+def _of_dtype(value: Atom, layer: Layer) -> Atom:
+    """A number as one of the array's dtype."""
+    return value if isinstance(value, Var) else layer.store.out.type.dtype.type(value)
+
+
+def index_of(s: Apply, args: Sequence[Atom]) -> list[Any]:
+    """The index along each axis of an access of one element."""
+    dynamic = args[s.primitive.first_index :]
+    items = full_template(s.params["index"], dynamic, s.args[0].type.ndim)
+    return [wrap(dynamic[i.position] if isinstance(i, Slot) else i) for i in items]
+
+
+def _touched(s: Apply, args: list[Atom], builder: Builder) -> Var:
+    """A read or a store of an element at another place."""
+    first = s.primitive.first_index
+    template, dynamic = template_of(index_of(s, args))
+    params = {"index": template}
+    out = s.out.again()
+    given = (*args[:first], *dynamic)
+    builder.emit(Apply((out,), s.primitive, given, params, s.origin, s.proven))
+    return out
+
+
+def _element(array: Var, at: list[Any], builder: Builder) -> Var:
+    template, dynamic = template_of(at)
+    out = Var(type(array.type)(array.type.dtype), None, builder.origin)
+    params = {"index": template}
+    builder.emit(Apply((out,), getitem, (array, *dynamic), params, builder.origin, True))
+    return out
+
+
+def _moved(place: Any, by: int) -> Any:
+    """A place so much further on, written as people write it."""
+    return place + by if by >= 0 else place - -by
+
+
