@@ -450,3 +450,33 @@ def test_no_double_holds_an_integer_of_64_bits():
     k = np.arange(12).reshape(3, 4) + (1 << 60)
     for found, want in zip(on_cuda(calque.jit(largest), x, k), largest(x, k), strict=True):
         np.testing.assert_array_equal(found, want)
+
+
+def until_enough(x):
+    total = 0.0
+    for v in x:
+        if v > 0.5:
+            total += v**2
+        if total > 3.0:
+            break
+    return total
+
+
+def test_the_end_of_a_loop_is_looked_at_once():
+    """The rounds of the reverse loop are counted by the name that its counter has."""
+    x, along = np.array([1.2, 0.9, 0.1, 0.6, 2.0, 0.7]), np.cos(np.arange(6.0))
+    slope = calque.grad(lambda x, v: np.sum(calque.grad(until_enough)(x) * v))
+    np.testing.assert_allclose(on_cuda(slope, x, along), 2.0 * along * [1, 1, 0, 1, 1, 0])
+    assert "_end = " in cuda_text(slope, x, along)
+
+
+def shortened(x):
+    n = x.size
+    for i in range(n):
+        x[i] += n
+        n -= 1
+    return x
+
+
+def test_the_rounds_of_a_loop_do_not_hang_on_its_body():
+    np.testing.assert_array_equal(on_cuda(shortened, np.zeros(5)), [5.0, 4.0, 3.0, 2.0, 1.0])

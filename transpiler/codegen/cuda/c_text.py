@@ -410,6 +410,12 @@ class CText:
         compared = "<" if upward else ">"
         end = self.expression(stop, 9)
         kind = self._counter_type(start, stop)
+        changing = _assigned(line.body) | ({line.target.id} if counter != line.target.id else set())
+        if changing & _names(stop):  # Python looks at it once, C in each round
+            kept = f"{line.target.id}_end"
+            while kept in _names(line):
+                kept += "_"
+            begin, end = f"{begin}, {kept} = {self.expression(stop)}", kept
         return f"for ({kind} {counter} = {begin}; {counter} {compared} {end}; {walk})"
 
 
@@ -418,6 +424,17 @@ def bounds_of(line: Any) -> tuple[Any, Any, Any]:
     args = line.iter.args
     start, stop = (gast.Constant(0, None), args[0]) if len(args) == 1 else args[:2]
     return start, stop, args[2] if len(args) > 2 else None
+
+
+def _assigned(body: Sequence[Any]) -> set[str]:
+    """The names that statements assign."""
+    found: set[str] = set()
+    for line in body:
+        for tree in gast.walk(line):
+            if isinstance(tree, (gast.Assign, gast.AugAssign, gast.For)):
+                targets = tree.targets if isinstance(tree, gast.Assign) else [tree.target]
+                found |= {n.id for t in targets for n in gast.walk(t) if isinstance(n, gast.Name)}
+    return found
 
 
 def _number(tree: Any) -> Any:
