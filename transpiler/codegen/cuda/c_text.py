@@ -410,7 +410,7 @@ class CText:
         compared = "<" if upward else ">"
         end = self.expression(stop, 9)
         kind = self._counter_type(start, stop)
-        changing = _assigned(line.body) | ({line.target.id} if counter != line.target.id else set())
+        changing = {n for n in (line.target.id, *_assigned(line.body)) if self.names.is_local(n)}
         if changing & _names(stop):  # Python looks at it once, C in each round
             kept = f"{line.target.id}_end"
             while kept in _names(line):
