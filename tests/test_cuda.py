@@ -484,3 +484,20 @@ def shortened(x):
 
 def test_the_rounds_of_a_loop_do_not_hang_on_its_body():
     np.testing.assert_array_equal(on_cuda(shortened, np.zeros(5)), [5.0, 4.0, 3.0, 2.0, 1.0])
+
+
+def halved_and_halved(x, n):
+    p, rounds = x[0], 0
+    for _ in range(n):
+        p = 0.5 * p + 0.1
+    while rounds < 3 and p < 0.9:
+        p, rounds = 0.5 * p + 0.6, rounds + 1
+    for _ in range(rounds):
+        p = 0.5 * p + 0.1
+    return p
+
+
+def test_equal_kernels_are_one_if_they_take_their_numbers_alike():
+    """The host knows how many rounds the first loop has, a kernel those of the last."""
+    x = np.array([0.3])
+    assert on_cuda(halved_and_halved, x, 4) == halved_and_halved(x, 4)

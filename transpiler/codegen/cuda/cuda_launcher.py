@@ -143,7 +143,8 @@ class CudaLauncher(Launcher):
         symbols: dict[str, int] = {}
         shapes = tuple(self._pattern(v, symbols) for v in values)
         twice = tuple(tuple(places[v] for v in pair) for pair in scope.named_twice(values))
-        key = text, tuple(places[v] for v in s.outs if v in places), shapes, twice
+        kinds = tuple(scope.passed_as(v) for v in values)
+        key = text, tuple(places[v] for v in s.outs if v in places), shapes, twice, kinds
         known = self._found.get(key)
         if known is None:
             title = f"{self.program.function.name.removesuffix('_jit')}_kernel"

@@ -278,6 +278,12 @@ class KernelScope:
         made = self.printer.block([*begun, *lines, *last], 1, set())
         return made
 
+    def passed_as(self, var: Var) -> str:
+        """How a kernel takes a number: what stands for two numbers takes both alike."""
+        if var.type.ndim or var not in self.kernel.params:
+            return ""
+        return "cell" if var in self.device else "size" if self._is_size(var) else "number"
+
     @cached_property
     def parameters(self) -> list[tuple[str, tuple[str, Any]]]:
         """Each parameter's C text, and what is given for it."""
