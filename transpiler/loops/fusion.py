@@ -29,7 +29,14 @@ from calque.transpiler.loops.fusion_groups import (
     weight,
     write_place,
 )
-from calque.transpiler.loops.fusion_legality import elsewhere, in_step, same_element
+from calque.transpiler.loops.fusion_legality import (
+    elsewhere,
+    in_step,
+    same_element,
+    stores_before,
+    told_apart,
+    versions_before,
+)
 from calque.transpiler.loops.in_place import InPlace, Owned
 from calque.transpiler.loops.size_agreement import agree
 from calque.transpiler.loops.slice_stores import through_view
@@ -380,15 +387,19 @@ class Fusion:
         """How many of a nest's loops a root can share."""
         inside = unit.roots()
         arrays = set().union(*(r.arrays() for r in inside))
-        if not arrays & root.arrays() or len(arrays | root.arrays()) > _MOST_ARRAYS:
+        # a store and what it goes on with are one array
+        again = sum(r.kind == "store" for r in (*inside, root))
+        if not arrays & root.arrays() or len(arrays | root.arrays()) - again > _MOST_ARRAYS:
             return 0
         if len(root.space) > 1 and any(r.in_turn() != root.in_turn() for r in inside):
             if all(sum(d != 1 for d in v.type.dims) < 2 for v in arrays & root.arrays()):
                 return 0  # what could have threads would have none, and no memory is saved
+        earlier = versions_before(root, inside)
         depth, now = 0, unit
         while now.dim == root.space[depth]:
             alone = {r.out for r in now.roots() if self.uses[r.out] == 1}
-            if not all(in_step(r, root, depth, alone, self.builder) for r in now.roots()):
+            beside = now.roots()
+            if not all(in_step(r, root, depth, alone, earlier, self.builder) for r in beside):
                 break
             depth += 1
             last = now.children[-1]
@@ -397,7 +408,9 @@ class Fusion:
             now = last
         if depth == len(root.space):
             leaf = [c for c in now.children if isinstance(c, Root)]
-            depth -= not all(same_element(r, root) for r in leaf)
+            together = all(same_element(r, root) for r in leaf)
+            stores = stores_before(root, leaf)
+            depth -= not (together and all(told_apart(r, root, self.builder) for r in stores))
         if self.grid and depth < len(root.space):
             # a thread has a cell of all loops, but where a row is summed
             return depth if any(r.kind == "reduce" for r in (*inside, root)) else 0
@@ -421,7 +434,8 @@ class Fusion:
                 for root in roots:
                     names: dict[str, DimLike] = dict(zip(root.symbols, map(symbol, NAMES)))
                     for var, index in root.computed:
-                        at = tuple(str(substitute_dim(d, names)) for d in index)
+                        moved = [d for d in index if not isinstance(d, int)]  # columns are apart
+                        at = tuple(str(substitute_dim(d, names)) for d in moved)
                         places.setdefault(var, set()).add((id(unit), leaf, at))
         often = {v for v, found_at in places.items() if len(found_at) > 1}
         exact = read_with_extremum(self.block, self.virtual, often)
@@ -448,7 +462,7 @@ class Fusion:
         for var, s in self.virtual.items():
             if var.type.ndim != 1 or isinstance(self.builder.dims.resolve(var.type.dims[0]), int):
                 continue
-            if s.primitive is getitem and is_column(s):
+            if s.primitive is getitem and s.args[0] not in self.virtual and is_column(s):
                 columns.add(var)
             elif not columns.isdisjoint(s.args):
                 (columns if s.primitive is copy else made).add(var)

@@ -7,24 +7,45 @@ from collections.abc import Container, Sequence
 from calque.transpiler.ir.builder import Builder
 from calque.transpiler.ir.core import Var
 from calque.transpiler.ir.types import DimLike, dim_symbols, substitute_dim, symbol
-from calque.transpiler.loops.accesses import differ, positive
+from calque.transpiler.loops.accesses import apart, differ, positive
 from calque.transpiler.loops.fusion_groups import Root
 
 Place = Sequence[DimLike]
 
 
 def in_step(
-    first: Root, second: Root, depth: int, alone: Container[Var], builder: Builder
+    first: Root,
+    second: Root,
+    depth: int,
+    alone: Container[Var],
+    earlier: Container[Var],
+    builder: Builder,
 ) -> bool:
     """Whether ``second`` reads of ``first`` only what the same round of a loop wrote.
 
-    ``depth`` is the loop's, ``alone`` the arrays that are read once.
+    ``depth`` is the loop's, ``alone`` the arrays that are read once, ``earlier`` the versions of
+    the array that ``second`` stores into.
     """
     if first.out in second.scalars:
         return False
-    base = second.statement.args[0] if second.kind == "store" else None
-    if base is first.out:
-        return first.out in alone and _next_in_row(first, second, depth)
+    again = first.kind == "store" and first.out in earlier
+    back = _renamed(first, second)
+    for var, read in first.loads:
+        if var in earlier and not (
+            tuple(substitute_dim(d, back) for d in read) == second.written
+            or (again and _same_round(second, depth, read, first))
+            or elsewhere(read, second, builder)
+        ):
+            return False
+    if again:
+        base = second.statement.args[0]
+        if base is first.out and not (first.out in alone and _next_in_row(first, second, depth)):
+            return False
+        return all(
+            _same_round(first, depth, read, second) or elsewhere(read, first, builder)
+            for var, read in second.loads
+            if var in earlier
+        )
     if not first.symbols[depth]:
         return depth not in first.reduced or all(v is not first.out for v, _ in second.loads)
     for var, read in second.loads:
@@ -34,21 +55,46 @@ def in_step(
         elif first.kind == "store" and var is first.statement.args[0]:
             if not (_same_round(first, depth, read, second) or elsewhere(read, first, builder)):
                 return False
-    back = _renamed(first, second)
-    return base is None or all(
-        tuple(substitute_dim(d, back) for d in read) == second.written
-        or elsewhere(read, second, builder)
-        for var, read in first.loads
-        if var is base
-    )
+    return True
+
+
+def stores_before(store: Root, roots: Sequence[Root]) -> list[Root]:
+    """Of some roots the stores into the array that a store goes on with."""
+    makers = {r.out: r for r in roots if r.kind == "store"}
+    found: list[Root] = []
+    while store.kind == "store" and store.statement.args[0] in makers:
+        store = makers[store.statement.args[0]]
+        found.append(store)
+    return found
+
+
+def versions_before(store: Root, roots: Sequence[Root]) -> set[Var]:
+    """What the array that a store goes on with is and was, as far back as some roots know it."""
+    if store.kind != "store":
+        return set()
+    return {r.statement.args[0] for r in (store, *stores_before(store, roots))}
 
 
 def _next_in_row(first: Root, second: Root, depth: int) -> bool:
-    """Whether a store can follow the one before it within each round of an outer loop."""
+    """Whether a store can follow the one before it within each round of a loop.
+
+    In the innermost one both may, of the same space, if ``told_apart`` says so.
+    """
     inner = min(len(first.space), len(second.space)) - 1
-    if depth >= inner or not first.symbols[depth]:
+    if depth > inner or not first.symbols[depth]:
+        return False
+    if depth == inner and len(first.space) != len(second.space):
         return False
     return _same_round(first, depth, second.written, second)
+
+
+def told_apart(first: Root, second: Root, builder: Builder) -> bool:
+    """Whether it is known if the elements that two stores of a round write are one or two."""
+    if first.scattered or second.scattered:
+        return False
+    names = _renamed(second, first)
+    own = tuple(substitute_dim(d, names) for d in second.written)
+    return tuple(first.written) == own or apart(first.written, own, builder)
 
 
 def _same_round(first: Root, depth: int, place: Place, second: Root) -> bool:

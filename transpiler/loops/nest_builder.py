@@ -228,14 +228,11 @@ class NestBuilder:
         self._leaf(waiting, index)
 
     def _leaf(self, roots: Sequence[Root], index: list[Any]) -> None:
-        """One round: all is read, then all is written."""
+        """One round: all is read, then all is written, but for stores that are read by none."""
         before = dict(self.reader.versions)
-        for root in roots:
-            if root.kind == "store":
-                base = root.statement.args[0]
-                self.reader.versions[base] = self.state[self.holder[root]]
-        written = []
-        for root in roots:
+        self._follow_stores(roots)
+        written: list[tuple[Root, list[Any], Any, bool]] = []
+        for k, root in enumerate(roots):
             with self.builder.at(root.statement.origin), self._phase_of(root):
                 self.reader.unsafe = False
                 place = write_place(root, index, self.reader)
@@ -246,7 +243,12 @@ class NestBuilder:
                     value = self._stored_value(root, place, value)
                     self.reader.unsafe = False
                     self.reader.keep(root.out, place, value)
-            self.reader.unwritten.add(root.out)
+                if self._is_free(root, [r for r, *_ in written], roots[k + 1 :]):
+                    self._write(root, place, value, safe)
+                    self._follow_stores(roots)
+                    continue
+            into = (root.statement.args[0], tuple(map(self.builder.dim_of, place)))
+            self.reader.unwritten[root.out] = into if root.kind == "store" else None
             written.append((root, place, value, safe))
         self.reader.unwritten.clear()
         for root, place, value, safe in written:
@@ -257,6 +259,30 @@ class NestBuilder:
             self.to_store.remove(root)
             self.reader.versions.pop(root.statement.args[0], None)
         self._follow()
+
+    def _follow_stores(self, roots: Sequence[Root]) -> None:
+        """Let what a round's stores start from be their arrays as they are now."""
+        for root in roots:
+            if root.kind == "store":
+                self.reader.versions[root.statement.args[0]] = self.state[self.holder[root]]
+
+    def _is_free(self, store: Root, waiting: Sequence[Root], after: Sequence[Root]) -> bool:
+        """Whether one of several stores into an array can be written where it stands.
+
+        None of them waits, and what comes after it reads the array only where it stores itself.
+        """
+        if store.kind != "store" or store.scattered:
+            return False
+        stores = [r for r in self.roots if self.holder[r] is self.holder[store]]
+        if len(stores) == 1 or any(r in waiting for r in stores):
+            return False
+        versions = {v for r in stores for v in (r.out, r.statement.args[0])}
+        return all(
+            r in stores and tuple(read) == r.written
+            for r in after
+            for v, read in r.loads
+            if v in versions
+        )
 
     @contextmanager
     def _phase_of(self, root: Root) -> Iterator[None]:

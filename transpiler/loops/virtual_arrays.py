@@ -16,7 +16,7 @@ from calque.transpiler.frontend.control.value_join import combine
 from calque.transpiler.ir.builder import Array, Builder, atom, current, wrap
 from calque.transpiler.ir.core import Apply, Slot, Var
 from calque.transpiler.ir.types import DimLike, symbol
-from calque.transpiler.loops.accesses import positive
+from calque.transpiler.loops.accesses import Place, apart, positive
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.creation import full, ones, ones_like, zeros, zeros_like
 from calque.transpiler.primitives.elementwise import astype, where
@@ -57,7 +57,8 @@ class Reader:
         self.versions: dict[Var, Any] = {}  # arrays that the nest stores into, as they are now
         self.loads: list[tuple[Var, tuple[DimLike, ...]]] = []
         self.computed: list[tuple[Var, tuple[DimLike, ...]]] = []
-        self.unwritten: set[Var] = set()  # what the round has computed an element of, not stored it
+        # what the round has computed an element of, not stored it: for a store, into what and where
+        self.unwritten: dict[Var, tuple[Var, Place] | None] = {}
         self.flat: dict[Var, Array] | None = None  # in a nest over all elements at once
         self._sources: dict[Var, frozenset[Var]] = {}
         self._names: dict[Var, Var] = {}  # indices, by the first of those that are as large
@@ -175,7 +176,11 @@ class Reader:
 
     def _load(self, x: Var, index: list[Any]) -> Any:
         if x in self.unwritten:
-            raise NoElements("an element that the same round writes")
+            store = self.unwritten[x]
+            here = tuple(map(self.builder.dim_of, index))
+            if store is None or not apart(store[1], here, self.builder):
+                raise NoElements("an element that the same round writes")
+            return self(Array(store[0]), index)
         if self.flat is not None:
             base = self.flat[x]
         else:
@@ -201,7 +206,10 @@ class Reader:
         """A user's index counts from the end, or is refused, by the array itself, not its parts."""
         for dim, i in zip(made.out.type.dims, index, strict=True):
             place, size = self.builder.dim_of(i), self.builder.dims.resolve(dim)
-            if not positive(place + 1, self.builder) or not positive(size - place, self.builder):
+            below = positive(size - place, self.builder) or (
+                isinstance(place, int) and self.builder.dims.assume_nonnegative(size - 1 - place)
+            )
+            if not below or not positive(place + 1, self.builder):
                 raise NoElements("an index that may be outside", made)
 
 
