@@ -85,5 +85,7 @@ def _joined(s: Statement, found: set[Var]) -> None:
                     found.update((phi, out))
         case If():
             for out, *arms in zip(s.outs, s.then.results, s.orelse.results, strict=True):
+                if out.type.dtype.kind == "b":
+                    arms.append(s.test)  # `test and other` gives the test where it is false
                 if not out.type.ndim and any(_is_there(a, found) for a in arms):
                     found.add(out)

@@ -1,0 +1,81 @@
+"""Numbers on a GPU: where a launcher has them, how kernels take them, and the ends of their loops."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from cuda_emulator import building
+from cuda_emulator.running import cuda_text, on_cuda
+
+import calque
+
+pytestmark = pytest.mark.skipif(building.MISSING is not None, reason=str(building.MISSING))
+
+
+def until_enough(x):
+    total = 0.0
+    for v in x:
+        if v > 0.5:
+            total += v**2
+        if total > 3.0:
+            break
+    return total
+
+
+def test_the_end_of_a_loop_is_looked_at_once():
+    """The rounds of the reverse loop are counted by the name that its counter has."""
+    x, along = np.array([1.2, 0.9, 0.1, 0.6, 2.0, 0.7]), np.cos(np.arange(6.0))
+
+    def slope_along(*a):
+        return np.sum(calque.grad(until_enough)(a[0]) * a[1])
+
+    slope = calque.grad(slope_along)
+    np.testing.assert_allclose(on_cuda(slope, x, along), 2.0 * along * [1, 1, 0, 1, 1, 0])
+    assert "_end = " in cuda_text(slope, x, along)
+
+
+def shortened(x):
+    n = x.size
+    for i in range(n):
+        x[i] += n
+        n -= 1
+    return x
+
+
+def test_the_rounds_of_a_loop_do_not_hang_on_its_body():
+    np.testing.assert_array_equal(on_cuda(shortened, np.zeros(5)), [5.0, 4.0, 3.0, 2.0, 1.0])
+
+
+def halved_and_halved(x, n):
+    p, rounds = x[0], 0
+    for _ in range(n):
+        p = 0.5 * p + 0.1
+    while rounds < 3 and p < 0.9:
+        p, rounds = 0.5 * p + 0.6, rounds + 1
+    for _ in range(rounds):
+        p = 0.5 * p + 0.1
+    return p
+
+
+def test_equal_kernels_are_one_if_they_take_their_numbers_alike():
+    """The host knows how many rounds the first loop has, a kernel those of the last."""
+    x = np.array([0.3])
+    assert on_cuda(halved_and_halved, x, 4) == halved_and_halved(x, 4)
+
+
+def both_tests_kept(x, k):
+    """What the first test of an `and` says is in the GPU's memory, the second one's in the host's."""
+    seen, total = np.zeros(x.size, dtype=bool), 0.0
+    for i in range(x.size):
+        s = np.sum(x[: i + 1])
+        both = s > 0.0 and np.sin(0.2 * i * k) < 0.5
+        seen[i] = both
+        if both:
+            total += np.sum(np.linalg.eigvalsh(np.outer(x, x))) * s
+    return total, seen
+
+
+def test_what_and_gives_is_stored():
+    x = np.array([0.5, -1.0, 2.0, 1.0])
+    for got, want in zip(on_cuda(both_tests_kept, x, 5), both_tests_kept(x, 5), strict=True):
+        np.testing.assert_allclose(got, want)
