@@ -167,6 +167,9 @@ def attach(namespace: dict[str, Any], module: str, key: str | None) -> tuple[Ker
             versions = getattr(value, "versions", (value,))
             if not hasattr(versions[0], "targetoptions"):  # none under NUMBA_DISABLE_JIT
                 continue
+            if hasattr(value, "on_threads"):
+                _quickly(value)
+                continue
             namespace[name] = known.setdefault((_work(versions[0]), len(versions)), value)
             if namespace[name] is not value:
                 continue  # a kernel that is there already does the same
@@ -207,7 +210,7 @@ def _quickly(dispatcher: Any) -> None:
             )
         except ImportError:
             return plain(*args)  # a Numba whose compiler has other parts
-        return quick(plain)(*args)
+        return quick(plain, hasattr(dispatcher, "on_threads"))(*args)
 
     dispatcher._compiler.pipeline_class = compiler
     dispatcher.targetoptions["no_cfunc_wrapper"] = True

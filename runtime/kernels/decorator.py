@@ -56,7 +56,7 @@ def kernel(function=None, *, parallel="auto", boundscheck=False):
     options = {"error_model": "numpy", "nogil": True, "boundscheck": bool(boundscheck)}
     options["pipeline_class"] = _Proven if boundscheck is False else Wrapping
     serial = njit(fastmath=FLAGS, **options)(function)
-    if boundscheck or parallel is False or "prange" not in function.__code__.co_names:
+    if boundscheck or parallel is False or not _has_prange(function):
         return serial
     threads = njit(parallel=dict(ON_THREADS), fastmath=FLAGS, **options)(function)
     measured, always = (0, 0) if parallel is True else (MEASURED_FROM, PARALLEL_FROM)
@@ -87,6 +87,28 @@ def kernel(function=None, *, parallel="auto", boundscheck=False):
 
     vars(launch).update(versions=(serial, threads), ask_first=ask_first)
     return launch
+
+
+def _has_prange(function):
+    """Whether a kernel, or a part that it calls, has a loop for threads."""
+    names = function.__code__.co_names
+    called = (function.__globals__.get(n) for n in names)
+    parts = [c.py_func for c in called if hasattr(c, "on_threads")]
+    return "prange" in names or any("prange" in p.__code__.co_names for p in parts)
+
+
+def kernel_part(function):
+    """A function that kernels alone call, with no index to check: compiled within each of them.
+
+    On several threads its text stands in the place of its calls: its loops are the kernel's own.
+    """
+    if os.environ.get("CALQUE_JIT") == "0":
+        return function
+    options = {"error_model": "numpy", "nogil": True, "boundscheck": False, "fastmath": FLAGS}
+    options["pipeline_class"] = _Proven
+    part = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)(function)
+    part.on_threads = njit(inline="always", **options)(function)
+    return part
 
 
 @functools.cache

@@ -10,7 +10,7 @@ import functools
 from types import FunctionType
 from typing import Any
 
-from llvmlite.binding import create_new_module_pass_manager
+from llvmlite.binding import Linkage, create_new_module_pass_manager
 from numba.core import ir
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler_lock import global_compiler_lock
@@ -88,6 +88,8 @@ class _Written(FunctionPass):
                     found.append(s)
                 elif type(known) is FunctionType and known in DIRECT:
                     s.value = ir.Global(s.value.name, DIRECT[known], s.value.loc)
+                elif state.flags.auto_parallel.enabled and hasattr(known, "on_threads"):
+                    s.value = ir.Global(s.value.name, known.on_threads, s.value.loc)
         for s in found:
             function = direct.direct(s.value.value, len(found) > INLINED)
             s.value = ir.Global(s.value.name, function, s.value.loc)
@@ -98,7 +100,39 @@ class _Written(FunctionPass):
 
 
 class _Library(JITCodeLibrary):
-    """The code of one kernel, with one manager of passes for all of its functions."""
+    """The code of one kernel and its parts, with one manager of passes for all of its functions.
+
+    Its parts stay functions: in one, LLVM's passes would take longer than in all of them.
+    """
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._parts: list[_Part] = []
+
+    def add_linking_library(self, library: Any) -> None:
+        """Note what the kernel calls; its parts as they are before any pass of LLVM's."""
+        if not isinstance(library, _Part):
+            super().add_linking_library(library)
+        elif library not in self._parts:
+            self._parts.append(library)
+            for other in library._linking_libraries:
+                super().add_linking_library(other)
+
+    def finalize(self) -> None:
+        """Link, optimize and load."""
+        own = set[str]()
+        for part in self._parts:
+            module = part._final_module.clone()
+            for function in module.functions:
+                if not function.is_declaration and function.linkage == Linkage.external:
+                    function.linkage = "linkonce_odr"
+                    own.add(function.name)
+            self._final_module.link_in(module)
+        for name in own:
+            function = self._final_module.get_function(name)
+            function.linkage = "internal"
+            function.add_function_attribute("noinline")
+        super().finalize()
 
     def _optimize_functions(self, ll_module: Any) -> None:
         ll_module.data_layout = self._codegen._data_layout
@@ -120,6 +154,10 @@ class _Library(JITCodeLibrary):
         cleaning.run(self._final_module, self._codegen._pass_builder())
 
 
+class _Part(_Library):
+    """The code of a part, which only kernels load."""
+
+
 @register_pass(mutates_CFG=False, analysis_only=True)
 class _OwnLibrary(AnalysisPass):
     """Lets the kernel be lowered into such a library."""
@@ -131,7 +169,8 @@ class _OwnLibrary(AnalysisPass):
 
     def run_pass(self, state: Any) -> bool:
         """Make it."""
-        state.library = _Library(state.targetctx.codegen(), state.func_id.func_qualname)
+        kind = _Part if state.pipeline.is_part else _Library
+        state.library = kind(state.targetctx.codegen(), state.func_id.func_qualname)
         state.library.enable_object_caching()
         return False
 
@@ -150,15 +189,18 @@ class _Passes(PassManager):
 
 
 @functools.cache
-def quick(plain: type) -> type:
-    """A compiler as another one, without what kernels have no need of."""
+def quick(plain: type, part: bool = False) -> type:
+    """A compiler as another one, without what kernels, or parts of them, have no need of."""
 
     class Quick(plain):
+        is_part = part
+
         def define_pipelines(self) -> list[Any]:
             """Numba's passes, some in other words, some not at all."""
             (passes,) = super().define_pipelines()
             passes.passes = [p for p in passes.passes if p[0] not in NEEDLESS]
             passes.add_pass_after(_Written, IRProcessing)
+            passes.add_pass_after(_Written, InlineInlinables)  # parts stand in their places now
             passes.add_pass_after(_OwnLibrary, AnnotateTypes)
             passes.passes = [(Single if p is ReconstructSSA else p, t) for p, t in passes.passes]
             if not self.state.flags.auto_parallel.enabled:
@@ -170,7 +212,7 @@ def quick(plain: type) -> type:
             found = _Passes(passes.pipeline_name)
             for step, told in passes.passes:
                 if step in (NativeLowering, _Lowering):
-                    found.add_pass(lowering(step), told)
+                    found.add_pass(lowering(step, part), told)
                 elif step not in SERIAL_NEEDLESS:
                     found.add_pass(SERIAL.get(step, step), told)
             return found

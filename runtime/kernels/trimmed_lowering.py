@@ -60,11 +60,21 @@ def _is_held(value: Any, typemap: dict[str, Any]) -> bool:
 
 
 @functools.cache
-def lowering(plain: type) -> type:
-    """A pass that writes instructions as another one, with a memory."""
+def lowering(plain: type, part: bool = False) -> type:
+    """A pass that writes instructions as another one, with a memory; of a part, to be linked."""
 
     class Lowering(plain):
         _name = "calque_quick_lowering"
+
+        def run_pass(self, state: Any) -> bool:
+            """Write them; what only kernels call has no address."""
+            state.flags.no_compile = part
+            super().run_pass(state)
+            if part:
+                made = state.cr._replace(cfunc=[].append)  # one of its own: Numba knows it by that
+                state.targetctx.insert_user_function(made.cfunc, made.fndesc, [state.library])
+                state.cr = made
+            return True
 
         @property
         def lowering_class(self) -> type:

@@ -20,6 +20,7 @@ class Target:
     name = "numpy"
     words: frozenset[str] = frozenset()  # what its text calls: nothing of the user's is called so
     allocates = False  # whether arrays may be made within kernels
+    has_parts = False  # whether a long kernel may call functions of its own
     grid = False  # whether thousands of threads share a kernel's one loop: no cost of a CPU's holds
 
     # what a kernel may hold

@@ -51,7 +51,7 @@ FILES: dict[str, tuple[str, ...]] = {
         *("solve", "matrix_inverse", "determinant", "sign_and_logdet", "cholesky_factor"),
         "checked_finite",
     ),
-    "decorator": ("kernel", "vrange"),
+    "decorator": ("kernel", "kernel_part", "vrange"),
 }
 # The names that only saved modules have, whose kernels are plain functions of Numba's: how they are
 # compiled, and what ``runtime/standalone`` has for the meaning that others have in this process.

@@ -41,6 +41,7 @@ class Numba(Target):
 
     name = "numba"
     allocates = True
+    has_parts = True
     words = HELPERS | {*_BUILT_IN, *_ERRORS}
 
     def can_compile(self, s: Statement, looping: bool = False) -> bool:

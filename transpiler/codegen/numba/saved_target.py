@@ -47,6 +47,7 @@ class SavedNumba(Numba):
     """Kernels that Numba alone compiles; ``proven`` of a sum says that 64 bits hold it."""
 
     name = "numba, saved"
+    has_parts = False  # its threads are those of one function
     words = Numba.words | SAVED
 
     def head(self, s: Kernel, options: dict[str, Any]) -> str:

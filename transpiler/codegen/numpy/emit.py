@@ -24,6 +24,7 @@ from calque.transpiler.codegen.numba.called_functions import (
     HOMES,
     LAUNCHER_FUNCTIONS,
 )
+from calque.transpiler.codegen.numba.kernel_parts import in_parts
 from calque.transpiler.codegen.numba.numba_target import HELPERS
 from calque.transpiler.codegen.numba.shape_preconditions import size_checks
 from calque.transpiler.codegen.outline import outline
@@ -113,6 +114,8 @@ def written_function(
             other, fewer = written(bound - {var})
             if not other.too_long:
                 writer, trees, bound = other, fewer, bound - {var}
+    if kernels.has_parts:
+        trees = in_parts(trees, writer.notes, _reserved(function, kernels))
     return writer, trees
 
 
@@ -195,13 +198,18 @@ def _writer(
     folding = Folding(program, memory, groups, bound, choices)
     live = Liveness(program, folding.reads_apart, folding.skip, sizes_apart=True)
     function = program.function
-    reserved = [*argument_names(function), *function.imports, *function.helpers, *_builtins_used()]
-    reserved += sorted(kernels.words)
+    reserved = _reserved(function, kernels)
     plain = [p.name for p in function.params if p not in paths]
     kept = [r for r in reserved if r not in plain]
     names = Names(program, groups, live, folding.skip, set(paths), kept, kernels.grid)
     expressions = ExpressionWriter(program, folding, names, paths, kernels)
     return kind(program, groups, expressions, choices, Notes(), comments)
+
+
+def _reserved(function: core.Function, kernels: Target) -> list[str]:
+    """The names that stand for something else in a function's text."""
+    own = [*argument_names(function), *function.imports, *function.helpers, *_builtins_used()]
+    return own + sorted(kernels.words)
 
 
 def _builtins_used() -> list[str]:

@@ -1,0 +1,107 @@
+"""Which variables of a written function live where: asked of its tree, before it is text.
+
+What is read after a statement, on any way that the program may take, lives there; what is assigned
+on every way to it is surely assigned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import gast
+
+Live = frozenset[str]
+NONE: Live = frozenset()
+
+
+def mentions(tree: Any) -> Iterator[tuple[str, bool]]:
+    """The names in a tree in the order in which they count, and whether each is assigned.
+
+    >>> list(mentions(gast.parse("s += y").body[0]))
+    [('s', False), ('y', False), ('s', True)]
+    """
+    match tree:
+        case gast.Name():
+            yield tree.id, isinstance(tree.ctx, gast.Store)
+        case gast.Assign():
+            yield from mentions(tree.value)
+            yield from (m for t in tree.targets for m in mentions(t))
+        case gast.AugAssign():
+            if isinstance(tree.target, gast.Name):
+                yield tree.target.id, False
+            yield from mentions(tree.value)
+            yield from mentions(tree.target)
+        case gast.For():
+            yield from mentions(tree.iter)
+            yield from mentions(tree.target)
+            yield from (m for s in tree.body for m in mentions(s))
+        case gast.AST():
+            yield from (m for _, value in gast.iter_fields(tree) for m in mentions(value))
+        case list():
+            yield from (m for part in tree for m in mentions(part))
+
+
+def read_in(tree: Any) -> Live:
+    """The names that a tree reads."""
+    return frozenset(name for name, assigned in mentions(tree) if not assigned)
+
+
+def assigned_in(trees: Iterable[Any]) -> Live:
+    """The names that trees assign, also within loops and branches."""
+    return frozenset(name for t in trees for name, assigned in mentions(t) if assigned)
+
+
+class LiveNames:
+    """What lives after each statement of a function's body: names by the statements' identity."""
+
+    def __init__(self, body: Sequence[Any]):
+        self.after: dict[int, Live] = {}
+        self.before = self._block(body, NONE, NONE, NONE)
+
+    def _block(self, body: Sequence[Any], live: Live, left: Live, again: Live) -> Live:
+        """What lives before statements; ``left`` and ``again``: at ``break`` and ``continue``."""
+        for s in reversed(body):
+            self.after[id(s)] = live
+            live = self._statement(s, live, left, again)
+        return live
+
+    def _statement(self, s: Any, live: Live, left: Live, again: Live) -> Live:
+        match s:
+            case gast.If():
+                then = self._block(s.body, live, left, again)
+                return then | self._block(s.orelse, live, left, again) | read_in(s.test)
+            case gast.For():
+                return self._loop(s.body, live, assigned_in([s.target]), NONE) | read_in(s.iter)
+            case gast.While():
+                return self._loop(s.body, live, NONE, read_in(s.test))
+            case gast.Break():
+                return left
+            case gast.Continue():
+                return again
+            case gast.Return() | gast.Raise():
+                return read_in(s)
+        return live - assigned_in([s]) | read_in(s)
+
+    def _loop(self, body: Sequence[Any], live: Live, counter: Live, test: Live) -> Live:
+        head = live | test
+        while True:
+            found = head | (self._block(body, head, live, head) - counter)
+            if found == head:
+                return head
+            head = found
+
+
+def surely_assigned(body: Sequence[Any]) -> Live:
+    """The names that statements assign on every way through them.
+
+    >>> sorted(surely_assigned(gast.parse("if a:\\n    b = c = 2\\nelse:\\n    b = 3").body))
+    ['b']
+    """
+    found: Live = NONE
+    for s in body:
+        if isinstance(s, gast.If):
+            found |= surely_assigned(s.body) & surely_assigned(s.orelse)
+        elif not isinstance(s, (gast.For, gast.While)):
+            found |= assigned_in([s])
+    return found
