@@ -63,6 +63,8 @@ def arguments(tiny: bool) -> dict[str, tuple[Any, ...]]:
         "running_shares": (single(n, m),),
         "distances": (vector,),
         "clipped_products": (vector, vector[::-1].copy()),
+        "newton_root_vmap": (np.exp(1j * RNG.uniform(0.0, 0.5, few)),),
+        "brightness_grad": (vector, np.exp(1j * vector)),
     }
 
 
@@ -155,7 +157,8 @@ beside them is the last step's array, to the caller's, and its sum. What is abov
 u back before each step of the sweep back. `mlp_loss_grad` has products whose operands are in
 memory, and the sums down their columns read these again. Running sums of a vector read their terms
 twice. `np.zeros` of a sum into chosen cells is needed. Lanes of Kepler's gradient keep their rounds
-in memory.
+in memory. `brightness_grad` needs its sum before it can read again, and stores complex products, of
+which it gives a view of the real parts.
 
 | module | kernels | CuPy | least | times |
 | --- | ---: | ---: | ---: | ---: |

@@ -77,3 +77,14 @@ def clipped_products(x, y):
         else:
             out[i] = y[i] - x[i] ** 3
     return out
+
+
+def newton_root(z):
+    while np.abs(z**3 - 1.0) > 1e-12:
+        z -= (z**3 - 1.0) / (3.0 * z**2)
+    return z
+
+
+def brightness(phases, field):
+    wave = field * np.exp(1j * phases)
+    return np.abs(np.sum(wave)) ** 2

@@ -292,3 +292,10 @@ def test_where_it_must_not_apply():
     assert "u_then" not in text and "u_now = u\n" in text
     text = cuda_text(calque.jit(red_and_black), vector(31), 3)
     assert "u_then" not in text
+
+
+def test_a_nest_that_begins_the_chain_beside_what_it_makes():
+    """The first nest stores both: it may not go with its other array."""
+    x = vector(65)
+    function = calque.grad(lambda x: np.sum(np.abs(x[1:] - x[:-1]) ** 2))
+    np.testing.assert_allclose(on_cuda(function, x), function(x), rtol=1e-13)

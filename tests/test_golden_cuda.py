@@ -51,6 +51,8 @@ CASES: dict[str, tuple[str, str, str]] = {
     "running_shares": ("running_shares", "jit(f)", "f4[n,m]"),
     "distances": ("distances", "jit(f)", "f8[n]"),
     "clipped_products": ("clipped_products", "jit(f)", "f8[n], f8[n]"),
+    "newton_root_vmap": ("newton_root", "jit(vmap(f))", "c16[n]"),
+    "brightness_grad": ("brightness", "jit(grad(f))", "f8[n], c16[n]"),
 }
 
 
@@ -93,6 +95,8 @@ def slopes(f: Callable[..., Any], argnums: tuple[int, ...], *args: Any) -> tuple
 
 
 MEANS, ECCENTRICITIES = RNG.uniform(0.0, 3.0, 300), RNG.uniform(0.0, 0.9, 300)
+ROOTS = np.exp(2j * np.pi * np.arange(3) / 3)
+STARTS = np.repeat(ROOTS, 100) + 0.2 * (RNG.random(300) + 1j * RNG.random(300))
 # the arguments, what is expected of them, and how near
 NUMBERS: dict[str, tuple[tuple[tuple[Any, ...], Any], float]] = {
     "selu": (of(programs.selu, single(37, 53)), 2e-6),
@@ -121,6 +125,11 @@ NUMBERS: dict[str, tuple[tuple[tuple[Any, ...], Any], float]] = {
     "running_share": (of(programs.running_share, RNG.standard_normal(700)), 1e-12),
     "running_shares": (of(programs.running_shares, single(7, 300)), 2e-6),
     "distances": (of(programs.distances, RNG.standard_normal(700)), 1e-12),
+    "newton_root_vmap": (((STARTS,), ROOTS[np.argmin(np.abs(STARTS[:, None] - ROOTS), 1)]), 1e-12),
+    "brightness_grad": (
+        slopes(programs.brightness, (0,), RNG.uniform(0.0, 6.0, 300), np.exp(1j * RNG.random(300))),
+        1e-7,
+    ),
     "clipped_products": (of(programs.clipped_products, *RNG.standard_normal((2, 700))), 1e-13),
 }  # fmt: skip
 

@@ -16,6 +16,7 @@ _TYPES = {
     "bool": "bool", "signed char": "int8", "unsigned char": "uint8", "short": "int16",
     "unsigned short": "uint16", "int": "int32", "unsigned int": "uint32", "long long": "int64",
     "unsigned long long": "uint64", "float": "float32", "double": "float64",
+    "complex64": "complex64", "complex128": "complex128",
 }  # fmt: skip
 
 

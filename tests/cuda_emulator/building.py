@@ -24,6 +24,10 @@ KERNEL = re.compile(
 POINTER = re.compile(rf"(const )?({TYPE})\s*\*\s*__restrict__\s+(\w+)")
 SHARED = re.compile(rf"__shared__\s+({TYPE})\s+(\w+)((?:\[[^\]]+\])+);")
 CHECKS = "signed-integer-overflow,shift,bounds,integer-divide-by-zero,float-cast-overflow"
+# what a text may overload: in a namespace its own would hide CUDA's
+_MATHS = "abs exp exp2 expm1 log log2 log10 sqrt sin cos tan sinh cosh tanh pow isnan isinf isfinite atomicAdd"
+OVERLOADED = " ".join(f"using ::{name};" for name in _MATHS.split())
+PART = re.compile(r"(?<=\])\.(real|imag)\b")  # of an element
 _units: dict[tuple[str, tuple[str, ...]], tuple[Path, str]] = {}  # where texts are, and as what
 FLAGS = ("-std=c++20", "-O0", "-w", "-fPIC", "-ffp-contract=off", f"-fsanitize={CHECKS}")
 
@@ -72,7 +76,8 @@ def build(texts: Sequence[str], options: tuple[str, ...], size: int = 25) -> Non
 
 
 def _build_unit(texts: Sequence[str], options: tuple[str, ...]) -> None:
-    spaces = [f"namespace text_{k} {{\n{translated(t, f'{k}_')}}}\n" for k, t in enumerate(texts)]
+    own = [translated(t, f"{k}_") for k, t in enumerate(texts)]
+    spaces = [f"namespace text_{k} {{\n{OVERLOADED}\n{text}}}\n" for k, text in enumerate(own)]
     try:
         path = _built("".join(spaces), options)
     except RuntimeError:
@@ -141,6 +146,7 @@ def translated(text: str, prefix: str = "") -> str:
     text = text.replace('extern "C"', "").replace("__shared__", "static")
     # of a cell of doubles and a float g++ would make a float
     text = text.replace("#define NaN __int_as_float(0x7fc00000)", "#define NaN (0.0 / 0.0)")
+    text = PART.sub(r"->\1", text)
     return "#line 1\n" + text + "".join(_launcher(prefix, *found) for found in kernels)
 
 

@@ -18,10 +18,11 @@
 #undef NAN
 
 #define __global__ static
-#define __device__ static
+#define __device__
 #define __constant__ static
 #define __forceinline__ inline
 #define __launch_bounds__(...)
+#define __align__(...)
 
 struct Dim { unsigned x, y, z; };
 static Dim threadIdx, blockIdx, blockDim, gridDim;
@@ -131,6 +132,12 @@ template <class T> struct Memory {
     T load(long long k) const { return touch(k, false, false) ? data[k] : T(); }
 };
 
+template <class T> struct Loaded {  // a struct of memory that nobody stores to
+    T value;
+    operator T() const { return value; }
+    const T* operator->() const { return &value; }
+};
+
 template <class T> struct Cell {
     Memory<T> of; long long k;
     operator T() const { return of.load(k); }
@@ -144,6 +151,8 @@ template <class T> struct Cell {
     template <class V> T operator&=(V value) const { return *this = T(T(*this) & value); }
     template <class V> T operator^=(V value) const { return *this = T(T(*this) ^ value); }
     const Cell* operator&() const { return this; }  // for atomicAdd(&x[i], ..)
+    struct Held { T value; const T* operator->() const { return &value; } };
+    Held operator->() const { return {T(*this)}; }  // a part of it
     template <class F> T atomically(F combine) const
     {
         if (!of.touch(k, true, true)) return T();
@@ -162,7 +171,9 @@ template <class T> struct Global {
     }
     auto operator[](long long k) const
     {
-        if constexpr (std::is_const_v<T>) return memory.load(k);
+        if constexpr (std::is_class_v<T> && std::is_const_v<T>)
+            return Loaded<std::remove_const_t<T>>{memory.load(k)};
+        else if constexpr (std::is_const_v<T>) return memory.load(k);
         else return Cell<T>{memory, k};
     }
 };
@@ -368,6 +379,8 @@ template <class T, class V> T atomicAdd(const emulator::Cell<T>* cell, V value)
 {
     return cell->atomically([&](T old) { return T(old + value); });
 }
+inline double atomicAdd(double* cell, double value) { return (*cell += value) - value; }
+inline float atomicAdd(float* cell, float value) { return (*cell += value) - value; }
 inline unsigned long long atomicAdd(unsigned long long* cell, unsigned long long value)
 {
     return (*cell += value) - value;
@@ -410,6 +423,8 @@ inline double normcdfinv(double p)  // by halving: slow, and near enough
 inline double erfcinv(double y) { return -normcdfinv(y / 2) / std::sqrt(2.0); }
 inline double erfinv(double y) { return y < 0 ? -erfinv(-y) : normcdfinv((1 + y) / 2) / std::sqrt(2.0); }
 inline double erfcx(double x) { return std::exp(x * x) * std::erfc(x); }
+inline double __dmul_rn(double a, double b) { return a * b; }
+inline float __fmul_rn(float a, float b) { return a * b; }
 inline double exp10(double x) { return std::pow(10.0, x); }
 inline float normcdff(float x) { return normcdf(x); }
 inline float normcdfinvf(float x) { return normcdfinv(x); }

@@ -86,7 +86,8 @@ def prepare(texts: Iterable[str]) -> None:
     new = [code for code in codes if code not in _checked]
     for k in range(0, len(new), 25):
         unit = new[k : k + 25]
-        spaces = (f"namespace text_{n} {{\n{code}}}" for n, code in enumerate(unit))
+        own = building.OVERLOADED
+        spaces = (f"namespace text_{n} {{\n{own}\n{code}}}" for n, code in enumerate(unit))
         try:
             nvrtc.compiled("\n".join(spaces).replace('extern "C"', ""), "compute_80", _INDEX)
         except ValueError:

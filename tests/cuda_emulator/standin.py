@@ -45,6 +45,20 @@ API = {
     if not line.startswith("#")
     for name, _, parameters in [line.partition(":")]
 }
+
+
+class Complex64(ctypes.Structure):
+    """As kernels have it."""
+
+    _fields_ = (("real", ctypes.c_float), ("imag", ctypes.c_float))
+
+
+class Complex128(ctypes.Structure):
+    """As kernels have it."""
+
+    _fields_ = (("real", ctypes.c_double), ("imag", ctypes.c_double))
+
+
 SCALARS: dict[str, tuple[type, Any]] = {  # C's types, NumPy's, those of ctypes
     "bool": (numpy.bool_, ctypes.c_bool),
     "signed char": (numpy.int8, ctypes.c_int8),
@@ -57,8 +71,12 @@ SCALARS: dict[str, tuple[type, Any]] = {  # C's types, NumPy's, those of ctypes
     "unsigned long long": (numpy.uint64, ctypes.c_uint64),
     "float": (numpy.float32, ctypes.c_float),
     "double": (numpy.float64, ctypes.c_double),
+    "complex64": (numpy.complex64, Complex64),
+    "complex128": (numpy.complex128, Complex128),
 }
-PASSED_AS: dict[type, type] = {bool: numpy.bool_, int: numpy.int64, float: numpy.float64}  # by CuPy
+PASSED_AS: dict[type, type] = {  # by CuPy
+    bool: numpy.bool_, int: numpy.int64, float: numpy.float64, complex: numpy.complex128,
+}  # fmt: skip
 order = 0
 device_count = 1
 launches: list[str] = []  # the kernels that ran, by name: what a test may count
@@ -475,7 +493,9 @@ class RawKernel:
                 got = f"{type(value).__name__} {getattr(value, 'dtype', '')}"
                 raise TypeError(f"{self.name}: {name} is a contiguous array of {kind}, got {got}")
             for other_name, other, other_constant in arrays:
-                if not (constant and other_constant) and numpy.may_share_memory(value._memory, other._memory):
+                if not (constant and other_constant) and numpy.may_share_memory(
+                    value._memory, other._memory
+                ):
                     raise ValueError(f"{self.name}: {name} and {other_name} share memory")
             arrays.append((name, value, constant))
             passed += [ctypes.c_void_p(value.data.ptr), ctypes.c_longlong(value.size)]
@@ -489,7 +509,7 @@ class RawKernel:
         dtype, ctype = SCALARS[kind]
         if type(value) is not dtype:
             raise TypeError(f"{self.name}: {name} is {kind}, got {type(value).__name__}")
-        return ctype(value)
+        return ctype(value.real, value.imag) if dtype().dtype.kind == "c" else ctype(value)
 
 
 @contextmanager

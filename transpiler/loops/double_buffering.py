@@ -180,6 +180,8 @@ def _is_movable(chain: Chain, block: Block) -> bool:
     What the others give beside the chain is read after that; what they read is not stored into
     between, which would copy it.
     """
+    if any(chain.start in layer.nest.loop.outs for layer in chain.sources.values()):
+        return False  # what the chain begins with would be gone
     nests = [layer.nest for layer in (*chain.layers, *chain.sources.values())]
     places = [block.statements.index(n.loop) for n in nests]
     between = block.statements[min(places) : max(places)]

@@ -10,18 +10,31 @@ A local is declared where it is first assigned, if that is around all its uses, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import gast
 import numpy as np
 
-from calque.transpiler.codegen.cuda.c_types import LARGE, c_number, c_type
+from calque.transpiler.codegen.cuda.c_lines import (
+    MATHS,
+    CCode,
+    assigned_in,
+    blocks_in,
+    bounds_of,
+    braced,
+    heads_of,
+    indented,
+    inside_of,
+    names_in,
+    number_in,
+)
+from calque.transpiler.codegen.cuda.c_types import CASTS, LARGE, c_number, c_type
+from calque.transpiler.codegen.cuda.complex_numbers import complex_type
 from calque.transpiler.codegen.cuda.named_sizes import shifted
 from calque.transpiler.codegen.text.layout import Notes
 
-WIDTH = 100
 _BINARY: dict[type, tuple[str, int]] = {
     gast.Mult: ("*", 11),
     gast.Div: ("/", 11),
@@ -46,29 +59,6 @@ _FUNCTIONS = {gast.FloorDiv: "floor_divide", gast.Mod: "remainder_of", gast.Pow:
 _AND, _OR, _CHOICE, _UNIT, _SIGN, _SUM = 3, 2, 1, 14, 12, 10
 _BITS = (gast.BitAnd, gast.BitXor, gast.BitOr, gast.LShift, gast.RShift)
 _WORDS = {"inf": "INF", "nan": "NaN"}
-_MATHS = {"pi": np.pi, "e": np.e}
-CASTS = {  # what the target writes for a cast; a name of NumPy's, too
-    **{t: t for t in "int8 uint8 int16 uint16 int32 uint32 int64 uint64 float32 float64".split()},
-    "bool_": "bool",
-    "float": "float64",  # Python's own
-    "int": "int64",
-    "bool": "bool",
-}
-
-
-@dataclass(frozen=True)
-class CCode:
-    """Text that is C already, in a tree; ``level`` is how tightly it binds."""
-
-    text: str
-    level: int = _UNIT
-
-
-def raw(text: str, level: int = _UNIT) -> gast.Constant:
-    """A tree that is printed as it stands."""
-    return gast.Constant(CCode(text, level), None)
-
-
 @dataclass
 class CNames:
     """What names stand for in one kernel.
@@ -83,9 +73,10 @@ class CNames:
     read: Callable[[Any], str]
     checked: Callable[[Any], list[str]]  # the indices of a place that are -1 if they are outside
     nothing: Callable[[Any], str]  # what is read there
-    type_of: Callable[[str], str]  # of a local
+    type_of: Callable[[Any], str]  # of a local, by name, or of a place
     is_local: Callable[[str], bool]
     is_index: Callable[[str], bool]  # a number of the type Index, which may have 32 bits
+    has_complex: bool  # whether there are complex numbers
     used: set[str] = field(default_factory=set)  # functions and words
 
 
@@ -95,6 +86,13 @@ class CText:
     def __init__(self, names: CNames, notes: Notes):
         self.names, self.notes = names, notes
         self.indexing = False  # within an index, which is below the size of an array
+
+    def _use(self, word: str, *trees: Any) -> None:
+        """Note an operator, or a function, of complex numbers."""
+        if self.names.has_complex:
+            kinds = (complex_type(tree, self.names.type_of) for tree in trees)
+            if kind := max(kinds, key=len, default=""):
+                self.names.used.add(f"{word} of {kind}")
 
     # expressions
 
@@ -107,6 +105,8 @@ class CText:
         size = self.names.size(tree)
         if size is not None:
             return size, _SUM if " " in size and "(" not in size else _UNIT
+        if type(number := number_in(tree)) is complex:
+            return self._number(number), _UNIT
         match tree:
             case gast.Constant(value=CCode() as code):
                 return code.text, code.level
@@ -119,6 +119,7 @@ class CText:
             case gast.BinOp():
                 return self._binary(tree)
             case gast.UnaryOp(op=op, operand=operand):
+                self._use("minus" if isinstance(op, gast.USub) else "", operand)
                 inner = self.expression(operand, _SIGN)
                 minus = isinstance(op, gast.USub) and inner.startswith("-")
                 return _UNARY[type(op)] + (f"({inner})" if minus else inner), _SIGN
@@ -143,20 +144,28 @@ class CText:
         if not checked:
             return place, _UNIT
         nothing = self.names.nothing(tree)
-        return f"{_inside(checked)} ? {place} : {nothing}", _CHOICE
+        return f"{inside_of(checked)} ? {place} : {nothing}", _CHOICE
+
+    def _number(self, number: Any, dtype: np.dtype | None = None) -> str:
+        text = c_number(number, dtype)
+        self.names.used.update(word for word in _WORDS.values() if word in text)
+        return text
 
     def _attribute(self, tree: Any) -> str:
         if tree.attr in _WORDS:
             self.names.used.add(_WORDS[tree.attr])
             return _WORDS[tree.attr]
-        if tree.attr in _MATHS:
-            return c_number(_MATHS[tree.attr])
+        if tree.attr in MATHS:
+            return c_number(MATHS[tree.attr])
+        if tree.attr in ("real", "imag"):
+            return f"{self.expression(tree.value, _UNIT)}.{tree.attr}"
         raise NotImplementedError(f"no C for .{tree.attr}")
 
     def _binary(self, tree: Any) -> tuple[str, int]:
         if type(tree.op) in _FUNCTIONS:
             return self._function(_FUNCTIONS[type(tree.op)], [tree.left, tree.right]), _UNIT
         word, level = _BINARY[type(tree.op)]
+        self._use(word, tree.left, tree.right)
         match tree:
             case gast.BinOp(
                 op=gast.Add() | gast.Sub(), right=gast.Constant(value=int() as number)
@@ -175,7 +184,7 @@ class CText:
         if not self._is_small(tree.left) or not self._is_small(tree.right):
             return False
         sides = (tree.left, tree.right)
-        if all(_number(t) is not None for t in sides):
+        if all(number_in(t) is not None for t in sides):
             return False
         if isinstance(tree.op, (gast.Mult, gast.LShift)):
             return True
@@ -183,7 +192,7 @@ class CText:
 
     def _is_small(self, tree: Any) -> bool:
         """Whether C computes an expression as an Index, or an int."""
-        number = _number(tree)
+        number = number_in(tree)
         if number is not None:
             return type(number) is int and abs(number) < LARGE
         match tree:
@@ -199,6 +208,7 @@ class CText:
         parts = []
         for op, right in zip(ops, rest, strict=True):
             word, level = _COMPARED[type(op)]
+            self._use(word, left, right)
             sides = self.expression(left, level + 1), self.expression(right, level + 1)
             parts.append((f"{sides[0]} {word} {sides[1]}", level))
             left = right
@@ -207,21 +217,22 @@ class CText:
     def _call(self, tree: Any) -> str:
         function = tree.func
         called = function.attr if isinstance(function, gast.Attribute) else function.id
-        if called in CASTS:
+        if called in CASTS and len(tree.args) == 1:
             return self._cast(called, tree.args[0])
         return self._function(called, tree.args)
 
     def _cast(self, to: str, tree: Any) -> str:
-        number = _number(tree)
+        number = number_in(tree)
         dtype = np.dtype(CASTS[to])
         if number is not None:
-            word = "INF" if np.isinf(number) else "NaN" if number != number else None
-            self.names.used.update([word] if word else [])
-            return c_number(number, dtype)
+            return self._number(number, dtype)
+        if dtype.kind == "c":
+            return f"{c_type(dtype)}({self.expression(tree)})"
         return f"({c_type(dtype)}){self.expression(tree, _UNIT)}"
 
     def _function(self, called: str, args: Sequence[Any]) -> str:
         self.names.used.add(called)
+        self._use(called, *args)
         if called.startswith("searchsorted_"):
             return f"{called}({self.names.array(args[0])}, {self.expression(args[1])})"
         before, self.indexing = self.indexing, False  # a remainder is an index, not its operands
@@ -272,9 +283,9 @@ class CText:
 
     def _own_within(self, line: Any, n: str) -> bool:
         """Whether each block of a statement makes a local anew before it reads it, if it does."""
-        if not any(_blocks(line)) or any(n in _names(tree) for tree in _heads(line)):
+        if not any(blocks_in(line)) or any(n in names_in(tree) for tree in heads_of(line)):
             return False
-        for block in _blocks(line):
+        for block in blocks_in(line):
             first = next((t for t in block if n in self._locals_in(t)), None)
             if first is not None and self._assigned_first(first) != n:
                 if not all(self._own_within(t, n) for t in block if n in self._locals_in(t)):
@@ -304,7 +315,7 @@ class CText:
                 target=gast.Subscript() as place
             ) if checked := self.names.checked(place):
                 body = self._stored(line, depth + 1)
-                return braced(f"if ({_inside(checked)})", body, depth)
+                return braced(f"if ({inside_of(checked)})", body, depth)
             case gast.Assign(targets=[gast.Subscript()]) | gast.AugAssign():
                 return self._stored(line, depth)
             case gast.Assign(targets=[place], value=value):
@@ -339,11 +350,12 @@ class CText:
             tree = gast.BinOp(place, op, value)
             return indented(f"{self._place(place)} = {self.expression(tree)};", depth)
         word, _ = _BINARY[type(op)]
+        self._use(f"{word}=", place)
         return indented(f"{self._place(place)} {word}= {self.expression(value)};", depth)
 
     def _together(self, places: Sequence[Any], values: Sequence[Any], depth: int) -> list[str]:
         """``a, b = b, a + b``: all values are there before the first is assigned."""
-        read = set().union(*map(_names, values))
+        read = set().union(*map(names_in, values))
         made: list[str] = []
         kept = []
         for place, value in zip(places, values, strict=True):
@@ -397,7 +409,7 @@ class CText:
         args = line.iter.args
         args = [gast.Constant(0, None), *args] if len(args) == 1 else args
         start, stop = args[0], args[1]
-        step = _number(args[2]) if len(args) > 2 else 1
+        step = number_in(args[2]) if len(args) > 2 else 1
         upward = step is None or step > 0  # of loops that threads share, also by a number
         first, stride = getattr(line, "spread", ("", ""))  # over threads
         begin = self.expression(start, 10) if first else self.expression(start)
@@ -410,110 +422,10 @@ class CText:
         compared = "<" if upward else ">"
         end = self.expression(stop, 9)
         kind = self._counter_type(start, stop)
-        changing = {n for n in (line.target.id, *_assigned(line.body)) if self.names.is_local(n)}
-        if changing & _names(stop):  # Python looks at it once, C in each round
+        changing = {n for n in (line.target.id, *assigned_in(line.body)) if self.names.is_local(n)}
+        if changing & names_in(stop):  # Python looks at it once, C in each round
             kept = f"{line.target.id}_end"
-            while kept in _names(line):
+            while kept in names_in(line):
                 kept += "_"
             begin, end = f"{begin}, {kept} = {self.expression(stop)}", kept
         return f"for ({kind} {counter} = {begin}; {counter} {compared} {end}; {walk})"
-
-
-def bounds_of(line: Any) -> tuple[Any, Any, Any]:
-    """Where a loop begins and ends, and the tree of its step; None for 1."""
-    args = line.iter.args
-    start, stop = (gast.Constant(0, None), args[0]) if len(args) == 1 else args[:2]
-    return start, stop, args[2] if len(args) > 2 else None
-
-
-def _assigned(body: Sequence[Any]) -> set[str]:
-    """The names that statements assign."""
-    found: set[str] = set()
-    for line in body:
-        for tree in gast.walk(line):
-            if isinstance(tree, (gast.Assign, gast.AugAssign, gast.For)):
-                targets = tree.targets if isinstance(tree, gast.Assign) else [tree.target]
-                found |= {n.id for t in targets for n in gast.walk(t) if isinstance(n, gast.Name)}
-    return found
-
-
-def _number(tree: Any) -> Any:
-    """The number that a tree is, if it is one."""
-    match tree:
-        case gast.Constant(value=value) if not isinstance(value, CCode):
-            return value
-        case gast.UnaryOp(op=gast.USub(), operand=operand):
-            inner = _number(operand)
-            return None if inner is None else -inner
-        case gast.Attribute(attr="inf"):
-            return float("inf")
-        case gast.Attribute(attr="nan"):
-            return float("nan")
-        case gast.Attribute(attr=name) if name in _MATHS:
-            return _MATHS[name]
-    return None
-
-
-def _inside(checked: list[str]) -> str:
-    return " && ".join(f"{n} >= 0" for n in checked)
-
-
-def _blocks(line: Any) -> Iterator[list[Any]]:
-    for part in ("body", "orelse"):
-        block = getattr(line, part, None)
-        if isinstance(block, list) and block:
-            yield block
-
-
-def _heads(line: Any) -> list[Any]:
-    """The expressions of a statement outside of its blocks."""
-    match line:
-        case gast.For(iter=span):
-            return [span]
-        case gast.If(test=test) | gast.While(test=test):
-            return [test]
-    return [line]
-
-
-def _names(tree: Any) -> set[str]:
-    return {node.id for node in gast.walk(tree) if isinstance(node, gast.Name)}
-
-
-def braced(head: str, body: list[str], depth: int) -> list[str]:
-    """A head and its block; a single line needs no braces."""
-    inner = "    " * (depth + 1)
-    alone = len(body) == 1 and body[0].startswith(inner) and not body[0].lstrip().startswith("//")
-    if alone and body[0].endswith(";"):
-        return [*indented(head, depth), *body]
-    return [*indented(f"{head} {{".lstrip(), depth), *body, "    " * depth + "}"]
-
-
-def indented(text: str, depth: int) -> list[str]:
-    """A statement as lines of at most ``WIDTH`` columns."""
-    space = "    " * depth
-    if len(space + text) <= WIDTH or text.startswith("//"):
-        return [space + text]
-    lines, inner = [], space
-    while len(inner + text) > WIDTH:
-        at = _break(text, WIDTH - len(inner))
-        if at <= 0:
-            break
-        lines.append((inner + text[:at]).rstrip())
-        text, inner = text[at:].lstrip(), space + "    "
-    return [*lines, inner + text]
-
-
-def _break(text: str, room: int) -> int:
-    """Where a line is best cut: before an operator, or after a comma, as far outside as can be."""
-    best, found = 99, -1
-    depth = 0
-    for k, c in enumerate(text[:room]):
-        depth += (c in "([") - (c in ")]")
-        cut = -1
-        if c in ",;" and text[k + 1 : k + 2] == " ":
-            cut = k + 1
-        elif c == " " and text[k + 1 : k + 3] in ("+ ", "- ", "* ", "/ ", "? ", ": ", "&&", "||"):
-            cut = k
-        if cut > room // 3 and depth <= best:
-            best, found = depth, cut
-    return found

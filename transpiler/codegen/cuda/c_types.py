@@ -24,6 +24,17 @@ C_TYPES: dict[np.dtype, str] = {
     np.dtype("u8"): "unsigned long long",
     np.dtype("f4"): "float",
     np.dtype("f8"): "double",
+    np.dtype("c8"): "complex64",  # ours: complex_numbers
+    np.dtype("c16"): "complex128",
+}
+CASTS = {  # what the target writes for a cast; a name of NumPy's, too
+    **{t: t for t in "int8 uint8 int16 uint16 int32 uint32 int64 uint64 float32 float64".split()},
+    **{t: t for t in ("complex64", "complex128")},
+    "bool_": "bool",
+    "float": "float64",  # Python's own
+    "int": "int64",
+    "bool": "bool",
+    "complex": "complex128",
 }
 KEYWORDS = frozenset(
     "alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t"
@@ -51,6 +62,8 @@ def c_number(value: Any, dtype: np.dtype | None = None) -> str:
         return "true" if value else "false"
     if dtype.kind in "iu":
         return _whole(int(value), dtype)
+    if dtype.kind == "c":
+        return _complex(complex(value), dtype)
     number = float(value)
     if number != number:
         return "NaN"
@@ -60,6 +73,14 @@ def c_number(value: Any, dtype: np.dtype | None = None) -> str:
     if "." not in text and "e" not in text:
         text += ".0"
     return f"{text}f" if dtype.itemsize == 4 else text
+
+
+def _complex(value: complex, dtype: np.dtype) -> str:
+    """A real one is a number of a part's type, which becomes complex by itself."""
+    kind = np.dtype(f"f{dtype.itemsize // 2}")
+    real, imag = c_number(value.real, kind), c_number(value.imag, kind)
+    plain = value.imag == 0 and not np.signbit(value.imag)
+    return real if plain else f"{C_TYPES[dtype]}({real}, {imag})"
 
 
 def _whole(value: int, dtype: np.dtype) -> str:

@@ -17,8 +17,8 @@ from typing import Any
 import gast
 import numpy as np
 
-from calque.transpiler.codegen.cuda.c_text import raw
-from calque.transpiler.codegen.cuda.c_types import c_number
+from calque.transpiler.codegen.cuda.c_lines import raw
+from calque.transpiler.codegen.cuda.c_types import c_number, c_type
 from calque.transpiler.codegen.cuda.device_functions import suffix
 from calque.transpiler.codegen.cuda.grid import Grid, grid_of, read_in, stored_in
 from calque.transpiler.codegen.cuda.kernel_scope import KernelScope, statement
@@ -297,8 +297,8 @@ class CudaLauncher(Launcher):
         added = bool(lines) and isinstance(lines[0], gast.AugAssign)
         if shared and added and is_chosen(s, self.program.definition.get):
             lines[0].is_atomic = True
-            if s.out.type.dtype == np.int64:
-                self.used.add("atomicAdd of long long")
+            if s.out.type.dtype == np.int64 or s.out.type.dtype.kind == "c":
+                self.used.add(f"atomicAdd of {c_type(s.out.type.dtype)}")
         return lines
 
     # checked indices

@@ -11,6 +11,7 @@ import gast
 import numpy as np
 
 from calque.transpiler.codegen.cuda.c_types import c_type
+from calque.transpiler.codegen.cuda.complex_numbers import COMPLEX
 from calque.transpiler.codegen.cuda.cuda_launcher import CudaLauncher
 from calque.transpiler.codegen.cuda.cuda_target import CUDA
 from calque.transpiler.codegen.cuda.device_functions import COMBINED, definitions
@@ -70,7 +71,9 @@ def _parts(
     launcher = _LAUNCH.sub(_filled, launcher)
     combining = [_combining(name, *how) for name, how in writer.combining.items()]
     used = writer.used | {w for t in combining for w in _called(t)}
-    texts = [definitions(used), *("\n".join(k.text) for k in kernels), *combining]
+    written = [*("\n".join(k.text) for k in kernels), *combining]
+    used |= {kind for kind in COMPLEX for text in written if re.search(rf"\b{kind}\b", text)}
+    texts = [definitions(used), *written]
     code = "\n\n".join(filter(None, texts))
     names = [k.name for k in kernels] + list(writer.combining)
     bound = "\n".join(f'{n} = kernel(code, "{n}")' for n in names)
@@ -98,7 +101,7 @@ def _called(text: str) -> set[str]:
 
 def _combining(name: str, how: str, letter: str, dtype: Any) -> str:
     combined, start = COMBINED[how]
-    return _COMBINE.format(
+    text = _COMBINE.format(
         name=name,
         T=c_type(dtype),
         start=start or "parts[0]",
@@ -106,6 +109,7 @@ def _combining(name: str, how: str, letter: str, dtype: Any) -> str:
         how=how,
         f=letter,
     )
+    return text.replace("parts, ", "parts,\n    ", 1) if np.dtype(dtype).kind == "c" else text
 
 
 def _on_device(tree: Any, writer: CudaLauncher) -> Any:

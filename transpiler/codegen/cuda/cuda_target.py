@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from calque.transpiler.codegen.cuda.c_types import C_TYPES, KEYWORDS
+from calque.transpiler.codegen.cuda.complex_numbers import is_complex, spelled_complex
 from calque.transpiler.codegen.cuda.device_functions import names, suffix
 from calque.transpiler.codegen.cuda.random_functions import RANDOM
 from calque.transpiler.codegen.numba.scalar_text import finds_place, loop_dtypes, plain_type
@@ -31,6 +32,7 @@ from calque.transpiler.primitives.elementwise import (
     reciprocal,
     remainder,
     to_bool,
+    to_complex,
     to_float,
     to_int,
     where,
@@ -58,7 +60,7 @@ _NAMED = {"gammaln": "lgamma", "gamma": "tgamma", "ndtr": "normcdf", "ndtri": "n
 _NAMED |= {n: n for n in _SAME}
 _OURS = ("maximum", "minimum", "sign")
 _TESTS = ("isnan", "isinf", "isfinite")
-_CONVERSIONS = (astype, to_float, to_int, to_bool)
+_CONVERSIONS = (astype, to_float, to_int, to_bool, to_complex)
 _POWERS = (power, float_power, scalars.pow_)
 _LARGEST_EXPONENT = 16
 
@@ -155,17 +157,23 @@ class Cuda(Target):
         if s.primitive in _CONVERSIONS and not s.out.type.ndim:
             if s.primitive is to_bool or s.out.type.dtype.kind == "b":
                 return "{0} != 0"
-            return self.cast(s.out.type.dtype)
+            real = is_complex(s) and s.out.type.dtype.kind != "c"
+            return self.cast(s.out.type.dtype).replace("{0}", "{0}.real" if real else "{0}")
         return None
 
     def operation(self, s: Apply) -> str | None:
         """Operators, and functions of numbers."""
+        if is_complex(s):
+            return self.call(s) or spelled_complex(s)
         return self.call(s) or _power(s) or _divided(s) or _spelled(s)
 
     def operand_casts(self, s: Apply, text: str) -> list[np.dtype | None]:
         """All that C would promote otherwise."""
         loop = _loop_dtypes(s)
         own = [plain_type(a).dtype for a in s.args]
+        if is_complex(s):  # a real number becomes complex by itself
+            differ = zip(own, loop, strict=True)
+            return [w if (h.kind, w.kind) == ("c", "c") and h != w else None for h, w in differ]
         made: list[np.dtype | None] = []
         for k, (have, want) in enumerate(zip(own, loop, strict=True)):
             others = [
@@ -202,6 +210,10 @@ class Cuda(Target):
             want = _loop_dtypes(s)
             kinds = {w for w, a in zip(want, s.args, strict=True) if a is value}
             dtype = next(iter(kinds)) if len(kinds) == 1 else None
+        if dtype is not None and dtype.kind == "c":
+            if isinstance(value, complex):
+                return value, dtype if dtype.itemsize == 8 else None
+            dtype = np.dtype(f"f{dtype.itemsize // 2}")
         if dtype is not None and dtype.kind == "f":
             return float(value), dtype if dtype.itemsize == 4 else None
         if dtype is not None and dtype.kind in "iu" and type(value) is not bool:
@@ -238,10 +250,8 @@ def _keeps_arrays(s: For | While) -> bool:
 
 
 def _has_c_types(s: Apply) -> bool:
-    known = (bool, int, float, np.generic)
+    known = (bool, int, float, complex, np.generic)
     types = [plain_type(a) for a in s.args if isinstance(a, (Var, *known))]
-    if any(isinstance(a, complex) and not isinstance(a, float) for a in s.args):
-        return False
     return all(t.dtype in C_TYPES for t in [*types, *(o.type for o in s.outs)])
 
 

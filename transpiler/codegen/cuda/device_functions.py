@@ -1,7 +1,8 @@
 """Functions that kernels of CUDA C call and CUDA has not: their text, and what that needs first.
 
 A name without a letter at its end is of ``double``, with an f of ``float``, with an l of ``long
-long``, as in C's own ``fmod`` and ``fmodf``.
+long``, as in C's own ``fmod`` and ``fmodf``; with a c of ``complex64``, with a z of ``complex128``,
+as in BLAS.
 
 >>> print(definitions({"maximumf"}))
 __device__ __forceinline__ float maximumf(float a, float b)  // NaN wins, as in NumPy
@@ -19,14 +20,17 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from calque.transpiler.codegen.cuda import complex_numbers
 from calque.transpiler.codegen.cuda.c_types import DEFINITIONS
+from calque.transpiler.codegen.cuda.complex_numbers import COMPLEX
 from calque.transpiler.codegen.cuda.random_functions import RANDOM
 
-SUFFIXES = {"double": "", "float": "f", "long long": "l"}
+SUFFIXES = {"double": "", "float": "f", "long long": "l", "complex64": "c", "complex128": "z"}
 _PAIR = "__device__ __forceinline__ {T} {name}({T} a, {T} b)"
 _ONE = "__device__ __forceinline__ {T} {name}({T} x)"
 _REALS = ("double", "float")
 _ALL = ("double", "float", "long long")
+_SHUFFLE = re.compile(r"(__shfl\w+)\(0xffffffff, value, (\w+)\)")
 # name: the types it is for, and its text
 _TEMPLATES: dict[str, tuple[tuple[str, ...], str]] = {
     "maximum": (
@@ -53,7 +57,7 @@ _TEMPLATES: dict[str, tuple[tuple[str, ...], str]] = {
         "            product *= x;\n    return product;\n}}",
     ),
     "row_last": (
-        _ALL,
+        (*_ALL, *COMPLEX),
         "__device__ {T} {name}({T} value)  // that of the last of a row's threads\n{{\n"
         "    if (blockDim.x == 32)\n        return __shfl_sync(0xffffffff, value, 31);\n"
         "    __shared__ {T} last[1];\n    __syncthreads();  // an earlier call may still be read\n"
@@ -237,16 +241,19 @@ def names() -> frozenset[str]:
     forms = ("row", "row_running", "block")
     reduced = [f"{form}_{how}" for form in forms for how in COMBINED]
     stems = [*_TEMPLATES, *reduced]
-    return frozenset([*_OTHERS, *(s + letter for s in stems for letter in SUFFIXES.values())])
+    own = {"Complex", *COMPLEX, *complex_numbers.functions()}
+    return frozenset([*_OTHERS, *own, *(s + letter for s in stems for letter in SUFFIXES.values())])
 
 
 def suffix(dtype: np.dtype) -> str:
     """The letter at a function's end for numbers of a dtype.
 
-    >>> suffix(np.dtype("f4")), suffix(np.dtype("i1"))
-    ('f', 'l')
+    >>> suffix(np.dtype("f4")), suffix(np.dtype("i1")), suffix(np.dtype("c16"))
+    ('f', 'l', 'z')
     """
     dtype = np.dtype(dtype)
+    if dtype.kind == "c":
+        return SUFFIXES[dtype.name]
     if dtype.kind == "f":
         return "f" if dtype.itemsize == 4 else ""
     return "l"
@@ -255,20 +262,44 @@ def suffix(dtype: np.dtype) -> str:
 def _text(name: str) -> str | None:
     if name in _OTHERS:
         return _OTHERS[name]
+    if complex_numbers.is_defined(name):
+        return complex_numbers.definition(name)
     for type_, letter in SUFFIXES.items():
         stem = name.removesuffix(letter) if letter else name
         if letter and stem == name:
             continue
         if stem in _TEMPLATES and type_ in _TEMPLATES[stem][0]:
-            return _TEMPLATES[stem][1].format(T=type_, name=name, f=letter)
+            text = _TEMPLATES[stem][1].format(T=type_, name=name, f=letter)
+            return _of_parts(text, type_) if type_ in COMPLEX else text
         for form, template in (("row_", _ROW), ("row_running_", _RUNNING), ("block_", _BLOCK)):
             how = stem.removeprefix(form)
             if how != stem and how in COMBINED:
                 combined = COMBINED[how][0].format(f=letter)
                 before = combined.replace("value", "before")
                 words = {"T": type_, "name": name, "combined": combined}
-                return template.format(**words, before=before, result=combined)
+                text = template.format(**words, before=before, result=combined)
+                return _of_parts(text, type_) if type_ in COMPLEX else text
     return None
+
+
+def _of_parts(text: str, type_: str) -> str:
+    """Shuffles, which are of CUDA's own types, of each part of a complex number."""
+    shuffled = rf"{type_}(\1(0xffffffff, value.real, \2), \1(0xffffffff, value.imag, \2))"
+    text = _SHUFFLE.sub(shuffled, text)
+    long = re.compile(r"^( +)(.{90,}?\(0xffffffff, value.real, \w+\)), ", re.M)
+    return long.sub(r"\1\2,\n\1    ", text)
+
+
+def _needed(name: str, text: str) -> set[str]:
+    """What a text needs first."""
+    if complex_numbers.is_defined(name):
+        return set(complex_numbers.needs(name))
+    called = set(re.findall(r"\b(\w+)(?:<T>)?\(", text)) - {name}
+    kind = next((k for k in COMPLEX if re.search(rf"\b{k}\b", text)), None)
+    if kind is not None:
+        called |= {f"{op} of {kind}" for op in "+*" if f"(value {op} other)" in text}
+        called |= {f"{op} of {kind}" for op in "+*" if f" = value {op} other;" in text}
+    return called
 
 
 def definitions(used: Iterable[str]) -> str:
@@ -279,11 +310,15 @@ def definitions(used: Iterable[str]) -> str:
         text = _text(name)
         if text is None or name in texts:
             return
-        for called in sorted(set(re.findall(r"\b(\w+)(?:<T>)?\(", text)) - {name}):
+        for called in sorted(_needed(name, text)):
             add(called)
         texts[name] = text
 
     for name in sorted(used):
         add(name)
-    words = "\n".join(f"#define {w} {DEFINITIONS[w]}" for w in sorted(DEFINITIONS) if w in used)
-    return "\n\n".join(filter(None, [words, *texts.values()]))
+    kinds = [k for k in COMPLEX if any(re.search(rf"\b{k}\b", t) for t in (*used, *texts.values()))]
+    words = {w for name in texts if complex_numbers.is_defined(name) for w in _needed(name, "")}
+    words = {w for w in DEFINITIONS if w in used or w in words}
+    defined = "\n".join(f"#define {w} {DEFINITIONS[w]}" for w in sorted(words))
+    structs = complex_numbers.structs(kinds) if kinds else ""
+    return "\n\n".join(filter(None, [defined, structs, *texts.values()]))

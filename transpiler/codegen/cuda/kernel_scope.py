@@ -9,8 +9,10 @@ from typing import Any
 import gast
 import numpy as np
 
-from calque.transpiler.codegen.cuda.c_text import CNames, CText, raw
+from calque.transpiler.codegen.cuda.c_lines import raw
+from calque.transpiler.codegen.cuda.c_text import CNames, CText
 from calque.transpiler.codegen.cuda.c_types import c_number, c_type
+from calque.transpiler.codegen.cuda.complex_numbers import COMPLEX
 from calque.transpiler.codegen.cuda.grid import Grid, stored_in, stores_of
 from calque.transpiler.codegen.cuda.named_sizes import NamedSizes, is_named, shifted, sum_text
 from calque.transpiler.codegen.launcher import Launcher
@@ -91,8 +93,12 @@ class KernelScope:
         """The printer's questions, answered."""
         return CNames(
             *(self.place, self.size, self.array, self.read, self.checked, self.nothing),
-            *(self.type_of, self.is_local, self.is_index, self.used),
+            *(self.type_of, self.is_local, self.is_index, self._has_complex(), self.used),
         )
+
+    def _has_complex(self) -> bool:
+        given = (v.type.dtype.kind for v in (*self.kernel.params, *self.arrays.values()))
+        return "c" in given or not COMPLEX.keys().isdisjoint(self.types.values())
 
     def is_local(self, n: str) -> bool:
         """Whether a name is a number of the kernel's own."""
@@ -108,9 +114,15 @@ class KernelScope:
         """Whether a number that is given to the kernel is a size, or made of sizes."""
         return var.type.weak and var in self.writer.program.dim_values
 
-    def type_of(self, n: str) -> str:
-        """The C type of a local."""
-        return self.types[n]
+    def type_of(self, place: Any) -> str:
+        """The C type of a local, by name, or of a number or an element in a tree."""
+        if isinstance(place, str):
+            return self.types[place]
+        if isinstance(place, gast.Name):
+            own = self.numbers.get(place.id)
+            known = c_type(own.type.dtype) if own is not None else "Index"
+            return self.types.get(place.id, known)
+        return c_type(self._array(place.value).type.dtype)
 
     def read(self, tree: Any) -> str:
         """A name where it is read: a number on the device is a cell of memory."""
@@ -229,9 +241,9 @@ class KernelScope:
     def nothing(self, tree: Any) -> str:
         """What is read there: NaN, or an integer that is no index either."""
         dtype = self._array(tree.value).type.dtype
-        if dtype.kind == "f":
+        if dtype.kind in "fc":
             self.used.add("NaN")
-            return "NaN"
+            return "NaN" if dtype.kind == "f" else c_number(complex(np.nan, np.nan), dtype)
         if dtype.kind == "b":
             return "false"
         ends = np.iinfo(dtype)

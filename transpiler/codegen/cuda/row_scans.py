@@ -26,7 +26,7 @@ from typing import Any
 
 import gast
 
-from calque.transpiler.codegen.cuda.c_text import bounds_of, raw
+from calque.transpiler.codegen.cuda.c_lines import bounds_of, raw
 from calque.transpiler.codegen.cuda.c_types import c_number, c_type
 from calque.transpiler.codegen.cuda.device_functions import suffix
 from calque.transpiler.codegen.cuda.kernel_scope import KernelScope
