@@ -142,6 +142,7 @@ def numeric_tree(value: Any) -> Any:
         raise Unfit("a tree of arrays and numbers", ValueError, "it holds itself") from None
     for leaf in leaves:
         held = isinstance(leaf, (np.ndarray, np.generic)) or is_device_array(leaf)
+        held = held or hasattr(leaf, "addressable_shards")  # on several devices
         array = leaf if held else None
         number = isinstance(leaf, (bool, int, float, complex))
         if not (number if array is None else array.dtype.kind in "biufc"):

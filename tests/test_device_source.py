@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cuda_emulator import building, running, standin
 
 import calque
 from calque import (
@@ -156,6 +157,26 @@ def test_a_saved_module_of_threads(name: str, wrap: Any, tmp_path: Path) -> None
     close(leaves(saved(*args)), wanted)
 
 
+@pytest.mark.skipif(building.MISSING is not None, reason=str(building.MISSING))
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_saved_module_of_gpus(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    f, args = PROGRAMS[name]()
+    wanted = leaves(f(*[np.copy(a) if isinstance(a, np.ndarray) else a for a in args]))
+    calque.save(f, tmp_path / "saved.py", *args, engine="nccl")
+    text = (tmp_path / "saved.py").read_text()
+    assert "calque" not in text.partition('"""\n')[2]
+    running.check_with_nvrtc(text)
+    monkeypatch.setattr(standin, "device_count", 4)
+    with standin.installed():
+        saved = getattr(load(tmp_path / "saved.py"), f.generated_name())
+        found = [running.to_host(x) for x in flat(saved(*args))]
+    close(leaves(found), wanted)
+
+
+def flat(result: Any) -> list[Any]:
+    return [x for part in result for x in flat(part)] if isinstance(result, (tuple, list)) else [result]
+
+
 @needs_mpi
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_saved_script_of_mpi(name: str, tmp_path: Path) -> None:
@@ -177,7 +198,7 @@ def mpiexec(ranks: int, command: list[str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(starting, capture_output=True, text=True, timeout=120, env=environment)
 
 
-@pytest.mark.parametrize("engine", ["threads", "mpi"])
+@pytest.mark.parametrize("engine", ["threads", "mpi", "nccl"])
 @pytest.mark.parametrize("name", ["product", "mean_grad", "layer", "heat_rows", "ring_all_reduce"])
 def test_golden(name: str, engine: str) -> None:
     """A failing comparison prints the new text. To take it: CALQUE_GOLDEN=write pytest tests/test_device_source.py"""

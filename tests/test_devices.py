@@ -162,6 +162,14 @@ def test_results_are_the_same_in_each_run() -> None:
     assert np.array_equal(first[0], x[0] + x[1] + x[2] + x[3])
 
 
+@pytest.mark.parametrize("dtype", ["i1", "u2", "f4", "?"])
+def test_a_sum_that_is_dealt_out_keeps_its_dtype(dtype: str) -> None:
+    x = (np.arange(16).reshape(4, 4) % 3).astype(dtype)
+    found = pmap(lambda x: calque.psum_scatter(x, "i"), "i")(x)
+    assert found.dtype == dtype
+    close(found, x.sum(0).astype(dtype))
+
+
 def test_axes_of_arguments_and_results() -> None:
     x = np.arange(24.0).reshape(2, 4, 3)
     found = pmap(lambda p, s: (p["a"] * s, p["b"]), in_axes=({"a": 1, "b": None}, None), out_axes=(1, None))({"a": x, "b": 7.0}, 2.0)

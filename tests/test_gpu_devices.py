@@ -9,12 +9,26 @@ from typing import Any
 import device_programs
 import numpy as np
 import pytest
-from cuda_emulator import building, nccl
+from cuda_emulator import building, nccl, running
 from cuda_emulator import standin as cp
 
 import calque
-from calque import P, grad, pmap, pmean, psum, shard_map
-from calque.transpiler.errors import MixedDevices, NoSuchDevice, UnsupportedOption
+from calque import (
+    P,
+    axis_index,
+    grad,
+    jit,
+    make_mesh,
+    pmap,
+    pmean,
+    ppermute,
+    psum,
+    shard_map,
+    value_and_grad,
+)
+from calque.runtime.cuda.sharded_array import ShardedArray
+from calque.runtime.devices.device_source import DeviceSource
+from calque.transpiler.errors import MixedDevices, NoSuchDevice, ShapeError, UnsupportedOption
 
 pytestmark = pytest.mark.skipif(building.MISSING is not None, reason=str(building.MISSING))
 
@@ -58,14 +72,183 @@ def host(value: Any) -> Any:
 def test_every_collective_has_the_numbers_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     on_threads = device_programs.cases()
     wrong = []
-    for name, (f, args) in on_gpus(monkeypatch).items():
-        if "outside" in name:
-            continue  # there the devices are a batch
+    cases = {n: case for n, case in on_gpus(monkeypatch).items() if "outside" not in n}  # a batch there
+    running.prepare(DeviceSource(f, args, "nccl").program.text for f, args in cases.values())
+    for name, (f, args) in cases.items():
         wanted = on_threads[name][0](*args)
         found = f(*args)
         if not np.allclose(host(found), wanted, rtol=1e-12, atol=1e-13) or found.shape != np.shape(wanted):
             wrong.append(name)
     assert not wrong
+
+
+# arrays, and where they lie
+
+
+def gpus() -> list[calque.Device]:
+    return calque.devices("gpu")
+
+
+def close(found: Any, wanted: Any) -> None:
+    np.testing.assert_allclose(host(found), wanted, rtol=1e-12, atol=1e-12)
+
+
+def test_a_result_goes_in_again_as_it_is() -> None:
+    mesh = make_mesh((2, 2), ("a", "b"), devices=gpus())
+    x = np.random.default_rng(2).normal(size=(6, 4))
+    f = shard_map(lambda x: np.sin(x) + psum(x, "a"), mesh=mesh, in_specs=P("a", "b"), out_specs=P("a", "b"))
+    once = f(x)
+    cp.transfers.clear()
+    twice = f(once)
+    assert not cp.transfers and not cp.peer_copies and not cp.waits
+    assert repr(twice) == "ShardedArray(shape=(6, 4), dtype=float64, on cuda:0, cuda:1, cuda:2, cuda:3)"
+    assert (len(twice), twice.ndim, twice.size) == (6, 2, 24)
+    cpu = shard_map(lambda x: np.sin(x) + psum(x, "a"), mesh=make_mesh((2, 2), ("a", "b")), in_specs=P("a", "b"), out_specs=P("a", "b"))
+    close(twice, cpu(cpu(x)))
+
+
+def test_a_result_that_is_dealt_out_otherwise_is_moved() -> None:
+    x = np.random.default_rng(3).normal(size=(8, 4))
+    mesh = make_mesh((4,), ("i",), devices=gpus())
+    rows = shard_map(lambda x: x + 1.0, mesh=mesh, in_specs=P("i"), out_specs=P("i"))
+    columns = shard_map(lambda x: x * 2.0, mesh=mesh, in_specs=P(None, "i"), out_specs=P(None, "i"))
+    found = columns(rows(x))
+    assert cp.peer_copies and cp.transfers.count("get") == 0
+    close(found, (x + 1.0) * 2.0)
+    close(pmap(lambda x: x, in_axes=1, out_axes=1, devices=gpus())(found), (x + 1.0) * 2.0)
+    close(pmap(lambda x: x, in_axes=1, out_axes=-1, devices=gpus()[::-1])(found), (x + 1.0) * 2.0)
+
+
+def test_arrays_on_one_gpu_are_dealt_out() -> None:
+    x = np.random.default_rng(4).normal(size=(4, 3))
+    with cp.Device(2):
+        there = cp.asarray(x)
+    cp.transfers.clear()
+    f = pmap(lambda x, w: x * w + axis_index("i"), "i", in_axes=(0, None), devices=gpus())
+    found = f(there, there[1])
+    assert not cp.transfers and {pair[0] for pair in cp.peer_copies} == {2}
+    close(found, x * x[1] + np.arange(4.0)[:, None])
+    close(f(x, 2.0), x * 2.0 + np.arange(4.0)[:, None])
+
+
+def test_a_sharding_says_where_an_array_lies() -> None:
+    mesh = make_mesh((2, 2), ("a", "b"), devices=gpus())
+    x = np.arange(24.0).reshape(4, 6)
+    whole = calque.device_put(x, calque.NamedSharding(mesh, P()))
+    cut = calque.device_put(x, calque.NamedSharding(mesh, P("b", "a")))
+    assert [s.data.shape for s in whole.addressable_shards] == [(4, 6)] * 4
+    assert [s.index for s in cut.addressable_shards[:2]] == [(slice(0, 2), slice(0, 3)), (slice(2, 4), slice(0, 3))]
+    for array in (whole, cut):
+        close(array, x)
+        one = calque.device_put(array, "cuda:3")
+        assert type(one) is cp.ndarray and one.data.device_id == 3
+        close(one, x)
+        again = calque.device_put(array)
+        assert isinstance(again, ShardedArray) and again is not array
+        assert calque.block_until_ready(array) is array and cp.waits == [0, 1, 2, 3]
+        cp.waits.clear()
+        assert type(calque.device_put(array, "cpu")) is np.ndarray
+    cp.transfers.clear()
+    cp.peer_copies.clear()
+    f = shard_map(lambda w, x: psum(w * np.sum(x), ("a", "b")), mesh=mesh, in_specs=(P(), P("b", "a")), out_specs=P())
+    found = f(whole, cut)
+    assert not cp.transfers and not cp.peer_copies
+    assert type(found) is cp.ndarray and found.data.device_id == 0
+    close(found, x * x.sum())
+    assert "cannot be shared evenly by 2 devices" in refused(ShapeError, calque.device_put, np.ones(3), calque.NamedSharding(mesh, P("a")))
+
+
+def test_captured_arrays_are_on_every_gpu() -> None:
+    w = np.arange(3.0)
+    there = cp.asarray(w)
+    x = np.ones((4, 3))
+    close(pmap(lambda x: x * w, devices=gpus())(x), x * w)
+    f = pmap(lambda x: x * there + w, devices=gpus())
+    close(f(x), x * w + w)
+    close(pmap(lambda x: (there, w, x), devices=gpus(), out_axes=0)(x)[0], [w] * 4)
+    w[0] = 5.0
+    there[1] = 7.0
+    close(f(x), x * np.array([0.0, 7.0, 2.0]) + w)
+
+
+def test_nothing_that_is_given_back_is_what_was_captured() -> None:
+    w = np.arange(3.0)
+    f = pmap(lambda x: w, devices=gpus())
+    with cp.Device(1):
+        f(np.ones(4)).addressable_shards[1].data[...] = 0.0
+    close(f(np.ones(4)), [w] * 4)
+
+
+@pytest.mark.parametrize("wrap", [lambda f, **o: jit(pmap(f, **o)), lambda f, **o: pmap(jit(f), **o)], ids=["jit of pmap", "pmap of jit"])
+def test_trees_static_arguments_and_names(wrap: Any) -> None:
+    def step(params: Any, x: Any, kind: str) -> Any:
+        scale = 2.0 if kind == "twice" else 1.0
+        return {"w": params["w"] * scale, "n": (psum(x, "i"), params["b"], None)}, axis_index("i")
+
+    f = wrap(step, axis_name="i", in_axes=({"w": 1, "b": None}, 0, None), out_axes=({"w": 1, "n": 0}, 0), static_broadcasted_argnums=2, devices=gpus())
+    w, x = np.arange(12.0).reshape(3, 4), np.arange(4.0)
+    for kind, scale in (("twice", 2.0), ("once", 1.0)):
+        tree, number = f({"w": w, "b": 3.0}, x, kind)
+        close(tree["w"], scale * w)
+        close(tree["n"][0], np.full(4, 6.0))
+        close(tree["n"][1], np.full(4, 3.0))
+        assert tree["n"][2] is None
+        close(number, np.arange(4))
+    close(pmap(lambda x, y: x - y, devices=gpus())(y=x, x=2.0 * x), x)
+
+
+def heat_rows(u: Any, kappa: Any, steps: Any) -> Any:
+    down = [(k, k + 1) for k in range(calque.axis_size("i") - 1)]
+    up = [(k + 1, k) for k in range(calque.axis_size("i") - 1)]
+    for t in range(steps):
+        above = ppermute(u[-1], "i", down)
+        below = ppermute(u[0], "i", up)
+        padded = np.vstack((above, u, below))
+        change = padded[:-2, 1:-1] + padded[2:, 1:-1] + u[:, :-2] + u[:, 2:] - 4.0 * u[:, 1:-1]
+        u[:, 1:-1] += kappa * change
+    return np.sum(u * u)
+
+
+def test_a_plate_whose_rows_are_dealt_out() -> None:
+    u = np.random.default_rng(1).normal(size=(4, 3, 6))
+    options: Any = {"axis_name": "i", "in_axes": (0, None, None)}
+    own = lambda u, kappa, steps: heat_rows(u.copy(), kappa, steps)
+    wanted = pmap(value_and_grad(own), **options)(u, 0.1, 5)
+    found = pmap(value_and_grad(own), **options, devices=gpus())(u, 0.1, 5)
+    for a, b in zip(found, wanted, strict=True):
+        close(a, b)
+    value = pmap(lambda u, k, s: psum(own(u, k, s), "i"), **options, out_axes=None, devices=gpus())
+    bumped = u.copy()
+    bumped[2, 1, 3] += 1e-6
+    slope = (float(value(bumped, 0.1, 5)) - float(value(u, 0.1, 5))) / 1e-6
+    assert abs(slope - host(found[1])[2, 1, 3]) < 1e-4 * abs(slope)
+
+
+def test_rounds_that_values_of_the_run_decide() -> None:
+    def until(x: Any) -> Any:
+        n = 0
+        while psum(np.sum(x * x), "i") > 1.0:
+            x = 0.5 * x
+            n = n + 1
+        return x, n
+
+    x = np.arange(8.0).reshape(4, 2)
+    wanted = pmap(until, "i")(x)
+    found = pmap(until, "i", devices=gpus())(x)
+    close(found[0], wanted[0])
+    close(found[1], wanted[1])
+
+
+def test_what_a_gpu_raises_says_which_it_was() -> None:
+    def picks(x: Any, k: Any) -> Any:
+        return psum(x[k], "i")
+
+    f = pmap(picks, "i", devices=gpus())
+    close(f(np.ones((4, 3)), np.array([0, 1, 2, 0])), np.full(4, 4.0))
+    with pytest.raises(IndexError, match="index 7 is out of bounds"):
+        calque.block_until_ready(f(np.ones((4, 3)), np.array([0, 7, 2, 0])))
+        f(np.ones((4, 3)), np.array([0, 1, 2, 0]))
+    close(f(np.ones((4, 3)), np.array([0, 1, 2, 0])), np.full(4, 4.0))
 
 
 # what is refused
@@ -75,6 +258,16 @@ def refused(kind: type, f: Any, *args: Any, **kwargs: Any) -> str:
     with pytest.raises(kind) as error:
         f(*args, **kwargs)
     return str(error.value)
+
+
+def test_an_array_of_several_gpus_where_one_runs() -> None:
+    x = pmap(np.sin, devices=gpus())(np.ones((4, 2)))
+    for f in (jit(np.cos), grad(lambda x: np.sum(x)), calque.vmap(np.cos)):
+        text = refused(MixedDevices, f, x)
+        assert "shape (4, 2) is shared by 4 GPUs" in text and 'calque.device_put(x, "cuda:0") puts it together' in text
+    assert "calque.device_get(x)" in refused(TypeError, np.asarray, x)
+    with calque.debug_nans():
+        assert "values on the host" in refused(MixedDevices, pmap(np.sin, devices=gpus()), np.ones((4, 2)))
 
 
 def test_engines_and_devices_that_do_not_fit() -> None:

@@ -95,6 +95,12 @@ class Program(Surroundings):
         """The captured arrays, read again at every call."""
         return {name: read() for name, read in self.captures}
 
+    def written(self) -> list[int]:
+        """The leaves into which the caller sees it store; others it copies first."""
+        made = self.traced
+        params = [made.function.params[position] for position in made.function.written]
+        return [made.builder.leaf_of_param[p] for p in params]
+
     def progress(self) -> str:
         """How many of its kernels are ready to run."""
         ready = {k.kernel for k in self.kernels if k.made}

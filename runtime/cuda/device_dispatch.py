@@ -175,7 +175,7 @@ class DeviceDispatcher(Dispatcher):
 
     def _refuse_stores(self, program: Program, labels: Sequence[str], given: Sequence[Any]) -> None:
         """What is stored into must be the caller's own memory on the GPU."""
-        for position in program.stored:
+        for position in program.written():
             leaf = given[position]
             if isinstance(leaf, np.ndarray):
                 why = "lies on the host: the caller would not see it"

@@ -184,7 +184,7 @@ class Mapped(Transformed):
         given, own = parts_on_gpus(args, self.cuts_of_arguments(layout), layout, devices)
         dispatcher = self.device(layout, GPUS).cuda_programs()
         program = self.program_of(dispatcher, given, args, layout)
-        for position in program.stored:
+        for position in program.written():
             if position not in own:
                 name = program.traced.function.params[position].name or "an argument"
                 raise MixedDevices(

@@ -71,7 +71,7 @@ class Communicator:
     def psum_scatter(self, x: Any, axis: int = 0) -> Any:
         """This device's part, along one axis, of the sum over all devices."""
         parts = self.alltoall(np.ascontiguousarray(np.moveaxis(x, axis, 0)))
-        return np.add.reduce(parts, axis=0)
+        return np.add.reduce(parts, axis=0, dtype=parts.dtype)
 
     def all_to_all(self, x: Any, split: int, concat: int) -> np.ndarray:
         """Part k of ``split`` goes to device k; what arrives stands along a new axis ``concat``."""

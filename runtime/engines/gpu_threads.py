@@ -8,9 +8,11 @@ from thread to thread. Where CuPy was built without NCCL, arrays go by the host.
 
 from __future__ import annotations
 
+import contextvars
 import itertools
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -23,6 +25,7 @@ _ADDED = {
     "complex64": "FLOAT32", "complex128": "FLOAT64",
 }  # fmt: skip
 _WORDS = {"add": "NCCL_SUM", "maximum": "NCCL_MAX", "minimum": "NCCL_MIN"}
+_threads: dict[int, ThreadPoolExecutor] = {}  # kept, as CuPy keeps handles of libraries by thread
 _connected: dict[tuple[tuple[int, ...], tuple[int, ...]], list[tuple[Any, ...]]] = {}
 
 
@@ -134,6 +137,8 @@ class NcclCommunicator(StagedCommunicator):
         """All devices' arrays, one behind the other, as bytes."""
         import cupy as cp
 
+        if not _is_there(x):
+            return super().allgather(x)
         sent, found = cp.ascontiguousarray(x), cp.empty((self.size, *x.shape), x.dtype)
         if x.size:
             given = sent.data.ptr, found.data.ptr, x.nbytes, self.nccl.NCCL_UINT8
@@ -144,6 +149,8 @@ class NcclCommunicator(StagedCommunicator):
         """Row k goes to device k, as bytes."""
         import cupy as cp
 
+        if not _is_there(x):
+            return super().alltoall(x)
         sent = cp.ascontiguousarray(x)
         found = cp.empty(sent.shape, sent.dtype)
         calls: list[tuple[Any, ...]] = []
@@ -159,6 +166,8 @@ class NcclCommunicator(StagedCommunicator):
         """Send to one device and receive from another, as bytes; None where nothing is received."""
         import cupy as cp
 
+        if not _is_there(x):
+            return super().sendrecv(x, to, source)
         found = None if source is None else cp.empty(x.shape, x.dtype)
         calls: list[tuple[Any, ...]] = []
         if to is not None and x.size:
@@ -228,6 +237,8 @@ def on_gpu(number: int, value: Any) -> Any:
         return {key: on_gpu(number, v) for key, v in value.items()}
     if not isinstance(value, (np.ndarray, cp.ndarray)):
         return value
+    if isinstance(value, cp.ndarray) and value.data.device_id != number:
+        cp.cuda.Device(value.data.device_id).synchronize()  # the other waits for no stream
     with cp.cuda.Device(number):
         return cp.asarray(value)
 
@@ -252,8 +263,15 @@ def run_on_gpus(
         with cp.cuda.Device(first.gpu):
             return program(first, *given, **more)
 
+    def start(work: Callable[[int], None], device: int) -> Callable[[], Any]:
+        gpu = gpus[device]
+        if gpu not in _threads:
+            _threads[gpu] = ThreadPoolExecutor(1, f"cuda:{gpu}")
+        return _threads[gpu].submit(contextvars.copy_context().run, work, device).result
+
     try:
-        return run_connected(launched, arguments, named, _communicators(gpus, tuple(shape)))
+        connected = _communicators(gpus, tuple(shape))
+        return run_connected(launched, arguments, named, connected, start)
     except BaseException:
         _connected.pop((gpus, tuple(shape)), None)  # what was ended is of no more use
         raise

@@ -105,15 +105,25 @@ def run(
     return run_connected(program, arguments, named, connections(shape, ThreadCommunicator))
 
 
+def _in_new_thread(work: Callable[[int], None], device: int) -> Callable[[], Any]:
+    within = contextvars.copy_context().run  # np.errstate is the caller's
+    name = f"device {device}"
+    thread = threading.Thread(target=within, args=(work, device), name=name, daemon=True)
+    thread.start()
+    return thread.join
+
+
 def run_connected(
     program: Callable[..., Any],
     arguments: Sequence[tuple[Any, ...]],
     named: dict[str, Any],
     connected: Sequence[tuple[Communicator, ...]],
+    start: Callable[[Callable[[int], None], int], Callable[[], Any]] = _in_new_thread,
 ) -> list[Any]:
     """The results of devices with these communicators, each in a thread of its own.
 
-    An exception on one ends the call on all, and is raised with a note which device it was.
+    ``start(work, k)`` lets the thread of device k work, and gives what waits for it. An exception
+    on one ends the call on all, and is raised with a note which device it was.
     """
     size = len(arguments)
     results: list[Any] = [None] * size
@@ -134,17 +144,11 @@ def run_connected(
             for communicator in mine:
                 communicator.abort(error)
 
-    threads = []
-    for k in range(1, size):
-        within = contextvars.copy_context().run  # np.errstate is the caller's
-        name = f"device {k}"
-        threads.append(threading.Thread(target=within, args=(work, k), name=name, daemon=True))
-    for thread in threads:
-        thread.start()
+    waits = [start(work, k) for k in range(1, size)]
     work(0)
     try:
-        for thread in threads:
-            thread.join()
+        for wait in waits:
+            wait()
     except BaseException as interrupt:  # nobody waits for the others
         end_all(interrupt)
         raise

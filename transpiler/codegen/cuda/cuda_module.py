@@ -51,7 +51,8 @@ def cuda_function(
 ) -> str:
     """The launcher, and the text of its kernels."""
     launcher, code, bound = _parts(function, comments, asking)
-    return "\n\n\n".join(filter(None, [launcher, "\n".join(filter(None, [code, bound]))]))
+    kernels = "\n".join(filter(None, [code, bound]))
+    return "\n\n\n".join(filter(None, [launcher.rstrip(), kernels.rstrip()])) + "\n"
 
 
 def _parts(
