@@ -186,7 +186,8 @@ def _is_movable(chain: Chain, block: Block) -> bool:
     places = [block.statements.index(n.loop) for n in nests]
     between = block.statements[min(places) : max(places)]
     between = [s for s in between if not any(s is n.loop for n in nests)]
-    given = {o for n in nests[:-1] for o in n.loop.outs}
+    last = chain.layers[-1].nest
+    given = {o for n in nests if n is not last for o in n.loop.outs}
     read = {v for n in nests for v in core.free_vars(Block([n.loop]))}
     read |= {o for n in nests for o in n.loop.outs}
     for s in between:
