@@ -180,3 +180,22 @@ def test_code_that_selects_nothing_has_no_conditions():
         return np.sum(np.tanh(z) / np.sqrt(1.0 + z * z))
 
     assert "np.where" not in calque.source(calque.hessian(normalized), X)
+
+
+def one_root_or_two(u, s, r):
+    root, above = np.sqrt(u), u > 1.0
+    if s > 0.0 and r > 0.0:
+        y = 2.0 * root
+    else:
+        y = np.where(above, np.sqrt(u - 1.0) * root, 0.0)
+    return np.sum(y)
+
+
+def test_a_selection_within_a_branch_on_two_tests():
+    """What `and` gives is no list of conditions that hold together."""
+    u = np.array([0.0, 2.0, 3.0])
+    with np.errstate(all="ignore"):
+        found = calque.grad(one_root_or_two)(u, 0.2, -0.1)
+        np.testing.assert_allclose(calque.grad(one_root_or_two)(u[1:], 0.2, 0.1), u[1:] ** -0.5)
+    wanted = 0.5 * (np.sqrt(u[1:] / (u[1:] - 1.0)) + np.sqrt((u[1:] - 1.0) / u[1:]))
+    np.testing.assert_allclose(found, [0.0, *wanted])

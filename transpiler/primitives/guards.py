@@ -220,7 +220,7 @@ def _both(left: Selection, right: Selection | None) -> Selection:
         return left
     if _parts(left) <= _parts(right):
         return right
-    key = ("and", _parts(left) | _parts(right))
+    key = _parts(left) | _parts(right)
     return Selection(lambda: _written(left) & _written(right), key, *_joined(left, right))
 
 
@@ -240,8 +240,7 @@ def _joined(left: Selection, right: Selection) -> tuple[bool, frozenset[Var]]:
 
 def _parts(guard: Selection) -> frozenset[Any]:
     """The conditions that hold together."""
-    several = isinstance(guard.key, tuple) and guard.key[0] == "and"
-    return guard.key[1] if several else frozenset([guard.key])
+    return guard.key if isinstance(guard.key, frozenset) else frozenset([guard.key])
 
 
 def of_first(s: Apply, depth: int) -> Selection | None:
