@@ -116,6 +116,7 @@ def jit(
     deterministic: bool = False,
     device: Any = None,
     first: str = "kernels",
+    graph: bool | str = "auto",
 ) -> Any:
     """``fun`` compiled to Numba kernels, as ``jax.jit``; also ``@jit(static_argnums=1)``.
 
@@ -133,6 +134,10 @@ def jit(
     Called with arrays on a GPU (CuPy's), it runs kernels of CUDA there. ``device`` is one of
     ``devices()``, or its name, "cuda:0": each call moves its arrays there first. Raises
     NoSuchDevice for one that is not there.
+
+    ``graph``: on a GPU, small launches in a row are captured in a CUDA graph when calls of the same
+    sizes and numbers come again; always, never, or, with "auto", where it is less to launch. With
+    True, calls that can have none raise NoGraph.
 
     ``first="numpy"``: no call waits for a compiler. NumPy source answers, while another process
     compiles the kernels, which answer from the first call on that finds them ready; results may
@@ -153,6 +158,7 @@ def jit(
         deterministic=deterministic,
     )
     options |= {"first": "numpy"} if checked("jit", first=first)["first"] == "numpy" else {}
+    options |= {"graph": wish} if (wish := checked("jit", graph=graph)["graph"]) != "auto" else {}
     if device is not None:
         options["device"] = device_of(device)
     return _compiled(fun, options)
@@ -180,6 +186,8 @@ def _both(inner: dict[str, Any], outer: dict[str, Any]) -> dict[str, Any]:
     found |= {} if device is None else {"device": device}
     first = outer.get("first", inner.get("first"))
     found |= {} if first is None else {"first": first}
+    graph = outer.get("graph", inner.get("graph"))
+    found |= {} if graph is None else {"graph": graph}
     asked = [n for n in ("explained", "deterministic") if inner.get(n) or outer.get(n)]
     return found | dict.fromkeys(asked, True)
 

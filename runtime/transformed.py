@@ -155,7 +155,8 @@ class Transformed:
 
             def make() -> DeviceDispatcher:
                 wishes = kernel_options(self)
-                return DeviceDispatcher(self, self.generated_name, self._static, wishes)
+                graph = _wishes(self).get("graph", "auto")
+                return DeviceDispatcher(self, self.generated_name, self._static, wishes, graph)
 
             function, chain = self._chain()
             self._cuda = shared(function, (chain, "cuda"), make)

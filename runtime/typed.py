@@ -121,6 +121,7 @@ class JitFunction(Protocol):
         deterministic: bool = False,
         device: Any = None,
         first: str = "kernels",
+        graph: bool | str = "auto",
     ) -> Derived[Parameters, Result]: ...
     @overload
     def __call__(
@@ -133,6 +134,7 @@ class JitFunction(Protocol):
         deterministic: bool = False,
         device: Any = None,
         first: str = "kernels",
+        graph: bool | str = "auto",
     ) -> Callable[[Callable[Parameters, Result]], Derived[Parameters, Result]]: ...
 
 

@@ -145,6 +145,7 @@ SUBJECTS = [
         boundscheck=(None, "boundscheck"),
         deterministic=(False, "deterministic"),
         first=("kernels", "first"),
+        graph=("auto", "parallel"),
         device=(None, "stage"),
     ),
     subject(

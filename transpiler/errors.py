@@ -150,6 +150,10 @@ class MixedDevices(CalqueError, TypeError):
     """Arrays of one call that lie on several devices, or where the program cannot use them."""
 
 
+class NoGraph(CalqueError, ValueError):
+    """``jit(f, graph=True)`` of what no CUDA graph can hold."""
+
+
 class NotDifferentiable(CalqueError, TypeError):
     """No gradient: integer inputs, an output that is no real scalar, a missing rule."""
 

@@ -15,7 +15,10 @@ from collections.abc import Callable
 from typing import Any
 
 # from the outermost lock to the innermost: a thread that holds one takes only those behind it
-ORDER = ("GPUs", "programs", "modules", "Numba's", "LLVM's", "pytrees", "debugging", "cache")
+ORDER = (
+    *("GPUs", "graphs", "programs", "modules", "Numba's", "LLVM's", "pytrees", "debugging"),
+    "cache",
+)
 _locks: dict[str, Any] = {}
 _held: list[Any] = []
 _in_child: list[Callable[[], None]] = []

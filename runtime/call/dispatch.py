@@ -228,7 +228,10 @@ class Dispatcher:
             self.ready.clear()
         key: Any = (len(args), *names, self.key(values)) if names else self.key(values)
         stored = tuple(place[i] for i in program.stored)
-        self.ready[key] = Ready.of(program, stored)
+        self.ready[key] = self._ready_of(program, stored)
+
+    def _ready_of(self, program: Program, stored: tuple[int, ...]) -> Ready:
+        return Ready.of(program, stored)
 
     def find(
         self,

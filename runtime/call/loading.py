@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import linecache
 import os
@@ -90,6 +91,7 @@ class Program(Surroundings):
     asks_memory: bool = False  # where arguments lie: no table by shapes tells
     tried: bool = False  # its kernels have been compiled
     abridged: bool = False  # its text was on disk: it cannot be read, only run
+    launcher: Callable[..., Any] | None = None  # for a GPU: what replays its launches, or its call
 
     def hidden(self) -> dict[str, Any]:
         """The captured arrays, read again at every call."""
@@ -312,14 +314,19 @@ def load(
 
 
 def _when_called(text: str, name: str, traced: Traced) -> Any:
-    """The function of a text that imports what need not be there for reading."""
-    made: list[Any] = []
+    """The function of a text that imports what need not be there for reading.
+
+    ``loaded`` gives the function of the text itself.
+    """
+
+    @functools.cache
+    def loaded() -> Any:
+        return _plain(text, name, traced)
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        if not made:
-            made.append(_plain(text, name, traced))
-        return made[0](*args, **kwargs)
+        return loaded()(*args, **kwargs)
 
+    call.loaded = loaded  # type: ignore[attr-defined]
     return call
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,10 @@ from calque.runtime.call.addressed import addressed
 from calque.runtime.call.argument_keys import shape_key
 from calque.runtime.call.arguments import check_values, labels_of
 from calque.runtime.call.dispatch import Dispatcher
-from calque.runtime.call.loading import Program
+from calque.runtime.call.loading import Program, Ready
 from calque.runtime.cuda.captured_arrays import moved
 from calque.runtime.cuda.given_arrays import adopted, may_be_stored_into
+from calque.runtime.cuda.graphs import graphed
 from calque.runtime.cuda.transfers import put_host
 from calque.runtime.gpus import cupy
 from calque.transpiler.codegen.cuda.cuda_target import CUDA
@@ -81,9 +83,11 @@ class DeviceDispatcher(Dispatcher):
         name: Callable[[], str],
         static: Callable[[tuple[Any, ...], dict[str, Any]], frozenset[int]] | None,
         options: dict[str, Any],
+        graph: Any = False,
     ):
         super().__init__(function, name, False, True, static, options, CUDA)
         self.quick = self.key = device_key
+        self.graph = graph
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Find or make the program for a call, and run it where its arrays are."""
@@ -153,7 +157,17 @@ class DeviceDispatcher(Dispatcher):
             self._refuse_stores(program, labels, pytrees.flatten(given)[0])
             program.check_aliases(types)
         self._remember(args, kwargs, program)
-        return program.call, hidden
+        return self._launcher(program), hidden
+
+    def _launcher(self, program: Program) -> Callable[..., Any]:
+        """What runs a program: its launcher, or what replays its launches."""
+        if program.launcher is None:
+            given = program.call, program.text, program.stored
+            program.launcher = graphed(*given, self.name(), self.graph)
+        return program.launcher
+
+    def _ready_of(self, program: Program, stored: tuple[int, ...]) -> Ready:
+        return replace(Ready.of(program, stored), call=self._launcher(program))
 
     def _refuse_mixed(self, named: dict[str, Any]) -> None:
         """All arrays lie on one device."""

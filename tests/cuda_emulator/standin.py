@@ -28,6 +28,7 @@ import threading
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -35,7 +36,7 @@ from typing import Any
 import numpy
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from cuda_emulator import building, nccl
+from cuda_emulator import building, capturing, nccl
 from cuda_emulator.building import POINTER
 
 # what CuPy has, and what its functions take
@@ -96,6 +97,7 @@ class ndarray(NDArrayOperatorsMixin):
     def __init__(self, shape: Any, dtype: Any = numpy.float64):
         self._memory = numpy.empty(shape, dtype)
         self._memory.reshape(-1).view(numpy.uint8)[:] = 255
+        capturing.keep(self._memory)
         self.device_id = cuda.runtime.getDevice()
         _note(self)
 
@@ -109,7 +111,7 @@ class ndarray(NDArrayOperatorsMixin):
     @property
     def data(self) -> Any:
         """Where it lies."""
-        return SimpleNamespace(ptr=self._memory.ctypes.data, device_id=self.device_id)
+        return _Pointer(self._memory, self.device_id)
 
     @property
     def device(self) -> Any:
@@ -128,7 +130,7 @@ class ndarray(NDArrayOperatorsMixin):
     def copy(self, order: str = "C") -> ndarray:
         """A copy on the current device, be it another one's."""
         _note_peer(self)
-        return _device(self._memory.copy(order=order))
+        return _device(_computed(partial(self._memory.copy, order=order), [self._memory], False))
 
     def __array_ufunc__(self, function: Any, method: str, *given: Any, **options: Any) -> Any:
         out = options.get("out", ())
@@ -141,7 +143,8 @@ class ndarray(NDArrayOperatorsMixin):
         _require_current((*given, *out))
         if out:
             options["out"] = _host(out)
-        result = getattr(function, method)(*map(_host, given), **options)
+        compute = partial(getattr(function, method), *map(_host, given), **options)
+        result = _computed(compute, [*map(_host, given), *map(_host, out)], bool(out))
         _count(given, result)
         return out[0] if len(out) == 1 else _device(result)
 
@@ -161,7 +164,8 @@ class ndarray(NDArrayOperatorsMixin):
             raise TypeError("an array of NumPy is not on the device")
         _require_current([self, value, *(index if isinstance(index, tuple) else (index,))])
         _count([value], self._memory[_host(index)])
-        self._memory[_host(index)] = _host(value)
+        compute = partial(self._memory.__setitem__, _host(index), _host(value))
+        _computed(compute, [self._memory, _host(value)], True)
 
     def __len__(self) -> int:
         return len(self._memory)
@@ -203,6 +207,7 @@ class ndarray(NDArrayOperatorsMixin):
 
     def get(self) -> numpy.ndarray:
         """A copy on the host."""
+        capturing.refuse("D2H transfers")
         transfers.append("get")
         return numpy.array(self._memory)
 
@@ -270,6 +275,32 @@ def _count(given: Sequence[Any], result: Any) -> None:
         moved_by_calls.append(sum(int(v.nbytes) for v in [*read, *made]))
 
 
+def _computed(compute: Any, given: Sequence[Any], stores: bool) -> Any:
+    """Compute something of arrays; or, while the stream captures, when its graph is launched."""
+    arrays = [v for v in given if isinstance(v, numpy.ndarray)]
+    if stores:
+        found: list[Any] = []
+        capturing.did(lambda: found.append(compute()), arrays)
+        return found[0] if found else None
+    return capturing.made(compute, arrays)
+
+
+class _Pointer:
+    """Where an array lies."""
+
+    def __init__(self, memory: numpy.ndarray, device_id: int):
+        self.memory, self.device_id = memory, device_id
+        self.ptr = memory.ctypes.data
+
+    def copy_from_device_async(self, source: _Pointer, size: int, stream: Any = None) -> None:
+        """Bytes from there to here."""
+        if size > min(source.memory.nbytes, self.memory.nbytes):
+            raise ValueError("more bytes than there are")
+        compute = partial(ctypes.memmove, self.ptr, source.ptr, size)
+        capturing.did(compute, [self.memory, source.memory])
+        moved_by_calls.append(2 * size)
+
+
 def _has_arrays(index: Any) -> bool:
     items = index if isinstance(index, tuple) else (index,)
     return any(isinstance(i, numpy.ndarray) for i in items)
@@ -293,7 +324,10 @@ class _Function:
         if len(args) > len(taken) and not any(p.startswith("*") for p in taken):
             raise TypeError(f"{self.name} of CuPy takes {len(taken)} arguments, not {len(args)}")
         out = kwargs.get("out")
-        result = self.function(*map(_host, args), **{k: _host(v) for k, v in kwargs.items()})
+        given = {k: _host(v) for k, v in kwargs.items()}
+        compute = partial(self.function, *map(_host, args), **given)
+        own = getattr(self.function, "__self__", None)
+        result = _computed(compute, [*map(_host, args), *given.values(), own], out is not None)
         _count([*args, getattr(self.function, "__self__", None)], result)
         return _device(result) if out is None else out
 
@@ -367,8 +401,9 @@ def array(x: Any, dtype: Any = None) -> ndarray:
     if isinstance(x, ndarray):
         _note_peer(x)
     else:
+        capturing.refuse("H2D transfers")
         transfers.append("put")
-    return _device(numpy.array(_host(x), dtype))
+    return _device(_computed(partial(numpy.array, _host(x), dtype), [_host(x)], False))
 
 
 def asnumpy(x: Any) -> numpy.ndarray:
@@ -404,6 +439,7 @@ class Device:
 
     def synchronize(self) -> None:
         """Wait for the device."""
+        capturing.refuse("synchronous API calls")
         waits.append(self.id)
 
 
@@ -414,26 +450,17 @@ class _Thread(threading.local):
         self.current = [0]
 
 
-class Stream:
-    """The null stream of a device: here all is done when a call returns."""
-
-    ptr = 0
-
-    def record(self) -> int:
-        """An event: the device whose stream it stands in."""
-        return int(cuda.runtime.getDevice())
-
-    def wait_event(self, event: int) -> None:
-        """What comes after it waits for the event."""
-
-
 _thread = _Thread()
 runtime = SimpleNamespace(getDeviceCount=lambda: device_count, getDevice=lambda: _thread.current[-1])
 cuda = SimpleNamespace(
     alloc_pinned_memory=_pinned,
     Device=Device,
     runtime=runtime,
-    get_current_stream=lambda: Stream(),
+    Stream=capturing.Stream,
+    Graph=capturing.Graph,
+    MemoryPool=capturing.MemoryPool,
+    using_allocator=capturing.using_allocator,
+    get_current_stream=capturing.current,
     nccl=nccl,
 )
 nccl.device_with, nccl.current = device_with, runtime.getDevice
@@ -466,6 +493,10 @@ class RawKernel:
         launches.append(self.name)
         shapes = [(ctypes.c_uint * 3)(*shape) for shape in (grid, block)]
         barriers = ctypes.c_bool(bool(re.search(r"_sync\b|__sync", self.code)))
+        touched = [a._memory for a in args if isinstance(a, ndarray)]
+        capturing.did(lambda: self._run(shapes, barriers, passed), touched)
+
+    def _run(self, shapes: Any, barriers: Any, passed: Sequence[Any]) -> None:
         with _launching:
             if self._launcher is None:
                 self._launcher = building.launcher(self.code, self.name, self.options)
