@@ -9,7 +9,8 @@ these around, each round would touch another row::
             for j in range(m):
                 saved[r, j, i] = A[i, j]
 
-After: ``saved`` has the size ``(n, k, m)``, and ``saved[r, i, j]`` follows memory. See Kandemir,
+After: ``saved`` has the size ``(n, k, m)``, and ``saved[r, i, j]`` follows memory. What is only
+handed on with its axes turned, as a batch of Jacobians is, is made as it will be. See Kandemir,
 Choudhary, Ramanujam and Banerjee, A matrix-based approach to global locality optimization, 1999.
 """
 
@@ -34,6 +35,7 @@ from calque.transpiler.ir.core import (
 )
 from calque.transpiler.ir.types import DimLike, dim_symbols
 from calque.transpiler.loops.accesses import INDEXED, STORES, place_of, template_of
+from calque.transpiler.primitives.axes import transpose
 from calque.transpiler.primitives.creation import empty, full, space, zeros
 from calque.transpiler.primitives.indexing import getitem
 
@@ -56,6 +58,7 @@ class _Kept:
     versions: set[Var] = field(default_factory=set)
     accesses: list[tuple[Apply, tuple[For | While, ...]]] = field(default_factory=list)
     makers: list[Apply] = field(default_factory=list)  # of all arrays that loops and branches join
+    turned: list[Apply] = field(default_factory=list)  # what hands it on with other axes
 
     def put_in_order(self, function: Function) -> None:
         """Permute the axes, if every use is of one element and all agree on the last axis."""
@@ -65,7 +68,7 @@ class _Kept:
             return
         if not self._visit(body, ()):
             return
-        order = self._order()
+        order = self._as_turned() if self.turned else self._order()
         if order is None or order[-1] == len(order) - 1:
             return  # what follows memory does so whatever comes before
         for s, _ in self.accesses:
@@ -77,6 +80,9 @@ class _Kept:
             first = made.primitive.sizes_from
             sizes = made.args[first:]
             made.args = (*made.args[:first], *(sizes[k] for k in order))
+        for t in self.turned:
+            body.statements.remove(t)
+            core.substitute(body, {t.out: t.args[0]})
 
     def _visit(self, block: Block, around: tuple[For | While, ...]) -> bool:
         """Collect the accesses; False where an array is used as a whole."""
@@ -87,9 +93,11 @@ class _Kept:
                 self.makers.append(s)
             elif isinstance(s, Apply):
                 touched = [a for a in _vars(s.args) if a in self.versions]
-                if touched and not self._is_access(s, touched):
+                if touched and s.primitive is transpose and not around:
+                    self.turned.append(s)
+                elif touched and not self._is_access(s, touched):
                     return False
-                if touched:
+                elif touched:
                     self.accesses.append((s, around))
             elif isinstance(s, Effect):
                 if not self.versions.isdisjoint(_vars(s.args)):
@@ -115,6 +123,18 @@ class _Kept:
             and all(isinstance(item, (Slot, int)) for item in items)
             and not any(a.type.ndim for a in _vars(s.args[1:]))
         )
+
+    def _as_turned(self) -> list[int] | None:
+        """The axes as they are handed on, where the deepest loops then follow memory."""
+        orders = [list(s.params["axes"]) for s in self.turned]
+        deepest = max((len(around) for _, around in self.accesses), default=0)
+        for s, around in self.accesses:
+            depths = self._depths(s, around) if len(around) == deepest else None
+            if len(around) == deepest and (
+                depths is None or not 0 <= max(depths) == depths[orders[0][-1]]
+            ):
+                return None
+        return orders[0] if len(orders) == 1 else None
 
     def _order(self) -> list[int] | None:
         """The axes, outermost loop first; None where accesses in the deepest loops disagree."""
