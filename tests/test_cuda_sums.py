@@ -1,4 +1,4 @@
-"""Sums down columns on a GPU: parts of the rows at the same time, whose sums a second launch adds."""
+"""Sums down columns, and along few long rows, on a GPU: in parts, whose sums a second launch adds."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cuda_emulator import building
+from cuda_emulator import building, standin
 from cuda_emulator.running import cuda_text, on_cuda
 
 import calque
@@ -224,3 +224,84 @@ def test_sums_in_loops_as_written(function, in_parts):
     """Parts are made where the rows do not hang on the column, nor the sums on its own stores."""
     assert_same(on_cuda(function, SQUARE), function(SQUARE), 1e-11)
     assert ("parts" in cuda_text(function, SQUARE)) == in_parts
+
+
+def of_rows(x):
+    return np.sum(x * x, axis=1), np.max(x, axis=-1), np.mean(x, axis=1)
+
+
+def spread_of_rows(x):
+    """A sum that needs another one."""
+    return np.var(x, axis=1), np.log(np.sum(np.exp(x - np.max(x, axis=1, keepdims=True)), axis=1))
+
+
+def rows_as_loops(x, scale):
+    """What rounds store is read by none of their sums."""
+    out = np.ones(x.shape[0])
+    for i in range(x.shape[0]):
+        out[i] = scale * np.sum(x[i]) - out[i]
+        x[i, 0] = out[i]
+    return out, x
+
+
+LONG = [(2, 36_864), (3, 40_001), (8, 36_864), (5, 36_863), (0, 40_000), (257, 3), (3, 1)]
+
+
+@pytest.mark.parametrize("shape", LONG)
+def test_few_long_rows_are_cut(shape):
+    x = RNG.standard_normal(shape)
+    if shape[1] > 2:
+        assert_same(on_cuda(of_rows, x), of_rows(x), 1e-11)
+        assert_same(on_cuda(spread_of_rows, x), spread_of_rows(x), 1e-10)
+    want = rows_as_loops(x.copy(), 0.5)
+    standin.launches.clear()
+    assert_same(on_cuda(rows_as_loops, x, 0.5), want, 1e-11)
+    assert len(standin.launches) == (2 if shape[0] <= 256 and shape[1] >= 36_864 else 1)
+
+
+@pytest.mark.parametrize("order", [1, 5])
+def test_few_long_rows_have_the_same_bits_whatever_the_order_of_threads(order):
+    x = RNG.standard_normal((3, 40_001)).astype("f4")
+    for a, b in zip(on_cuda(of_rows, x), on_cuda(of_rows, x, order=order), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "i4", "u1", "?", "c8", "c16"])
+def test_few_long_rows_of_other_dtypes(dtype):
+    x = (40 * RNG.random((3, 40_001))).astype(dtype)
+
+    def f(x):
+        return np.sum(x, axis=1), np.sum(x[:, ::-1] * 2, axis=1), np.sum(x[::2, 1:], axis=1)
+
+    for got, want in zip(on_cuda(f, x), f(x), strict=True):
+        assert got.dtype == want.dtype
+        np.testing.assert_allclose(got, want, rtol=1e-4 if dtype in ("f4", "c8") else 1e-11)
+
+
+def test_few_lanes_over_long_vectors():
+    """Of vmap, too; the gradient reads the rows again."""
+    x = RNG.standard_normal((4, 37_000))
+
+    def norm(x):
+        return np.sqrt(np.sum(x * x))
+
+    assert_same(on_cuda(calque.vmap(norm), x), np.sqrt(np.sum(x * x, axis=1)), 1e-12)
+    slopes = calque.vmap(calque.value_and_grad(norm))
+    assert_same(on_cuda(slopes, x), slopes(x), 1e-11)
+
+
+def test_what_stores_along_rows_is_not_cut():
+    def softmax(x):
+        e = np.exp(x - np.max(x, axis=1, keepdims=True))
+        return e / np.sum(e, axis=1, keepdims=True)
+
+    assert "parts" not in cuda_text(softmax, np.ones((2, 3)))
+    assert "parts" not in cuda_text(triangular_rows, SQUARE)
+    assert_same(on_cuda(triangular_rows, SQUARE), triangular_rows(SQUARE), 1e-12)
+
+
+def triangular_rows(x):
+    out = np.zeros(x.shape[0])
+    for i in range(x.shape[0]):
+        out[i] = np.sum(x[i, :i])
+    return out

@@ -121,7 +121,7 @@ def _sum_alone(s: For, found: Scanned, builder: Builder) -> For | None:
     return None if others & _read_in(Block([copy])) else copy
 
 
-def _bounds(part: Any, rounds: Any, parts: Any) -> tuple[Any, Any]:
+def bounds_of_part(part: Any, rounds: Any, parts: Any) -> tuple[Any, Any]:
     """Where a part begins and ends."""
     first = apply(floor_divide, apply(multiply, part, rounds), parts)
     last = apply(floor_divide, apply(multiply, apply(add, part, 1), rounds), parts)
@@ -140,7 +140,7 @@ def _first_phase(
     part = _part_index(parts, builder)
     phi, stored, out = (Var(totals.type, totals.name, s.origin) for _ in range(3))
     with builder.block() as body:
-        alone.start, alone.stop = _bounds(part, rounds, parts)
+        alone.start, alone.stop = bounds_of_part(part, rounds, parts)
         builder.emit(alone)
         args = phi, alone.outs[0], part.atom
         builder.emit(Apply((stored,), update, args, _PLACE, s.origin, proven=True))
@@ -161,7 +161,7 @@ def _second_phase(
     outs, inits = tuple(s.outs[k] for k in arrays), tuple(s.inits[k] for k in arrays)
     with builder.block() as body:
         before = _sum_before(s, found, totals, part, builder)
-        s.start, s.stop = _bounds(part, rounds, parts)
+        s.start, s.stop = bounds_of_part(part, rounds, parts)
         begun = dict(zip(arrays, phis, strict=True)) | {found.position: before}
         s.inits = tuple(begun[k] for k in range(len(s.phis)))
         s.outs = tuple(Var(o.type, o.name, s.origin) for o in s.outs)

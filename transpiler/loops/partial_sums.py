@@ -22,6 +22,18 @@ After::
             total = total + total_of_parts[i, k]
         out[i] = total / n
 
+Sums along rows are a block's each, which are too few where rows are few and long: these are cut,
+too, if the sizes are so when the launcher is called::
+
+    parts = min(n // 4096, 256 // max(m, 1) * 16)
+    if parts > 8:
+        for i in range(m):
+            for part in range(parts):
+                ...
+    else:
+        for i in range(m):
+            ...
+
 How many parts there are depends on sizes only: the order of additions is the same on every GPU.
 """
 
@@ -31,20 +43,26 @@ from dataclasses import replace
 from typing import Any
 
 from calque.transpiler.ir import core
-from calque.transpiler.ir.builder import Builder, loop_index, wrap
-from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, Slot, Statement, Var
+from calque.transpiler.ir.builder import Builder, atom, loop_index, wrap
+from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, If, Slot, Statement, Var
 from calque.transpiler.ir.dead_code import remove_dead_code
 from calque.transpiler.loops.carried_dependences import made_by
 from calque.transpiler.loops.loop_splitting import split_before
+from calque.transpiler.loops.partial_scans import bounds_of_part
 from calque.transpiler.loops.put_together import PutTogether, along_memory, counts, reductions
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.creation import empty
 from calque.transpiler.primitives.elementwise import add, floor_divide, multiply, subtract
 from calque.transpiler.primitives.indexing import getitem, update, update_add
+from calque.transpiler.primitives.logic import greater
 from calque.transpiler.primitives.scalars import max_, min_
 
 _THREADS = 2**18  # that a large GPU has at a time
 _ROWS = 64  # of a part, at least: what is stored for it is little against what is read
+_FEW_ROWS = 256  # that have a block each
+_COLUMNS = 4096  # of a part of a row, which is a warp's, at least
+_WARPS = 16  # parts of each of so many rows
+_BLOCK = 8  # warps: as many parts of a row are no more threads than without
 _IDENTITY = {"sum": 0, "product": 1}
 
 
@@ -57,25 +75,68 @@ def sum_in_parts(function: Function, builder: Builder) -> None:
 
 def _within(block: Block, function: Function, builder: Builder) -> None:
     made: list[Statement] = []
-    pending = block.statements[::-1]
-    while pending:
-        s = pending.pop()
+    for s in block.statements:
         if not isinstance(s, For) or not s.parallel:
             for inner in core.blocks_of(s):
                 _within(inner, function, builder)
-        elif (sums := _sums_of(s)) is not None:
-            later = _needs_others(sums, nest_of(s)[-1].body)
-            with builder.block() as before, builder.at(s.origin):
-                rest = split_before(s, later, builder) if later is not None else None
-                if later is None:
-                    function.dim_values.update(_cut(s, sums, builder))
-            core.label_rest(before.statements, s.phase)
-            made += before.statements
-            if rest is not None:
-                pending += [rest, s]
-                continue
-        made.append(s)
+            made.append(s)
+            continue
+        with builder.block() as new, builder.at(s.origin):
+            if _sums_of(s, along=True) is not None:
+                _choose(s, function, builder)
+            else:
+                _in_parts(s, function, builder)
+        core.label_rest(new.statements, s.phase)
+        made += new.statements
     block.statements[:] = made
+
+
+def _in_parts(loop: For, function: Function, builder: Builder, parts: Any = None) -> None:
+    """Emit a loop whose sums are cut; sums that need others are in loops of their own.
+
+    ``parts`` are those of rows; how many columns have depends on each sum.
+    """
+    pending = [loop]
+    while pending:
+        s = pending.pop()
+        sums = _sums_of(s, along=parts is not None)
+        later = _needs_others(sums, nest_of(s)[-1].body) if sums is not None else None
+        rest = split_before(s, later, builder) if later is not None else None
+        if rest is not None:
+            pending += [rest, s]
+            continue
+        if sums is not None and later is None:
+            function.dim_values.update(_cut(s, sums, builder, parts))
+        builder.emit(s)
+
+
+def _choose(loop: For, function: Function, builder: Builder) -> None:
+    """Emit both forms of a loop over rows, of which sizes choose one."""
+    sums = _sums_of(loop, along=True)
+    assert sums is not None
+    rows, columns = wrap(loop.stop), _outside(sums[0].stop, loop)
+    most = apply(multiply, apply(floor_divide, _FEW_ROWS, apply(max_, rows, 1)), _WARPS)
+    parts = apply(min_, apply(floor_divide, columns, _COLUMNS), most)
+    parts.atom.name = "parts"
+    function.dim_values[parts.atom] = builder.dim_of(parts)
+    test = atom(apply(greater, parts, _BLOCK))
+    copy = _clone(loop, builder)
+    last = copy.outs  # also of the last of the loops that it becomes
+    with builder.block() as then:
+        _in_parts(copy, function, builder, parts)
+        then.results = list(last)
+    outs = loop.outs
+    loop.outs = tuple(Var(o.type, o.name, o.origin) for o in outs)
+    builder.emit(If(outs, test, then, Block([loop], list(loop.outs)), loop.origin))
+
+
+def _clone(loop: For, builder: Builder) -> For:
+    mapping: dict[Var, Any] = {}
+    (copy,) = core.clone(Block([loop]), mapping).statements
+    assert isinstance(copy, For)
+    dims = [(mapping[v], d) for v, d in list(builder.dim_values.items()) if v in mapping]
+    builder.dim_values.update(dims)
+    return copy
 
 
 def nest_of(loop: For) -> list[For]:
@@ -95,10 +156,13 @@ def _stores(s: Statement) -> bool:
     return isinstance(s, Apply) and s.primitive in (update, update_add)
 
 
-def _sums_of(loop: For) -> list[For] | None:
-    """The loops down the columns whose sums are all that a loop's rounds need loops for."""
+def _sums_of(loop: For, along: bool = False) -> list[For] | None:
+    """The loops whose sums are all that a loop's rounds need loops for.
+
+    Down columns, or along rows.
+    """
     nest = nest_of(loop)
-    if len(nest) > 2 or any(not phi.type.ndim for s in nest for phi in s.phis):
+    if len(nest) > (1 if along else 2) or any(not phi.type.ndim for s in nest for phi in s.phis):
         return None
     if any((s.start, s.step) != (0, 1) or _at_most(s, 1) for s in nest):
         return None
@@ -110,9 +174,12 @@ def _sums_of(loop: For) -> list[For] | None:
     first = found[0]
     ends = first.start, first.stop, first.step
     alike = all((s.start, s.stop, s.step) == ends for s in found)
-    if not alike or ends[0] != 0 or ends[2] != 1 or _at_most(first, 2 * _ROWS - 1):
+    least = _COLUMNS * (_BLOCK + 1) if along else 2 * _ROWS
+    if not alike or ends[0] != 0 or ends[2] != 1 or _at_most(first, least - 1):
         return None
-    if any(phi.type.ndim for s in found for phi in s.phis) or along_memory(found, last):
+    if along and (counts(loop) or 0) > _FEW_ROWS:
+        return None
+    if any(phi.type.ndim for s in found for phi in s.phis) or along_memory(found, last) != along:
         return None
     if any(core.blocks_of(t) for s in found for t in s.body.statements):
         return None
@@ -151,22 +218,24 @@ def _needs_others(sums: list[For], body: Block) -> For | None:
     return None
 
 
-def _cut(loop: For, sums: list[For], builder: Builder) -> dict[Var, Any]:
+def _cut(loop: For, sums: list[For], builder: Builder, parts: Any = None) -> dict[Var, Any]:
     """Emit the loops of the parts, which the loop puts together; how many parts there are."""
     nest = nest_of(loop)
     stops = [s.stop for s in nest]
-    rows = _outside(sums[0].stop, loop)
-    columns = wrap(stops[0])
-    for stop in stops[1:]:
-        columns = apply(multiply, columns, _outside(stop, loop))
-    parts = _number_of_parts(rows, columns)
-    parts.atom.name = "parts"
+    rounds = _outside(sums[0].stop, loop)
+    along = parts is not None
+    if not along:
+        columns = wrap(stops[0])
+        for stop in stops[1:]:
+            columns = apply(multiply, columns, _outside(stop, loop))
+        parts = _number_of_parts(rounds, columns)
+        parts.atom.name = "parts"
     whole = [
         (k, r, _memory(s.phis[r.position], [*map(wrap, stops), parts]))
         for k, s in enumerate(sums)
         for r in reductions(s)
     ]
-    made = _parts_loop(loop, whole, parts, builder)
+    made = _parts_loop(loop, whole, parts, rounds if along else None, builder)
     outs = iter(made.outs)
     for s in sums:
         _put_together(s, [next(outs) for _ in reductions(s)], [n.index for n in nest], parts)
@@ -207,14 +276,17 @@ def _memory(phi: Var, sizes: list[Any]) -> Var:
 
 
 def _parts_loop(
-    loop: For, whole: list[tuple[int, PutTogether, Var]], parts: Any, builder: Builder
+    loop: For,
+    whole: list[tuple[int, PutTogether, Var]],
+    parts: Any,
+    rounds: Any,
+    builder: Builder,
 ) -> For:
-    """The loop over the parts: the same rounds, which sum and store what each part has."""
-    mapping: dict[Var, Any] = {}
-    (copy,) = core.clone(Block([loop]), mapping).statements
-    assert isinstance(copy, For)
-    dims = [(mapping[v], d) for v, d in list(builder.dim_values.items()) if v in mapping]
-    builder.dim_values.update(dims)
+    """The loop over the parts: the same rounds, which sum and store what each part has.
+
+    Those of rows, which have ``rounds``, are sections.
+    """
+    copy = _clone(loop, builder)
     nest = nest_of(copy)
     unchanged: dict[Var, Atom] = {}
     for s in nest:
@@ -224,8 +296,14 @@ def _parts_loop(
     part = loop_index(0, builder.dim_of(parts) - 1, "part")
     body = nest[-1].body
     sums = [s for s in body.statements if isinstance(s, For)]
+    with builder.block() as bounds, builder.at(None):  # the sums quote the statement
+        ends = bounds_of_part(part, rounds, parts) if rounds is not None else None
+    body.statements[:0] = bounds.statements
     for s in sums:
-        s.start, s.step = part.atom, parts.atom
+        if ends is None:
+            s.start, s.step = part.atom, parts.atom
+        else:
+            s.start, s.stop = ends
         for r in reductions(s):
             if r.how in _IDENTITY:
                 nothing = s.phis[r.position].type.dtype.type(_IDENTITY[r.how]).item()
@@ -233,23 +311,22 @@ def _parts_loop(
     places = (*(s.index for s in nest), part.atom)
     stores = [_stored(array, sums[k].outs[r.position], places) for k, r, array in whole]
     body.statements += stores
+    ends_of_part = part.atom, 0, parts.atom, 1
+    over = For((), *ends_of_part, (), (), Block([], []), loop.origin, scheduled=True, parallel=True)
+    if ends is None:
+        order, over.body.statements = [over, *nest], [copy]
+    else:  # eight of a row's parts are a block's
+        order, over.body.statements, body.statements = [*nest, over], body.statements, [over]
     results = [s.out for s in stores]
     phis = [s.args[0] for s in stores]
-    for s in reversed(nest):
+    for s in reversed(order):
         s.body.results, s.phis = list(results), tuple(phis)
         s.outs = tuple(Var(p.type, p.name) for p in phis)
         phis = [Var(p.type, p.name) for p in phis]
         s.inits, results = tuple(phis), list(s.outs)
-    outs = tuple(Var(p.type, p.name) for p in phis)
-    inits = tuple(array for *_, array in whole)
-    made = For(
-        *(outs, part.atom, 0, parts.atom, 1, tuple(phis), inits, Block([copy], results)),
-        loop.origin,
-        scheduled=True,
-        parallel=True,
-    )
-    builder.emit(made)
-    return made
+    order[0].inits = tuple(array for *_, array in whole)
+    builder.emit(order[0])
+    return order[0]
 
 
 def _with(items: tuple[Any, ...], position: int, value: Any) -> tuple[Any, ...]:
