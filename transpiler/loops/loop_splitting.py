@@ -24,6 +24,7 @@ from calque.transpiler.ir.builder import Builder, wrap
 from calque.transpiler.ir.core import Apply, Block, For, Slot, Statement, Var
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.creation import empty
+from calque.transpiler.primitives.elementwise import add, floor_divide, multiply
 from calque.transpiler.primitives.indexing import getitem, update, update_add
 
 _PLACE = {"index": (Slot(0),)}
@@ -103,3 +104,11 @@ def _array_of(number: Var, loop: For) -> Var:
 def _kept(number: Var, array: Var, index: Var) -> Apply:
     version, out = (Var(array.type, array.name) for _ in range(2))
     return Apply((out,), update, (version, number, index), _PLACE, number.origin, proven=True)
+
+
+def bounds_of_part(part: Any, rounds: Any, parts: Any) -> tuple[Any, Any]:
+    """Where a part begins and ends."""
+    first = apply(floor_divide, apply(multiply, part, rounds), parts)
+    last = apply(floor_divide, apply(multiply, apply(add, part, 1), rounds), parts)
+    first.atom.name, last.atom.name = "first", "last"
+    return first.atom, last.atom

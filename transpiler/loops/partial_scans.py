@@ -34,10 +34,11 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Array, Builder, loop_index, wrap
 from calque.transpiler.ir.core import Apply, Block, For, Function, Slot, Statement, Var
 from calque.transpiler.ir.dead_code import remove_dead_code
+from calque.transpiler.loops.loop_splitting import bounds_of_part
 from calque.transpiler.loops.put_together import Scanned, counts, is_scan, scans
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.creation import empty
-from calque.transpiler.primitives.elementwise import add, floor_divide, multiply, subtract
+from calque.transpiler.primitives.elementwise import add, floor_divide, subtract
 from calque.transpiler.primitives.indexing import getitem, update
 from calque.transpiler.primitives.scalars import max_, min_
 
@@ -119,14 +120,6 @@ def _sum_alone(s: For, found: Scanned, builder: Builder) -> For | None:
     remove_dead_code(Function("alone", [], Block([copy], list(copy.outs)), None))
     copy.parallel, copy.verdict = True, None
     return None if others & _read_in(Block([copy])) else copy
-
-
-def bounds_of_part(part: Any, rounds: Any, parts: Any) -> tuple[Any, Any]:
-    """Where a part begins and ends."""
-    first = apply(floor_divide, apply(multiply, part, rounds), parts)
-    last = apply(floor_divide, apply(multiply, apply(add, part, 1), rounds), parts)
-    first.atom.name, last.atom.name = "first", "last"
-    return first.atom, last.atom
 
 
 def _part_index(parts: Any, builder: Builder) -> Array:

@@ -47,8 +47,7 @@ from calque.transpiler.ir.builder import Builder, atom, loop_index, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, If, Slot, Statement, Var
 from calque.transpiler.ir.dead_code import remove_dead_code
 from calque.transpiler.loops.carried_dependences import made_by
-from calque.transpiler.loops.loop_splitting import split_before
-from calque.transpiler.loops.partial_scans import bounds_of_part
+from calque.transpiler.loops.loop_splitting import bounds_of_part, split_before
 from calque.transpiler.loops.put_together import PutTogether, along_memory, counts, reductions
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.creation import empty
