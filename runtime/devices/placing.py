@@ -21,6 +21,7 @@ from calque.runtime.meshes import Device, Mesh, device_of
 from calque.transpiler.codegen.numpy.device_launchers import Cut
 from calque.transpiler.errors import ShapeError
 from calque.transpiler.ir import pytrees
+from calque.transpiler.ir.device_arrays import is_device_array
 from calque.transpiler.transformations.mesh_programs import Layout, PartitionSpec
 
 
@@ -200,7 +201,7 @@ def shard(tree_of_arrays: Any) -> Any:
     count, mine = engine.size(), engine.rank()
 
     def part(leaf: Any) -> Any:
-        array = np.asarray(leaf)
+        array = leaf if is_device_array(leaf) else np.asarray(leaf)
         if not array.ndim or array.shape[0] % count:
             raise ShapeError(
                 f"shard: an array of shape {array.shape} has no leading axis that {count} ranks "
@@ -226,7 +227,12 @@ def unshard(tree_of_arrays: Any) -> Any:
     if not engine.processes:
         return tree_of_arrays
     leaves, structure = pytrees.flatten(tree_of_arrays)
-    arrays = [np.ascontiguousarray(leaf) for leaf in leaves]
+    arrays = [np.ascontiguousarray(device_get(leaf)) for leaf in leaves]
     types = ", ".join(f"{a.dtype}[{','.join(map(str, a.shape))}]" for a in arrays)
     engine.roll_call("unshard", f"unshard({types})")
-    return pytrees.unflatten(structure, [np.concatenate(list(engine.gathered(a))) for a in arrays])
+    wholes = [np.concatenate(list(engine.gathered(a))) for a in arrays]
+    there = [
+        transfers.put(whole, int(leaf.data.device_id)) if is_device_array(leaf) else whole
+        for leaf, whole in zip(leaves, wholes, strict=True)
+    ]
+    return pytrees.unflatten(structure, there)

@@ -31,6 +31,7 @@ from calque.runtime.transformed import Transformed
 from calque.transpiler.codegen.numpy.device_launchers import Cut
 from calque.transpiler.errors import ShapeError
 from calque.transpiler.ir import pytrees
+from calque.transpiler.ir.device_arrays import is_device_array
 from calque.transpiler.transformations import vmap
 from calque.transpiler.transformations.mesh_programs import Layout
 from calque.transpiler.transformations.vmap import Axes, axes_of_leaves
@@ -162,7 +163,7 @@ class Pmapped(Mapped):
         cuts = self.cuts_of_results(results[0], layout)
         others = [pytrees.flatten(r)[0] for r in results]
         made = [
-            np.stack([o[k] for o in others], axis=cut.element[1]) if cut.element else leaf
+            _stacked([o[k] for o in others], cut.element[1]) if cut.element else leaf
             for k, (leaf, cut) in enumerate(zip(leaves, cuts, strict=True))
         ]
         return pytrees.unflatten(structure, made)
@@ -192,10 +193,17 @@ def _length(leaves: Sequence[Any], places: Sequence[int | None]) -> int:
     return lengths.pop() if len(lengths) == 1 else 0
 
 
+def _stacked(parts: Sequence[Any], axis: int) -> Any:
+    """Parts along a new axis; of an array on a rank's own GPU there is one."""
+    if is_device_array(parts[0]):
+        return parts[0][(*[slice(None)] * axis, None)]
+    return np.stack(parts, axis=axis)
+
+
 def _element(leaf: Any, axis: int | None, k: int) -> Any:
     if axis is None:
         return leaf
-    array = np.asarray(leaf)
+    array = leaf if is_device_array(leaf) else np.asarray(leaf)
     return array[(slice(None),) * (axis % array.ndim) + (k,)]
 
 

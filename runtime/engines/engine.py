@@ -54,6 +54,10 @@ class Engine:
         """Every process's array, along a new leading axis."""
         return x[None]
 
+    def gpu_communicators(self, shape: Sequence[int]) -> tuple[Any, ...]:
+        """What this process's program of arrays on its GPU is called with, if it is one of many."""
+        raise NotImplementedError
+
     def roll_call(self, text: str, description: str) -> None:
         """Every process is about to run the same program on the same shapes, or all raise."""
 

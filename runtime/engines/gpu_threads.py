@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from calque.runtime.engines.communicator import Communicator
 from calque.runtime.engines.threads import ThreadCommunicator, connections, run_connected
 
 _ADDED = {
@@ -38,7 +39,8 @@ def nccl() -> Any:
     return found if getattr(found, "available", False) else None
 
 
-def _is_there(x: Any) -> bool:
+def is_there(x: Any) -> bool:
+    """Whether a value is an array on a GPU."""
     import cupy as cp
 
     return isinstance(x, cp.ndarray)
@@ -50,6 +52,50 @@ def _there(x: Any) -> Any:
     return cp.asarray(x)
 
 
+def reduced_rows(operation: Any, rows: Any) -> Any:
+    """``operation`` over the rows of an array of CuPy, in order."""
+    found = rows[0]
+    for other in rows[1:]:
+        found = operation(found, other)
+    return found
+
+
+class GpuCommunicator(Communicator):
+    """What a program calls, of arrays of CuPy, made of what an engine gives."""
+
+    def all_gather(self, x: Any, axis: int = 0) -> Any:
+        """All devices' arrays along a new axis."""
+        import cupy as cp
+
+        if not is_there(x):
+            return cp.asarray(super().all_gather(x, axis))
+        return cp.ascontiguousarray(cp.moveaxis(self.allgather(x), 0, axis))
+
+    def psum_scatter(self, x: Any, axis: int = 0) -> Any:
+        """This device's part, along one axis, of the sum over all devices, in order."""
+        import cupy as cp
+
+        return reduced_rows(np.add, self.alltoall(cp.moveaxis(x, axis, 0)))
+
+    def all_to_all(self, x: Any, split: int, concat: int) -> Any:
+        """Part k of ``split`` goes to device k; what arrives stands along a new axis ``concat``."""
+        import cupy as cp
+
+        parts = self.alltoall(cp.moveaxis(x, split, 0))
+        return cp.ascontiguousarray(cp.moveaxis(parts, 0, concat))
+
+    def ppermute(self, x: Any, pairs: Sequence[tuple[int, int]]) -> Any:
+        """The array sent along the pairs (source, destination); zeros where none arrives."""
+        import cupy as cp
+
+        if not is_there(x):
+            return super().ppermute(x, pairs)
+        to = next((there for here, there in pairs if here == self.rank), None)
+        source = next((here for here, there in pairs if there == self.rank), None)
+        received = self.sendrecv(cp.ascontiguousarray(x).reshape(x.shape), to, source)
+        return cp.zeros(x.shape, x.dtype) if received is None else received
+
+
 class StagedCommunicator(ThreadCommunicator):
     """One GPU's place in a team whose arrays go by the host."""
 
@@ -57,13 +103,13 @@ class StagedCommunicator(ThreadCommunicator):
 
     def allreduce(self, x: Any, operation: Any) -> Any:
         """On the host, in the order of the devices."""
-        if not _is_there(x):
+        if not is_there(x):
             return super().allreduce(x, operation)
         return _there(super().allreduce(x.get(), operation))
 
     def all_gather(self, x: Any, axis: int = 0) -> Any:
         """All devices' arrays along a new axis."""
-        return _there(super().all_gather(x.get() if _is_there(x) else x, axis))
+        return _there(super().all_gather(x.get() if is_there(x) else x, axis))
 
     def psum_scatter(self, x: Any, axis: int = 0) -> Any:
         """This device's part, along one axis, of the sum over all devices."""
@@ -75,12 +121,12 @@ class StagedCommunicator(ThreadCommunicator):
 
     def ppermute(self, x: Any, pairs: Sequence[tuple[int, int]]) -> Any:
         """The array sent along the pairs (source, destination); zeros where none arrives."""
-        if not _is_there(x):
+        if not is_there(x):
             return super().ppermute(x, pairs)
         return _there(super().ppermute(x.get(), pairs))
 
 
-class NcclCommunicator(StagedCommunicator):
+class NcclCommunicator(GpuCommunicator, StagedCommunicator):
     """One GPU's place in a team that NCCL connects."""
 
     nccl: Any  # CuPy's module
@@ -121,11 +167,11 @@ class NcclCommunicator(StagedCommunicator):
         """By NCCL, where it has the operation for this dtype; else of gathered arrays, in order."""
         import cupy as cp
 
-        if not _is_there(x):
+        if not is_there(x):
             return super().allreduce(x, operation)
         word = self._word(x.dtype, operation)
         if word is None:
-            return _of_rows(operation, self.allgather(x))
+            return reduced_rows(operation, self.allgather(x))
         kind, parts, how = word
         sent, found = cp.ascontiguousarray(x), cp.empty(x.shape, x.dtype)
         if x.size:
@@ -137,7 +183,7 @@ class NcclCommunicator(StagedCommunicator):
         """All devices' arrays, one behind the other, as bytes."""
         import cupy as cp
 
-        if not _is_there(x):
+        if not is_there(x):
             return super().allgather(x)
         sent, found = cp.ascontiguousarray(x), cp.empty((self.size, *x.shape), x.dtype)
         if x.size:
@@ -149,7 +195,7 @@ class NcclCommunicator(StagedCommunicator):
         """Row k goes to device k, as bytes."""
         import cupy as cp
 
-        if not _is_there(x):
+        if not is_there(x):
             return super().alltoall(x)
         sent = cp.ascontiguousarray(x)
         found = cp.empty(sent.shape, sent.dtype)
@@ -166,7 +212,7 @@ class NcclCommunicator(StagedCommunicator):
         """Send to one device and receive from another, as bytes; None where nothing is received."""
         import cupy as cp
 
-        if not _is_there(x):
+        if not is_there(x):
             return super().sendrecv(x, to, source)
         found = None if source is None else cp.empty(x.shape, x.dtype)
         calls: list[tuple[Any, ...]] = []
@@ -178,53 +224,20 @@ class NcclCommunicator(StagedCommunicator):
         self._do(*calls)
         return found
 
-    def all_gather(self, x: Any, axis: int = 0) -> Any:
-        """All devices' arrays along a new axis."""
-        import cupy as cp
-
-        if not _is_there(x):
-            return super().all_gather(x, axis)
-        return cp.ascontiguousarray(cp.moveaxis(self.allgather(x), 0, axis))
-
     def psum_scatter(self, x: Any, axis: int = 0) -> Any:
         """This device's part, along one axis, of the sum over all devices."""
         import cupy as cp
 
-        moved = cp.ascontiguousarray(cp.moveaxis(x, axis, 0))
         word = self._word(x.dtype, np.add)
         if word is None:
-            return _of_rows(np.add, self.alltoall(moved))
+            return super().psum_scatter(x, axis)
         kind, parts, how = word
+        moved = cp.ascontiguousarray(cp.moveaxis(x, axis, 0))
         found = cp.empty(moved.shape[1:], x.dtype)
         if x.size:
             give, take = moved.data.ptr, found.data.ptr
             self._do((self.connection.reduceScatter, give, take, parts * found.size, kind, how))
         return found
-
-    def all_to_all(self, x: Any, split: int, concat: int) -> Any:
-        """Part k of ``split`` goes to device k; what arrives stands along a new axis ``concat``."""
-        import cupy as cp
-
-        parts = self.alltoall(cp.moveaxis(x, split, 0))
-        return cp.ascontiguousarray(cp.moveaxis(parts, 0, concat))
-
-    def ppermute(self, x: Any, pairs: Sequence[tuple[int, int]]) -> Any:
-        """The array sent along the pairs (source, destination); zeros where none arrives."""
-        import cupy as cp
-
-        if not _is_there(x):
-            return super().ppermute(x, pairs)
-        to = next((there for here, there in pairs if here == self.rank), None)
-        source = next((here for here, there in pairs if there == self.rank), None)
-        received = self.sendrecv(cp.ascontiguousarray(x).reshape(x.shape), to, source)
-        return cp.zeros(x.shape, x.dtype) if received is None else received
-
-
-def _of_rows(operation: Any, rows: Any) -> Any:
-    found = rows[0]
-    for other in rows[1:]:
-        found = operation(found, other)
-    return found
 
 
 def on_gpu(number: int, value: Any) -> Any:

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from calque.runtime.engines.engine import Arguments, Engine, Program
+from calque.runtime.engines.mpi_gpus import MpiGpuCommunicator, takes_gpu_buffers
 from calque.transpiler.codegen.numpy.mpi_launcher import MpiLauncher
 from calque.transpiler.errors import RanksDiffer
 from calque.transpiler.spmd.mpi_calls import MPI_CALLS
@@ -125,6 +126,11 @@ class MpiEngine(Engine):
     ) -> list[Any]:
         """The result of ``program(*communicators, *arguments[0], **named)`` on this rank."""
         return [program(*_communicators(tuple(shape)), *arguments[0], **named)]
+
+    def gpu_communicators(self, shape: Sequence[int]) -> tuple[MpiGpuCommunicator, ...]:
+        """What a program of arrays on this rank's GPU is called with, along each axis."""
+        direct = takes_gpu_buffers()
+        return tuple(MpiGpuCommunicator(comm, direct) for comm in _communicators(tuple(shape)))
 
     def roll_call(self, text: str, description: str) -> None:
         """Ranks that are about to run different programs, or on other shapes, raise RanksDiffer."""

@@ -15,10 +15,11 @@ from typing import Any
 
 import numpy
 
+from cuda_emulator.ownership import device_with
+
 available = True
 patience = 20.0  # seconds after which a rank that others wait for is given up
-device_with: Callable[[int, int], int | None]  # of an address: set by the stand-in
-current: Callable[[], int]
+current: Callable[[], int]  # the thread's device: set by the stand-in
 calls: list[tuple[str, int, int]] = []  # what was called, on which rank, of how many elements
 
 NCCL_INT8, NCCL_UINT8, NCCL_INT32, NCCL_UINT32, NCCL_INT64 = range(5)

@@ -25,59 +25,20 @@ import importlib.util
 import re
 import sys
 import threading
-import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from cuda_emulator import building, capturing, nccl
+from cuda_emulator import building, capturing, nccl, ownership
 from cuda_emulator.building import POINTER
+from cuda_emulator.ownership import OfThread
+from cuda_emulator.tables import API, PASSED_AS, SCALARS
 
-# what CuPy has, and what its functions take
-API = {
-    name: parameters.split()
-    for line in Path(__file__).with_name("cupy_api.txt").read_text(encoding="utf-8").splitlines()
-    if not line.startswith("#")
-    for name, _, parameters in [line.partition(":")]
-}
-
-
-class Complex64(ctypes.Structure):
-    """As kernels have it."""
-
-    _fields_ = (("real", ctypes.c_float), ("imag", ctypes.c_float))
-
-
-class Complex128(ctypes.Structure):
-    """As kernels have it."""
-
-    _fields_ = (("real", ctypes.c_double), ("imag", ctypes.c_double))
-
-
-SCALARS: dict[str, tuple[type, Any]] = {  # C's types, NumPy's, those of ctypes
-    "bool": (numpy.bool_, ctypes.c_bool),
-    "signed char": (numpy.int8, ctypes.c_int8),
-    "unsigned char": (numpy.uint8, ctypes.c_uint8),
-    "short": (numpy.int16, ctypes.c_int16),
-    "unsigned short": (numpy.uint16, ctypes.c_uint16),
-    "int": (numpy.int32, ctypes.c_int),
-    "unsigned int": (numpy.uint32, ctypes.c_uint32),
-    "long long": (numpy.int64, ctypes.c_longlong),
-    "unsigned long long": (numpy.uint64, ctypes.c_uint64),
-    "float": (numpy.float32, ctypes.c_float),
-    "double": (numpy.float64, ctypes.c_double),
-    "complex64": (numpy.complex64, Complex64),
-    "complex128": (numpy.complex128, Complex128),
-}
-PASSED_AS: dict[type, type] = {  # by CuPy
-    bool: numpy.bool_, int: numpy.int64, float: numpy.float64, complex: numpy.complex128,
-}  # fmt: skip
 order = 0
 device_count = 1
 launches: list[str] = []  # the kernels that ran, by name: what a test may count
@@ -99,7 +60,7 @@ class ndarray(NDArrayOperatorsMixin):
         self._memory.reshape(-1).view(numpy.uint8)[:] = 255
         capturing.keep(self._memory)
         self.device_id = cuda.runtime.getDevice()
-        _note(self)
+        ownership.note(self)
 
     def __array__(self, *_: Any, **__: Any) -> Any:
         raise TypeError("Implicit conversion to a NumPy array is not allowed.")
@@ -212,25 +173,6 @@ class ndarray(NDArrayOperatorsMixin):
         return numpy.array(self._memory)
 
 
-_arrays: dict[int, weakref.ref[ndarray]] = {}  # all that are there, by their ids
-
-
-def _note(made: ndarray) -> None:
-    key = id(made)
-    _arrays[key] = weakref.ref(made, lambda _: _arrays.pop(key, None))
-
-
-def device_with(address: int, size: int) -> int | None:
-    """The device in whose memory so many bytes lie; None for other addresses."""
-    for reference in list(_arrays.values()):
-        found = reference()
-        if found is not None:
-            start = found._memory.ctypes.data
-            if found._memory.flags.c_contiguous and start <= address and address + size <= start + found._memory.nbytes:
-                return int(found.device_id)
-    return None
-
-
 def _require_current(values: Iterable[Any]) -> None:
     """Real CuPy takes arrays of peers, or not: here none are."""
     here = cuda.runtime.getDevice()
@@ -253,7 +195,7 @@ def _device(value: Any, device: int | None = None) -> Any:
         made = ndarray.__new__(ndarray)
         made._memory = numpy.asarray(value)
         made.device_id = cuda.runtime.getDevice() if device is None else device
-        _note(made)
+        ownership.note(made)
         return made
     if isinstance(value, (tuple, list)):
         parts = [_device(v) for v in value]
@@ -443,14 +385,7 @@ class Device:
         waits.append(self.id)
 
 
-class _Thread(threading.local):
-    """A thread's current device, as CUDA has it: at first the first."""
-
-    def __init__(self) -> None:
-        self.current = [0]
-
-
-_thread = _Thread()
+_thread = OfThread()
 runtime = SimpleNamespace(getDeviceCount=lambda: device_count, getDevice=lambda: _thread.current[-1])
 cuda = SimpleNamespace(
     alloc_pinned_memory=_pinned,
@@ -463,7 +398,7 @@ cuda = SimpleNamespace(
     get_current_stream=capturing.current,
     nccl=nccl,
 )
-nccl.device_with, nccl.current = device_with, runtime.getDevice
+nccl.current = runtime.getDevice
 
 
 class RawModule:
