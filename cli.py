@@ -155,7 +155,7 @@ def _cache(options: argparse.Namespace) -> int:
         return 0
     found = disk_cache.entries(folder)
     modules = sum(entry.path.suffix == ".py" for entry in found)
-    kernels = sum(entry.path.suffix == ".code" for entry in found)
+    kernels = sum(entry.path.suffix in (".code", ".cubin") for entry in found)
     size, most = (f"{n / 2**20:.1f} MiB" for n in (sum(e.size for e in found), disk_cache.limit()))
     print(f"{folder}\n{modules} modules, {kernels} compiled kernels, {size} of at most {most}")
     return 0

@@ -24,7 +24,7 @@ from pathlib import Path
 from calque.transpiler.forking import free_in_children
 
 MAGIC = b"calque kernel 1\n"
-ENDINGS = (".py", ".code", ".text")
+ENDINGS = (".py", ".code", ".text", ".cubin")
 _PARTIAL = ".partial"
 _ABANDONED_AFTER = 3600.0  # seconds after which a file half written is nobody's work any more
 _FRESH_FOR = 60.0  # seconds for which a file's last use need not be written down again

@@ -5,10 +5,10 @@ Read ``launching``, then ``faults``.
 """
 
 from calque.runtime.cuda.faults import checked_index, outside, raise_if_outside
+from calque.runtime.cuda.kept_kernels import kernel
 from calque.runtime.cuda.launching import (
     accumulated,
     blocks,
-    kernel,
     parts_of,
     row_blocks,
     row_threads,

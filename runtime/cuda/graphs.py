@@ -144,7 +144,7 @@ class GraphedLauncher:
         return pytrees.unflatten(found.structure, results)
 
 
-_HINT = "leave graph out: with \"auto\" such calls launch one by one"
+_HINT = 'leave graph out: with "auto" such calls launch one by one'
 
 
 def _reason(key: Any) -> str:

@@ -82,8 +82,10 @@ def parts_of(grid: tuple[int, ...], dtype: str) -> Any:
     return cp.empty(int(np.prod(grid)), dtype)
 
 
-def kernel(code: str, name: str) -> Callable[..., None]:
+def kernel(code: str, name: str, compiler: Any = None) -> Callable[..., None]:
     """The kernel of this name in a text of CUDA C: ``launch(blocks, threads, *args)``.
+
+    ``compiler`` makes it of text, name and options, if not CuPy's ``RawKernel`` does.
 
     Arrays must be of their parameter's dtype; the kernel is given contiguous ones. Numbers become
     what their parameter is; one for a pointer goes to the device. Indices have 32 bits where
@@ -121,7 +123,7 @@ def kernel(code: str, name: str) -> Callable[..., None]:
         index = "int64" if large else "int32"
         if index not in compiled:
             word = "long long" if large else "int"
-            compiled[index] = cp.RawKernel(code, name, (f"-DIndex={word}",))
+            compiled[index] = (compiler or cp.RawKernel)(code, name, (f"-DIndex={word}",))
         shapes = [shape if isinstance(shape, tuple) else (shape,) for shape in (grid, threads)]
         given = [number(p, value, index) for p, value in zip(parameters, given, strict=True)]
         compiled[index](*shapes, tuple(given))

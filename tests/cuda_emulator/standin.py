@@ -34,11 +34,12 @@ from typing import Any
 import numpy
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from cuda_emulator import building, capturing, nccl, ownership
+from cuda_emulator import building, capturing, compiling, nccl, ownership
 from cuda_emulator.building import POINTER
 from cuda_emulator.ownership import OfThread
 from cuda_emulator.tables import API, PASSED_AS, SCALARS
 
+__version__ = "13.3.0"
 order = 0
 device_count = 1
 launches: list[str] = []  # the kernels that ran, by name: what a test may count
@@ -372,6 +373,11 @@ class Device:
         if not 0 <= self.id < max(device_count, 1):
             raise RuntimeError(f"cudaErrorInvalidDevice: there is no device {self.id}")
 
+    @property
+    def compute_capability(self) -> str:
+        """Of which architecture it is."""
+        return compiling.capability
+
     def __enter__(self) -> Device:
         _thread.current.append(self.id)
         return self
@@ -397,6 +403,9 @@ cuda = SimpleNamespace(
     using_allocator=capturing.using_allocator,
     get_current_stream=capturing.current,
     nccl=nccl,
+    compiler=SimpleNamespace(compile_using_nvrtc=compiling.compile_using_nvrtc),
+    nvrtc=SimpleNamespace(getVersion=lambda: compiling.version),
+    function=SimpleNamespace(Module=compiling.Module),
 )
 nccl.current = runtime.getDevice
 
@@ -476,6 +485,9 @@ class RawKernel:
         if type(value) is not dtype:
             raise TypeError(f"{self.name}: {name} is {kind}, got {type(value).__name__}")
         return ctype(value.real, value.imag) if dtype().dtype.kind == "c" else ctype(value)
+
+
+compiling.kernel_of = RawKernel
 
 
 @contextmanager
