@@ -141,3 +141,36 @@ def test_a_jacobian_of_each_row_is_one_loop_over_the_rows(mode: str) -> None:
             np.testing.assert_allclose(own[:, k], slope, rtol=1e-7, atol=1e-8)
     text = calque.source(jacobian, rows, stage="kernels")
     assert text.count("in prange(x.shape[0]):") == 1, text
+
+
+def rows_and_one_of_them(a, d):
+    return np.sum(np.sin(a * d) ** 2) + np.sum(np.arctan(a[2]) ** 2) + np.sum(np.diag(a) ** 3)
+
+
+def one_row_stored_after_all(a, d):
+    made = np.sin(a * d)
+    made[2] += d
+    return made
+
+
+def the_diagonal_and_a_row(a, d):
+    made = np.sin(a * d)
+    n = d.size
+    for i in range(n):
+        made[i, i] += d[i]
+    for i in range(n):
+        made[2, i] *= d[i]
+    return made
+
+
+@pytest.mark.parametrize("function", [one_row_stored_after_all, the_diagonal_and_a_row])
+def test_a_row_that_another_round_makes(function):
+    a, d = np.random.default_rng(2).normal(size=(6, 6)), np.cos(np.arange(6.0))
+    np.testing.assert_allclose(calque.jit(function)(a, d), function(a, d), rtol=1e-14)
+
+
+def test_the_gradient_of_all_rows_and_of_one():
+    a, d = np.random.default_rng(2).normal(size=(6, 6)), np.cos(np.arange(6.0))
+    gradient = calque.grad(rows_and_one_of_them, argnums=(0, 1))
+    for got, want in zip(calque.jit(gradient)(a, d), gradient(a, d), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-13)

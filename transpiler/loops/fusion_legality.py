@@ -28,6 +28,10 @@ def in_step(
     """
     if first.out in second.scalars:
         return False
+    if first.out in earlier:
+        goes_on = second.statement.args[0] is first.out
+        if (goes_on and first.out not in alone) or not _next_in_row(first, second, depth):
+            return False
     again = first.kind == "store" and first.out in earlier
     back = _renamed(first, second)
     for var, read in first.loads:
@@ -38,9 +42,6 @@ def in_step(
         ):
             return False
     if again:
-        base = second.statement.args[0]
-        if base is first.out and not (first.out in alone and _next_in_row(first, second, depth)):
-            return False
         return all(
             _same_round(first, depth, read, second) or elsewhere(read, first, builder)
             for var, read in second.loads
