@@ -73,3 +73,63 @@ def test_work_keeps_its_threads() -> None:
 
 def test_products_of_matrices_are_blas() -> None:
     assert " @ " in re.sub(r"#.*", "", calque.source(calque.jit(product_of_two), X, M))
+
+
+def stacked(a, b):
+    return a @ b * 2.0
+
+
+def weighed(moved, weights):
+    return np.einsum("bnk,nb->nk", moved, weights)
+
+
+def spread_over(rows, weights):
+    return np.einsum("nk,nb->bnk", rows, weights)
+
+
+TINY = (
+    (((6, 3, 3), (3, 3)), "f8", True),
+    (((6, 5, 3, 4), (6, 1, 4, 1)), "f8", True),
+    (((7, 3), (5, 3, 4)), "f4", True),
+    (((4, 2, 3), (3,)), "c16", True),
+    (((0, 3, 2), (2, 2)), "f8", True),
+    (((1, 1, 1), (1, 1, 1)), "f8", True),
+    (((6, 3, 5), (5, 3)), "f8", False),  # more terms than are written
+    (((6, 3, 3), (3, 9)), "f8", False),
+    (((6, 3, 3), (3, 3)), "i8", False),  # integers wrap as NumPy's do
+)
+
+
+@pytest.mark.parametrize(("shapes", "dtype", "written"), TINY)
+def test_stacks_of_tiny_matrices_are_multiplied_in_a_kernel(shapes, dtype, written):
+    rng = np.random.default_rng(3)
+    a, b = ((4.0 * rng.normal(size=s)).astype(dtype) for s in shapes)
+    if dtype == "c16":
+        a, b = a + 1j * a[::-1], 1j * b
+
+    def known(a, b):  # sizes are written into the program, as those of rows of three are
+        return stacked(a.reshape(shapes[0]), b.reshape(shapes[1]))
+
+    product = calque.jit(known)
+    np.testing.assert_allclose(product(a, b), stacked(a, b), rtol=1e-5 if dtype == "f4" else 1e-12)
+    text = calque.source(product, a, b, stage="kernels")
+    assert (" @ " not in text) == written, text
+
+
+@pytest.mark.parametrize("backward", [False, True])
+def test_sums_with_a_product_for_each_element_are_loops(backward):
+    rng = np.random.default_rng(4)
+    for f, shapes in ((weighed, ((5, 7, 3), (7, 5))), (spread_over, ((7, 3), (7, 5)))):
+        args = [rng.normal(size=s) for s in shapes]
+
+        def value(*args, f=f):
+            return np.sum(f(*args) ** 2)
+
+        g = calque.grad(value, argnums=(0, 1)) if backward else value
+        found, expected = calque.jit(g)(*args), g(*args)
+        if not backward:
+            found, expected = (found,), (expected,)
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-12)
+        text = calque.source(calque.jit(g), *args, stage="kernels")
+        assert "einsum(" not in re.sub("#.*", "", text)

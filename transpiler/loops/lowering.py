@@ -141,7 +141,7 @@ class Schedule:
                 s.proven = is_small_factorization([wrap(a) for a in s.args])
             rule = s.primitive.lowering if isinstance(s, Apply) else None
             if not self.depth and isinstance(s, Apply) and s.primitive in (matmul, dot):
-                if read[s.args[0]] > 1:
+                if read[s.args[0]] > 1 and s.out.type.ndim < 3:
                     rule = None  # the matrix is needed in memory
             if self.grid and isinstance(s, Apply) and s.primitive in RUNNING:
                 rule = partial(_by_numbers, s)

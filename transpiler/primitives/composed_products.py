@@ -20,10 +20,13 @@ from typing import Any
 import numpy as np
 
 from calque.transpiler.ir.builder import Array, current, type_of
+from calque.transpiler.ir.types import DimLike
 from calque.transpiler.primitives import joining, products, reductions
 from calque.transpiler.primitives.axes import transpose
 from calque.transpiler.primitives.base import apply, definition
 from calque.transpiler.primitives.composed import composed, is_computed
+
+_TINY = 4
 
 
 def are_floating(args: Sequence[Any]) -> bool:
@@ -48,13 +51,18 @@ def _inner_product(args: Sequence[Any], params: dict[str, Any], looping: bool) -
 
 @composed(products.matmul)
 def _stacked_product(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
-    """Within loops, of stacks of small matrices too."""
+    """Of stacks of small matrices, too: NumPy multiplies them one by one."""
     a, b = args
     ranks = type_of(a).ndim, type_of(b).ndim
     if max(ranks) < 3:
         return _product(args, params, looping)
-    whole = not looping or ranks[0] < 2 or not are_floating(args)
-    if whole or not current().dims.are_small((*a.dims[-2:], b.dims[-1])):
+    if ranks[0] < 2 or not are_floating(args):
+        return None
+    if looping:
+        small = current().dims.are_small((*a.dims[-2:], b.dims[-1]))
+    else:
+        small = _is_tiny(a.dims[-1]) and _is_tiny(b.dims[-1] if ranks[1] > 1 else 1)
+    if not small:
         return None
     vector = ranks[1] == 1
     product = a * b if vector else a[..., None] * b[..., None, :, :]
@@ -73,6 +81,12 @@ def _product(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
     if ranks == (1, 1):
         return apply(reductions.sum_, a * b, axis=(0,), keepdims=False)
     return _matrix_product(a, b, ranks)
+
+
+def _is_tiny(size: DimLike) -> bool:
+    """Whether a size is known and so small that terms are written faster than BLAS is called."""
+    known = current().dims.resolve(size)
+    return isinstance(known, int) and known <= _TINY
 
 
 def _matrix_product(a: Array, b: Array, ranks: tuple[int, int]) -> Any:

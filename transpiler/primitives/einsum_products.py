@@ -79,10 +79,11 @@ def _einsum(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
         product = _matrix_product(args, terms, output)
         if product is not None:
             return product
-    if not looping:
+    whole = any(len(t) == len(letters) for t in (*terms, output))  # a product for each element
+    if not looping and not (whole and len(args) == 2):
         return None
     dims = {d: n for t, x in zip(terms, args, strict=True) for d, n in zip(t, type_of(x).dims)}
-    if len(letters) > 1 and not current().dims.are_small(tuple(dims.values())):
+    if looping and len(letters) > 1 and not current().dims.are_small(tuple(dims.values())):
         return None
     spread = [_spread(x, t, letters) for x, t in zip(args, terms, strict=True)]
     product = math.prod(spread[1:], start=spread[0])
