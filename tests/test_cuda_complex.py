@@ -96,7 +96,8 @@ def test_quotients(dtype: str) -> None:
 def mixed(z, x, n, flag):
     """Operands of several dtypes, and constants."""
     chosen = np.where(flag, z, x)
-    return chosen * n + 2.0 * z - x / z, (z == x) | (z != n), -z * 1j + (0.5 - 2j), z + flag
+    triangle = np.tril(z) - np.where(flag, 0, z)
+    return chosen * n + 2.0 * z - x / z, (z == x) | (z != n), -z * 1j + (0.5 - 2j), z + flag, triangle
 
 
 @BOTH
@@ -114,7 +115,9 @@ def test_conversions(dtype: str) -> None:
     z = numbers(9, dtype=dtype)
 
     def f(z: Any, x: Any) -> Any:
-        return z.astype(np.complex64), z.astype("c16") * 2, x.astype("c8"), z.astype(bool)
+        double = z.astype("c16")
+        single = z.astype("c8")
+        return single, double * 2, x.astype("c8"), z.astype(bool), single * x, single * 2j - double
 
     for got, want in zip(on_cuda(f, z, z.real.copy()), f(z, z.real.copy()), strict=True):
         assert_same(got, want)

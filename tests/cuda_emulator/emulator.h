@@ -135,12 +135,16 @@ template <class T> struct Memory {
 template <class T> struct Loaded {  // a struct of memory that nobody stores to
     T value;
     operator T() const { return value; }
+    template <class Other> requires std::is_class_v<Other>
+    explicit operator Other() const { return Other(value); }  // of another precision
     const T* operator->() const { return &value; }
 };
 
 template <class T> struct Cell {
     Memory<T> of; long long k;
     operator T() const { return of.load(k); }
+    template <class Other> requires std::is_class_v<Other>
+    explicit operator Other() const { return Other(T(*this)); }
     T operator=(T value) const { if (of.touch(k, true, false)) of.data[k] = value; return value; }
     T operator=(const Cell& other) const { return *this = T(other); }
     template <class V> T operator+=(V value) const { return *this = T(T(*this) + value); }

@@ -29,6 +29,7 @@ from calque.transpiler.codegen.cuda.c_lines import (
     inside_of,
     names_in,
     number_in,
+    raw,
 )
 from calque.transpiler.codegen.cuda.c_types import CASTS, LARGE, c_number, c_type
 from calque.transpiler.codegen.cuda.complex_numbers import complex_type
@@ -130,6 +131,7 @@ class CText:
                 least = level + 1 if level == _AND else _AND + 1
                 return word.join(self.expression(v, least) for v in values), level
             case gast.IfExp(test=test, body=body, orelse=orelse):
+                body, orelse = self._alike(body, orelse)
                 parts = [self.expression(t, _CHOICE + 1) for t in (test, body)]
                 return f"{parts[0]} ? {parts[1]} : {self.expression(orelse, _CHOICE)}", _CHOICE
             case gast.Subscript():
@@ -137,6 +139,23 @@ class CText:
             case gast.Call():
                 return self._call(tree), _UNIT
         raise NotImplementedError(f"no C for {type(tree).__name__}")
+
+    def _alike(self, *arms: Any) -> list[Any]:
+        """The arms of a choice, complex both if one is."""
+        if not self.names.has_complex:
+            return list(arms)
+        kinds = [complex_type(arm, self.names.type_of) for arm in arms]
+        kind = max(kinds, key=len)
+        plain = [not own or self._is_real_number(arm) for arm, own in zip(arms, kinds, strict=True)]
+        if not kind or not any(plain):
+            return list(arms)
+        pairs = zip(arms, plain, strict=True)
+        return [raw(f"{kind}({self.expression(arm)})") if own else arm for arm, own in pairs]
+
+    def _is_real_number(self, tree: Any) -> bool:
+        """Whether a complex number is written as a real one."""
+        inner = tree.args[0] if isinstance(tree, gast.Call) and len(tree.args) == 1 else tree
+        return number_in(inner) is not None and "(" not in self.expression(tree)
 
     def _read(self, tree: Any) -> tuple[str, int]:
         """An element; nothing where an index is outside."""
