@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cuda_emulator import building
+from cuda_emulator import building, standin
 from cuda_emulator.running import cuda_text, on_cuda
 
 import calque
@@ -234,3 +234,58 @@ def test_slopes(function, x):
         step = 1e-6
         slope = (function(x + step * direction) - function(x - step * direction)) / (2.0 * step)
         np.testing.assert_allclose(np.sum(got * direction), slope, rtol=1e-6)
+
+
+# terms are computed where they are summed
+
+
+def of_terms(x):
+    return np.cumsum(np.exp(x) * 2.0)
+
+
+def of_terms_in_rows(x):
+    return np.cumsum(np.exp(x) * 2.0, axis=1)
+
+
+def of_weighted_terms(x, weights):
+    return np.cumsum(x * weights, axis=1)
+
+
+def terms_read_again(x):
+    terms = np.exp(x)
+    return np.cumsum(terms), terms
+
+
+def of_single_terms(x):
+    return np.cumprod(np.float32(1.0) + x * np.float32(0.01))
+
+
+LARGE = RNG.standard_normal(5000)
+TERMS = [
+    (of_terms, (LARGE,), 3),
+    (of_terms_in_rows, (RNG.standard_normal((7, 90)),), 2),
+    (of_weighted_terms, (RNG.standard_normal((6, 80)), RNG.standard_normal((6, 80))), 3),
+    (of_weighted_terms, (RNG.standard_normal((6, 80)), RNG.standard_normal(80)), None),
+    (terms_read_again, (LARGE,), None),
+    (of_single_terms, (LARGE[:300].astype(np.float32),), 3),
+]
+
+
+@pytest.mark.parametrize(("function", "args", "arrays"), TERMS)
+def test_terms_take_no_memory(function, args, arrays):
+    standin.traffic.clear()
+    result = on_cuda(calque.jit(function), *args)
+    moved = sum(map(sum, standin.traffic))
+    want = function(*args)
+    tolerance = 1e-4 if args[0].dtype == np.float32 else 1e-11
+    pairs = zip(result, want, strict=True) if isinstance(want, tuple) else [(result, want)]
+    for mine, theirs in pairs:
+        np.testing.assert_allclose(mine, theirs, rtol=tolerance)
+    if arrays is not None:
+        assert moved <= 1.1 * arrays * args[0].nbytes
+
+
+@pytest.mark.parametrize("shape", [(0,), (1,), (2,), (31,), (2049,)])
+def test_terms_of_few_and_of_odd_sizes(shape):
+    x = RNG.standard_normal(shape)
+    np.testing.assert_allclose(on_cuda(calque.jit(of_terms), x), of_terms(x), rtol=1e-11)

@@ -40,6 +40,7 @@ from calque.transpiler.loops.crossing_splitting import split_meetings
 from calque.transpiler.loops.definite_initialization import set_before_first_rounds
 from calque.transpiler.loops.distribution import distribute
 from calque.transpiler.loops.double_buffering import swap_buffers
+from calque.transpiler.loops.forwarded_terms import forward_terms
 from calque.transpiler.loops.hoisted_products import products_ahead
 from calque.transpiler.loops.index_set_splitting import split_bands
 from calque.transpiler.loops.integer_checks import check_integers
@@ -256,6 +257,13 @@ KERNEL_PASSES = (
         needs=[ELEMENTS, INSIDE, OWN_PHIS],
         makes=[INDEPENDENT],
         when=_on_grid,
+    ),
+    Pass(
+        *("forward_terms", lambda w: forward_terms(w.function, w.builder)),
+        needs=[ELEMENTS, INSIDE],
+        after=["map_to_threads"],
+        when=_on_grid,
+        optional=True,
     ),
     Pass(
         *("swap_buffers", lambda w: swap_buffers(w.function, w.builder)),

@@ -12,21 +12,17 @@ def running_share_jit(x):
     n = x.size
     if n < 1:
         raise ValueError('running_share_jit needs x.shape[0] >= 1')
-    x_squared = cp.empty(n)
     total = cp.empty(n)
-    running_share_kernel(blocks(n), 256, x, x_squared, n)
     parts = max(min(n // 2048, 4096), 1)
     total_of_parts = cp.empty(parts)
+    out = cp.empty(n)
+    running_share_kernel(row_blocks(parts, 1), row_threads(1), x, parts, total_of_parts, n)
     running_share_kernel_2(
-        row_blocks(parts, 1), row_threads(1), x_squared, parts, total_of_parts, n
-    )
-    running_share_kernel_3(
-        row_blocks(parts, 1), row_threads(1), x_squared, total, parts, total_of_parts, n
+        row_blocks(parts, 1), row_threads(1), x, total, parts, total_of_parts, n
     )
     total_last = cp.empty((), 'float64')
-    running_share_kernel_4(1, 1, total, total_last, n)
-    out = x_squared  # x_squared is not read again
-    running_share_kernel_5(blocks(n), 256, total, out, total_last, n)
+    running_share_kernel_3(1, 1, total, total_last, n)
+    running_share_kernel_4(blocks(n), 256, total, out, total_last, n)
     return out
 
 
@@ -98,18 +94,8 @@ __device__ double row_sum(double value)  // of a row's threads, a warp or a bloc
 }
 
 extern "C" __global__ __launch_bounds__(256)
-void running_share_kernel(const double* __restrict__ x, double* __restrict__ x_squared, Index n)
-{
-    for (Index i = blockIdx.x * 256 + threadIdx.x; i < n; i += gridDim.x * 256) {
-        // total = np.cumsum(x * x)
-        double x_i = x[i];
-        x_squared[i] = x_i * x_i;
-    }
-}
-
-extern "C" __global__ __launch_bounds__(256)
-void running_share_kernel_2(
-    const double* __restrict__ x_squared, Index parts, double* __restrict__ total_of_parts, Index n)
+void running_share_kernel(
+    const double* __restrict__ x, Index parts, double* __restrict__ total_of_parts, Index n)
 {
     for (Index part = blockIdx.x * blockDim.y + threadIdx.y; part < parts; part += gridDim.x
         * blockDim.y) {
@@ -119,7 +105,8 @@ void running_share_kernel_2(
         double total_now = 0.0;
         for (long long i = first + threadIdx.x; i < last; i += blockDim.x) {
             // total = np.cumsum(x * x)
-            total_now += x_squared[i];
+            double x_i = x[i];
+            total_now += x_i * x_i;
         }
         total_now = row_sum(total_now);
         if (threadIdx.x == 0)
@@ -128,8 +115,8 @@ void running_share_kernel_2(
 }
 
 extern "C" __global__ __launch_bounds__(256)
-void running_share_kernel_3(
-    const double* __restrict__ x_squared, double* __restrict__ total, Index parts,
+void running_share_kernel_2(
+    const double* __restrict__ x, double* __restrict__ total, Index parts,
     const double* __restrict__ total_of_parts, Index n)
 {
     for (Index part = blockIdx.x * blockDim.y + threadIdx.y; part < parts; part += gridDim.x
@@ -147,7 +134,8 @@ void running_share_kernel_3(
             double total_then_term = 0.0;
             if (i < last) {
                 // total = np.cumsum(x * x)
-                total_then_term = x_squared[i];
+                double x_i = x[i];
+                total_then_term = x_i * x_i;
             }
             total_then = row_running_sum(total_then, total_then_term);
             if (i < last)
@@ -158,7 +146,7 @@ void running_share_kernel_3(
 }
 
 extern "C" __global__ __launch_bounds__(1)
-void running_share_kernel_4(
+void running_share_kernel_3(
     const double* __restrict__ total, double* __restrict__ total_last_out, Index n)
 {
     double total_last = total[n - 1];
@@ -166,7 +154,7 @@ void running_share_kernel_4(
 }
 
 extern "C" __global__ __launch_bounds__(256)
-void running_share_kernel_5(
+void running_share_kernel_4(
     const double* __restrict__ total, double* __restrict__ out,
     const double* __restrict__ total_last, Index n)
 {
@@ -181,4 +169,3 @@ running_share_kernel = kernel(code, "running_share_kernel")
 running_share_kernel_2 = kernel(code, "running_share_kernel_2")
 running_share_kernel_3 = kernel(code, "running_share_kernel_3")
 running_share_kernel_4 = kernel(code, "running_share_kernel_4")
-running_share_kernel_5 = kernel(code, "running_share_kernel_5")

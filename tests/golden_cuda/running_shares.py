@@ -6,20 +6,16 @@ Types: x float32[n, m].
 """
 import cupy as cp
 import numpy as np
-from calque.runtime.cuda import blocks, kernel, row_blocks, row_threads
+from calque.runtime.cuda import kernel, row_blocks, row_threads
 
 
 def running_shares_jit(x):
     n, m = x.shape
     if m < 1:
         raise ValueError('running_shares_jit needs x.shape[1] >= 1')
-    x_flat = x.reshape(-1)
-    exp_x = cp.empty(x_flat.size, dtype=np.float32)
     out = cp.empty((n, m), dtype=np.float32)
-    running_shares_kernel(blocks(x_flat.size), 256, x_flat, exp_x, x_flat.size)
-    exp_x_reshaped = exp_x.reshape(n, m)
     total = cp.empty((n, m), dtype=np.float32)
-    running_shares_kernel_2(row_blocks(n, m), row_threads(m), out, exp_x_reshaped, total, n, m)
+    running_shares_kernel(row_blocks(n, m), row_threads(m), x, out, total, n, m)
     return out
 
 
@@ -69,18 +65,8 @@ __device__ __forceinline__ void row_wait()  // of a row's threads, a warp or a b
 
 extern "C" __global__ __launch_bounds__(256)
 void running_shares_kernel(
-    const float* __restrict__ x_flat, float* __restrict__ exp_x, Index x_flat_size)
-{
-    for (Index i = blockIdx.x * 256 + threadIdx.x; i < x_flat_size; i += gridDim.x * 256) {
-        // total = np.cumsum(np.exp(x), axis=1)
-        exp_x[i] = expf(x_flat[i]);
-    }
-}
-
-extern "C" __global__ __launch_bounds__(256)
-void running_shares_kernel_2(
-    float* __restrict__ out, const float* __restrict__ exp_x_reshaped, float* __restrict__ total,
-    Index n, Index m)
+    const float* __restrict__ x, float* __restrict__ out, float* __restrict__ total, Index n,
+    Index m)
 {
     for (Index i = blockIdx.x * blockDim.y + threadIdx.y; i < n; i += gridDim.x * blockDim.y) {
         float total_now = 0.0f;
@@ -89,7 +75,7 @@ void running_shares_kernel_2(
             float total_now_term = 0.0f;
             if (j < m) {
                 // total = np.cumsum(np.exp(x), axis=1)
-                total_now_term = exp_x_reshaped[i * m + j];
+                total_now_term = expf(x[i * m + j]);
             }
             total_now = row_running_sumf(total_now, total_now_term);
             if (j < m)
@@ -108,4 +94,3 @@ void running_shares_kernel_2(
 """
 
 running_shares_kernel = kernel(code, "running_shares_kernel")
-running_shares_kernel_2 = kernel(code, "running_shares_kernel_2")

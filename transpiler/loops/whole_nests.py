@@ -311,6 +311,15 @@ def index_of(s: Apply, args: Sequence[Atom]) -> list[Any]:
     return [wrap(dynamic[i.position] if isinstance(i, Slot) else i) for i in items]
 
 
+def touched_at(s: Apply, array: Atom, at: list[Any], builder: Builder) -> Var:
+    """A read of another element, of an array of the same dtype."""
+    template, dynamic = template_of(at)
+    out = s.out.again()
+    params = {"index": template}
+    builder.emit(Apply((out,), getitem, (array, *dynamic), params, s.origin, s.proven))
+    return out
+
+
 def _touched(s: Apply, args: list[Atom], builder: Builder) -> Var:
     """A read or a store of an element at another place."""
     first = s.primitive.first_index

@@ -1,0 +1,161 @@
+"""The terms of a running sum are computed where they are summed, rather than kept in an array.
+
+Before, for a grid, on which each loop is a launch::
+
+    for i in range(n):
+        squares[i] = x[i] * x[i]
+    for i in range(n):
+        total = total + squares[i]
+        out[i] = total
+
+After::
+
+    for i in range(n):
+        total = total + x[i] * x[i]
+        out[i] = total
+
+A long sum reads its terms once more, for its parts: to read ``x`` twice is less than to store the
+terms and to read these twice. Where anything else reads the array, it stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from calque.transpiler.ir import core
+from calque.transpiler.ir.builder import Builder, atom, wrap
+from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, Statement, Var
+from calque.transpiler.ir.dead_code import remove_dead_code
+from calque.transpiler.loops.accesses import is_element
+from calque.transpiler.loops.cell_nests import CellNest, cell_nest, is_number, is_whole, uses
+from calque.transpiler.loops.put_together import is_scan
+from calque.transpiler.loops.whole_nests import index_of, readers, touched_at
+from calque.transpiler.primitives.base import apply
+from calque.transpiler.primitives.creation import empty
+from calque.transpiler.primitives.indexing import checked_index, getitem, update
+from calque.transpiler.primitives.shapes import flat, reshape
+
+
+def forward_terms(function: Function, builder: Builder) -> None:
+    """Compute such terms where they are read, in place."""
+    with builder.active():
+        for block in _blocks(function.body):
+            for scan in [s for s in core.walk(block) if is_scan(s)]:
+                assert isinstance(scan, For)
+                for read in [s for s in scan.body.statements if isinstance(s, Apply)]:
+                    if read.primitive is getitem and is_element(read, builder):
+                        _forward(read, scan.body, block, builder)
+    remove_dead_code(function)
+
+
+def _blocks(block: Block) -> Iterator[Block]:
+    """The blocks whose loops are launches."""
+    yield block
+    for s in block.statements:
+        if not (isinstance(s, For) and (s.parallel or is_scan(s))):
+            for inner in core.blocks_of(s):
+                yield from _blocks(inner)
+
+
+def _forward(read: Apply, body: Block, block: Block, builder: Builder) -> None:
+    """Compute what a read gives in its place, if a nest made the array for it alone."""
+    shown = read.args[0]
+    made = {o: s for s in block.statements for o in s.outs}
+    view = made.get(shown)
+    flattened = isinstance(view, Apply) and view.primitive is reshape
+    array = view.args[0] if flattened and isinstance(view, Apply) else shown
+    if readers(block, shown) != [read] or (flattened and readers(block, array) != [view]):
+        return
+    nest = cell_nest(made[array], builder) if array in made else None
+    if nest is None or len(nest.loop.phis) != 1 or not _is_of_terms(nest, made, builder):
+        return
+    kept = made if flattened else None
+    if flattened and not _is_elementwise(nest, made, shown, builder):
+        return
+    value = _computed(nest, index_of(read, read.args), kept, builder)
+    if value is None:
+        return
+    new, found = value
+    core.label_rest(new.statements, read.phase)
+    at = body.statements.index(read)
+    body.statements[at : at + 1] = new.statements
+    core.substitute(body, {read.out: found})
+    for use in uses(block, shown):  # its sizes are those of what it was made as
+        if isinstance(use, Apply) and not flattened:
+            use.args = (nest.loop.inits[0], *use.args[1:])
+
+
+def _is_of_terms(nest: CellNest, made: dict[Var, Statement], builder: Builder) -> bool:
+    """Whether a nest stores each cell of a new array, a number of its own."""
+    store = nest.store(0)
+    start = made.get(nest.loop.inits[0])
+    if store is None or store.primitive is not update:
+        return False
+    if not isinstance(start, Apply) or start.primitive is not empty:
+        return False
+    value = store.args[1]
+    if not isinstance(value, Var) or value.type.dtype != store.out.type.dtype or value.type.weak:
+        return False
+    box = nest.box(store, builder)
+    plain = all((is_number(s) and not _is_checked(s)) or s is store for s in nest.body.statements)
+    return plain and box is not None and is_whole(box, store.out.type.dims, builder)
+
+
+def _is_checked(s: Statement) -> bool:
+    """Whether a statement says where an index is outside: once is enough."""
+    return isinstance(s, Apply) and s.primitive is checked_index
+
+
+def _is_elementwise(
+    nest: CellNest, made: dict[Var, Statement], shown: Var, builder: Builder
+) -> bool:
+    """Whether a nest over all cells of flat arrays reads its own cell alone, of this shape."""
+    index, resolve = nest.loop.index, builder.dims.resolve
+    dims = [resolve(d) for d in shown.type.dims]
+    for s in (*nest.ahead, *nest.body.statements):
+        if index not in s.args:  # type: ignore[union-attr]
+            continue
+        assert isinstance(s, Apply)
+        if s.primitive is update:
+            continue
+        source = made.get(s.args[0]) if s.primitive is getitem else None
+        if not isinstance(source, Apply) or source.primitive is not flat:
+            return False
+        if s.args[1:] != (index,) or [resolve(d) for d in source.args[0].type.dims] != dims:
+            return False
+    return len(nest.loops) == 1
+
+
+def _computed(
+    nest: CellNest, at: list[Any], made: dict[Var, Statement] | None, builder: Builder
+) -> tuple[Block, Atom] | None:
+    """What a nest stores in a cell, computed anew; ``made``: of flat arrays as they were."""
+    store = nest.store(0)
+    assert store is not None
+    box = nest.box(store, builder)
+    assert box is not None
+    mapping: dict[Var, Atom] = {}
+    if made is None:
+        if any(box.shifts):
+            return None
+        mapping = {p.index: atom(at[axis]) for p, axis in zip(nest.loops, box.axes, strict=True)}
+    with builder.block() as new:
+        for s in (*nest.ahead, *nest.body.statements):
+            if s is store:
+                continue
+            assert isinstance(s, Apply)
+            args = [mapping.get(a, a) if isinstance(a, Var) else a for a in s.args]
+            with builder.at(s.origin):
+                if s.primitive is getitem and made is not None and nest.loop.index in s.args:
+                    whole = made[s.args[0]]
+                    assert isinstance(whole, Apply)
+                    mapping[s.out] = touched_at(s, whole.args[0], at, builder)
+                elif s.primitive is getitem:
+                    mapping[s.out] = touched_at(s, args[0], index_of(s, args), builder)
+                elif s.primitive.kind == "size":
+                    return None
+                else:
+                    found = apply(s.primitive, *map(wrap, args), **s.params)
+                    mapping[s.out] = atom(found)
+    return new, mapping.get(store.args[1], store.args[1])
