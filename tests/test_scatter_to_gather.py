@@ -11,7 +11,7 @@ import pytest
 from sampling import sampled
 
 import calque
-from calque.transpiler.loops import scatter_to_gather
+from calque.transpiler.loops import place_loops
 
 RNG = np.random.default_rng(4)
 
@@ -139,13 +139,13 @@ TERMS = {  # of the longest sum
 def sums(monkeypatch: Any) -> list[int]:
     """How many terms each sum has that is made."""
     found: list[int] = []
-    write = scatter_to_gather._Places.write
+    write = place_loops.PlaceLoops.write
 
     def noted(self: Any, version: Any) -> Any:
         found.append(len(self.terms))
         return write(self, version)
 
-    monkeypatch.setattr(scatter_to_gather._Places, "write", noted)
+    monkeypatch.setattr(place_loops.PlaceLoops, "write", noted)
     monkeypatch.setenv("CALQUE_JIT", "0")
     return found
 
