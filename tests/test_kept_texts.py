@@ -152,6 +152,38 @@ def test_what_sizes_chose_is_chosen_again(folder):
         assert sorted(map(repr, made)) == sorted(map(repr, chosen))
 
 
+def steps_of_a_filter(F, seen):
+    x, total = np.zeros(F.shape[0]), 0.0
+    for t in range(seen.shape[0]):
+        off = seen[t] - F @ x
+        x = x + 0.5 * off
+        total += off @ off
+    return total
+
+
+def filter_arguments(n, steps=500):
+    rng = np.random.default_rng(n)
+    return 0.1 * rng.normal(size=(n, n)), rng.normal(size=(steps, n))
+
+
+def test_a_text_with_small_sizes_in_it_is_found_again(folder):
+    gradient = calque.grad(steps_of_a_filter)
+    fn = calque.jit(gradient)
+    sizes = (3, 40, 5)
+    want = {n: gradient(*filter_arguments(n)) for n in sizes}
+    fn(*filter_arguments(3))
+    (first,) = programs(fn)
+    assert first.known_symbols and not first.abridged  # its sizes are written into it
+    for order in ((3, 5, 40), (40, 3, 5), (5, 3, 40), (3,)):
+        as_in_another_process(fn)
+        for n in order:
+            np.testing.assert_allclose(fn(*filter_arguments(n)), want[n], rtol=1e-10)
+            np.testing.assert_allclose(fn(*filter_arguments(n)), want[n], rtol=1e-10)
+    assert [p.abridged for p in programs(fn)] == [True]
+    assert programs(fn)[0].known_symbols == first.known_symbols
+    assert programs(fn)[0].text == first.text
+
+
 def third(x):
     total = 0.0
     for i in range(3, x.size):

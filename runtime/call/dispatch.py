@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,7 @@ from calque.runtime.call.argument_keys import (
     valued_key,
 )
 from calque.runtime.call.arguments import check_static, check_values, naming
-from calque.runtime.call.kept_texts import KeptText
+from calque.runtime.call.kept_texts import Source
 from calque.runtime.call.loading import Program, Ready, changed_numbers, load, may_hold_again
 from calque.runtime.call.machine_code import NotReady
 from calque.runtime.call.plans import Key, Plan, ReadOnce, capture_sizes, keep
@@ -64,16 +64,6 @@ _MAX_READY = 1024
 _REFUSALS = (CalqueError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 _FORMER = 8  # programs kept that hold when captured values are again what they were
 making = free_in_children("programs", threading.RLock())
-
-
-@dataclass(frozen=True)
-class Source:
-    """A program with kernels: as it was ``before`` them, and its text, if that was on disk."""
-
-    traced: Traced
-    before: Traced
-    key: str | None
-    written: KeptText | None
 
 
 class Dispatcher:
@@ -385,7 +375,7 @@ class Dispatcher:
         if only_run and self.finish is None and not plan.memory and not self.target.grid:
             wishes = (self.name(), self.options, plan.comparing, few, self.target.name)
             key = kept_texts.key_of(traced, *wishes)
-        written = kept_texts.find(key, known)
+        written = kept_texts.find(key, known, not (plan.few or plan.inner))
         if written is not None:
             made = written.told(traced, self.target)
         else:
@@ -395,7 +385,7 @@ class Dispatcher:
         plan.inner = plan.inner or made.inner
         if made.has_variants() and not full.written:
             keep(plan, kept)
-        return Source(made, traced, key, written)
+        return Source(made, traced, key, written, few)
 
     def make(
         self, plan: Plan, leaves: list[Any], structure: Any, sizes: dict[str, int], full: Key
@@ -471,16 +461,16 @@ class Dispatcher:
         except SpecializationNeeded as needed:
             self._specialize(plan, needed, leaves)
             return
-        if compiled and plan.has_few(sizes):
+        if source is not None and plan.has_few(sizes):
+            source.keep()
             return
         pinned |= plan.few if full.written else {}
         if self.finish is not None:
             traced.function = self.finish(traced.function, traced.builder)
         written = None if source is None else source.written
         program = load(traced, self.name(), known, pinned, written)
-        if source is not None and written is None:
-            text = KeptText.of(traced, program.text, program.stored)
-            kept_texts.keep(source.key, source.before, traced, text)
+        if source is not None:
+            source.keep(program.text, program.stored)
         program.asks_memory = bool(plan.memory)
         if traced.compares:
             program.call = self._comparing(program)

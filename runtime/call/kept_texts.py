@@ -26,6 +26,7 @@ from calque.transpiler.ir.core import Launch
 from calque.transpiler.ir.dims import InnerSizes, Sizes, is_small_product
 from calque.transpiler.ir.target import Target
 from calque.transpiler.ir.types import Dim
+from calque.transpiler.loops.size_specialization import few_and_often
 
 _ROOT = Path(__file__).resolve().parents[2]
 _ROOMS = ("transpiler", "runtime")
@@ -34,7 +35,10 @@ _DEBUGGING = ("CALQUE_DEBUG", "CALQUE_PRINT_AFTER", "CALQUE_JIT")
 
 @dataclass(frozen=True)
 class KeptText:
-    """A module's text, and what else is known once it is written."""
+    """A module's text, and what else is known once it is written.
+
+    There is none where a call of small sizes asked, which gets a text with these written into it.
+    """
 
     text: str
     stored: tuple[int, ...]  # leaves that are stored into
@@ -64,9 +68,28 @@ class KeptText:
             target=target,
         )
 
-    def holds(self, sizes: dict[str, int]) -> bool:
-        """Whether a call of these sizes would have chosen the same."""
+    def holds(self, sizes: dict[str, int], may_have_few: bool = False) -> bool:
+        """Whether a call of these sizes would have chosen the same: also to write its sizes."""
+        if not self.text and not (may_have_few and few_and_often(self.inner, sizes)):
+            return False
         return all(is_small_product(c, sizes) == chosen for c, chosen in self.choices.items())
+
+
+@dataclass(frozen=True)
+class Source:
+    """A program with kernels: as it was ``before`` them, and its text, if that was on disk."""
+
+    traced: Traced
+    before: Traced
+    key: str | None
+    written: KeptText | None
+    few: dict[str, int]  # sizes that are written into it
+
+    def keep(self, text: str = "", stored: tuple[int, ...] = ()) -> None:
+        """Keep its text, or that a call of these sizes has another one."""
+        if self.written is None:
+            found = KeptText.of(self.traced, text, stored)
+            keep(self.key, self.before, self.few, self.traced, found)
 
 
 def key_of(traced: Traced, *wishes: Any) -> str | None:
@@ -79,8 +102,10 @@ def key_of(traced: Traced, *wishes: Any) -> str | None:
         return None
 
 
-def find(key: str | None, sizes: dict[str, int]) -> KeptText | None:
-    """The text for a key, if it is for calls of these sizes."""
+def find(
+    key: str | None, sizes: dict[str, int], may_have_few: bool = False
+) -> KeptText | None:
+    """The text for a key, if it is for calls of these sizes, which may be written into another."""
     payload = None if key is None else disk_cache.read_entry(_name(key), key)
     if payload is None:
         return None
@@ -88,12 +113,18 @@ def find(key: str | None, sizes: dict[str, int]) -> KeptText | None:
         found = pickle.loads(payload)
     except Exception:  # whatever it is, writing anew is right
         return None
-    return found if isinstance(found, KeptText) and found.holds(sizes) else None
+    return found if isinstance(found, KeptText) and found.holds(sizes, may_have_few) else None
 
 
-def keep(key: str | None, before: Traced, after: Traced, written: KeptText) -> None:
-    """Keep a text, unless what it assumes cannot be asked of the program as it was read."""
+def keep(
+    key: str | None, before: Traced, few: dict[str, int], after: Traced, written: KeptText
+) -> None:
+    """Keep a text, unless what it assumes cannot be asked of the program as it was read.
+
+    ``few`` are the sizes that were written into the program ``after``.
+    """
     dims = before.builder.dims
+    before = before.copied(few) if few else before
     asked = {s for d in written.assumptions for s in d.symbols()}
     equal = [[(e.left, e.right) for e in t.function.equal_dims] for t in (before, after)]
     askable = asked <= dims.arguments | dims.quotients.keys() and equal[0] == equal[1]

@@ -12,7 +12,7 @@ from a value that nobody else needs.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from calque.transpiler.errors import CoreError
@@ -40,6 +40,20 @@ class Site(NamedTuple):
 Starts = dict[Atom, tuple[For | While, int]]  # what a loop takes over -> which of its values
 
 
+class MemoryFacts:
+    """What holds of a program wherever copies are made: many places are tried."""
+
+    def __init__(self, program: PrintedProgram):
+        self.statements = list(core.walk(program.body))
+        applies = [s for s in self.statements if isinstance(s, Apply)]
+        self.stores = [s for s in applies if is_store(s)]
+        self.viewed = {id(s): viewed(s) for s in applies}
+        self.sure = {id(s) for s in applies if is_store(s) or _is_copy(s) or surely_view(s)}
+        self.loops = [s for s in self.statements if isinstance(s, (For, While))]
+        self.inside = {id(s): program.defined(s) for s in self.loops}
+        self.sources: dict[Var, list[Atom]] = {}  # where memory comes from if there are no copies
+
+
 class Memory:
     """The memory of every Var, if copies are made at ``copies``."""
 
@@ -49,8 +63,11 @@ class Memory:
         live: Liveness,
         backs: dict[int, WriteBack],
         copies: frozenset[Site],
+        facts: MemoryFacts | None = None,
     ):
         self.program, self.live, self.backs, self.copies = program, live, backs, copies
+        self.facts = facts or MemoryFacts(program)
+        self._kinds = {site.kind for site in copies}
         self.takes = {id(b.take): b for b in backs.values()}
         self.unwritable = 1 << len(program.vars)
         self.of = [0] * len(program.vars)
@@ -67,6 +84,8 @@ class Memory:
 
     def copied(self, kind: str, statement: Statement, place: int = 0) -> bool:
         """Whether a copy is made there."""
+        if kind not in self._kinds:
+            return False
         return Site(kind, self.program.number[id(statement)], place) in self.copies
 
     def owned(self, phi: Var) -> bool:
@@ -89,11 +108,7 @@ class Memory:
     # who must own memory
 
     def _ownership(self) -> int:
-        pending = [
-            s.args[0]
-            for s in core.walk(self.program.body)
-            if isinstance(s, Apply) and is_store(s) and not self.copied("store", s)
-        ]
+        pending = [s.args[0] for s in self.facts.stores if not self.copied("store", s)]
         found = 0
         while pending:
             var = pending.pop()
@@ -105,8 +120,22 @@ class Memory:
 
     def _sources(self) -> dict[Var, list[Atom]]:
         """Where each Var's memory comes from, one step back."""
+        if not self.facts.sources:
+            kinds, self._kinds = self._kinds, set()
+            self.facts.sources = self._sources_of(self.facts.statements)
+            self._kinds = kinds
+        copied = {site.number for site in self.copies}
+        copied |= {
+            self.program.number[id(b.final)]
+            for b in self.backs.values()
+            if self.copied("base", b.take)
+        }
+        changed = [self.facts.statements[number] for number in copied]
+        return {**self.facts.sources, **self._sources_of(changed)}
+
+    def _sources_of(self, statements: Iterable[Statement]) -> dict[Var, list[Atom]]:
         found: dict[Var, list[Atom]] = {}
-        for s in core.walk(self.program.body):
+        for s in statements:
             match s:
                 case Apply():
                     for out in s.outs:
@@ -134,7 +163,7 @@ class Memory:
             return () if self.copied("copy", s) else s.args
         if self.copied("view", s) or self.copied("base", s):
             return ()
-        return viewed(s)
+        return self.facts.viewed[id(s)]
 
     # where memory goes
 
@@ -170,13 +199,13 @@ class Memory:
                 memory |= self.unwritable
         if s.primitive.view_back is read_only and not self.copied("view", s):
             memory |= self.unwritable
-        sure = taken and (is_store(s) or s.primitive is copy or surely_view(s))
+        sure = taken and id(s) in self.facts.sure
         for out in s.outs:
             own = s.primitive.kind == "creation" or bool(out.type.ndim)
             self._set(out, memory | (self.program.bit(out) if own and not sure else 0))
 
     def _loop(self, s: For | While) -> None:
-        inside = self.program.defined(s)
+        inside = self.facts.inside[id(s)]
         own = {phi: self.program.bit(phi) for phi in s.phis}
         for k, phi in enumerate(s.phis):
             start = 0 if self.owned(phi) else self.at(s.inits[k])
@@ -217,16 +246,14 @@ class Memory:
 
     def conflict(self) -> frozenset[Site] | None:
         """The copies that resolve the first conflict; None where there is none."""
-        for s in core.walk(self.program.body):
-            if isinstance(s, Apply) and is_store(s):
-                sites = self._store_conflict(s)
-                if sites:
-                    return sites
-        for s in reversed(list(core.walk(self.program.body))):
-            if isinstance(s, (For, While)):
-                sites = self._loop_conflict(s)
-                if sites:
-                    return sites
+        for store in self.facts.stores:
+            sites = self._store_conflict(store)
+            if sites:
+                return sites
+        for loop in reversed(self.facts.loops):
+            sites = self._loop_conflict(loop)
+            if sites:
+                return sites
         return self._returned_conflict()
 
     def _loop_conflict(self, s: For | While) -> frozenset[Site]:
@@ -362,34 +389,34 @@ class Memory:
         kept = source in self.program.function.params and bool(self.at(source) & self.unwritable)
         return kept and self.owned(loop.phis[k])
 
-    def weight(self, site: Site, statements: list[Statement]) -> float:
+    def weight(self, site: Site) -> float:
         """What a copy costs: ten times more in each loop, less for a view."""
-        s = statements[site.number]
+        s = self.facts.statements[site.number]
         depth = self.program.depth[id(s)] + (site.kind == "next")
         return 10.0**depth * (0.5 if site.kind in ("view", "copy") else 1.0)
 
     def cost(self, copies: frozenset[Site]) -> float:
         """What copies at these places cost."""
-        statements = list(core.walk(self.program.body))
-        return sum(self.weight(site, statements) for site in copies)
+        return sum(map(self.weight, copies))
 
 
 def settle(program: PrintedProgram) -> Memory:
     """The memory of a program with as few copies as we can."""
     live = Liveness(program)
     backs = write_backs(program, live)
-    statements = list(core.walk(program.body))
+    facts = MemoryFacts(program)
+    statements = facts.statements
     start = {Site("copy", n) for n, s in enumerate(statements) if _is_copy(s)}
     start |= {Site("base", program.number[id(b.take)]) for b in backs.values()}
-    first = _resolved(program, live, backs, frozenset(start))
+    first = _resolved(program, live, backs, frozenset(start), facts)
     assert first is not None
     best: Memory = first
-    loops = [s for s in statements if isinstance(s, (For, While))]
-    starts: Starts = {init: (s, k) for s in loops for k, init in enumerate(s.inits)}
-    for site in sorted(best.copies, key=lambda c: (-best.weight(c, statements), c)):
+    starts: Starts = {init: (s, k) for s in facts.loops for k, init in enumerate(s.inits)}
+    for site in sorted(best.copies, key=lambda c: (-best.weight(c), c)):
         forced = best.is_forced(site, statements[site.number], starts)
         if site in best.copies and not forced:
-            trial = _resolved(program, live, backs, best.copies - {site}, best.cost(best.copies))
+            bound = best.cost(best.copies)
+            trial = _resolved(program, live, backs, best.copies - {site}, facts, bound)
             if trial is not None:
                 best = trial
     return best
@@ -408,11 +435,12 @@ def _resolved(
     live: Liveness,
     backs: dict[int, WriteBack],
     copies: frozenset[Site],
+    facts: MemoryFacts,
     bound: float = math.inf,
 ) -> Memory | None:
     """A memory without conflicts, with more copies if need be; None if they cost ``bound``."""
     while True:
-        memory = Memory(program, live, backs, copies)
+        memory = Memory(program, live, backs, copies, facts)
         more = memory.conflict()
         if more is None:
             return memory

@@ -92,11 +92,20 @@ def _may_be_part(s: Any) -> bool:
     """Whether a statement has a size for a function, holds a loop, and ends where it ends."""
     if isinstance(s, gast.While):
         return False
-    inner = [t for t in gast.walk(s) if isinstance(t, gast.stmt) and not Notes.is_note(t)]
+    inner = list(_statements(s))
     if not LEAST <= len(inner) <= MOST or not any(isinstance(t, gast.For) for t in inner):
         return False
     leaves = (gast.Return, gast.Raise, gast.Break, gast.Continue)
     return not any(isinstance(t, leaves) for t in inner)
+
+
+def _statements(s: Any) -> Iterator[Any]:
+    """A statement and those within it."""
+    yield s
+    if isinstance(s, (gast.For, gast.While, gast.If)):
+        for inner in (*s.body, *s.orelse):
+            if not Notes.is_note(inner):
+                yield from _statements(inner)
 
 
 class _Parts:
@@ -109,7 +118,8 @@ class _Parts:
         """Write calls for the loops of a kernel, in place."""
         given = frozenset(a.id for a in kernel.args.args)
         self.variables = given | assigned_in(kernel.body)
-        self.live = LiveNames(kernel.body).after
+        self.live = LiveNames(kernel.body)
+        self.after = dict(self.live.after)
         self._block(kernel.body, given)
 
     def _block(self, body: list[Any], assigned: Live) -> None:
@@ -125,9 +135,9 @@ class _Parts:
 
     def _called(self, s: Any, assigned: Live) -> Any:
         """The call of a function that does what a statement does; or the statement."""
-        own = LiveNames([s]).before & self.variables
+        own = self.live.before_alone(s) & self.variables
         stored = assigned_in([s])
-        outs = stored & self.live[id(s)]
+        outs = stored & self.after[id(s)]
         own |= outs - surely_assigned([s])  # what it is given back where no round assigns it
         if not own <= assigned:
             return s

@@ -36,10 +36,14 @@ def mentions(tree: Any) -> Iterator[tuple[str, bool]]:
             yield from mentions(tree.iter)
             yield from mentions(tree.target)
             yield from (m for s in tree.body for m in mentions(s))
+        case gast.Constant():
+            return
         case gast.AST():
-            yield from (m for _, value in gast.iter_fields(tree) for m in mentions(value))
+            for field in tree._fields:
+                yield from mentions(getattr(tree, field, None))
         case list():
-            yield from (m for part in tree for m in mentions(part))
+            for part in tree:
+                yield from mentions(part)
 
 
 def read_in(tree: Any) -> Live:
@@ -57,7 +61,12 @@ class LiveNames:
 
     def __init__(self, body: Sequence[Any]):
         self.after: dict[int, Live] = {}
+        self._lines: dict[int, tuple[Live, Live]] = {}  # what each reads and assigns
         self.before = self._block(body, NONE, NONE, NONE)
+
+    def before_alone(self, s: Any) -> Live:
+        """What would live before one of the statements, were it the last."""
+        return self._statement(s, NONE, NONE, NONE)
 
     def _block(self, body: Sequence[Any], live: Live, left: Live, again: Live) -> Live:
         """What lives before statements; ``left`` and ``again``: at ``break`` and ``continue``."""
@@ -81,7 +90,10 @@ class LiveNames:
                 return again
             case gast.Return() | gast.Raise():
                 return read_in(s)
-        return live - assigned_in([s]) | read_in(s)
+        if id(s) not in self._lines:
+            self._lines[id(s)] = read_in(s), assigned_in([s])
+        read, assigned = self._lines[id(s)]
+        return live - assigned | read
 
     def _loop(self, body: Sequence[Any], live: Live, counter: Live, test: Live) -> Live:
         head = live | test
