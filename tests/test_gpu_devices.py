@@ -28,7 +28,14 @@ from calque import (
 )
 from calque.runtime.cuda.sharded_array import ShardedArray
 from calque.runtime.devices.device_source import DeviceSource
-from calque.transpiler.errors import MixedDevices, NoSuchDevice, ShapeError, UnsupportedOption
+from calque.transpiler.errors import (
+    AliasUndecided,
+    ImpureFunction,
+    MixedDevices,
+    NoSuchDevice,
+    ShapeError,
+    UnsupportedOption,
+)
 
 pytestmark = pytest.mark.skipif(building.MISSING is not None, reason=str(building.MISSING))
 
@@ -251,6 +258,59 @@ def test_what_a_gpu_raises_says_which_it_was() -> None:
     close(f(np.ones((4, 3)), np.array([0, 1, 2, 0])), np.full(4, 4.0))
 
 
+def test_parts_are_alike_whatever_they_are_cut_of() -> None:
+    x = np.random.default_rng(5).normal(size=(3, 4, 2))
+    there = cp.asarray(x)
+    f = pmap(lambda x: np.sin(x) + psum(x, "i"), "i", in_axes=1, out_axes=1, devices=gpus())
+    wanted = pmap(lambda x: np.sin(x) + psum(x, "i"), "i", in_axes=1, out_axes=1)(x)
+    mesh = make_mesh((4,), ("i",), devices=gpus())
+    cut = calque.device_put(x, calque.NamedSharding(mesh, P(None, "i")))
+    for given in (x, x[::-1, ::-1][::-1, ::-1], np.asfortranarray(x), there, cp.asarray(np.asfortranarray(x)), cut):
+        close(f(given), wanted)
+    turned = cp.asarray(np.ascontiguousarray(x.T)).T
+    close(f(turned), wanted)
+    g = shard_map(lambda w, x: w * psum(x, "i"), mesh=mesh, in_specs=(P(), P(None, "i")), out_specs=P())
+    close(g(turned[:, 0:1], there), x[:, 0:1] * x.sum(1, keepdims=True))
+
+
+@pytest.mark.parametrize("dtype", ["f4", "i4", "?", "c16"])
+@pytest.mark.parametrize("shape", [(4,), (4, 0), (4, 1), (4, 7)])
+def test_edges_of_shapes_and_dtypes(shape: tuple[int, ...], dtype: str) -> None:
+    x = (np.arange(np.prod(shape)).reshape(shape) % 3).astype(dtype)
+
+    def f(x: Any) -> Any:
+        return psum(x, "i"), x * x, ppermute(x, "i", [(0, 1)]), calque.all_gather(x, "i")
+
+    for a, b in zip(pmap(f, "i", devices=gpus())(x), pmap(f, "i")(x), strict=True):
+        assert a.shape == b.shape and a.dtype == b.dtype
+        close(a, b)
+    three = pmap(f, "i", devices=gpus()[1:])(x[:3])
+    for a, b in zip(three, pmap(f, "i")(x[:3]), strict=True):
+        close(a, b)
+    close(pmap(lambda x: psum(x, "i"), "i", devices=gpus()[3:])(x[:1]), x[:1])
+
+
+def test_results_have_memory_of_their_own() -> None:
+    there = cp.asarray(np.arange(8.0).reshape(4, 2))
+    f = pmap(lambda x, w: (x, x[:1], w), in_axes=(0, None), devices=gpus())
+    first = f(there, there[0])
+    second = f(first[0], there[0])
+    with cp.Device(0):
+        there[...] = -1.0
+        first[0].addressable_shards[0].data[...] = -2.0
+    close(second[0], np.arange(8.0).reshape(4, 2))
+    close(second[2], [[0.0, 1.0]] * 4)
+    close(first[1], np.arange(0.0, 8.0, 2.0).reshape(4, 1))
+
+
+def test_within_another_transformation_one_gpu_has_the_devices_as_a_batch() -> None:
+    x = cp.asarray(np.linspace(0.0, 1.0, 12).reshape(4, 3))
+    f = pmap(lambda x: psum(np.sin(x), "i") * x, "i", devices=gpus())
+    found = grad(lambda x: np.sum(f(x)))(x)
+    assert type(found) is cp.ndarray
+    close(found, grad(lambda x: np.sum(pmap(lambda x: psum(np.sin(x), "i") * x, "i")(x)))(x.get()))
+
+
 # what is refused
 
 
@@ -281,6 +341,20 @@ def test_engines_and_devices_that_do_not_fit() -> None:
     assert "5 devices are asked for, and there are 4" in refused(NoSuchDevice, pmap(np.sin, devices=gpus), np.ones((5, 2)))
     assert "the devices are CPUs" in refused(MixedDevices, pmap(np.sin), cp.asarray(np.ones((4, 2))))
     np.testing.assert_allclose(pmap(np.sin, engine="nccl")(np.ones((4, 2))).get(), np.sin(np.ones((4, 2))))
+
+
+def test_stores_into_memory_that_is_shared() -> None:
+    def adds(x: Any, y: Any) -> None:
+        x += y
+
+    mesh = make_mesh((4,), ("i",), devices=gpus())
+    x, y = (calque.device_put(np.ones((4, 3)), calque.NamedSharding(mesh, P("i"))) for _ in range(2))
+    f = pmap(adds, devices=gpus())
+    f(x, y)
+    close(x, np.full((4, 3), 2.0))
+    assert "shares memory with another argument" in refused(AliasUndecided, f, x, x)
+    whole = calque.device_put(np.ones(3), calque.NamedSharding(mesh, P()))
+    assert "same array on several devices" in refused(ImpureFunction, pmap(adds, in_axes=(None, 0), devices=gpus()), whole, y)
 
 
 def test_stores_that_the_caller_would_not_see() -> None:

@@ -15,17 +15,19 @@ from typing import Any
 import numpy as np
 
 _PLACES: list[str] = []  # the user's statements, by what kernels call them, from 1 on
+_CELLS: list[Any] = []
 _FAR = 2**39  # indices that are further away are told as this
 
 
-@functools.cache
 def _cell() -> Any:
     """The number that kernels store into: where, and which index; 0 while all is well."""
     import cupy as cp
 
-    cell = np.frombuffer(cp.cuda.alloc_pinned_memory(8), np.int64, 1)
-    cell[0] = 0
-    return cell
+    if not _CELLS:
+        cell = np.frombuffer(cp.cuda.alloc_pinned_memory(8), np.int64, 1)
+        cell[0] = 0
+        _CELLS.append(cell)
+    return _CELLS[0]  # the same for threads that come at once
 
 
 @functools.cache

@@ -27,7 +27,7 @@ Place = dict[Hashable, int]
 
 
 def with_captured(call: Callable[..., Any]) -> Callable[..., Any]:
-    """A program that finds captured arrays where it runs."""
+    """A program that finds captured arrays where it runs, and gives back memory of its own."""
 
     def there(value: Any) -> Any:
         if is_device_array(value):
@@ -36,8 +36,8 @@ def with_captured(call: Callable[..., Any]) -> Callable[..., Any]:
 
     def program(*given: Any, **captured: Any) -> Any:
         here = {name: there(value) for name, value in captured.items()}
-        kept = [here[n] for n, value in captured.items() if is_device_array(here[n])]
-        return own_memory(call(*given, **here), kept)
+        kept = filter(is_device_array, pytrees.flatten((given, here))[0])
+        return own_memory(call(*given, **here), list(kept))
 
     return program
 
@@ -78,7 +78,7 @@ def _part(
         index = index_of(cut, leaf.shape, sizes, place)
         found = leaf.part(index, device)
         mine = found is not None
-        found = found if mine else leaf.together(device.id)[index]
+        found = found if mine else _moved(leaf.together(device.id)[index], device)
     else:
         leaf = adopted(leaf) if cut.names or not isinstance(leaf, np.ndarray) else leaf
         if not cut.names and not isinstance(leaf, np.ndarray) and not is_device_array(leaf):
@@ -92,10 +92,12 @@ def _part(
 
 
 def _moved(array: Any, device: Device) -> Any:
+    """An array on a device, in one piece there: parts on all devices are alike."""
+    library = cupy()
     if is_device_array(array):
-        return copied_to(array, device.id)
-    with cupy().cuda.Device(device.id):
-        return cupy().asarray(array)
+        array = copied_to(array, device.id)
+    with library.cuda.Device(device.id):
+        return library.ascontiguousarray(library.asarray(array)).reshape(array.shape)
 
 
 def _element(cut: Cut) -> tuple[Any, ...]:

@@ -236,7 +236,7 @@ def names() -> frozenset[str]:
     """All that may be defined: nothing of the user's is called so.
 
     >>> sorted(n for n in names() if "square" in n)
-    ['square', 'squaref', 'squarel']
+    ['square', 'square_less_1', 'squarec', 'squaref', 'squarel', 'squarez']
     """
     forms = ("row", "row_running", "block")
     reduced = [f"{form}_{how}" for form in forms for how in COMBINED]
