@@ -44,6 +44,4 @@ SCALARS: dict[str, tuple[type, Any]] = {  # C's types, NumPy's, those of ctypes
     "complex64": (numpy.complex64, Complex64),
     "complex128": (numpy.complex128, Complex128),
 }
-PASSED_AS: dict[type, type] = {  # by CuPy
-    bool: numpy.bool_, int: numpy.int64, float: numpy.float64, complex: numpy.complex128,
-}  # fmt: skip
+PASSED_AS: dict[type, type] = {bool: numpy.bool_, int: numpy.int64, float: numpy.float64}  # by CuPy
