@@ -174,3 +174,15 @@ def test_the_gradient_of_all_rows_and_of_one():
     gradient = calque.grad(rows_and_one_of_them, argnums=(0, 1))
     for got, want in zip(calque.jit(gradient)(a, d), gradient(a, d), strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-13)
+
+
+def twice(x):
+    total = 0.0
+    for i in range(1, x.size):
+        total += np.dot(x[:i], x[:i]) * x[i]
+    return total
+
+
+def test_an_element_that_a_round_stores_twice_is_written_once() -> None:
+    text = calque.source(calque.jit(calque.grad(twice)), np.ones(5), stage="kernels")
+    assert text.count("x_bar[j] =") == 1, text

@@ -93,9 +93,19 @@ def told_apart(first: Root, second: Root, builder: Builder) -> bool:
     """Whether it is known if the elements that two stores of a round write are one or two."""
     if first.scattered or second.scattered:
         return False
+    own = _own(first, second)
+    return first.written == own or apart(first.written, own, builder)
+
+
+def one_place(first: Root, second: Root) -> bool:
+    """Whether two stores of a round write the same element."""
+    return first.written == _own(first, second)
+
+
+def _own(first: Root, second: Root) -> tuple[DimLike, ...]:
+    """Where ``second`` writes, by the counters of ``first``."""
     names = _renamed(second, first)
-    own = tuple(substitute_dim(d, names) for d in second.written)
-    return tuple(first.written) == own or apart(first.written, own, builder)
+    return tuple(substitute_dim(d, names) for d in second.written)
 
 
 def _same_round(first: Root, depth: int, place: Place, second: Root) -> bool:

@@ -19,6 +19,7 @@ from calque.transpiler.loops.fusion_groups import (
     value_of,
     write_place,
 )
+from calque.transpiler.loops.fusion_legality import one_place
 from calque.transpiler.loops.virtual_arrays import Reader, SizesAtHand, load, stored
 from calque.transpiler.primitives import shapes
 from calque.transpiler.primitives.base import apply
@@ -243,12 +244,14 @@ class NestBuilder:
                     value = self._stored_value(root, place, value)
                     self.reader.unsafe = False
                     self.reader.keep(root.out, place, value)
+                into = (root.statement.args[0], tuple(map(self.builder.dim_of, place)))
+                self.reader.unwritten[root.out] = into if root.kind == "store" else None
+                if self._is_stored_again(root, roots[k + 1 :]):
+                    continue
                 if self._is_free(root, [r for r, *_ in written], roots[k + 1 :]):
                     self._write(root, place, value, safe)
                     self._follow_stores(roots)
                     continue
-            into = (root.statement.args[0], tuple(map(self.builder.dim_of, place)))
-            self.reader.unwritten[root.out] = into if root.kind == "store" else None
             written.append((root, place, value, safe))
         self.reader.unwritten.clear()
         for root, place, value, safe in written:
@@ -265,6 +268,13 @@ class NestBuilder:
         for root in roots:
             if root.kind == "store":
                 self.reader.versions[root.statement.args[0]] = self.state[self.holder[root]]
+
+    def _is_stored_again(self, store: Root, after: Sequence[Root]) -> bool:
+        """Whether a later store of the round, into the same array, writes the same element."""
+        if store.kind != "store" or store.scattered:
+            return False
+        later = (r for r in after if self.holder[r] is self.holder[store])
+        return any(one_place(store, r) for r in later)
 
     def _is_free(self, store: Root, waiting: Sequence[Root], after: Sequence[Root]) -> bool:
         """Whether one of several stores into an array can be written where it stands.
