@@ -113,7 +113,7 @@ def outcome(function, args):
         return type(error)
 
 
-@pytest.mark.parametrize("seed", sampled(range(1000, 1600), 25))
+@pytest.mark.parametrize("seed", sampled(range(1000, 1600), 50))
 def test_accesses(seed):
     text, name = Accesses(seed).text, f"<accesses {seed}>"
     linecache.cache[name] = (len(text), None, text.splitlines(True), name)

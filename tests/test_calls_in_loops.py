@@ -89,7 +89,7 @@ def launcher(function, *args):
     return text[text.index("_jit(") :]
 
 
-@pytest.mark.parametrize("line", [*sampled(SMOOTH, 2, 1), *sampled(STEPS, 2)])
+@pytest.mark.parametrize("line", [*sampled(SMOOTH, 4, 1), *sampled(STEPS, 4)])
 def test_values(line):
     function = looping(line)
     np.testing.assert_allclose(calque.jit(function)(*ARGS), function(*ARGS), rtol=1e-12)

@@ -95,7 +95,7 @@ def test_against_a_loop(f: Any) -> None:
         same(calque.grad(lambda x: np.sum(many(x, w)))(x), rows)
 
 
-@pytest.mark.parametrize("program", sampled(PROGRAMS, 6, 3), ids=lambda p: p.id)
+@pytest.mark.parametrize("program", sampled(PROGRAMS, 12, 3), ids=lambda p: p.id)
 def test_battery(program: Program) -> None:
     args, axes, singles = batched_arguments(program, 3)
     try:

@@ -114,7 +114,7 @@ def jax_pairs() -> list[tuple[Composition, str]]:
     names = sorted(JAX)
     ones = [((o,), name) for o in expected.OPERATORS for name in names]
     pairs = [(c, n) for c in itertools.product(expected.OPERATORS, repeat=2) for n in names]
-    return sampled(ones, 23) + sampled(pairs, 593)
+    return sampled(ones, 23) + sampled(pairs, 1186)
 
 
 def test_the_oracle_agrees_with_jax() -> None:

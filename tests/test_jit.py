@@ -136,7 +136,7 @@ def made(text: str, folder: Path) -> Any:
 
 
 @pytest.mark.usefixtures("stepped")
-@pytest.mark.parametrize("program", sampled(ACCEPTED, 4, 2), ids=lambda program: program.id)
+@pytest.mark.parametrize("program", sampled(ACCEPTED, 8, 2), ids=lambda program: program.id)
 def test_battery(program: Program) -> None:
     """Value and gradient of programs of each part of the battery."""
     fn = program.scalar()

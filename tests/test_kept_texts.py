@@ -19,7 +19,7 @@ from calque.transpiler.errors import AliasUndecided
 from calque.transpiler.ir import core, debug
 from calque.transpiler.ir.builder import Builder
 
-PROGRAMS = sampled([p for p in load() if p.refused is None], 24)
+PROGRAMS = sampled([p for p in load() if p.refused is None], 40)
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from lane_programs import CASES, Case
+from sampling import sampled
 
 import calque
 from calque.transpiler.errors import UnsupportedFunction
@@ -92,7 +93,7 @@ def expected_slopes(name: str, lane: int) -> list[np.ndarray]:
     return slopes(CASES[name], lane)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", sampled(NAMES, 2))
 def test_gradient_of_each(name: str) -> None:
     c = CASES[name]
     gradient = calque.vmap(calque.grad(c.fn, argnums=moving(c)), in_axes=c.axes)
@@ -104,7 +105,7 @@ def test_gradient_of_each(name: str) -> None:
             np.testing.assert_allclose(column, expected, rtol=2e-6, atol=2e-7)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", sampled(NAMES, 2))
 def test_gradient_of_the_sum(name: str) -> None:
     c = CASES[name]
 

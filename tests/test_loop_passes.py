@@ -9,7 +9,7 @@ from sampling import sampled
 
 import calque
 
-SEEDS = sampled(range(150), 5)
+SEEDS = sampled(range(150), 10)
 
 
 def made(seed):

@@ -33,7 +33,7 @@ def same(found, expected) -> None:
     assert not measuring.difference(found, expected)
 
 
-@pytest.mark.parametrize("program", sampled(PROGRAMS, 4), ids=lambda program: program.name)
+@pytest.mark.parametrize("program", sampled(PROGRAMS, 6), ids=lambda program: program.name)
 def test_the_peers_agree(program: Program) -> None:
     args = program.inputs(program.small)
     expected = program.numpy(*measuring.copied(args))

@@ -13,7 +13,7 @@ import calque
 from calque.tests.guarded_programs import ran
 from calque.tests.sampling import EVERYTHING
 
-COUNT, BATCH = 2000 if EVERYTHING else 36, 12
+COUNT, BATCH = 2000 if EVERYTHING else 12, 12
 ENDS = [0, 1, 2, 3, -1, -4, -5, 2**31, 2**32 + 1, 3037000500, 2**61, 2**62, 2**62 + 3]
 ENDS += [2**63 - 1, 2**63 - 2, -(2**63), -(2**63) + 1, -(2**62), -3037000500]
 

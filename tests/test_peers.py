@@ -80,14 +80,14 @@ def test_value_and_grad_in_single_precision(peers: dict[str, Any], name: str) ->
 
 
 # each in one of the modes alone, beside the gradient: JAX compiles its side of them
-@pytest.mark.parametrize("name", sampled(TWINS, 2))
+@pytest.mark.parametrize("name", sampled(TWINS, 4, 2))
 def test_jvp(peers: dict[str, Any], name: str) -> None:
     fn, args = ours(name)
     tangents = oracle.direction(args)
     same(calque.jvp(fn, args, tangents), jax.jit(partial(jax.jvp, peers[name]))(args, tangents), 1e-10)
 
 
-@pytest.mark.parametrize("name", sampled(SINGLE, 6))
+@pytest.mark.parametrize("name", sampled(SINGLE, 12))
 def test_jvp_in_single_precision(peers: dict[str, Any], name: str) -> None:
     fn, args = ours(name)
     args = single(args)
@@ -106,7 +106,7 @@ def test_single_precision_meets_integers() -> None:
     np.testing.assert_allclose(gradient, k + 2.0 * x * (k > 1) + (x > 0), rtol=1e-6)
 
 
-@pytest.mark.parametrize("name", sampled(TWINS, 2, 1))
+@pytest.mark.parametrize("name", sampled(TWINS, 4, 1))
 def test_vjp(peers: dict[str, Any], name: str) -> None:
     fn, args = ours(name)
     value, pullback = calque.vjp(fn, *args)

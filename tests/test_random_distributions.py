@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import mpmath as mp
 import numpy as np
 import pytest
+from sampling import sampled
 from scipy import special, stats
 
 import calque
@@ -75,8 +76,9 @@ def of_jax(name, key, args, options):
     return np.asarray(getattr(jax.random, name)(key, *given, **options))
 
 
-@pytest.mark.parametrize(("name", "args", "options"), CALLS, ids=NAMES)
-def test_numbers_are_those_of_jax(name, args, options):
+@pytest.mark.parametrize("call", sampled(range(len(CALLS)), 2), ids=NAMES.__getitem__)
+def test_numbers_are_those_of_jax(call):
+    name, args, options = CALLS[call]
     found = np.asarray(getattr(random, name)(random.key(5), *args, **options))
     wanted = of_jax(name, jax.random.key(5), args, options)
     assert found.dtype == wanted.dtype and found.shape == wanted.shape

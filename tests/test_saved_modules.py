@@ -130,10 +130,10 @@ def own() -> dict[str, tuple[Any, Any, tuple[Any, ...]]]:
         found[f"{function.__name__}_{k}"] = (calque.jit(function), function, args)
     function, args = CASES[-1]
     found["on_threads"] = (calque.jit(function, parallel=True), function, args)
-    for name in dict.fromkeys([*PINNED, *sampled(list(test_golden_kernels.CASES), 2)]):
+    for name in dict.fromkeys([*PINNED, *sampled(list(test_golden_kernels.CASES), 4)]):
         fn, args = golden(name)
         found[f"golden_{name}"] = (fn, fn.function, args)
-    chosen = sampled(BATTERY, 30)
+    chosen = sampled(BATTERY, 60)
     for program in load():
         if program.id in chosen:
             gradient = calque.value_and_grad(program.scalar(), argnums=program.diff)
