@@ -55,9 +55,16 @@ def old_value_after_a_store(A, B, x):
     return np.sum(A * A * B)
 
 
+def read_by_another_after_two_stores(A, B, x):
+    A = A.copy()
+    A[:, 1] *= A[:, -1] + 2.0 * A[::-1, 0]
+    A[:, 0] += B[:, 3]
+    return np.sum(A * B) + np.sum(x)
+
+
 FIXED = (
     *(reversed_columns, read_before_it_is_stored, one_element_twice),
-    *(last_by_its_end, old_value_after_a_store),
+    *(last_by_its_end, old_value_after_a_store, read_by_another_after_two_stores),
 )
 
 

@@ -35,7 +35,6 @@ from calque.transpiler.loops.fusion_legality import (
     same_element,
     stores_before,
     told_apart,
-    versions_before,
 )
 from calque.transpiler.loops.in_place import InPlace, Owned
 from calque.transpiler.loops.size_agreement import agree
@@ -394,12 +393,11 @@ class Fusion:
         if len(root.space) > 1 and any(r.in_turn() != root.in_turn() for r in inside):
             if all(sum(d != 1 for d in v.type.dims) < 2 for v in arrays & root.arrays()):
                 return 0  # what could have threads would have none, and no memory is saved
-        earlier = versions_before(root, inside)
         depth, now = 0, unit
         while now.dim == root.space[depth]:
             alone = {r.out for r in now.roots() if self.uses[r.out] == 1}
             beside = now.roots()
-            if not all(in_step(r, root, depth, alone, earlier, self.builder) for r in beside):
+            if not all(in_step(r, root, depth, alone, beside, self.builder) for r in beside):
                 break
             depth += 1
             last = now.children[-1]

@@ -18,16 +18,17 @@ def in_step(
     second: Root,
     depth: int,
     alone: Container[Var],
-    earlier: Container[Var],
+    beside: Sequence[Root],
     builder: Builder,
 ) -> bool:
     """Whether ``second`` reads of ``first`` only what the same round of a loop wrote.
 
-    ``depth`` is the loop's, ``alone`` the arrays that are read once, ``earlier`` the versions of
-    the array that ``second`` stores into.
+    ``depth`` is the loop's, ``alone`` the arrays that are read once, ``beside`` all that the loop
+    has already: of an array that is stored into again and again, all versions are one.
     """
     if first.out in second.scalars:
         return False
+    earlier, former = versions_before(second, beside), versions_before(first, beside)
     if first.out in earlier:
         goes_on = second.statement.args[0] is first.out
         if (goes_on and first.out not in alone) or not _next_in_row(first, second, depth):
@@ -53,7 +54,7 @@ def in_step(
         if var is first.out:
             if first.scattered or not _same_round(first, depth, read, second):
                 return False
-        elif first.kind == "store" and var is first.statement.args[0]:
+        elif var in former:
             if not (_same_round(first, depth, read, second) or elsewhere(read, first, builder)):
                 return False
     return True
