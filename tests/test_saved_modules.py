@@ -245,7 +245,7 @@ def test_golden_programs_compiled(name: str) -> None:
 
 def test_each_function_is_called(folder: Path) -> None:
     text = "".join((folder / f"{name}.py").read_text(encoding="utf-8") for name in PROGRAMS)
-    kernels = {"kernel", "vrange", "KERNEL"}
+    kernels = {"kernel", "vrange", "KERNEL", "kernel_part"}  # saved kernels are one function each
     rare = {"array_max", "array_min"}  # where no loop that the rows go through is written out
     unseen = {n for n in (SAVED | set(FILE_OF)) - kernels if not re.search(rf"\b{n}\b", text)}
     assert unseen == rare
