@@ -35,6 +35,8 @@ from calque.transpiler.codegen.numba.called_functions import FILE_OF, SAVED
 ROOT = Path(calque.__file__).resolve().parent
 GOLDEN = Path(__file__).resolve().parent / "golden" / "saved"
 PINNED = ("selu", "logistic", "seidel", "newton_batch")
+# lines beside the header, the kernels and their launcher, at most
+CARRIED = {"selu": 115, "logistic": 115, "seidel": 26, "newton_batch": 35, "cross_entropy": 145}
 SIZES = {"n": 6, "m": 5, "d": 3, "k": 4}
 BATTERY = (
     *("algorithms:viterbi_with_back_pointers", "branches:short_circuit_guards", "exits:while_else"),
@@ -130,7 +132,7 @@ def own() -> dict[str, tuple[Any, Any, tuple[Any, ...]]]:
         found[f"{function.__name__}_{k}"] = (calque.jit(function), function, args)
     function, args = CASES[-1]
     found["on_threads"] = (calque.jit(function, parallel=True), function, args)
-    for name in dict.fromkeys([*PINNED, *sampled(list(test_golden_kernels.CASES), 4)]):
+    for name in dict.fromkeys([*CARRIED, *sampled(list(test_golden_kernels.CASES), 4)]):
         fn, args = golden(name)
         found[f"golden_{name}"] = (fn, fn.function, args)
     chosen = sampled(BATTERY, 60)
@@ -273,10 +275,7 @@ def test_no_golden_file_is_left_over() -> None:
     assert {path.stem for path in GOLDEN.glob("*.py")} == set(PINNED)
 
 
-@pytest.mark.parametrize(
-    "name, most",
-    [("selu", 115), ("logistic", 115), ("seidel", 26), ("newton_batch", 35), ("cross_entropy", 145)],
-)
+@pytest.mark.parametrize(("name", "most"), CARRIED.items())
 def test_how_much_is_carried(folder: Path, name: str, most: int) -> None:
     """Lines beside the header, the kernels and their launcher: most are an exponential's."""
     fn, args = golden(name)
