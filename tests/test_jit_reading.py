@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sampling import sampled
 
 import calque
 from calque import cli
@@ -114,14 +115,17 @@ def kernels_on(text: str) -> str:
 
 @pytest.mark.parametrize(
     "words, name",
-    [
-        (["energy", "--transform", "jit(grad(f))"], "energy_grad_jit"),
-        (["energy", "--transform", "grad(f)", "--stage", "kernels"], "energy_grad_jit"),
-        (["energy", "--transform", "jit(f, parallel=False, boundscheck=True)"], "energy_jit"),
-        (["energy", "--transform", "jit(grad(f))", "--stage", "numpy"], "energy_grad"),
-        (["force"], "force_grad_jit"),
-        (["force", "--stage", "numpy"], "force_grad"),
-    ],
+    sampled(
+        [
+            (["energy", "--transform", "jit(grad(f))"], "energy_grad_jit"),
+            (["energy", "--transform", "grad(f)", "--stage", "kernels"], "energy_grad_jit"),
+            (["energy", "--transform", "jit(f, parallel=False, boundscheck=True)"], "energy_jit"),
+            (["energy", "--transform", "jit(grad(f))", "--stage", "numpy"], "energy_grad"),
+            (["force"], "force_grad_jit"),
+            (["force", "--stage", "numpy"], "force_grad"),
+        ],
+        1,
+    ),
 )
 def test_show_save_and_verify(folder: Path, capsys, words: list[str], name: str) -> None:
     arguments = ["show", f"kernel_model.py:{words[0]}", *words[1:]]

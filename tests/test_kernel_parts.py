@@ -9,6 +9,7 @@ from pathlib import Path
 import gast
 import numpy as np
 import pytest
+from sampling import sampled
 
 import calque
 from calque.runtime.call import loading, stand_ins
@@ -57,7 +58,8 @@ def test_long_kernels_are_written_in_parts():
 
 
 @pytest.mark.parametrize(
-    ("dtype", "parallel"), [(np.float64, True), (np.float64, "auto"), (np.float32, False)]
+    ("dtype", "parallel"),
+    sampled([(np.float64, True), (np.float64, "auto"), (np.float32, False)], 1),
 )
 def test_numbers_are_those_of_numpy(dtype, parallel):
     gradient = calque.grad(long_program)
