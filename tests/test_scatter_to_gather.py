@@ -247,7 +247,8 @@ def stencil(seed: int) -> tuple[str, int]:
 
 
 def test_random_stencils(sums: list[int]) -> None:
-    for seed in sampled(range(40), 7):
+    seeds = sampled(range(40), 3)
+    for seed in seeds:
         text, rank = stencil(seed)
         name = f"<stencil {seed}>"
         linecache.cache[name] = (len(text), None, text.splitlines(True), name)
@@ -261,7 +262,7 @@ def test_random_stencils(sums: list[int]) -> None:
         ]
         with np.errstate(all="ignore"):
             same_gradient(program, *several, note=text)
-    assert len(sums) >= 6, "too few stencils that are gathered"
+    assert len(sums) >= len(seeds), "too few stencils that are gathered"
 
 
 def penalty(x, c):
