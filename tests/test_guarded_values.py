@@ -199,3 +199,21 @@ def test_a_selection_within_a_branch_on_two_tests():
         np.testing.assert_allclose(calque.grad(one_root_or_two)(u[1:], 0.2, 0.1), u[1:] ** -0.5)
     wanted = 0.5 * (np.sqrt(u[1:] / (u[1:] - 1.0)) + np.sqrt((u[1:] - 1.0) / u[1:]))
     np.testing.assert_allclose(found, [0.0, *wanted])
+
+
+def two_and_one(u, first):
+    root, above, far = np.sqrt(u), u > 1.0, u > 2.0
+    both = np.where(above, np.where(far, np.sqrt(u - 2.0) * root, 0.0), 0.0)
+    one = np.where(above, np.sqrt(u - 1.0) * root, 0.0)
+    return np.sum(one + both) if first else np.sum(both + one)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_of_two_conditions_and_one_of_them_the_weaker_selects(first):
+    """Both together are not the one that they share."""
+    u = np.array([0.0, 1.5, 3.0])
+    steps = 1e-6 * np.eye(3)[1:]
+    with np.errstate(all="ignore"):
+        found = calque.grad(two_and_one)(u, first)
+        slopes = [(two_and_one(u + d, first) - two_and_one(u - d, first)) / 2e-6 for d in steps]
+    np.testing.assert_allclose(found, [0.0, *slopes], rtol=1e-8)

@@ -30,7 +30,7 @@ from calque.transpiler.ir.arrays import (
     type_of,
     wrap,
 )
-from calque.transpiler.ir.core import Apply, Atom, Block, EqualDims, Var
+from calque.transpiler.ir.core import Apply, Atom, Block, EqualDims, For, Var
 from calque.transpiler.ir.dims import Dims
 from calque.transpiler.ir.naming import described, first_word, word_within
 from calque.transpiler.ir.sizes import Sizes
@@ -127,6 +127,14 @@ class Builder(Sizes):
             yield
         finally:
             self.origin = before
+
+    def copied_loop(self, loop: For, mapping: dict[Var, Any]) -> For:
+        """A loop once more, whose numbers are known to be what they are; ``mapping`` is filled."""
+        (copy,) = core.clone(Block([loop]), mapping).statements
+        assert isinstance(copy, For)
+        dims = [(mapping[v], d) for v, d in list(self.dim_values.items()) if v in mapping]
+        self.dim_values.update(dims)
+        return copy
 
     def emit(self, statement: core.Statement) -> None:
         """Append a statement to the open block."""

@@ -195,13 +195,9 @@ def _without(block: Block, dropped: set[int], versions: set[Var], replaced: dict
 def _capacity(loop: For, private: _Private, builder: Builder) -> Any:
     """The largest room that a round needs, counted by a loop before; None where none can count."""
     mapping: dict[Var, Any] = {}
-    (counting,) = core.clone(Block([loop]), mapping).statements
-    assert isinstance(counting, For)
+    counting = builder.copied_loop(loop, mapping)
     versions = {mapping[v] for v in private.versions}
     made = mapping[private.made.out]
-    builder.dim_values.update(
-        (mapping[v], dim) for v, dim in list(builder.dim_values.items()) if v in mapping
-    )
     counts = apply(empty, wrap(loop.stop), dtype=_COUNT.dtype)
     counts.atom.name = f"rounds_of_{private.made.out.name or 'each'}"
     phi, out = (Var(counts.type, counts.atom.name, loop.origin) for _ in range(2))

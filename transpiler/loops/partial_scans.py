@@ -106,11 +106,7 @@ def _cut(s: For, read: set[Var], builder: Builder) -> dict[Var, Any] | None:
 
 def _sum_alone(s: For, found: Scanned, builder: Builder) -> For | None:
     """The loop that makes the sum and nothing else; None where it needs what rounds store."""
-    mapping: dict[Var, Any] = {}
-    (copy,) = core.clone(Block([s]), mapping).statements
-    assert isinstance(copy, For)
-    dims = [(mapping[v], d) for v, d in list(builder.dim_values.items()) if v in mapping]
-    builder.dim_values.update(dims)
+    copy = builder.copied_loop(s, {})
     k = found.position
     others = {phi for phi in copy.phis if phi is not copy.phis[k]}
     copy.body.results, copy.phis = [copy.body.results[k]], (copy.phis[k],)

@@ -119,7 +119,7 @@ def _choose(loop: For, function: Function, builder: Builder) -> None:
     parts.atom.name = "parts"
     function.dim_values[parts.atom] = builder.dim_of(parts)
     test = atom(apply(greater, parts, _BLOCK))
-    copy = _clone(loop, builder)
+    copy = builder.copied_loop(loop, {})
     last = copy.outs  # also of the last of the loops that it becomes
     with builder.block() as then:
         _in_parts(copy, function, builder, parts)
@@ -127,15 +127,6 @@ def _choose(loop: For, function: Function, builder: Builder) -> None:
     outs = loop.outs
     loop.outs = tuple(Var(o.type, o.name, o.origin) for o in outs)
     builder.emit(If(outs, test, then, Block([loop], list(loop.outs)), loop.origin))
-
-
-def _clone(loop: For, builder: Builder) -> For:
-    mapping: dict[Var, Any] = {}
-    (copy,) = core.clone(Block([loop]), mapping).statements
-    assert isinstance(copy, For)
-    dims = [(mapping[v], d) for v, d in list(builder.dim_values.items()) if v in mapping]
-    builder.dim_values.update(dims)
-    return copy
 
 
 def nest_of(loop: For) -> list[For]:
@@ -285,7 +276,7 @@ def _parts_loop(
 
     Those of rows, which have ``rounds``, are sections.
     """
-    copy = _clone(loop, builder)
+    copy = builder.copied_loop(loop, {})
     nest = nest_of(copy)
     unchanged: dict[Var, Atom] = {}
     for s in nest:

@@ -16,7 +16,7 @@ from calque.transpiler.errors import Origin
 from calque.transpiler.ir.builder import Builder, atom, loop_index, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, For, If, Slot, Var
 from calque.transpiler.ir.types import ArrayType
-from calque.transpiler.loops.accesses import template_of
+from calque.transpiler.loops.accesses import moved, template_of
 from calque.transpiler.loops.scatters import PlaceSum, Term, origin_of
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.element_forms import full_template
@@ -77,8 +77,8 @@ class PlaceLoops:
             for loop, shift in zip(self.first.loops, self.first.shifts, strict=True):
                 start, stop = (self._again(a) for a in (loop.start, loop.stop))
                 ends = (start, stop) if loop.step == 1 else (stop + 1, start + 1)
-                self.lows.append(_moved(ends[0], shift))
-                self.highs.append(_moved(ends[1], shift))
+                self.lows.append(moved(ends[0], shift))
+                self.highs.append(moved(ends[1], shift))
             version = self._axis(version, [])
             return self._edges(version)
 
@@ -100,7 +100,7 @@ class PlaceLoops:
     def _loop(self, version: Atom, axis: int, ends: tuple[int, int], inner: Any) -> Var:
         """A loop over the places of an axis from one to another, less those of the first term."""
         old = self.first.loops[axis]
-        low, high = _moved(self.lows[axis], ends[0]), _moved(self.highs[axis], ends[1])
+        low, high = moved(self.lows[axis], ends[0]), moved(self.highs[axis], ends[1])
         dims = (self.builder.dim_of(low), self.builder.dim_of(high) - 1)
         index = loop_index(*dims, old.index.name)
         t, name = self.first.store.out.type, self.first.store.out.name
@@ -152,9 +152,9 @@ class PlaceLoops:
             every, spans = self._along(axis, self.terms), self._along(axis, terms)
             low, high = max(a for a, _ in spans), min(b for _, b in spans)
             if low > min(a for a, _ in every):
-                tests.append(place >= _moved(self.lows[axis], low))
+                tests.append(place >= moved(self.lows[axis], low))
             if high < max(b for _, b in every):
-                tests.append(place < _moved(self.highs[axis], high))
+                tests.append(place < moved(self.highs[axis], high))
         found = tests.pop(0) if tests else None
         for test in tests:
             found = apply(logical_and, found, test)
@@ -217,14 +217,14 @@ class PlaceLoops:
         for t in terms:
             rows.setdefault(tuple(self._moves(t)), []).append(t)
         for moves, some in rows.items():
-            row = [_moved(place, by) for place, by in zip(at, moves, strict=True)]
+            row = [moved(place, by) for place, by in zip(at, moves, strict=True)]
             spans = self._along(axis, some)
             for k in range(min(a for a, _ in spans), low):
                 here = [t for t, (first, _) in zip(some, spans, strict=True) if first <= k]
-                version = self._store(version, [*row, _moved(self.lows[axis], k)], here, done)
+                version = self._store(version, [*row, moved(self.lows[axis], k)], here, done)
             for k in range(high, max(b for _, b in spans)):
                 here = [t for t, (_, end) in zip(some, spans, strict=True) if k < end]
-                version = self._store(version, [*row, _moved(self.highs[axis], k)], here, done)
+                version = self._store(version, [*row, moved(self.highs[axis], k)], here, done)
         return version
 
     def _store(
@@ -275,7 +275,7 @@ class PlaceLoops:
     def _made(self, term: Term, at: list[Any], done: dict[Any, Atom]) -> dict[Var, Atom]:
         """What a term needs, computed for the round that adds to a place."""
         mapping: dict[Var, Atom] = {
-            loop.index: atom(_moved(place, -shift))
+            loop.index: atom(moved(place, -shift))
             for loop, shift, place in zip(term.loops, term.shifts, at, strict=True)
         }
         for version, k in term.versions.items():
@@ -350,8 +350,3 @@ class CellLoops(PlaceLoops):
         made = If((out,), atom(test), then, Block([], [atom(before)]), origin_of(terms))
         self.builder.emit(made)
         return wrap(out)
-
-
-def _moved(place: Any, by: int) -> Any:
-    """A place so much further on, written as people write it."""
-    return place + by if by >= 0 else place - -by

@@ -142,10 +142,7 @@ def _sorted_cells(s: For, found: _Scatter, builder: Builder) -> tuple[Array, Arr
 
 
 def _copy(s: For, mapping: dict[Var, Any], builder: Builder) -> For:
-    (copy,) = core.clone(Block([s]), mapping).statements
-    assert isinstance(copy, For)
-    dims = [(mapping[v], d) for v, d in list(builder.dim_values.items()) if v in mapping]
-    builder.dim_values.update(dims)
+    copy = builder.copied_loop(s, mapping)
     for t in core.walk(copy.body):  # sizes of what is added to are those of what it began as
         if isinstance(t, Apply) and t.primitive.kind == "size" and t.args[0] in copy.phis:
             t.args = (copy.inits[0], *t.args[1:])

@@ -15,7 +15,7 @@ import numpy as np
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Array, Builder, atom, loop_index, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, If, Slot, Statement, Var
-from calque.transpiler.loops.accesses import INDEXED, template_of
+from calque.transpiler.loops.accesses import INDEXED, moved, template_of
 from calque.transpiler.loops.cell_nests import (
     FILLED,
     Box,
@@ -241,7 +241,7 @@ class WholeNest:
         box, nest = layer.box, layer.nest
         mapping: dict[Var, Atom] = {}
         for loop, axis in zip(nest.loops, box.axes, strict=True):
-            mapping[loop.index] = atom(_moved(at[axis], -box.shifts[axis]))
+            mapping[loop.index] = atom(moved(at[axis], -box.shifts[axis]))
         mapping.update(
             (nest.phi(k), self.now[id(nest), k])
             for k in range(len(nest.loop.phis))
@@ -337,10 +337,5 @@ def _element(array: Var, at: list[Any], builder: Builder) -> Var:
     params = {"index": template}
     builder.emit(Apply((out,), getitem, (array, *dynamic), params, builder.origin, True))
     return out
-
-
-def _moved(place: Any, by: int) -> Any:
-    """A place so much further on, written as people write it."""
-    return place + by if by >= 0 else place - -by
 
 
