@@ -7,6 +7,7 @@ import gc
 import inspect
 import io
 import linecache
+import os
 import pdb
 import pickle
 import statistics
@@ -187,10 +188,13 @@ def test_threads_may_call_one_function_for_new_types_at_once() -> None:
 # generated lines
 
 
-def test_linecache_entries_go_with_the_function() -> None:
-    def entries() -> set[str]:
-        return {name for name in linecache.cache if name.startswith("<calque ")}
+def entries() -> set[str]:
+    return {name for name in linecache.cache if name.startswith("<calque ")}
 
+
+def test_linecache_entries_of_gone_functions_go_with_the_next() -> None:
+    gc.collect()
+    calque.grad(lambda x: x)(2.0)
     gc.collect()
     before = entries()
     made = list(map(calque.grad, (lambda x: x**2, lambda x: x**3, lambda x: x**4)))
@@ -201,7 +205,27 @@ def test_linecache_entries_go_with_the_function() -> None:
     assert len(entries() - before) == 3
     del made, transformed
     gc.collect()
-    assert entries() == before
+    other = calque.grad(lambda x: x**5)
+    other(2.0)
+    assert len(entries() - before) == 1
+
+
+def test_a_function_may_go_while_linecache_walks_through_its_entries(monkeypatch, tmp_path) -> None:
+    file = tmp_path / "read.py"
+    file.write_text("x = 1\n")
+    linecache.getlines(str(file))  # before the entry of the function, and looked up on disk
+    functions = [calque.grad(lambda x: x**3)]
+    functions[0](2.0)
+    stat = os.stat
+
+    def gone_meanwhile(path, *args, **options):
+        functions.clear()
+        gc.collect()
+        return stat(path, *args, **options)
+
+    monkeypatch.setattr(os, "stat", gone_meanwhile)
+    linecache.checkcache()
+    assert functions == []
 
 
 def test_tracebacks_and_inspect_show_generated_lines() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import linecache
@@ -9,6 +10,7 @@ import os
 import sys
 import threading
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -42,6 +44,9 @@ from calque.transpiler.ir.types import LARGE, Dim
 _count = itertools.count(1)
 _lock = free_in_children("modules", threading.RLock())
 _modules: dict[str, tuple[Any, tuple[KernelCache, ...]]] = {}  # of kernels, by their titles
+# Files of functions that are gone. A function can go at any time, also while linecache walks
+# through its own entries, which it takes to stay: they are taken out when the next is put in.
+_gone: deque[str] = deque()
 Reader = Callable[[], Any]
 Condition = Callable[[dict[str, int]], bool]  # on the sizes of a call
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
@@ -338,11 +343,14 @@ def _plain(text: str, name: str, traced: Traced) -> Any:
         (helper,) = traced.function.helpers
         function.__globals__[helper] = finite_checker(traced.function.checks)
         function = np.errstate(all="ignore")(function)
-    weakref.finalize(function, linecache.cache.pop, file, None)
+    weakref.finalize(function, _gone.append, file)
     return function
 
 
 def _executed(text: str, name: str, file: str, namespace: dict[str, Any]) -> Any:
+    with contextlib.suppress(IndexError):  # of the last one, which another thread may take
+        while _gone:
+            linecache.cache.pop(_gone.popleft(), None)
     linecache.cache[file] = (len(text), None, text.splitlines(True), file)
     try:
         exec(compile(text, file, "exec"), namespace)
