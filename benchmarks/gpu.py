@@ -9,18 +9,21 @@ Times are medians between events on the device. Without a card it says so, and e
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
 import sys
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 import calque
 
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # JAX would take the card
 RESULTS = Path(__file__).parent / "results" / "gpu.md"
 TESTS = Path(__file__).parent.parent / "tests"
 ROUNDS = 20
@@ -89,6 +92,28 @@ def ten_operations(x, y):
     return np.where(z > 0.0, z, z * y + 1.0)
 
 
+def in_range(x):
+    return (x > 100) & (x < 200)
+
+
+def brighter(x):
+    return np.minimum(x, 200) + np.uint8(55)
+
+
+def running(x):
+    return np.cumsum(x) * 0.5
+
+
+def picked(table, k):
+    return np.sum(table[k] * table[k], axis=1)
+
+
+def added(table, k, rows):
+    out = table * 0.0
+    np.add.at(out, k, rows)
+    return out
+
+
 def cases(cp: ModuleType, dtype: str, elements: int, lanes: int) -> Iterator[Case]:
     """The programs for one dtype."""
     rng = np.random.default_rng(0)
@@ -97,41 +122,60 @@ def cases(cp: ModuleType, dtype: str, elements: int, lanes: int) -> Iterator[Cas
     edge = max(4, round((elements / 8) ** (1 / 3)))
 
     def normal(*shape: int) -> Any:
-        return cp.asarray(rng.standard_normal(shape, np.float32).astype(dtype))
+        block = rng.standard_normal(min(np.prod(shape), 10**6), np.float32).astype(dtype)
+        return cp.asarray(np.resize(block, shape))
+
+    def case(name: str, f: Any, args: Any, traffic: int, goal: str, transform: Any = None) -> Case:
+        made = calque.jit(transform(f) if transform else f)
+        peers = {} if transform else {"CuPy": f}
+        return Case(name, made, args, traffic, goal, {**peers, **jax_peer(f, args, transform)})
 
     x = normal(elements)
-    yield Case("selu", calque.jit(selu), (x,), 2 * x.nbytes, "90%", peers_of(selu, cp))
-    slope = calque.jit(calque.grad(tanh_sum))
-    yield Case("gradient of sum(tanh(x) * x)", slope, (x,), 2 * x.nbytes, "90%", {})
+    yield case("selu", selu, (x,), 2 * x.nbytes, "90%")
+    name = "gradient of sum(tanh(x) * x)"
+    yield case(name, tanh_sum, (x,), 2 * x.nbytes, "90%", calque.grad)
+    yield case("cumsum(x) * 0.5", running, (x,), 2 * x.nbytes, "")
+    if width == 4:
+        levels = cp.asarray(np.resize(rng.integers(0, 256, 10**5).astype(np.uint8), elements))
+        yield case("uint8 to bool", in_range, (levels,), 2 * levels.nbytes, "90%")
+        yield case("uint8 to uint8", brighter, (levels,), 2 * levels.nbytes, "90%")
+        del levels
     del x
     a = normal(side, side)
     for word, axis in (("rows", 1), ("columns", 0)):
         for f in (np.sum, np.mean):
-            name = f"{f.__name__} over {word}"
-            made = reduction(f, axis)
-            yield Case(name, calque.jit(made), (a,), a.nbytes, "85%", peers_of(made, cp))
+            yield case(f"{f.__name__} over {word}", reduction(f, axis), (a,), a.nbytes, "85%")
         made = logsumexp_rows if axis else logsumexp_columns
-        yield Case(f"logsumexp over {word}", calque.jit(made), (a,), a.nbytes, "85%", {})
-    targets = cp.asarray((rng.random((side, side), np.float32) / side).astype(dtype))
-    slope = calque.jit(calque.grad(cross_entropy))
-    yield Case("softmax cross-entropy, gradient", slope, (a, targets), 3 * a.nbytes, "91%", {})
-    del a, targets
+        yield case(f"logsumexp over {word}", made, (a,), a.nbytes, "85%")
+    shares = np.resize(rng.random((side,), np.float32) / side, (side, side))
+    targets = cp.asarray(shares.astype(dtype))
+    name, traffic = "softmax cross-entropy, gradient", 3 * a.nbytes
+    yield case(name, cross_entropy, (a, targets), traffic, "91%", calque.grad)
+    del targets
+    k = cp.asarray(rng.integers(0, side, side))
+    yield case("rows picked, their squares' sums", picked, (a, k), a.nbytes, "")
+    name = "rows added where the data say"
+    yield Case(name, calque.jit(added), (a, k, normal(side, side)), 4 * a.nbytes, "", {})
+    del a, k
     rows, hidden = max(8, side // 2), max(4, side // 10)
-    net = (normal(hidden, hidden), normal(hidden), normal(hidden, 16), normal(16))
-    step = calque.jit(calque.value_and_grad(mlp_loss, argnums=(0, 1, 2, 3)))
-    given = (*net, normal(rows, hidden), normal(rows, 16))
-    yield Case("MLP step", step, given, 0, "1.05 of JAX's time", mlp_peers(given))
+    for many, word in ((rows, ""), (max(4, rows // 50), ", of few rows")):
+        net = (normal(hidden, hidden), normal(hidden), normal(hidden, 16), normal(16))
+        given = (*net, normal(many, hidden), normal(many, 16))
+        step = calque.jit(calque.value_and_grad(mlp_loss, argnums=(0, 1, 2, 3)))
+        yield Case(f"MLP step{word}", step, given, 0, "1.05 of JAX's time", mlp_peers(given))
     mean = cp.asarray(rng.uniform(0.1, 3.0, lanes).astype(dtype))
     eccentricity = cp.asarray(rng.uniform(0.1, 0.9, lanes).astype(dtype))
-    many = calque.jit(calque.vmap(kepler))
+    each = calque.jit(calque.vmap(kepler))
     peers = newton_peers(mean, eccentricity)
-    yield Case("Newton lanes", many, (mean, eccentricity), 0, "a third of JAX's time", peers)
+    yield Case("Newton lanes", each, (mean, eccentricity), 0, "a third of JAX's time", peers)
     u = normal(edge, edge, edge)
+    yield Case("heat_3d, 5 steps", calque.jit(heat_3d), (u, 5), 5 * 2 * u.nbytes, "", {})
     slope = calque.jit(calque.grad(heat_3d))
     traffic = 5 * 4 * width * edge**3  # 5 steps: read and write u, read and write its adjoint
     yield Case("heat_3d, gradient of 5 steps", slope, (u, 5), traffic, "70%", {})
+    del u
     small = normal(1000), normal(1000)
-    yield Case("1,000 elements, a call", calque.jit(ten_operations), small, 0, "10 us", {})
+    yield case("1,000 elements, a call", ten_operations, small, 0, "10 us")
 
 
 def reduction(f: Any, axis: int) -> Callable[..., Any]:
@@ -141,13 +185,22 @@ def reduction(f: Any, axis: int) -> Callable[..., Any]:
     return (lambda x: np.mean(x, axis=1)) if axis else lambda x: np.mean(x, axis=0)
 
 
-def peers_of(f: Callable[..., Any], cp: ModuleType) -> dict[str, Callable[..., Any]]:
-    """The same expression by CuPy: NumPy's functions hand CuPy's arrays on to it."""
-    return {"CuPy": f}
+def jax_peer(f: Any, args: tuple[Any, ...], transform: Any) -> dict[str, Callable[..., Any]]:
+    """The same function with ``np`` for JAX's, where that has the GPU."""
+    jax = module_on_gpu("jax")
+    if jax is None:
+        return {}
+    library = SimpleNamespace(stop_gradient=jax.lax.stop_gradient)
+    names = {**f.__globals__, "np": jax.numpy, "calque": library}
+    same = FunctionType(f.__code__, names, f.__name__, f.__defaults__, f.__closure__)
+    call = jax.jit(jax.grad(same) if transform else same)
+    arrays = [jax.dlpack.from_dlpack(a) for a in args]
+    return {"JAX": lambda *_: jax.block_until_ready(call(*arrays))}
 
 
 def mlp_peers(given: tuple[Any, ...]) -> dict[str, Callable[..., Any]]:
-    """JAX's and PyTorch's step, where they are installed and have the GPU."""
+    """JAX's and PyTorch's step, where they are installed and have the GPU; products as exact as
+    CuPy's, not by TF32."""
     found: dict[str, Callable[..., Any]] = {}
     if jax := module_on_gpu("jax"):
         jnp = jax.numpy
@@ -201,6 +254,7 @@ def module_on_gpu(name: str) -> Any:
             import jax
 
             jax.config.update("jax_enable_x64", True)
+            jax.config.update("jax_default_matmul_precision", "highest")
             return jax if jax.default_backend() == "gpu" else None
         import torch
 
@@ -210,24 +264,30 @@ def module_on_gpu(name: str) -> Any:
 
 
 def seconds(cp: ModuleType, call: Callable[..., Any], args: tuple[Any, ...], rounds: int) -> float:
-    """The median of a call's time: between events, and by the clock for the stand-in, for peers."""
+    """A call's median time: between events; by the clock, of bursts, where it is below 0.2 ms."""
     events = getattr(cp.cuda, "Event", None)
-    times = []
-    for k in range(rounds + 2):  # the first two compile
-        if events is None:
-            begun = time.perf_counter()
+
+    def by_clock(calls: int) -> float:
+        begun = time.perf_counter()
+        for _ in range(calls):
             call(*args)
-            taken = time.perf_counter() - begun
-        else:
-            begin, end = events(), events()
-            cp.cuda.Device().synchronize()
-            begin.record()
-            call(*args)
-            end.record()
-            cp.cuda.Device().synchronize()
-            taken = cp.cuda.get_elapsed_time(begin, end) / 1000.0
-        times += [taken] if k > 1 else []
-    return statistics.median(times)
+        cp.cuda.Device().synchronize()
+        return (time.perf_counter() - begun) / calls
+
+    def by_events() -> float:
+        begin, end = events(), events()
+        cp.cuda.Device().synchronize()
+        begin.record()
+        call(*args)
+        end.record()
+        cp.cuda.Device().synchronize()
+        return cp.cuda.get_elapsed_time(begin, end) / 1000.0
+
+    for _ in range(4):  # the first ones compile, and capture what is launched
+        by_clock(1)
+    if events is None or by_clock(1) < 2e-4:
+        return statistics.median(by_clock(50 if events else 1) for _ in range(rounds))
+    return statistics.median(by_events() for _ in range(rounds))
 
 
 def copy_rate(cp: ModuleType, dtype: str, elements: int, rounds: int) -> float:
@@ -249,15 +309,30 @@ def table(cp: ModuleType, dtype: str, elements: int, lanes: int, rounds: int) ->
     lines += ["| program | ms | GB/s | of the copy | goal | peers, ms |"]
     lines += ["| - | - | - | - | - | - |"]
     for case in cases(cp, dtype, elements, lanes):
-        taken = seconds(cp, case.call, case.args, rounds)
-        rate = case.traffic / taken
-        speed = [f"{rate / 1e9:,.0f}", f"{rate / copied:.0%}"] if case.traffic else ["", ""]
-        others = {n: seconds(cp, f, case.args, rounds) for n, f in case.peers.items()}
-        told = ", ".join(f"{n} {1000 * t:.4g}" for n, t in others.items())
-        row = [case.name, f"{1000 * taken:.4g}", *speed, case.goal, told]
-        lines.append(f"| {' | '.join(row)} |")
+        try:
+            lines.append(row(cp, case, copied, rounds))
+        except Exception as error:  # the rest is measured nevertheless
+            lines.append(f"| {case.name} | {type(error).__name__} | | | {case.goal} | |")
+            traceback.print_exc()
         print(lines[-1], flush=True)
+        if pool := getattr(cp, "get_default_memory_pool", None):
+            pool().free_all_blocks()
     return lines
+
+
+def row(cp: ModuleType, case: Case, copied: float, rounds: int) -> str:
+    """A line of the table: the program's time, and its peers'."""
+    taken = seconds(cp, case.call, case.args, rounds)
+    rate = case.traffic / taken
+    speed = [f"{rate / 1e9:,.0f}", f"{rate / copied:.0%}"] if case.traffic else ["", ""]
+    others = {}
+    for name, f in case.peers.items():
+        try:
+            others[name] = f"{1000 * seconds(cp, f, case.args, rounds):.4g}"
+        except Exception as error:
+            others[name] = type(error).__name__
+    told = ", ".join(f"{n} {t}" for n, t in others.items())
+    return f"| {' | '.join([case.name, f'{1000 * taken:.4g}', *speed, case.goal, told])} |"
 
 
 def run(cp: ModuleType, card: str, elements: int, lanes: int, rounds: int) -> str:
@@ -273,6 +348,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--dry", action="store_true", help="tiny arrays on a stand-in for CuPy")
     parser.add_argument("--elements", type=int, default=10**8)
+    parser.add_argument("--write", type=Path, default=RESULTS, help="the page")
     options = parser.parse_args()
     if options.dry:
         sys.path.insert(0, str(TESTS))
@@ -289,7 +365,7 @@ def main() -> int:
     except Exception as error:  # CuPy is not there, or finds no driver, or no card
         print(f"There is no GPU to measure ({type(error).__name__}: {error}). Nothing was run.")
         return 0
-    RESULTS.write_text(run(cp, name, options.elements, LANES, ROUNDS), encoding="utf-8")
+    options.write.write_text(run(cp, name, options.elements, LANES, ROUNDS), encoding="utf-8")
     return 0
 
 

@@ -38,6 +38,13 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """``gpu`` are the tests which CALQUE_TESTS_ON=card lets run on a GPU instead of the emulator."""
+    for item in items:
+        if {"on_cuda", "installed"} & set(vars(getattr(item, "module", item))):
+            item.add_marker("gpu")
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: Any, log: Any) -> Any:
     """Each process takes a half, and then of what the other has left: a file's tests share what

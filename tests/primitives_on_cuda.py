@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 from core_eval import evaluate
-from cuda_emulator import standin
-from cuda_emulator.running import to_device, to_host
+from cuda_emulator.running import installed, to_device, to_host
 from test_primitives import Derivative, differentiable, outputs, samples_of, split
 from tracing import trace_any_and_builder
 
@@ -39,7 +38,7 @@ class OnCuda:
     def results(self) -> list[Any]:
         """What it gives on the stand-in for CuPy."""
         scope: dict[str, Any] = {}
-        with standin.installed(), np.errstate(all="ignore"):
+        with installed(), np.errstate(all="ignore"):
             exec(compile(self.text, f"<{self.label}>", "exec"), scope)
             found = scope["sample"](*map(to_device, map(_own, self.inputs)))
         found = found if isinstance(found, (tuple, list)) else (found,)

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cuda_emulator import building, standin
-from cuda_emulator.running import cuda_text, on_cuda
+from cuda_emulator import building
+from cuda_emulator.running import cuda_text, installed, on_cuda
 
 import calque
 from calque.runtime.cuda import raise_if_outside
@@ -227,7 +227,7 @@ def test_an_index_out_of_range_is_told_without_a_wait() -> None:
     assert "volatile long long* outside" in cuda_text(gathered, z, k)
     with pytest.raises(IndexError, match="index 12 is out of bounds"):
         on_cuda(gathered, z, np.array([0, 12]))
-    with standin.installed():
+    with installed():
         raise_if_outside()  # it was said once
 
 

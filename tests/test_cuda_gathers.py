@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cuda_emulator import building, standin
-from cuda_emulator.running import cuda_text, on_cuda, to_device, to_host
+from cuda_emulator.running import ON_CARD, cuda_text, installed, on_cuda, to_device, to_host
 
 import calque
 from calque.runtime.cuda import raise_if_outside
@@ -182,7 +182,7 @@ def program_of(function: Any, *args: Any) -> Any:
 def test_what_depends_on_it_is_nan_and_the_next_launcher_raises():
     bad = with_one(INDICES, 300)
     program = program_of(gathered, VECTOR, bad)
-    with standin.installed():
+    with installed():
         given = [to_device(VECTOR), to_device(bad)]
         result = to_host(program.call(*given))  # no wait, no error yet
         assert np.flatnonzero(np.isnan(result)).tolist() == [17]
@@ -194,7 +194,7 @@ def test_what_depends_on_it_is_nan_and_the_next_launcher_raises():
 def test_a_store_outside_is_skipped():
     bad = with_one(INDICES, -301)
     program = program_of(stored, VECTOR, bad)
-    with standin.installed():
+    with installed():
         result = to_host(program.call(to_device(VECTOR), to_device(bad)))
         with pytest.raises(IndexError):
             raise_if_outside()
@@ -212,11 +212,11 @@ def test_indices_of_what_is_in_no_kernel_are_looked_at_by_the_host():
 
 def test_a_number_on_the_device_is_checked_there():
     program = program_of(marked, VECTOR, INDICES)
-    with standin.installed():
+    with installed():
         given = to_device(VECTOR), to_device(INDICES[:6])
         before = len(standin.transfers), len(standin.waits)
         program.call(*given)
-        assert (len(standin.transfers), len(standin.waits)) == before
+        assert ON_CARD or (len(standin.transfers), len(standin.waits)) == before
 
 
 def test_an_index_of_the_host_raises_at_once():
@@ -237,7 +237,7 @@ def test_a_saved_module_carries_the_checks(tmp_path):
     text = path.read_text()
     assert "from calque" not in text
     module: dict[str, Any] = {}
-    with standin.installed():
+    with installed():
         exec(text, module)
         module["gathered_jit"](to_device(VECTOR), to_device(with_one(INDICES, 300)))
         with pytest.raises(IndexError, match="index 300 is out of bounds"):

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cuda_emulator import building, capturing, standin
+from cuda_emulator import building, capturing
+from cuda_emulator.running import ON_CARD, installed
 
 import calque
 from calque.transpiler.errors import NoGraph
@@ -21,7 +22,7 @@ X = RNG.standard_normal(40)
 
 @pytest.fixture(autouse=True)
 def cupy() -> Iterator[Any]:
-    with standin.installed() as module:
+    with installed() as module:
         capturing.captures.clear()
         capturing.graph_launches.clear()
         yield module
@@ -61,9 +62,9 @@ def test_the_third_call_alike_is_captured_and_the_next_are_replayed(cupy):
         x = X + k
         found = call(fn, cupy, x, 0.1, 6)
         np.testing.assert_allclose(cupy.asnumpy(found), wanted(x, 0.1, 6), rtol=1e-12)
-        assert len(capturing.captures) == (k >= 2)
-        assert len(capturing.graph_launches) == max(k - 1, 0)
-    assert capturing.captures[0] >= 6
+        assert ON_CARD or len(capturing.captures) == (k >= 2)
+        assert ON_CARD or len(capturing.graph_launches) == max(k - 1, 0)
+    assert ON_CARD or capturing.captures[0] >= 6
 
 
 def test_results_are_each_calls_own(cupy):
@@ -76,7 +77,7 @@ def test_results_are_each_calls_own(cupy):
         if k != 2:
             np.testing.assert_allclose(cupy.asnumpy(found), wanted(X + k, 0.1, 5), rtol=1e-12)
     np.testing.assert_allclose(cupy.asnumpy(again), wanted(X, 0.1, 5), rtol=1e-12)
-    assert len(capturing.captures) == 1 and len(capturing.graph_launches) == 7
+    assert ON_CARD or (len(capturing.captures), len(capturing.graph_launches)) == (1, 7)
 
 
 def test_arguments_are_read_at_each_call_and_kept(cupy):
@@ -94,7 +95,7 @@ def test_numbers_and_sizes_are_of_one_graph_each(cupy):
     for x, rate, steps in [(X, 0.1, 5), (X, 0.2, 5), (X, 0.1, 6), (X[:30], 0.1, 5), (X, 0.1, 5)]:
         found = call(fn, cupy, x, rate, steps)
         np.testing.assert_allclose(cupy.asnumpy(found), wanted(x, rate, steps), rtol=1e-12)
-    assert len(capturing.captures) == 4
+    assert ON_CARD or len(capturing.captures) == 4
 
 
 def test_zeros_of_both_signs_and_whole_numbers_are_different_numbers(cupy):
@@ -131,7 +132,7 @@ def test_stores_into_an_argument_are_the_callers(cupy, steps):
         _, sum_wanted = given_back(want, steps)
         np.testing.assert_allclose(cupy.asnumpy(u), want, rtol=1e-12)
         np.testing.assert_allclose(cupy.asnumpy(total), sum_wanted, rtol=1e-12)
-        assert same is u or np.shares_memory(same._memory, u._memory)
+        assert same.data.ptr == u.data.ptr
 
 
 def test_gradients_are_replayed(cupy):
@@ -142,7 +143,7 @@ def test_gradients_are_replayed(cupy):
     for k in range(3):
         found = call(fn, cupy, X + k, 0.1)
         np.testing.assert_allclose(cupy.asnumpy(found), calque.grad(loss)(X + k, 0.1), rtol=1e-10)
-    assert len(capturing.captures) == 1
+    assert ON_CARD or len(capturing.captures) == 1
 
 
 def test_captured_arrays_may_change(cupy):
@@ -168,7 +169,7 @@ def test_each_stream_has_its_own_graph(cupy):
     with cupy.cuda.Stream(non_blocking=True):
         found = call(fn, cupy, 2 * X, 0.1, 5)
     np.testing.assert_allclose(cupy.asnumpy(found), wanted(2 * X, 0.1, 5), rtol=1e-12)
-    assert len(capturing.captures) == 2
+    assert ON_CARD or len(capturing.captures) == 2
 
 
 def test_within_a_capture_of_the_callers_the_launches_are_its(cupy):
@@ -181,7 +182,7 @@ def test_within_a_capture_of_the_callers_the_launches_are_its(cupy):
         stream.begin_capture()
         found = fn(x, 0.1, 5)
         graph = stream.end_capture()
-    assert len(capturing.graph_launches) == before
+    assert ON_CARD or len(capturing.graph_launches) == before
     graph.launch()
     np.testing.assert_allclose(cupy.asnumpy(found), wanted(3 * X, 0.1, 5), rtol=1e-12)
 
@@ -293,6 +294,7 @@ def test_the_stand_in_refuses_what_cuda_does(cupy):
         stream.end_capture()
 
 
+@pytest.mark.skipif(ON_CARD, reason="it is of the stand-in")
 def test_the_stand_in_sees_memory_that_was_given_back(cupy):
     x = cupy.asarray(X)
     stream, pool = cupy.cuda.Stream(non_blocking=True), cupy.cuda.MemoryPool()

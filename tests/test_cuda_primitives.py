@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cuda_emulator import building, standin
-from cuda_emulator.running import check_with_nvrtc, cuda_text, on_cuda, prepare
+from cuda_emulator.running import ON_CARD, check_with_nvrtc, cuda_text, on_cuda, prepare
 from primitives_on_cuda import OnCuda, programs
 from sampling import sampled
 from test_primitives import EVERY, UNDETERMINED, outputs, samples_of, split
@@ -157,7 +157,7 @@ def test_random_numbers_are_drawn_on_the_gpu() -> None:
     key, x = random.key(3), np.linspace(0.0, 1.0, 40)
     before = len(standin.transfers)
     got = on_cuda(calque.value_and_grad(noisy, argnums=1), key, x)
-    assert standin.transfers[before:].count("get") == 2  # of the results
+    assert ON_CARD or standin.transfers[before:].count("get") == 2  # of the results
     want = calque.value_and_grad(noisy, argnums=1)(key, x)
     np.testing.assert_allclose(got[0], want[0], rtol=1e-12)
     np.testing.assert_allclose(got[1], want[1], rtol=1e-12)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cuda_emulator import building, standin
-from cuda_emulator.running import cuda_text, on_cuda
+from cuda_emulator.running import ON_CARD, cuda_text, on_cuda
 
 import calque
 
@@ -256,7 +256,7 @@ def test_few_long_rows_are_cut(shape):
     want = rows_as_loops(x.copy(), 0.5)
     standin.launches.clear()
     assert_same(on_cuda(rows_as_loops, x, 0.5), want, 1e-11)
-    assert len(standin.launches) == (2 if shape[0] <= 256 and shape[1] >= 36_864 else 1)
+    assert ON_CARD or len(standin.launches) == (2 if shape[0] <= 256 and shape[1] >= 36_864 else 1)
 
 
 @pytest.mark.parametrize("order", [1, 5])

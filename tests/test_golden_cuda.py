@@ -19,7 +19,7 @@ import cuda_programs as programs
 import numpy as np
 import pytest
 from cuda_emulator import building, nvrtc, standin
-from cuda_emulator.running import to_device, to_host
+from cuda_emulator.running import installed, to_device, to_host
 
 import calque
 from calque import cli
@@ -174,7 +174,7 @@ def test_numbers(name: str) -> None:
     """The same bits, whatever the order of the threads, but for sums of atomic additions."""
     (args, want), tolerance = NUMBERS[name]
     results = []
-    with standin.installed():
+    with installed():
         module: dict[str, Any] = {}
         exec(compile(golden(name), f"{name}.py", "exec"), module)
         launcher = next(v for k, v in module.items() if re.search("_jit$", k))

@@ -1,12 +1,18 @@
 """Transformed functions as a GPU would run them: their launchers on a stand-in for CuPy.
 
-Every text is compiled by NVRTC, too, where that is installed.
+Every text is compiled by NVRTC, too, where that is installed. With ``CALQUE_TESTS_ON=card`` the
+same tests run on a GPU, through CuPy itself: `CALQUE_TESTS_ON=card pytest -m gpu`.
 """
 
 from __future__ import annotations
 
+import ctypes
+import importlib
+import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -19,6 +25,21 @@ from cuda_emulator import building, nvrtc, standin
 _CODE = re.compile(r'^code = r"""(\n.*?)^"""', re.S | re.M)
 _INDEX = ("-DIndex=int",)
 _checked: set[str] = set()
+ON_CARD = os.environ.get("CALQUE_TESTS_ON") == "card"  # there nothing counts launches and bytes
+
+
+library: ModuleType = importlib.import_module("cupy") if ON_CARD else standin
+counts = standin  # which has the lists of launches, transfers and waits
+
+
+@contextmanager
+def installed() -> Iterator[ModuleType]:
+    """What ``import cupy`` gives within: the stand-in, or CuPy."""
+    if ON_CARD:
+        yield library
+    else:
+        with standin.installed():
+            yield library
 
 
 def cuda_text(fn: Any, *args: Any) -> str:
@@ -33,7 +54,7 @@ def on_cuda(fn: Any, *args: Any, order: int = 0) -> Any:
     """
     program = _program(fn, args)
     check_with_nvrtc(program.text)
-    with standin.installed():
+    with installed():
         given = pytrees.tree_map(to_device, args)
         hidden = {name: to_device(value) for name, value in program.hidden().items()}
         before, standin.order = standin.order, order
@@ -52,17 +73,32 @@ def _program(fn: Any, args: tuple[Any, ...]) -> Any:
 
 def to_device(value: Any) -> Any:
     """Arrays go there, numbers stay."""
-    return standin.asarray(value) if isinstance(value, np.ndarray) else value
+    if not isinstance(value, np.ndarray):
+        return value
+    return _to_card(value) if ON_CARD else standin.asarray(value)
 
 
 def to_host(value: Any) -> Any:
     """Arrays come back."""
-    return standin.asnumpy(value) if isinstance(value, standin.ndarray) else value
+    return value.get() if hasattr(value, "__cuda_array_interface__") else value
+
+
+def _to_card(value: np.ndarray) -> Any:
+    """With its strides, which CuPy would not keep: of reversed and of repeated parts, too."""
+    if value.flags.c_contiguous:
+        return library.asarray(value)
+    low, high = np.lib.array_utils.byte_bounds(value)
+    whole = np.frombuffer((ctypes.c_char * (high - low)).from_address(low), np.uint8)
+    start = value.__array_interface__["data"][0] - low
+    memory = library.asarray(whole).data + start
+    return library.ndarray(value.shape, value.dtype, memory, value.strides)
 
 
 def check_with_nvrtc(text: str) -> None:
     """Compile the CUDA C of a module; warnings are errors."""
     code = code_of(text)
+    if ON_CARD:  # CuPy compiles it there
+        return
     if code and nvrtc.nvrtc() is not None and code not in _checked:
         nvrtc.compiled(code, "sm_80", _INDEX)
         _checked.add(code)
@@ -80,6 +116,8 @@ def prepare(texts: Iterable[str]) -> None:
     What NVRTC or g++ refuse is left to the call of the function, which raises then.
     """
     codes = [code for code in dict.fromkeys(map(code_of, texts)) if code]
+    if ON_CARD:
+        return
     building.build(codes, _INDEX)
     if nvrtc.nvrtc() is None:
         return
