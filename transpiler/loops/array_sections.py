@@ -119,14 +119,9 @@ class Rounds:
 
     def part_at(self, access: Apply) -> Section | None:
         """Which part of an array a read or a store touches."""
-        first = access.primitive.first_index
-        dynamic, rank = access.args[first:], access.args[0].type.ndim
-        if any(isinstance(d, Var) and d.type.ndim for d in dynamic):
+        items = self.items(access)
+        if items is None:
             return None
-        template = full_template(access.params["index"], [wrap(d) for d in dynamic], rank)
-        if any(item is None for item in template):
-            return None
-        items = [_filled(item, dynamic) for item in template]
         steps = [self._step_of(i) if not isinstance(i, slice) else 0 for i in items]
         moving = [k for k, step in enumerate(steps) if step != 0]
         bounds = [b for i in items if isinstance(i, slice) for b in (i.start, i.stop)]
@@ -135,27 +130,44 @@ class Rounds:
         steady = [i for k, i in enumerate(items) if k != moving[0] and not isinstance(i, slice)]
         if not all(map(self.is_steady, (*steady, *bounds))):
             return None
-        return Section(access, tuple(items), moving[0], steps[moving[0]] == 1)
+        return Section(access, items, moving[0], steps[moving[0]] == 1)
+
+    def items(self, access: Apply) -> tuple[Any, ...] | None:
+        """The index of a read or a store: an item for each axis, with atoms; None for an array."""
+        first = access.primitive.first_index
+        dynamic, rank = access.args[first:], access.args[0].type.ndim
+        if any(isinstance(d, Var) and d.type.ndim for d in dynamic):
+            return None
+        template = full_template(access.params["index"], [wrap(d) for d in dynamic], rank)
+        if any(item is None for item in template):
+            return None
+        return tuple(_filled(item, dynamic) for item in template)
 
     def most_of(self, value: Atom, axis: int) -> tuple[Var, slice] | None:
-        """The matrix and the slice along ``axis`` that a value is; rounds read half of it or more.
+        """The matrix and the slice along ``axis`` that a value is; rounds read most of it."""
+        made = self.made.get(value) if isinstance(value, Var) else None
+        if not isinstance(made, Apply) or made.primitive is not getitem:
+            return None
+        array = made.args[0]
+        if array.type.ndim != 2 or not self.is_steady(array) or made.out.type.ndim != 2:
+            return None
+        part = self.most_along(made, axis)
+        return None if part is None else (array, part)
+
+    def most_along(self, access: Apply, axis: int) -> slice | None:
+        """The slice along one axis of a matrix, all of the other, that rounds touch most of.
 
         One end of the slice is the matrix's; the other goes with the counter, and begins or stops
         at the matrix's other end.
         """
-        made = self.made.get(value) if isinstance(value, Var) else None
-        if not isinstance(made, Apply) or made.primitive is not getitem:
+        items = self.items(access)
+        if items is None or len(items) != 2 or not all(isinstance(i, slice) for i in items):
             return None
-        array, *dynamic = made.args
-        if array.type.ndim != 2 or not self.is_steady(array) or made.out.type.ndim != 2:
+        part, other = items[axis], items[1 - axis]
+        if not is_whole(other) or part.step not in (None, 1):
             return None
-        template = full_template(made.params["index"], [wrap(d) for d in dynamic], 2)
-        if not all(isinstance(item, slice) for item in template) or len(template) != 2:
-            return None
-        part, other = (_filled(template[k], tuple(dynamic)) for k in (axis, 1 - axis))
-        if not _is_whole(other) or part.step not in (None, 1):
-            return None
-        dims, dim_of, size = self.builder.dims, self.builder.dim_of, array.type.dims[axis]
+        size = access.args[0].type.dims[axis]
+        dims, dim_of = self.builder.dims, self.builder.dim_of
         begins = part.start is None or dims.same(dim_of(wrap(part.start)), 0)
         ends = part.stop is None or dims.same(dim_of(wrap(part.stop)), size)
         if ends and not begins and self._step_of(part.start) == 1:
@@ -170,7 +182,7 @@ class Rounds:
         gap = dims.resolve(gap)
         if not isinstance(gap, int) or not 0 <= gap <= 4:
             return None
-        return array, slice(*(None if b is None else wrap(b) for b in (part.start, part.stop)))
+        return slice(*(None if b is None else wrap(b) for b in (part.start, part.stop)))
 
     def is_inside(self, part: Section) -> bool:
         """Whether all parts are known to be inside of the array."""
@@ -196,7 +208,7 @@ class Rounds:
         stop = None if dims.same(self.builder.dim_of(high), size) else high
         items = [self._outside(i) for i in part.items]
         items[part.axis] = slice(start, stop)
-        while items and _is_whole(items[-1]):
+        while items and is_whole(items[-1]):
             items.pop()
         return tuple(items)
 
@@ -224,7 +236,7 @@ def _filled(item: Any, dynamic: tuple[Atom, ...]) -> Any:
     return item
 
 
-def _is_whole(item: Any) -> bool:
+def is_whole(item: Any) -> bool:
     """Whether an item of an index is ``:``."""
     return isinstance(item, slice) and item.start is item.stop is item.step is None
 

@@ -21,6 +21,7 @@ No round may read what is stored there. Terms are added in another order than th
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,9 +36,10 @@ from calque.transpiler.loops.array_sections import (
     sizes_at_hand,
     worth_a_product,
 )
+from calque.transpiler.loops.triangular_sums import PlacedRows, TriangularTerm, triangular_term
 from calque.transpiler.primitives import products
 from calque.transpiler.primitives.base import apply
-from calque.transpiler.primitives.creation import space
+from calque.transpiler.primitives.creation import space, zeros
 from calque.transpiler.primitives.elementwise import add, subtract
 from calque.transpiler.primitives.indexing import getitem, update, update_add
 from calque.transpiler.primitives.products import dot, outer
@@ -84,7 +86,7 @@ class _Sums:
     def __init__(self, loop: For, builder: Builder):
         self.loop, self.builder = loop, builder
         self.rounds = Rounds(loop, builder)
-        self.found: dict[Var, list[_Term]] = {}
+        self.found: dict[Var, list[_Term | TriangularTerm]] = {}
         self.users: dict[Atom, list[Statement | None]] = {}
         for r in loop.body.results:
             self._use(r, None)
@@ -92,6 +94,7 @@ class _Sums:
             for a in (*core.operands(s), *(r for b in core.blocks_of(s) for r in b.results)):
                 self._use(a, s)
         self.saved: dict[Var, Var] = {}  # a vector of each round -> those of all rounds
+        self.placed: list[tuple[PlacedRows, Var]] = []
 
     def _use(self, value: Atom, by: Statement | None) -> None:
         if isinstance(value, Var):
@@ -107,10 +110,14 @@ class _Sums:
 
     def keep_rows(self) -> None:
         """Let the loop keep what they need of each round; the open block stands before it."""
-        values = [a for terms in self.found.values() for t in terms for a in t.rows]
+        terms = [term for found in self.found.values() for term in found]
+        values = [a for term in terms if isinstance(term, _Term) for a in term.rows]
         for value in dict.fromkeys(values):
             if self._read(value) is None:
                 self.saved[value] = self._save(value)
+        for term in terms:
+            if isinstance(term, TriangularTerm) and self._placed(term) is None:
+                self.placed.append((term.placed, self._place(term.placed)))
 
     def take_out(self) -> None:
         """Make the products in the open block, which stands after the loop."""
@@ -119,7 +126,7 @@ class _Sums:
 
     # what can be taken out
 
-    def _terms(self, phi: Var) -> list[_Term]:
+    def _terms(self, phi: Var) -> list[_Term | TriangularTerm]:
         """The products that go into an array that the loop carries."""
         k = self.loop.phis.index(phi)
         result, t = self.loop.body.results[k], phi.type
@@ -140,13 +147,13 @@ class _Sums:
         if self.users[now] != [None] or (sets and len(links) > 1):
             return []
         terms = (self._term(*link) for link in links)
-        return [term for term in terms if term is not None and self._is_worth(term)]
+        return [term for term in terms if term is not None]
 
     def _only_user(self, value: Var) -> Apply | None:
         users = self.users.get(value, [])
         return users[0] if len(users) == 1 and isinstance(users[0], Apply) else None
 
-    def _term(self, base: Var, link: Apply) -> _Term | None:
+    def _term(self, base: Var, link: Apply) -> _Term | TriangularTerm | None:
         """The product that a statement adds or stores, if the rounds need not."""
         given = link.args[1] if link.args[0] is base else link.args[0]
         product = self.rounds.made.get(given) if isinstance(given, Var) else None
@@ -165,7 +172,10 @@ class _Sums:
             return None
         if not all(map(self.builder.dims.same, own.dims, dims)):
             return None
-        return self._row(base, link, product) if stores else self._outer(base, link, product)
+        term = self._row(base, link, product) if stores else self._outer(base, link, product)
+        if term is not None:
+            return term if self._is_worth(term) else None
+        return triangular_term(base, link, product, self.rounds)
 
     def _outer(self, base: Var, link: Apply, product: Apply) -> _Term | None:
         """``W += np.outer(a, b)``."""
@@ -210,7 +220,7 @@ class _Sums:
 
     # taking it out
 
-    def _take(self, phi: Var, terms: list[_Term]) -> None:
+    def _take(self, phi: Var, terms: list[_Term | TriangularTerm]) -> None:
         """Take the products that go into one array out of the loop."""
         loop = self.loop
         k = loop.phis.index(phi)
@@ -227,9 +237,14 @@ class _Sums:
             inner = Var(out.type, out.name, out.origin)
             loop.outs = (*loop.outs[:k], inner, *loop.outs[k + 1 :])
             now = wrap(inner)
-        for term in terms:
+        left = [*terms]
+        while left:
+            term = left.pop(0)
             with self.builder.at(term.link.origin):
-                now = self._added(now, term)
+                if isinstance(term, _Term):
+                    now = self._added(now, term)
+                else:
+                    now = self._triangle_added(now, term, left)
         last = self.builder.definitions[atom(now)]
         assert isinstance(last, Apply)
         last.outs = (out,)
@@ -261,6 +276,25 @@ class _Sums:
         template, dynamic = normalize(now, index)
         return apply(term.link.primitive, now, whole, *dynamic, index=template)
 
+    def _triangle_added(
+        self, now: Any, term: TriangularTerm, others: list[_Term | TriangularTerm]
+    ) -> Any:
+        """The array with such a product in it, and with the one of ``others`` that goes with it."""
+        kept = self._placed(term)
+        assert kept is not None
+        rows = Array(kept)
+        for other in others:
+            if isinstance(other, TriangularTerm) and term.pairs_with(other, self.builder):
+                others.remove(other)
+                spread = term if term.spreads else other
+                return spread.added(now, spread.both(self.rounds, rows), self.rounds)
+        return term.added(now, term.whole(self.rounds, rows), self.rounds)
+
+    def _placed(self, term: TriangularTerm) -> Var | None:
+        """The matrix that has the rows of a term."""
+        same = (kept for rows, kept in self.placed if rows.same(term.placed, self.builder))
+        return next(same, None)
+
     def _product(self, term: _Term) -> Any:
         """The product for all rounds: a sum, or a row for each."""
         rows = [self._rows(a) for a in term.rows]
@@ -278,27 +312,39 @@ class _Sums:
 
     def _save(self, value: Var) -> Var:
         """Let the loop keep a vector of each round."""
-        builder, loop = self.builder, self.loop
-        with builder.at(loop.origin):
+        with self.builder.at(self.loop.origin):
             first = self.rounds.first()
             sizes = [size_at_hand(d) for d in value.type.dims]
             rows = apply(space, self.rounds.end() - first, *sizes, dtype=value.type.dtype)
+        return self._keep(value, rows, lambda: (wrap(self.loop.index) - first,), again=True)
+
+    def _place(self, rows: PlacedRows) -> Var:
+        """Let the loop keep a part of a row in each round."""
+        with self.builder.at(self.loop.origin):
+            sizes = map(size_at_hand, rows.sizes)
+            made = apply(zeros, *sizes, dtype=rows.vector.type.dtype)
+        index = (wrap(rows.place.place), rows.columns)
+        return self._keep(rows.vector, made, lambda: index, again=False)
+
+    def _keep(self, value: Var, rows: Any, index: Callable[[], Any], again: bool) -> Var:
+        """Let rounds store a vector into a matrix, and read it ``again`` from there."""
+        builder, loop = self.builder, self.loop
         rows.atom.name = f"{builder.described(value) or 'row'}_saved"
         phi, out = (Var(rows.type, rows.atom.name, loop.origin) for _ in range(2))
         with builder.block() as storing, builder.at(value.origin or loop.origin):
-            template, dynamic = normalize(Array(phi), (wrap(loop.index) - first,))
+            template, dynamic = normalize(Array(phi), index())
             stored = apply(update, Array(phi), Array(value), *dynamic, index=template)
-            again = apply(getitem, stored, *dynamic, index=template)
-        body = loop.body.statements
-        self._read_again(value, again.atom)
-        where = body.index(self.rounds.made[value]) + 1 if value in self.rounds.made else 0
+            if again:
+                self._read_again(value, apply(getitem, stored, *dynamic, index=template).atom)
+        body, made = loop.body.statements, self.rounds.made
+        needed = [made[a] for a in (value, *map(atom, dynamic)) if a in made]
+        where = max((body.index(s) + 1 for s in needed), default=0)
         body[where:where] = storing.statements
         stored.atom.name = phi.name
         loop.phis, loop.inits = (*loop.phis, phi), (*loop.inits, rows.atom)
         loop.outs = (*loop.outs, out)
         loop.body.results.append(stored.atom)
         return out
-
 
     def _read_again(self, value: Var, kept: Var) -> None:
         """Let products read a vector that is kept, and not compute it for each of their rows."""

@@ -1,0 +1,183 @@
+"""Sums of products with a slice that shrinks or grows from round to round, as products of matrices.
+
+Before, in the sweep back of ``cov[i, i:] = x[:, i] @ x[:, i:]``::
+
+    for i in range(m - 1, -1, -1):
+        s_bar = cov_bar[i, i:]
+        x_bar[:, i:] += np.outer(x[:, i], s_bar)
+        x_bar[:, i] += x[:, i:] @ s_bar
+
+After::
+
+    s_bar_saved = np.zeros((m, m))
+    for i in range(m - 1, -1, -1):
+        s_bar_saved[i, i:] = cov_bar[i, i:]
+    x_bar += x @ (s_bar_saved + s_bar_saved.T)
+
+The vectors of the rounds are rows of a matrix that is zero elsewhere, and all of ``x`` is
+multiplied: at most twice what the rounds do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from calque.transpiler.ir.builder import Builder, wrap
+from calque.transpiler.ir.core import Apply, Var
+from calque.transpiler.ir.types import DimLike
+from calque.transpiler.loops.array_sections import (
+    Rounds,
+    Section,
+    is_whole,
+    sizes_at_hand,
+    worth_a_product,
+)
+from calque.transpiler.primitives.base import apply
+from calque.transpiler.primitives.indexing import update, update_add
+from calque.transpiler.primitives.products import dot, matmul, outer
+from calque.transpiler.primitives.templates import normalize
+
+
+@dataclass(frozen=True, eq=False)
+class PlacedRows:
+    """Vectors of all rounds, as parts of the rows of a matrix that is zero elsewhere."""
+
+    vector: Var
+    place: Section  # along its axis, the row of a round
+    columns: slice  # the part of the row
+    width: DimLike
+
+    @property
+    def sizes(self) -> tuple[DimLike, DimLike]:
+        """The shape of the matrix."""
+        return self.place.read.args[0].type.dims[self.place.axis], self.width
+
+    def same(self, other: PlacedRows, builder: Builder) -> bool:
+        """Whether the matrix is the other one."""
+        dims, dim_of = builder.dims, builder.dim_of
+        mine, theirs = ((p.place.place, p.columns.start, p.columns.stop) for p in (self, other))
+        return (
+            self.vector is other.vector
+            and all(map(dims.same, self.sizes, other.sizes))
+            and all(
+                a is b if a is None or b is None else dims.same(dim_of(wrap(a)), dim_of(wrap(b)))
+                for a, b in zip(mine, theirs, strict=True)
+            )
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class TriangularTerm:
+    """What each round adds to a part of a matrix by a product with a vector of its own length.
+
+    Of all rounds it is ``matrix @ rows`` where parts of all rows grow, ``matrix @ rows.T`` where
+    each round makes a column; the transpose of that where ``turned``.
+    """
+
+    base: Var  # the array before that
+    link: Apply  # the statement that adds or stores
+    placed: PlacedRows
+    matrix: Var
+    transposed: bool  # the matrix is read so
+    spreads: bool  # an outer product is added
+    turned: bool
+
+    def whole(self, rounds: Rounds, rows: Any) -> Any:
+        """What all rounds add."""
+        rows = rows if self.spreads else rows.T
+        matrix = rounds.outside(self.matrix)
+        matrix = matrix.T if self.transposed != self.turned else matrix
+        return apply(matmul, rows.T, matrix) if self.turned else apply(matmul, matrix, rows)
+
+    def both(self, rounds: Rounds, rows: Any) -> Any:
+        """What all rounds add by an outer product, and by its like with a product."""
+        matrix = rounds.outside(self.matrix)
+        matrix = matrix.T if self.transposed != self.turned else matrix
+        rows = rows + rows.T
+        return apply(matmul, rows, matrix) if self.turned else apply(matmul, matrix, rows)
+
+    def added(self, now: Any, whole: Any, rounds: Rounds) -> Any:
+        """The array with that in it."""
+        made = rounds.builder.definitions.get(now.atom)
+        zero = isinstance(made, Apply) and made.primitive.filled_with == 0
+        if self.spreads:
+            return whole if zero else now + whole
+        place = self.placed.place
+        index = rounds.index_of_all(place)
+        if not index:
+            return whole if zero or self.link.primitive is update else now + whole
+        template, dynamic = normalize(now, index)
+        own = whole[tuple(index)]
+        return apply(self.link.primitive, now, own, *dynamic, index=template)
+
+    def pairs_with(self, other: TriangularTerm, builder: Builder) -> bool:
+        """Whether both are sums of one matrix, once by its rows and once by its columns."""
+        return (
+            self.spreads != other.spreads
+            and self.link.primitive is other.link.primitive is update_add
+            and self.matrix is other.matrix
+            and self.transposed == other.transposed
+            and self.turned == other.turned
+            and builder.dims.same(*self.placed.sizes)
+            and self.placed.same(other.placed, builder)
+        )
+
+
+def triangular_term(
+    base: Var, link: Apply, product: Apply, rounds: Rounds
+) -> TriangularTerm | None:
+    """The sum over rounds to which a statement adds a product; None where it is none."""
+    if base.type.ndim != 2 or link.primitive not in (update, update_add):
+        return None
+    if product.primitive is outer:
+        found = _spread(base, link, product, rounds)
+    elif product.primitive in (matmul, dot) and product.out.type.ndim == 1:
+        found = _gathered(base, link, product, rounds)
+    else:
+        return None
+    return found if found is not None and _can_be_placed(found, rounds) else None
+
+
+def _spread(base: Var, link: Apply, product: Apply, rounds: Rounds) -> TriangularTerm | None:
+    """``y[:, i:] += np.outer(x[:, i], s)``, or ``y[i:] += np.outer(s, x[:, i])``."""
+    if link.primitive is not update_add:
+        return None
+    for axis in (0, 1):
+        columns = rounds.most_along(link, axis)
+        part = rounds.part(product.args[1 - axis])
+        if columns is None or part is None or part.read.args[0].type.ndim != 2:
+            continue
+        placed = PlacedRows(product.args[axis], part, columns, base.type.dims[axis])
+        matrix = part.read.args[0]
+        return TriangularTerm(base, link, placed, matrix, part.axis == 0, True, axis == 0)
+    return None
+
+
+def _gathered(base: Var, link: Apply, product: Apply, rounds: Rounds) -> TriangularTerm | None:
+    """``y[:, i] += x[:, i:] @ s``, or ``y[i] = s @ x[i:]``."""
+    part = rounds.part_at(link)
+    left, right = product.args
+    vector, matrix = (left, right) if left.type.ndim == 1 else (right, left)
+    axis = 1 if matrix is left else 0
+    most = rounds.most_of(matrix, axis)
+    if part is None or most is None or vector.type.ndim != 1:
+        return None
+    array, columns = most
+    placed = PlacedRows(vector, part, columns, array.type.dims[axis])
+    return TriangularTerm(base, link, placed, array, axis == 0, False, part.axis == 0)
+
+
+def _can_be_placed(term: TriangularTerm, rounds: Rounds) -> bool:
+    """Whether the rows can be kept, and fill most of their matrix; and it is worth it."""
+    builder, placed = rounds.builder, term.placed
+    part = placed.place
+    others = [item for k, item in enumerate(part.items) if k != part.axis]
+    if placed.vector not in rounds.made or not all(map(is_whole, others)):
+        return False
+    if not sizes_at_hand((*term.matrix.type.dims, *placed.sizes), builder):
+        return False
+    gap = builder.dims.resolve(placed.sizes[0] - rounds.count())
+    if not isinstance(gap, int) or not 0 <= gap <= 4 or not rounds.is_inside(part):
+        return False
+    return worth_a_product((*term.matrix.type.dims, *placed.sizes), builder)
