@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import inspect
+import itertools
 
 import numba
 import numpy as np
@@ -10,7 +12,12 @@ import pytest
 
 import calque
 from calque.runtime.gc_pause import uncollected
-from calque.runtime.kernels import kernel_functions, llvm_numbers
+from calque.runtime.kernels import (
+    kernel_functions,
+    llvm_numbers,
+    matrix_functions,
+    trimmed_compiler,
+)
 from calque.runtime.kernels.trimmed_compiler import quick
 
 VALUES = [0.0, -0.0, 1.0, -1.0, 2.5, -3.0, 1e308, -1e308, 5e-324, np.inf, -np.inf, np.nan]
@@ -331,3 +338,121 @@ def test_an_array_outlives_what_it_is_a_view_of():
     compiled = numba.njit(pipeline_class=quick(numba.core.compiler.Compiler))(made)
     kept = [compiled(n) for n in range(1, 200)]
     assert all((view == 7.0).all() and view.shape == (3, 2, n + 1) for n, view in enumerate(kept))
+
+
+KINDS = ["f", "d", "F", "D", "q"]
+LAYOUTS = [np.ascontiguousarray, np.asfortranarray, lambda a: a.repeat(2, 1)[:, ::2], np.flipud]
+
+
+def with_matrices(a, b, c):
+    """Functions of small matrices, as kernels call them."""
+    found = matrix_functions.solve(a, b), matrix_functions.solve(a, c)
+    return *found, matrix_functions.matrix_inverse(a), matrix_functions.determinant(a)
+
+
+def with_determinant(a):
+    return matrix_functions.determinant(a)
+
+
+def with_factors(a):
+    return matrix_functions.sign_and_logdet(a), matrix_functions.cholesky_factor(a)
+
+
+def as_kernels(function):
+    compiled = numba.njit(error_model="numpy", pipeline_class=quick(numba.core.compiler.Compiler))
+    return compiled(of_names(function))
+
+
+def of_names(function):
+    """The same with the functions by their names, as in the text of kernels."""
+    names = {n: getattr(matrix_functions, n) for n in matrix_functions.__dict__}
+    text = inspect.getsource(function).replace("matrix_functions.", "")
+    space = {**names, "np": np}
+    exec(text, space)
+    return space[function.__name__]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_matrices_of_every_layout_in_memory(kind):
+    rng = np.random.default_rng(1)
+    tolerance = 1e-4 if kind in "fF" else 1e-12
+    compiled, known = as_kernels(with_matrices), set()
+    for size, laid in itertools.product((1, 2, 5), LAYOUTS):
+        a = (4 * rng.normal(size=(size, size)) + 9 * np.eye(size)).astype(kind)
+        if kind in "FD":
+            a += (1j * rng.normal(size=(size, size))).astype(kind)
+        b, c = (5 * rng.normal(size=(2, size, 3))).astype(kind)
+        given = laid(a), b[:, 0], laid(c)
+        wanted = np.linalg.solve(given[0], given[1]), np.linalg.solve(given[0], given[2])
+        wanted = *wanted, np.linalg.inv(given[0]), np.linalg.det(given[0])
+        for got, right in zip(compiled(*given), wanted, strict=True):
+            assert np.ndim(got) == 0 or got.dtype == right.dtype
+            np.testing.assert_allclose(got, right, rtol=tolerance, atol=tolerance)
+        known.add(trimmed_compiler._part_of_matrices.cache_info().currsize)
+    assert len(known) == 1  # no layout needs code of its own
+
+
+@pytest.mark.parametrize("kind", ["f", "d"])
+def test_factors_of_every_layout_in_memory(kind):
+    a = np.array([[4.0, 1.0, -0.5], [1.0, 3.0, 0.25], [-0.5, 0.25, 2.0]], kind)
+    compiled = as_kernels(with_factors)
+    for laid in LAYOUTS[:3]:
+        (sign, logarithm), low = compiled(laid(a))
+        np.testing.assert_allclose((sign, logarithm), np.linalg.slogdet(a), rtol=1e-6)
+        np.testing.assert_allclose(low, np.linalg.cholesky(a), rtol=1e-6)
+
+
+def test_a_singular_matrix_is_refused_and_its_determinant_is_zero():
+    compiled = as_kernels(with_matrices)
+    with pytest.raises(np.linalg.LinAlgError, match="Singular"):
+        compiled(np.ones((2, 2)), np.ones(2), np.ones((2, 1)))
+
+    found = as_kernels(with_determinant)
+    assert found(np.ones((2, 2))) == 0.0
+    assert found(np.zeros((0, 0))) == 1.0
+    wide = np.diag([1e200, -1e200, 1e-200, 1e-200])  # a part of the product is out of range
+    np.testing.assert_allclose(found(wide), -1.0)
+
+
+def new_arrays(n, m, x):
+    a, b, c = np.empty(n), np.empty((n, m), np.float32), np.empty((n, 2), dtype=np.int64)
+    a[:], b[:], c[:] = 1.0, 2.0, 3
+    like = np.empty_like(x)
+    like[:] = x
+    zeros = np.zeros(n), np.zeros((m, n), dtype=np.bool_), np.zeros_like(x)
+    return a, b, c, like, *zeros, np.zeros_like(x, dtype=np.complex128)
+
+
+@pytest.mark.parametrize("turned", [lambda x: x, np.transpose, lambda x: x[::-1, ::2]])
+def test_new_arrays(turned):
+    compiled = numba.njit(pipeline_class=quick(numba.core.compiler.Compiler))(new_arrays)
+    x = turned(np.arange(24.0).reshape(4, 6))
+    for n, m in [(0, 0), (0, 3), (1, 2), (5, 7)]:
+        found, wanted = compiled(n, m, x), new_arrays(n, m, x)
+        for got, right in zip(found, wanted, strict=True):
+            assert (got.dtype, got.shape) == (right.dtype, right.shape)
+            assert np.array_equal(got, right)
+
+
+def test_new_arrays_that_cannot_be():
+    compiled = numba.njit(pipeline_class=quick(numba.core.compiler.Compiler))(
+        lambda n, m: np.empty((n, m)).size
+    )
+    for sizes in [(-1, 2), (2, -1), (2**40, 2**40), (2**61, 1)]:
+        with pytest.raises(ValueError, match="negative dimensions|too big"):
+            compiled(*sizes)
+
+
+def test_a_reshape_into_one_axis():
+    compiled = numba.njit(pipeline_class=quick(numba.core.compiler.Compiler))(
+        lambda x: x.reshape(-1)
+    )
+    for x in (np.arange(6.0).reshape(2, 3), np.zeros((0, 4)), np.arange(4.0), np.ones((2, 1, 3))):
+        assert np.array_equal(compiled(x), x.reshape(-1))
+    flat = compiled(whole := np.zeros((2, 2)))
+    flat[:] = 1.0
+    assert whole.all()  # a view
+    one = np.arange(12.0).reshape(3, 4)[:1, :]
+    assert np.array_equal(compiled(one), one.ravel())
+    with pytest.raises(ValueError, match="not contiguous"):
+        compiled(np.arange(12.0).reshape(3, 4)[:, :2])

@@ -118,7 +118,10 @@ def _solve(a, b):
                 rows[i, j] = a[i, j]
             rows[i, size] = b[i]
         _solved(rows)
-        return rows[:, size].copy()
+        found = np.empty(size, kind)
+        for i in range(size):
+            found[i] = rows[i, size]
+        return found
 
     def of_matrix(a, b):
         size, width = b.shape
@@ -129,7 +132,11 @@ def _solve(a, b):
             for j in range(width):
                 rows[i, size + j] = b[i, j]
         _solved(rows)
-        return rows[:, size:].copy()
+        found = np.empty((size, width), kind)
+        for i in range(size):
+            for j in range(width):
+                found[i, j] = rows[i, size + j]
+        return found
 
     left, right = _one if a.ndim == 3 else _same, _one if b.ndim == 3 else _same
 
@@ -156,13 +163,17 @@ def _matrix_inverse(a):
 
     def inverse(a):
         size = a.shape[0]
-        rows = np.zeros((size, 2 * size), kind)
+        rows = np.empty((size, 2 * size), kind)
         for i in range(size):
             for j in range(size):
                 rows[i, j] = a[i, j]
-            rows[i, size + i] = 1.0
+                rows[i, size + j] = 1.0 if i == j else 0.0
         _solved(rows)
-        return rows[:, size:].copy()
+        found = np.empty((size, size), kind)
+        for i in range(size):
+            for j in range(size):
+                found[i, j] = rows[i, size + j]
+        return found
 
     return inverse if a.ndim == 2 else _of_each(matrix_inverse, kind)
 
@@ -175,21 +186,35 @@ def determinant(a):
 @overload(determinant)
 def _determinant(a):
     kind = _kind(a)
-    real = not np.issubdtype(kind, np.complexfloating)
 
-    def found(a):
-        rows = np.empty(a.shape, kind)
+    def of_complex(a):
+        rows = np.empty((a.shape[0], a.shape[0]), kind)
         for i in range(a.shape[0]):
             for j in range(a.shape[0]):
                 rows[i, j] = a[i, j]
         product = kind(_triangular(rows))
-        if product == 0.0:
+        if product != 0.0:
+            for k in range(a.shape[0]):
+                product *= rows[k, k]
+        return product
+
+    def of_real(a):
+        rows = np.empty((a.shape[0], a.shape[0]), kind)
+        for i in range(a.shape[0]):
+            for j in range(a.shape[0]):
+                rows[i, j] = a[i, j]
+        sign = kind(_triangular(rows))
+        product = sign
+        if sign == 0.0:
             return product
         for k in range(a.shape[0]):
             product *= rows[k, k]
-        if real and (product == 0.0 or np.isinf(product)):
-            sign, logarithm = sign_and_logdet(a)  # a part of the product may be out of range
-            return sign * np.exp(logarithm)
+        if product == 0.0 or np.isinf(product):  # a part of it may be out of range
+            logarithm = kind(0.0)
+            for k in range(a.shape[0]):
+                sign = -sign if rows[k, k] < 0.0 else sign
+                logarithm += np.log(abs(rows[k, k]))
+            product = sign * np.exp(logarithm)
         return product
 
     def of_stack(a):
@@ -198,7 +223,9 @@ def _determinant(a):
             numbers[k] = determinant(a[k])
         return numbers
 
-    return found if a.ndim == 2 else of_stack
+    if a.ndim == 3:
+        return of_stack
+    return of_complex if np.issubdtype(kind, np.complexfloating) else of_real
 
 
 def sign_and_logdet(a):
@@ -211,7 +238,7 @@ def _sign_and_logdet(a):
     kind = _kind(a)
 
     def found(a):
-        rows = np.empty(a.shape, kind)
+        rows = np.empty((a.shape[0], a.shape[0]), kind)
         for i in range(a.shape[0]):
             for j in range(a.shape[0]):
                 rows[i, j] = a[i, j]
@@ -243,8 +270,10 @@ def _cholesky_factor(a):
 
     def factor(a):
         size = a.shape[0]
-        low = np.zeros((size, size), kind)
+        low = np.empty((size, size), kind)
         for i in range(size):
+            for j in range(i + 1, size):
+                low[i, j] = 0.0
             for j in range(i):
                 total = kind(a[i, j])
                 for k in range(j):
@@ -259,3 +288,17 @@ def _cholesky_factor(a):
         return low
 
     return factor if a.ndim == 2 else _of_each(cholesky_factor, kind)
+
+
+# what the compiler of this process's kernels makes parts of these, and how it is written for
+# arguments of some types
+IMPLEMENTATIONS = {
+    solve: _solve,
+    matrix_inverse: _matrix_inverse,
+    determinant: _determinant,
+    sign_and_logdet: _sign_and_logdet,
+    cholesky_factor: _cholesky_factor,
+    _solved: lambda rows: _solved,
+    _triangular: lambda rows: _triangular,
+}
+IN_ROWS = {_solved, _triangular}  # their arguments are made by the others, row by row in memory

@@ -11,7 +11,7 @@ from types import FunctionType
 from typing import Any
 
 from llvmlite.binding import Linkage, create_new_module_pass_manager
-from numba.core import ir
+from numba.core import ir, types
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.compiler_machinery import (
@@ -44,10 +44,12 @@ from numba.core.untyped_passes import (
     RewriteSemanticConstants,
     WithLifting,
 )
+from numba.extending import intrinsic
 
 from calque.runtime.gc_pause import uncollected
-from calque.runtime.kernels.decorator import _Lowering
+from calque.runtime.kernels.decorator import _Lowering, kernel_part
 from calque.runtime.kernels.llvm_numbers import DIRECT
+from calque.runtime.kernels.matrix_functions import IMPLEMENTATIONS, IN_ROWS
 from calque.runtime.kernels.trimmed_assignments import Single
 from calque.runtime.kernels.trimmed_lowering import References, lowering
 from calque.runtime.kernels.trimmed_passes import PASSES
@@ -81,15 +83,18 @@ class _Written(FunctionPass):
         for block in state.func_ir.blocks.values():
             views_at_once(state.func_ir, block)
             for s in block.find_insts(ir.Assign):
-                if not isinstance(s.value, ir.Global):
+                if not isinstance(s.value, (ir.Global, ir.FreeVar)):
                     continue
                 known = s.value.value
                 if direct.is_vector(known):
                     found.append(s)
                 elif type(known) is FunctionType and known in DIRECT:
                     s.value = ir.Global(s.value.name, DIRECT[known], s.value.loc)
-                elif state.flags.auto_parallel.enabled and hasattr(known, "on_threads"):
-                    s.value = ir.Global(s.value.name, known.on_threads, s.value.loc)
+                elif state.flags.auto_parallel.enabled:
+                    if hasattr(known, "on_threads"):
+                        s.value = ir.Global(s.value.name, known.on_threads, s.value.loc)
+                elif type(known) is FunctionType and known in IMPLEMENTATIONS:
+                    s.value = ir.Global(s.value.name, _of_matrices(known), s.value.loc)
         for s in found:
             function = direct.direct(s.value.value, len(found) > INLINED)
             s.value = ir.Global(s.value.name, function, s.value.loc)
@@ -117,6 +122,8 @@ class _Library(JITCodeLibrary):
             self._parts.append(library)
             for other in library._linking_libraries:
                 super().add_linking_library(other)
+            for part in library._parts:
+                self.add_linking_library(part)
 
     def finalize(self) -> None:
         """Link, optimize and load."""
@@ -156,6 +163,38 @@ class _Library(JITCodeLibrary):
 
 class _Part(_Library):
     """The code of a part, which only kernels load."""
+
+
+@functools.cache
+def _of_matrices(function: Any) -> Any:
+    """A function of matrices for kernels to call, compiled as a part of these.
+
+    One for all layouts that its arguments may have in memory.
+    """
+
+    def typed(typing_context: Any, *given: Any) -> Any:
+        if function not in IN_ROWS:
+            given = tuple([t.copy(layout="A", readonly=False) for t in given])
+        known = types.Dispatcher(_part_of_matrices(function, given))
+        signature = known.get_call_type(typing_context, given, {})
+
+        def code(context: Any, builder: Any, signature: Any, args: list[Any]) -> Any:
+            return context.get_function(known, signature)(builder, args)
+
+        return signature, code
+
+    if function.__code__.co_argcount == 1:
+        return intrinsic(lambda typing_context, a: typed(typing_context, a))
+    return intrinsic(lambda typing_context, a, b: typed(typing_context, a, b))
+
+
+@functools.cache
+def _part_of_matrices(function: Any, kinds: tuple[Any, ...]) -> Any:
+    part = kernel_part(IMPLEMENTATIONS[function](*kinds))
+    plain = part._compiler.pipeline_class
+    part._compiler.pipeline_class = quick(plain, True)
+    part.targetoptions["no_cfunc_wrapper"] = True
+    return part
 
 
 @register_pass(mutates_CFG=False, analysis_only=True)

@@ -18,18 +18,25 @@ from numba.extending import intrinsic, overload
 from numba.np import arrayobj
 from numba.np.arrayobj import make_array, populate_array
 
+from calque.runtime.kernels.trimmed_creation import CREATION, created
+
 
 def views_at_once(function: Any, block: Any) -> None:
-    """Have ``np.transpose(x, (1, 0, 2))`` and ``x.reshape(n, m)`` of a block done by intrinsics."""
+    """Have ``np.transpose(x, (1, 0, 2))`` and ``x.reshape(n, m)`` of a block done by intrinsics.
+
+    So are new arrays, as ``np.empty((n, m))``.
+    """
     body: list[Any] = []
     for s in block.body:
         made = s.value if isinstance(s, ir.Assign) else None
-        if isinstance(made, ir.Expr) and made.op == "call" and not made.kws and not made.vararg:
+        if isinstance(made, ir.Expr) and made.op == "call" and not made.vararg:
             called = guard(get_definition, function, made.func)
             known = called.attr if isinstance(called, ir.Expr) and called.op == "getattr" else None
-            if known == "transpose" and len(made.args) == 2:
+            if known in CREATION:
+                made = created(function, called, made)
+            elif known == "transpose" and len(made.args) == 2 and not made.kws:
                 made = _transpose(function, made)
-            elif known == "reshape":
+            elif known == "reshape" and not made.kws:
                 made = _reshape(function, made, called.value, body, block.scope)
             if isinstance(made, tuple):
                 name, view, args = made
@@ -54,8 +61,10 @@ def _transpose(function: Any, call: Any) -> tuple[str, Any, list[Any]] | None:
 
 
 def _reshape(function: Any, call: Any, array: Any, body: list[Any], scope: Any) -> Any:
-    """With the sizes as one tuple; None if one of them is to be found out."""
+    """With the sizes as one tuple; None if one of several is to be found out."""
     sizes = [guard(get_definition, function, v) for v in call.args]
+    if len(sizes) == 1 and isinstance(sizes[0], ir.Const) and sizes[0].value == -1:
+        return "flattened", flattened, [array]
     if not sizes or any(_is_to_be_found(size) for size in sizes):
         return None
     together = ir.Var(scope, mk_unique_var("$sizes"), call.loc)
@@ -108,24 +117,44 @@ def reshaped(typing_context: Any, x: Any, sizes: Any) -> Any:
         for size in shape:
             fits = builder.and_(fits, builder.icmp_signed(">=", size, size.type(0)))
         _refuse_unless(fits, "cannot reshape array to these sizes", context, builder)
-        if x.layout != "C":
-            old = cgutils.unpack_tuple(builder, array.shape, x.ndim)
-            steps = cgutils.unpack_tuple(builder, array.strides, x.ndim)
-            one = array.itemsize.type(1)
-            in_order = builder.icmp_signed("==", array.nitems, one.type(0))
-            dense = in_order.type(1)
-            for size, step, wanted in zip(
-                old, steps, _contiguous(builder, array.itemsize, old), strict=True
-            ):
-                same = builder.icmp_signed("==", step, wanted)
-                single = builder.icmp_signed("==", size, one)
-                dense = builder.and_(dense, builder.or_(same, single))
-            text = "reshape: an array that is not contiguous"
-            _refuse_unless(builder.or_(in_order, dense), text, context, builder)
+        _refuse_gaps(x, array, context, builder)
         return _view(context, builder, signature.return_type, array, shape, strides)
 
     view = x.copy(ndim=len(sizes), layout="C")
     return view(x, sizes), code
+
+
+@intrinsic
+def flattened(typing_context: Any, x: Any) -> Any:
+    """An array of contiguous memory as one axis."""
+    if not isinstance(x, types.Array):
+        return None
+
+    def code(context: Any, builder: Any, signature: Any, args: list[Any]) -> Any:
+        array = make_array(x)(context, builder, args[0])
+        _refuse_gaps(x, array, context, builder)
+        shape, strides = [array.nitems], [array.itemsize]
+        return _view(context, builder, signature.return_type, array, shape, strides)
+
+    return x.copy(ndim=1, layout="C")(x), code
+
+
+def _refuse_gaps(x: Any, array: Any, context: Any, builder: Any) -> None:
+    """ValueError where elements do not lie one after the other, row by row."""
+    if x.layout == "C":
+        return
+    sizes = cgutils.unpack_tuple(builder, array.shape, x.ndim)
+    steps = cgutils.unpack_tuple(builder, array.strides, x.ndim)
+    one = array.itemsize.type(1)
+    is_empty = builder.icmp_signed("==", array.nitems, one.type(0))
+    dense = is_empty.type(1)
+    wanted = _contiguous(builder, array.itemsize, sizes)
+    for size, step, along in zip(sizes, steps, wanted, strict=True):
+        same = builder.icmp_signed("==", step, along)
+        single = builder.icmp_signed("==", size, one)
+        dense = builder.and_(dense, builder.or_(same, single))
+    text = "reshape: an array that is not contiguous"
+    _refuse_unless(builder.or_(is_empty, dense), text, context, builder)
 
 
 def _contiguous(builder: Any, itemsize: Any, shape: list[Any]) -> list[Any]:
