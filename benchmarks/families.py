@@ -19,10 +19,11 @@ from numpy_programs import on_jax, waiting
 import calque
 import measuring
 from measuring import copied, shown
-from programs import contractions, observations, recurrences
+from programs import adaptive, contractions, observations, recurrences
 from programs.family import Row
 
-ROWS = [row for family in (observations, recurrences, contractions) for row in family.ROWS]
+FAMILIES = (observations, recurrences, adaptive, contractions)
+ROWS = [row for family in FAMILIES for row in family.ROWS]
 
 
 def measured(row: Row, size: int) -> tuple[list[str], str]:

@@ -52,6 +52,7 @@ from calque.transpiler.loops.overwritten_fills import leave_unfilled
 from calque.transpiler.loops.parallelize import keep_off_threads, mark_parallel, weigh
 from calque.transpiler.loops.partial_scans import scan_in_parts
 from calque.transpiler.loops.partial_sums import sum_in_parts
+from calque.transpiler.loops.rounds_in_blocks import rounds_in_blocks
 from calque.transpiler.loops.row_fusion import fuse_rows
 from calque.transpiler.loops.scalar_replacement import fewer_accesses
 from calque.transpiler.loops.scatter_to_gather import gather
@@ -68,6 +69,7 @@ from calque.transpiler.memory.hoisted_allocation import (
     constants_first,
     creations_first,
 )
+from calque.transpiler.memory.joint_growth import grow_together
 from calque.transpiler.memory.made_sizes import name_sizes
 from calque.transpiler.memory.owned_results import own_results
 from calque.transpiler.primitives.called import Called, copied, inline_calls
@@ -88,6 +90,7 @@ CORE_PASSES = (
         after=["inline_calls"],
         makes=[PHASES],
     ),
+    Pass("grow_together", lambda w: grow_together(w.function, w.builder), optional=True),
 )
 CHECKED = (
     # its effects are seen by no other
@@ -101,6 +104,10 @@ def _compare_sizes(w: Work) -> None:
 
 def _gather(w: Work) -> None:
     w.edges = gather(w.function, w.builder, w.target.grid)
+
+
+def _rounds_in_blocks(w: Work) -> None:
+    rounds_in_blocks(w.function, w.builder, w.target.can_compile)
 
 
 def _bounds_are_ours(w: Work) -> bool:
@@ -151,6 +158,12 @@ KERNEL_PASSES = (
     ),
     Pass(
         *("creations_first", lambda w: creations_first(w.function, w.target.can_compile)),
+        needs=[ELEMENTS],
+        when=_on_cores,
+        optional=True,
+    ),
+    Pass(
+        *("rounds_in_blocks", _rounds_in_blocks),
         needs=[ELEMENTS],
         when=_on_cores,
         optional=True,

@@ -18,15 +18,13 @@ def total_grad(mean, eccentricity):
     while np.any(live):
         if rounds == e_saved.shape[0]:
             e_saved = np.concatenate((e_saved, np.empty_like(e_saved)))
-        e_saved[rounds] = e
-        if rounds == live_saved.shape[0]:
             live_saved = np.concatenate((live_saved, np.empty_like(live_saved)))
-        live_saved[rounds] = live
-        argmax_live = np.argmax(live)
-        if rounds == argmax_live_saved.shape[0]:
             argmax_live_saved = np.concatenate(
                 (argmax_live_saved, np.empty_like(argmax_live_saved))
             )
+        e_saved[rounds] = e
+        live_saved[rounds] = live
+        argmax_live = np.argmax(live)
         argmax_live_saved[rounds] = argmax_live
         rows = np.where(live, np.arange(mean.shape[0]), argmax_live)
         eccentricity_lanes = eccentricity[rows]

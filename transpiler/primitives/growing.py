@@ -1,6 +1,7 @@
 """Arrays that grow: ``room`` gives an array a place at ``count``, doubling it where it is full.
 
-With ``several`` it gives all the places below ``count``, which may be many more than there are.
+With ``several`` it gives all the places below ``count``, which may be many more than there are;
+with ``full`` it need not ask: another array that has as many places is full.
 """
 
 from __future__ import annotations
@@ -14,14 +15,16 @@ from calque.transpiler.ir.types import INT, ArrayType
 from calque.transpiler.primitives.base import Primitive, apply, register
 
 
-def _grown(x: Any, count: Any, axis: int = 0, several: bool = False) -> Any:
+def _grown(x: Any, count: Any, axis: int = 0, several: bool = False, full: bool = False) -> Any:
     needed = count if several else count + 1
     while x.shape[axis] < needed:
         x = np.concatenate([x, np.empty_like(x)], axis=axis)
     return x
 
 
-def _infer(x: Any, count: Any, axis: int = 0, several: bool = False) -> ArrayType:
+def _infer(
+    x: Any, count: Any, axis: int = 0, several: bool = False, full: bool = False
+) -> ArrayType:
     t, dims = type_of(x), current().dims
     size = dims.fresh()
     if several:
@@ -37,6 +40,8 @@ def _text(args: Any, params: dict[str, Any]) -> str:
     axis, several = params.get("axis", 0), params.get("several", False)
     along = f", axis={axis}" if axis else ""
     grown = f"np.concatenate(({{0}}, np.empty_like({{0}})){along})"
+    if params.get("full"):
+        return f"{{0}} = {grown}"
     full = f"while {{0}}.shape[{axis}] < {{1}}" if several else f"if {{1}} == {{0}}.shape[{axis}]"
     return f"{full}:\n    {{0}} = {grown}"
 

@@ -1,0 +1,121 @@
+"""The rounds of a ``while`` that fills arrays go in blocks, as many as there are places for.
+
+Before::
+
+    while t < end:
+        if rounds == x_saved.shape[0]:
+            x_saved = np.concatenate((x_saved, np.empty_like(x_saved)))
+        x_saved[rounds] = x
+        ...
+
+After::
+
+    while t < end:
+        if rounds == x_saved.shape[0]:
+            x_saved = np.concatenate((x_saved, np.empty_like(x_saved)))
+        while t < end and rounds < x_saved.shape[0]:
+            x_saved[rounds] = x
+            ...
+
+Within a block arrays stay where they are: no round counts who refers to them, nor reads their
+addresses and sizes again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from calque.transpiler.ir import core
+from calque.transpiler.ir.builder import Array, Builder, wrap
+from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, If, Statement, Var, While
+from calque.transpiler.primitives.base import apply
+from calque.transpiler.primitives.growing import room
+from calque.transpiler.primitives.logic import and_, less
+from calque.transpiler.primitives.shapes import size_of_axis
+
+LONGEST_TEST = 6  # statements that are written twice
+
+
+def rounds_in_blocks(
+    function: Function, builder: Builder, compiles: Callable[[Statement], bool]
+) -> None:
+    """Let such loops of kernels go in blocks, in place."""
+    _visit(function.body, builder, compiles, False)
+
+
+def _visit(
+    block: Block, builder: Builder, compiles: Callable[[Statement], bool], compiled: bool
+) -> None:
+    for s in block.statements:
+        inside = compiled or (isinstance(s, (For, While)) and compiles(s))
+        for inner in core.blocks_of(s):
+            _visit(inner, builder, compiles, inside)
+        if inside and isinstance(s, While) and _are_numbers(s.test.statements):
+            growth = [t for t in s.body.statements if _grown(t)]
+            if len(growth) == 1 and len(s.test.statements) <= LONGEST_TEST:
+                _in_blocks(s, growth[0], builder)
+
+
+def _are_numbers(statements: list[Statement]) -> bool:
+    return all(isinstance(s, Apply) and not s.out.type.ndim for s in statements)
+
+
+def _grown(s: Statement) -> list[Apply]:
+    """What a statement lets grow, if it is such a statement."""
+    if isinstance(s, If) and not s.orelse.statements:
+        rooms = [t for t in s.then.statements if isinstance(t, Apply) and t.params.get("full")]
+        return rooms if len(rooms) == len(s.then.statements) else []
+    several = isinstance(s, Apply) and s.params.get("several")
+    return [s] if isinstance(s, Apply) and s.primitive is room and not several else []
+
+
+def _in_blocks(loop: While, growth: Statement, builder: Builder) -> None:
+    """Let what grows do so in a loop around the loop."""
+    rooms, body = _grown(growth), loop.body
+    arrays, count = [s.args[0] for s in rooms], rooms[0].args[1]
+    before = body.statements[: body.statements.index(growth)]
+    asking = _needed({*core.operands(growth), count}, before)
+    early = core.free_vars(Block([s for s in before if s not in asking]))
+    if not _are_numbers(asking) or not set(arrays) <= set(loop.phis) or early.keys() & set(arrays):
+        return
+    phis = tuple(phi.again() for phi in loop.phis)
+    outside: dict[Var, Atom] = dict(zip(loop.phis, phis, strict=True))
+    test = core.clone(loop.test, dict(outside))
+    start = core.clone(Block([*asking, growth], [*growth.outs]), outside)
+    inits = list(phis)
+    for array, grown in zip(arrays, start.results, strict=True):
+        inits[loop.phis.index(array)] = grown
+    body.statements.remove(growth)
+    core.substitute(body, dict(zip(growth.outs, arrays, strict=True)))
+    _while_there_is_room(loop.test, _needed({count}, before), count, arrays[0], builder)
+    outs = tuple(out.again() for out in loop.outs)
+    block = While(outs, loop.phis, tuple(inits), loop.test, body, loop.origin, loop.phase)
+    loop.phis, loop.test = phis, test
+    loop.body = Block([*start.statements, block], [*outs])
+    for s in core.walk(Block([*test.statements, *start.statements, block])):
+        builder.definitions.update(dict.fromkeys(s.outs, s))
+    for each in (block, loop):
+        builder.magnitudes.note(each)
+
+
+def _needed(values: set[Atom], statements: list[Statement]) -> list[Statement]:
+    """Those of the statements that values are computed by."""
+    found: list[Statement] = []
+    for s in reversed(statements):
+        if not values.isdisjoint(s.outs):
+            found.insert(0, s)
+            values = values.union(core.operands(s), core.free_vars(Block([s])))
+    return found
+
+
+def _while_there_is_room(
+    test: Block, counting: list[Statement], count: Atom, array: Var, builder: Builder
+) -> None:
+    """Let a test ask, too, whether the array has a place at ``count``."""
+    inside: dict[Var, Atom] = {}
+    counted = core.clone(Block([*counting], [count]), inside)
+    with builder.active(), builder.block() as asked:
+        size = apply(size_of_axis, Array(array), axis=0)
+        going = apply(and_, wrap(test.results[0]), apply(less, wrap(counted.results[0]), size))
+    test.statements += [*counted.statements, *asked.statements]
+    test.results = [going.atom]
