@@ -1,7 +1,7 @@
 """From a call with arrays on a GPU to the launcher for their types, made once.
 
-The table by exact shapes of ``call.dispatch`` serves here, too, with which arrays are contiguous
-and which device they are on. A call that is in it asks the device nothing, and waits for nothing.
+The table by exact shapes of ``call.dispatch`` serves here, too, with the strides of arrays and the
+device that they are on. A call that is in it asks the device nothing, and waits for nothing.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from calque.transpiler.codegen.cuda.cuda_target import CUDA
 from calque.transpiler.errors import MixedDevices
 from calque.transpiler.ir import pytrees
 from calque.transpiler.ir.device_arrays import is_device_array
+from calque.transpiler.ir.types import LARGE
 
 _HOST = "the host"
 Call = tuple[tuple[Any, ...], dict[str, Any]]
@@ -39,11 +40,15 @@ def device_key(args: tuple[Any, ...]) -> tuple[Any, ...] | None:
     array = _library().ndarray
     quick: tuple[Any, ...] = ()
     for value in args:
-        if type(value) is np.ndarray:
+        kind = type(value)
+        if kind is array:
+            quick += (value.dtype, value.shape, value.strides, value.data.device_id)
+        elif kind is float or (kind is int and -LARGE < value < LARGE):
+            quick += (kind,)
+        elif kind is np.ndarray:
             return None
-        if type(value) is not array:
+        else:
             break
-        quick += (value.dtype, value.shape, value.flags.c_contiguous, value.data.device_id)
     else:
         return quick
     key: list[Any] = []
@@ -57,7 +62,7 @@ def _extend(key: list[Any], values: Iterable[Any], array: type) -> bool:
     for value in values:
         kind = type(value)
         if kind is array:
-            key += (value.dtype, value.shape, value.flags.c_contiguous, value.data.device_id)
+            key += (value.dtype, value.shape, value.strides, value.data.device_id)
         elif kind is tuple or kind is list:
             key += (kind, len(value))
             if not _extend(key, value, array):
@@ -166,7 +171,8 @@ class DeviceDispatcher(Dispatcher):
     def _launcher(self, program: Program) -> Callable[..., Any]:
         """What runs a program: its launcher, or what replays its launches."""
         if program.launcher is None:
-            given = program.call, program.text, program.stored
+            call = program.call.loaded() if hasattr(program.call, "loaded") else program.call
+            given = call, program.text, program.stored
             program.launcher = graphed(*given, self.name(), self.graph)
         return program.launcher
 

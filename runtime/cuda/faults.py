@@ -43,9 +43,9 @@ def outside(*places: str) -> tuple[int, int]:
 
 def raise_if_outside() -> None:
     """Raise IndexError for a kernel that has found an index outside of its array."""
-    word = int(_cell()[0])
+    word = int(_CELLS[0][0]) if _CELLS else 0
     if word:
-        _cell()[0] = 0
+        _CELLS[0][0] = 0
         place, index = divmod(word, 2 * _FAR)
         raise IndexError(f"{_PLACES[place - 1]}: index {index - _FAR} is out of bounds")
 

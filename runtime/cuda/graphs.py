@@ -259,7 +259,7 @@ def _captured(
             mine[k] = leaves[k].copy()
         args, kwargs = pytrees.unflatten(structure, mine)
         number: list[int] = []
-        _counted(call.loaded(), number)(*args, **kwargs)  # compiles, and makes room in the pool
+        _counted(call, number)(*args, **kwargs)  # compiles, and makes room in the pool
         _refuse_much([mine[k] for k in places], len(number), stored, always)
         stream.begin_capture()
         try:

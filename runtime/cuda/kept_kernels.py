@@ -33,9 +33,10 @@ class KeptKernel:
     def __init__(self, code: str, name: str, options: tuple[str, ...] = ()):
         self.code, self.name, self.options = code, name, options
         self._functions: dict[int, Any] = {}
+        self._runtime = cupy().cuda.runtime
 
     def __call__(self, grid: tuple[int, ...], block: tuple[int, ...], args: Any) -> None:
-        device = cupy().cuda.runtime.getDevice()
+        device = self._runtime.getDevice()
         function = self._functions.get(device)
         if function is None:
             function = self._functions[device] = self._loaded(device)

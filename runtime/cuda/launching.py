@@ -6,6 +6,8 @@ read as garbage there. A grid depends on sizes only, never on the device: sums a
 
 from __future__ import annotations
 
+import functools
+import math
 import re
 from collections.abc import Callable
 from typing import Any
@@ -26,7 +28,8 @@ def blocks(size: int) -> tuple[int, ...]:
     >>> blocks(1000), blocks(0), blocks(10**9)
     ((4,), (1,), (4096,))
     """
-    return (max(1, min(-(-int(size) // 256), 4096)),)
+    wanted = (int(size) + 255) // 256
+    return (1 if wanted < 1 else wanted if wanted < 4096 else 4096,)
 
 
 def tiles(*sizes: int) -> tuple[int, ...]:
@@ -35,9 +38,10 @@ def tiles(*sizes: int) -> tuple[int, ...]:
     >>> tiles(100, 50), tiles(3, 100, 50)
     ((2, 13), (2, 13, 3))
     """
-    planes, rows, columns = (1, *map(int, sizes))[-3:]
-    grid = [max(1, min(-(-columns // 32), 1024)), max(1, min(-(-rows // 8), 4096))]
-    return (*grid, max(1, min(planes, 4096))) if len(sizes) > 2 else tuple(grid)
+    *planes, rows, columns = sizes
+    across, down = (int(columns) + 31) // 32, (int(rows) + 7) // 8
+    grid = min(max(across, 1), 1024), min(max(down, 1), 4096)
+    return (*grid, min(max(int(planes[0]), 1), 4096)) if planes else grid
 
 
 def accumulated(function: Any, x: Any, axis: int = 0) -> Any:
@@ -69,17 +73,17 @@ def row_blocks(*sizes: int) -> tuple[int, ...]:
     >>> row_blocks(100, 50), row_blocks(100, 10**6), row_blocks(2, 100, 50)
     ((13,), (100,), (13, 1, 2))
     """
-    planes, rows, columns = (1, *map(int, sizes))[-3:]
-    together = 1 if columns >= 2048 else 8
-    grid = (max(1, min(-(-rows // together), 4096)),)
-    return (*grid, 1, max(1, min(planes, 4096))) if len(sizes) > 2 else grid
+    *planes, rows, columns = sizes
+    wanted = int(rows) if columns >= 2048 else (int(rows) + 7) // 8
+    grid = min(max(wanted, 1), 4096)
+    return (grid, 1, min(max(int(planes[0]), 1), 4096)) if planes else (grid,)
 
 
 def parts_of(grid: tuple[int, ...], dtype: str) -> Any:
     """Memory for a number of each block."""
     import cupy as cp
 
-    return cp.empty(int(np.prod(grid)), dtype)
+    return cp.empty(math.prod(grid), dtype)
 
 
 def kernel(code: str, name: str, compiler: Any = None) -> Callable[..., None]:
@@ -95,41 +99,68 @@ def kernel(code: str, name: str, compiler: Any = None) -> Callable[..., None]:
 
     found = re.search(rf"void {name}\(([^)]*)\)", code)
     assert found is not None
-    parameters = [" ".join(p.split()) for p in found.group(1).split(",")]
-    compiled: dict[str, Any] = {}
+    parameters = [_parameter(" ".join(p.split())) for p in found.group(1).split(",")]
+    pointers = [(k, *p) for k, p in enumerate(parameters) if p[0] in ("read", "stored")]
+    numbers = [(k, *p) for k, p in enumerate(parameters) if p[0] in ("integer", "number")]
+    array, contiguous, compiled = cp.ndarray, cp.ascontiguousarray, {}
 
-    def passed(parameter: str, value: Any) -> Any:
-        kind, pointer, title = parameter.removeprefix("const ").rpartition("* __restrict__ ")
-        if not pointer:
-            return value
-        if not isinstance(value, cp.ndarray):
+    def moved(title: str, dtype: Any, value: Any) -> Any:
+        if not isinstance(value, array):
             if isinstance(value, np.ndarray) and value.ndim:
                 raise TypeError(f"{title} is an array of NumPy: cupy.asarray moves it to the GPU")
-            value = cp.full((), np.asarray(value)[()], _TYPES[kind])  # which copies nothing
-        if value.dtype != _TYPES[kind]:
-            raise TypeError(f"{title} must be {_TYPES[kind]}, not {value.dtype}")
-        return cp.ascontiguousarray(value)
-
-    def number(parameter: str, value: Any, index: str) -> Any:
-        kind, _, _ = parameter.rpartition(" ")
-        if "*" in parameter:
-            return value
-        return np.dtype(index if kind == "Index" else _TYPES[kind]).type(value)
+            value = cp.full((), np.asarray(value)[()], dtype)  # which copies nothing
+        if value.dtype != dtype:
+            raise TypeError(f"{title} must be {dtype}, not {value.dtype}")
+        return value
 
     def launch(grid: Any, threads: Any, *args: Any) -> None:
-        given = [passed(p, value) for p, value in zip(parameters, args, strict=True)]
-        sizes = (x.size if isinstance(x, cp.ndarray) else x for x in given)
-        large = any(abs(int(n)) >= 2**30 for n in sizes if isinstance(n, (int, np.integer)))
-        index = "int64" if large else "int32"
-        if index not in compiled:
-            word = "long long" if large else "int"
-            compiled[index] = (compiler or cp.RawKernel)(code, name, (f"-DIndex={word}",))
-        shapes = [shape if isinstance(shape, tuple) else (shape,) for shape in (grid, threads)]
-        given = [number(p, value, index) for p, value in zip(parameters, given, strict=True)]
-        compiled[index](*shapes, tuple(given))
-        for parameter, whole, part in zip(parameters, given, args, strict=True):
-            stored = "*" in parameter and not parameter.startswith("const ")
-            if stored and isinstance(part, cp.ndarray) and whole is not part:
-                part[...] = whole  # a view, of which the kernel had a copy
+        if len(args) != len(parameters):
+            raise TypeError(f"{name} has {len(parameters)} parameters, and got {len(args)}")
+        given, copies, large = list(args), None, False
+        for k, kind, title, dtype, _ in pointers:
+            value = args[k]
+            if type(value) is not array or value.dtype is not dtype:
+                given[k] = value = moved(title, dtype, value)
+            if value.ndim and contiguous(value) is not value:
+                given[k] = contiguous(value)
+                copies = [*(copies or ()), k] if kind == "stored" else copies
+            if value.size >= 2**30:
+                large = True
+        for k, kind, _, _, number in numbers:
+            if kind == "number" or -(2**30) < args[k] < 2**30:
+                given[k] = number(args[k])
+            else:
+                large = True
+        if large:
+            for k, _, _, dtype, _ in numbers:
+                given[k] = (np.int64 if dtype is None else dtype.type)(args[k])
+        if large not in compiled:
+            width = "long long" if large else "int"
+            compiled[large] = (compiler or cp.RawKernel)(code, name, (f"-DIndex={width}",))
+        grid = grid if type(grid) is tuple else (grid,)
+        threads = threads if type(threads) is tuple else (threads,)
+        compiled[large](grid, threads, tuple(given))
+        for k in copies or ():
+            args[k][...] = given[k]  # a view, of which the kernel had a copy
 
     return launch
+
+
+def _parameter(text: str) -> tuple[str, str, Any, Any]:
+    """What a parameter is, its name, its dtype, and what makes its numbers.
+
+    >>> _parameter("const float* __restrict__ x"), _parameter("Index n")[:3]
+    (('read', 'x', dtype('float32'), None), ('integer', 'n', None))
+    """
+    kind, pointer, title = text.removeprefix("const ").rpartition("* __restrict__ ")
+    if pointer:
+        use = "read" if text.startswith("const ") else "stored"
+        return use, title, np.dtype(_TYPES[kind]), None
+    kind, _, title = text.rpartition(" ")
+    if "*" in text:
+        return "address", title, None, None  # of the host's memory, as a number
+    dtype = None if kind == "Index" else np.dtype(_TYPES[kind])
+    number = np.int32 if dtype is None else dtype.type
+    if dtype is not None and dtype.kind not in "iu":
+        return "number", title, dtype, number
+    return "integer", title, dtype, functools.lru_cache(1024)(number)  # they come again

@@ -19,12 +19,14 @@ def embedded(names: frozenset[str]) -> tuple[list[str], str, str]:
     found = [inspect.getsource(getattr(launching, name)).rstrip() for name in plain]
     lines = []
     if "kernel" in names:
-        lines = ["import re", "import numpy as np", "from collections.abc import Callable"]
-        lines.append("from typing import Any")
+        lines = ["import functools", "import re", "import numpy as np"]
+        lines += ["from collections.abc import Callable", "from typing import Any"]
         found.insert(0, _assignment("_TYPES"))
+        found.append(inspect.getsource(launching._parameter).rstrip())
     elif names & {"accumulated", "parts_of"}:
-        lines = ["import numpy as np"] if "parts_of" in names else []
-        lines.append("from typing import Any")
+        lines = ["from typing import Any"]
+    if "parts_of" in names:
+        lines.insert(0, "import math")
     if checks:
         lines += ["import functools", "import operator", "import numpy as np"]
         lines.append("from typing import Any")

@@ -331,6 +331,13 @@ def asarray(x: Any, dtype: Any = None) -> ndarray:
     return array(x, dtype)
 
 
+def ascontiguousarray(x: ndarray) -> ndarray:
+    """An array itself where it is contiguous; of no dims, as a view of one."""
+    if x.ndim and x.flags.c_contiguous:
+        return x
+    return _Function(numpy.ascontiguousarray, "ascontiguousarray")(x)
+
+
 def from_dlpack(x: Any) -> ndarray:
     """Another library's array on a device, in its memory."""
     if x.__dlpack_device__()[0] not in (2, 13):
