@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import atexit
+import ctypes
 import gc
 import os
 import shutil
+import sys
 import tempfile
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -43,6 +46,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if {"on_cuda", "installed"} & set(vars(getattr(item, "module", item))):
             item.add_marker("gpu")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _memory() -> Iterator[None]:
+    """What a file's tests leave stays out of the search for cycles, and is given back where it can be:
+    the code that JAX had compiled, and pages that C libraries, NVRTC above all, hold in reserve.
+    """
+    yield
+    if "jax" in sys.modules:
+        sys.modules["jax"].clear_caches()
+    gc.collect()
+    gc.freeze()
+    if sys.platform == "linux":
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 @pytest.hookimpl(optionalhook=True)

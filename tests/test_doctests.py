@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import linecache
 import pkgutil
 
 import pytest
@@ -18,7 +19,9 @@ NAMES = ["calque"] + [
 
 
 @pytest.mark.parametrize("name", [*NAMES, "calque.cli", "calque.targets", "calque.verifying"])
-def test_docstring_examples(name: str) -> None:
+def test_docstring_examples(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Before each docstring pdb looks at every file that a traceback has named: thousands, by then.
+    monkeypatch.setattr(linecache, "checkcache", lambda filename=None: None)
     module = importlib.import_module(name)
     failed, _ = doctest.testmod(module, optionflags=doctest.ELLIPSIS)
     assert failed == 0, f"{failed} examples in {name} fail; see the captured output"

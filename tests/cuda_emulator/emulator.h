@@ -10,6 +10,7 @@
 #include <csetjmp>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <random>
 #include <string>
 #include <ucontext.h>
@@ -34,7 +35,7 @@ struct Fiber { ucontext_t context; Dim index; State state; int line; char value[
 
 static ucontext_t scheduler;
 static std::vector<Fiber> fibers;  // the threads of the block that runs
-static std::vector<char> stacks;
+static std::unique_ptr<char[]> stacks;  // while a kernel runs, for each library has its own
 static jmp_buf given_up;           // where a thread without fibers goes after an error
 static bool switches;              // whether the kernel has barriers: else fibers are not needed
 static std::string error;          // the first
@@ -332,7 +333,7 @@ const char* launch(const unsigned* grid, const unsigned* block, bool barriers, i
     switches = barriers;
     error.clear();
     fibers = std::vector<Fiber>(block[0] * block[1] * block[2]);
-    if (switches) stacks.resize(fibers.size() * stack_size);
+    if (switches) stacks.reset(new char[fibers.size() * stack_size]);  // not filled: few pages are used
     auto threads = shuffled(fibers.size(), seed);
     for (auto k : shuffled(grid[0] * grid[1] * grid[2], seed)) {
         block_number = k;
@@ -340,6 +341,7 @@ const char* launch(const unsigned* grid, const unsigned* block, bool barriers, i
         blockIdx = {n % grid[0], n / grid[0] % grid[1], n / grid[0] / grid[1]};
         run_block(threads);
     }
+    stacks.reset();
     return error.c_str();
 }
 
