@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cuda_emulator import building, standin
-from cuda_emulator.running import ON_CARD, cuda_text, installed, on_cuda, to_device, to_host
+from cuda_emulator.running import ON_CARD, cuda_text, installed, on_cuda, to_device, to_host, wait
 
 import calque
 from calque.runtime.cuda import raise_if_outside
@@ -186,6 +186,7 @@ def test_what_depends_on_it_is_nan_and_the_next_launcher_raises():
         given = [to_device(VECTOR), to_device(bad)]
         result = to_host(program.call(*given))  # no wait, no error yet
         assert np.flatnonzero(np.isnan(result)).tolist() == [17]
+        wait()
         with pytest.raises(IndexError, match="index 300 is out of bounds"):
             program.call(*given)
         raise_if_outside()  # said once: the second call has run nothing

@@ -135,7 +135,7 @@ def test_slopes():
 def test_how_many_parts_depends_on_sizes_only():
     text = cuda_text(mean, TALL)
     expression = text.partition("parts = ")[2].partition("\n")[0]
-    for rows, columns, least, most in ((10**7, 8, 2**15, 2**15), (10**4, 10**4, 26, 26), (50, 9, 1, 1)):
+    for rows, columns, least, most in ((10**7, 8, 2**17, 2**17), (10**4, 10**4, 104, 104), (50, 9, 1, 1)):
         names = {"x": np.broadcast_to(0.0, (rows, columns))}
         found = eval(expression, {**names, "max": max, "min": min})
         assert least <= found <= most

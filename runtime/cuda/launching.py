@@ -23,25 +23,33 @@ _TYPES = {
 
 
 def blocks(size: int) -> tuple[int, ...]:
-    """Blocks of 256 threads for so many elements; from a million on, a thread takes several.
+    """Blocks of 256 threads for so many elements; a card's worth of them, then a thread takes four.
 
-    >>> blocks(1000), blocks(0), blocks(10**9)
-    ((4,), (1,), (4096,))
+    From sixteen million elements on, it takes more.
+
+    >>> blocks(1000), blocks(0), blocks(10**6), blocks(10**7), blocks(10**9)
+    ((4,), (1,), (1024,), (9765,), (16384,))
     """
     wanted = (int(size) + 255) // 256
-    return (1 if wanted < 1 else wanted if wanted < 4096 else 4096,)
+    if wanted > 1024:
+        wanted = min(max(1024, wanted // 4), 16384)
+    return (wanted if wanted > 1 else 1,)
 
 
 def tiles(*sizes: int) -> tuple[int, ...]:
     """Blocks of 32 x 8 threads for planes (if any), rows and columns, columns first.
 
-    >>> tiles(100, 50), tiles(3, 100, 50)
-    ((2, 13), (2, 13, 3))
+    Where there are more blocks than a card runs at a time, a thread has up to four planes or rows.
+
+    >>> tiles(100, 50), tiles(3, 100, 50), tiles(5000, 1000), tiles(200, 200, 200)
+    ((2, 13), (2, 13, 3), (32, 157), (7, 25, 50))
     """
-    *planes, rows, columns = sizes
-    across, down = (int(columns) + 31) // 32, (int(rows) + 7) // 8
-    grid = min(max(across, 1), 1024), min(max(down, 1), 4096)
-    return (*grid, min(max(int(planes[0]), 1), 4096)) if planes else grid
+    planes = int(sizes[0]) if len(sizes) > 2 else 1
+    grid = [(int(sizes[-1]) + 31) // 32, (int(sizes[-2]) + 7) // 8, planes]
+    grid = [min(max(n, 1), 4096) for n in grid[: len(sizes)]]
+    if each := min(math.prod(grid) // 4096, 4):
+        grid[-1] = -(-grid[-1] // each)
+    return tuple(grid)
 
 
 def accumulated(function: Any, x: Any, axis: int = 0) -> Any:

@@ -60,10 +60,17 @@ def on_cuda(fn: Any, *args: Any, order: int = 0) -> Any:
         before, standin.order = standin.order, order
         try:
             result = program.call(*given, **hidden)
+            wait()
             raise_if_outside()  # as whatever waits does
         finally:
             standin.order = before
         return pytrees.tree_map(to_host, result)
+
+
+def wait() -> None:
+    """Until a card has done all; the stand-in does it at once."""
+    if ON_CARD:
+        library.cuda.Device().synchronize()
 
 
 def _program(fn: Any, args: tuple[Any, ...]) -> Any:

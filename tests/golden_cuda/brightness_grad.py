@@ -118,7 +118,8 @@ void brightness_grad_kernel(
 {
     // forward
     complex128 total = 0.0;
-    for (Index i = blockIdx.x * 256 + threadIdx.x; i < n; i += gridDim.x * 256) {
+    #pragma unroll 4
+    for (Index i = blockIdx.x * 256 + threadIdx.x; i < n; i += (Index)gridDim.x * 256) {
         // wave = field * np.exp(1j * phases)
         complex128 wave = field[i] * exp(complex128(0.0, 1.0) * phases[i]);
         // return np.abs(np.sum(wave)) ** 2
@@ -149,7 +150,8 @@ void brightness_grad_kernel_3(
     complex128* __restrict__ wave_bar_product, const complex128* __restrict__ wave_bar, Index n)
 {
     // reverse
-    for (Index i = blockIdx.x * 256 + threadIdx.x; i < n; i += gridDim.x * 256) {
+    #pragma unroll 4
+    for (Index i = blockIdx.x * 256 + threadIdx.x; i < n; i += (Index)gridDim.x * 256) {
         // wave = field * np.exp(1j * phases)
         wave_bar_product[i] = wave_bar[0] * field[i] * exp(complex128(0.0, 1.0) * phases[i])
             * complex128(0.0, 1.0);

@@ -11,7 +11,7 @@ from calque.runtime.cuda import kernel, row_blocks, row_threads, tiles
 def column_mean_jit(x):
     n, m = x.shape
     out = cp.empty(m)
-    parts = max(min(n // 64, 262144 // max(m, 1)), 1)
+    parts = max(min(n // 64, 1048576 // max(m, 1)), 1)
     total_of_parts = cp.empty((m, parts))
     column_mean_kernel(tiles(parts, m), (32, 8), x, parts, total_of_parts, n, m)
     column_mean_kernel_2(
@@ -50,6 +50,7 @@ void column_mean_kernel(
     for (Index part = blockIdx.y * 8 + threadIdx.y; part < parts; part += gridDim.y * 8) {
         for (Index i = blockIdx.x * 32 + threadIdx.x; i < m; i += gridDim.x * 32) {
             double total = 0.0;
+            #pragma unroll 4
             for (Index j = part; j < n; j += parts) {
                 // return np.mean(x, axis=0)
                 total += x[j * m + i];
@@ -66,7 +67,8 @@ void column_mean_kernel_2(
 {
     for (Index i = blockIdx.x * blockDim.y + threadIdx.y; i < m; i += gridDim.x * blockDim.y) {
         double total = 0.0;
-        for (Index k = threadIdx.x; k < parts; k += blockDim.x) {
+        #pragma unroll 4
+        for (Index k = threadIdx.x; k < parts; k += (Index)blockDim.x) {
             // return np.mean(x, axis=0)
             total += total_of_parts[i * parts + k];
         }

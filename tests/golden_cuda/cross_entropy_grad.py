@@ -88,13 +88,15 @@ void cross_entropy_grad_kernel(
     for (Index i = blockIdx.x * blockDim.y + threadIdx.y; i < n; i += gridDim.x * blockDim.y) {
         // forward
         float largest = -INF;
-        for (Index j = threadIdx.x; j < k; j += blockDim.x) {
+        #pragma unroll 4
+        for (Index j = threadIdx.x; j < k; j += (Index)blockDim.x) {
             // shifted = logits - stop_gradient(np.max(logits, axis=1, keepdims=True))
             largest = maximumf(largest, logits[i * k + j]);
         }
         largest = row_maxf(largest);
         double total = 0.0;
-        for (Index j = threadIdx.x; j < k; j += blockDim.x) {
+        #pragma unroll 4
+        for (Index j = threadIdx.x; j < k; j += (Index)blockDim.x) {
             // shifted = logits - stop_gradient(np.max(logits, axis=1, keepdims=True))
             float shifted = logits[i * k + j] - largest;
             // log_norm = np.log(np.sum(np.exp(shifted), axis=1, keepdims=True))
@@ -104,7 +106,8 @@ void cross_entropy_grad_kernel(
 
         // reverse
         double log_norm_bar = 0.0;
-        for (Index j = threadIdx.x; j < k; j += blockDim.x) {
+        #pragma unroll 4
+        for (Index j = threadIdx.x; j < k; j += (Index)blockDim.x) {
             // return -np.mean(np.sum(targets * (shifted - log_norm), axis=1))
             float shifted_bar_ij = (float)sum_targets_product_bar * targets[i * k + j];
             log_norm_bar += (double)(-shifted_bar_ij);
@@ -112,7 +115,8 @@ void cross_entropy_grad_kernel(
         log_norm_bar = row_sum(log_norm_bar);
         // log_norm = np.log(np.sum(np.exp(shifted), axis=1, keepdims=True))
         float sum_exp_shifted_bar = (float)log_norm_bar / (float)total;
-        for (Index j = threadIdx.x; j < k; j += blockDim.x) {
+        #pragma unroll 4
+        for (Index j = threadIdx.x; j < k; j += (Index)blockDim.x) {
             // shifted = logits - stop_gradient(np.max(logits, axis=1, keepdims=True))
             float shifted = logits[i * k + j] - largest;
             // return -np.mean(np.sum(targets * (shifted - log_norm), axis=1))

@@ -95,7 +95,8 @@ void distances_kernel(
         long long first = floor_divide((long long)part * n, parts);
         long long last = floor_divide((long long)(part + 1) * n, parts);
         double place_now = 0.0;
-        for (long long i = first + threadIdx.x; i < last; i += blockDim.x)
+        #pragma unroll 4
+        for (long long i = first + threadIdx.x; i < last; i += (Index)blockDim.x)
             place_now += steps[i];
         place_now = row_sum(place_now);
         if (threadIdx.x == 0)
@@ -111,7 +112,8 @@ void distances_kernel_2(
     for (Index part = blockIdx.x * blockDim.y + threadIdx.y; part < parts; part += gridDim.x
         * blockDim.y) {
         double place_then = 0.0;
-        for (Index k = threadIdx.x; k < part; k += blockDim.x) {
+        #pragma unroll 4
+        for (Index k = threadIdx.x; k < part; k += (Index)blockDim.x) {
             // place += steps[i]
             place_then += place_of_parts[k];
         }

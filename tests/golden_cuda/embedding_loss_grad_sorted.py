@@ -84,7 +84,8 @@ void embedding_loss_grad_kernel(
     volatile long long* outside, long long place)
 {
     // reverse
-    for (Index i = blockIdx.x * 256 + threadIdx.x; i < n; i += gridDim.x * 256) {
+    #pragma unroll 4
+    for (Index i = blockIdx.x * 256 + threadIdx.x; i < n; i += (Index)gridDim.x * 256) {
         // rows = table[tokens]
         Index tokens_checked = checked_index(tokens[i], v, outside, place);
         cells[i] = tokens_checked;

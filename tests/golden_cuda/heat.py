@@ -56,8 +56,8 @@ void heat_kernel(
     double* __restrict__ u_then, Index n, Index m)
 {
     double inner_sum;
-    for (Index i = blockIdx.y * 8 + threadIdx.y; i < n; i += gridDim.y * 8) {
-        for (Index j = blockIdx.x * 32 + threadIdx.x; j < m; j += gridDim.x * 32) {
+    for (Index j = blockIdx.x * 32 + threadIdx.x; j < m; j += gridDim.x * 32) {
+        for (Index i = blockIdx.y * 8 + threadIdx.y; i < n; i += gridDim.y * 8) {
             if (i >= 1 && i < n - 1 && j >= 1 && j < m - 1) {
                 // change = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:] - 4.0
                 //     * inner
@@ -86,7 +86,8 @@ void heat_kernel_2(
     const double* __restrict__ u_flat, double* __restrict__ total_of_blocks, Index u_flat_size)
 {
     double total = 0.0;
-    for (Index i = blockIdx.x * 256 + threadIdx.x; i < u_flat_size; i += gridDim.x * 256) {
+    #pragma unroll 4
+    for (Index i = blockIdx.x * 256 + threadIdx.x; i < u_flat_size; i += (Index)gridDim.x * 256) {
         // return np.sum(u * u)
         double u_flat_i = u_flat[i];
         total += u_flat_i * u_flat_i;

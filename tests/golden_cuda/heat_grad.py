@@ -53,8 +53,8 @@ void heat_grad_kernel(
 {
     // forward
     double inner_sum;
-    for (Index i = blockIdx.y * 8 + threadIdx.y; i < n; i += gridDim.y * 8) {
-        for (Index j = blockIdx.x * 32 + threadIdx.x; j < m; j += gridDim.x * 32) {
+    for (Index j = blockIdx.x * 32 + threadIdx.x; j < m; j += gridDim.x * 32) {
+        for (Index i = blockIdx.y * 8 + threadIdx.y; i < n; i += gridDim.y * 8) {
             if (i >= 1 && i < n - 1 && j >= 1 && j < m - 1) {
                 // change = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:] - 4.0
                 //     * inner
@@ -84,7 +84,8 @@ void heat_grad_kernel_2(
     const double* __restrict__ u_flat, double* __restrict__ u_bar, Index u_flat_size)
 {
     // reverse
-    for (Index i = blockIdx.x * 256 + threadIdx.x; i < u_flat_size; i += gridDim.x * 256) {
+    #pragma unroll 4
+    for (Index i = blockIdx.x * 256 + threadIdx.x; i < u_flat_size; i += (Index)gridDim.x * 256) {
         // return np.sum(u * u)
         u_bar[i] = 2.0 * u_flat[i];
     }
@@ -95,8 +96,9 @@ void heat_grad_kernel_3(
     const double* __restrict__ u_saved, double* __restrict__ u_now, Index t, Index n, Index m)
 {
     // reverse
-    for (Index i = blockIdx.y * 8 + threadIdx.y; i < n - 2; i += gridDim.y * 8) {
-        for (Index j = blockIdx.x * 32 + threadIdx.x; j < m - 2; j += gridDim.x * 32) {
+    for (Index j = blockIdx.x * 32 + threadIdx.x; j < m - 2; j += gridDim.x * 32) {
+        #pragma unroll 4
+        for (Index i = blockIdx.y * 8 + threadIdx.y; i < n - 2; i += (Index)gridDim.y * 8) {
             // u[1:-1, 1:-1] = inner + kappa[1:-1, 1:-1] * change
             u_now[(i + 1) * m + j + 1] = u_saved[(t * (n - 2) + i) * (m - 2) + j];
         }
@@ -111,8 +113,8 @@ void heat_grad_kernel_4(
     // reverse
     double u_bar_ij;
     double u_bar_more;
-    for (Index i = blockIdx.y * 8 + threadIdx.y; i < n; i += gridDim.y * 8) {
-        for (Index j = blockIdx.x * 32 + threadIdx.x; j < m; j += gridDim.x * 32) {
+    for (Index j = blockIdx.x * 32 + threadIdx.x; j < m; j += gridDim.x * 32) {
+        for (Index i = blockIdx.y * 8 + threadIdx.y; i < n; i += gridDim.y * 8) {
             if (i >= 1 && i < n - 1 && j >= 1 && j < m - 1)
                 u_bar_ij = 0.0;
             else {
@@ -168,8 +170,9 @@ void heat_grad_kernel_5(
     double* __restrict__ kappa_bar, Index n, Index m)
 {
     // reverse
-    for (Index i = blockIdx.y * 8 + threadIdx.y; i < n - 2; i += gridDim.y * 8) {
-        for (Index j = blockIdx.x * 32 + threadIdx.x; j < m - 2; j += gridDim.x * 32) {
+    for (Index j = blockIdx.x * 32 + threadIdx.x; j < m - 2; j += gridDim.x * 32) {
+        #pragma unroll 4
+        for (Index i = blockIdx.y * 8 + threadIdx.y; i < n - 2; i += (Index)gridDim.y * 8) {
             // u[1:-1, 1:-1] = inner + kappa[1:-1, 1:-1] * change
             double inner = u_now[(i + 1) * m + j + 1];
             double u_now_sum = u_now[i * m + j + 1] + u_now[(i + 2) * m + j + 1]

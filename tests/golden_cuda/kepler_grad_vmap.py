@@ -74,7 +74,8 @@ void kepler_grad_vmap_kernel_2(
     Index n)
 {
     long long most_rounds = 0;
-    for (Index i = blockIdx.x * 256 + threadIdx.x; i < n; i += gridDim.x * 256)
+    #pragma unroll 4
+    for (Index i = blockIdx.x * 256 + threadIdx.x; i < n; i += (Index)gridDim.x * 256)
         most_rounds = maximuml(most_rounds, rounds_of_e_saved[i]);
     most_rounds = block_maxl(most_rounds);
     if (threadIdx.x == 0)

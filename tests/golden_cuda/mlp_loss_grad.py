@@ -38,7 +38,7 @@ def mlp_loss_grad_jit(W_0, b_0, W_1, b_1, x, y):
 
     # reverse
     y_product = 2.0 * (1.0 / y.size)
-    parts = max(min(n // 64, 262144 // max(c, 1)), 1)
+    parts = max(min(n // 64, 1048576 // max(c, 1)), 1)
     b_1_bar_of_parts = cp.empty((c, parts))
     mlp_loss_grad_kernel_3(
         tiles(parts, c), (32, 8), error, y_product, parts, b_1_bar_of_parts, c, n
@@ -62,7 +62,7 @@ def mlp_loss_grad_jit(W_0, b_0, W_1, b_1, x, y):
         hidden_flat, flat_error_product.size,
     )
     hidden_pre_bar_other = hidden_pre_bar.reshape(n, h)
-    parts = max(min(n // 64, 262144 // max(h, 1)), 1)
+    parts = max(min(n // 64, 1048576 // max(h, 1)), 1)
     b_0_bar_of_parts = cp.empty((h, parts))
     mlp_loss_grad_kernel_7(
         tiles(parts, h), (32, 8), parts, hidden_pre_bar_other, b_0_bar_of_parts, h, n
@@ -102,8 +102,9 @@ void mlp_loss_grad_kernel(
     Index h, Index n)
 {
     // forward
-    for (Index i = blockIdx.y * 8 + threadIdx.y; i < n; i += gridDim.y * 8) {
-        for (Index j = blockIdx.x * 32 + threadIdx.x; j < h; j += gridDim.x * 32) {
+    for (Index j = blockIdx.x * 32 + threadIdx.x; j < h; j += gridDim.x * 32) {
+        #pragma unroll 4
+        for (Index i = blockIdx.y * 8 + threadIdx.y; i < n; i += (Index)gridDim.y * 8) {
             // hidden = np.tanh(x @ W_0 + b_0)
             hidden[i * h + j] = tanhf(x_dot_W_0[i * h + j] + b_0[j]);
         }
@@ -116,8 +117,9 @@ void mlp_loss_grad_kernel_2(
     const float* __restrict__ hidden_dot_W_1, float* __restrict__ error, Index c, Index n)
 {
     // forward
-    for (Index i = blockIdx.y * 8 + threadIdx.y; i < n; i += gridDim.y * 8) {
-        for (Index j = blockIdx.x * 32 + threadIdx.x; j < c; j += gridDim.x * 32) {
+    for (Index j = blockIdx.x * 32 + threadIdx.x; j < c; j += gridDim.x * 32) {
+        #pragma unroll 4
+        for (Index i = blockIdx.y * 8 + threadIdx.y; i < n; i += (Index)gridDim.y * 8) {
             // error = hidden @ W_1 + b_1 - y
             error[i * c + j] = hidden_dot_W_1[i * c + j] + b_1[j] - y[i * c + j];
         }
@@ -133,6 +135,7 @@ void mlp_loss_grad_kernel_3(
     for (Index part = blockIdx.y * 8 + threadIdx.y; part < parts; part += gridDim.y * 8) {
         for (Index i = blockIdx.x * 32 + threadIdx.x; i < c; i += gridDim.x * 32) {
             double b_1_bar_now = 0.0;
+            #pragma unroll 4
             for (Index j = part; j < n; j += parts) {
                 // return np.mean(error * error)
                 float error_bar = (float)y_product * error[j * c + i];
@@ -151,7 +154,8 @@ void mlp_loss_grad_kernel_4(
     // reverse
     for (Index i = blockIdx.x * blockDim.y + threadIdx.y; i < c; i += gridDim.x * blockDim.y) {
         double b_1_bar_then = 0.0;
-        for (Index k = threadIdx.x; k < parts; k += blockDim.x) {
+        #pragma unroll 4
+        for (Index k = threadIdx.x; k < parts; k += (Index)blockDim.x) {
             // error = hidden @ W_1 + b_1 - y
             b_1_bar_then += b_1_bar_of_parts[i * parts + k];
         }
@@ -167,8 +171,9 @@ void mlp_loss_grad_kernel_5(
     Index flat_hidden_product_size)
 {
     // reverse
-    for (Index i = blockIdx.x * 256 + threadIdx.x; i < flat_hidden_product_size; i += gridDim.x
-        * 256) {
+    #pragma unroll 4
+    for (Index i = blockIdx.x * 256 + threadIdx.x; i < flat_hidden_product_size;
+        i += (Index)gridDim.x * 256) {
         // error = hidden @ W_1 + b_1 - y
         W_1_bar[i] = (float)y_product * flat_hidden_product[i];
     }
@@ -181,8 +186,9 @@ void mlp_loss_grad_kernel_6(
     Index flat_error_product_size)
 {
     // reverse
-    for (Index i = blockIdx.x * 256 + threadIdx.x; i < flat_error_product_size; i += gridDim.x
-        * 256) {
+    #pragma unroll 4
+    for (Index i = blockIdx.x * 256 + threadIdx.x; i < flat_error_product_size;
+        i += (Index)gridDim.x * 256) {
         // error = hidden @ W_1 + b_1 - y
         float hidden_bar = (float)y_product * flat_error_product[i];
         // hidden = np.tanh(x @ W_0 + b_0)
@@ -200,6 +206,7 @@ void mlp_loss_grad_kernel_7(
     for (Index part = blockIdx.y * 8 + threadIdx.y; part < parts; part += gridDim.y * 8) {
         for (Index i = blockIdx.x * 32 + threadIdx.x; i < h; i += gridDim.x * 32) {
             double b_0_bar_now = 0.0;
+            #pragma unroll 4
             for (Index j = part; j < n; j += parts) {
                 // hidden = np.tanh(x @ W_0 + b_0)
                 b_0_bar_now += (double)hidden_pre_bar_other[j * h + i];
@@ -216,7 +223,8 @@ void mlp_loss_grad_kernel_8(
     // reverse
     for (Index i = blockIdx.x * blockDim.y + threadIdx.y; i < h; i += gridDim.x * blockDim.y) {
         double b_0_bar_then = 0.0;
-        for (Index k = threadIdx.x; k < parts; k += blockDim.x) {
+        #pragma unroll 4
+        for (Index k = threadIdx.x; k < parts; k += (Index)blockDim.x) {
             // hidden = np.tanh(x @ W_0 + b_0)
             b_0_bar_then += b_0_bar_of_parts[i * parts + k];
         }

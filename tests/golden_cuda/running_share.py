@@ -103,7 +103,8 @@ void running_share_kernel(
         long long first = floor_divide((long long)part * n, parts);
         long long last = floor_divide((long long)(part + 1) * n, parts);
         double total_now = 0.0;
-        for (long long i = first + threadIdx.x; i < last; i += blockDim.x) {
+        #pragma unroll 4
+        for (long long i = first + threadIdx.x; i < last; i += (Index)blockDim.x) {
             // total = np.cumsum(x * x)
             double x_i = x[i];
             total_now += x_i * x_i;
@@ -122,7 +123,8 @@ void running_share_kernel_2(
     for (Index part = blockIdx.x * blockDim.y + threadIdx.y; part < parts; part += gridDim.x
         * blockDim.y) {
         double total_then = 0.0;
-        for (Index k = threadIdx.x; k < part; k += blockDim.x) {
+        #pragma unroll 4
+        for (Index k = threadIdx.x; k < part; k += (Index)blockDim.x) {
             // total = np.cumsum(x * x)
             total_then += total_of_parts[k];
         }

@@ -85,7 +85,8 @@ void running_shares_kernel(
         row_wait();
         // return total / total[:, -1:]
         float total_part = total[i * m + m - 1];
-        for (Index j = threadIdx.x; j < m; j += blockDim.x) {
+        #pragma unroll 4
+        for (Index j = threadIdx.x; j < m; j += (Index)blockDim.x) {
             // return total / total[:, -1:]
             out[i * m + j] = total[i * m + j] / total_part;
         }

@@ -22,7 +22,8 @@ code = r"""
 extern "C" __global__ __launch_bounds__(256)
 void selu_kernel(const float* __restrict__ x_flat, float* __restrict__ out, Index x_flat_size)
 {
-    for (Index i = blockIdx.x * 256 + threadIdx.x; i < x_flat_size; i += gridDim.x * 256) {
+    #pragma unroll 4
+    for (Index i = blockIdx.x * 256 + threadIdx.x; i < x_flat_size; i += (Index)gridDim.x * 256) {
         // return scale * np.where(x > 0, x, alpha * np.exp(x) - alpha)
         float x_flat_i = x_flat[i];
         out[i] = 1.05f * (x_flat_i > 0.0f ? x_flat_i : 1.67f * expf(x_flat_i) - 1.67f);

@@ -42,7 +42,8 @@ void sum_of_squares_kernel(
     const float* __restrict__ x_flat, double* __restrict__ total_of_blocks, Index x_flat_size)
 {
     double total = 0.0;
-    for (Index i = blockIdx.x * 256 + threadIdx.x; i < x_flat_size; i += gridDim.x * 256) {
+    #pragma unroll 4
+    for (Index i = blockIdx.x * 256 + threadIdx.x; i < x_flat_size; i += (Index)gridDim.x * 256) {
         // return np.sum(x * x)
         float x_flat_i = x_flat[i];
         total += (double)(x_flat_i * x_flat_i);

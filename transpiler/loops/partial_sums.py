@@ -56,7 +56,7 @@ from calque.transpiler.primitives.indexing import getitem, update, update_add
 from calque.transpiler.primitives.logic import greater
 from calque.transpiler.primitives.scalars import max_, min_
 
-_THREADS = 2**18  # that a large GPU has at a time
+_THREADS = 2**20  # four times what a large GPU has at a time
 _ROWS = 64  # of a part, at least: what is stored for it is little against what is read
 _FEW_ROWS = 256  # that have a block each
 _COLUMNS = 4096  # of a part of a row, which is a warp's, at least

@@ -409,7 +409,9 @@ class CText:
         body = self.block(line.body, depth + 1, declared | {own})
         if getattr(line, "tiled", False):
             return self._tiled(line, counter, [*before, *body], depth)
-        return braced(self._head(line, counter), [*before, *body], depth)
+        rounds = getattr(line, "at_once", 1)
+        above = ["    " * depth + f"#pragma unroll {rounds}"] if rounds > 1 else []
+        return [*above, *braced(self._head(line, counter), [*before, *body], depth)]
 
     def _tiled(self, line: Any, counter: str, body: list[str], depth: int) -> list[str]:
         """A loop that all threads of a row go over together, as many rounds at a time."""
@@ -434,7 +436,9 @@ class CText:
         begin = self.expression(start, 10) if first else self.expression(start)
         if first:
             begin = first if begin == "0" else f"{begin} + {first}"
-            walk = f"{counter} += {stride}"
+            # Where rounds are unrolled C is to know how many are left, as of a signed number alone.
+            signed = "(Index)" if getattr(line, "at_once", 1) > 1 else ""
+            walk = f"{counter} += {signed}{stride}"
         else:
             walk = f"{counter}++" if step == 1 else f"{counter}--" if step == -1 else ""
             walk = walk or f"{counter} += {self.expression(args[2])}"

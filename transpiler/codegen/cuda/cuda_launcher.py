@@ -20,7 +20,15 @@ import numpy as np
 from calque.transpiler.codegen.cuda.c_lines import raw
 from calque.transpiler.codegen.cuda.c_types import c_number, c_type
 from calque.transpiler.codegen.cuda.device_functions import suffix
-from calque.transpiler.codegen.cuda.grid import Grid, grid_of, read_in, stored_in
+from calque.transpiler.codegen.cuda.grid import (
+    Grid,
+    at_once,
+    grid_of,
+    has_loops,
+    of_rows,
+    read_in,
+    stored_in,
+)
 from calque.transpiler.codegen.cuda.kernel_scope import KernelScope, statement
 from calque.transpiler.codegen.cuda.named_sizes import NamedSizes
 from calque.transpiler.codegen.cuda.row_scans import scan_by_row
@@ -389,6 +397,7 @@ class CudaLauncher(Launcher):
             return lines
         if id(s) in grid.spread:
             lines[at].spread = grid.spread[id(s)]
+        lines[at].at_once = at_once(s, grid)
         if id(s) in grid.lanes:
             if is_scan(s):
                 scan_by_row(self._scope, s, lines[at])
@@ -396,6 +405,8 @@ class CudaLauncher(Launcher):
             return self._shared_by_row(s, lines, at)
         if grid.loops and s is grid.loops[0] and grid.totals:
             return self._shared_by_all(s, lines, at, grid)
+        if grid.loops and s is grid.loops[0] and len(grid.loops) > 1 and grid.form == "elements":
+            _turn(lines[at], grid)
         return lines
 
     def _shared_by_row(self, s: For, lines: list[Any], at: int) -> list[Any]:
@@ -442,6 +453,24 @@ class CudaLauncher(Launcher):
             first = "threadIdx.x == 0" + (" && threadIdx.y == 0" if grid.form != "elements" else "")
             after.append(gast.If(raw(first, 3), [statement(place)], []))
         return [*lines[:at], *before, lines[at], *after]
+
+
+def _turn(line: Any, grid: Grid) -> None:
+    """Columns outside, and within them the rows (or planes) of a thread: it has several, with what
+    the column alone decides made once, and loads of four rows at once.
+    """
+    nest = [line]
+    while len(nest) < len(grid.loops) and len(nest[-1].body) == 1:
+        (inner,) = nest[-1].body
+        if not isinstance(inner, gast.For):
+            return
+        nest.append(inner)
+    if len(nest) < len(grid.loops) or any(map(has_loops, grid.loops[-1].body.statements)):
+        return
+    heads = [(t.target, t.iter, t.spread) for t in nest]
+    for t, (counter, span, spread) in zip(nest, reversed(heads), strict=True):
+        t.target, t.iter, t.spread = counter, span, spread
+    nest[-1].at_once = of_rows(grid)
 
 
 def _place_text(s: Apply) -> Any:

@@ -16,6 +16,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import numpy as np
+
+from calque.transpiler.codegen.cuda.random_functions import RANDOM
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, Block, For, If, Kernel, Statement, Var, While
 from calque.transpiler.loops.put_together import (
@@ -25,9 +28,11 @@ from calque.transpiler.loops.put_together import (
     is_scan,
     reductions,
 )
+from calque.transpiler.primitives.elementwise import divide
 from calque.transpiler.primitives.indexing import getitem, update, update_add
 
 _FEW_ROUNDS = 32  # of an inner loop, which one thread runs as well
+_MUCH = 40  # operations
 FLAT = ("blockIdx.x * 256 + threadIdx.x", "gridDim.x * 256")
 COLUMNS = ("blockIdx.x * 32 + threadIdx.x", "gridDim.x * 32")
 TILE_ROWS = ("blockIdx.y * 8 + threadIdx.y", "gridDim.y * 8")
@@ -159,6 +164,37 @@ def read_in(statements: list[Statement]) -> set[Var]:
         for s in core.walk(Block(statements))
         if isinstance(s, Apply) and s.primitive in (getitem, update_add)
     }
+
+
+def at_once(s: For, grid: Grid) -> int:
+    """Of how many rounds a thread loads what they read before it computes: memory is far away.
+
+    Only of loops that a thread is long in, and not of much: what is loaded takes registers.
+    """
+    over = grid.spread.get(id(s))
+    long = over in (FLAT, ALONG) or (over is None and counts(s) is None and bool(reductions(s)))
+    return _worth_loading(s) if long and grid.form != "serial" else 1
+
+
+def of_rows(grid: Grid) -> int:
+    """The same of the rows of a tile. Planes wait for no memory: their neighbours have read it."""
+    return _worth_loading(grid.loops[-1]) if len(grid.loops) == 2 else 1
+
+
+def _worth_loading(s: For) -> int:
+    inner = [t for t in core.walk(s.body) if isinstance(t, Apply)]
+    if any(not isinstance(t, Apply) for t in s.body.statements):
+        return 1
+    if len(inner) > _MUCH or any(map(_is_long, inner)):
+        return 1
+    read = [t.args[0].type.dtype.itemsize for t in inner if t.primitive is getitem]
+    return 1 if not read else 4 if max(read) >= 4 else 8
+
+
+def _is_long(s: Apply) -> bool:
+    """Whether an operation is a function of many: random bits, or a quotient of float64."""
+    quotient = s.primitive is divide and s.out.type.dtype == np.float64
+    return quotient or s.primitive.name in RANDOM
 
 
 def has_loops(s: Statement) -> bool:
