@@ -241,6 +241,7 @@ def test_a_saved_module_carries_the_checks(tmp_path):
     with installed():
         exec(text, module)
         module["gathered_jit"](to_device(VECTOR), to_device(with_one(INDICES, 300)))
+        wait()
         with pytest.raises(IndexError, match="index 300 is out of bounds"):
             module["raise_if_outside"]()
 

@@ -254,7 +254,8 @@ def test_large_arrays_are_not_copied(cupy):
     large = RNG.standard_normal(200_000)
     for _ in range(4):
         found = call(fn, cupy, large, 0.1, 5)
-    np.testing.assert_allclose(cupy.asnumpy(found), wanted(large, 0.1, 5), rtol=1e-12)
+    found = cupy.asnumpy(found)  # a card rounds a product and a sum once
+    np.testing.assert_allclose(found, wanted(large, 0.1, 5), rtol=1e-12, atol=1e-15)
     assert not capturing.captures
 
 

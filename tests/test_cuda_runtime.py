@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cuda_emulator import building
-from cuda_emulator.running import ON_CARD, counts, installed
+from cuda_emulator.running import ON_CARD, counts, installed, wait
 from cuda_emulator.running import library as cp
 
 import calque
@@ -464,12 +464,13 @@ def test_an_index_outside_is_raised_by_whoever_waits():
 
     x, inside, outside = there(X, np.arange(5), np.array([1, 700]))
     f = calque.jit(picked)
-    for wait in (calque.block_until_ready, calque.device_get):
+    for waits in (calque.block_until_ready, calque.device_get):
         found = f(x, outside)
-        assert "return x[k]: index 700 is out of bounds" in refused(IndexError, wait, found)
+        assert "return x[k]: index 700 is out of bounds" in refused(IndexError, waits, found)
         assert np.isnan(found.get()[1])
         assert_there(f(x, inside), X[:5]) if not counts.transfers.clear() and not counts.waits.clear() else None
     f(x, outside)
+    wait()
     assert "index 700 is out of bounds" in refused(IndexError, f, x, inside)
 
 
