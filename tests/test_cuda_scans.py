@@ -191,7 +191,7 @@ def test_the_threads_of_a_row_share_it(function):
 def test_a_long_one_is_cut_into_parts():
     for function in (of_a_vector, path, record):
         text = cuda_text(function, VECTOR)
-        assert "// 2048, 4096), 1)\n" in text
+        assert "// 2048, 8192), 1)\n" in text
         assert text.count("for (Index part = ") == 2
     assert "part" not in cuda_text(written_out, VECTOR)  # its last sum is read
 

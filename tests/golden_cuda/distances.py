@@ -11,7 +11,7 @@ from calque.runtime.cuda import kernel, row_blocks, row_threads
 def distances_jit(steps):
     n = steps.size
     out = cp.empty(n)
-    parts = max(min(n // 2048, 4096), 1)
+    parts = max(min(n // 2048, 8192), 1)
     place_of_parts = cp.empty(parts)
     distances_kernel(row_blocks(parts, 1), row_threads(1), steps, parts, place_of_parts, n)
     distances_kernel_2(row_blocks(parts, 1), row_threads(1), steps, out, parts, place_of_parts, n)

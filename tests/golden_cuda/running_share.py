@@ -13,7 +13,7 @@ def running_share_jit(x):
     if n < 1:
         raise ValueError('running_share_jit needs x.shape[0] >= 1')
     total = cp.empty(n)
-    parts = max(min(n // 2048, 4096), 1)
+    parts = max(min(n // 2048, 8192), 1)
     total_of_parts = cp.empty(parts)
     out = cp.empty(n)
     running_share_kernel(row_blocks(parts, 1), row_threads(1), x, parts, total_of_parts, n)

@@ -42,7 +42,7 @@ from calque.transpiler.primitives.elementwise import add, floor_divide, subtract
 from calque.transpiler.primitives.indexing import getitem, update
 from calque.transpiler.primitives.scalars import max_, min_
 
-_ROUNDS, _PARTS = 2048, 4096  # of a part, at least; of parts, at most
+_ROUNDS, _PARTS = 2048, 8192  # of a part, at least; of parts, at most
 _IDENTITY = {"sum": 0, "product": 1}
 _PLACE = {"index": (Slot(0),)}
 
