@@ -217,3 +217,28 @@ def test_of_two_conditions_and_one_of_them_the_weaker_selects(first):
         found = calque.grad(two_and_one)(u, first)
         slopes = [(two_and_one(u + d, first) - two_and_one(u - d, first)) / 2e-6 for d in steps]
     np.testing.assert_allclose(found, [0.0, *slopes], rtol=1e-8)
+
+
+def limited(x, p):
+    """A factor between two limits, of a root whose slope may be infinite, as step sizes have it."""
+    y = x
+    t = 0.0
+    while t < 1.0:
+        error = np.sqrt(np.abs(np.sin(y) * p))
+        if error <= 0.5:
+            y = y + 0.1 * np.cos(y * error)
+        y = y * min(1.5, max(0.6, 0.9 / (error + 0.1)))
+        t = t + 0.125
+    return y
+
+
+def test_what_conditions_say_is_put_together_once():
+    text = calque.source(calque.grad(limited), 0.4, 0.3)
+    joined = [line.partition("=")[2].split() for line in text.splitlines() if " & " in line]
+    assert len(joined) == 1
+    assert joined[0][0] != joined[0][2]
+    assert text.count(" | ") <= 1
+    for p in (0.3, 1.2, 4.0):
+        slope = (limited(0.4 + 1e-7, p) - limited(0.4 - 1e-7, p)) / 2e-7
+        for gradient in (calque.grad(limited), calque.jit(calque.grad(limited))):
+            np.testing.assert_allclose(gradient(0.4, p), slope, rtol=1e-5)

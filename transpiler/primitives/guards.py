@@ -37,6 +37,13 @@ class Selection:
     needs: frozenset[Var]  # what it is written of
 
 
+@dataclass(frozen=True)
+class _AnyOf:
+    """The key of a condition that holds where one of several does."""
+
+    keys: frozenset[Any]
+
+
 @dataclass
 class Selections:
     """What one sweep back knows of selections."""
@@ -45,6 +52,7 @@ class Selections:
     guards: dict[Var, Selection | None] = field(default_factory=dict)
     infinite: dict[Var, bool] = field(default_factory=dict)  # whether a value may be
     conditions: dict[Any, tuple[Block, int, Apply]] = field(default_factory=dict)  # those written
+    written: dict[Var, Selection] = field(default_factory=dict)  # what conditions say
     inside: dict[Var, set[Var]] = field(default_factory=dict)  # what only a branch's arms see
 
 
@@ -145,6 +153,7 @@ def _written(guard: Selection) -> Any:
     if any(b is block for b in builder.blocks) and block.statements[place : place + 1] == [made]:
         return Array(made.out)
     condition = guard.write()
+    builder.selections.written.setdefault(condition.atom, guard)
     block = builder.blocks[-1]
     if block.statements and block.statements[-1].outs == (condition.atom,):
         place = len(block.statements) - 1
@@ -193,6 +202,9 @@ def _of_branch(s: If, var: Var, depth: int) -> Selection | None:
 
 
 def _condition(test: Var, negated: bool = False) -> Selection:
+    known = current().selections.written.get(test)
+    if known is not None and not negated:
+        return known
     key, number, needs = _key_of(test), not test.type.ndim, frozenset([test])
     if negated:
         opposite = lambda: FUNCTIONS[np.logical_not](Array(test))
@@ -216,11 +228,11 @@ def _is_zero(value: Any) -> bool:
 
 
 def _both(left: Selection, right: Selection | None) -> Selection:
-    if right is None or _parts(right) <= _parts(left):
+    if right is None or _implies(left.key, right.key):
         return left
-    if _parts(left) <= _parts(right):
+    if _implies(right.key, left.key):
         return right
-    key = _parts(left) | _parts(right)
+    key = _parts(left.key) | _parts(right.key)
     return Selection(lambda: _written(left) & _written(right), key, *_joined(left, right))
 
 
@@ -228,9 +240,9 @@ def _either(left: Selection | None, right: Selection | None) -> Selection | None
     if left is None or right is None:
         return None
     for one, other in ((left, right), (right, left)):
-        if _parts(one) <= _parts(other):
+        if _implies(other.key, one.key):
             return one
-    key = ("or", left.key, right.key)
+    key = _AnyOf(_arms(left.key) | _arms(right.key))
     return Selection(lambda: _written(left) | _written(right), key, *_joined(left, right))
 
 
@@ -238,9 +250,25 @@ def _joined(left: Selection, right: Selection) -> tuple[bool, frozenset[Var]]:
     return left.number and right.number, left.needs | right.needs
 
 
-def _parts(guard: Selection) -> frozenset[Any]:
-    """The conditions that hold together."""
-    return guard.key if isinstance(guard.key, frozenset) else frozenset([guard.key])
+def _parts(key: Any) -> frozenset[Any]:
+    """The keys of the conditions that hold together."""
+    return key if isinstance(key, frozenset) else frozenset([key])
+
+
+def _arms(key: Any) -> frozenset[Any]:
+    """The keys of the conditions of which one must hold."""
+    return key.keys if isinstance(key, _AnyOf) else frozenset([key])
+
+
+def _implies(key: Any, other: Any) -> bool:
+    """Whether where a condition holds another does, by what they are put together of."""
+    if isinstance(key, _AnyOf):
+        return all(_implies(arm, other) for arm in _arms(key))
+    parts = _parts(key)
+    return all(
+        part in parts or (isinstance(part, _AnyOf) and any(_implies(key, k) for k in part.keys))
+        for part in _parts(other)
+    )
 
 
 def of_first(s: Apply, depth: int) -> Selection | None:
