@@ -84,3 +84,22 @@ def test_random_whiles(seed: int) -> None:
 
     doubt = abs(slope(1e-6) - slope(3e-7))
     assert np.isclose(gradient[0], slope(1e-6), rtol=1e-3, atol=1e-4 + 100.0 * doubt), text
+
+
+def decay(x: Any, end: float) -> Any:
+    t = 0.0
+    while t < end:
+        x = x - 0.01 * np.sin(x)
+        t = t + 0.01
+    return np.sum(x * x)
+
+
+@pytest.mark.parametrize("size", [0, 1, 5])
+def test_rows_are_saved_without_questions(size: int) -> None:
+    """The row of a round is there: no element of it is looked at, and loops may run in vectors."""
+    x, gradient = np.linspace(0.1, 1.0, size), calque.jit(calque.grad(decay))
+    text = calque.source(gradient, x, 0.3)
+    assert "checked_index" not in text
+    assert " in range(x" not in text
+    slopes = [(decay(x + 1e-6 * d, 0.3) - decay(x - 1e-6 * d, 0.3)) / 2e-6 for d in np.eye(size)]
+    np.testing.assert_allclose(gradient(x, 0.3), slopes, rtol=1e-7)

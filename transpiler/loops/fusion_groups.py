@@ -113,6 +113,7 @@ def write_place(root: Root, indices: Sequence[Any], reader: Reader) -> list[Any]
             return [0 if k in root.reduced else i for k, i in enumerate(indices)]
         return kept
     base, _, *dynamic = [wrap(a) for a in s.args]
+    reader.proven = s.proven
     try:
         return source_index(reader, base.type, s.params["index"], dynamic, indices)
     except NotImplementedError as error:

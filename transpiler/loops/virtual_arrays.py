@@ -64,6 +64,7 @@ class Reader:
         self._names: dict[Var, Var] = {}  # indices, by the first of those that are as large
         self._first: dict[DimLike, Var] = {}
         self.unsafe = False  # an index comes from the user, and may be out of range
+        self.proven = False
 
     @contextmanager
     def loop(self, index: Var) -> Iterator[None]:
@@ -197,6 +198,7 @@ class Reader:
         if self.unsafe and made.primitive not in KEEPS_PLACE:
             self._require_inside(made, index)
             self.unsafe = False
+        self.proven = made.proven and made.primitive is getitem
         try:
             return rule(self, args, made.params, index)
         except NotImplementedError as error:

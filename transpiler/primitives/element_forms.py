@@ -40,6 +40,7 @@ class Read(Protocol):
     def __call__(self, x: Any, index: Sequence[Any]) -> Any: ...
 
     unsafe: bool  # an index comes from the user, and may be out of range
+    proven: bool  # that of the statement at hand is known to be inside
 
     def size(self, dim: Any) -> Any:
         """A size, at hand."""
@@ -268,7 +269,7 @@ def source_index(
 ) -> list[Any]:
     """The index into ``x`` of element ``index`` of ``x[template]``."""
     items = full_template(template, dynamic, t.ndim)
-    if not all(i is None or isinstance(i, slice) for i in items):
+    if not read.proven and not all(i is None or isinstance(i, slice) for i in items):
         read.unsafe = True
     arrays = [
         dynamic[i.position]
