@@ -33,6 +33,7 @@ from calque.runtime.cuda import chosen_device
 from calque.runtime.cuda.device_dispatch import DeviceDispatcher, device_key
 from calque.runtime.cuda.given_arrays import adopted, any_on_gpu
 from calque.runtime.inlining import TRACE
+from calque.runtime.kernels.kept_memory import give_back
 from calque.runtime.spec import Spec
 from calque.runtime.tiers.numpy_first import NumPyFirst
 from calque.runtime.tracebacks import hide_own_frames
@@ -290,8 +291,12 @@ class Transformed:
             self._dispatcher.wait()
 
     def cache_clear(self) -> None:
-        """Forget the programs of this function, and its account; the cache on disk stays."""
+        """Forget the programs of this function, and its account; the cache on disk stays.
+
+        Memory that is kept for later calls goes back to the system.
+        """
         self._dispatcher.clear()
+        give_back()
         if self._cuda is not None:
             self._cuda.clear()
         self._debugger = None

@@ -23,6 +23,7 @@ from numba.extending import intrinsic
 from numba.np.ufunc import parallel as numba_threads
 
 from calque.runtime.kernels.integer_functions import Wrapping
+from calque.runtime.kernels.kept_memory import keep_memory
 
 # elements of the largest array from which threads always run, and from which they may
 PARALLEL_FROM, MEASURED_FROM = 1 << 21, 1 << 14
@@ -53,6 +54,7 @@ def kernel(function=None, *, parallel="auto", boundscheck=False):
         return functools.partial(kernel, parallel=parallel, boundscheck=boundscheck)
     if os.environ.get("CALQUE_JIT") == "0":
         return uncompiled(function)
+    keep_memory()
     options = {"error_model": "numpy", "nogil": True, "boundscheck": bool(boundscheck)}
     options["pipeline_class"] = _Proven if boundscheck is False else Wrapping
     serial = njit(fastmath=FLAGS, **options)(function)
