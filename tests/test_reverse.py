@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import calque
+from calque.transpiler.autodiff.tape.policy import Recorder
 from calque.transpiler.ir import core
 
 
@@ -250,3 +251,27 @@ def test_a_gradient_has_the_dtype_where_arms_give_whole_numbers(function, x):
         gradient = calque.grad(lambda x, k: np.sum(function(x, k)))(x, k)
         assert np.asarray(gradient).dtype == np.asarray(x).dtype
         np.testing.assert_array_equal(gradient, function(np.ones_like(x), k))
+
+
+def test_what_each_of_many_statements_uses_twice_is_looked_at_once(monkeypatch):
+    """Else a loop of forty such statements takes two to the power of forty questions."""
+    asked, before = [], Recorder._is_cheap
+
+    def counted(self, value, definitions):
+        asked.append(value)
+        assert len(asked) < 5000
+        return before(self, value, definitions)
+
+    def loss(x, n):
+        y = x
+        for _ in range(n):
+            for _ in [None] * 40:
+                y = y * (1.9 - y) + 0.1 * x
+            y = np.cos(y)
+        return np.sum(y)
+
+    monkeypatch.setattr(Recorder, "_is_cheap", counted)
+    x, way, step = np.array([0.9, 1.1, 1.3]), np.array([1.0, -0.5, 0.3]), 1e-6
+    slope = (loss(x + step * way, 3) - loss(x - step * way, 3)) / (2.0 * step)
+    np.testing.assert_allclose(calque.grad(loss)(x, 3) @ way, slope, rtol=1e-6, atol=1e-9)
+    assert asked

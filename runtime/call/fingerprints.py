@@ -7,6 +7,7 @@ function, a class or a primitive of the user's) has no digest, and neither has t
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import sys
 from collections import OrderedDict
@@ -50,6 +51,7 @@ def fingerprint(traced: Traced, *others: Any) -> str:
 class _Digest:
     def __init__(self) -> None:
         self.hash = hashlib.sha256()
+        self.told: list[str] = []  # of it, what is yet to be taken in
         self.places: dict[int, int] = {}
         self.alive: list[Any] = []  # no address is used again
 
@@ -61,6 +63,7 @@ class _Digest:
         self.take([(c.name, c.var) for c in traced.captures])
         self.take([getattr(builder, name) for name in _BUILDER])
         self.take(others)
+        self._take_in()
         return self.hash.hexdigest()
 
     def take(self, root: Any) -> None:
@@ -71,7 +74,7 @@ class _Digest:
                 value = next(pending[-1])
             except StopIteration:
                 pending.pop()
-                self.hash.update(b")")
+                self.told.append(")")
                 continue
             inner = self._told(value)
             if inner is not None:
@@ -126,6 +129,7 @@ class _Digest:
             return None
         if kind is np.ndarray and value.dtype.kind in "biufc":
             self._write("array", f"{value.dtype.str}{value.shape}")
+            self._take_in()
             self.hash.update(np.ascontiguousarray(value).tobytes())
             return None
         if isinstance(value, np.generic) and value.dtype.kind in "biufc":
@@ -156,13 +160,21 @@ class _Digest:
         if kind.__name__ == "Magnitudes":
             return [getattr(value, name) for name in _MAGNITUDES]
         if is_dataclass(value):
-            names = [f.name for f in fields(value) if f.name not in _UNTOLD or kind is not Dims]
-            return [getattr(value, name) for name in names]
+            return [getattr(value, name) for name in _parts(kind)]
         raise NoFingerprint
 
     def _write(self, kind: str, text: str) -> None:
-        payload = text.encode("utf-8", "surrogatepass")
-        self.hash.update(f"{kind}:{len(payload)}:".encode() + payload)
+        self.told.append(f"{kind}:{len(text)}:{text}")
+
+    def _take_in(self) -> None:
+        self.hash.update("".join(self.told).encode("utf-8", "surrogatepass"))
+        self.told.clear()
+
+
+@functools.cache
+def _parts(kind: Any) -> list[str]:
+    """What is told of an object of a class."""
+    return [f.name for f in fields(kind) if f.name not in _UNTOLD or kind is not Dims]
 
 
 def _sortable(value: Any) -> Any:

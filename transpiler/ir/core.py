@@ -367,6 +367,10 @@ def free_vars(block: Block) -> dict[Var, None]:
 
     def visit(block: Block) -> None:
         for statement in block.statements:
+            if type(statement) is Apply:  # most: passes ask this of whole blocks, again and again
+                read(statement.args)
+                defined.update(statement.outs)
+                continue
             read(operands(statement))
             defined.update(bound_vars(statement))
             for inner in blocks_of(statement):
@@ -384,11 +388,15 @@ def substitute(block: Block, mapping: Mapping[Var, Atom]) -> None:
     def sub(atom: Atom) -> Atom:
         return mapping.get(atom, atom) if isinstance(atom, Var) else atom
 
+    if not mapping:
+        return
     block.results = [sub(a) for a in block.results]
     for statement in block.statements:
-        match statement:
-            case Apply() | Effect():
+        if isinstance(statement, (Apply, Effect)):
+            if any(a in mapping for a in statement.args if isinstance(a, Var)):
                 statement.args = tuple(map(sub, statement.args))
+            continue
+        match statement:
             case If():
                 statement.test = sub(statement.test)
             case For():

@@ -58,6 +58,8 @@ def count_again(
     counters: dict[Var, _Counter], s: For | While, block: Block, index: Array, recorder: Buffers
 ) -> None:
     """Let a loop back compute the counters that it reads."""
+    if not counters:
+        return
     builder = recorder.builder
     for phi in [v for v in core.free_vars(block) if v in counters]:
         assert isinstance(s, For)

@@ -164,7 +164,8 @@ class Recorder(FlatSaves):
         counters = counters_of(s, definitions)
         known = {counter, *counters}
         order = {v: i for v, i in order.items() if v not in known}
-        use_versions(block, at_hand)
+        done: dict[int, Apply] = {}
+        use_versions(block, at_hand, done)
         if self._sizes_forth(block, s, order):
             order = {v: i for v, i in definition_order(s).items() if v not in known}
             definitions = definitions_in(s.body)
@@ -172,7 +173,7 @@ class Recorder(FlatSaves):
         saved = self._to_save(needed, order, definitions)
         saved |= {v for v in needed if not self._in_time(v, block, order, definitions, restored)}
         while True:
-            use_versions(block, at_hand)
+            use_versions(block, at_hand, done)
             count_again(counters, s, block, index, self)
             pending = [v for v in core.free_vars(block) if v in order]
             if not pending:
@@ -243,7 +244,9 @@ class Recorder(FlatSaves):
         """Which of the needed values, or of what they are computed from, are saved."""
         hard = {v for v in needed if not self._is_cheap(v, definitions)}
         soft = [v for v in needed if v not in hard]
-        leaves = {v: self._leaves(v, order, definitions) for v in soft}
+        leaves: dict[Var, set[Var]] = {}
+        for v in soft:
+            self._leaves(v, order, definitions, leaves)
         new = {leaf for v in soft for leaf in leaves[v]} - hard
         costly = [v for v in soft if leaves[v] - hard]
         if len(new) < len(costly):
@@ -267,14 +270,21 @@ class Recorder(FlatSaves):
         return made.primitive.cheap
 
     def _leaves(
-        self, value: Var, order: dict[Var, int], definitions: dict[Var, Statement]
+        self,
+        value: Var,
+        order: dict[Var, int],
+        definitions: dict[Var, Statement],
+        known: dict[Var, set[Var]],
     ) -> set[Var]:
-        """What must be saved for ``value`` to be recomputed."""
-        if not self._is_cheap(value, definitions):
-            return {value}
-        made = definitions[value]
-        inner = [a for a in core.operands(made) if isinstance(a, Var) and a in order]
-        return {leaf for a in inner for leaf in self._leaves(a, order, definitions)}
+        """What must be saved for ``value`` to be recomputed; noted in ``known``, too."""
+        if value not in known:
+            known[value] = {value}
+            if self._is_cheap(value, definitions):
+                args = core.operands(definitions[value])
+                inner = [a for a in args if isinstance(a, Var) and a in order]
+                found = [self._leaves(a, order, definitions, known) for a in inner]
+                known[value] = set().union(*found)
+        return known[value]
 
     def _recompute(self, value: Var, made: Statement, block: Block) -> None:
         assert isinstance(made, Apply)
@@ -363,8 +373,9 @@ class Recorder(FlatSaves):
             saved = self._to_save(
                 [v for v in core.free_vars(block) if v in order], order, definitions
             )
+            done: dict[int, Apply] = {}
             while True:
-                use_versions(block, versions)
+                use_versions(block, versions, done)
                 pending = [v for v in core.free_vars(block) if v in order]
                 if not pending:
                     break

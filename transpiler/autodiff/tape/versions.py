@@ -9,8 +9,16 @@ from calque.transpiler.ir.builder import Array
 from calque.transpiler.ir.core import Apply, Atom, Block, For, If, Var, While
 
 
-def use_versions(block: Block, versions: Mapping[Var, Atom]) -> None:
-    """Read each version from the Var it was put back into, from where that Var is defined."""
+def use_versions(
+    block: Block, versions: Mapping[Var, Atom], done: dict[int, Apply] | None = None
+) -> None:
+    """Read each version from the Var it was put back into, from where that Var is defined.
+
+    Operations that are ``done``, by their identity, read them so already.
+    """
+    if not versions:
+        return
+    done = {} if done is None else done
     here = {o for s in block.statements for o in s.outs}
     waiting: dict[Var, list[Var]] = {}
     active: dict[Var, Atom] = {}
@@ -20,9 +28,13 @@ def use_versions(block: Block, versions: Mapping[Var, Atom]) -> None:
         else:
             active[version] = now
     for s in block.statements:
-        core.substitute(Block([s]), active)
+        if id(s) not in done:
+            core.substitute(Block([s]), active)
+            if isinstance(s, Apply):
+                done[id(s)] = s
         for out in s.outs:
-            active.update(dict.fromkeys(waiting.get(out, ()), out))
+            if out in waiting:
+                active.update(dict.fromkeys(waiting[out], out))
     rest = Block([], block.results)
     core.substitute(rest, active)
     block.results = rest.results
