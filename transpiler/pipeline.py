@@ -34,6 +34,7 @@ from calque.transpiler.ir.types import ArrayType, Dim
 from calque.transpiler.ir.verify import verify
 from calque.transpiler.loops.array_contraction import contract
 from calque.transpiler.loops.array_expansion import expand_arrays
+from calque.transpiler.loops.batched_rounds import batch_rounds
 from calque.transpiler.loops.bounds import mark_inside
 from calque.transpiler.loops.bounds_checks import check_arrays, check_indices
 from calque.transpiler.loops.crossing_splitting import split_meetings
@@ -131,6 +132,11 @@ def _drop_unchanged() -> Pass:
 KERNEL_PASSES = (
     Pass("take_factors_out", lambda w: take_factors_out(w.function, w.builder), optional=True),
     _drop_unchanged(),  # what rounds leave alone is the same before the loop
+    Pass(
+        *("batch_rounds", lambda w: batch_rounds(w.function, w.builder)),
+        needs=[OWN_PHIS],
+        optional=True,
+    ),
     Pass(
         *("products_ahead", lambda w: products_ahead(w.function, w.builder)),
         needs=[OWN_PHIS],

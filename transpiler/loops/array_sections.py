@@ -79,7 +79,7 @@ class Rounds:
         made = self.made.get(value)
         if not isinstance(made, Apply) or not all(map(self.is_steady, made.args)):
             return False
-        return made.primitive.kind == "size" or _is_view(made) or _is_affine(made)
+        return made.primitive.kind == "size" or _is_view(made) or is_affine(made)
 
     def outside(self, value: Atom, counter: Any = None) -> Any:
         """A steady value, or one that is affine in the counter for a value of that."""
@@ -97,7 +97,7 @@ class Rounds:
         if index is self.loop.index or self.is_steady(index):
             return True
         made = self.made.get(index)
-        return isinstance(made, Apply) and _is_affine(made) and all(map(self._moves, made.args))
+        return isinstance(made, Apply) and is_affine(made) and all(map(self._moves, made.args))
 
     def _step_of(self, index: Atom) -> int | None:
         """By how much an index grows with the counter; None where that is not known."""
@@ -249,7 +249,8 @@ def _is_view(made: Apply) -> bool:
     return made.primitive is getitem and not arrays
 
 
-def _is_affine(made: Apply) -> bool:
+def is_affine(made: Apply) -> bool:
+    """Whether a number is made of others by sums and multiples."""
     return made.primitive in _AFFINE and not made.out.type.ndim and made.out.type.weak
 
 
@@ -261,10 +262,12 @@ def sizes_at_hand(dims: tuple[DimLike, ...], builder: Builder) -> bool:
 def worth_a_product(sizes: tuple[DimLike, ...], builder: Builder) -> bool:
     """Whether BLAS multiplies matrices of these sizes faster than the rounds, one row each.
 
-    Not where one of them is small: such a product takes longer to read and to write than to do.
+    The last two are those of the matrix, the others say how many rows there are. Not where one of
+    the three is small: such a product takes longer to read and to write than to do.
     """
     dims = builder.dims
     bounds = [dims.upper_bound(d) for d in sizes]
     if not all(dim_symbols(d) <= dims.actual.keys() for d in bounds):
         return False
-    return not any(dims.are_small((d, 1024)) for d in bounds) and not dims.are_small(tuple(bounds))
+    three = (bounds[:-2], bounds[-2:-1], bounds[-1:])
+    return not any(dims.are_small((*d, 1024)) for d in three) and not dims.are_small(tuple(bounds))

@@ -1,0 +1,317 @@
+"""Nests of loops whose rounds multiply rows of their own by a matrix, as products of whole arrays.
+
+Before, and in the sweep back::
+
+    for r in range(A.shape[0]):
+        for q in range(A.shape[1]):
+            A[r, q] = A[r, q] @ C
+
+    for r in range(A.shape[0] - 1, -1, -1):
+        for q in range(A.shape[1] - 1, -1, -1):
+            C_bar += np.outer(A[r, q], A_bar[r, q])
+            A_bar[r, q] = C @ A_bar[r, q]
+
+After::
+
+    A_product = A @ C
+
+    C_bar += np.tensordot(A, A_bar, axes=((0, 1), (0, 1)))
+    A_bar = A_bar @ C.T
+
+Each round may read what it stores, since no other one touches it. All statements must be of such a
+kind: what is left of a nest would run without the others' loops.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from calque.transpiler.ir import core
+from calque.transpiler.ir.builder import Builder, atom, wrap
+from calque.transpiler.ir.core import Apply, Atom, For, Function, Statement, Var
+from calque.transpiler.ir.dead_code import remove_dead_code
+from calque.transpiler.ir.types import DimLike
+from calque.transpiler.loops.array_sections import Rounds, is_affine, is_whole, worth_a_product
+from calque.transpiler.primitives.axes import transpose
+from calque.transpiler.primitives.base import apply
+from calque.transpiler.primitives.elementwise import add, subtract
+from calque.transpiler.primitives.indexing import copy, getitem, update, update_add
+from calque.transpiler.primitives.products import dot, matmul, outer
+
+
+class _Left(Exception):
+    """The nest stays as it is."""
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """What a value is in all rounds: an array with an axis for each loop before its own."""
+
+    all: Any
+    depth: int  # how many loops there are
+
+
+@dataclass(frozen=True)
+class _Outer:
+    """Outer products of the rows of two arrays."""
+
+    left: Any
+    right: Any
+
+
+@dataclass(frozen=True)
+class _Carried:
+    """An array of which each round touches a part of its own, or to which it adds."""
+
+    first: Var  # what the nest's outermost loop carries, at its beginning
+    init: Any
+    rows: Any = None  # the parts of all rounds, once they are stored
+    sums: tuple[tuple[Apply, _Outer], ...] = ()  # the statement that adds, and what
+
+
+def batch_rounds(function: Function, builder: Builder) -> None:
+    """Write such nests as products, in place."""
+    with builder.active(), builder.block():
+        made: list[Statement] = []
+        for s in function.body.statements:
+            nest = _Nest(builder)
+            with builder.block() as whole:
+                results = nest.results(s) if isinstance(s, For) else None
+            if results is None:
+                made.append(s)
+                continue
+            core.label(whole.statements, s.phase)
+            made += whole.statements
+            core.substitute(function.body, dict(zip(s.outs, results, strict=True)))
+            core.substitute(core.Block(made), dict(zip(s.outs, results, strict=True)))
+        function.body.statements[:] = made
+    remove_dead_code(function)
+
+
+class _Nest:
+    """A walk through a nest that makes of each statement what it is for all rounds."""
+
+    def __init__(self, builder: Builder):
+        self.builder = builder
+        self.loops: list[For] = []
+        self.inside: set[Var] = set()
+        self.values: dict[Var, _Rows | _Outer | _Carried] = {}
+        self.steady: dict[Var, Any] = {}  # what is made inside, and is the same in all rounds
+        self.products: list[tuple[DimLike, ...]] = []  # their sizes
+
+    def results(self, loop: For) -> list[Atom] | None:
+        """What the loop computes, made in the open block; None where it stays."""
+        self.inside = core.defined_vars(loop.body) | {loop.index, *loop.phis}
+        try:
+            self._loop(loop)
+            found = [self._after(out) for out in loop.outs]
+        except _Left:
+            return None
+        return found if any(worth_a_product(p, self.builder) for p in self.products) else None
+
+    # statements
+
+    def _loop(self, loop: For) -> None:
+        if not self._is_whole(loop) or not loop.phis:
+            raise _Left
+        for phi, init in zip(loop.phis, loop.inits, strict=True):
+            if self.loops:
+                self.values[phi] = self._carried(init)
+            elif isinstance(init, Var) and init.type.ndim:
+                self.values[phi] = _Carried(phi, wrap(init))
+            else:
+                raise _Left
+        self.loops.append(loop)
+        for s in loop.body.statements:
+            with self.builder.at(s.origin):
+                self._statement(s)
+        self.loops.pop()
+        for phi, result, out in zip(loop.phis, loop.body.results, loop.outs, strict=True):
+            last = self._carried(result)
+            if last.first is not self._carried(phi).first:
+                raise _Left
+            self.values[out] = last
+
+    def _is_whole(self, loop: For) -> bool:
+        """Whether a loop goes over 0, 1, .. or back, as often in each round of those around it."""
+        rounds, dims = Rounds(loop, self.builder), self.builder.dims
+        if not all(map(self._is_steady, (loop.start, loop.stop))) or not rounds.can_be_counted():
+            return False
+        low = self.builder.dim_of(wrap(loop.start if loop.step == 1 else loop.stop))
+        return dims.same(low, 0 if loop.step == 1 else -1)
+
+    def _statement(self, s: Statement) -> None:
+        if isinstance(s, For):
+            self._loop(s)
+            return
+        if not isinstance(s, Apply) or len(s.outs) != 1:
+            raise _Left
+        if s.primitive.kind == "size":
+            self.steady[s.out] = apply(s.primitive, self._sized(s.args[0]), **s.params)
+        elif all(map(self._is_steady, s.args)):
+            if s.primitive is not transpose and not is_affine(s):
+                raise _Left
+            args = [self._outside(a) for a in s.args]
+            self.steady[s.out] = apply(s.primitive, *args, **s.params)
+        else:
+            self.values[s.out] = self._value_of(s)
+
+    def _value_of(self, s: Apply) -> _Rows | _Outer | _Carried:
+        """What a statement makes in all rounds."""
+        if s.primitive in (update, update_add):
+            return self._store(s)
+        if s.primitive is outer:
+            return self._outer(s)
+        if s.primitive in (add, subtract) and self._is_outer(s.args[1]):
+            return self._sum(s, *s.args)
+        if s.primitive is add and self._is_outer(s.args[0]):
+            return self._sum(s, *s.args[::-1])
+        if s.primitive is getitem:
+            rows = self._part(s)
+        elif s.primitive is copy:
+            rows = self._rows(s.args[0])
+        elif s.primitive in (matmul, dot):
+            rows = self._product(s)
+        elif s.primitive.kind == "elementwise":
+            rows = self._elementwise(s)
+        else:
+            raise _Left
+        if rows.dtype != s.out.type.dtype or rows.ndim != s.out.type.ndim + len(self.loops):
+            raise _Left
+        return _Rows(rows, len(self.loops))
+
+    # operands
+
+    def _is_outer(self, value: Atom) -> bool:
+        return isinstance(value, Var) and isinstance(self.values.get(value), _Outer)
+
+    def _is_steady(self, value: Atom) -> bool:
+        return not isinstance(value, Var) or value not in self.inside or value in self.steady
+
+    def _outside(self, value: Atom) -> Any:
+        """A value that is the same in all rounds."""
+        if not self._is_steady(value):
+            raise _Left
+        return self.steady.get(value) if value in self.steady else wrap(value)
+
+    def _sized(self, value: Atom) -> Any:
+        """An array with the sizes of one."""
+        return self._outside(value) if self._is_steady(value) else self._carried(value).init
+
+    def _rows(self, value: Atom) -> Any:
+        """What a value of a round is in all of them."""
+        found = self.values.get(value) if isinstance(value, Var) else None
+        if not isinstance(found, _Rows) or found.depth != len(self.loops):
+            raise _Left
+        return found.all
+
+    def _carried(self, value: Atom) -> _Carried:
+        found = self.values.get(value) if isinstance(value, Var) else None
+        if not isinstance(found, _Carried):
+            raise _Left
+        return found
+
+    def _is_own(self, access: Apply) -> bool:
+        """Whether an access goes to the part of its own round, ``A[r, q]``, and all have one."""
+        items, depth = Rounds(self.loops[-1], self.builder).items(access), len(self.loops)
+        if items is None or len(items) < depth:
+            return False
+        sizes = access.args[0].type.dims[:depth]
+        counts = [Rounds(loop, self.builder).count() for loop in self.loops]
+        return (
+            all(i is loop.index for i, loop in zip(items, self.loops, strict=False))
+            and all(map(is_whole, items[depth:]))
+            and all(map(self.builder.dims.same, sizes, counts))
+        )
+
+    # what is made of them
+
+    def _part(self, s: Apply) -> Any:
+        """The parts of an array that the rounds read."""
+        if not self._is_own(s):
+            raise _Left
+        if self._is_steady(s.args[0]):
+            return self._outside(s.args[0])
+        carried = self._carried(s.args[0])
+        if carried.sums:
+            raise _Left
+        return carried.init if carried.rows is None else carried.rows
+
+    def _store(self, s: Apply) -> _Carried:
+        """An array with the parts of the rounds stored, or added to."""
+        carried, rows = self._carried(s.args[0]), self._rows(s.args[1])
+        now = carried.init if carried.rows is None else carried.rows
+        if not self._is_own(s) or carried.sums or rows.dtype != now.dtype or rows.ndim != now.ndim:
+            raise _Left
+        if not all(map(self.builder.dims.same, rows.dims, now.dims)):
+            raise _Left
+        return replace(carried, rows=rows if s.primitive is update else now + rows)
+
+    def _product(self, s: Apply) -> Any:
+        """The products of the rows of all rounds with a matrix."""
+        left, right = s.args
+        if (left.type.ndim, right.type.ndim) == (1, 2):
+            rows, matrix = self._rows(left), self._outside(right)
+        elif (left.type.ndim, right.type.ndim) == (2, 1):
+            rows, matrix = self._rows(right), self._outside(left).T
+        else:
+            raise _Left
+        if s.out.type.dtype.kind not in "fc":
+            raise _Left
+        if not self.builder.dims.same(rows.dims[-1], matrix.dims[0]):
+            raise _Left
+        self.products.append((*rows.dims, matrix.dims[1]))
+        return apply(matmul, rows, matrix)
+
+    def _outer(self, s: Apply) -> _Outer:
+        """Outer products of the rows of all rounds."""
+        left, right = map(self._rows, s.args)
+        if {a.type.ndim for a in s.args} != {1} or s.out.type.dtype.kind not in "fc":
+            raise _Left
+        self.products.append((*left.dims, right.dims[-1]))
+        return _Outer(left, right)
+
+    def _sum(self, s: Apply, array: Atom, added: Atom) -> _Carried:
+        """An array to which all rounds add outer products."""
+        carried = self._carried(array)
+        if carried.rows is not None or not all(
+            map(self.builder.dims.same, carried.init.dims, s.out.type.dims)
+        ):
+            raise _Left
+        product = self.values.get(added) if isinstance(added, Var) else None
+        assert isinstance(product, _Outer)
+        if carried.init.dtype != s.out.type.dtype or s.out.type.ndim != 2:
+            raise _Left
+        return replace(carried, sums=(*carried.sums, (s, product)))
+
+    def _elementwise(self, s: Apply) -> Any:
+        """The same of the elements of all rounds."""
+        args = []
+        for a in s.args:
+            same = self._is_steady(a)
+            if isinstance(a, Var) and a.type.ndim != (0 if same else s.out.type.ndim):
+                raise _Left
+            args.append(self._outside(a) if same else self._rows(a))
+        return apply(s.primitive, *args, **s.params)
+
+    # the end
+
+    def _after(self, out: Var) -> Atom:
+        """What an array is after all rounds."""
+        carried = self._carried(out)
+        now = carried.init if carried.rows is None else carried.rows
+        made = self.builder.definitions.get(atom(now))
+        zero = isinstance(made, Apply) and made.primitive.filled_with == 0
+        for s, product in carried.sums:
+            axes = tuple(range(product.left.ndim - 1))
+            with self.builder.at(s.origin):
+                whole = np.tensordot(product.left, product.right, (axes, axes))
+                subtracts = s.primitive is subtract
+                now = now - whole if subtracts else whole if zero else now + whole
+            zero = False
+        if now is not carried.init and not atom(now).name:
+            atom(now).name = out.name
+        return atom(now)
