@@ -58,7 +58,7 @@ class _Kept:
     versions: set[Var] = field(default_factory=set)
     accesses: list[tuple[Apply, tuple[For | While, ...]]] = field(default_factory=list)
     makers: list[Apply] = field(default_factory=list)  # of all arrays that loops and branches join
-    turned: list[Apply] = field(default_factory=list)  # what hands it on with other axes
+    turned: list[tuple[Block, Apply]] = field(default_factory=list)  # hands it on, axes turned
 
     def put_in_order(self, function: Function) -> None:
         """Permute the axes, if every use is of one element and all agree on the last axis."""
@@ -80,8 +80,8 @@ class _Kept:
             first = made.primitive.sizes_from
             sizes = made.args[first:]
             made.args = (*made.args[:first], *(sizes[k] for k in order))
-        for t in self.turned:
-            body.statements.remove(t)
+        for block, t in self.turned:
+            block.statements.remove(t)
             core.substitute(body, {t.out: t.args[0]})
 
     def _visit(self, block: Block, around: tuple[For | While, ...]) -> bool:
@@ -94,7 +94,7 @@ class _Kept:
             elif isinstance(s, Apply):
                 touched = [a for a in _vars(s.args) if a in self.versions]
                 if touched and s.primitive is transpose and not around:
-                    self.turned.append(s)
+                    self.turned.append((block, s))
                 elif touched and not self._is_access(s, touched):
                     return False
                 elif touched:
@@ -126,7 +126,7 @@ class _Kept:
 
     def _as_turned(self) -> list[int] | None:
         """The axes as they are handed on, where the deepest loops then follow memory."""
-        orders = [list(s.params["axes"]) for s in self.turned]
+        orders = [list(s.params["axes"]) for _, s in self.turned]
         deepest = max((len(around) for _, around in self.accesses), default=0)
         for s, around in self.accesses:
             depths = self._depths(s, around) if len(around) == deepest else None
