@@ -139,6 +139,23 @@ def test_sums_by_rows_and_by_columns_of_one_matrix_are_one_product() -> None:
         text = calque.source(calque.jit(calque.grad(function)), x, w, stage="kernels")
         _, _, launcher = text.partition("_jit(")
         assert launcher.count(" @ ") == 2 and "x_bar = x @ c_bar" in launcher
+        assert "if x_is_finite:" in launcher
+
+
+@pytest.mark.parametrize("function", TAKEN, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_what_is_not_finite_goes_where_the_rounds_bring_it(
+    function: Any, value: float, at_any_size: None
+) -> None:
+    for place in (0, 1):
+        arrays = list(np.random.default_rng(3).normal(size=(2, 6, 6)))
+        arrays[place][3, 2] = value
+        with np.errstate(invalid="ignore"):
+            assert np.isnan(calque.jit(function)(*arrays)) == np.isnan(function(*arrays))
+            found = calque.jit(calque.grad(function, (0, 1)))(*arrays)
+            expected = calque.grad(function, (0, 1))(*arrays)
+        for mine, other in zip(found, expected, strict=True):
+            np.testing.assert_allclose(mine, other, rtol=1e-9, atol=1e-9)
 
 
 def made(seed: int) -> Callable[..., Any]:

@@ -28,7 +28,7 @@ from typing import Any
 from calque.transpiler.frontend.control.value_join import size_at_hand
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Array, Builder, atom, wrap
-from calque.transpiler.ir.core import Apply, Atom, For, Function, Statement, Var
+from calque.transpiler.ir.core import Apply, Atom, For, Function, If, Statement, Var
 from calque.transpiler.ir.dead_code import remove_dead_code
 from calque.transpiler.loops.array_sections import (
     Rounds,
@@ -36,7 +36,12 @@ from calque.transpiler.loops.array_sections import (
     sizes_at_hand,
     worth_a_product,
 )
-from calque.transpiler.loops.triangular_sums import PlacedRows, TriangularTerm, triangular_term
+from calque.transpiler.loops.triangular_sums import (
+    PlacedRows,
+    TriangularTerm,
+    all_added,
+    triangular_term,
+)
 from calque.transpiler.primitives import products
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.creation import space, zeros
@@ -237,16 +242,16 @@ class _Sums:
             inner = Var(out.type, out.name, out.origin)
             loop.outs = (*loop.outs[:k], inner, *loop.outs[k + 1 :])
             now = wrap(inner)
-        left = [*terms]
-        while left:
-            term = left.pop(0)
-            with self.builder.at(term.link.origin):
-                if isinstance(term, _Term):
+        for term in terms:
+            if isinstance(term, _Term):
+                with self.builder.at(term.link.origin):
                     now = self._added(now, term)
-                else:
-                    now = self._triangle_added(now, term, left)
+        of_slices = [term for term in terms if isinstance(term, TriangularTerm)]
+        for matrix in dict.fromkeys(term.matrix for term in of_slices):
+            same = [term for term in of_slices if term.matrix is matrix]
+            now = all_added(now, same, self._placed_rows, self.rounds)
         last = self.builder.definitions[atom(now)]
-        assert isinstance(last, Apply)
+        assert isinstance(last, Apply | If) and len(last.outs) == 1
         last.outs = (out,)
         self.builder.definitions[out] = last
 
@@ -276,19 +281,10 @@ class _Sums:
         template, dynamic = normalize(now, index)
         return apply(term.link.primitive, now, whole, *dynamic, index=template)
 
-    def _triangle_added(
-        self, now: Any, term: TriangularTerm, others: list[_Term | TriangularTerm]
-    ) -> Any:
-        """The array with such a product in it, and with the one of ``others`` that goes with it."""
+    def _placed_rows(self, term: TriangularTerm) -> Array:
         kept = self._placed(term)
         assert kept is not None
-        rows = Array(kept)
-        for other in others:
-            if isinstance(other, TriangularTerm) and term.pairs_with(other, self.builder):
-                others.remove(other)
-                spread = term if term.spreads else other
-                return spread.added(now, spread.both(self.rounds, rows), self.rounds)
-        return term.added(now, term.whole(self.rounds, rows), self.rounds)
+        return Array(kept)
 
     def _placed(self, term: TriangularTerm) -> Var | None:
         """The matrix that has the rows of a term."""

@@ -12,20 +12,28 @@ After::
     s_bar_saved = np.zeros((m, m))
     for i in range(m - 1, -1, -1):
         s_bar_saved[i, i:] = cov_bar[i, i:]
-    x_bar += x @ (s_bar_saved + s_bar_saved.T)
+    if np.all(np.isfinite(x)):
+        x_bar += x @ (s_bar_saved + s_bar_saved.T)
+    else:
+        for i in range(m - 1, -1, -1):
+            x_bar[:, i:] += np.outer(x[:, i], s_bar_saved[i, i:])
+            x_bar[:, i] += x[:, i:] @ s_bar_saved[i, i:]
 
 The vectors of the rounds are rows of a matrix that is zero elsewhere, and all of ``x`` is
-multiplied: at most twice what the rounds do.
+multiplied: at most twice what the rounds do. Zero times infinity would be NaN: the rounds do that.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from calque.transpiler.ir.builder import Builder, wrap
-from calque.transpiler.ir.core import Apply, Var
-from calque.transpiler.ir.types import DimLike
+import numpy as np
+
+from calque.transpiler.ir.builder import Builder, atom, loop_index, wrap
+from calque.transpiler.ir.core import Apply, For, If, Var
+from calque.transpiler.ir.types import DimLike, dim_symbols
 from calque.transpiler.loops.array_sections import (
     Rounds,
     Section,
@@ -101,15 +109,27 @@ class TriangularTerm:
         """The array with that in it."""
         made = rounds.builder.definitions.get(now.atom)
         zero = isinstance(made, Apply) and made.primitive.filled_with == 0
-        if self.spreads:
-            return whole if zero else now + whole
-        place = self.placed.place
-        index = rounds.index_of_all(place)
+        index = () if self.spreads else rounds.index_of_all(self.placed.place)
         if not index:
             return whole if zero or self.link.primitive is update else now + whole
         template, dynamic = normalize(now, index)
-        own = whole[tuple(index)]
-        return apply(self.link.primitive, now, own, *dynamic, index=template)
+        return apply(self.link.primitive, now, whole[index], *dynamic, index=template)
+
+    def one(self, now: Any, rows: Any, counter: Any, rounds: Rounds) -> Any:
+        """The array with what one round adds in it."""
+        place = rounds.outside(self.placed.place.place, counter)
+        ends = (self.placed.columns.start, self.placed.columns.stop)
+        part = slice(*(None if e is None else rounds.outside(atom(e), counter) for e in ends))
+        vector, matrix = rows[place, part], rounds.outside(self.matrix)
+        item = place if self.spreads else part
+        own = matrix[item] if self.transposed else matrix[:, item]
+        if self.spreads:
+            product = apply(outer, *((vector, own) if self.turned else (own, vector)))
+        else:
+            product = apply(matmul, *((vector, own) if self.transposed else (own, vector)))
+        item = part if self.spreads else place
+        template, dynamic = normalize(now, (item,) if self.turned else (slice(None), item))
+        return apply(self.link.primitive, now, product, *dynamic, index=template)
 
     def pairs_with(self, other: TriangularTerm, builder: Builder) -> bool:
         """Whether both are sums of one matrix, once by its rows and once by its columns."""
@@ -122,6 +142,58 @@ class TriangularTerm:
             and builder.dims.same(*self.placed.sizes)
             and self.placed.same(other.placed, builder)
         )
+
+
+def all_added(
+    now: Any, terms: Sequence[TriangularTerm], rows: Callable[[TriangularTerm], Any], rounds: Rounds
+) -> Any:
+    """The array with all rounds' sums of one matrix in it, by one product where that is finite."""
+    builder = rounds.builder
+    name = terms[0].link.out.name
+    with builder.at(terms[0].link.origin):
+        finite: Any = np.all(np.isfinite(rounds.outside(terms[0].matrix)))
+        finite.atom.name = f"{builder.described(terms[0].matrix) or 'all'}_is_finite"
+        with builder.block() as whole:
+            whole.results = [atom(_at_once(now, terms, rows, rounds))]
+        with builder.block() as each:
+            each.results = [atom(_one_by_one(now, terms, rows, rounds))]
+        out = Var(now.type, name, builder.origin)
+        builder.emit(If((out,), atom(finite), whole, each, builder.origin))
+    return wrap(out)
+
+
+def _at_once(
+    now: Any, terms: Sequence[TriangularTerm], rows: Callable[[TriangularTerm], Any], rounds: Rounds
+) -> Any:
+    left = [*terms]
+    while left:
+        term = left.pop(0)
+        like = next((t for t in left if term.pairs_with(t, rounds.builder)), None)
+        if like is None:
+            now = term.added(now, term.whole(rounds, rows(term)), rounds)
+            continue
+        left.remove(like)
+        spread = term if term.spreads else like
+        now = spread.added(now, spread.both(rounds, rows(term)), rounds)
+    return now
+
+
+def _one_by_one(
+    now: Any, terms: Sequence[TriangularTerm], rows: Callable[[TriangularTerm], Any], rounds: Rounds
+) -> Any:
+    builder, loop = rounds.builder, rounds.loop
+    first, end = (builder.dim_of(wrap(a)) for a in (loop.start, loop.stop))
+    low, high = (first, end - 1) if loop.step == 1 else (end + 1, first)
+    counter = loop_index(low, high, loop.index.name, (first, end))
+    phi, out = (Var(now.type, atom(now).name, builder.origin) for _ in range(2))
+    with builder.block() as body:
+        each: Any = wrap(phi)
+        for term in terms:
+            each = term.one(each, rows(term), counter, rounds)
+        body.results = [atom(each)]
+    span = (loop.start, loop.stop, loop.step)
+    builder.emit(For((out,), counter.atom, *span, (phi,), (atom(now),), body, builder.origin))
+    return wrap(out)
 
 
 def triangular_term(
@@ -177,6 +249,9 @@ def _can_be_placed(term: TriangularTerm, rounds: Rounds) -> bool:
         return False
     if not sizes_at_hand((*term.matrix.type.dims, *placed.sizes), builder):
         return False
+    length = dim_symbols(builder.dims.resolve(placed.vector.type.dims[0]))
+    if not length <= builder.dims.arguments | dim_symbols(builder.dim_of(wrap(rounds.loop.index))):
+        return False  # the slice may begin behind the end in some rounds
     gap = builder.dims.resolve(placed.sizes[0] - rounds.count())
     if not isinstance(gap, int) or not 0 <= gap <= 4 or not rounds.is_inside(part):
         return False
