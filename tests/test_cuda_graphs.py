@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import threading
 from collections.abc import Iterator
@@ -9,10 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cuda_emulator import building, capturing
-from cuda_emulator.running import ON_CARD, installed
+from cuda_emulator import building, capturing, cublas
+from cuda_emulator.running import ON_CARD, counts, installed
 
 import calque
+from calque.runtime.cuda import captured_products
 from calque.transpiler.errors import NoGraph
 
 pytestmark = pytest.mark.skipif(building.MISSING is not None, reason=str(building.MISSING))
@@ -249,14 +251,163 @@ def test_false_is_never(cupy):
     assert not capturing.captures
 
 
-def test_large_arrays_are_not_copied(cupy):
+LARGE = RNG.standard_normal(33_000)  # just too large to be copied
+
+
+def test_large_arrays_that_lie_elsewhere_each_time_are_not_copied(cupy):
     fn = calque.jit(diffused)
-    large = RNG.standard_normal(200_000)
-    for _ in range(4):
-        found = call(fn, cupy, large, 0.1, 5)
-    found = cupy.asnumpy(found)  # a card rounds a product and a sum once
-    np.testing.assert_allclose(found, wanted(large, 0.1, 5), rtol=1e-12, atol=1e-15)
+    given = [cupy.asarray(LARGE + k) for k in range(5)]
+    for k, x in enumerate(given):
+        found = cupy.asnumpy(fn(x, 0.1, 5))  # a card rounds a product and a sum once
+        np.testing.assert_allclose(found, wanted(LARGE + k, 0.1, 5), rtol=1e-12, atol=1e-15)
     assert not capturing.captures
+
+
+def test_large_arrays_are_read_where_they_are(cupy):
+    fn, x = calque.jit(diffused), cupy.asarray(LARGE)
+    for k in range(5):
+        x[...] = cupy.asarray(LARGE + k)
+        counts.moved_by_calls.clear()
+        found = fn(x, 0.1, 5)
+        np.testing.assert_allclose(
+            cupy.asnumpy(found), wanted(LARGE + k, 0.1, 5), rtol=1e-12, atol=1e-14
+        )
+    assert ON_CARD or (len(capturing.captures), len(capturing.graph_launches)) == (1, 3)
+    assert ON_CARD or counts.moved_by_calls == [2 * LARGE.nbytes]  # the result
+    other = cupy.asarray(2 * LARGE)
+    found = fn(other, 0.1, 5)
+    np.testing.assert_allclose(
+        cupy.asnumpy(found), wanted(2 * LARGE, 0.1, 5), rtol=1e-12, atol=1e-14
+    )
+    assert ON_CARD or len(capturing.graph_launches) == 3
+
+
+@pytest.mark.parametrize("fn", [in_place, given_back])
+def test_large_arrays_are_stored_into_where_they_are(cupy, fn):
+    made, u = calque.jit(fn), cupy.asarray(LARGE)
+    for k in range(5):
+        want = LARGE + k
+        u[...] = cupy.asarray(want)
+        found, value = made(u, 5), fn(want, 5)
+        found, value = (found[1], value[1]) if fn is given_back else (found, value)
+        np.testing.assert_allclose(cupy.asnumpy(found), value, rtol=1e-12, atol=1e-14)
+        np.testing.assert_allclose(cupy.asnumpy(u), want, rtol=1e-12, atol=1e-14)
+    assert ON_CARD or (len(capturing.captures), len(capturing.graph_launches)) == (1, 3)
+
+
+# products of matrices
+
+
+def mlp_loss(W_0, b_0, W_1, b_1, x, y):
+    hidden = np.tanh(x @ W_0 + b_0)
+    error = hidden @ W_1 + b_1 - y
+    return np.mean(error * error)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("rows", [1, 7, 64])
+def test_a_training_step_is_replayed(cupy, dtype, rows):
+    shapes = [(5, 8), (8,), (8, 3), (3,), (rows, 5), (rows, 3)]
+    given = [RNG.standard_normal(s).astype(dtype) for s in shapes]
+    slopes = calque.value_and_grad(mlp_loss, argnums=(0, 1, 2, 3))
+    step, weights = calque.jit(slopes), [cupy.asarray(w) for w in given[:4]]
+    data, tolerance = [cupy.asarray(v) for v in given[4:]], 1e-4 if dtype == np.float32 else 1e-10
+    for _ in range(6):
+        value, found = step(*weights, *data)
+        value_wanted, want = slopes(*given)
+        np.testing.assert_allclose(cupy.asnumpy(value), value_wanted, tolerance, tolerance)
+        for a, b in zip(found, want, strict=True):
+            np.testing.assert_allclose(cupy.asnumpy(a), b, rtol=tolerance, atol=tolerance)
+        weights = [w - 0.01 * w_bar for w, w_bar in zip(weights, found, strict=True)]
+        given[:4] = [w - 0.01 * w_bar for w, w_bar in zip(given[:4], want, strict=True)]
+    assert ON_CARD or (len(capturing.captures), len(capturing.graph_launches)) == (1, 4)
+
+
+def products_of(a, b, v):
+    one = np.tanh(a @ b) @ np.tanh(b.T @ a.T)
+    two = np.tanh(v @ a) @ b
+    return one + one.T, np.tanh(two) @ np.tanh(two), a @ (b @ two)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.complex128])
+@pytest.mark.parametrize("sizes", [(4, 3), (1, 5), (6, 1)])
+def test_products_are_replayed(cupy, dtype, sizes):
+    shapes, fn = (sizes, sizes[::-1], sizes[:1]), calque.jit(products_of, graph=True)
+    for _ in range(2):
+        given = [(RNG.standard_normal(s) * (0.5 + 0.1j)) for s in shapes]
+        given = [(x if dtype == np.complex128 else x.real).astype(dtype) for x in given]
+        found = fn(*(cupy.asarray(x) for x in given))
+        for x, y in zip(found, products_of(*given), strict=True):
+            np.testing.assert_allclose(cupy.asnumpy(x), y, rtol=1e-4, atol=1e-5)
+    assert ON_CARD or (len(capturing.captures), len(capturing.graph_launches)) == (1, 2)
+
+
+WHOLE = RNG.standard_normal((12, 12)) + 1j * RNG.standard_normal((12, 12))
+LAYOUTS = {
+    "whole": lambda x: x,
+    "transposed": lambda x: x.T,
+    "rows": lambda x: x[2:7],
+    "columns": lambda x: x[:, 3:8],
+    "columns, transposed": lambda x: x[:, 3:8].T,
+    "every other": lambda x: x[::2, ::3],
+    "reversed": lambda x: x[::-1],
+    "one row": lambda x: x[3:4, 2:9],
+    "one column": lambda x: x[2:9, 3:4],
+    "one, strided": lambda x: x[5:6, ::4],
+    "a row": lambda x: x[3],
+    "a column": lambda x: x[:, 3],
+    "some of a column": lambda x: x[::5, 3],
+    "nothing": lambda x: x[:0],
+    "no columns": lambda x: x[:, :0],
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64, np.complex128])
+@pytest.mark.parametrize("left", LAYOUTS)
+def test_products_of_all_layouts(cupy, left, dtype):
+    whole = (WHOLE if np.dtype(dtype).kind == "c" else WHOLE.real).astype(dtype)
+    there, other = cupy.asarray(whole), cupy.asarray(whole.T + 1)
+    memory = captured_products.workspace()
+    for right in LAYOUTS.values():
+        a, b = LAYOUTS[left](whole), right(whole.T + 1)
+        inner = min(a.shape[-1], b.shape[0])
+        want = a[..., :inner] @ b[:inner]
+        cublas.calls.clear()
+        found = captured_products.product(
+            memory, LAYOUTS[left](there)[..., :inner], right(other)[:inner]
+        )
+        assert found.shape == want.shape and found.dtype == want.dtype
+        np.testing.assert_allclose(cupy.asnumpy(found), want, rtol=1e-4, atol=1e-4)
+        assert ON_CARD or len(cublas.calls) == (want.size > 0 and inner > 0)
+
+
+def test_products_of_other_dtypes_and_shapes(cupy):
+    a, b = RNG.standard_normal((3, 4)), RNG.standard_normal((4, 2)).astype(np.float32)
+    product = functools.partial(captured_products.product, captured_products.workspace())
+    for x, y in [(a, b), (b.T, a.T), ((9 * a).astype(int), (9 * b).astype(int)),
+                 ((9 * a).astype(int), b), (np.stack([a, a]), b)]:  # fmt: skip
+        found, want = product(cupy.asarray(x), cupy.asarray(y)), x @ y
+        assert found.dtype == want.dtype
+        np.testing.assert_allclose(cupy.asnumpy(found), want, rtol=1e-6)
+    with pytest.raises(ValueError):
+        product(cupy.asarray(a), cupy.asarray(a))
+
+
+def test_what_cublas_refuses_is_left_to_launches_for_good(cupy, monkeypatch):
+    def missing() -> None:
+        raise RuntimeError("cuBLAS is not found in this process")
+
+    monkeypatch.setattr(captured_products, "_cublas", missing)
+    a, b, v = (RNG.standard_normal(s) for s in ((3, 4), (4, 3), (3,)))
+    given = [cupy.asarray(x) for x in (a, b, v)]
+    fn = calque.jit(products_of)
+    for _ in range(5):
+        for x, y in zip(fn(*given), products_of(a, b, v), strict=True):
+            np.testing.assert_allclose(cupy.asnumpy(x), y, rtol=1e-10)
+    program, _ = fn.cuda_programs().find((a, b, v), {})
+    assert program.launcher.off and not cupy.cuda.get_current_stream().is_capturing()
+    with pytest.raises(NoGraph, match="graph=True, and cuBLAS is not found"):
+        calque.jit(products_of, graph=True)(*given)
 
 
 def test_a_wish_is_checked():
@@ -287,12 +438,38 @@ def test_the_stand_in_refuses_what_cuda_does(cupy):
         for wait in (x.get, lambda: float(x[0]), lambda: cupy.asarray(X), stream.synchronize):
             with pytest.raises(RuntimeError, match="capturing"):
                 wait()
-        stream.end_capture()
-    with stream:
+        with pytest.raises(RuntimeError, match="cudaErrorStreamCaptureInvalidated"):
+            stream.end_capture()
+        assert not stream.is_capturing()
+        y = x + 1.0
+    stream.synchronize()
+    np.testing.assert_allclose(cupy.asnumpy(y), X + 1.0)
+
+
+def test_cupy_calls_no_cublas_while_the_stream_captures(cupy):
+    x = cupy.asarray(np.eye(3))
+    stream, pool = cupy.cuda.Stream(non_blocking=True), cupy.cuda.MemoryPool()
+    with stream, cupy.cuda.using_allocator(pool.malloc):
+        x @ x
+        stream.begin_capture()
+        for call in (lambda: x @ x, lambda: cupy.dot(x, x), lambda: cupy.linalg.inv(x)):
+            with pytest.raises(NotImplementedError, match="during stream capture"):
+                call()
+        y = x + 1.0
+        graph = stream.end_capture()
+        graph.launch()
+    stream.synchronize()
+    np.testing.assert_allclose(cupy.asnumpy(y), np.eye(3) + 1.0)
+
+
+@pytest.mark.skipif(ON_CARD, reason="CuPy gives memory that it gives to others later")
+def test_the_stand_in_gives_no_memory_while_a_stream_captures(cupy):
+    with cupy.cuda.Stream(non_blocking=True) as stream:
         stream.begin_capture()
         with pytest.raises(RuntimeError, match="outside of a pool"):
             cupy.empty(3)
-        stream.end_capture()
+        with pytest.raises(RuntimeError, match="Invalidated"):
+            stream.end_capture()
 
 
 @pytest.mark.skipif(ON_CARD, reason="it is of the stand-in")

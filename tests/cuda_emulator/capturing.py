@@ -3,7 +3,8 @@
 A graph has addresses, as CUDA's has. Memory that was given back since, and is in no pool that lives,
 is another's by then: launching a graph which has its address is an error here, and no worse. While
 a stream captures, nothing runs: what it makes holds NaN, and what waits or moves from or to the
-host is refused.
+host is refused. What is refused ends the capture: all that follows fails, and ``end_capture``, too,
+which leaves the stream as it was before.
 
 >>> stream = Stream(non_blocking=True)
 >>> found = []
@@ -29,6 +30,8 @@ import numpy
 captures: list[int] = []  # how many operations each graph has
 graph_launches: list[int] = []  # the same, of each launch
 _numbers = itertools.count(1)
+_memory: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()  # by its address
+_INVALID = "cudaErrorStreamCaptureInvalidated: it was capturing, and an error has ended the capture"
 
 
 class _OfThread(threading.local):
@@ -60,6 +63,7 @@ class Stream:
     def __init__(self, non_blocking: bool = False, null: bool = False):
         self.ptr = 0 if null else next(_numbers) * 16
         self.recorded: list[Any] | None = None
+        self.invalid = False
 
     def __enter__(self) -> Stream:
         _local.streams.append(self)
@@ -82,6 +86,8 @@ class Stream:
 
     def is_capturing(self) -> bool:
         """Whether operations are recorded, rather than done."""
+        if self.invalid:
+            raise RuntimeError(_INVALID)
         return self.recorded is not None
 
     def begin_capture(self, mode: int | None = None) -> None:
@@ -97,6 +103,9 @@ class Stream:
         if self.recorded is None:
             raise RuntimeError("cudaErrorIllegalState: it does not capture")
         made, self.recorded = Graph(self.recorded), None
+        if self.invalid:
+            self.invalid = False
+            raise RuntimeError(_INVALID)
         captures.append(len(made.recorded))
         return made
 
@@ -137,18 +146,42 @@ def keep(memory: numpy.ndarray) -> None:
     if pool is not None:
         pool.memory.append(_owner(memory))
     elif current().is_capturing():
-        raise RuntimeError("memory outside of a pool while the stream captures")
+        raise _ended("memory outside of a pool while the stream captures")
+    owner = _owner(memory)
+    _memory[owner.ctypes.data] = owner
+
+
+def memory_at(address: int) -> numpy.ndarray:
+    """The memory that begins there, or that has it within."""
+    for start, owner in list(_memory.items()):
+        if start <= address < start + max(owner.nbytes, 1):
+            return owner
+    raise RuntimeError("cudaErrorIllegalAddress: no memory lies there")
 
 
 def refuse(what: str) -> None:
     """What the host does at once cannot be recorded."""
     if current().is_capturing():
-        raise RuntimeError(f"the current stream is capturing, so {what} are disallowed")
+        raise _ended(f"the current stream is capturing, so {what} are disallowed")
+
+
+def refuse_library(name: str) -> None:
+    """CuPy calls most of CUDA's libraries not at all while a stream captures."""
+    if current().is_capturing():
+        raise NotImplementedError(
+            f"calling {name} API during stream capture is currently unsupported"
+        )
+
+
+def _ended(message: str) -> RuntimeError:
+    current().invalid = True
+    return RuntimeError(message)
 
 
 def did(operation: Callable[[], Any], memory: Sequence[numpy.ndarray]) -> None:
     """Do something, or record it with the memory that it touches."""
-    recorded = current().recorded
+    stream = current()
+    recorded = stream.recorded if stream.is_capturing() else None
     if recorded is None:
         operation()
     else:

@@ -14,13 +14,14 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
-from calque.runtime.cuda import raise_if_outside
+from calque.runtime.cuda import captured_products, raise_if_outside
 from calque.runtime.transformed import Transformed
 from calque.transpiler.ir import pytrees
-from cuda_emulator import building, nvrtc, standin
+from cuda_emulator import building, cublas, nvrtc, standin
 
 _CODE = re.compile(r'^code = r"""(\n.*?)^"""', re.S | re.M)
 _INDEX = ("-DIndex=int",)
@@ -38,7 +39,7 @@ def installed() -> Iterator[ModuleType]:
     if ON_CARD:
         yield library
     else:
-        with standin.installed():
+        with standin.installed(), patch.object(captured_products, "_cublas", lambda: cublas):
             yield library
 
 

@@ -34,7 +34,7 @@ from typing import Any
 import numpy
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from cuda_emulator import building, capturing, compiling, nccl, ownership
+from cuda_emulator import building, capturing, compiling, cublas, nccl, ownership
 from cuda_emulator.building import POINTER
 from cuda_emulator.ownership import OfThread
 from cuda_emulator.tables import API, PASSED_AS, SCALARS
@@ -103,6 +103,7 @@ class ndarray(NDArrayOperatorsMixin):
                     "of NumPy, is not"
                 )
         _require_current((*given, *out))
+        cublas.refuse(function.__name__, given)
         if out:
             options["out"] = _host(out)
         compute = partial(getattr(function, method), *map(_host, given), **options)
@@ -266,6 +267,7 @@ class _Function:
             raise TypeError(f"{self.name} of CuPy takes no {', '.join(sorted(wrong))}")
         if len(args) > len(taken) and not any(p.startswith("*") for p in taken):
             raise TypeError(f"{self.name} of CuPy takes {len(taken)} arguments, not {len(args)}")
+        cublas.refuse(self.name, args)
         out = kwargs.get("out")
         given = {k: _host(v) for k, v in kwargs.items()}
         compute = partial(self.function, *map(_host, args), **given)
@@ -384,6 +386,11 @@ class Device:
     def compute_capability(self) -> str:
         """Of which architecture it is."""
         return compiling.capability
+
+    @property
+    def cublas_handle(self) -> int:
+        """That of cuBLAS, of which ``cublas`` has a part."""
+        return cublas.HANDLE + self.id
 
     def __enter__(self) -> Device:
         _thread.current.append(self.id)
