@@ -300,3 +300,16 @@ def test_a_nest_that_begins_the_chain_beside_what_it_makes():
     x = vector(65)
     function = calque.grad(lambda x: np.sum(np.abs(x[1:] - x[:-1]) ** 2))
     np.testing.assert_allclose(on_cuda(function, x), function(x), rtol=1e-13)
+
+
+def halves_exchanged(x):
+    a = x * 1.0
+    left, right = a[:3], a[3:]
+    left[:], right[:] = right * 2.0, left + 1.0
+    return a
+
+
+def test_what_a_nest_stores_into_beside_is_not_read_by_the_others():
+    """The loop that makes the new right half stores into the left one, which the lower half reads."""
+    x = np.arange(6.0)
+    np.testing.assert_array_equal(on_cuda(halves_exchanged, x), halves_exchanged(x))

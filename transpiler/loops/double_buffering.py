@@ -182,7 +182,11 @@ def _is_movable(chain: Chain, block: Block) -> bool:
     """
     if any(chain.start in layer.nest.loop.outs for layer in chain.sources.values()):
         return False  # what the chain begins with would be gone
-    nests = [layer.nest for layer in (*chain.layers, *chain.sources.values())]
+    layers = (*chain.layers, *chain.sources.values())
+    nests = [layer.nest for layer in layers]
+    beside = set().union(*map(_beside, layers))
+    if any(beside.intersection(core.free_vars(n.loop.body)) for n in nests):
+        return False  # another round would still change it, or have changed it
     places = [block.statements.index(n.loop) for n in nests]
     between = block.statements[min(places) : max(places)]
     between = [s for s in between if not any(s is n.loop for n in nests)]
@@ -202,6 +206,13 @@ def _is_movable(chain: Chain, block: Block) -> bool:
                 return False
     arrays = [i for n in nests for i in n.loop.inits]
     return len(set(arrays)) == len(arrays)
+
+
+def _beside(layer: Layer) -> set[Var]:
+    """What else a layer's nest stores into: as it was before, and as it is after that."""
+    loop = layer.nest.loop
+    kept = [k for k in range(len(loop.phis)) if k != layer.array]
+    return {v for k in kept for v in (loop.inits[k], loop.outs[k]) if isinstance(v, Var)}
 
 
 def _read_in_place(array: Var, block: Block, builder: Builder) -> None:
