@@ -7,12 +7,14 @@ those behind it; imports within functions count. No name is that of two files or
 from __future__ import annotations
 
 import ast
+import functools
 import graphlib
 import re
 import subprocess
 import sys
 from collections import defaultdict
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -57,8 +59,23 @@ def modules() -> dict[str, Path]:
 
 
 MODULES = modules()
-TREES = {module: ast.parse(file.read_text(encoding="utf-8")) for module, file in MODULES.items()}
 ROOMS = {module for module, file in MODULES.items() if file.name == "__init__.py"}
+
+
+class Read(NamedTuple):
+    """What is asked of a module's text; its tree is not kept."""
+
+    imports: list[tuple[int, str]]  # with line numbers, and relative ones by their dots
+    docstring: str
+    classes: list[str]
+
+
+@functools.cache
+def read(module: str) -> Read:
+    """A module's text, read once by each process of pytest that asks for it."""
+    tree = ast.parse(MODULES[module].read_text(encoding="utf-8"))
+    classes = [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
+    return Read(_imports(tree), ast.get_docstring(tree) or "", classes)
 
 
 def layer_of(module: str) -> str:
@@ -70,10 +87,10 @@ def layer_of(module: str) -> str:
     return name
 
 
-def imports(module: str) -> list[tuple[int, str]]:
+def _imports(tree: ast.Module) -> list[tuple[int, str]]:
     """The modules of calque that a module imports, with line numbers; relative imports by their dots."""
     found = []
-    for node in ast.walk(TREES[module]):
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             found += [(node.lineno, alias.name) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -82,6 +99,11 @@ def imports(module: str) -> list[tuple[int, str]]:
                 full = f"{base}.{alias.name}"
                 found.append((node.lineno, full if full in MODULES else base))
     return [(line, name) for line, name in found if name.split(".")[0] in ("calque", "")]
+
+
+def imports(module: str) -> list[tuple[int, str]]:
+    """The modules of calque that a module imports."""
+    return read(module).imports
 
 
 @pytest.mark.parametrize("module", sorted(MODULES))
@@ -124,10 +146,9 @@ def test_a_name_is_one_files() -> None:
 
 def test_a_name_is_one_classs() -> None:
     places = defaultdict(list)
-    for module, tree in TREES.items():
-        for node in tree.body:
-            if isinstance(node, ast.ClassDef):
-                places[node.name].append(module)
+    for module in MODULES:
+        for name in read(module).classes:
+            places[name].append(module)
     found = {name: where for name, where in places.items() if len(where) > 1}
     assert found.keys() == SAME_CLASSES.keys(), found
 
@@ -135,7 +156,7 @@ def test_a_name_is_one_classs() -> None:
 @pytest.mark.parametrize("room", sorted(ROOMS - {"calque"}))
 def test_a_room_says_what_it_is_for(room: str) -> None:
     """What comes in, what goes out, and where to begin to read."""
-    text = " ".join((ast.get_docstring(TREES[room]) or "").split())
+    text = " ".join(read(room).docstring.split())
     for words in (("In come", "In comes"), ("out go", "Out go", "out come", "Out come"), ("Read ",)):
         assert any(w in text for w in words), f"{room}: {words[0]} ..."
 
@@ -143,14 +164,14 @@ def test_a_room_says_what_it_is_for(room: str) -> None:
 @pytest.mark.parametrize("room", sorted(ROOMS - {"calque"}))
 def test_what_a_room_tells_to_read_is_here(room: str) -> None:
     here = {part for module in MODULES for part in module.split(".")}
-    for sentence in re.findall(r"Read\s[^.;:]*", ast.get_docstring(TREES[room]) or ""):
+    for sentence in re.findall(r"Read\s[^.;:]*", read(room).docstring):
         named = {part for name in re.findall(r"``([\w/]+)``", sentence) for part in name.split("/")}
         assert named <= here, f"{room}: {named - here}"
 
 
 @pytest.mark.parametrize("module", sorted(MODULES))
 def test_a_file_says_what_it_is(module: str) -> None:
-    assert ast.get_docstring(TREES[module])
+    assert read(module).docstring
 
 
 def test_importing_calque_loads_nothing_heavy() -> None:

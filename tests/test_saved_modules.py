@@ -48,10 +48,14 @@ RUN_ALONE = """
 import importlib.util, pickle, sys, warnings
 sys.modules["calque"] = None
 warnings.simplefilter("ignore")
+modules = {}  # by their texts: what is refused is often a text that other arguments have, compiled by then
 for name, function, args, captured in pickle.load(open("jobs.pickle", "rb")):
-    spec = importlib.util.spec_from_file_location(name, f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    text = open(f"{name}.py", encoding="utf-8").read()
+    if text not in modules:
+        spec = importlib.util.spec_from_file_location(name, f"{name}.py")
+        modules[text] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(modules[text])
+    module = modules[text]
     try:
         found = getattr(module, function)(*args, **captured)
     except Exception as error:

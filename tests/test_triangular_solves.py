@@ -216,20 +216,21 @@ def test_programs(fn: Callable[..., Any]) -> None:
 
 
 @pytest.mark.parametrize("fn", [*RECOGNIZED, *UNKNOWN], ids=lambda fn: fn.__name__)
-@pytest.mark.parametrize("n", [4, 30])
-def test_gradients(fn: Callable[..., Any], n: int) -> None:
+def test_gradients(fn: Callable[..., Any]) -> None:
     """The compiled gradient, along a way, is the difference quotient."""
 
     def loss(A, b):
         return np.sum(np.sin(fn(A, b)))
 
-    args, way = (regular(n), RNG.normal(size=n)), (RNG.normal(size=(n, n)), RNG.normal(size=n))
-    found = calque.jit(calque.grad(loss, argnums=(0, 1)))(*args)
-    step = 1e-4
-    at = [loss(*(a + k * step * w for a, w in zip(args, way))) for k in (-2, -1, 1, 2)]
-    slope = (at[0] - 8 * at[1] + 8 * at[2] - at[3]) / (12 * step)
-    total = sum(np.vdot(g, w) for g, w in zip(found, way, strict=True))
-    np.testing.assert_allclose(total, slope, rtol=1e-6, atol=1e-8)
+    gradient = calque.jit(calque.grad(loss, argnums=(0, 1)))
+    for n in (4, 30):
+        args, way = (regular(n), RNG.normal(size=n)), (RNG.normal(size=(n, n)), RNG.normal(size=n))
+        found = gradient(*args)
+        step = 1e-4
+        at = [loss(*(a + k * step * w for a, w in zip(args, way))) for k in (-2, -1, 1, 2)]
+        slope = (at[0] - 8 * at[1] + 8 * at[2] - at[3]) / (12 * step)
+        total = sum(np.vdot(g, w) for g, w in zip(found, way, strict=True))
+        np.testing.assert_allclose(total, slope, rtol=1e-6, atol=1e-8)
 
 
 @pytest.mark.parametrize("n", [4, 30])
@@ -272,7 +273,8 @@ def test_gaussian_process_as_by_jax() -> None:
         X, y = RNG.normal(size=(n, 2)), RNG.normal(size=n)
         for ours, theirs in ((calque.grad, jax.grad), (calque.hessian, jax.hessian)):
             found = calque.jit(ours(gaussian_process))(theta, X, y)
-            np.testing.assert_allclose(found, theirs(same)(theta, X, y), rtol=1e-8, atol=1e-10)
+            wanted = jax.jit(theirs(same))(theta, X, y)  # its operations one by one take 3 times as long
+            np.testing.assert_allclose(found, wanted, rtol=1e-8, atol=1e-10)
     text = code(calque.jit(calque.grad(gaussian_process)), theta, X, y)
     assert "np.linalg.solve" not in text and "np.linalg.inv" not in text
 
