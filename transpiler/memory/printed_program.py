@@ -26,6 +26,8 @@ from calque.transpiler.ir.types import DimLike
 from calque.transpiler.primitives.elementwise import add
 from calque.transpiler.primitives.indexing import update
 
+_FEW = 12  # members of a set; of more, its digits are read
+
 
 def is_store(statement: Statement) -> bool:
     """Whether a statement gives the next version of an array."""
@@ -61,8 +63,15 @@ def indices(mask: int) -> list[int]:
     >>> indices(0b1011)
     [0, 1, 3]
     """
+    found = []
+    if mask.bit_count() <= _FEW:
+        while mask:
+            last = mask & -mask
+            found.append(last.bit_length() - 1)
+            mask ^= last
+        return found
     digits = bin(mask)[:1:-1]
-    found, where = [], digits.find("1")
+    where = digits.find("1")
     while where >= 0:
         found.append(where)
         where = digits.find("1", where + 1)

@@ -60,8 +60,9 @@ def hand_on(
     families = _families(program, memory)
     sources = _sources(program, memory, families)
     named: dict[str, list[Var]] = {}
+    unnamed = expressions.folding.folded | expressions.paths.keys()
     for var in program.vars:
-        if var.type.ndim and var not in expressions.folding.folded | expressions.paths.keys():
+        if var.type.ndim and var not in unnamed:
             named.setdefault(expressions.names(var), []).append(var)
     of = {text: {families[program.index[v]] for v in found} for text, found in named.items()}
 

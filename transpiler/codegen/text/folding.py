@@ -245,11 +245,12 @@ class Folding:
         if isinstance(stop, For) and made.outs[0] in (stop.start, stop.stop, stop.step):
             if names & self.groups.whole(self.program.mask(stop.phis)):
                 return False
+        changes = self._changes
         while True:
             start = self._places[id(made)] + 1 if block is home else 0
             end = len(block.statements) if stop is None else self._places[id(stop)]
-            for s in block.statements[start:end]:
-                binds, writes = self._change(s)
+            for s in block.statements[start:end] if names or touched else ():
+                binds, writes = changes.get(id(s)) or self._change(s)
                 if binds & names or writes & touched:
                     return False
             if block is home:
