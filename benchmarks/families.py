@@ -19,10 +19,10 @@ from numpy_programs import on_jax, waiting
 import calque
 import measuring
 from measuring import copied, shown
-from programs import adaptive, contractions, observations, recurrences
+from programs import adaptive, contractions, observations, recurrences, sweeps
 from programs.family import Row
 
-FAMILIES = (observations, recurrences, adaptive, contractions)
+FAMILIES = (observations, recurrences, adaptive, sweeps, contractions)
 ROWS = [row for family in FAMILIES for row in family.ROWS]
 
 

@@ -23,6 +23,7 @@ import numpy as np
 from calque.transpiler.algebra.symmetry import symmetries
 from calque.transpiler.autodiff.activity import varied
 from calque.transpiler.autodiff.dead_stores import drop_unread_stores
+from calque.transpiler.autodiff.loop_invariants import compute_before_loops
 from calque.transpiler.autodiff.reverse_loop import Adjoints, LoopAttempt
 from calque.transpiler.autodiff.rule_expansion import expand_calls, put_away
 from calque.transpiler.autodiff.tape.policy import Recorder
@@ -73,6 +74,7 @@ def reverse(
     body = function.body
     inputs = [function.params[i] for i in wrt]
     expand_calls(function, builder, [v for v in inputs if v.type.is_float])
+    compute_before_loops(body, builder)
     builder.symmetries = symmetries(function)
     sweep = Sweep(builder, function, inputs)
     adjoints: Adjoints = {}
