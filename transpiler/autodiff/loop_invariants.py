@@ -63,8 +63,9 @@ def _taken_out(loop: For | While, builder: Builder, read: set[Atom]) -> list[Sta
     kept = _stored_or_given_on(loop, read)
     wanted: dict[int, Apply] = {}
     for s in reversed(loop.body.statements):
-        work = isinstance(s, Apply) and s.outs[0] in same and _is_work(s, inside, same)
-        if work and kept.isdisjoint(s.outs):
+        if not isinstance(s, Apply) or s.outs[0] not in same or not kept.isdisjoint(s.outs):
+            continue
+        if _is_work(s, same):
             _with_operands(s, same, wanted)
     taken = [s for s in loop.body.statements if id(s) in wanted]
     loop.body.statements[:] = [s for s in loop.body.statements if id(s) not in wanted]
@@ -86,7 +87,7 @@ def _has_rounds(loop: For) -> bool:
     return all(isinstance(e, int) for e in ends) and len(range(*ends)) > 0
 
 
-def _is_work(s: Apply, inside: set[Var], same: dict[Var, Apply]) -> bool:
+def _is_work(s: Apply, same: dict[Var, Apply]) -> bool:
     """Whether a statement computes an array of others, not all of which are made of nothing."""
     if s.primitive.kind not in _WORK or not s.out.type.ndim or not s.out.type.is_float:
         return False
