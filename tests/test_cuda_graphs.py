@@ -14,7 +14,7 @@ from cuda_emulator import building, capturing, cublas
 from cuda_emulator.running import ON_CARD, counts, installed
 
 import calque
-from calque.runtime.cuda import captured_products
+from calque.runtime.cuda import captured_products, graphs
 from calque.transpiler.errors import NoGraph
 
 pytestmark = pytest.mark.skipif(building.MISSING is not None, reason=str(building.MISSING))
@@ -260,6 +260,16 @@ def test_large_arrays_that_lie_elsewhere_each_time_are_not_copied(cupy):
     for k, x in enumerate(given):
         found = cupy.asnumpy(fn(x, 0.1, 5))  # a card rounds a product and a sum once
         np.testing.assert_allclose(found, wanted(LARGE + k, 0.1, 5), rtol=1e-12, atol=1e-15)
+    assert not capturing.captures
+
+
+def test_what_takes_a_gpu_long_is_not_captured(cupy, monkeypatch):
+    x = cupy.asarray(LARGE)
+    monkeypatch.setattr(graphs, "MOST_MEMORY", LARGE.nbytes // 4)
+    fn = calque.jit(diffused)
+    for _ in range(4):
+        found = cupy.asnumpy(fn(x, 0.1, 5))
+        np.testing.assert_allclose(found, wanted(LARGE, 0.1, 5), rtol=1e-12, atol=1e-14)
     assert not capturing.captures
 
 

@@ -31,6 +31,7 @@ from calque.transpiler.ir.device_arrays import is_device_array
 LEAST_LAUNCHES = 4  # and more of them than copies
 MOST_LAUNCHES = 4096
 MOST_BYTES = 1 << 20  # to be copied for a call, for each launch
+MOST_MEMORY = 1 << 23  # of arguments and of a graph's own, for each launch: more take a GPU long
 IN_PLACE = 1 << 18  # arguments of more bytes are not copied
 _SEEN_BEFORE = 2  # calls alike, until one is captured
 _MOST_GRAPHS = 8  # of a program, at a time
@@ -47,16 +48,10 @@ class _Captured:
     graph: Any
     pool: Any
     buffers: dict[int, Any]  # for the arguments that a call copies
-    results: list[Any]  # arrays of the graph's memory, numbers, or which argument a result is
+    own: list[Any]  # arrays of the graph's memory, which each call copies
+    results: list[tuple[str, Any]]  # which of these, or which argument; or a number
     structure: Any
     stream: Any  # the caller's: as long as it lives, no other one has its address
-
-
-@dataclass(frozen=True)
-class _Argument:
-    """A result that is an argument."""
-
-    position: int
 
 
 class GraphedLauncher:
@@ -68,6 +63,7 @@ class GraphedLauncher:
     def __init__(self, call: FunctionType, text: str, stored: Sequence[int], name: str, wish: bool):
         self.call, self.text, self.stored = call, text, tuple(stored)
         self.name, self.always = name, wish
+        self.leaves = {cupy().ndarray, float, int, bool, complex}  # what is no tree
         self.seen: dict[Any, int] = {}
         self.graphs: OrderedDict[Any, _Captured] = OrderedDict()
         self.refused: set[Any] = set()
@@ -77,7 +73,11 @@ class GraphedLauncher:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.off or (kwargs and self.stored):
             return self.call(*args, **kwargs)
-        leaves, structure = pytrees.flatten((args, kwargs))
+        leaves: Sequence[Any]
+        if not kwargs and self.leaves.issuperset(map(type, args)):
+            leaves, structure = args, None
+        else:
+            leaves, structure = pytrees.flatten((args, kwargs))
         key = _key(leaves, structure, self.always)
         if isinstance(key, str) or key in self.refused:
             if self.always:
@@ -99,7 +99,7 @@ class GraphedLauncher:
         count = self.seen[key] = self.seen.get(key, 0) + 1
         return self.always or (count > _SEEN_BEFORE and self.captures < _MOST_CAPTURES)
 
-    def _capture(self, key: Any, leaves: list[Any], structure: Any) -> _Captured | None:
+    def _capture(self, key: Any, leaves: Sequence[Any], structure: Any) -> _Captured | None:
         """The graph of a call; None, from now on, where there is none."""
         self.captures += 1
         try:
@@ -116,7 +116,7 @@ class GraphedLauncher:
             self.graphs.popitem(last=False)
         return found
 
-    def _captured(self, leaves: list[Any], structure: Any) -> _Captured:
+    def _captured(self, leaves: Sequence[Any], structure: Any) -> _Captured:
         """Capture a call in a stream and in memory of the graph's own."""
         cuda = cupy().cuda
         pool, stream = cuda.MemoryPool(), cuda.Stream(non_blocking=True)
@@ -133,7 +133,8 @@ class GraphedLauncher:
                 stored = {k: leaves[k].copy() for k in self.stored if k not in buffers}
                 # compiles, and makes room in the pool; what is stored into is not the caller's
                 _called(call, structure, leaves, {**buffers, **stored})
-                self._refuse_much(buffers, len(number))
+                memory = pool.total_bytes() + sum(x.nbytes for x in arrays.values())
+                self._refuse_much(len(buffers), len(number), memory)
                 stream.begin_capture()
                 try:
                     result = _called(call, structure, leaves, buffers)
@@ -145,39 +146,35 @@ class GraphedLauncher:
             user.wait_event(stream.record())
         parts, shape = pytrees.flatten(result)
         given = [buffers.get(k, x) for k, x in enumerate(leaves)]
-        results = _results(parts, given, None if self.always else len(number) // 2)
-        return _Captured(graph, pool, buffers, results, shape, user)
+        own, results = _results(parts, given, None if self.always else len(number) // 2)
+        return _Captured(graph, pool, buffers, own, results, shape, user)
 
-    def _refuse_much(self, buffers: dict[int, Any], launches: int) -> None:
+    def _refuse_much(self, copies: int, launches: int, memory: int) -> None:
         """What is dearer to copy than to launch, and what is no graph."""
         if launches > MOST_LAUNCHES:
             raise NoGraph(f"it launches {launches} kernels, of at most {MOST_LAUNCHES}")
         if self.always:
             return
-        if launches < max(LEAST_LAUNCHES, len(buffers) + len(self.stored)):
+        if launches < max(LEAST_LAUNCHES, copies + len(self.stored)):
             raise NoGraph("it has few launches")
+        if memory > MOST_MEMORY * launches:
+            raise NoGraph("its arrays are large")
 
-    def _replay(self, found: _Captured, leaves: list[Any]) -> Any:
+    def _replay(self, found: _Captured, leaves: Sequence[Any]) -> Any:
         empty = cupy().empty
         raise_if_outside()  # of calls that have finished, as the launcher itself would
         for k, buffer in found.buffers.items():
             _copy(leaves[k], buffer)
         found.graph.launch()
-        made: dict[int, Any] = {}
-        results: list[Any] = []
-        for result in found.results:
-            if isinstance(result, _Argument):
-                results.append(leaves[result.position])
-            elif not is_device_array(result):
-                results.append(result)
-            else:
-                if id(result) not in made:
-                    own = made[id(result)] = empty(result.shape, result.dtype)
-                    _copy(result, own)
-                results.append(made[id(result)])
+        made = []
+        for array in found.own:
+            made.append(empty(array.shape, array.dtype))
+            _copy(array, made[-1])
         for k in self.stored:
             if k in found.buffers:
                 _copy(found.buffers[k], leaves[k])
+        places = {"own": made, "argument": leaves}
+        results = [places[kind][x] if kind in places else x for kind, x in found.results]
         return pytrees.unflatten(found.structure, results)
 
 
@@ -200,7 +197,7 @@ def graphed(call: Call, text: str, stored: Sequence[int], name: str, wish: Any) 
     return call
 
 
-def _key(leaves: list[Any], structure: Any, copied: bool) -> Any:
+def _key(leaves: Sequence[Any], structure: Any, copied: bool) -> Any:
     """What calls of one graph share; why there is none, in words, for others."""
     cuda = cupy().cuda
     array, stream = cupy().ndarray, cuda.get_current_stream()
@@ -236,9 +233,10 @@ def _stays(array: Any) -> bool:
     return bool(array.nbytes > IN_PLACE)
 
 
-def _called(call: Call, structure: Any, leaves: list[Any], others: dict[int, Any]) -> Any:
+def _called(call: Call, structure: Any, leaves: Sequence[Any], others: dict[int, Any]) -> Any:
     """Call with other arrays in some places."""
-    args, kwargs = pytrees.unflatten(structure, [others.get(k, x) for k, x in enumerate(leaves)])
+    given = [others.get(k, x) for k, x in enumerate(leaves)]
+    args, kwargs = (given, {}) if structure is None else pytrees.unflatten(structure, given)
     return call(*args, **kwargs)
 
 
@@ -250,30 +248,35 @@ def _abandon(stream: Any) -> None:
         return
 
 
-def _results(parts: list[Any], given: list[Any], most: int | None) -> list[Any]:
-    """What a replay gives: copies of arrays, at most so many, arguments, numbers."""
-    found: list[Any] = []
-    own: dict[int, Any] = {}
-    arrays = [x for x in given if is_device_array(x)]
+def _results(
+    parts: list[Any], given: list[Any], most: int | None
+) -> tuple[list[Any], list[tuple[str, Any]]]:
+    """The arrays that a replay copies, at most so many; and which, or what, the results are."""
+    own: list[Any] = []
+    found: list[tuple[str, Any]] = []
     for part in parts:
-        same = [k for k, x in enumerate(given) if x is part and is_device_array(x)]
-        if same:
-            found.append(_Argument(same[0]))
-            continue
         if isinstance(part, np.ndarray):
             raise NoGraph("a result lies on the host")
-        if is_device_array(part):
+        if not is_device_array(part):
+            found.append(("number", part))
+        elif (k := _place(part, given)) is not None:
+            found.append(("argument", k))
+        elif (k := _place(part, own)) is not None:
+            found.append(("own", k))
+        else:
             if not part.flags.c_contiguous:
                 raise NoGraph("a result is not contiguous")
-            others = [*arrays, *(x for x in own.values() if x is not part)]
-            if any(_overlap(part, x) for x in others):
+            if any(_overlap(part, x) for x in (*filter(is_device_array, given), *own)):
                 raise NoGraph("a result shares memory with an argument, or with another result")
-            own[id(part)] = part
-        found.append(part)
-    copied = sum(x.nbytes for x in own.values())
-    if most is not None and (copied > MOST_BYTES * most or len(own) >= most):
+            found.append(("own", len(own)))
+            own.append(part)
+    if most is not None and (sum(x.nbytes for x in own) > MOST_BYTES * most or len(own) >= most):
         raise NoGraph("its results are large")
-    return found
+    return own, found
+
+
+def _place(array: Any, among: list[Any]) -> int | None:
+    return next((k for k, x in enumerate(among) if x is array), None)
 
 
 def _copy(source: Any, there: Any) -> None:

@@ -116,6 +116,10 @@ class MemoryPool:
     def __init__(self) -> None:
         self.memory: list[Any] = []
 
+    def total_bytes(self) -> int:
+        """How much it has."""
+        return sum(int(m.nbytes) for m in self.memory)
+
     def malloc(self, size: int) -> Any:
         """What ``using_allocator`` is given; the stand-in asks ``keep``."""
         raise NotImplementedError
