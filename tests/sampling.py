@@ -13,6 +13,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 EVERYTHING = os.environ.get("CALQUE_TESTS") == "all"
+FEW = os.environ.get("CALQUE_TESTS") == "few"
 _STEPS = {"more": 1, "few": 8}
 
 
