@@ -3,7 +3,7 @@
     python benchmarks/gpu.py           # on a card: writes results/gpu.md, with the card's name
     python benchmarks/gpu.py --dry     # tiny arrays on a stand-in for CuPy: tests this script alone
 
-Times are medians between events on the device. Without a card it says so, and ends.
+Times are medians of bursts of calls, by the clock. Without a card it says so, and ends.
 """
 
 from __future__ import annotations
@@ -114,66 +114,89 @@ def added(table, k, rows):
     return out
 
 
+class Drawn:
+    """Arrays on the card of one dtype: a million numbers, again and again."""
+
+    def __init__(self, cp: ModuleType, dtype: str):
+        self.cp, self.dtype = cp, dtype
+        self.rng = np.random.default_rng(0)
+
+    def normal(self, *shape: int) -> Any:
+        block = self.rng.standard_normal(min(np.prod(shape), 10**6), np.float32)
+        return self.cp.asarray(np.resize(block.astype(self.dtype), shape))
+
+    def uniform(self, low: float, high: float, size: int) -> Any:
+        return self.cp.asarray(self.rng.uniform(low, high, size).astype(self.dtype))
+
+    def below(self, end: int, size: int, dtype: str = "int64") -> Any:
+        block = self.rng.integers(0, end, min(size, 10**6)).astype(dtype)
+        return self.cp.asarray(np.resize(block, size))
+
+
+def case(name: str, f: Any, args: Any, traffic: int, goal: str, transform: Any = None) -> Case:
+    """A function beside CuPy's and JAX's of the same text."""
+    made = calque.jit(transform(f) if transform else f)
+    peers = {} if transform else {"CuPy": f}
+    return Case(name, made, args, traffic, goal, {**peers, **jax_peer(f, args, transform)})
+
+
 def cases(cp: ModuleType, dtype: str, elements: int, lanes: int) -> Iterator[Case]:
     """The programs for one dtype."""
-    rng = np.random.default_rng(0)
-    width = np.dtype(dtype).itemsize
-    side = round(elements**0.5)
-    edge = max(4, round((elements / 8) ** (1 / 3)))
+    drawn = Drawn(cp, dtype)
+    yield from of_elements(drawn, elements)
+    yield from of_matrices(drawn, round(elements**0.5))
+    yield from of_programs(drawn, elements, lanes)
 
-    def normal(*shape: int) -> Any:
-        block = rng.standard_normal(min(np.prod(shape), 10**6), np.float32).astype(dtype)
-        return cp.asarray(np.resize(block, shape))
 
-    def case(name: str, f: Any, args: Any, traffic: int, goal: str, transform: Any = None) -> Case:
-        made = calque.jit(transform(f) if transform else f)
-        peers = {} if transform else {"CuPy": f}
-        return Case(name, made, args, traffic, goal, {**peers, **jax_peer(f, args, transform)})
-
-    x = normal(elements)
+def of_elements(drawn: Drawn, elements: int) -> Iterator[Case]:
+    """Long vectors."""
+    x = drawn.normal(elements)
     yield case("selu", selu, (x,), 2 * x.nbytes, "90%")
     name = "gradient of sum(tanh(x) * x)"
     yield case(name, tanh_sum, (x,), 2 * x.nbytes, "90%", calque.grad)
     yield case("cumsum(x) * 0.5", running, (x,), 2 * x.nbytes, "")
-    if width == 4:
-        levels = cp.asarray(np.resize(rng.integers(0, 256, 10**5).astype(np.uint8), elements))
-        yield case("uint8 to bool", in_range, (levels,), 2 * levels.nbytes, "90%")
-        yield case("uint8 to uint8", brighter, (levels,), 2 * levels.nbytes, "90%")
-        del levels
-    del x
-    a = normal(side, side)
+    if x.dtype.itemsize == 4:
+        levels = drawn.below(256, elements, "uint8")
+        yield case("uint8 to bool", in_range, (levels,), 2 * levels.nbytes, "")
+        yield case("uint8 to uint8", brighter, (levels,), 2 * levels.nbytes, "")
+
+
+def of_matrices(drawn: Drawn, side: int) -> Iterator[Case]:
+    """Rows and columns."""
+    a = drawn.normal(side, side)
     for word, axis in (("rows", 1), ("columns", 0)):
         for f in (np.sum, np.mean):
             yield case(f"{f.__name__} over {word}", reduction(f, axis), (a,), a.nbytes, "85%")
         made = logsumexp_rows if axis else logsumexp_columns
         yield case(f"logsumexp over {word}", made, (a,), a.nbytes, "85%")
-    shares = np.resize(rng.random((side,), np.float32) / side, (side, side))
-    targets = cp.asarray(shares.astype(dtype))
+    targets = abs(drawn.normal(side, side))
     name, traffic = "softmax cross-entropy, gradient", 3 * a.nbytes
     yield case(name, cross_entropy, (a, targets), traffic, "91%", calque.grad)
-    del targets
-    k = cp.asarray(rng.integers(0, side, side))
+    k = drawn.below(side, side)
     yield case("rows picked, their squares' sums", picked, (a, k), a.nbytes, "")
     name = "rows added where the data say"
-    yield Case(name, calque.jit(added), (a, k, normal(side, side)), 4 * a.nbytes, "", {})
-    del a, k
+    yield Case(name, calque.jit(added), (a, k, targets), 4 * a.nbytes, "", {})
+
+
+def of_programs(drawn: Drawn, elements: int, lanes: int) -> Iterator[Case]:
+    """A network, lanes with loops of their own, a stencil, and a small call."""
+    side = round(elements**0.5)
     rows, hidden = max(8, side // 2), max(4, side // 10)
+    normal = drawn.normal
     for many, word in ((rows, ""), (max(4, rows // 50), ", of few rows")):
         net = (normal(hidden, hidden), normal(hidden), normal(hidden, 16), normal(16))
         given = (*net, normal(many, hidden), normal(many, 16))
         step = calque.jit(calque.value_and_grad(mlp_loss, argnums=(0, 1, 2, 3)))
         yield Case(f"MLP step{word}", step, given, 0, "1.05 of JAX's time", mlp_peers(given))
-    mean = cp.asarray(rng.uniform(0.1, 3.0, lanes).astype(dtype))
-    eccentricity = cp.asarray(rng.uniform(0.1, 0.9, lanes).astype(dtype))
+    given = drawn.uniform(0.1, 3.0, lanes), drawn.uniform(0.1, 0.9, lanes)
     each = calque.jit(calque.vmap(kepler))
-    peers = newton_peers(mean, eccentricity)
-    yield Case("Newton lanes", each, (mean, eccentricity), 0, "a third of JAX's time", peers)
+    yield Case("Newton lanes", each, given, 0, "a third of JAX's time", newton_peers(*given))
+    edge = max(4, round((elements / 8) ** (1 / 3)))
     u = normal(edge, edge, edge)
     yield Case("heat_3d, 5 steps", calque.jit(heat_3d), (u, 5), 5 * 2 * u.nbytes, "", {})
     slope = calque.jit(calque.grad(heat_3d))
-    traffic = 5 * 4 * width * edge**3  # 5 steps: read and write u, read and write its adjoint
+    traffic = 5 * 4 * u.nbytes  # 5 steps: read and write u, read and write its adjoint
     yield Case("heat_3d, gradient of 5 steps", slope, (u, 5), traffic, "70%", {})
-    del u
     small = normal(1000), normal(1000)
     yield case("1,000 elements, a call", ten_operations, small, 0, "10 us")
 
@@ -195,7 +218,7 @@ def jax_peer(f: Any, args: tuple[Any, ...], transform: Any) -> dict[str, Callabl
     same = FunctionType(f.__code__, names, f.__name__, f.__defaults__, f.__closure__)
     call = jax.jit(jax.grad(same) if transform else same)
     arrays = [jax.dlpack.from_dlpack(a) for a in args]
-    return {"JAX": lambda *_: jax.block_until_ready(call(*arrays))}
+    return {"JAX": lambda *_: call(*arrays)}
 
 
 def mlp_peers(given: tuple[Any, ...]) -> dict[str, Callable[..., Any]]:
@@ -211,7 +234,7 @@ def mlp_peers(given: tuple[Any, ...]) -> dict[str, Callable[..., Any]]:
 
         step = jax.jit(jax.value_and_grad(loss, argnums=(0, 1, 2, 3)))
         arrays = [jax.dlpack.from_dlpack(a) for a in given]
-        found["JAX"] = lambda *_: jax.block_until_ready(step(*arrays))
+        found["JAX"] = lambda *_: flat(step(*arrays))
     if torch := module_on_gpu("torch"):
         tensors = [torch.from_dlpack(a).clone() for a in given]
         weights = [t.requires_grad_() for t in tensors[:4]]
@@ -223,6 +246,12 @@ def mlp_peers(given: tuple[Any, ...]) -> dict[str, Callable[..., Any]]:
         compiled = torch.compile(torch_loss)
         found["torch.compile"] = lambda *_: torch.autograd.grad(compiled(*tensors), weights)
     return found
+
+
+def flat(result: Any) -> tuple[Any, ...]:
+    """A value and its gradients, one beside another."""
+    value, gradients = result
+    return (value, *gradients)
 
 
 def newton_peers(mean: Any, eccentricity: Any) -> dict[str, Callable[..., Any]]:
@@ -244,7 +273,7 @@ def newton_peers(mean: Any, eccentricity: Any) -> dict[str, Callable[..., Any]]:
 
     many = jax.jit(jax.vmap(lane))
     arrays = [jax.dlpack.from_dlpack(a) for a in (mean, eccentricity)]
-    return {"JAX": lambda *_: jax.block_until_ready(many(*arrays))}
+    return {"JAX": lambda *_: many(*arrays)}
 
 
 def module_on_gpu(name: str) -> Any:
@@ -264,30 +293,21 @@ def module_on_gpu(name: str) -> Any:
 
 
 def seconds(cp: ModuleType, call: Callable[..., Any], args: tuple[Any, ...], rounds: int) -> float:
-    """A call's median time: between events; by the clock, of bursts, where it is below 0.2 ms."""
-    events = getattr(cp.cuda, "Event", None)
+    """A call's median time in bursts: as in a program, the host is ahead of the card."""
 
-    def by_clock(calls: int) -> float:
+    def burst(calls: int) -> float:
         begun = time.perf_counter()
         for _ in range(calls):
-            call(*args)
+            result = call(*args)
+        for leaf in result if isinstance(result, tuple) else (result,):
+            getattr(leaf, "block_until_ready", lambda: None)()  # of JAX, which has its own queue
         cp.cuda.Device().synchronize()
         return (time.perf_counter() - begun) / calls
 
-    def by_events() -> float:
-        begin, end = events(), events()
-        cp.cuda.Device().synchronize()
-        begin.record()
-        call(*args)
-        end.record()
-        cp.cuda.Device().synchronize()
-        return cp.cuda.get_elapsed_time(begin, end) / 1000.0
-
     for _ in range(4):  # the first ones compile, and capture what is launched
-        by_clock(1)
-    if events is None or by_clock(1) < 2e-4:
-        return statistics.median(by_clock(50 if events else 1) for _ in range(rounds))
-    return statistics.median(by_events() for _ in range(rounds))
+        once = burst(1)
+    calls = 1 if rounds == 1 else 50 if once < 2e-4 else 10
+    return statistics.median(burst(calls) for _ in range(rounds))
 
 
 def copy_rate(cp: ModuleType, dtype: str, elements: int, rounds: int) -> float:
@@ -338,7 +358,7 @@ def row(cp: ModuleType, case: Case, copied: float, rounds: int) -> str:
 def run(cp: ModuleType, card: str, elements: int, lanes: int, rounds: int) -> str:
     """The page."""
     lines = ["# Kernels on a GPU", "", f"By `python benchmarks/gpu.py` on: {card}.", ""]
-    lines += ["Medians between events on the device; bytes are the least that must be moved.", ""]
+    lines += ["Medians of 20 bursts of 10 to 50 calls; bytes are the least that must be moved.", ""]
     for dtype in ("float32", "float64"):
         lines += [*table(cp, dtype, elements, lanes, rounds), ""]
     return "\n".join(lines)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from cuda_emulator import building
-from cuda_emulator.running import cuda_text, on_cuda
+from cuda_emulator.running import cuda_text, installed, library, on_cuda
 
 import calque
+from calque.runtime.cuda.launching import kernel
 
 pytestmark = pytest.mark.skipif(building.MISSING is not None, reason=str(building.MISSING))
 
@@ -79,3 +80,21 @@ def test_what_and_gives_is_stored():
     x = np.array([0.5, -1.0, 2.0, 1.0])
     for got, want in zip(on_cuda(both_tests_kept, x, 5), both_tests_kept(x, 5), strict=True):
         np.testing.assert_allclose(got, want)
+
+
+FILL = """
+extern "C" __global__ void fill_kernel(double* __restrict__ out, Index n, long long k, double by)
+{
+    for (Index i = threadIdx.x; i < n; i += blockDim.x)
+        out[i] = k + by;
+}
+"""
+
+
+@pytest.mark.parametrize("kind", [int, np.int64, np.int8, np.array, lambda n: np.array(n, np.int32)])
+def test_kinds_of_whole_numbers(kind):
+    """Among them arrays without axes, which a program has of a list's length."""
+    with installed():
+        out = library.asarray(np.zeros(4))
+        kernel(FILL, "fill_kernel")(1, 32, out, kind(3), kind(-5), np.array(0.5))
+        np.testing.assert_array_equal(out.get(), [-4.5, -4.5, -4.5, 0.0])

@@ -289,3 +289,71 @@ def test_terms_take_no_memory(function, args, arrays):
 def test_terms_of_few_and_of_odd_sizes(shape):
     x = RNG.standard_normal(shape)
     np.testing.assert_allclose(on_cuda(calque.jit(of_terms), x), of_terms(x), rtol=1e-11)
+
+
+def halved(x):
+    return np.cumsum(x) * 0.5
+
+
+def of_two_arrays(x):
+    running = np.cumsum(x)
+    return np.exp(-running) + x, running
+
+
+def along_rows(a):
+    return np.cumsum(a, axis=1) * a - np.cumprod(a, axis=1)
+
+
+def down_columns(a):
+    return np.sqrt(np.abs(np.cumsum(a, axis=0)))
+
+
+def in_place(x):
+    x[:] = np.cumsum(x) * 2.0
+    return x
+
+
+def shifted(x):
+    running = np.cumsum(x)
+    return running[1:] - 0.3 * running[:-1], running * running[-1]
+
+
+def scaled_then_stored(x):
+    out = np.zeros(x.size)
+    total = 0.0
+    for i in range(x.size):
+        total += x[i]
+        out[i] = total
+    for i in range(x.size):
+        x[i] = out[i] * 0.5
+    return x, out
+
+
+AFTER = [
+    (halved, LARGE, 3), (of_two_arrays, LARGE, 4), (along_rows, RNG.standard_normal((7, 90)), None),
+    (down_columns, RNG.standard_normal((90, 7)), None), (in_place, LARGE, None),
+    (shifted, LARGE, None), (scaled_then_stored, LARGE, None), (halved, LARGE[:0], None),
+    (halved, LARGE[:1], None), (shifted, LARGE[:2], None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("function", "x", "arrays"), AFTER)
+def test_what_follows_a_scan_joins_it(function, x, arrays):
+    """``arrays``: as many as large as x are read and stored, the sums not among them."""
+    want = function(x.copy())
+    standin.traffic.clear()
+    got = on_cuda(calque.jit(function), x.copy())
+    moved = sum(map(sum, standin.traffic))
+    pairs = zip(got, want, strict=True) if isinstance(want, tuple) else [(got, want)]
+    for mine, theirs in pairs:
+        np.testing.assert_allclose(mine, theirs, rtol=1e-11, atol=1e-12)
+    assert arrays is None or ON_CARD or moved <= 1.1 * arrays * x.nbytes
+
+
+def test_gradients_of_what_follows_a_scan():
+    def loss(x):
+        return np.sum(np.tanh(np.cumsum(x) * 0.5) * x)
+
+    x = RNG.standard_normal(300)
+    got, want = on_cuda(calque.grad(loss), x), calque.grad(loss)(x)
+    np.testing.assert_allclose(got, want, rtol=1e-11, atol=1e-13)

@@ -41,6 +41,7 @@ WITHOUT = {  # passes without examples, and why
     "weigh": "it writes what explain prints; tests/test_parallel_loops.py",
     "creations_first": "it moves what no kernel can make; tests/test_creations.py",
     "forward_terms": "what is a scan is a verdict, not in the text; tests/test_cuda_scans.py",
+    "fuse_scans": "what is a scan is a verdict, not in the text; tests/test_cuda_scans.py",
     "scan_in_parts": "what is a scan is a verdict, not in the text; tests/test_cuda_scans.py",
     "split_bands": "it asks for sizes of a call; tests/test_index_set_splitting.py",
 }

@@ -56,6 +56,7 @@ from calque.transpiler.loops.partial_sums import sum_in_parts
 from calque.transpiler.loops.rounds_in_blocks import rounds_in_blocks
 from calque.transpiler.loops.row_fusion import fuse_rows
 from calque.transpiler.loops.scalar_replacement import fewer_accesses
+from calque.transpiler.loops.scan_fusion import fuse_scans
 from calque.transpiler.loops.scatter_to_gather import gather
 from calque.transpiler.loops.shape_guards import compare_sizes
 from calque.transpiler.loops.size_specialization import inner_sizes
@@ -276,6 +277,13 @@ KERNEL_PASSES = (
         needs=[ELEMENTS, INSIDE, OWN_PHIS],
         makes=[INDEPENDENT],
         when=_on_grid,
+    ),
+    Pass(
+        *("fuse_scans", lambda w: fuse_scans(w.function, w.builder)),
+        needs=[ELEMENTS, INSIDE],
+        after=["map_to_threads"],
+        when=_on_grid,
+        optional=True,
     ),
     Pass(
         *("forward_terms", lambda w: forward_terms(w.function, w.builder)),

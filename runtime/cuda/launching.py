@@ -10,6 +10,7 @@ import functools
 import math
 import re
 from collections.abc import Callable
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -135,8 +136,11 @@ def kernel(code: str, name: str, compiler: Any = None) -> Callable[..., None]:
             if value.size >= 2**30:
                 large = True
         for k, kind, _, _, number in numbers:
-            if kind == "number" or -(2**30) < args[k] < 2**30:
-                given[k] = number(args[k])
+            value = args[k]
+            if kind == "integer" and type(value) is not int:
+                value = index(value)  # of NumPy's, an array without axes among them
+            if kind == "number" or -(2**30) < value < 2**30:
+                given[k] = number(value)
             else:
                 large = True
         if large:

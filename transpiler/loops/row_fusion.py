@@ -22,12 +22,10 @@ from typing import Any
 
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder, wrap
-from calque.transpiler.ir.core import Apply, Block, For, Function, Slot, Statement, Var
+from calque.transpiler.ir.core import Apply, Block, For, Function, Statement, Var
 from calque.transpiler.ir.dead_code import has_effects, remove_dead_code
-from calque.transpiler.ir.types import dim_symbols, substitute_dim
-from calque.transpiler.loops.accesses import INDEXED
+from calque.transpiler.loops.joined_rounds import join, meets_itself_alone
 from calque.transpiler.loops.put_together import along_memory
-from calque.transpiler.primitives.indexing import getitem, update
 
 
 def fuse_rows(function: Function, builder: Builder) -> None:
@@ -77,7 +75,7 @@ def _fuse_two(block: Block, builder: Builder) -> bool:
             second = block.statements[j]
             between = block.statements[k + 1 : j]
             if isinstance(second, For) and _can_join(first, second, between, builder):
-                _join(first, second, builder)
+                join(first, second, builder)
                 block.statements[k : j + 1] = [*between, first]
                 return True
             if not isinstance(second, Apply) or has_effects(second):
@@ -100,121 +98,10 @@ def _can_join(first: For, second: For, between: list[Statement], builder: Builde
         return False
     if any(own and not along_memory(own, s) for own, s in zip(sums, (first, second), strict=True)):
         return False  # threads along the rows of memory share a column's sum (partial_sums)
-    if any(s.primitive.kind == "store" for s in between if isinstance(s, Apply)):
-        return False
-    outs = {o for o in first.outs if o.type.ndim}
-    numbers = set(first.outs) - outs
-    read = set(core.free_vars(second.body))
-    handed = {i for i in second.inits if isinstance(i, Var)}
-    if numbers & (read | handed) or not outs & (read | handed):
-        return False
-    if (handed - set(first.outs)) & set(core.free_vars(first.body)):
-        return False  # it reads what the second changes
-    if handed & outs & read:
-        return False  # an old version is read beside the new one
-    shared = outs & (read | handed)
-    phis = {p for p, o in zip(first.phis, first.outs, strict=True) if o in shared}
-    carried = {p for p, i in zip(second.phis, second.inits, strict=True) if i in shared}
-    return _stays_in_row(first, phis) and _stays_in_row(second, (shared & read) | carried)
+    return meets_itself_alone(first, second, between)
 
 
 def _sums(loop: For) -> list[For]:
     """The loops within that sum a row: then the threads of a row have it, all of it."""
     inner = [s for s in loop.body.statements if isinstance(s, For)]
     return [s for s in inner if any(not p.type.ndim for p in s.phis)]
-
-
-def _stays_in_row(loop: For, arrays: set[Var]) -> bool:
-    """Whether all that a round touches of some arrays is in the round's own row."""
-    versions = set(arrays)
-    before = 0
-    while before != len(versions):
-        before = len(versions)
-        for s in core.walk(loop.body):
-            if isinstance(s, Apply) and s.primitive in INDEXED and s.primitive is not getitem:
-                if s.args[0] in versions:
-                    versions.add(s.out)
-            elif isinstance(s, core.For | core.While):
-                for phi, init, out in zip(s.phis, s.inits, s.outs, strict=True):
-                    versions |= {phi, out} if init in versions else set()
-            elif isinstance(s, core.If):
-                for out, *arms in zip(s.outs, s.then.results, s.orelse.results, strict=True):
-                    versions |= {out} if versions.intersection(arms) else set()
-    for s in core.walk(loop.body):
-        if not isinstance(s, Apply) or s.primitive.kind == "size":
-            continue
-        if not versions.intersection(a for a in s.args if isinstance(a, Var)):
-            continue
-        if s.primitive not in INDEXED or s.args[0] not in versions:
-            return False
-        item = s.params["index"][0] if s.params["index"] else None
-        if not isinstance(item, Slot):
-            return False
-        if s.args[s.primitive.first_index + item.position] is not loop.index:
-            return False
-    return True
-
-
-def _join(first: For, second: For, builder: Builder) -> None:
-    """Append the second loop's rounds to those of the first."""
-    mapping: dict[Var, Any] = {second.index: first.index}
-    last = dict(zip(first.outs, first.body.results, strict=True))
-    mapping.update((o, r) for o, r in last.items() if o.type.ndim)
-    phis, inits, outs, results = [], [], [], []
-    place = {o: k for k, o in enumerate(first.outs)}
-    handed: dict[int, tuple[Var, Any]] = {}
-    for phi, init, out, result in zip(
-        second.phis, second.inits, second.outs, second.body.results, strict=True
-    ):
-        if init in place:
-            mapping[phi] = last[init]
-            handed[place[init]] = out, result
-        else:
-            phis.append(phi)
-            inits.append(init)
-            outs.append(out)
-            results.append(result)
-    _rename_counter(first, second, builder)
-    body = Block(second.body.statements, list(second.body.results))
-    core.substitute(body, mapping)
-    translate = dict(zip(second.body.results, body.results, strict=True))
-    first.body.statements += body.statements
-    old = list(first.body.results)
-    first.phis, first.inits = (*first.phis, *phis), (*first.inits, *inits)
-    for k, (out, result) in handed.items():
-        first.outs = (*first.outs[:k], out, *first.outs[k + 1 :])
-        old[k] = translate[result]
-    first.outs = (*first.outs, *outs)
-    first.body.results = [*old, *(translate[r] for r in results)]
-    _forward(first)
-
-
-def _rename_counter(first: For, second: For, builder: Builder) -> None:
-    """Let affine numbers of the second loop be those of the first one's counter."""
-    values = builder.dim_values
-    if second.index not in values or first.index not in values:
-        return
-    symbols = dim_symbols(values[second.index])
-    renamed = dict.fromkeys(symbols, values[first.index])
-    for var in core.defined_vars(second.body):
-        if var in values and dim_symbols(values[var]) & symbols:
-            values[var] = substitute_dim(values[var], renamed)
-
-
-def _forward(loop: For) -> None:
-    """What a round has stored to one element of its row, and reads again, is the number itself."""
-    kept: dict[tuple[Any, ...], Any] = {}
-    replaced: dict[Var, Any] = {}
-    for s in loop.body.statements:
-        if not isinstance(s, Apply):
-            continue
-        if s.primitive is update and isinstance(s.args[1], Var):
-            if s.args[1].type.dtype == s.out.type.dtype and not s.args[1].type.ndim:
-                kept[s.out, s.params["index"], s.args[2:]] = s.args[1]
-    for s in core.walk(loop.body):
-        if isinstance(s, Apply) and s.primitive is getitem:
-            key = s.args[0], s.params["index"], s.args[1:]
-            if key in kept and not s.out.type.weak:
-                replaced[s.out] = kept[key]
-    if replaced:
-        core.substitute(loop.body, replaced)

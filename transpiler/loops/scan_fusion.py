@@ -1,0 +1,68 @@
+"""What follows a running sum cell by cell is done where the sum is: it needs no memory.
+
+Before, for a grid, where the first loop is a scan::
+
+    for i in range(n):
+        total = total + x[i]
+        sums[i] = total
+    for i in range(n):
+        out[i] = 0.5 * sums[i]
+
+After::
+
+    for i in range(n):
+        total = total + x[i]
+        sums[i] = total
+        out[i] = 0.5 * total
+
+What nothing else reads, ``forward_terms`` leaves out.
+"""
+
+from __future__ import annotations
+
+from calque.transpiler.ir import core
+from calque.transpiler.ir.builder import Builder, wrap
+from calque.transpiler.ir.core import Apply, Block, For, Function, Var
+from calque.transpiler.ir.dead_code import has_effects
+from calque.transpiler.loops.joined_rounds import join, meets_itself_alone
+from calque.transpiler.loops.put_together import is_scan
+
+
+def fuse_scans(function: Function, builder: Builder) -> None:
+    """Fuse scans with the loops after them, in place."""
+    with builder.active():
+        _within(function.body, builder)
+
+
+def _within(block: Block, builder: Builder) -> None:
+    for s in block.statements:
+        for inner in core.blocks_of(s):
+            _within(inner, builder)
+    while _fuse_one(block, builder):
+        pass
+
+
+def _fuse_one(block: Block, builder: Builder) -> bool:
+    """Fuse one pair of loops; False where there is none."""
+    for k, first in enumerate(block.statements):
+        if not isinstance(first, For) or not is_scan(first):
+            continue
+        for j in range(k + 1, len(block.statements)):
+            second, between = block.statements[j], block.statements[k + 1 : j]
+            if isinstance(second, For) and _follows(second, first, builder):
+                if not meets_itself_alone(first, second, between):
+                    break
+                join(first, second, builder)
+                block.statements[k : j + 1] = [*between, first]
+                return True
+            read = {a for a in core.operands(second) if isinstance(a, Var)}
+            if not isinstance(second, Apply) or has_effects(second) or read & {*first.outs}:
+                break
+    return False
+
+
+def _follows(second: For, first: For, builder: Builder) -> bool:
+    """Whether threads share a loop's rounds, which are those of the scan, and sum nothing."""
+    ends = [(s.start, builder.dim_of(wrap(s.stop))) for s in (first, second)]
+    numbers = any(not phi.type.ndim for phi in second.phis)
+    return second.parallel and not numbers and ends[0] == ends[1] and first.step == second.step == 1
