@@ -46,11 +46,8 @@ class Whiles:
         )
 
     def _body(self, indent: str, depth: int) -> list[str]:
-        return [
-            line
-            for _ in range(self.random.randint(1, 4))
-            for line in self._statement(indent, depth)
-        ]
+        several = [self._statement(indent, depth) for _ in range(self.random.randint(1, 4))]
+        return [line for lines in several for line in lines] or [f"{indent}pass"]
 
     def _statement(self, indent: str, depth: int) -> list[str]:
         which, choose = self.random.random(), self.random.choice

@@ -103,3 +103,19 @@ def test_rows_are_saved_without_questions(size: int) -> None:
     assert " in range(x" not in text
     slopes = [(decay(x + 1e-6 * d, 0.3) - decay(x - 1e-6 * d, 0.3)) / 2e-6 for d in np.eye(size)]
     np.testing.assert_allclose(gradient(x, 0.3), slopes, rtol=1e-7)
+
+
+@pytest.mark.parametrize("rows", [0, 1, 5, 40])
+def test_of_a_batch_the_axis_that_grows_is_asked(rows: int) -> None:
+    """Its first axis is the batch's: a block of rounds is as long as the second."""
+
+    def walk(x: Any) -> Any:
+        t = 0.0
+        while t < 1.0:
+            x = x * np.sin(x) + 0.5 * x
+            t = t + 0.05
+        return x * x
+
+    x = np.linspace(0.1, 1.0, rows)
+    gradient = calque.jit(calque.vmap(calque.grad(walk)))(x)
+    np.testing.assert_allclose(gradient, [calque.grad(walk)(each) for each in x], rtol=1e-9)

@@ -128,6 +128,7 @@ def random_program(seed: int) -> str:
         return choose.choice(forms)
 
     def body(indent: str, depth: int) -> None:
+        lines.append(f"{indent}x = 0.9 * x")
         for _ in range(choose.randint(2, 4)):
             kind = choose.random()
             if kind < 0.3:

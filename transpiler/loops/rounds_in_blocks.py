@@ -87,7 +87,7 @@ def _in_blocks(loop: While, growth: Statement, builder: Builder) -> None:
         inits[loop.phis.index(array)] = grown
     body.statements.remove(growth)
     core.substitute(body, dict(zip(growth.outs, arrays, strict=True)))
-    _while_there_is_room(loop.test, _needed({count}, before), count, arrays[0], builder)
+    _while_there_is_room(loop.test, _needed({count}, before), rooms[0], builder)
     outs = tuple(out.again() for out in loop.outs)
     block = While(outs, loop.phis, tuple(inits), loop.test, body, loop.origin, loop.phase)
     loop.phis, loop.test = phis, test
@@ -109,13 +109,14 @@ def _needed(values: set[Atom], statements: list[Statement]) -> list[Statement]:
 
 
 def _while_there_is_room(
-    test: Block, counting: list[Statement], count: Atom, array: Var, builder: Builder
+    test: Block, counting: list[Statement], grown: Apply, builder: Builder
 ) -> None:
-    """Let a test ask, too, whether the array has a place at ``count``."""
+    """Let a test ask, too, whether what has grown has a place for the next round."""
+    array, count = grown.args
     inside: dict[Var, Atom] = {}
     counted = core.clone(Block([*counting], [count]), inside)
     with builder.active(), builder.block() as asked:
-        size = apply(size_of_axis, Array(array), axis=0)
+        size = apply(size_of_axis, Array(array), axis=grown.params.get("axis", 0))
         going = apply(and_, wrap(test.results[0]), apply(less, wrap(counted.results[0]), size))
     test.statements += [*counted.statements, *asked.statements]
     test.results = [going.atom]
