@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
 import re
 from collections.abc import Callable
-from operator import index
 from typing import Any
 
 import numpy as np
@@ -138,7 +138,7 @@ def kernel(code: str, name: str, compiler: Any = None) -> Callable[..., None]:
         for k, kind, _, _, number in numbers:
             value = args[k]
             if kind == "integer" and type(value) is not int:
-                value = index(value)  # of NumPy's, an array without axes among them
+                value = operator.index(value)  # of NumPy's, an array without axes among them
             if kind == "number" or -(2**30) < value < 2**30:
                 given[k] = number(value)
             else:

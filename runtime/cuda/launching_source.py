@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
+from types import ModuleType
 
 from calque.runtime.cuda import faults, launching
 
@@ -17,21 +19,28 @@ def embedded(names: frozenset[str]) -> tuple[list[str], str, str]:
     checks = names & {"checked_index", "outside", "raise_if_outside"}
     plain = sorted(names - checks)
     found = [inspect.getsource(getattr(launching, name)).rstrip() for name in plain]
-    lines = []
     if "kernel" in names:
-        lines = ["import functools", "import re", "import numpy as np"]
-        lines += ["from collections.abc import Callable", "from typing import Any"]
         found.insert(0, _assignment("_TYPES"))
         found.append(inspect.getsource(launching._parameter).rstrip())
-    elif names & {"accumulated", "parts_of"}:
-        lines = ["from typing import Any"]
-    if "parts_of" in names:
-        lines.insert(0, "import math")
+    lines = _imports(launching, "\n".join(found))
     if checks:
-        lines += ["import functools", "import operator", "import numpy as np"]
-        lines.append("from typing import Any")
-        found.append(inspect.getsource(faults).partition("import numpy as np\n\n")[2].rstrip())
+        own = inspect.getsource(faults).partition("import numpy as np\n\n")[2].rstrip()
+        lines += [line for line in _imports(faults, own) if line not in lines]
+        found.append(own)
     return lines, "\n\n\n".join(found), ""
+
+
+def _imports(module: ModuleType, text: str) -> list[str]:
+    """The imports of a module that a part of its text needs, one name a line."""
+    used = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
+    lines = []
+    for node in ast.parse(inspect.getsource(module)).body:
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            for alias in node.names:
+                if (alias.asname or alias.name) in used:
+                    node.names = [alias]
+                    lines.append(ast.unparse(node))
+    return lines
 
 
 def _assignment(name: str) -> str:
