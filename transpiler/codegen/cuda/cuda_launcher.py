@@ -20,15 +20,8 @@ import numpy as np
 from calque.transpiler.codegen.cuda.c_lines import raw
 from calque.transpiler.codegen.cuda.c_types import c_number, c_type
 from calque.transpiler.codegen.cuda.device_functions import suffix
-from calque.transpiler.codegen.cuda.grid import (
-    Grid,
-    at_once,
-    grid_of,
-    has_loops,
-    of_rows,
-    read_in,
-    stored_in,
-)
+from calque.transpiler.codegen.cuda.grid import Grid, at_once, grid_of, read_in, stored_in
+from calque.transpiler.codegen.cuda.kernel_lines import named_twice, turn, without_renaming
 from calque.transpiler.codegen.cuda.kernel_scope import KernelScope, statement
 from calque.transpiler.codegen.cuda.named_sizes import NamedSizes
 from calque.transpiler.codegen.cuda.row_scans import scan_by_row
@@ -132,8 +125,8 @@ class CudaLauncher(Launcher):
         grid = grid_of(s)
         scope = KernelScope(self, s, grid, self.device, self.sizes)
         lines = self._lines_of(s, grid, scope)
-        ahead, lines, behind = _without_renaming(lines)
-        scope.share_memory(_named_twice(ahead, lines))
+        ahead, lines, behind = without_renaming(lines)
+        scope.share_memory(named_twice(ahead, lines))
         return [*ahead, *self._written_kernel(s, grid, scope, lines), *behind]
 
     def _lines_of(self, s: Kernel, grid: Grid, scope: KernelScope) -> list[Any]:
@@ -406,7 +399,7 @@ class CudaLauncher(Launcher):
         if grid.loops and s is grid.loops[0] and grid.totals:
             return self._shared_by_all(s, lines, at, grid)
         if grid.loops and s is grid.loops[0] and len(grid.loops) > 1 and grid.form == "elements":
-            _turn(lines[at], grid)
+            turn(lines[at], grid)
         return lines
 
     def _shared_by_row(self, s: For, lines: list[Any], at: int) -> list[Any]:
@@ -455,24 +448,6 @@ class CudaLauncher(Launcher):
         return [*lines[:at], *before, lines[at], *after]
 
 
-def _turn(line: Any, grid: Grid) -> None:
-    """Columns outside, and within them the rows (or planes) of a thread: it has several, with what
-    the column alone decides made once, and loads of four rows at once.
-    """
-    nest = [line]
-    while len(nest) < len(grid.loops) and len(nest[-1].body) == 1:
-        (inner,) = nest[-1].body
-        if not isinstance(inner, gast.For):
-            return
-        nest.append(inner)
-    if len(nest) < len(grid.loops) or any(map(has_loops, grid.loops[-1].body.statements)):
-        return
-    heads = [(t.target, t.iter, t.spread) for t in nest]
-    for t, (counter, span, spread) in zip(nest, reversed(heads), strict=True):
-        t.target, t.iter, t.spread = counter, span, spread
-    nest[-1].at_once = of_rows(grid)
-
-
 def _place_text(s: Apply) -> Any:
     """Where an index stands in the user's source."""
     origin = s.origin
@@ -480,31 +455,3 @@ def _place_text(s: Apply) -> Any:
         return constant("generated code")
     statement = " ".join((origin.statement or origin.text).split())
     return constant(f"{os.path.basename(origin.file)}, line {origin.line}: {statement}")
-
-
-def _without_renaming(lines: list[Any]) -> tuple[list[Any], list[Any], list[Any]]:
-    """A kernel's lines; those that give an array another name are the launcher's, around it."""
-    loops = (gast.For, gast.While)
-    loop = next((k for k, line in enumerate(lines) if isinstance(line, loops)), len(lines))
-    ahead = [t for t in lines[:loop] if _renames(t)]
-    behind = [t for t in lines[loop:] if _renames(t)]
-    return ahead, [t for t in lines if not _renames(t)], behind
-
-
-def _named_twice(ahead: list[Any], lines: list[Any]) -> dict[str, str]:
-    """Second names of arrays that a kernel has by both: no two of its parameters are one memory."""
-    used = {t.id for line in lines for t in gast.walk(line) if isinstance(t, gast.Name)}
-    found: dict[str, str] = {}
-    for line in ahead:
-        new, old = line.targets[0].id, found.get(line.value.id, line.value.id)
-        if old in used:
-            found[new] = old
-    return found
-
-
-def _renames(line: Any) -> bool:
-    match line:
-        case gast.Assign(targets=[gast.Name() as place], value=gast.Name()):
-            shown = getattr(place, "shows", None)
-            return shown is not None and shown.type.ndim > 0
-    return False

@@ -176,7 +176,7 @@ def at_once(s: For, grid: Grid) -> int:
     return _worth_loading(s) if long and grid.form != "serial" else 1
 
 
-def of_rows(grid: Grid) -> int:
+def rows_at_once(grid: Grid) -> int:
     """The same of the rows of a tile. Planes wait for no memory: their neighbours have read it."""
     return _worth_loading(grid.loops[-1]) if len(grid.loops) == 2 else 1
 
