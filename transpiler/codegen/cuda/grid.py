@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from calque.transpiler.codegen.cuda.random_functions import RANDOM
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, Block, For, If, Kernel, Statement, Var, While
 from calque.transpiler.loops.put_together import (
@@ -28,11 +27,13 @@ from calque.transpiler.loops.put_together import (
     is_scan,
     reductions,
 )
+from calque.transpiler.primitives import random
 from calque.transpiler.primitives.elementwise import divide
 from calque.transpiler.primitives.indexing import getitem, update, update_add
 
 _FEW_ROUNDS = 32  # of an inner loop, which one thread runs as well
 _MUCH = 40  # operations
+_DRAWN = {*random.AT_PLACE.values(), random.word}
 FLAT = ("blockIdx.x * 256 + threadIdx.x", "gridDim.x * 256")
 COLUMNS = ("blockIdx.x * 32 + threadIdx.x", "gridDim.x * 32")
 TILE_ROWS = ("blockIdx.y * 8 + threadIdx.y", "gridDim.y * 8")
@@ -194,7 +195,7 @@ def _worth_loading(s: For) -> int:
 def _is_long(s: Apply) -> bool:
     """Whether an operation is a function of many: random bits, or a quotient of float64."""
     quotient = s.primitive is divide and s.out.type.dtype == np.float64
-    return quotient or s.primitive.name in RANDOM
+    return quotient or s.primitive in _DRAWN
 
 
 def has_loops(s: Statement) -> bool:
