@@ -97,7 +97,8 @@ class Bands:
         """The comparisons of both counters: what is added to the inner one there."""
         values, resolve = self.builder.dim_values, self.builder.dims.resolve
         plain = inner.step == 1 and isinstance(inner.start, int) and inner.start >= 0
-        if not plain or inner.stop in self.inside or self.loop.index not in values:
+        known = self.loop.index in values and inner.index in values
+        if not plain or inner.stop in self.inside or not known:
             return {}
         if not all(isinstance(s, Apply) for s in inner.body.statements):
             return {}
