@@ -318,6 +318,11 @@ def shifted(x):
     return running[1:] - 0.3 * running[:-1], running * running[-1]
 
 
+def mirrored(x):
+    running = np.cumsum(x)
+    return running - 0.5 * running[::-1]
+
+
 def scaled_then_stored(x):
     out = np.zeros(x.size)
     total = 0.0
@@ -332,7 +337,7 @@ def scaled_then_stored(x):
 AFTER = [
     (halved, LARGE, 3), (of_two_arrays, LARGE, 4), (along_rows, RNG.standard_normal((7, 90)), None),
     (down_columns, RNG.standard_normal((90, 7)), None), (in_place, LARGE, None),
-    (shifted, LARGE, None), (scaled_then_stored, LARGE, None), (halved, LARGE[:0], None),
+    (shifted, LARGE, None), (mirrored, LARGE, None), (scaled_then_stored, LARGE, None), (halved, LARGE[:0], None),
     (halved, LARGE[:1], None), (shifted, LARGE[:2], None),
 ]  # fmt: skip
 
