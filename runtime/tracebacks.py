@@ -1,16 +1,21 @@
 """Tracebacks that name the user's files: frames of calque's own are dropped on the way out.
 
+An error that generated code raises gets a note with the user's line of which that code is.
+
 ``CALQUE_DEBUG=1`` keeps them, and so does an error that calque did not mean to raise.
 """
 
 from __future__ import annotations
 
 import dis
+import linecache
 import os
 import sysconfig
+from collections.abc import Sequence
 from types import TracebackType
 
-from calque.transpiler.errors import CalqueError, CoreError
+from calque.transpiler.codegen.text.origins import origin_of_line
+from calque.transpiler.errors import CalqueError, CoreError, Origin
 from calque.transpiler.ir import debug
 
 _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -20,10 +25,43 @@ _LIBRARIES = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "pu
 _RAISE = dis.opmap["RAISE_VARARGS"]  # a `raise`: other errors in calque's files are defects
 _REFUSALS = (TypeError, ValueError, NotImplementedError)
 
+# By the file of a generated function: its name, and where its statements stand in the user's
+# source. None for a file that serves functions of several places.
+_written: dict[str, tuple[str, tuple[Origin | None, ...]] | None] = {}
+
+
+def remember_origins(file: str, name: str, origins: Sequence[Origin | None]) -> None:
+    """Tell where the statements of a generated function stand in the user's source."""
+    found = (name, tuple(origins))
+    if _written.setdefault(file, found) != found:
+        _written[file] = None
+
+
+def forget_origins(file: str) -> None:
+    """A generated function is gone."""
+    _written.pop(file, None)
+
+
+def note_origin(error: BaseException) -> None:
+    """Give an error from generated code a note with the user's line, if it does not show one."""
+    if isinstance(error, CalqueError):
+        return
+    origin, trace = None, error.__traceback__
+    while trace is not None:
+        found = _written.get(trace.tb_frame.f_code.co_filename)
+        if found is not None:
+            text = "".join(linecache.getlines(trace.tb_frame.f_code.co_filename))
+            origin = origin_of_line(text, found[0], trace.tb_lineno, found[1])
+        trace = trace.tb_next
+    note = "" if origin is None else str(CalqueError("", origin)).rstrip()
+    if note and note not in getattr(error, "__notes__", []):
+        error.add_note(note)
+
 
 def hide_own_frames(error: BaseException) -> None:
     """Drop calque's frames, and those of libraries that it called, from an error that leaves it."""
     # to be followed by a bare `raise`, which adds no frame
+    note_origin(error)
     if debug.level() or not _is_meant(error):
         return
     error.__traceback__ = _without_own(error.__traceback__)

@@ -20,6 +20,7 @@ from typing import Any
 from calque.runtime.call import disk_cache
 from calque.runtime.call.fingerprints import NoFingerprint, fingerprint
 from calque.runtime.call.machine_code import versions_used
+from calque.transpiler.errors import Origin
 from calque.transpiler.frontend.trace import Traced
 from calque.transpiler.ir import debug
 from calque.transpiler.ir.core import Launch
@@ -47,6 +48,7 @@ class KeptText:
     choices: Mapping[Sizes, bool]
     inner: InnerSizes
     launches: tuple[Launch, ...]
+    origins: tuple[Origin | None, ...]  # of the text's statements
 
     @classmethod
     def of(cls, traced: Traced, text: str, stored: tuple[int, ...]) -> KeptText:
@@ -54,13 +56,16 @@ class KeptText:
         return cls(
             *(text, stored, tuple(traced.assumptions), traced.compares),
             *(dict(traced.choices), dict(traced.inner), tuple(traced.function.launches)),
+            tuple(traced.function.origins),
         )
 
     def told(self, before: Traced, target: Target) -> Traced:
         """The program as it was read, with what is known once its text is written."""
         return replace(
             before,
-            function=replace(before.function, launches=list(self.launches)),
+            function=replace(
+                before.function, launches=list(self.launches), origins=list(self.origins)
+            ),
             assumptions=list(self.assumptions),
             compares=self.compares,
             choices=dict(self.choices),

@@ -27,6 +27,7 @@ from calque.runtime.call.kept_texts import KeptText
 from calque.runtime.call.lenders import stands_in
 from calque.runtime.call.machine_code import KernelCache, attach, module_key, module_name
 from calque.runtime.debug_nans import finite_checker
+from calque.runtime.tracebacks import forget_origins, remember_origins
 from calque.transpiler import pipeline
 from calque.transpiler.errors import AliasUndecided, Origin
 from calque.transpiler.forking import free_in_children
@@ -294,6 +295,7 @@ def load(
     if traced.compiled and not traced.target.grid:
         own = set(traced.function.imports.values()) - {"scipy", "warnings", "mpi4py"}
         function, kernels = compiled_module(text, name, not own)
+        remember_origins(function.__code__.co_filename, name, traced.function.origins)
         if calls_blas(text):
             function = on_measured_threads(function)
     elif traced.target.grid:
@@ -339,6 +341,7 @@ def _plain(text: str, name: str, traced: Traced) -> Any:
     """The function of a text that lives in memory alone."""
     file = f"<calque {name} {next(_count)}>"
     function = _executed(text, name, file, {"__name__": f"calque.generated.{name}"})
+    remember_origins(file, name, traced.function.origins)
     if traced.function.checks:
         (helper,) = traced.function.helpers
         function.__globals__[helper] = finite_checker(traced.function.checks)
@@ -350,7 +353,9 @@ def _plain(text: str, name: str, traced: Traced) -> Any:
 def _executed(text: str, name: str, file: str, namespace: dict[str, Any]) -> Any:
     with contextlib.suppress(IndexError):  # of the last one, which another thread may take
         while _gone:
-            linecache.cache.pop(_gone.popleft(), None)
+            gone = _gone.popleft()
+            linecache.cache.pop(gone, None)
+            forget_origins(gone)
     linecache.cache[file] = (len(text), None, text.splitlines(True), file)
     try:
         exec(compile(text, file, "exec"), namespace)

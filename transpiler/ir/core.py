@@ -236,6 +236,7 @@ class Function:
     checks: dict[str, Check] = field(default_factory=dict)  # of the checked variant, by label
     helpers: dict[str, str] = field(default_factory=dict)  # name -> definition, in the module
     launches: list[Launch] = field(default_factory=list)  # of its text, in order
+    origins: list[Origin | None] = field(default_factory=list)  # of its text's statements, in order
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from calque.transpiler.codegen.cuda.device_functions import COMBINED, definition
 from calque.transpiler.codegen.cuda.named_sizes import with_named_sizes
 from calque.transpiler.codegen.numpy.emit import Support, imports, sorted_imports, written_function
 from calque.transpiler.codegen.text.layout import WIDTH, to_text
+from calque.transpiler.codegen.text.origins import origins_in
 from calque.transpiler.codegen.text.signature import leaf_paths
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder
@@ -64,6 +65,7 @@ def _parts(
     paths = {v: writer.expressions.atom(v) for v in function.params}
     paths |= {v: path for v, (path, _) in leaf_paths(function).items()}
     trees[-1].body = with_named_sizes(trees[-1].body, writer.sizes, paths, CUDA.words)
+    function.origins = origins_in(trees[-1].body)
     text = "\n\n\n".join(to_text(_on_device(t, writer)).strip() for t in trees)
     launcher = writer.notes.restore(text) + "\n"
     kernels = writer.cuda_kernels

@@ -34,6 +34,7 @@ from calque.transpiler.codegen.text.folding import Folding, is_choice
 from calque.transpiler.codegen.text.instances import import_name, reserved_names
 from calque.transpiler.codegen.text.layout import Notes, to_text
 from calque.transpiler.codegen.text.names import Names
+from calque.transpiler.codegen.text.origins import origins_in
 from calque.transpiler.codegen.text.signature import (
     argument_names,
     arguments,
@@ -78,6 +79,7 @@ def emit_function(
     kind = StatementWriter if kernels is NUMPY else Launcher
     writer, trees = written_function(function, comments, kernels, asking, kind)
     function.launches = getattr(writer, "launches", [])
+    function.origins = origins_in(trees[-1].body)
     text = "\n\n\n".join(to_text(t).strip() for t in trees)
     return writer.notes.restore(text) + "\n"
 

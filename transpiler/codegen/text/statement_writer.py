@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -12,6 +13,7 @@ import gast
 from calque.transpiler.codegen.text.coalesce import Groups
 from calque.transpiler.codegen.text.expression_writer import ExpressionWriter
 from calque.transpiler.codegen.text.layout import WIDTH, Notes, at_most, to_text
+from calque.transpiler.codegen.text.origins import placed
 from calque.transpiler.codegen.text.signature import result_tree
 from calque.transpiler.codegen.text.spelling import (
     call,
@@ -77,8 +79,13 @@ class StatementWriter:
             atom = self.program.body.results[position]
             self._fitting(gast.Return(self.expressions.atom(atom)), [atom], 1)
         if returned is not None:
-            body.append(gast.Return(returned))
+            body.append(placed(gast.Return(returned), self._origin_of(self.program.body.results)))
         return body or [gast.Return(constant(None))]
+
+    def _origin_of(self, atoms: Sequence[Atom]) -> Origin | None:
+        """Where that stands which a ``return``, or a variable's next value, computes."""
+        folded = self.expressions.folding.folded
+        return _only_origin([self.program.definition[a] for a in atoms if a in folded])
 
     def _returned(self) -> Any:
         results = self.program.body.results
@@ -122,7 +129,8 @@ class StatementWriter:
             return [gast.Assign([gast.Tuple(names, gast.Store())], value, None)]
         value = self.expressions.value(together.made)
         made = gast.Assign([gast.Tuple(names, gast.Store())], value, None)
-        return [self._fitting(made, together.made.args, depth, together.made)]
+        line = self._fitting(made, together.made.args, depth, together.made)
+        return [placed(line, together.made.origin)]
 
     def _phase(self, phase: str, separate: bool) -> list[Any]:
         if not self.comments:
@@ -158,6 +166,10 @@ class StatementWriter:
         return f"{name}: " if called and origin.text.strip() in quoted else ""
 
     def _statement(self, s: Statement, depth: int) -> list[Any]:
+        origin = _only_origin(s.body.statements) if isinstance(s, Kernel) else s.origin
+        return [placed(line, origin) for line in self._unplaced(s, depth)]
+
+    def _unplaced(self, s: Statement, depth: int) -> list[Any]:
         if self.expressions.folding.skip(s):
             return []
         match s:
@@ -294,7 +306,8 @@ class StatementWriter:
             for k, (out, atom) in enumerate(pending):
                 others = pending[:k] + pending[k + 1 :]
                 if not any(self.expressions.names(out) in self._names_read(a) for _, a in others):
-                    lines.append(self._fitting(self._move(out, atom), [atom], depth))
+                    line = self._fitting(self._move(out, atom), [atom], depth)
+                    lines.append(placed(line, self._origin_of([atom])))
                     del pending[k]
                     break
             else:
@@ -433,3 +446,9 @@ def _quoted(statement: str, room: int) -> list[str]:
 
 def _is_name(tree: Any, identifier: str) -> bool:
     return isinstance(tree, gast.Name) and tree.id == identifier
+
+
+def _only_origin(statements: Sequence[Statement]) -> Origin | None:
+    """Where statements stand that are of one line of the user's; None if they are of several."""
+    found = [s.origin for s in statements if s.origin is not None]
+    return found[0] if len({(o.file, o.line) for o in found}) == 1 else None

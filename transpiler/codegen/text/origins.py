@@ -1,0 +1,51 @@
+"""Where the statements of a text stand in the user's source, for tracebacks through the text."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from calque.transpiler.codegen.text.layout import Notes
+from calque.transpiler.errors import Origin
+
+
+def placed(line: Any, origin: Origin | None) -> Any:
+    """A line with where it stands in the user's source, if it does not have that yet."""
+    if not hasattr(line, "origin"):
+        line.origin = origin
+    return line
+
+
+def origins_in(body: Sequence[Any]) -> list[Origin | None]:
+    """Where the statements of a function's body stand, in the order of ``statements_in``."""
+    lines = [s for s in statements_in(body) if not Notes.is_note(s)]
+    return [getattr(line, "origin", None) for line in lines]
+
+
+def statements_in(body: Sequence[Any]) -> Iterator[Any]:
+    """The statements of a body, heads before their blocks.
+
+    >>> [type(s).__name__ for s in statements_in(ast.parse("if a:\\n    b = 1\\nc = 2").body)]
+    ['If', 'Assign', 'Assign']
+    """
+    for line in body:
+        yield line
+        for block in ("body", "handlers", "orelse", "finalbody"):
+            yield from statements_in(getattr(line, block, []))
+
+
+def origin_of_line(
+    text: str, name: str, line: int, origins: Sequence[Origin | None]
+) -> Origin | None:
+    """Where the innermost statement on a line of the function ``name`` stands.
+
+    None where that is not known: a text may have been changed since ``origins`` were told.
+    """
+    functions = (n for n in ast.parse(text).body if isinstance(n, ast.FunctionDef))
+    found = next((n for n in functions if n.name == name), None)
+    lines = list(statements_in(found.body)) if found is not None else []
+    if len(lines) != len(origins):
+        return None
+    around = [o for s, o in zip(lines, origins) if s.lineno <= line <= (s.end_lineno or s.lineno)]
+    return around[-1] if around else None
