@@ -54,7 +54,7 @@ from calque.transpiler.frontend.source import (
     source_of,
 )
 from calque.transpiler.frontend.statements import Statements
-from calque.transpiler.frontend.values.heap import Frame, RecordedList
+from calque.transpiler.frontend.values.heap import Frame, RecordedList, readable
 from calque.transpiler.frontend.values.iterables import Generator, Iterable, once
 from calque.transpiler.frontend.values.kinds import noted_of
 from calque.transpiler.frontend.values.list_arrays import gathered
@@ -439,7 +439,8 @@ class Calls(Statements):
             instance = self.own(make(cls))
             self.call_value(init, [instance, *args], kwargs, node)
             return instance
-        known_here = issubclass(cls, BaseException) or known((args, list(kwargs.values())))
+        known_here = issubclass(cls, BaseException) or readable((args, list(kwargs.values())))
+        known_here = known_here and not any(isinstance(a, (Generator, Iterable)) for a in args)
         if cls.__module__ != "itertools" and (known_here or is_plain_class(cls)):
             guard_native(self, [*args, *kwargs.values()], node)
             return self.own(cls(*args, **kwargs))
@@ -448,7 +449,7 @@ class Calls(Statements):
     def native(self, function: Any, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
         """A call on known values, by Python; with run-time values there must be a rule."""
         everything = [*args, *kwargs.values()]
-        if known(everything) and not any(isinstance(a, (Closure, Iterable)) for a in everything):
+        if readable(everything) and not any(isinstance(a, (Closure, Iterable)) for a in everything):
             if isinstance(
                 function, (BuiltinFunctionType, MethodWrapperType, FunctionType, type, np.ufunc)
             ):
@@ -458,7 +459,7 @@ class Calls(Statements):
         method = inspect.getattr_static(type(function), "__call__", None)
         if isinstance(method, FunctionType) and not is_library(method):
             return self.call_value(method, [function, *args], kwargs, node)
-        if known(everything):
+        if readable(everything):
             args = [self._as_function(a, node) for a in args]
             kwargs = {k: self._as_function(v, node) for k, v in kwargs.items()}
             return self._watched(function, args, kwargs, node)

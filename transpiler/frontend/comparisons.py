@@ -226,7 +226,8 @@ class Comparisons(Texts):
             if not isinstance(container, Array) or container.ndim != 1:
                 self._refuse_whole(node)
         items = container if isinstance(container, (list, tuple)) else ()
-        if any(isinstance(v, Array) for v in (item, container, *items)):
+        keys = container if isinstance(container, (dict, set, frozenset)) else ()
+        if isinstance(container, Array) or not known((item, *items, *keys)):
             if isinstance(container, Array):
                 found = np.any(container == item)
             else:

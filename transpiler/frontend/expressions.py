@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import operator
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -92,7 +93,7 @@ class Expressions(Comparisons):
 
     def eval_Set(self, node: Any) -> Any:
         """A set display."""
-        return self.own(set(self._elements(node.elts)))
+        return self.own({self.hashable(v, node) for v in self._elements(node.elts)})
 
     def _elements(self, nodes: list[Any]) -> list[Any]:
         values: list[Any] = []
@@ -114,8 +115,16 @@ class Expressions(Comparisons):
         return self.own(result)
 
     def hashable(self, key: Any, node: Any) -> Any:
-        """A dict key, which must be known."""
+        """A key of a dict, or an element of a set, which must be known; so must its parts."""
         key = self.settled(key, node)
+        if isinstance(key, tuple):
+            parts = [self.hashable(part, node) for part in key]
+            return type(key)(*parts) if hasattr(key, "_fields") else tuple(parts)
+        if dataclasses.is_dataclass(key) and not isinstance(key, type):
+            parts = [self.hashable(getattr(key, f.name), node) for f in dataclasses.fields(key)]
+            if not any(isinstance(v, Array) for v in vars(key).values()):
+                return key
+            return type(key)(*parts)
         if isinstance(key, Array):
             with self.at(node):
                 dim = self.builder.dim_of(key) if key.dtype.kind in "iu" and not key.ndim else None
@@ -248,8 +257,10 @@ class Expressions(Comparisons):
             return rows[index]
         if isinstance(value, Rows):
             return value.element(index)
+        if isinstance(value, dict):
+            index = self.hashable(index, node)
         if isinstance(value, dict) and lacking(value) is MISSING:
-            check_key(self, value, self.hashable(index, node), node)
+            check_key(self, value, index, node)
         if isinstance(value, defaultdict) and value.default_factory and index not in value:
             self.store(value, index, self.call_value(value.default_factory, [], {}, node), node)
         if isinstance(index, (Array, slice)) and isinstance(value, (list, tuple)):
@@ -260,7 +271,7 @@ class Expressions(Comparisons):
             method = getattr(type(value), "__getitem__", None)
             if method is not None:
                 return self.call_value(method, [value, index], {}, node)
-        result = value[self.hashable(index, node) if isinstance(value, dict) else index]
+        result = value[index]
         self.checked(result, "this element", node)
         if type(result) is not list:
             return result

@@ -7,7 +7,7 @@ from typing import Any
 from calque.transpiler.frontend.library.polyfills import counted, place_in
 from calque.transpiler.frontend.values.heap import RecordedList, rows_of
 from calque.transpiler.frontend.values.key_presence import check_dict, check_key, check_keys
-from calque.transpiler.ir.builder import Array
+from calque.transpiler.ir.builder import known
 
 _MUTATING = frozenset(
     "extend insert pop remove clear sort reverse update setdefault popitem add discard move_to_end "
@@ -16,6 +16,7 @@ _MUTATING = frozenset(
 _ASKING = {"index": place_in, "count": counted}
 _MAKING = frozenset("copy fromkeys union difference intersection symmetric_difference".split())
 _OF_A_KEY = frozenset(("get", "pop", "setdefault", "move_to_end"))
+_OF_AN_ELEMENT = frozenset(("add", "discard", "remove"))
 _OF_NO_KEY = frozenset(("clear", "update"))
 
 
@@ -43,10 +44,12 @@ def container_method(
         owner[:] = machine.call_value(sorted, [list(owner)], kwargs, node)
         return None
     if name in _ASKING and isinstance(owner, (list, tuple)) and len(args) == 1:
-        if any(isinstance(v, Array) for v in (*owner, *args)):
+        if not known((*owner, *args)):
             return machine.call_value(_ASKING[name], [owner, *args], {}, node)
     if isinstance(owner, dict):
         args = _of_dict(machine, name, owner, args, node)
+    if isinstance(owner, (set, frozenset)):
+        args = [_as_elements(machine, name, value, node) for value in args]
     result = function(*args, **kwargs)
     if name in _MAKING and isinstance(result, (dict, set)):
         machine.own(result)
@@ -57,10 +60,21 @@ def _of_dict(machine: Any, name: str, owner: Any, args: list[Any], node: Any) ->
     """The arguments of a dict's method; what it asks must be the same on every path."""
     for value in args:
         check_dict(value, node)
-    if args:
+    if args and name == "update":
+        args = [machine.call_value(dict, args, {}, node)]
+    elif args:
         args = [machine.hashable(args[0], node), *args[1:]]
     if name in _OF_A_KEY and args:
         check_key(machine, owner, args[0], node)
     elif name not in _OF_NO_KEY:
         check_keys(machine, owner, node)
     return args
+
+
+def _as_elements(machine: Any, name: str, value: Any, node: Any) -> Any:
+    """The argument of a set's method: an element, or an iterable of elements."""
+    if name in _OF_AN_ELEMENT:
+        return machine.hashable(value, node)
+    if isinstance(value, (dict, set, frozenset)):
+        return value
+    return [machine.hashable(item, node) for item in machine.known_items(value, node)]

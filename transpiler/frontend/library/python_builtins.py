@@ -74,6 +74,14 @@ def _sum(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any
     return fold(machine, node, args[0], start, add)
 
 
+@builtin(bool)
+def _bool(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    found = args[0] if args else False
+    if not isinstance(found, (Array, np.ndarray)):
+        found = machine.truth(found, node)
+    return found if isinstance(found, bool) else FUNCTIONS[bool](found)
+
+
 def _quantifier(is_all: bool) -> Callable[..., Any]:
     def quantify(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         return FUNCTIONS[bool](whether(machine, node, args[0]))

@@ -14,7 +14,7 @@ from types import MethodType
 from typing import Any
 
 from calque.transpiler.ir import pytrees
-from calque.transpiler.ir.builder import Array
+from calque.transpiler.ir.builder import Array, known
 
 
 def shown_name(place: Any) -> str | None:
@@ -49,6 +49,13 @@ def rows_of(value: Any) -> Any:
     A user's class may have an attribute of that name.
     """
     return value.rows if isinstance(value, RecordedList) else None
+
+
+def readable(value: Any) -> bool:
+    """Whether Python itself can read a value: no Array, and no list kept in arrays, is in it."""
+    if isinstance(value, (tuple, list)):
+        return rows_of(value) is None and all(map(readable, value))
+    return known(value)
 
 
 _flattened = pytrees.Registration(lambda x: (tuple(x), None), lambda aux, c: list(c))
