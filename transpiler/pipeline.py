@@ -42,6 +42,7 @@ from calque.transpiler.loops.definite_initialization import set_before_first_rou
 from calque.transpiler.loops.distribution import distribute
 from calque.transpiler.loops.double_buffering import swap_buffers
 from calque.transpiler.loops.forwarded_terms import forward_terms
+from calque.transpiler.loops.hoisted_checks import hoist_checks
 from calque.transpiler.loops.hoisted_products import products_ahead
 from calque.transpiler.loops.index_set_splitting import split_bands
 from calque.transpiler.loops.integer_checks import check_integers
@@ -242,6 +243,14 @@ KERNEL_PASSES = (
     ),
     _drop_unchanged(),
     Pass("gather", _gather, needs=[ELEMENTS, PHASES, OWN_PHIS], optional=True),
+    Pass(
+        "hoist_checks",
+        lambda w: hoist_checks(w.function, w.builder, w.target.can_compile, w.target.may_raise),
+        needs=[ELEMENTS, OWN_PHIS],
+        after=["check_indices", "gather"],
+        when=_on_cores,
+        optional=True,
+    ),
     Pass(
         *("distribute", lambda w: distribute(w.function, w.builder, w.edges)),
         needs=[ELEMENTS, OWN_PHIS],
