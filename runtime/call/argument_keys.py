@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from enum import Enum
 from types import BuiltinFunctionType, FunctionType
@@ -11,7 +12,7 @@ import numpy as np
 
 from calque.runtime.call.addressed import Addressed
 from calque.runtime.spec import Spec
-from calque.transpiler.errors import DtypeError
+from calque.transpiler.errors import DtypeError, UnsupportedFunction
 from calque.transpiler.ir.types import (
     COMPLEX,
     FLOAT,
@@ -207,3 +208,26 @@ def sizes_of(leaves: list[Any]) -> dict[str, int]:
 def known_value(leaf: Any) -> Any:
     """The value of a leaf that became part of the key."""
     return leaf.item() if isinstance(leaf, np.ndarray) else leaf
+
+
+def is_contiguous(leaf: Any) -> bool:
+    """Whether an array is C-contiguous; a type stands for one that is."""
+    if isinstance(leaf, Spec):
+        return bool(leaf.dims)
+    return isinstance(leaf, np.ndarray) and bool(leaf.flags.c_contiguous)
+
+
+def orders(value: Any) -> tuple[tuple[Any, ...], ...]:
+    """The insertion orders of dicts, which iteration shows and a tree's structure does not."""
+    if isinstance(value, dict):
+        if isinstance(value, OrderedDict) and list(value) != list(dict.keys(value)):
+            raise UnsupportedFunction(
+                "An argument is an OrderedDict whose items were moved to another place.",
+                hint="pass OrderedDict(x), which has them in this order from the start",
+            )
+        inner = [o for v in dict.values(value) for o in orders(v)]
+        order = tuple(dict.keys(value))
+        return (order, *inner) if order else ()
+    if isinstance(value, (tuple, list)):
+        return tuple([o for v in value for o in orders(v)])
+    return ()

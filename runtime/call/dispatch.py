@@ -8,23 +8,23 @@ stands a table by exact shapes, for calls with nothing but arrays, numbers, flag
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
-
-import numpy as np
 
 from calque.runtime.call import kept_texts
 from calque.runtime.call.accounting import Account, described
 from calque.runtime.call.addressed import addresses
 from calque.runtime.call.argument_keys import (
     QuickKey,
+    is_contiguous,
     is_named,
     known_value,
     layout_key,
     leaf_key,
     leaf_type,
+    orders,
     shape_key,
     sizes_of,
     valued_key,
@@ -39,7 +39,6 @@ from calque.runtime.call.symbol_letters import readable
 from calque.runtime.call.unknown_values import check_present, unknown
 from calque.runtime.call.varying_numbers import VaryingNumbers
 from calque.runtime.gc_pause import deep, uncollected
-from calque.runtime.spec import Spec
 from calque.transpiler import pipeline
 from calque.transpiler.codegen.numba.numba_target import NUMBA
 from calque.transpiler.errors import (
@@ -48,7 +47,6 @@ from calque.transpiler.errors import (
     MixedDevices,
     NestedTooDeeply,
     SpecializationNeeded,
-    UnsupportedFunction,
 )
 from calque.transpiler.forking import free_in_children
 from calque.transpiler.frontend.trace import Traced
@@ -239,11 +237,11 @@ class Dispatcher:
             kinds = tuple([leaf_key(x) for x in leaves])
         except (DtypeError, NestedTooDeeply) as error:
             raise naming(error, self.name(), self.function, (args, kwargs)) from None
-        order = _orders((args, kwargs))
+        order = orders((args, kwargs))
         static = self.static(args, kwargs) if self.static is not None else frozenset()
         if static:
             check_static(self.name(), self.function, (args, kwargs), [leaves[i] for i in static])
-        layout = tuple(map(_is_contiguous, leaves)) if self.compiled else ()
+        layout = tuple(map(is_contiguous, leaves)) if self.compiled else ()
         key = (structure, order, kinds, layout, static)
         plan = self.plans.get(key)
         if plan is None:
@@ -343,7 +341,7 @@ class Dispatcher:
             tuple(types),
             tuple(values),
             lambda new: pytrees.unflatten(structure, new),
-            frozenset(i for i, x in enumerate(leaves) if self.compiled and _is_contiguous(x)),
+            frozenset(i for i, x in enumerate(leaves) if self.compiled and is_contiguous(x)),
             self.compiled and not plan.uncompiled,
             memory=plan.memory,
             grid=self.target.grid,
@@ -484,26 +482,3 @@ class Dispatcher:
         reason = self.account.note(description, program.kernels, plan.why)
         plan.why = ""
         show_text(f"# {self.name()} generated: {reason}")
-
-
-def _is_contiguous(leaf: Any) -> bool:
-    """Whether an array is C-contiguous; a type stands for one that is."""
-    if isinstance(leaf, Spec):
-        return bool(leaf.dims)
-    return isinstance(leaf, np.ndarray) and bool(leaf.flags.c_contiguous)
-
-
-def _orders(value: Any) -> tuple[tuple[Any, ...], ...]:
-    """The insertion orders of dicts, which iteration shows and a tree's structure does not."""
-    if isinstance(value, dict):
-        if isinstance(value, OrderedDict) and list(value) != list(dict.keys(value)):
-            raise UnsupportedFunction(
-                "An argument is an OrderedDict whose items were moved to another place.",
-                hint="pass OrderedDict(x), which has them in this order from the start",
-            )
-        inner = [o for v in dict.values(value) for o in _orders(v)]
-        order = tuple(dict.keys(value))
-        return (order, *inner) if order else ()
-    if isinstance(value, (tuple, list)):
-        return tuple([o for v in value for o in _orders(v)])
-    return ()
