@@ -15,7 +15,12 @@ from calque.transpiler.frontend.guarding import guard_native
 from calque.transpiler.frontend.library import polyfills
 from calque.transpiler.frontend.methods import by_method, method_of
 from calque.transpiler.frontend.values.heap import rows_of
-from calque.transpiler.frontend.values.iterables import Generator, Iterable
+from calque.transpiler.frontend.values.iterables import (
+    Cursor,
+    Generator,
+    Iterable,
+    walk_cursors,
+)
 from calque.transpiler.frontend.values.key_presence import check_dict, check_key
 from calque.transpiler.frontend.values.kinds import Unread
 from calque.transpiler.frontend.values.optional import Maybe
@@ -220,6 +225,12 @@ class Comparisons(Texts):
         container = self.iterated(container, node)
         if isinstance(container, (Generator, Iterable)):
             container = self.listed(container, node)
+        if isinstance(container, Cursor):
+            if known((item, container.items)):
+                found = container.taken(lambda rest: item in rest)
+                return not found if negate else found
+            cursor, container = container, list(container)
+            walk_cursors(cursor)
         rows = rows_of(container)
         if rows is not None:
             container = rows.stacked()

@@ -17,7 +17,14 @@ from calque.transpiler.frontend.control.phi_inference import Carrying
 from calque.transpiler.frontend.control.state_join import GrowingList
 from calque.transpiler.frontend.interpreter import Completion
 from calque.transpiler.frontend.values.heap import MISSING, Snapshot
-from calque.transpiler.frontend.values.iterables import Cursor, Iterable, Range, Walk, as_iterable
+from calque.transpiler.frontend.values.iterables import (
+    Cursor,
+    Iterable,
+    Range,
+    Walk,
+    as_iterable,
+    walk_cursors,
+)
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import OPERATORS, Array, atom, loop_index
 from calque.transpiler.ir.core import Block, Var
@@ -38,11 +45,13 @@ class Loops(Carrying):
 
     def for_over(self, node: Any, source: Any) -> Completion | None:
         """``for target in iterable``, which has positions."""
+        if isinstance(source, Cursor) and source.walked:
+            self.fail(UnsupportedSyntax, node.iter, "Two for statements walk one iterator.")
         iterable = as_iterable(source)
         if isinstance(source, Cursor):
-            if source.walked:
-                self.fail(UnsupportedSyntax, node.iter, "Two for statements walk one iterator.")
             source.walked = True
+        if _may_leave(node):
+            walk_cursors(source)
         with self._loop(node) as flags, self.at(node), self._walking(source, iterable):
             length = _known_length(iterable) if isinstance(iterable, Range) else iterable.length()
             known_length = isinstance(length, int)
@@ -478,6 +487,12 @@ class Loops(Carrying):
 
 class _TestStores(Exception):
     """The test of a while binds a name or stores into something."""
+
+
+def _may_leave(node: Any) -> bool:
+    """Whether the loop, or one within it, ends before what it runs over does."""
+    body = [part for statement in getattr(node, "body", []) for part in gast.walk(statement)]
+    return any(isinstance(part, (gast.Break, gast.Return)) for part in body)
 
 
 def _known_length(iterable: Range) -> Any:

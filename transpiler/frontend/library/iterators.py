@@ -195,6 +195,8 @@ def _cycle(machine: Comprehensions, node: Any, args: list[Any], kwargs: dict[str
 def _islice(machine: Comprehensions, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     source, *bounds = args
     bounds = [b if b is None else known_int(b, "A bound of islice") for b in bounds]
+    if isinstance(source, Cursor):
+        return Taken(source.taken(lambda rest: list(itertools.islice(rest, *bounds))), [source])
     if not isinstance(source, Endless):
         return Taken(itertools.islice(machine.known_items(source, node), *bounds), [])
     chosen = slice(*bounds)

@@ -44,6 +44,7 @@ from calque.transpiler.frontend.values.iterables import (
     as_iterable,
     ending,
     is_runtime_iterable,
+    walk_cursors,
 )
 from calque.transpiler.frontend.values.key_presence import check_dict
 from calque.transpiler.frontend.values.strings import display
@@ -251,16 +252,27 @@ def _enumerate(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[st
     part = as_iterable(args[0])
     if not part.runtime():
         return Taken([(i + start, part.element(i)) for i in range(part.length())], [args[0]])
+    walk_cursors(args[0])
     return Enumerated(part, start)
+
+
+_IN_STEP = (Cursor, list, tuple, range)
 
 
 @builtin(zip)
 def _zip(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    cursors = [a for a in args if isinstance(a, Cursor)]
-    if len(set(map(id, cursors))) < len(cursors):  # zip(it, it): they take turns
-        shared = {i: iter(c) for i, c in {id(c): c for c in cursors}.items()}
-        return Taken(zip(*(shared.get(id(a)) or machine.known_items(a, node) for a in args)), [])
+    cursors = {id(a): a for a in args if isinstance(a, Cursor)}
+    turns = len(cursors) < sum(isinstance(a, Cursor) for a in args)  # zip(it, it)
+    if turns or (cursors and all(isinstance(a, _IN_STEP) and rows_of(a) is None for a in args)):
+        shared = {i: iter(c) for i, c in cursors.items()}
+        items = [shared.get(id(a)) or machine.known_items(a, node) for a in args]
+        found = Taken(zip(*items), [] if turns else args)
+        for i, cursor in cursors.items():
+            cursor.position -= operator.length_hint(shared[i])
+        return found
     parts = [as_iterable(a) for a in args]
+    for cursor in cursors.values():
+        walk_cursors(cursor)
     if not any(p.runtime() for p in parts):
         shortest = min([p.length() for p in ending(parts)] or [0])
         return Taken([tuple(p.element(i) for p in parts) for i in range(shortest)], args)
@@ -297,6 +309,8 @@ def _reversed_range(value: range) -> tuple[int, int, int]:
 def _map(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     function, *sources = args
     parts = [as_iterable(s) for s in sources]
+    for source in sources:
+        walk_cursors(source)
     call = lambda *values: machine.call_value(function, list(values), {}, node)
     return MappedElements(call, parts)
 
@@ -306,7 +320,7 @@ def _filter(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, 
     function, values = args
 
     def kept() -> list[Any]:
-        return [v for v in machine.known_items(values, node) if keeps(v)]
+        return [v for v in machine.known_items(items, node) if keeps(v)]
 
     def keeps(item: Any) -> bool:
         keep = item if function is None else machine.call_value(function, [item], {}, node)
@@ -315,7 +329,9 @@ def _filter(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, 
             raise machine.builder.needs_known(keep, "What filter keeps")
         return bool(keep)
 
-    return Deferred(kept, [function, values])
+    items = machine.known_items(values, node) if isinstance(values, Cursor) else values
+    walk_cursors(values)
+    return Deferred(kept, [function, items])
 
 
 def _sequence(kind: type) -> Callable[..., Any]:

@@ -161,8 +161,14 @@ def _chosen(machine: Any, function: Any, item: Any, node: Any) -> bool:
 
 @builtin(itertools.takewhile)
 def _takewhile(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    items = machine.known_items(args[1], node)
-    return Taken(itertools.takewhile(lambda v: _chosen(machine, args[0], v, node), items), [])
+    function, source = args
+
+    def taken(items: Any) -> list[Any]:
+        return list(itertools.takewhile(lambda v: _chosen(machine, function, v, node), items))
+
+    if isinstance(source, Cursor):
+        return Taken(source.taken(taken), [source])
+    return Taken(taken(machine.known_items(source, node)), [])
 
 
 @builtin(itertools.dropwhile)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -317,11 +317,21 @@ class Cursor:
     def __init__(self, items: list[Any], sources: list[Any] | None = None):
         self.items, self.position = items, 0
         self.sources = sources or []
-        self.walked = False  # by a for statement, which may leave it anywhere
+        self.walked = False  # by a for statement or another iterator, which may leave it anywhere
+        self.readers: list[Cursor] = []  # what was made of it, and has a name
+        for source in self.sources:
+            if isinstance(source, Cursor):
+                source.readers.append(self)
         self.made_of = [(s, tuple(s)) for s in _lists(self.sources)]
 
     def check(self) -> None:
-        """Refuse to go on where Python would see what a list holds now."""
+        """Refuse to go on where Python would see what a list holds now, or stand elsewhere."""
+        if self.walked or any(not r.spent() for r in self.readers):
+            raise UnsupportedSyntax(
+                "An iterator that a for statement, or another iterator, walks is read again.",
+                current().origin,
+                "make a list of it first: list(...)",
+            )
         for values, before in self.made_of:
             same = len(values) == len(before) and all(map(operator.is_, values, before))
             if not same:
@@ -336,6 +346,24 @@ class Cursor:
         rest = self.items[self.position :]
         self.position = len(self.items)
         return iter(rest)
+
+    def spent(self) -> bool:
+        """Whether it is known to have come to its end."""
+        return isinstance(self.position, int) and self.position == len(self.items)
+
+    def taken(self, take: Callable[[Iterator[Any]], Any]) -> Any:
+        """What ``take`` makes of the items from here on; those that it does not reach stay."""
+        rest = iter(self)
+        found = take(rest)
+        self.position -= operator.length_hint(rest)
+        return found
+
+
+def walk_cursors(value: Any) -> None:
+    """What is read as it is needed may leave the iterators that it reads anywhere."""
+    for source in (value, *getattr(value, "sources", ())):
+        if isinstance(source, Cursor):
+            source.walked = True
 
 
 def _lists(sources: list[Any]) -> list[list[Any]]:
