@@ -23,6 +23,7 @@ from calque.transpiler.frontend.values.iterables import (
 )
 from calque.transpiler.frontend.values.key_presence import check_dict, check_key
 from calque.transpiler.frontend.values.kinds import Unread
+from calque.transpiler.frontend.values.list_arrays import gathered
 from calque.transpiler.frontend.values.optional import Maybe
 from calque.transpiler.frontend.values.strings import Texts
 from calque.transpiler.ir.builder import FUNCTIONS, OPERATORS, Array, known, type_of, wrap
@@ -124,6 +125,8 @@ class Comparisons(Texts):
             return own
         if isinstance(left, np.ndarray) or isinstance(right, np.ndarray):
             left, right = self.recorded(left), self.recorded(right)
+        if any(isinstance(v, Array) and v.ndim for v in (left, right)):
+            left, right = gathered(left), gathered(right)
         if isinstance(left, Array) or isinstance(right, Array):
             if not numeric(left) or not numeric(right):
                 return isinstance(op, gast.NotEq)

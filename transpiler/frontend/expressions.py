@@ -26,6 +26,7 @@ from calque.transpiler.frontend.values.iterables import (
 )
 from calque.transpiler.frontend.values.key_presence import check_dict, check_key, lacking
 from calque.transpiler.frontend.values.kinds import noted
+from calque.transpiler.frontend.values.list_arrays import gathered
 from calque.transpiler.frontend.values.memory_questions import KnownFlags
 from calque.transpiler.frontend.values.nested_lists import alike, hold, hold_again, holder
 from calque.transpiler.frontend.values.strings import RuntimeText
@@ -149,6 +150,8 @@ class Expressions(Comparisons):
             self.check_lists(left, right, node)
         if isinstance(left, np.ndarray) or isinstance(right, np.ndarray):
             left, right = self.recorded(left), self.recorded(right)
+        if any(isinstance(v, Array) and v.ndim for v in (left, right)):
+            left, right = gathered(left), gathered(right)
         if kind is gast.Mult:
             for values, count in ((left, right), (right, left)):
                 made = self.repeated(values, count)
@@ -242,7 +245,7 @@ class Expressions(Comparisons):
         if isinstance(value, Array):
             if isinstance(index, slice):
                 self.check_apart(value, node)
-            found = asked(operator.getitem, OPERATORS["getitem"], value, index)
+            found = asked(operator.getitem, OPERATORS["getitem"], value, gathered(index))
             found = noted(found, operator.getitem, [value, index], {})
             return hold_again(found, value.listed)
         if isinstance(value, KnownFlags):

@@ -23,6 +23,7 @@ from calque.transpiler.frontend.interpreter import Completion
 from calque.transpiler.frontend.methods import in_place
 from calque.transpiler.frontend.values.heap import RecordedList, rows_of
 from calque.transpiler.frontend.values.iterables import once
+from calque.transpiler.frontend.values.list_arrays import gathered
 from calque.transpiler.frontend.values.opaque_objects import is_opaque
 from calque.transpiler.frontend.values.strings import RuntimeText, display
 from calque.transpiler.ir.builder import OPERATORS, Array, type_of
@@ -208,7 +209,7 @@ class Statements(Contexts):
         if isinstance(container, Array):
             if isinstance(index, slice) or not _holds(container, value):
                 self.check_apart(container, node)
-            asked(operator.setitem, OPERATORS["setitem"], container, index, value)
+            asked(operator.setitem, OPERATORS["setitem"], container, gathered(index), value)
             return
         if hasattr(container, "calque_store"):
             container.calque_store(index, value)
@@ -222,7 +223,8 @@ class Statements(Contexts):
             self.call_value(type(container).__setitem__, [container, index, value], {}, node)
 
     def _unpack(self, target: Any, value: Any, node: Any) -> None:
-        items = self.known_items(value, node)
+        name = getattr(getattr(node, "value", None), "id", "")
+        items = self.known_items(self.checked(value, name, node), node)
         starred = [i for i, t in enumerate(target.elts) if isinstance(t, gast.Starred)]
         count = len(target.elts)
         if (not starred and len(items) != count) or len(items) < count - len(starred):
@@ -267,8 +269,6 @@ class Statements(Contexts):
             new = self.binary(type(node.op), old, value, node)
             self._check_in_place(old, new, node)
             index: Any = Ellipsis
-            if isinstance(node.op, (gast.Add, gast.Sub)) and type_of(value).dims != old.dims:
-                pass
             asked(operator.setitem, OPERATORS["setitem"], old, index, new)
             return old
         if isinstance(old, RecordedList) and isinstance(node.op, gast.Add):
@@ -311,8 +311,10 @@ class Statements(Contexts):
             )
 
     def _augmented_store(self, container: Any, index: Any, value: Any, node: Any) -> None:
-        if isinstance(container, Array) and not _holds(container, value):
-            self.check_apart(container, node)
+        if isinstance(container, Array):
+            index = gathered(index)
+            if not _holds(container, value):
+                self.check_apart(container, node)
         if isinstance(container, Array) and isinstance(node.op, (gast.Add, gast.Sub)):
             value = self.recorded(value)
             if store_add(container, index, value, isinstance(node.op, gast.Sub)):

@@ -11,7 +11,13 @@ import numpy as np
 
 from calque.transpiler.errors import NeedsKnownValue, UnrollingNeeded
 from calque.transpiler.frontend.values.heap import Snapshot, partners_of, rows_of
-from calque.transpiler.frontend.values.iterables import Iterable, first_leaf, leaves, refuse_endless
+from calque.transpiler.frontend.values.iterables import (
+    Iterable,
+    Range,
+    first_leaf,
+    leaves,
+    refuse_endless,
+)
 from calque.transpiler.frontend.values.nested_lists import (
     Filled,
     alike,
@@ -270,10 +276,12 @@ class GrowingRows(Iterable):
 
 
 def gathered(value: Any) -> Any:
-    """A list that grew in a loop as one array, as NumPy makes one of it; so within containers."""
+    """A list that grew in a loop, or a range, as the array that NumPy makes; so in containers."""
     rows = rows_of(value)
     if rows is not None:
         return _joined(rows.stacked())
+    if isinstance(value, Range):
+        return FUNCTIONS[np.arange](value.start, value.stop, value.step)
     refuse_endless(value)
     if type(value) in (tuple, list) or isinstance(value, list):
         items = [gathered(v) for v in value]
