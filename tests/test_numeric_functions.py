@@ -278,3 +278,31 @@ def test_the_slope_of_logaddexp_at_infinity(name: str) -> None:
     assert slope(np.inf, 2.0) == (1.0, 0.0)
     assert slope(-np.inf, 2.0) == (0.0, 1.0)
     assert np.isnan(slope(np.nan, 2.0)[0])
+
+
+def paths_score(logits):
+    """The score of paths that start at the first state, as CTC's: most states are at -inf first."""
+    alpha = np.full(3, -np.inf)
+    alpha[0] = logits[0, 0]
+    for t in range(1, len(logits)):
+        before = alpha.copy()
+        for s in range(3):
+            score = before[s]
+            if s > 0:
+                score = np.logaddexp(score, before[s - 1])
+            alpha[s] = score + logits[t, s]
+    return np.logaddexp(alpha[1], alpha[2])
+
+
+@pytest.mark.filterwarnings("ignore:invalid value encountered")
+def test_a_sum_of_nothing_has_no_slope() -> None:
+    logits = np.cos(np.arange(12.0)).reshape(4, 3)
+    gradient = calque.grad(paths_score)(logits)
+    for place in np.ndindex(4, 3):
+        step = np.zeros((4, 3))
+        step[place] = 1e-6
+        slope = (paths_score(logits + step) - paths_score(logits - step)) / 2e-6
+        np.testing.assert_allclose(gradient[place], slope, atol=1e-8)
+        tangent = calque.jvp(paths_score, (logits,), (step,))[1]
+        np.testing.assert_allclose(tangent, 1e-6 * slope, atol=1e-14)
+    np.testing.assert_allclose(calque.jit(calque.grad(paths_score))(logits), gradient, rtol=1e-12)

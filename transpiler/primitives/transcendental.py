@@ -17,7 +17,7 @@ _INSIDE = [(-0.9, 0.9)]
 
 def _below(a: Any, y: Any) -> Any:
     finite = known(a) and not np.any(np.isinf(a))
-    return a - y if finite else np.where(a == np.inf, 0.0, a - y)
+    return a - y if finite else np.where(a == y, 0.0, a - y)
 
 
 exp = elementwise(np.exp, lambda x, y: y, "exp", smooth=True)
@@ -27,7 +27,7 @@ log = elementwise(np.log, lambda x, y: 1.0 / x, "log", domain=_POSITIVE)
 elementwise(np.log2, lambda x, y: 1.0 / (_LN2 * x), "log2", domain=_POSITIVE)
 elementwise(np.log10, lambda x, y: 1.0 / (_LN10 * x), "log10", domain=_POSITIVE)
 elementwise(np.log1p, lambda x, y: 1.0 / (1.0 + x), "log1p", domain=[(-0.5, 3.0)])
-# the slope is 1 where a is infinite, and so is y: their difference is no number
+# the slope is 1 where a and y are the same infinity: their difference is no number
 elementwise(
     np.logaddexp, lambda a, b, y: (np.exp(_below(a, y)), np.exp(_below(b, y))), smooth=True,
     numba="np.logaddexp({0}, {1})",
