@@ -90,11 +90,12 @@ def _of_calque(
     name: str, times: int, args: tuple[Any, ...], tiered: bool
 ) -> tuple[float, dict[str, float], Any]:
     import calque
-    from calque.transpiler import pipeline
+    from calque.transpiler import pipeline, texts
 
     spent = dict.fromkeys(PHASES, 0.0)
-    for phase, step in zip(PHASES, ("to_core", "to_kernels", "module_text"), strict=False):
-        setattr(pipeline, step, _timed(getattr(pipeline, step), phase, spent))
+    steps = ((pipeline, "to_core"), (pipeline, "to_kernels"), (texts, "module_text"))
+    for phase, (home, step) in zip(PHASES, steps, strict=False):
+        setattr(home, step, _timed(getattr(home, step), phase, spent))
     first = "numpy" if tiered else "kernels"
     gradient = calque.grad(programs.loss_of(getattr(programs, name), times))
     call = calque.jit(gradient, first=first)

@@ -20,9 +20,10 @@ from calque.transpiler.codegen.cuda.cuda_target import CUDA
 from calque.transpiler.errors import NotDifferentiable, UnsupportedFunction
 from calque.transpiler.frontend.trace import Traced
 from calque.transpiler.ir.core import Parameter
-from calque.transpiler.pipeline import module_text, to_kernels
+from calque.transpiler.pipeline import to_kernels
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.record import Primitive
+from calque.transpiler.texts import module_text
 
 
 @dataclass

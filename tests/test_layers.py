@@ -25,7 +25,7 @@ TRANSPILER = (
     *("errors", "forking", "ir", "primitives", "frontend"),
     *("vectorize", "algebra", "autodiff.tape", "autodiff", "autodiff.rules", "spmd"),
     *("transformations", "loops", "memory"),
-    *("codegen.text", "codegen.numba", "codegen", "codegen.numpy", "codegen.cuda", "diagnostics", "pipeline"),
+    *("codegen.text", "codegen.numba", "codegen", "codegen.numpy", "codegen.cuda", "diagnostics", "pipeline", "texts"),
 )
 RUNTIME = (
     *("version", "gc_pause", "linear_systems", "vecmath", "kernels", "standalone", "engines", "tracebacks"),

@@ -1,13 +1,12 @@
-"""From a function and the types of its arguments to generated source: this file knows the order.
+"""From a function and the types of its arguments to Core that is ready for text, in order.
 
-interpretation (with the passes of the transformations that are called on the way) -> dead code
--> text; for ``jit`` the schedule of loops over scalars comes before the text
+interpretation (with the passes of the transformations that are called on the way) -> dead code;
+for ``jit`` the schedule of loops over scalars; ``texts`` writes what comes of it
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,11 +15,7 @@ import numpy as np
 import calque.transpiler.primitives  # noqa: F401  (fills the tables)
 from calque.transpiler.algebra.scalar_factoring import take_factors_out
 from calque.transpiler.algebra.triangular_solves import solve_by_substitution
-from calque.transpiler.codegen.cuda.cuda_module import cuda_function, cuda_module
-from calque.transpiler.codegen.numba.fitting_numbers import fitting_noted
 from calque.transpiler.codegen.numba.numba_target import NUMBA
-from calque.transpiler.codegen.numba.saved_target import SAVED_NUMBA
-from calque.transpiler.codegen.numpy.emit import Support, emit_function, emit_module
 from calque.transpiler.codegen.text.signature import name_parameters
 from calque.transpiler.diagnostics.finite_checks import add_checks
 from calque.transpiler.frontend.trace import Traced, trace
@@ -29,7 +24,6 @@ from calque.transpiler.ir.core import spread_phases
 from calque.transpiler.ir.dead_code import remove_dead_code
 from calque.transpiler.ir.pass_manager import Pass, Work, run_passes
 from calque.transpiler.ir.target import Target
-from calque.transpiler.ir.text import show
 from calque.transpiler.ir.types import ArrayType, Dim
 from calque.transpiler.ir.verify import verify
 from calque.transpiler.loops.array_contraction import contract
@@ -455,57 +449,3 @@ def to_kernels(
     traced.inner = inner_sizes(traced.function, traced.builder)
     traced.target = target
     return traced
-
-
-def function_text(traced: Traced, name: str) -> str:
-    """The ``def`` of the generated function."""
-    traced.function.name = name
-    if traced.target.grid:
-        return cuda_function(traced.function)
-    return emit_function(traced.function, kernels=traced.target)
-
-
-def module_text(
-    traced: Traced,
-    name: str,
-    title: str,
-    provenance: Sequence[str],
-    support: Support | None = None,
-    asking: bool = False,
-    target: Target | None = None,
-    around: tuple[Sequence[str], Sequence[str]] = ((), ()),
-) -> str:
-    """A whole module, with a docstring that says where it comes from.
-
-    ``support`` writes out what kernels call, which else is imported; ``target`` is the traced one's
-    or another. A module ``asking`` refuses arguments of other sizes than its kernels are written
-    for: nobody else will. ``around`` are imports and texts of what calls a function on a GPU.
-    """
-    traced.function.name = name
-    asked = traced.builder if asking and traced.compiled else None
-    if traced.target.grid:
-        return cuda_module(traced.function, title, provenance, support, asked, around)
-    return emit_module(
-        traced.function,
-        title=title,
-        provenance=list(provenance),
-        kernels=target or traced.target,
-        support=support,
-        asking=asked,
-    )
-
-
-@contextmanager
-def saved_target(traced: Traced) -> Iterator[Target]:
-    """The target of a module that stands alone, for as long as its text is written."""
-    if traced.target is not NUMBA:
-        yield traced.target
-        return
-    with fitting_noted(traced.function.body, traced.builder):
-        yield SAVED_NUMBA
-
-
-def core_text(traced: Traced, name: str) -> str:
-    """The Core program, for reading."""
-    traced.function.name = name
-    return show(traced.function)

@@ -28,7 +28,7 @@ from calque.runtime.call.lenders import stands_in
 from calque.runtime.call.machine_code import KernelCache, attach, module_key, module_name
 from calque.runtime.debug_nans import finite_checker
 from calque.runtime.tracebacks import forget_origins, remember_origins
-from calque.transpiler import pipeline
+from calque.transpiler import texts
 from calque.transpiler.errors import AliasUndecided, Origin
 from calque.transpiler.forking import free_in_children
 from calque.transpiler.frontend.callables import code_of, default_of
@@ -288,7 +288,7 @@ def load(
     if written is None:
         stepping = traced.compiled and os.environ.get("CALQUE_JIT") == "0"
         support = kernel_source.uncompiled if stepping else None
-        text = pipeline.module_text(traced, name, "", [], support)
+        text = texts.module_text(traced, name, "", [], support)
     else:
         text = written.text
     show_text(text)

@@ -13,7 +13,7 @@ from calque.runtime.call.loading import Program
 from calque.runtime.devices.mapped import DeviceProgram, Mapped, require_own
 from calque.runtime.engines.choosing import ENGINES, GPUS, THREADS
 from calque.runtime.spec import Spec
-from calque.transpiler import pipeline
+from calque.transpiler import texts
 from calque.transpiler.codegen.numpy.device_launchers import Cut
 from calque.transpiler.codegen.numpy.emit import (
     Support,
@@ -56,7 +56,7 @@ class DeviceSource:
         """The ``def`` of what each device runs, for its own target or another."""
         traced = self.program.traced
         if self.on_gpus:
-            return pipeline.function_text(traced, name or self.device.generated_name())
+            return texts.function_text(traced, name or self.device.generated_name())
         function = self.function
         if self.engine.library is not None:
             own = set(self.device.communicators)
@@ -125,7 +125,7 @@ class DeviceSource:
         around = self._launcher().module([self.launcher_text()], [], alone)
         name = self.device.generated_name()
         traced = self.program.traced
-        return pipeline.module_text(traced, name, title, header, support, around=around)
+        return texts.module_text(traced, name, title, header, support, around=around)
 
 
 def _of_all_ranks(mapped: Mapped, args: Sequence[Any], layout: Layout) -> tuple[Any, ...]:

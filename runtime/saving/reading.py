@@ -22,7 +22,7 @@ from calque.runtime.saving.writing import write_whole
 from calque.runtime.tracebacks import hide_own_frames
 from calque.runtime.transformed import BoundTransformed, Transformed, complete
 from calque.runtime.version import NUMBA_TRIED
-from calque.transpiler import pipeline
+from calque.transpiler import texts
 from calque.transpiler.codegen.numpy.emit import Support
 from calque.transpiler.diagnostics.placements import CALL, KERNEL, LOOP, placements
 from calque.transpiler.errors import Origin, UnsupportedFunction
@@ -103,13 +103,13 @@ def source(fn: Any, *args: Any, stage: str | None = None, engine: str | None = N
         if isinstance(transformed, Mapped):
             found = DeviceSource(transformed, args, _engine(transformed, stage, engine))
             if stage == "core":
-                return SourceText(pipeline.core_text(found.program.traced, name))
+                return SourceText(texts.core_text(found.program.traced, name))
             return SourceText(found.source())
         _refuse_engine(engine)
         traced = _program(transformed, args, stage).traced
         if stage == "core":
-            return SourceText(pipeline.core_text(traced, name))
-        return SourceText(pipeline.function_text(traced, name))
+            return SourceText(texts.core_text(traced, name))
+        return SourceText(texts.function_text(traced, name))
     except Exception as error:
         hide_own_frames(error)
         raise
@@ -181,7 +181,7 @@ def module_source(
     origin = provenance(_as_transformed(fn), program, args, stage)
     with _target(program.traced, origin, alone) as target:
         told = title(transformed)
-        text = pipeline.module_text(program.traced, name, told, origin, called, True, target)
+        text = texts.module_text(program.traced, name, told, origin, called, True, target)
     lost = [n for n, module in program.traced.function.imports.items() if module == "__main__"]
     if lost:
         raise UnsupportedFunction(
@@ -204,7 +204,7 @@ def _target(traced: Traced, origin: list[str], alone: bool) -> Iterator[Target]:
     if not alone:
         yield traced.target
         return
-    with pipeline.saved_target(traced) as target:
+    with texts.saved_target(traced) as target:
         if target is not traced.target:
             tried = " to ".join(NUMBA_TRIED)
             origin.append(f"Kernels need Numba alone; they were tried with {tried}.")

@@ -1,0 +1,69 @@
+"""The texts of a program: its function, a whole module, or Core for reading."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from calque.transpiler.codegen.cuda.cuda_module import cuda_function, cuda_module
+from calque.transpiler.codegen.numba.fitting_numbers import fitting_noted
+from calque.transpiler.codegen.numba.numba_target import NUMBA
+from calque.transpiler.codegen.numba.saved_target import SAVED_NUMBA
+from calque.transpiler.codegen.numpy.emit import Support, emit_function, emit_module
+from calque.transpiler.frontend.trace import Traced
+from calque.transpiler.ir.target import Target
+from calque.transpiler.ir.text import show
+
+
+def function_text(traced: Traced, name: str) -> str:
+    """The ``def`` of the generated function."""
+    traced.function.name = name
+    if traced.target.grid:
+        return cuda_function(traced.function)
+    return emit_function(traced.function, kernels=traced.target)
+
+
+def module_text(
+    traced: Traced,
+    name: str,
+    title: str,
+    provenance: Sequence[str],
+    support: Support | None = None,
+    asking: bool = False,
+    target: Target | None = None,
+    around: tuple[Sequence[str], Sequence[str]] = ((), ()),
+) -> str:
+    """A whole module, with a docstring that says where it comes from.
+
+    ``support`` writes out what kernels call, which else is imported; ``target`` is the traced one's
+    or another. A module ``asking`` refuses arguments of other sizes than its kernels are written
+    for: nobody else will. ``around`` are imports and texts of what calls a function on a GPU.
+    """
+    traced.function.name = name
+    asked = traced.builder if asking and traced.compiled else None
+    if traced.target.grid:
+        return cuda_module(traced.function, title, provenance, support, asked, around)
+    return emit_module(
+        traced.function,
+        title=title,
+        provenance=list(provenance),
+        kernels=target or traced.target,
+        support=support,
+        asking=asked,
+    )
+
+
+@contextmanager
+def saved_target(traced: Traced) -> Iterator[Target]:
+    """The target of a module that stands alone, for as long as its text is written."""
+    if traced.target is not NUMBA:
+        yield traced.target
+        return
+    with fitting_noted(traced.function.body, traced.builder):
+        yield SAVED_NUMBA
+
+
+def core_text(traced: Traced, name: str) -> str:
+    """The Core program, for reading."""
+    traced.function.name = name
+    return show(traced.function)
