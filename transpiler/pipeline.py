@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 import calque.transpiler.primitives  # noqa: F401  (fills the tables)
+from calque.transpiler.algebra.last_elements import carry_last_elements
 from calque.transpiler.algebra.scalar_factoring import take_factors_out
 from calque.transpiler.algebra.triangular_solves import solve_by_substitution
 from calque.transpiler.codegen.numba.numba_target import NUMBA
@@ -127,6 +128,10 @@ def _drop_unchanged() -> Pass:
 
 KERNEL_PASSES = (
     Pass("take_factors_out", lambda w: take_factors_out(w.function, w.builder), optional=True),
+    Pass(
+        *("carry_last_elements", lambda w: carry_last_elements(w.function.body, w.builder)),
+        optional=True,
+    ),
     _drop_unchanged(),  # what rounds leave alone is the same before the loop
     Pass(
         *("batch_rounds", lambda w: batch_rounds(w.function, w.builder)),

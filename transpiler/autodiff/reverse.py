@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from calque.transpiler.algebra.last_elements import carry_last_elements
 from calque.transpiler.algebra.symmetry import symmetries
 from calque.transpiler.autodiff.activity import varied
 from calque.transpiler.autodiff.dead_stores import drop_unread_stores
@@ -75,6 +76,7 @@ def reverse(
     inputs = [function.params[i] for i in wrt]
     expand_calls(function, builder, [v for v in inputs if v.type.is_float])
     compute_before_loops(body, builder)
+    carry_last_elements(body, builder)
     builder.symmetries = symmetries(function)
     sweep = Sweep(builder, function, inputs)
     adjoints: Adjoints = {}
@@ -249,6 +251,8 @@ class Sweep:
         return True
 
     def _unbroadcast(self, s: Apply, arg: Var, cotangent: Any) -> Any:
+        if s.primitive.kind == "store" and arg is s.args[0]:
+            return cotangent  # one size, or as many places as there were in the end
         have = type_of(cotangent).dims
         spreads = s.primitive.kind == "elementwise" or s.primitive in (where, broadcast_to)
         spread = s.outs[0].type.dims if spreads else have

@@ -100,11 +100,13 @@ class LoopAttempt:
     def _let_size_change(self, k: int) -> None:
         """A round back starts at the size that the round forth ended with."""
         after, dims = self.s.body.results[k], self.sweep.builder.dims
-        if isinstance(after, Var) and not all(
-            map(dims.same, after.type.dims, self.s.phis[k].type.dims)
-        ):
+        if not isinstance(after, Var):
+            return
+        same = [*map(dims.same, after.type.dims, self.s.phis[k].type.dims)]
+        if not all(same):
             bar = self.phis[-1]
-            sizes = tuple(dims.fresh() for _ in bar.type.dims)
+            pairs = zip(bar.type.dims, same, strict=True)
+            sizes = tuple(size if kept else dims.fresh() for size, kept in pairs)
             self.phis[-1] = Var(bar.type.with_dims(sizes), bar.name, bar.origin)
             self.sized[self.phis[-1]] = bar.type.with_dims(type_of(self.s.inits[k]).dims)
 
