@@ -170,7 +170,7 @@ class Magnitudes:
     # what loops carry
 
     def _in_loop(self, value: Var, loop: Loop) -> Span:
-        if isinstance(loop, For) and value is loop.index:
+        if isinstance(loop, For) and value not in loop.phis:  # the counter, maybe named anew since
             return hull(map(self.of, (loop.start, loop.stop)))
         around = self._reached(value)
         group = {v for v in around if v is value or value in self._reached(v)}
@@ -206,8 +206,7 @@ class Magnitudes:
     def _carried(self, value: Var) -> Var | None:
         """The number of a loop that a value is, in it or after it."""
         if value in self.loops:
-            loop = self.loops[value]
-            return None if isinstance(loop, For) and value is loop.index else value
+            return value if value in self.loops[value].phis else None
         made = self.definitions.get(value)
         if isinstance(made, (For, While)):
             phi = made.phis[made.outs.index(value)]

@@ -16,7 +16,7 @@ def turn(line: Any, grid: Grid) -> None:
     nest = [line]
     while len(nest) < len(grid.loops) and len(nest[-1].body) == 1:
         (inner,) = nest[-1].body
-        if not isinstance(inner, gast.For):
+        if not hasattr(inner, "spread"):  # no loop, or one that each thread runs whole
             return
         nest.append(inner)
     if len(nest) < len(grid.loops) or any(map(has_loops, grid.loops[-1].body.statements)):
