@@ -16,6 +16,7 @@ import calque.transpiler.primitives  # noqa: F401  (fills the tables)
 from calque.transpiler.algebra.last_elements import carry_last_elements
 from calque.transpiler.algebra.scalar_factoring import take_factors_out
 from calque.transpiler.algebra.triangular_solves import solve_by_substitution
+from calque.transpiler.algebra.value_numbering import merge_dear_terms
 from calque.transpiler.codegen.numba.numba_target import NUMBA
 from calque.transpiler.codegen.text.signature import name_parameters
 from calque.transpiler.diagnostics.finite_checks import add_checks
@@ -127,6 +128,7 @@ def _drop_unchanged() -> Pass:
 
 
 KERNEL_PASSES = (
+    Pass("merge_dear_terms", lambda w: merge_dear_terms(w.function), optional=True),
     Pass("take_factors_out", lambda w: take_factors_out(w.function, w.builder), optional=True),
     Pass(
         *("carry_last_elements", lambda w: carry_last_elements(w.function.body, w.builder)),

@@ -1,0 +1,196 @@
+"""Dear terms that are asked for again, made once: reductions, products, what hangs on their truth.
+
+Before::
+
+    if np.max(s) > 30.0: r = f(s)
+    else: r = s
+    if np.max(s) > 30.0: t = g(r)
+    else: t = r
+
+After, where no branch is taken that is known not to be::
+
+    above = np.max(s) > 30.0
+    if above: r = f(s)
+    else: r = s
+    if above: t = g(r)
+    else: t = r
+
+Equal operations of equal values have one number, wherever they stand; a dear one gives its place to
+the one that is made before it on every way there. Within an arm, what an earlier branch on the same
+truth gave is what its arm of the same name made. Cheap terms stay as the user wrote them: what is
+at hand for elements costs less than to keep it.
+"""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from typing import Any
+
+import numpy as np
+
+from calque.transpiler.ir import core
+from calque.transpiler.ir.core import (
+    UNDEFINED,
+    Apply,
+    Atom,
+    Block,
+    For,
+    Function,
+    If,
+    Statement,
+    Var,
+    While,
+)
+from calque.transpiler.ir.dead_code import remove_dead_code
+from calque.transpiler.ir.types import type_of_constant
+from calque.transpiler.primitives.called import Called
+
+_DEAR = ("bilinear", "multilinear", "reduction")
+_APART = ("store", "creation", "collective")  # changed later, or seen by others
+Known = ChainMap[Any, Any]  # by term, the values; by test and arm, what is known where it is taken
+Truths = dict[Atom, bool]
+_TERM = 3  # parts of a term: what is done, to what, how
+
+
+def merge_dear_terms(function: Function) -> None:
+    """Let dear terms be made once, in place."""
+    numbers = _ValueNumbers(function.body)
+    numbers.visit(function.body, ChainMap(), {})
+    if numbers.replaced:
+        now = numbers.replaced
+        core.substitute(function.body, {v: _last(now, v) for v in now})
+        remove_dead_code(function)
+
+
+def _last(mapping: dict[Var, Atom], atom: Atom) -> Atom:
+    while isinstance(atom, Var) and atom in mapping:
+        atom = mapping[atom]
+    return atom
+
+
+class _ValueNumbers:
+    def __init__(self, body: Block):
+        self.equal: dict[Var, Atom] = {}  # to the value made first, though it may stay
+        self.replaced: dict[Var, Atom] = {}
+        self.rooted: set[Atom] = set()  # dear, or truths of what is dear
+        self.stored: set[Atom] = set()  # arrays that are changed in place
+        for s in core.walk(body):
+            if isinstance(s, Apply) and s.primitive.kind == "store":
+                self.stored.add(s.args[0])
+            elif isinstance(s, (For, While)):
+                self.stored.update(a for a in s.inits if isinstance(a, Var) and a.type.ndim)
+
+    def visit(self, block: Block, known: Known, truths: Truths) -> None:
+        """Merge in a block, before which terms are ``known``; ``truths`` hold within it."""
+        kept: list[Statement] = []
+        for s in block.statements:
+            if isinstance(s, If):
+                kept += self._branch(s, known, truths)
+            elif not isinstance(s, Apply) or not self._is_at_hand(s, known):
+                kept.append(s)
+                for inner in core.blocks_of(s):
+                    self.visit(inner, known.new_child(), truths)
+        block.statements[:] = kept
+
+    def _is_at_hand(self, s: Apply, known: Known) -> bool:
+        """Whether the values of a dear statement are known: then it is to go."""
+        if isinstance(s.primitive, Called) or s.primitive.kind in _APART or s.primitive.imported:
+            return False
+        params = tuple(sorted((k, _said(v)) for k, v in s.params.items()))
+        term = s.primitive, tuple(map(self._number, s.args)), params
+        return self._is_made(term, s.outs, _is_dear(s) or self._asks_of_dear(s), known)
+
+    def _is_made(self, term: Any, outs: tuple[Var, ...], dear: bool, known: Known) -> bool:
+        """Whether what a term gives is at hand as other values, which now stand for its own."""
+        if dear:
+            self.rooted.update(outs)
+        first, values = known.setdefault(term, (outs, outs))
+        if first is outs or any(a.type != b.type for a, b in zip(outs, first, strict=True)):
+            return False
+        self.equal.update(zip(outs, first, strict=True))
+        if not dear or values is None or self.stored & {*outs, *values}:
+            return False
+        for late, early in zip(outs, values, strict=True):
+            self.replaced[late] = early
+            early.name = early.name or late.name
+        return True
+
+    def _asks_of_dear(self, s: Apply) -> bool:
+        """Whether a statement gives a truth of numbers that were dear."""
+        if any(o.type.ndim or o.type.dtype.kind != "b" for o in s.outs):
+            return False
+        asked = (_last(self.equal, a) for a in s.args)
+        return any(a in self.rooted and not a.type.ndim for a in asked if isinstance(a, Var))
+
+    def _number(self, atom: Atom) -> Any:
+        atom = _last(self.equal, atom)
+        return atom if isinstance(atom, Var) else (type(atom), repr(atom))
+
+    def _branch(self, s: If, known: Known, truths: Truths) -> list[Statement]:
+        """Merge within both arms; in the place of a branch whose test is known stands its arm."""
+        test = _last(self.equal, s.test)
+        if not isinstance(test, Var):
+            return [s]
+        if test in truths:
+            arm = s.then if truths[test] else s.orelse
+            if all(_type(a) == o.type for a, o in zip(arm.results, s.outs, strict=True)):
+                self.visit(arm, known, truths)
+                self.replaced.update(zip(s.outs, arm.results, strict=True))
+                self.equal.update(zip(s.outs, arm.results, strict=True))
+                return arm.statements
+        for flag, arm in ((True, s.then), (False, s.orelse)):
+            terms, holds = known.get((test, flag), ({}, {}))
+            inside, within = known.new_child(dict(terms)), {**truths, **holds, test: flag}
+            self.visit(arm, inside, within)
+            known[test, flag] = self._learned(s, arm, inside, within)
+        for k, o in enumerate(s.outs):
+            if not o.type.ndim:
+                pair = tuple(self._number(arm.results[k]) for arm in (s.then, s.orelse))
+                self._is_made(("if", test, pair), (o,), True, known)
+        return [s]
+
+    def _learned(
+        self, s: If, arm: Block, inside: Known, within: Truths
+    ) -> tuple[dict[Any, Any], Truths]:
+        """What is known where the same arm is taken again: terms, as far as given, and truths."""
+        given: dict[Atom, Var] = {}
+        holds = within.copy()
+        for o, result in zip(s.outs, arm.results, strict=True):
+            number = _last(self.equal, result)
+            if isinstance(number, (bool, np.bool_)):
+                holds[o] = bool(number)
+            elif number in within:
+                holds[o] = within[number]
+            elif isinstance(number, Var) and number.type == o.type:
+                given.setdefault(number, o)
+        terms = {t: known for t, known in inside.maps[0].items() if len(t) == _TERM}
+        for term, (first, values) in terms.items():
+            if values is None or values is first:
+                outs = tuple(given[v] for v in first if v in given)
+                terms[term] = first, (outs if len(outs) == len(first) else None)
+        return terms, holds
+
+
+def _is_dear(s: Apply) -> bool:
+    """Whether to make a value takes a walk over an array, and to keep it takes less."""
+    p = s.primitive
+    if p.kind in _DEAR:
+        return True
+    dims = max((a.type.ndim for a in s.args if isinstance(a, Var)), default=0)
+    fewer = all(o.type.ndim < dims for o in s.outs)
+    return fewer and (p.fresh if p.kind == "linear" else p.kind == "opaque")
+
+
+def _said(value: Any) -> Any:
+    """What tells a parameter from others."""
+    if isinstance(value, tuple):
+        return "tuple", *map(_said, value)
+    if isinstance(value, np.ndarray):
+        return str(value.dtype), value.shape, value.tobytes()
+    return repr(value)
+
+
+def _type(atom: Atom) -> Any:
+    if isinstance(atom, Var):
+        return atom.type
+    return None if atom is UNDEFINED else type_of_constant(atom)
