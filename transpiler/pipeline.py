@@ -50,6 +50,7 @@ from calque.transpiler.loops.overwritten_fills import leave_unfilled
 from calque.transpiler.loops.parallelize import keep_off_threads, mark_parallel, weigh
 from calque.transpiler.loops.partial_scans import scan_in_parts
 from calque.transpiler.loops.partial_sums import sum_in_parts
+from calque.transpiler.loops.recurrence_strips import strip_recurrences
 from calque.transpiler.loops.rounds_in_blocks import rounds_in_blocks
 from calque.transpiler.loops.row_fusion import fuse_rows
 from calque.transpiler.loops.scalar_replacement import fewer_accesses
@@ -107,6 +108,13 @@ def _gather(w: Work) -> None:
 
 def _rounds_in_blocks(w: Work) -> None:
     rounds_in_blocks(w.function, w.builder, w.target.can_compile)
+
+
+def _strip_recurrences(w: Work) -> None:
+    target = w.target
+    strip_recurrences(
+        w.function, w.builder, target.can_compile, target.may_raise, target.may_divide_by_zero
+    )
 
 
 def _bounds_are_ours(w: Work) -> bool:
@@ -249,6 +257,13 @@ KERNEL_PASSES = (
         lambda w: hoist_checks(w.function, w.builder, w.target.can_compile, w.target.may_raise),
         needs=[ELEMENTS, OWN_PHIS],
         after=["check_indices", "gather"],
+        when=_on_cores,
+        optional=True,
+    ),
+    Pass(
+        *("strip_recurrences", _strip_recurrences),
+        needs=[ELEMENTS, OWN_PHIS],
+        after=["gather", "hoist_checks"],
         when=_on_cores,
         optional=True,
     ),

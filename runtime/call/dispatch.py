@@ -475,7 +475,7 @@ class Dispatcher:
         plan.choices |= traced.choices
         full = plan.full_key(leaves, sizes)
         if any(key[:-1] == full[:-1] for key in plan.programs):
-            plan.why = "a matrix product within a loop is small now, or was before"
+            plan.why = "a product of sizes that decided on its loops is small now, or was before"
         plan.programs[full] = program
         args, kwargs = pytrees.unflatten(structure, leaves)
         description = described(self.function, args, kwargs, known, pinned, self.compiled)

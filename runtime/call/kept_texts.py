@@ -24,7 +24,7 @@ from calque.transpiler.errors import Origin
 from calque.transpiler.frontend.trace import Traced
 from calque.transpiler.ir import debug
 from calque.transpiler.ir.core import Launch
-from calque.transpiler.ir.dims import InnerSizes, Sizes, is_small_product
+from calque.transpiler.ir.dims import Bound, InnerSizes, is_small_product
 from calque.transpiler.ir.target import Target
 from calque.transpiler.ir.types import Dim
 from calque.transpiler.loops.size_specialization import few_and_often
@@ -45,7 +45,7 @@ class KeptText:
     stored: tuple[int, ...]  # leaves that are stored into
     assumptions: tuple[Dim, ...]  # each is >= 0
     compares: bool
-    choices: Mapping[Sizes, bool]
+    choices: Mapping[Bound, bool]
     inner: InnerSizes
     launches: tuple[Launch, ...]
     origins: tuple[Origin | None, ...]  # of the text's statements

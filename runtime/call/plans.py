@@ -21,7 +21,7 @@ from calque.transpiler.frontend.captures import Capture
 from calque.transpiler.frontend.trace import Traced
 from calque.transpiler.frontend.values.memory_questions import memory_of
 from calque.transpiler.ir.device_arrays import is_device_array
-from calque.transpiler.ir.dims import InnerSizes, Sizes, is_small_product
+from calque.transpiler.ir.dims import Bound, InnerSizes, is_small_product
 from calque.transpiler.loops.size_specialization import few_and_often
 
 _MOST_READ = 16  # traced programs kept at one time: each takes the room of a program
@@ -67,7 +67,7 @@ class Plan:
     symbols: frozenset[str] = frozenset()
     memory: frozenset[int] = frozenset()  # leaves of which programs ask where they lie
     captures: dict[str, Capture] = field(default_factory=dict)  # where known sizes are read
-    choices: dict[Sizes, bool] = field(default_factory=dict)  # sizes that decided on a program
+    choices: dict[Bound, bool] = field(default_factory=dict)  # sizes that decided on a program
     inner: InnerSizes = field(default_factory=dict)  # what loops of these programs go over
     few: dict[str, int] = field(default_factory=dict)  # sizes written into a program of their own
     programs: dict[Any, Program] = field(default_factory=dict)

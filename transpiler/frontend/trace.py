@@ -33,7 +33,7 @@ from calque.transpiler.frontend.values.optional import Maybe
 from calque.transpiler.ir import core, pytrees
 from calque.transpiler.ir.builder import Array, Builder
 from calque.transpiler.ir.core import Parameter, Slot, Var
-from calque.transpiler.ir.dims import InnerSizes, Sizes
+from calque.transpiler.ir.dims import Bound, InnerSizes
 from calque.transpiler.ir.program_copies import ProgramCopy
 from calque.transpiler.ir.target import NUMPY, Target
 from calque.transpiler.ir.types import ArrayType, Dim, dim_symbols
@@ -51,7 +51,7 @@ class Traced:
     sources: dict[str, tuple[str, ...]] = field(default_factory=dict)
     target: Target = NUMPY  # for whose kernels it is scheduled
     compares: bool = False  # and refuses what NumPy may spread: see loops.shape_guards
-    choices: dict[Sizes, bool] = field(default_factory=dict)  # made by the sizes of the call
+    choices: dict[Bound, bool] = field(default_factory=dict)  # made by the sizes of the call
     inner: InnerSizes = field(default_factory=dict)  # that loops within loops go over
     with_calls: core.Function | None = None  # before calls that have rules were inlined
 

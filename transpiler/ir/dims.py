@@ -18,18 +18,20 @@ from calque.transpiler.ir.types import Dim, DimLike, dim_symbols, make_dim, subs
 
 SMALL = 8192  # multiplications up to which loops beside others beat a call of BLAS
 Sizes = tuple[DimLike, ...]
+Bound = tuple[Sizes, int]  # what a product of sizes is held to
 # by symbol, of loops whose rounds it tells: these, after the rounds of the loops around
 InnerSizes = Mapping[str, frozenset[Sizes]]
 
 
-def is_small_product(sizes: Sizes, actual: dict[str, int]) -> bool:
-    """Whether the product of sizes is at most ``SMALL``, for these values of their symbols.
+def is_small_product(bound: Bound, actual: dict[str, int]) -> bool:
+    """Whether the product of sizes is at most a number, for these values of their symbols.
 
-    >>> is_small_product((symbol("n"), symbol("n") - 1, 2), {"n": 50})
+    >>> is_small_product(((symbol("n"), symbol("n") - 1, 2), SMALL), {"n": 50})
     True
     """
+    sizes, most = bound
     values = [substitute_dim(d, dict(actual)) for d in sizes]
-    return math.prod(v for v in values if isinstance(v, int)) <= SMALL
+    return math.prod(v for v in values if isinstance(v, int)) <= most
 
 
 def _is_symbol(dim: DimLike) -> bool:
@@ -71,7 +73,7 @@ class Dims:
     joined: set[str] = field(default_factory=set)  # of which a size is one of several
     solvable: set[str] = field(default_factory=set)  # of these, what is asked of one is a condition
     unsolvable: set[str] = field(default_factory=set)
-    choices: dict[Sizes, bool] = field(default_factory=dict)  # made by actual sizes
+    choices: dict[Bound, bool] = field(default_factory=dict)  # made by actual sizes
     span: Callable[[str], Span] = lambda _: SIZE  # between what a symbol's value is
     _slices: dict[tuple, DimLike] = field(default_factory=dict)
     count: int = 0  # of internal symbols
@@ -408,17 +410,17 @@ class Dims:
             return False  # it is of no such thing, or is compared with what it is made of
         return any(self.same(size, part) or self.is_spread_over(size, part) for part in key[1:])
 
-    def are_small(self, sizes: Sizes) -> bool:
-        """Whether the product of sizes is at most ``SMALL`` in the call at hand, as far as known.
+    def are_small(self, sizes: Sizes, most: int = SMALL) -> bool:
+        """Whether the product of sizes is at most ``most`` in the call at hand, as far as known.
 
         The program depends on it: calls for which it is otherwise get one of their own.
         """
         bounds = tuple(map(self.upper_bound, sizes))
         if not all(dim_symbols(d) <= self.actual.keys() for d in bounds):
             return False
-        outcome = is_small_product(bounds, self.actual)
+        outcome = is_small_product((bounds, most), self.actual)
         if any(map(dim_symbols, bounds)):
-            self.choices[bounds] = outcome
+            self.choices[bounds, most] = outcome
         return outcome
 
     def slice_length(

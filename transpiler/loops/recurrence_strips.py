@@ -1,0 +1,260 @@
+"""Recurrences that are independent of each other run side by side, in vectors, by strips of rows.
+
+Before, where each row waits for one number after the other::
+
+    for i in range(n):
+        p[i, 0] = 0.0
+        for j in range(1, m):
+            p[i, j] = 0.25 / (1.5 - 0.25 * p[i, j - 1])
+
+After::
+
+    for strip in range((n + 63) // 64):
+        first = strip * 64
+        last = min(first + 64, n)
+        for i in range(first, last):
+            p[i, 0] = 0.0
+        for j in range(1, m):
+            for i in range(first, last):
+                p[i, j] = 0.25 / (1.5 - 0.25 * p[i, j - 1])
+
+Of small arrays, that is: where a sweep leaves the cache, to go along the rows is quicker. A strip
+is so short that columns stay in the first cache from one round of ``j`` to the next. What rows only
+add to they may share. This is vectorization of an outer loop by strips: Allen and Kennedy,
+Optimizing Compilers for Modern Architectures, 2001, section 5.8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from calque.transpiler.ir import core
+from calque.transpiler.ir.builder import FUNCTIONS, Builder, atom, loop_index, wrap
+from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, Statement, Var, While
+from calque.transpiler.ir.dead_code import prune
+from calque.transpiler.loops.accesses import INDEXED, STORES
+from calque.transpiler.loops.carried_dependences import of_numbers
+from calque.transpiler.loops.parallelize import CarriedArrays, of_arrays, upward
+from calque.transpiler.primitives.indexing import getitem, update_add
+from calque.transpiler.primitives.scalars import smaller_integer
+
+STRIP = 64  # rows
+IN_CACHE = 1 << 17  # elements of a sweep, up to which strips take less time, whatever the strides
+_FEWEST = 8  # rows for which vectors pay
+Refuses = Callable[[Statement], bool]
+
+
+def strip_recurrences(
+    function: Function, builder: Builder, compiles: Refuses, refuses: Refuses, divides: Refuses
+) -> None:
+    """Turn such loops of kernels around, in place.
+
+    ``refuses``: whether a statement may raise; ``divides``: whether ZeroDivisionError.
+    """
+
+    def visit(block: Block, compiled: bool) -> None:
+        for s in list(block.statements):
+            inner = compiled or (isinstance(s, (For, While)) and compiles(s))
+            if inner and isinstance(s, For):
+                nest = _Recurrences(s, builder)
+                if nest.may_turn() and not any(refuses(t) or divides(t) for t in core.walk(s.body)):
+                    at = block.statements.index(s)
+                    block.statements[at : at + 1] = made = nest.turned()
+                    core.label_rest(made, s.phase)
+                    continue
+            for body in core.blocks_of(s):
+                visit(body, inner)
+
+    with builder.active():
+        visit(function.body, False)
+
+
+@dataclass(eq=False)
+class _Recurrences:
+    """A loop over rows, and the loops along them that its rounds hold."""
+
+    loop: For
+    builder: Builder
+    numbers: list[Apply] = field(default_factory=list)  # that a round makes for what comes after
+    steady: list[Apply] = field(default_factory=list)  # numbers that all rounds share
+
+    def may_turn(self) -> bool:
+        """Whether rows are independent, and wait in some loop for one number after the other."""
+        loop = self.loop
+        inner = [s for s in loop.body.statements if isinstance(s, For)]
+        if not inner or loop.step not in (1, -1) or loop.index not in self.builder.dim_values:
+            return False
+        if not loop.phis or any(not phi.type.ndim for phi in loop.phis) or self._is_short():
+            return False
+        if not all(map(self._is_piece, loop.body.statements)):
+            return False
+        if all(map(self._is_free, inner)):
+            return False  # these are vectors as they are, or as distribution makes them
+        if not self._is_free(loop):
+            return False
+        return all(map(self._stays_in_cache, inner))
+
+    def _stays_in_cache(self, inner: For) -> bool:
+        """Whether arrays are so small that to go across their rows costs little."""
+        dim_of, dims = self.builder.dim_of, self.builder.dims
+        sizes = [
+            s.step * (dim_of(wrap(s.stop)) - dim_of(wrap(s.start))) for s in (self.loop, inner)
+        ]
+        return dims.are_small(tuple(map(dims.resolve, sizes)), IN_CACHE)
+
+    def _is_short(self) -> bool:
+        """Whether the call at hand has but few rows."""
+        dims = self.builder.dims
+        start, stop = (self.builder.dim_of(wrap(end)) for end in (self.loop.start, self.loop.stop))
+        rows = dims.of_arguments(dims.resolve(self.loop.step * (stop - start)), dims.actual)
+        return isinstance(rows, int) and rows < _FEWEST
+
+    def _is_piece(self, s: Statement) -> bool:
+        """Whether a statement is a store, a number of this round's, or a loop over elements."""
+        own = {self.loop.index, *(n.out for n in self.numbers)}
+        if isinstance(s, For):
+            plain = s.index in self.builder.dim_values and s.step in (1, -1)
+            plain = plain and own.isdisjoint(a for a in core.operands(s) if isinstance(a, Var))
+            arrays = all(phi.type.ndim for phi in s.phis) and bool(s.phis)
+            return plain and arrays and all(map(self._is_element, s.body.statements))
+        if not self._is_element(s):
+            return False
+        assert isinstance(s, Apply)
+        if s.primitive not in STORES:
+            if (
+                own.isdisjoint(a for a in s.args if isinstance(a, Var))
+                and s.primitive is not getitem
+            ):
+                self.steady.append(s)
+                return True
+            self.numbers.append(s)
+            inside = core.defined_vars(self.loop.body) | {*self.loop.phis}
+            return not any(a.type.ndim and a in inside for a in s.args if isinstance(a, Var))
+        return True
+
+    def _is_element(self, s: Statement) -> bool:
+        """Whether a statement is one of numbers, or of an element that is proven to be inside."""
+        if not isinstance(s, Apply) or len(s.outs) != 1:
+            return False
+        if s.primitive in INDEXED:
+            numbers = s.args[1:] if s.primitive in STORES else (*s.args[1:], s.out)
+            return s.proven and not any(a.type.ndim for a in numbers if isinstance(a, Var))
+        return not any(a.type.ndim for a in (s.out, *s.args) if isinstance(a, Var))
+
+    def _is_free(self, loop: For) -> bool:
+        """Whether no round waits for another's numbers: they may add to the same places."""
+        carried = CarriedArrays(self.builder)
+        carried.chain = {phi: phi for phi in loop.phis}
+        if not carried.visit(loop.body):
+            return False
+        added = {
+            phi
+            for phi, touches in carried.touches.items()
+            if all(t.statement.primitive is update_add for t in touches)
+        }
+        return of_numbers(loop) is None and of_arrays(loop, self.builder, added).parallel
+
+    # the new loops
+
+    def turned(self) -> list[Statement]:
+        """The loop over strips, and what computes its bounds."""
+        loop, builder = self.loop, self.builder
+        alone = of_arrays(loop, builder).parallel
+        before = upward(loop, builder)
+        with builder.block() as made, builder.at(loop.origin):
+            for s in self.steady:
+                builder.emit(s)
+            start, stop = wrap(loop.start), wrap(loop.stop)
+            count = (stop - start + (STRIP - 1)) // STRIP
+            strip = loop_index(0, builder.dim_of(count) - 1, "strip")
+            with builder.block() as body:
+                first = strip * STRIP + start
+                last = FUNCTIONS[smaller_integer](first + STRIP, stop)
+                for end, word in ((first, "first"), (last, "last")):
+                    if isinstance(atom(end), Var):
+                        atom(end).name = word
+                phis = tuple(phi.again() for phi in loop.phis)
+                now: dict[Var, Atom] = dict(zip(loop.phis, phis, strict=True))
+                for piece in self._pieces():
+                    self._write(piece, (atom(first), atom(last)), now)
+                body.results = [now.get(r, r) for r in loop.body.results]
+            around = For(
+                *(loop.outs, strip.atom, 0, atom(count), 1, phis, loop.inits, body),
+                *(loop.origin, loop.scheduled, alone and atom(count) != 1),
+            )
+            builder.emit(around)
+        return [*before, *made.statements]
+
+    def _pieces(self) -> list[list[Statement]]:
+        """The loops along rows, and the stores between them."""
+        found: list[list[Statement]] = []
+        for s in self.loop.body.statements:
+            if s in self.numbers or s in self.steady:
+                continue
+            if isinstance(s, For) or not found or isinstance(found[-1][-1], For):
+                found.append([])
+            found[-1].append(s)
+        return found
+
+    def _write(
+        self, piece: list[Statement], bounds: tuple[Atom, Atom], now: dict[Var, Atom]
+    ) -> None:
+        """Emit what a strip does of a piece; ``now``: the versions of arrays, old and new."""
+        s, builder = piece[0], self.builder
+        if not isinstance(s, For):
+            self._emit_rows(piece, _chains(piece), bounds, now)
+            return
+        index, phis = self._counter(s.index), tuple(phi.again() for phi in s.phis)
+        inits = tuple(now.get(i, i) for i in s.inits)
+        inside = {**now, s.index: index, **dict(zip(s.phis, phis, strict=True))}
+        chains = list(zip(s.phis, s.body.results, strict=True))
+        with builder.block() as body:
+            self._emit_rows(s.body.statements, chains, bounds, inside)
+            body.results = [inside[r] for r in s.body.results]
+        outs = tuple(out.again() for out in s.outs)
+        along = For(outs, index, s.start, s.stop, s.step, phis, inits, body, s.origin, s.scheduled)
+        builder.emit(along)
+        now.update(zip(s.outs, outs, strict=True))
+
+    def _emit_rows(
+        self,
+        statements: list[Statement],
+        chains: list[tuple[Var, Atom]],
+        bounds: tuple[Atom, Atom],
+        now: dict[Var, Atom],
+    ) -> None:
+        """Emit a loop over the rows of a strip with these statements in it."""
+        builder, loop = self.builder, self.loop
+        index = self._counter(loop.index)
+        phis = tuple(first.again() for first, _ in chains)
+        mapping = {**now, loop.index: index}
+        mapping.update(zip((first for first, _ in chains), phis, strict=True))
+        before = dict(mapping)
+        body = core.clone(Block([*self.numbers, *statements], [r for _, r in chains]), mapping)
+        prune(body, {r for r in body.results if isinstance(r, Var)})
+        for old, new in mapping.items():
+            if old not in before and isinstance(new, Var) and old in builder.dim_values:
+                builder.dim_values[new] = builder.dim_values[old]
+        for t in body.statements:
+            builder.definitions.update(dict.fromkeys(t.outs, t))
+        outs = tuple(first.again() for first, _ in chains)
+        inits = tuple(now.get(first, first) for first, _ in chains)
+        origin = statements[0].origin
+        made = For(outs, index, *bounds, 1, phis, inits, body, origin, loop.scheduled)
+        builder.emit(made)
+        now.update((last, out) for (_, last), out in zip(chains, outs, strict=True))
+
+    def _counter(self, old: Var) -> Var:
+        index = old.again()
+        self.builder.dim_values[index] = self.builder.dim_values[old]
+        return index
+
+
+def _chains(stores: list[Statement]) -> list[tuple[Var, Atom]]:
+    """Of each array that is stored into, the first version and the last."""
+    first: dict[Var, Var] = {}  # by the last version so far
+    for s in stores:
+        assert isinstance(s, Apply) and isinstance(s.args[0], Var)
+        first[s.out] = first.pop(s.args[0], s.args[0])
+    return [(begun, last) for last, begun in first.items()]
