@@ -1,10 +1,10 @@
 """Derivatives of whole families of programs: calque against JAX and against one by hand.
 
-    python benchmarks/families.py [--only PATTERN] [--quick]
+    python benchmarks/families.py [--write] [--only PATTERN] [--quick]
 
 Each family is written in several ways (scalars, vectors, lists, matrices), because a user should
-not have to know which of them is fast. `--quick` takes small inputs. Exits 1 where results
-disagree.
+not have to know which of them is fast. `--quick` takes small inputs, `--write` keeps the table in
+benchmarks/results/families.md. Exits 1 where results disagree.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+from pathlib import Path
 
 import jax
 from numpy_programs import on_jax, waiting
@@ -23,6 +24,7 @@ from programs import adaptive, contractions, observations, recurrences, sweeps
 from programs.family import Row
 
 FAMILIES = (observations, recurrences, adaptive, sweeps, contractions)
+RESULTS = Path(__file__).resolve().parent / "results" / "families.md"
 ROWS = [row for family in FAMILIES for row in family.ROWS]
 
 
@@ -53,6 +55,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="a regular expression of rows' names")
     parser.add_argument("--quick", action="store_true", help="small inputs")
+    parser.add_argument("--write", action="store_true", help=f"keep the table in {RESULTS.name}")
     options = parser.parse_args()
     jax.config.update("jax_enable_x64", True)
     lines, problems = [], []
@@ -73,6 +76,8 @@ def main() -> int:
         ]
     )
     print(text)
+    if options.write:
+        measuring.keep(RESULTS, text)
     return 1 if problems else 0
 
 

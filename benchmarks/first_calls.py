@@ -205,7 +205,7 @@ def main() -> int:
         method = " ".join(line.strip() for line in __doc__.split("\n\n")[2].splitlines())
         said = f"# First calls\n\nBy `benchmarks/first_calls.py`. {method}\n\n"
         where = "The last columns are seconds of the cold call; the rest is imports.\n"
-        RESULTS.write_text(f"{said}{measuring.versions()}\n\n{text}\n{where}", encoding="utf-8")
+        measuring.keep(RESULTS, f"{said}{measuring.versions()}\n\n{text}\n{where}")
     return bool(problems)
 
 

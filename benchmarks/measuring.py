@@ -15,6 +15,7 @@ import random
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ METHOD = (
     "Peers take turns in one process on the same inputs, every round in another order; a time is "
     "the least of three sweeps' medians. Before timing, the peers' results are compared."
 )
+NOTES = "\n## Notes\n"
 Run = Callable[[], float]
 
 
@@ -141,6 +143,13 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A Markdown table."""
     lines = [list(head), ["---"] * len(head), *[list(row) for row in rows]]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in lines) + "\n"
+
+
+def keep(page: Path, text: str) -> None:
+    """Write a page of results; what stands on it from its notes on stays."""
+    before = page.read_text(encoding="utf-8") if page.exists() else ""
+    _, heading, notes = before.partition(NOTES)
+    page.write_text(text.rstrip("\n") + "\n" + heading + notes, encoding="utf-8")
 
 
 def versions() -> str:
