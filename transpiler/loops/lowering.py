@@ -31,8 +31,9 @@ from calque.transpiler.ir.builder import Array, Builder, atom, wrap
 from calque.transpiler.ir.core import Apply, Block, For, Function, If, Statement, Var, While
 from calque.transpiler.ir.dead_code import remove_dead_code
 from calque.transpiler.ir.path_conditions import blocks_given, facts_after
+from calque.transpiler.ir.types import Dim
 from calque.transpiler.ir.undefined_values import unfilled
-from calque.transpiler.loops.fusion import Fusion
+from calque.transpiler.loops.fusion import Fusion, Unit
 from calque.transpiler.loops.fusion_groups import Loop
 from calque.transpiler.loops.in_place import Owned, owned_in_arm
 from calque.transpiler.loops.nest_builder import NestBuilder
@@ -49,7 +50,7 @@ from calque.transpiler.primitives.composed import is_small_factorization
 from calque.transpiler.primitives.composed_scans import RUNNING, scanned_by_numbers
 from calque.transpiler.primitives.elementwise import to_int
 from calque.transpiler.primitives.products import dot, matmul
-from calque.transpiler.primitives.shapes import size
+from calque.transpiler.primitives.shapes import broadcast_to, size
 
 Allowed = Callable[[Apply], bool]
 
@@ -117,17 +118,33 @@ class Schedule:
                 self.composed.add(new_one)
         for unit in fusion.units:
             before = len(new.statements)
-            if isinstance(unit, Loop):
-                try:
+            try:
+                if isinstance(unit, Loop):
                     self._nest(unit, fusion)
-                except NoElements:
-                    return {id(r.statement) for r in unit.roots()}
-            elif not self._keep(unit, fusion):
-                return {id(fusion.virtual[unit.args[0]])}  # type: ignore[union-attr]
+                else:
+                    self._keep(unit, fusion)
+            except NoElements as error:
+                return self._left(unit, fusion, error.size)
             made = unit.roots()[0].statement if isinstance(unit, Loop) else unit
             for s in new.statements[before:]:
                 s.phase = s.phase or made.phase
         return set()
+
+    def _left(self, unit: Unit, fusion: Fusion, size: Dim | None) -> set[int]:
+        """What must stay as it is where a nest, or a size, cannot be written.
+
+        Where no array in memory has a size, that is the first one that would have it: a view if
+        there is one, which costs nothing.
+        """
+        resolve = self.builder.dims.resolve
+        made = [s for s in fusion.virtual.values() if s.primitive is not broadcast_to]
+        sized = [s for s in made if any(resolve(d) == size for d in s.out.type.dims)]
+        views = [s for s in sized if s.primitive.view_back is not None]
+        if sized:
+            return {id((views or sized)[0])}
+        if not isinstance(unit, Loop):
+            return {id(fusion.virtual[unit.args[0]])}  # type: ignore[union-attr]
+        return {id(r.statement) for r in unit.roots()}
 
     def _compose(self, block: Block, kept: set[int]) -> None:
         """Put simpler operations in the place of what has a composition."""
@@ -181,13 +198,10 @@ class Schedule:
             found.see(s.outs)
         return found
 
-    def _keep(self, s: Statement, fusion: Fusion) -> bool:
-        """A statement as it is, its blocks written again; False for a size that cannot be had."""
+    def _keep(self, s: Statement, fusion: Fusion) -> None:
+        """A statement as it is, its blocks written again."""
         if isinstance(s, Apply) and s.primitive.kind == "size" and s.args[0] in fusion.virtual:
-            try:
-                self._size_of_virtual(s)
-            except NoElements:
-                return False
+            self._size_of_virtual(s)
         else:
             for inner, facts in blocks_given(s, self.builder):
                 with self.builder.dims.given(facts):
@@ -203,7 +217,6 @@ class Schedule:
             self.builder.emit(s)
             self.builder.dims.facts += facts_after(s, self.builder)
         self.at_hand.see(s.outs)
-        return True
 
     def _inside(self, block: Block, bound: Sequence[Var], owned: Owned, loops: int) -> None:
         """A block within, and how many loops that is further in."""

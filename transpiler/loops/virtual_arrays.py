@@ -15,7 +15,7 @@ from typing import Any
 from calque.transpiler.frontend.control.value_join import combine
 from calque.transpiler.ir.builder import Array, Builder, atom, current, wrap
 from calque.transpiler.ir.core import Apply, Slot, Var
-from calque.transpiler.ir.types import DimLike, symbol
+from calque.transpiler.ir.types import Dim, DimLike, symbol
 from calque.transpiler.loops.accesses import Place, apart, positive
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.creation import full, ones, ones_like, zeros, zeros_like
@@ -30,11 +30,11 @@ KEEPS_PLACE = (
 
 
 class NoElements(Exception):
-    """An array whose elements cannot be written one by one; the statement that makes it."""
+    """Elements that cannot be written one by one: the statement that makes them, or the size."""
 
-    def __init__(self, message: str, made: Apply | None = None):
+    def __init__(self, message: str, made: Apply | None = None, size: Dim | None = None):
         super().__init__(message)
-        self.made = made
+        self.made, self.size = made, size
 
 
 @dataclass(eq=False)
@@ -291,5 +291,5 @@ class SizesAtHand:
             if builder.dims.resolve(builder.dim_values[var]) == dim:
                 return Array(var)
         if dim == symbol(dim.terms[0][0]):
-            raise NoElements(f"the size {dim} is not at hand")
+            raise NoElements(f"the size {dim} is not at hand", size=dim)
         return combine(dim, lambda name: self(symbol(name)))

@@ -10,6 +10,7 @@ import numpy as np
 
 from calque.transpiler.codegen.text.spelling import template
 from calque.transpiler.ir.core import Apply, Statement, Var
+from calque.transpiler.primitives.creation import arange
 from calque.transpiler.primitives.elementwise import bounded, to_int
 from calque.transpiler.primitives.indexing import checked_index
 from calque.transpiler.primitives.ranges import linspace
@@ -36,6 +37,8 @@ _SAFE = {
     "np.sum({0})": "np.sum({0})",
     "np.prod({0})": "np.prod({0})",
     "np.linspace({0}, {1}, {2})": "np.linspace({0}, {1}, {2})",
+    "np.arange({1})": "np.arange({1})",
+    "np.arange({0}, {1})": "np.arange({0}, {1})",
     "np.nonzero({0})[0]": "np.flatnonzero({0})",
     "np.flatnonzero({0})": "np.flatnonzero({0})",
 }
@@ -68,8 +71,10 @@ def text_in_loops(s: Apply) -> str | None:
     kinds = (*_REAL, np.bool_) if s.primitive in _OF_BOOLEANS else _REAL
     if any(v.type.dtype not in kinds or v.type.ndim > 1 for v in values):
         return None
-    if not arrays and s.primitive is not linspace:
+    if not arrays and s.primitive not in (linspace, arange):
         return None
+    if s.primitive is arange and s.out.type.dtype != np.int64:
+        return None  # of floats, Numba's are others in the last bits
     text = template(s.primitive, s.args, s.params)
     return _SAFE.get(text) or _RAISING.get(text)
 

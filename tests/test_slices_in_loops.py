@@ -1,0 +1,151 @@
+"""Slices whose size only a run knows, in loops: they are compiled, and right."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import calque
+
+
+def sums(x, k):
+    total = 0.0
+    for i in range(k):
+        total += np.sum(x[:i] * 2.0)
+    return total
+
+
+def from_negative_stops(x, k):
+    total = 0.0
+    for i in range(-3, k):
+        total += np.sum(np.sin(x[:i]) * np.cos(x[:i]))
+    return total
+
+
+def tails(x, k):
+    total = 0.0
+    for i in range(k):
+        total += np.sum(x[i:] * np.exp(x[i:]))
+    return total
+
+
+def by_two(x, k):
+    total = 0.0
+    for i in range(k):
+        total += np.sum(x[:i:2] * 3.0)
+    return total
+
+
+def outer_products(x, k):
+    total = 0.0
+    for i in range(1, k):
+        total += np.sum(np.outer(x[:i], x[-i:]) ** 2)
+    return total
+
+
+def stored(x, k):
+    y = x.copy()
+    for i in range(k):
+        y[:i] = y[:i] * 0.5 + 1.0
+        y[i:] *= 1.1
+    return np.sum(y * y)
+
+
+def corners(x, k):
+    total = 0.0
+    for i in range(1, k):
+        corner = np.reshape(x[:12], (3, 4))[:i, :i]
+        total += np.sum(corner * corner)
+    return total
+
+
+def weights(x, k):
+    total = 0.0
+    for i in range(1, k):
+        w = np.exp(-x[:i])
+        w /= np.sum(w)
+        total += np.sum(w * x[:i])
+    return total
+
+
+def spans(x, k):
+    found = []
+    for i in range(k):
+        found.append(np.max(x[: i + 1]) - np.min(x[: i + 1]))
+    return np.sum(np.array(found) ** 2)
+
+
+def mirrored(x, k):
+    total = 0.0
+    for i in range(k):
+        total += np.sum(x[:i] * x[:i][::-1])
+    return total
+
+
+def doubling(x, k):
+    done, total = 1, 0.0
+    while done < k:
+        total += np.sum(np.tanh(x[:done])) / done
+        done *= 2
+    return total
+
+
+def by_data(x, k):
+    total = 0.0
+    for i in range(k):
+        total += np.sum(x[: int(x[i] * 4.0)] ** 2)
+    return total
+
+
+PROGRAMS = (
+    *(sums, from_negative_stops, tails, by_two, outer_products, stored, corners),
+    *(weights, spans, mirrored, doubling, by_data),
+)
+
+
+@pytest.mark.parametrize("fn", PROGRAMS, ids=lambda f: f.__name__)
+def test_value_gradient_and_batch(fn) -> None:
+    rng = np.random.default_rng(3)
+    value, slope = calque.jit(fn), calque.jit(calque.grad(fn))
+    batch = calque.jit(calque.vmap(fn, in_axes=(0, None)))
+    for n in (12, 17):
+        for k in (0, 1, 5, 9):
+            x = rng.standard_normal(n)
+            at = fn(x, k)
+            assert np.allclose(value(x, k), at)
+            assert np.allclose(batch(np.stack([x, x[::-1] * 2.0]), k), [at, fn(x[::-1] * 2.0, k)])
+            steps = 1e-6 * np.eye(n)
+            differences = [(fn(x + d, k) - fn(x - d, k)) / 2e-6 for d in steps]
+            assert np.allclose(slope(x, k), differences, atol=1e-5)
+
+
+@pytest.mark.parametrize("fn", PROGRAMS, ids=lambda f: f.__name__)
+def test_no_loop_stays_in_python(fn) -> None:
+    for made in (calque.jit(fn), calque.jit(calque.grad(fn))):
+        assert "the loop is Python's" not in str(calque.explain(made, np.ones(16), 5))
+
+
+def ranges(n, first):
+    done, total = 1, 0.0
+    while done < n:
+        total += np.sum(np.cos(np.arange(done) / done)) + np.sum(np.arange(first, done) ** 2)
+        done *= 2
+    return total
+
+
+def test_ranges_of_a_run_time_length_are_compiled() -> None:
+    made = calque.jit(ranges)
+    for n, first in ((1, 0), (17, 3), (40, -2), (40, 90)):
+        assert np.isclose(made(n, first), ranges(n, first))
+    assert "the loop is Python's" not in str(calque.explain(made, 17, 3))
+
+
+def float_ranges(n):
+    total = 0.0
+    for k in range(n):
+        total += np.sum(np.arange(k * 0.1, 1.0, 0.3))
+    return total
+
+
+def test_ranges_of_floats_stay_numpys() -> None:
+    assert calque.jit(float_ranges)(7) == float_ranges(7)
