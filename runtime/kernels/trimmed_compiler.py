@@ -48,6 +48,7 @@ from numba.extending import intrinsic
 
 from calque.runtime.gc_pause import uncollected
 from calque.runtime.kernels.decorator import _Lowering, kernel_part
+from calque.runtime.kernels.late_blas import blas_later
 from calque.runtime.kernels.llvm_numbers import DIRECT
 from calque.runtime.kernels.matrix_functions import IMPLEMENTATIONS, IN_ROWS
 from calque.runtime.kernels.trimmed_assignments import Single
@@ -233,6 +234,10 @@ def quick(plain: type, part: bool = False) -> type:
 
     class Quick(plain):
         is_part = part
+
+        def __init__(self, *args: Any) -> None:
+            with global_compiler_lock, blas_later():
+                super().__init__(*args)
 
         def define_pipelines(self) -> list[Any]:
             """Numba's passes, some in other words, some not at all."""
