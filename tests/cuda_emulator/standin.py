@@ -34,7 +34,7 @@ from typing import Any
 import numpy
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from cuda_emulator import building, capturing, compiling, cublas, nccl, ownership
+from cuda_emulator import building, capturing, compiling, cublas, nccl, ownership, refusals
 from cuda_emulator.building import POINTER
 from cuda_emulator.ownership import OfThread
 from cuda_emulator.tables import API, PASSED_AS, SCALARS
@@ -141,9 +141,6 @@ class ndarray(NDArrayOperatorsMixin):
 
     def __int__(self) -> int:
         return int(self.get())
-
-    def __index__(self) -> int:
-        return self.get().__index__()
 
     def __float__(self) -> float:
         return float(self.get())
@@ -268,6 +265,7 @@ class _Function:
         if len(args) > len(taken) and not any(p.startswith("*") for p in taken):
             raise TypeError(f"{self.name} of CuPy takes {len(taken)} arguments, not {len(args)}")
         cublas.refuse(self.name, args)
+        refusals.refuse(self.name, args, ndarray)
         out = kwargs.get("out")
         given = {k: _host(v) for k, v in kwargs.items()}
         compute = partial(self.function, *map(_host, args), **given)
@@ -350,6 +348,7 @@ def from_dlpack(x: Any) -> ndarray:
 
 def array(x: Any, dtype: Any = None) -> ndarray:
     """A copy on the device."""
+    refusals.refuse("array", (x,), ndarray)
     if isinstance(x, ndarray):
         _note_peer(x)
     else:

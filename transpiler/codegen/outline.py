@@ -101,12 +101,12 @@ class _Outline:
         """Whether one thread of a grid may compute a statement: of numbers on the device."""
         if not isinstance(s, Apply) or not self.target.grid or len(s.outs) != 1 or s.out.type.weak:
             return False
-        read = [a for t in [s, *self._written_in([s])] for a in core.operands(t)]
-        there = any(isinstance(a, Var) and (a.type.ndim or a in self.numbers) for a in read)
         parts = [s, *self._written_in([s])]
-        return there and all(self.target.can_compile(t, True) for t in parts) and not any(
-            map(self.target.may_raise, parts)
-        )
+        looked_at = [t for t in parts if not isinstance(t, Apply) or t.primitive.kind != "size"]
+        read = [a for t in looked_at for a in core.operands(t)]  # the host knows every size
+        there = any(isinstance(a, Var) and (a.type.ndim or a in self.numbers) for a in read)
+        holds = there and all(self.target.can_compile(t, True) for t in parts)
+        return holds and not any(map(self.target.may_raise, parts))
 
     def _written_in(self, statements: Sequence[Statement]) -> list[Statement]:
         """The statements whose expressions stand within the text of others."""

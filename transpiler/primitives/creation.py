@@ -269,12 +269,24 @@ def _stack_dtype(args: Any) -> np.dtype:
     return np.result_type(*[type_of(a).dtype for a in args])
 
 
+def _rows_in_cupy(args: Any, params: dict[str, Any]) -> str | None:
+    """CuPy's lists are of arrays alone, or of numbers alone."""
+    on_host = [type_of(a).weak for a in args]
+    if any(on_host) == all(on_host):
+        return None
+    made = "np.full((), {})", "np.asarray({})"
+    rows = [made[not host].replace("{}", f"{{{k}}}") for k, host in enumerate(on_host)]
+    nested = _nested_text(params["shape"], 0)[0].format(*rows)
+    return f"np.array({nested}{_stack_text(args, params)})"
+
+
 stack_rows: Primitive = register(
     Primitive(
         "np.array",
         lambda *rows, shape, dtype: np.array(rows, dtype).reshape(shape + np.shape(rows[0])),
         lambda *rows, shape, dtype: ArrayType(dtype, tuple(shape) + _same_dims(rows)),
         lambda args, p: f"np.array({_nested_text(p['shape'], 0)[0]}{_stack_text(args, p)})",
+        cupy=_rows_in_cupy,
         kind="linear",
         fresh=True,
         jvp=lambda t, outs, args, p: (

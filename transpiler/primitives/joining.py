@@ -92,7 +92,9 @@ def _list_text(name: str) -> Callable[..., str]:
     return spell
 
 
-def _joining(function: Any, pattern: Pattern, axis: Axis, samples: Sampler) -> Primitive:
+def _joining(
+    function: Any, pattern: Pattern, axis: Axis, samples: Sampler, cupy: Any = None
+) -> Primitive:
     """A function that joins arrays along an axis, their shapes filled up by ``pattern``."""
     name = f"np.{function.__name__}"
 
@@ -110,6 +112,7 @@ def _joining(function: Any, pattern: Pattern, axis: Axis, samples: Sampler) -> P
             lambda *arrays, **params: function(arrays, **params),
             _infer_joining(pattern, axis),
             _list_text(name),
+            cupy=cupy,
             kind="linear",
             jvp=jvp,
             vjp=vjp,
@@ -118,6 +121,13 @@ def _joining(function: Any, pattern: Pattern, axis: Axis, samples: Sampler) -> P
         )
     )
     return primitive
+
+
+def _columns_in_cupy(args: Any, params: dict[str, Any]) -> str:
+    """CuPy's columns are arrays: a number is one of one row."""
+    rows = enumerate(args)
+    columns = (f"{{{k}}}" if type_of(a).ndim else f"np.full(1, {{{k}}})" for k, a in rows)
+    return f"np.column_stack([{', '.join(columns)}])"
 
 
 def _zero(value: Any) -> Any:
@@ -180,6 +190,7 @@ column_stack = _joining(
     _column_pattern,
     lambda arrays, params: 1,
     cases(case((3,), (3, 2), (3,)), case((2,), (2,)), case((), ())),
+    _columns_in_cupy,
 )
 dstack = _joining(
     np.dstack,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from calque.transpiler.errors import ShapeError, UnsupportedFunction
-from calque.transpiler.ir.builder import FUNCTIONS, Array, current, known_int
+from calque.transpiler.ir.builder import FUNCTIONS, Array, current, known_int, type_of
 from calque.transpiler.ir.types import ArrayType, promote
 from calque.transpiler.primitives.base import apply, implements, opaque
 from calque.transpiler.primitives.sampling import Drawn, case, cases
@@ -135,6 +135,16 @@ def infer_solve(a: Any, b: Any) -> ArrayType:
     return ArrayType(dtype, (*batch, *b.dims[-2:]))
 
 
+def solve_in_cupy(args: Any, params: Any = None) -> str:
+    """CuPy has as many right-hand sides as matrices: one of a stack is spread over the other's."""
+    a, b = (type_of(x).ndim for x in args)
+    given = ["{0}", "{1}"]
+    if b > 1 and a != b:
+        few, many = (0, 1) if a < b else (1, 0)
+        given[few] = f"np.broadcast_to({{{few}}}, {{{many}}}.shape[:-2] + {{{few}}}.shape[-2:])"
+    return f"np.linalg.solve({', '.join(given)})"
+
+
 def _solve_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
     (a_dot, b_dot), (a, _), (x,) = tangents, args, outs
     right = b_dot
@@ -162,6 +172,7 @@ solve = opaque(
     np.linalg.solve,
     infer_solve,
     "np.linalg.solve({0}, {1})",
+    cupy=solve_in_cupy,
     in_loops="solve({0}, {1})",
     jvp=_solve_jvp,
     vjp=_solve_vjp,

@@ -382,6 +382,10 @@ def _truth(name: str, neutral: bool, pairwise: Any) -> Primitive:
             function,
             infer_reduction(function),
             reduction_text(f"np.{name}"),
+            # CuPy's takes arrays alone: of a truth that the host has, one is made
+            cupy=lambda args, params: reduction_text(f"np.{name}")(args, params).replace(
+                "{0}", "{0}" if type_of(args[0]).ndim else "np.asarray({0})"
+            ),
             nondifferentiable=True,
             fresh=True,
             samples=lambda rng: [((a[0] > 0,), p) for a, p in reduction_samples(rng)],

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from calque.transpiler.primitives.base import opaque
-from calque.transpiler.primitives.linalg import infer_solve
+from calque.transpiler.primitives.linalg import infer_solve, solve_in_cupy
 from calque.transpiler.primitives.sampling import Drawn, case, cases
 
 
@@ -22,7 +22,7 @@ solve_triangular = opaque(
     lambda a, b, lower: np.linalg.solve(a, b),
     lambda a, b, lower: infer_solve(a, b),
     lambda args, params: f"solve_triangular({{0}}, {{1}}, lower={params['lower']})",
-    cupy="np.linalg.solve({0}, {1})",
+    cupy=solve_in_cupy,
     nondifferentiable=True,
     fresh=True,
     samples=cases(

@@ -402,6 +402,12 @@ class CudaLauncher(Launcher):
             turn(lines[at], grid)
         return lines
 
+    def _counted_by(self, bound: Atom) -> Any:
+        """The host counts its own rounds, and no array of CuPy's is a number to ``range``."""
+        tree = super()._counted_by(bound)
+        there = self._grid is None and bound in self.device
+        return call(name("int"), tree) if there else tree
+
     def _shared_by_row(self, s: For, lines: list[Any], at: int) -> list[Any]:
         """Each thread begins with nothing, and has the whole in the end."""
         before: list[Any] = []
