@@ -105,6 +105,19 @@ def test_the_least_of_two_sizes_is_the_hosts() -> None:
         assert "minimum_x = np.minimum(x.shape[0], labels.shape[0])" in text
 
 
+def first_of_pairs(x, y):
+    found = []
+    for a, b in zip(x[:, 1], y):
+        found.append(a * b)
+    return np.sum(np.array(found) ** 2)
+
+
+def test_the_least_of_converted_sizes_is_the_hosts_too() -> None:
+    text = agrees(first_of_pairs, np.linspace(0.1, 1.0, 12).reshape(3, 4), np.ones(2))
+    assert "np.minimum(int(x.shape[0]), " in text
+    assert "cp.minimum" not in text
+
+
 def mixed(x):
     first = np.array([x[0], 2.0, np.sum(x)])
     return np.sum(np.dot(first, first) * np.array([[x[1], 1], [0.5, x[2]]]))

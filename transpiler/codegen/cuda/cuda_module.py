@@ -139,6 +139,8 @@ def _is_of_numbers(node: gast.Call, writer: CudaLauncher) -> bool:
         match part:
             case gast.Attribute(value=gast.Name(), attr="size" | "shape"):
                 return True
+            case gast.Call(func=gast.Name(id="bool" | "complex" | "float" | "int")):
+                return True  # Python's own number, whatever it was
             case gast.Name(id=own):
                 var = getattr(part, "shows", None)
                 if var is None:
