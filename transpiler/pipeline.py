@@ -14,6 +14,7 @@ import numpy as np
 
 import calque.transpiler.primitives  # noqa: F401  (fills the tables)
 from calque.transpiler.algebra.last_elements import carry_last_elements
+from calque.transpiler.algebra.row_products import multiply_rows
 from calque.transpiler.algebra.scalar_factoring import take_factors_out
 from calque.transpiler.algebra.triangular_solves import solve_by_substitution
 from calque.transpiler.algebra.value_numbering import merge_dear_terms
@@ -102,6 +103,11 @@ def _compare_sizes(w: Work) -> None:
     w.compares = compare_sizes(w.function, w.builder)
 
 
+def _multiply_rows(w: Work) -> None:
+    with w.builder.active():
+        multiply_rows(w.function.body, w.builder)
+
+
 def _gather(w: Work) -> None:
     w.edges = gather(w.function, w.builder, w.target.grid)
 
@@ -143,6 +149,7 @@ KERNEL_PASSES = (
         optional=True,
     ),
     _drop_unchanged(),  # what rounds leave alone is the same before the loop
+    Pass("multiply_rows", _multiply_rows, needs=[OWN_PHIS], optional=True),
     Pass(
         *("batch_rounds", lambda w: batch_rounds(w.function, w.builder)),
         needs=[OWN_PHIS],

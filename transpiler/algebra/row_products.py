@@ -1,0 +1,203 @@
+"""A loop of dot products of one vector with rows of a matrix is a product of both.
+
+Before, over a triangle::
+
+    for i in range(m):
+        for j in range(i, m):
+            cov[i, j] = x[:, i] @ x[:, j] / (n - 1.0)
+
+After::
+
+    for i in range(m):
+        cov[i, i:] = x[:, i] @ x[:, i:] / (n - 1.0)
+
+A square, a strict or a lower triangle, two matrices, and ``cov[j, i] = cov[i, j]`` beside it, too.
+So the sweep back is a loop of products as well, and ``products_ahead`` makes one of all of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from calque.transpiler.ir import core
+from calque.transpiler.ir.builder import Builder, wrap
+from calque.transpiler.ir.core import Apply, Atom, Block, For, Slot, Statement, Var
+from calque.transpiler.ir.path_conditions import blocks_given, facts_of_rounds
+from calque.transpiler.primitives.base import apply
+from calque.transpiler.primitives.indexing import getitem, update
+from calque.transpiler.primitives.products import dot, matmul
+from calque.transpiler.primitives.templates import normalize
+
+_ALL = slice(None)
+_COLUMN = (_ALL, Slot(position=0))
+_ROWS = ((Slot(position=0),), (Slot(position=0), _ALL))
+_ELEMENT = (Slot(position=0), Slot(position=1))
+
+
+def multiply_rows(body: Block, builder: Builder) -> None:
+    """Let loops of dot products be products, in place, wherever they stand in a block."""
+    made: list[Statement] = []
+    for s in body.statements:
+        product = _RowLoop(s, builder).product() if isinstance(s, For) else None
+        if product is not None:
+            made += product
+            continue
+        for inner, facts in blocks_given(s, builder):
+            with builder.dims.given(facts):
+                multiply_rows(inner, builder)
+        made.append(s)
+    body.statements[:] = made
+
+
+class _RowLoop:
+    """A loop that stores a dot product in each round, and what all rounds make at once."""
+
+    def __init__(self, loop: For, builder: Builder):
+        self.loop, self.builder = loop, builder
+        self.inside = core.defined_vars(loop.body) | {loop.index, *loop.phis}
+        self.rows: dict[Atom, tuple[Var, int]] = {}  # a row of a matrix, and along which axis
+        self.same: dict[Atom, Any] = {}  # what is the same in all rounds
+        self.numbers: dict[Atom, Any] = {}  # a number of each round: those of all rounds
+        self.products = 0
+
+    def product(self) -> list[Statement] | None:
+        """The statements instead of the loop; None where it stays."""
+        loop, builder = self.loop, self.builder
+        if len(loop.phis) != 1 or loop.step != 1 or loop.phis[0].type.ndim != 2:
+            return None
+        if not all(map(self._is_natural, (loop.start, loop.stop))):
+            return None  # a slice would count it from the end
+        with builder.dims.given(facts_of_rounds(loop, builder)), builder.block() as block:
+            now = self._stored()
+        if now is None:
+            return None
+        last = block.statements[-1]
+        assert isinstance(last, Apply)
+        last.outs = loop.outs
+        builder.definitions[loop.outs[0]] = last
+        core.label(block.statements, loop.phase)
+        return block.statements
+
+    def _is_natural(self, end: Atom) -> bool:
+        return self.builder.dims.always_nonnegative(self.builder.dim_of(wrap(end)))
+
+    def _stored(self) -> Any:
+        """The matrix with all rounds' products in it, made in the open block."""
+        matrix, now = self.loop.phis[0], wrap(self.loop.inits[0])
+        stored: dict[Atom, Any] = {}  # versions of the matrix
+        for s in self.loop.body.statements:
+            if not isinstance(s, Apply) or len(s.outs) != 1:
+                return None
+            with self.builder.at(s.origin):
+                if s.primitive is update and s.args[0] is matrix:
+                    made = self._store(now, s)
+                    now, matrix = made, s.out
+                    stored[matrix] = s
+                elif s.primitive is getitem and stored and s.args[0] is matrix:
+                    made = self._read_again(s, stored[matrix])
+                else:
+                    made = self._made(s)
+            if made is None:
+                return None
+        return now if matrix is self.loop.body.results[0] and self.products == 1 else None
+
+    def _made(self, s: Apply) -> Any:
+        """What a statement makes, of all rounds; a row is only noted."""
+        if not any(a in self.inside and a not in self.same for a in s.args):
+            return self._again(s)
+        index = s.params.get("index")
+        if s.primitive is getitem and s.args[1:] == (self.loop.index,):
+            array = s.args[0]
+            if array in self.inside or array.type.ndim != 2 or not self._is_inside(s):
+                return None
+            if index == _COLUMN or index in _ROWS:
+                self.rows[s.out] = array, 1 if index == _COLUMN else 0
+                return array
+            return None
+        if s.primitive in (dot, matmul):
+            return self._multiplied(s)
+        if s.primitive.kind == "elementwise" and not s.out.type.ndim:
+            return self._of_numbers(s)
+        return None
+
+    def _again(self, s: Apply) -> Any:
+        """What is the same in all rounds, before them: also where there are none."""
+        if not (s.primitive is getitem and self._is_inside(s)) and not s.primitive.total:
+            return None
+        args = [self.same.get(a, None) if a in self.same else wrap(a) for a in s.args]
+        self.same[s.out] = apply(s.primitive, *args, **s.params)
+        return self.same[s.out]
+
+    def _multiplied(self, s: Apply) -> Any:
+        row = next((a for a in s.args if a in self.rows), None)
+        vector = s.args[1] if row is s.args[0] else s.args[0]
+        if row is None or vector in self.rows or not isinstance(vector, Var):
+            return None
+        if vector.type.ndim != 1 or (vector in self.inside and vector not in self.same):
+            return None
+        if vector.type.dtype.kind not in "fc" or vector.type.dtype != s.out.type.dtype:
+            return None
+        array, axis = self.rows[row]
+        span = slice(wrap(self.loop.start), wrap(self.loop.stop))
+        some = wrap(array)[_ALL, span] if axis else wrap(array)[span]
+        value = self.same.get(vector, wrap(vector))
+        made = apply(matmul, value, some) if axis else apply(matmul, some, value)
+        self.products += 1
+        return self._note(s, made)
+
+    def _of_numbers(self, s: Apply) -> Any:
+        if not all(a in self.numbers or a in self.same or a not in self.inside for a in s.args):
+            return None
+        values = [self.numbers.get(a, self.same.get(a, None)) for a in s.args]
+        args = [wrap(a) if v is None else v for a, v in zip(s.args, values, strict=True)]
+        if any(type(v).__name__ == "Array" and v.ndim > 1 for v in args):
+            return None
+        return self._note(s, apply(s.primitive, *args, **s.params))
+
+    def _note(self, s: Apply, made: Any) -> Any:
+        if made.dtype != s.out.type.dtype:
+            return None
+        self.numbers[s.out] = made
+        return made
+
+    def _is_inside(self, s: Apply) -> bool:
+        """Whether numbers that are an index are from the start of their axes, and not too large."""
+        dims, dim_of = self.builder.dims, self.builder.dim_of
+        sizes = s.args[0].type.dims
+        for axis, item in enumerate(s.params["index"]):
+            if isinstance(item, Slot):
+                place = dim_of(wrap(s.args[s.primitive.first_index + item.position]))
+                if place is None or not dims.always_nonnegative(place):
+                    return False
+                if not dims.always_nonnegative(sizes[axis] - 1 - place):
+                    return False
+            elif item != _ALL:
+                return False
+        return True
+
+    def _place(self, s: Apply) -> tuple[Any, ...] | None:
+        """The index of a store or a read in all rounds."""
+        own = s.args[s.primitive.first_index :]
+        if (
+            s.params["index"] != _ELEMENT
+            or own.count(self.loop.index) != 1
+            or not self._is_inside(s)
+        ):
+            return None
+        span = slice(wrap(self.loop.start), wrap(self.loop.stop))
+        if any(a is not self.loop.index and a in self.inside for a in own):
+            return None
+        return tuple(span if a is self.loop.index else wrap(a) for a in own)
+
+    def _store(self, now: Any, s: Apply) -> Any:
+        value, place = self.numbers.get(s.args[1]), self._place(s)
+        if value is None or place is None:
+            return None
+        template, dynamic = normalize(now, place)
+        return apply(update, now, value, *dynamic, index=template)
+
+    def _read_again(self, s: Apply, store: Apply) -> Any:
+        """``cov[i, j]``, which was stored just before."""
+        if s.params["index"] != _ELEMENT or s.args[1:] != store.args[2:]:
+            return None
+        return self._note(s, self.numbers[store.args[1]])
