@@ -20,6 +20,7 @@ from __future__ import annotations
 from typing import Any
 
 from calque.transpiler.ir import core
+from calque.transpiler.ir.blocks import prune_block
 from calque.transpiler.ir.builder import Builder, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Slot, Statement, Var
 from calque.transpiler.ir.path_conditions import blocks_given, facts_of_rounds
@@ -59,11 +60,18 @@ class _RowLoop:
         self.same: dict[Atom, Any] = {}  # what is the same in all rounds
         self.numbers: dict[Atom, Any] = {}  # a number of each round: those of all rounds
         self.products = 0
+        self.k = 0  # which of what it carries is the matrix
 
     def product(self) -> list[Statement] | None:
         """The statements instead of the loop; None where it stays."""
         loop, builder = self.loop, self.builder
-        if len(loop.phis) != 1 or loop.step != 1 or loop.phis[0].type.ndim != 2:
+        matrices = [k for k, phi in enumerate(loop.phis) if phi.type.ndim]
+        if len(matrices) != 1 or loop.step != 1 or loop.phis[matrices[0]].type.ndim != 2:
+            return None
+        prune_block(loop.body)
+        made = core.defined_vars(loop.body)
+        (self.k,) = matrices
+        if any(r in made for k, r in enumerate(loop.body.results) if k != self.k):
             return None
         if not all(map(self._is_natural, (loop.start, loop.stop))):
             return None  # a slice would count it from the end
@@ -73,17 +81,29 @@ class _RowLoop:
             return None
         last = block.statements[-1]
         assert isinstance(last, Apply)
-        last.outs = loop.outs
-        builder.definitions[loop.outs[0]] = last
+        last.outs = (loop.outs[self.k],)
+        builder.definitions[last.out] = last
         core.label(block.statements, loop.phase)
-        return block.statements
+        return [*block.statements, *self._counting()]
+
+    def _counting(self) -> list[Statement]:
+        """What is left of the loop: its counter is carried for who reads it behind the loop."""
+        loop, k = self.loop, self.k
+        if len(loop.phis) == 1:
+            return []
+        loop.outs, loop.phis, loop.inits = (
+            (*row[:k], *row[k + 1 :]) for row in (loop.outs, loop.phis, loop.inits)
+        )
+        del loop.body.results[k]
+        loop.body.statements.clear()
+        return [loop]
 
     def _is_natural(self, end: Atom) -> bool:
         return self.builder.dims.always_nonnegative(self.builder.dim_of(wrap(end)))
 
     def _stored(self) -> Any:
         """The matrix with all rounds' products in it, made in the open block."""
-        matrix, now = self.loop.phis[0], wrap(self.loop.inits[0])
+        matrix, now = self.loop.phis[self.k], wrap(self.loop.inits[self.k])
         stored: dict[Atom, Any] = {}  # versions of the matrix
         for s in self.loop.body.statements:
             if not isinstance(s, Apply) or len(s.outs) != 1:
@@ -99,7 +119,7 @@ class _RowLoop:
                     made = self._made(s)
             if made is None:
                 return None
-        return now if matrix is self.loop.body.results[0] and self.products == 1 else None
+        return now if matrix is self.loop.body.results[self.k] and self.products == 1 else None
 
     def _made(self, s: Apply) -> Any:
         """What a statement makes, of all rounds; a row is only noted."""

@@ -44,7 +44,6 @@ from calque.transpiler.errors import NotDifferentiable
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import FUNCTIONS, Array, Builder, type_of, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, If, Var, While
-from calque.transpiler.ir.dead_code import remove_dead_code
 from calque.transpiler.ir.roles import give_words
 from calque.transpiler.primitives.axes import expand_dims, squeeze, transpose
 from calque.transpiler.primitives.base import apply, as_array
@@ -77,7 +76,6 @@ def reverse(
     body = function.body
     inputs = [function.params[i] for i in wrt]
     expand_calls(function, builder, [v for v in inputs if v.type.is_float])
-    remove_dead_code(function)  # a loop's counter is carried for who reads it behind the loop
     multiply_rows(body, builder)
     compute_before_loops(body, builder)
     carry_last_elements(body, builder)
