@@ -23,7 +23,7 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.blocks import prune_block
 from calque.transpiler.ir.builder import Builder, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Slot, Statement, Var
-from calque.transpiler.ir.path_conditions import blocks_given, facts_of_rounds
+from calque.transpiler.ir.path_conditions import facts_of_rounds
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.indexing import getitem, update
 from calque.transpiler.primitives.products import dot, matmul
@@ -43,9 +43,13 @@ def multiply_rows(body: Block, builder: Builder) -> None:
         if product is not None:
             made += product
             continue
-        for inner, facts in blocks_given(s, builder):
+        if any(
+            isinstance(t, Apply) and t.primitive in (dot, matmul) for t in core.walk(Block([s]))
+        ):
+            facts = facts_of_rounds(s, builder) if isinstance(s, For) else []
             with builder.dims.given(facts):
-                multiply_rows(inner, builder)
+                for inner in core.blocks_of(s):
+                    multiply_rows(inner, builder)
         made.append(s)
     body.statements[:] = made
 
@@ -72,6 +76,10 @@ class _RowLoop:
         made = core.defined_vars(loop.body)
         (self.k,) = matrices
         if any(r in made for k, r in enumerate(loop.body.results) if k != self.k):
+            return None
+        if not any(
+            isinstance(s, Apply) and s.primitive in (dot, matmul) for s in loop.body.statements
+        ):
             return None
         if not all(map(self._is_natural, (loop.start, loop.stop))):
             return None  # a slice would count it from the end
