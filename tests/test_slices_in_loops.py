@@ -149,3 +149,69 @@ def float_ranges(n):
 
 def test_ranges_of_floats_stay_numpys() -> None:
     assert calque.jit(float_ranges)(7) == float_ranges(7)
+
+
+def autocorrelation(x, k):
+    found = np.zeros(k)
+    for lag in range(k):
+        found[lag] = np.sum(x[: len(x) - lag] * x[lag:])
+    return np.sum(found**2)
+
+
+def windowed_cosines(x, k):
+    done, total = 1, 0.0
+    while done < k:
+        total += np.sum(np.cos(np.arange(done) * 0.1) * x[:done])
+        done *= 2
+    return total
+
+
+def one_element_spread(x, k):
+    total = 0.0
+    for i in range(k):
+        total += np.sum(x[i : i + 1] * np.sin(x))
+    return total
+
+
+def spread_or_not(x, k):
+    total = 0.0
+    for i in range(1, k):
+        width = 1 if i % 2 else 3
+        total += np.sum(x[:width] * x[2:5]) + np.mean(x[5:8] / (2.0 + x[:width] ** 2))
+    return total
+
+
+def rows_spread(x, k):
+    matrix = np.reshape(x[:12], (3, 4))
+    total = 0.0
+    for i in range(1, min(k, 4)):
+        total += np.sum(matrix[:, :i] * matrix[: 1 + 2 * (i % 2), 1 : i + 1])
+    return total
+
+
+SPREADING = (autocorrelation, windowed_cosines, one_element_spread, spread_or_not, rows_spread)
+
+
+@pytest.mark.parametrize("fn", SPREADING, ids=lambda f: f.__name__)
+def test_what_is_spread_and_what_is_not(fn) -> None:
+    test_value_gradient_and_batch(fn)
+
+
+@pytest.mark.parametrize("fn", SPREADING[:2], ids=lambda f: f.__name__)
+def test_sums_that_a_sweep_back_asks_for_keep_no_loop_in_python(fn) -> None:
+    made = calque.jit(calque.grad(fn))
+    assert "the loop is Python's" not in str(calque.explain(made, np.ones(16), 5))
+
+
+def test_sizes_that_do_not_fit_raise_numpys_error() -> None:
+    def misfit(x, k):
+        total = 0.0
+        for i in range(k):
+            total += np.sum(x[: len(x) - i] * x[2 * i :])
+        return total
+
+    with pytest.raises(ValueError, match="broadcast|shape"):
+        misfit(np.ones(8), 3)
+    for made in (calque.jit(misfit), calque.jit(calque.grad(misfit))):
+        with pytest.raises(ValueError, match="broadcast|shape|sizes"):
+            made(np.ones(8), 3)

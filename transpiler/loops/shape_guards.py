@@ -13,6 +13,15 @@ After::
         y[i] = vals @ x[cols]
 
 What has been compared may be written as a loop; elsewhere NumPy compares, and spreads what is 1.
+A sweep back asks which operand was spread, and adds up what went to its one element: in loops that
+is compared, too, and nothing was::
+
+    if size == 1:
+        x_bar = np.sum(y_bar, axis=0, keepdims=True)
+    else:
+        x_bar = y_bar
+    x_bar = np.broadcast_to(x_bar, size)
+
 A call for which a comparison fails is run again by code that leaves all of it to NumPy.
 """
 
@@ -22,14 +31,28 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
+from calque.transpiler.errors import Origin
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder, atom, wrap
-from calque.transpiler.ir.core import Apply, Block, For, Function, If, Statement, Var, While
+from calque.transpiler.ir.core import (
+    Apply,
+    Atom,
+    Block,
+    For,
+    Function,
+    If,
+    Statement,
+    Var,
+    While,
+)
 from calque.transpiler.ir.types import DimLike, dim_symbols
 from calque.transpiler.loops.accesses import STORES
 from calque.transpiler.loops.size_agreement import doubts
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.indexing import getitem
+from calque.transpiler.primitives.logic import equal
+from calque.transpiler.primitives.reductions import sum_
+from calque.transpiler.primitives.shapes import broadcast_to
 
 DIFFER = "sizes do not fit together, or one is 1 and is not spread here"
 Pair = frozenset[DimLike]
@@ -50,9 +73,62 @@ class _Comparer:
     def run(self) -> bool:
         """Sizes of operands first, then those of what these make, which are known by then."""
         before = len(self.builder.compared)
+        self._take_as_they_are(self.function.body, 0)
         while self._compare_some():
             pass
         return len(self.builder.compared) > before
+
+    def _take_as_they_are(self, block: Block, depth: int) -> None:
+        """In loops, compare sizes where a sweep back asks for 1, or spreads what may have one."""
+        for s in list(block.statements):
+            for inner in core.blocks_of(s):
+                self._take_as_they_are(inner, depth + isinstance(s, (For, While)))
+            found = self._spread(s) or self._summed_if_one(s) if depth else None
+            if found is None:
+                continue
+            adjoint, counts = found
+            out = s.outs[0]
+            with self.builder.block() as made, self.builder.at(s.origin):
+                for axis, count in counts.items():
+                    whole, own = adjoint.type.dims[axis], out.type.dims[axis]
+                    if isinstance(count, Var):
+                        self.builder.dim_values.setdefault(count, own)
+                    if not self.builder.dims.same(own, whole):
+                        self.builder.compared.add(frozenset((own, whole)))
+                    size = self.builder.size_of(whole, wrap(adjoint), axis)
+                    self._refuse(size, wrap(count), s.origin)
+            core.label(made.statements, s.phase)
+            at = block.statements.index(s)
+            block.statements[at : at + 1] = made.statements
+            core.substitute(self.function.body, {out: adjoint})
+
+    def _spread(self, s: Statement) -> tuple[Var, dict[int, Atom]] | None:
+        """What a sweep back spreads over as many axes, and the sizes where it may."""
+        if not isinstance(s, Apply) or s.primitive is not broadcast_to or s.phase != "reverse":
+            return None
+        adjoint, *sizes = s.args
+        if not isinstance(adjoint, Var) or adjoint.type.ndim != len(sizes):
+            return None
+        dims, pairs = self.builder.dims, zip(adjoint.type.dims, s.out.type.dims, strict=True)
+        differing = [axis for axis, pair in enumerate(pairs) if not dims.same(*pair)]
+        if any(dims.resolve(adjoint.type.dims[axis]) == 1 for axis in differing):
+            return None
+        return adjoint, {axis: sizes[axis] for axis in differing}
+
+    def _summed_if_one(self, s: Statement) -> tuple[Var, dict[int, Atom]] | None:
+        """What a sweep back adds up where its operand has one element, and the size it asks of."""
+        if not isinstance(s, If) or len(s.outs) != 1 or s.orelse.statements:
+            return None
+        test = self.builder.definitions.get(s.test) if isinstance(s.test, Var) else None
+        match s.then.statements, test:
+            case [Apply() as summed], Apply(primitive=p, args=(count, 1)) if p is equal:
+                axes = summed.params.get("axis") if summed.primitive is sum_ else None
+                if not isinstance(axes, tuple) or len(axes) != 1 or not summed.params["keepdims"]:
+                    return None
+                adjoint = summed.args[0]
+                alike = s.then.results == [summed.out] and s.orelse.results == [adjoint]
+                return (adjoint, {axes[0]: count}) if alike else None
+        return None
 
     def _compare_some(self) -> bool:
         """Compare what can be; whether there was something."""
@@ -127,16 +203,18 @@ class _Comparer:
         block.statements[:] = made
 
     def _comparison(self, s: Any, pair: tuple[DimLike, DimLike]) -> list[Statement]:
-        origin = s.origin
-        where = f"{os.path.basename(origin.file)}, line {origin.line}: " if origin else ""
-        text = f"{where}{DIFFER}"
-        with self.builder.block() as made, self.builder.at(origin):
+        with self.builder.block() as made, self.builder.at(s.origin):
             left, right = (self._number(s, d) for d in pair)
-            with self.builder.block() as refused:
-                self.builder.effect(f"raise ValueError({_plain(text)!r})", [])
-            self.builder.emit(If((), atom(left != right), refused, Block(), origin))
+            self._refuse(left, right, s.origin)
         core.label(made.statements, s.phase)
         return made.statements
+
+    def _refuse(self, left: Any, right: Any, origin: Origin | None) -> None:
+        """Emit the comparison of two sizes."""
+        where = f"{os.path.basename(origin.file)}, line {origin.line}: " if origin else ""
+        with self.builder.block() as refused:
+            self.builder.effect(f"raise ValueError({_plain(where + DIFFER)!r})", [])
+        self.builder.emit(If((), atom(left != right), refused, Block(), origin))
 
     def _number(self, s: Apply, dim: DimLike) -> Any:
         if isinstance(dim, int):
