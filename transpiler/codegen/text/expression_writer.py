@@ -65,11 +65,14 @@ class ExpressionWriter:
         self.program, self.folding, self.names, self.paths = program, folding, names, paths
         self.kernels = kernels
         self._aliases: dict[Var, str] = {}  # kernels' names for leaves of arguments
+        types = [v.type for v in program.vars if not v.type.weak]
+        self.narrow = any(t.dtype.char not in "?ldD" for t in types)  # Python's numbers are narrow
 
     def atom(self, atom: Atom, others: Sequence[Atom] = ()) -> Any:
         """The tree of an atom among the other operands of its operation."""
         if not isinstance(atom, Var):
-            return constant(None) if atom is UNDEFINED else literal(atom, others)
+            narrow = self.narrow and not self.inside
+            return constant(None) if atom is UNDEFINED else literal(atom, others, narrow)
         if atom in self.paths:
             return name(self.name_inside(atom)) if self.inside else self.paths[atom][0]
         if atom in self.folding.folded:

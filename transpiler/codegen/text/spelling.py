@@ -169,10 +169,11 @@ def dtype_name(dtype: np.dtype) -> str:
     return "bool_" if dtype == np.dtype(bool) else dtype.name
 
 
-def literal(value: Any, others: Sequence[Atom] = ()) -> gast.AST:
+def literal(value: Any, others: Sequence[Atom] = (), narrow: bool = False) -> gast.AST:
     """A known value among the other operands of its operation.
 
-    A NumPy scalar is written plainly where NumPy's promotion does not tell the difference.
+    A NumPy scalar is written plainly where NumPy's promotion does not tell the difference: not
+    where all others are Python's, and the result meets ``narrow`` dtypes later.
     """
     if isinstance(value, np.ndarray):
         tree = fill_expression(f"np.array({value.tolist()!r})", [])
@@ -185,7 +186,8 @@ def literal(value: Any, others: Sequence[Atom] = ()) -> gast.AST:
     number = value.item()
     types = [o.type if isinstance(o, Var) else type_of_constant(o) for o in others]
     own = ArrayType(value.dtype)
-    if _same_promotion(own, type_of_constant(number), types):
+    alone = narrow and all(t.weak for t in types)
+    if not alone and _same_promotion(own, type_of_constant(number), types):
         kept = promote([own, *types])[0] == value.dtype
         return plain(shortest(value) if kept else number)
     return call(attribute(name("np"), dtype_name(value.dtype)), plain(shortest(value)))
