@@ -204,3 +204,19 @@ def test_lists_of_rows_of_any_length(n: int) -> None:
     args = args[0][:n], args[1][:n], args[2]
     found = calque.jit(calque.grad(appended, argnums=1))(*args)
     np.testing.assert_allclose(found, differences(appended, args, 1), rtol=1e-6)
+
+
+def test_lanes_whose_lists_need_different_room() -> None:
+    def grown(x, count):
+        hs, k = [x * 0.1], 0
+        while k < count:
+            hs.append(np.tanh(hs[-1]) * 1.1 + x * 0.01)
+            k += 1
+        return np.sum(np.array(hs) ** 2)
+
+    x = np.random.default_rng(0).standard_normal((4, 5))
+    counts = np.array([3, 20, 33, 8])  # there is room for 16 at first
+    alone = [calque.grad(grown)(row, int(count)) for row, count in zip(x, counts)]
+    np.testing.assert_allclose(alone[2], differences(grown, (x[2], 33), 0), rtol=1e-5)
+    for batched in (calque.vmap(calque.grad(grown)), calque.jit(calque.vmap(calque.grad(grown)))):
+        np.testing.assert_allclose(batched(x, counts), alone)

@@ -24,9 +24,10 @@ from calque.transpiler.autodiff.unbroadcast import (
 from calque.transpiler.ir import core
 from calque.transpiler.ir.arrays import type_of
 from calque.transpiler.ir.builder import Array, loop_index
-from calque.transpiler.ir.core import Atom, Block, For, Var, While
+from calque.transpiler.ir.core import Apply, Atom, Block, For, If, Var, While
 from calque.transpiler.ir.dead_code import prune
 from calque.transpiler.ir.types import INT, ArrayType
+from calque.transpiler.primitives.growing import room
 
 Adjoints = dict[Var, Any]
 
@@ -108,7 +109,28 @@ class LoopAttempt:
             pairs = zip(bar.type.dims, same, strict=True)
             sizes = tuple(size if kept else dims.fresh() for size, kept in pairs)
             self.phis[-1] = Var(bar.type.with_dims(sizes), bar.name, bar.origin)
-            self.sized[self.phis[-1]] = bar.type.with_dims(type_of(self.s.inits[k]).dims)
+            start = sizes if self._grows(k) else type_of(self.s.inits[k]).dims
+            self.sized[self.phis[-1]] = bar.type.with_dims(start)
+
+    def _grows(self, k: int) -> bool:
+        """Whether rounds get more room for what they carry: its adjoint keeps that to the end."""
+        carried: set[Any] = {self.s.phis[k]}
+        before = 0
+        while len(carried) > before:
+            before = len(carried)
+            for s in core.walk(self.s.body):
+                match s:
+                    case Apply() if s.primitive.kind == "store" and s.args[0] in carried:
+                        if s.primitive is room:
+                            return True
+                        carried.update(s.outs)
+                    case For() | While():
+                        pairs = zip(s.phis, s.inits, s.outs, strict=True)
+                        carried.update(v for p, i, o in pairs if i in carried for v in (p, o))
+                    case If():
+                        arms = zip(s.outs, s.then.results, s.orelse.results, strict=True)
+                        carried.update(o for o, *results in arms if carried & {*results})
+        return False
 
     def _index(self) -> Array:
         if isinstance(self.s, For):
