@@ -40,6 +40,49 @@ def pooled_counts(y):
     return total
 
 
+def linked_lists(pos, head, nxt):
+    """What is saved of the inner lists grows in rounds of the outer ones, in some examples' rows."""
+    total = 0.0
+    for i in range(3):
+        p = head[i]
+        while p >= 0:
+            for k in range(3):
+                q = head[k]
+                while q >= 0:
+                    total += (p + 1) * (pos[p] - pos[q]) ** 3
+                    q = nxt[q]
+            p = nxt[p]
+    return total
+
+
+def squares_from_behind(x, k):
+    """A thread's number has no sign, and the first round's number is negative."""
+    total = 0.0
+    for j in range(-4, k):
+        total += x[j] ** 2
+    return total
+
+
+def links(pos):
+    """For each third of the line, its first point, and after each point the next one."""
+    head, nxt = np.full(3, -1), np.full(len(pos), -1)
+    for p, third in enumerate((pos * 3).astype(int)):
+        nxt[p], head[third] = head[third], p
+    return head, nxt
+
+
+def counted_by_columns(columns, x, k, m):
+    """A kernel that asks a number for an array's size has other arrays of that size alone."""
+    a, b = np.zeros((len(x), k)), np.zeros((len(x), m))
+    for _ in range(3):
+        for i in range(len(x)):
+            a[i, columns[i]] += x[i] * k
+        for i in range(len(x)):
+            b[i, columns[i]] += x[i] * k
+        x = np.cumsum(x)
+    return a, b
+
+
 CASES = [
     (planes_scaled_one_by_one, RNG.normal(size=(3, 9, 4, 5))),
     (pooled_counts, RNG.normal(size=(4, 7))),
@@ -50,3 +93,29 @@ CASES = [
 def test_gradients_of_a_batch(fn: Any, batch: np.ndarray) -> None:
     gradients = calque.vmap(calque.grad(fn))
     np.testing.assert_allclose(on_cuda(gradients, batch), gradients(batch), rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("points", [2, 9, 17, 40])
+def test_arrays_that_grow_by_rows_are_as_long_as_they_are_by_then(points: int) -> None:
+    batch = np.random.default_rng(points).uniform(0, 1, (4, points))
+    heads, nexts = map(np.stack, zip(*map(links, batch)))
+    gradient = calque.grad(linked_lists)
+    expected = [gradient(*example) for example in zip(batch, heads, nexts)]
+    np.testing.assert_allclose(
+        on_cuda(calque.vmap(gradient), batch, heads, nexts), expected, rtol=1e-12, atol=1e-13
+    )
+    slopes = 3 * (batch[0][:, None] - batch[0]) ** 2 * np.arange(1, points + 1)[:, None]
+    np.testing.assert_allclose(expected[0], slopes.sum(1) - slopes.sum(0), atol=1e-10)
+
+
+def test_threads_share_rounds_that_begin_below_zero() -> None:
+    x = np.arange(1.0, 10.0)
+    for k in (-4, 0, 5):
+        assert on_cuda(squares_from_behind, x, k) == squares_from_behind(x, k)
+
+
+def test_kernels_are_shared_where_numbers_are_the_sizes_of_the_same_arrays() -> None:
+    args = np.array([0, 2, 1, 3]), np.arange(1.0, 5.0), 5, 7
+    found = on_cuda(calque.jit(counted_by_columns), *args)
+    for got, want in zip(found, counted_by_columns(*args), strict=True):
+        np.testing.assert_array_equal(got, want)

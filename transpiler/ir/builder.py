@@ -158,7 +158,7 @@ class Builder(Sizes):
                     return value
             if isinstance(affine, int):
                 return affine
-            for simpler in (self._at_hand(affine), self._merged_constants(primitive, args)):
+            for simpler in (self.at_hand(affine), self._merged_constants(primitive, args)):
                 if simpler is not None:
                     return simpler
         try:
@@ -193,11 +193,12 @@ class Builder(Sizes):
             self.dim_values[statement.out] = value
             self._sizes[-1].setdefault(value, statement.out)
 
-    def _at_hand(self, dim: DimLike) -> Array | None:
+    def at_hand(self, dim: DimLike) -> Array | None:
         """A recorded integer of this value in scope."""
-        for sizes in reversed(self._sizes):
-            if dim in sizes:
-                return Array(sizes[dim])
+        if dim_symbols(dim).isdisjoint(self.dims.growing):  # else it was so then
+            for sizes in reversed(self._sizes):
+                if dim in sizes:
+                    return Array(sizes[dim])
         return None
 
     def _merged_constants(self, primitive: Any, args: Sequence[Any]) -> Any:
@@ -349,9 +350,8 @@ class Builder(Sizes):
         dim = self.dims.resolve(dim)
         if isinstance(dim, int):
             return dim
-        for sizes in reversed(self._sizes):
-            if dim in sizes:
-                return Array(sizes[dim])
+        if (known := self.at_hand(dim)) is not None:
+            return known
         made = self.definitions.get(atom(array))
         if isinstance(made, Apply) and made.primitive.imported:  # not called for a size alone
             elsewhere = self.size_of_argument(dim)

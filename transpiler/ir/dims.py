@@ -71,6 +71,7 @@ class Dims:
     smallest: dict[str, list[DimLike]] = field(default_factory=dict)  # or the min
     actual: dict[str, int] = field(default_factory=dict)  # of arguments, in the call at hand
     joined: set[str] = field(default_factory=set)  # of which a size is one of several
+    growing: set[str] = field(default_factory=set)  # of arrays that loops carry: as long as now
     solvable: set[str] = field(default_factory=set)  # of these, what is asked of one is a condition
     unsolvable: set[str] = field(default_factory=set)
     choices: dict[Bound, bool] = field(default_factory=dict)  # made by actual sizes

@@ -15,11 +15,12 @@ from typing import Any
 from calque.transpiler.frontend.control.value_join import combine
 from calque.transpiler.ir.builder import Array, Builder, atom, current, wrap
 from calque.transpiler.ir.core import Apply, Slot, Var
-from calque.transpiler.ir.types import Dim, DimLike, symbol
+from calque.transpiler.ir.types import Dim, DimLike, dim_symbols, symbol
 from calque.transpiler.loops.accesses import Place, apart, positive
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.creation import full, ones, ones_like, zeros, zeros_like
 from calque.transpiler.primitives.elementwise import astype, where
+from calque.transpiler.primitives.growing import widened
 from calque.transpiler.primitives.indexing import copy, getitem, update
 from calque.transpiler.primitives.shapes import broadcast_to
 
@@ -275,15 +276,23 @@ class SizesAtHand:
         """Out of a block."""
         del self.arrays[mark[0] :], self.numbers[mark[1] :]
 
+    def _arrays_of(self, dim: DimLike) -> list[Var]:
+        """Those to ask for a size; where it grows, the last is as long as the array is now."""
+        if dim_symbols(dim).isdisjoint(self.builder.dims.growing):
+            return self.arrays
+        made = {v: self.builder.definitions.get(v) for v in reversed(self.arrays)}
+        return [  # no widened one, which is stored into next
+            v for v, s in made.items() if not (isinstance(s, Apply) and s.primitive is widened)
+        ]
+
     def __call__(self, dim: DimLike) -> Any:
         builder = self.builder
         dim = builder.dims.resolve(dim)
         if isinstance(dim, int):
             return dim
-        for sizes in reversed(builder._sizes):
-            if dim in sizes:
-                return Array(sizes[dim])
-        for var in self.arrays:
+        if (known := builder.at_hand(dim)) is not None:
+            return known
+        for var in self._arrays_of(dim):
             for axis, own in enumerate(var.type.dims):
                 if builder.dims.resolve(own) == dim:
                     return builder.size_of(dim, Array(var), axis)

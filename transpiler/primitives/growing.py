@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from calque.transpiler.ir.builder import current, type_of
-from calque.transpiler.ir.types import INT, ArrayType
+from calque.transpiler.ir.types import INT, ArrayType, dim_symbols
 from calque.transpiler.primitives.base import Primitive, apply, register
 
 
@@ -27,6 +27,7 @@ def _infer(
 ) -> ArrayType:
     t, dims = type_of(x), current().dims
     size = dims.fresh()
+    dims.growing |= dim_symbols(dims.resolve(t.dims[axis])) - dims.arguments
     if several:
         dims.largest[size.terms[0][0]] = [current().dim_of(count)]
     return t.with_dims((*t.dims[:axis], size, *t.dims[axis + 1 :]))

@@ -426,6 +426,14 @@ class CText:
     def _counter_type(self, start: Any, stop: Any) -> str:
         return "Index" if self._is_small(start) and self._is_small(stop) else "long long"
 
+    def _signed(self, first: str, begin: str, line: Any) -> str:
+        """A thread's number, which has no sign: C would take that of a negative start away."""
+        start, stop, _ = bounds_of(line)
+        wider = self._is_small(start) and self._counter_type(start, stop) != "Index"
+        if begin.isdigit() or not (wider or begin.startswith("-")):
+            return first
+        return f"(Index){first}" if first.replace(".", "").isalnum() else f"(Index)({first})"
+
     def _head(self, line: Any, counter: str) -> str:
         args = line.iter.args
         args = [gast.Constant(0, None), *args] if len(args) == 1 else args
@@ -435,7 +443,7 @@ class CText:
         first, stride = getattr(line, "spread", ("", ""))  # over threads
         begin = self.expression(start, 10) if first else self.expression(start)
         if first:
-            begin = first if begin == "0" else f"{begin} + {first}"
+            begin = first if begin == "0" else f"{begin} + {self._signed(first, begin, line)}"
             # Where rounds are unrolled C is to know how many are left, as of a signed number alone.
             signed = "(Index)" if getattr(line, "at_once", 1) > 1 else ""
             walk = f"{counter} += {signed}{stride}"

@@ -38,7 +38,7 @@ from calque.transpiler.codegen.text.spelling import (
 )
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Kernel, Statement, Var
-from calque.transpiler.ir.types import Dim
+from calque.transpiler.ir.types import Dim, dim_symbols
 from calque.transpiler.loops.chosen_cells import is_chosen
 from calque.transpiler.loops.put_together import PutTogether, Scanned, is_scan, reductions, scans
 from calque.transpiler.memory.printed_program import is_store
@@ -144,7 +144,7 @@ class CudaLauncher(Launcher):
         symbols: dict[str, int] = {}
         shapes = tuple(self._pattern(v, symbols) for v in values)
         twice = tuple(tuple(places[v] for v in pair) for pair in scope.named_twice(values))
-        kinds = tuple(scope.passed_as(v) for v in values)
+        kinds = tuple((scope.passed_as(v), self._size_told(v, symbols)) for v in values)
         key = text, tuple(places[v] for v in s.outs if v in places), shapes, twice, kinds
         known = self._found.get(key)
         if known is None:
@@ -162,13 +162,21 @@ class CudaLauncher(Launcher):
 
     def _pattern(self, var: Var, symbols: dict[str, int]) -> Any:
         """An array's sizes, with numbers for what they are made of: what kernels share is equal."""
-        made = []
+        made, given = [], self.sizes.places
         for dim in map(self.sizes.resolved, var.type.dims):
             terms = dim.terms if isinstance(dim, Dim) else ()
             const = dim.const if isinstance(dim, Dim) else dim
-            own = [(symbols.setdefault(s, len(symbols)), c) for s, c in terms]
+            own = [(symbols.setdefault(s, len(symbols)), c, s in given) for s, c in terms]
             made.append((const, *sorted(own)))
         return tuple(made)
+
+    def _size_told(self, number: Var, symbols: dict[str, int]) -> Any:
+        """A number that is made of the arrays' sizes, by their numbers: kernels may ask it."""
+        dim = self.program.dim_values.get(number)
+        dim = None if dim is None else self.sizes.resolved(dim)
+        if not isinstance(dim, Dim) or not dim_symbols(dim) <= symbols.keys():
+            return None
+        return dim.const, *sorted((symbols[s], c) for s, c in dim.terms)
 
     def _launch(
         self,
