@@ -43,13 +43,18 @@ def forget_origins(file: str) -> None:
 
 
 def note_origin(error: BaseException) -> None:
-    """Give an error from generated code a note with the user's line, if it does not show one."""
+    """Give an error from generated code a note with the user's line, if it does not show one.
+
+    What the user raises is as plain Python has it.
+    """
     if isinstance(error, CalqueError):
         return
     origin, trace = None, error.__traceback__
     while trace is not None:
         found = _written.get(trace.tb_frame.f_code.co_filename)
         if found is not None:
+            if trace.tb_next is None and _raises(trace):
+                return
             text = "".join(linecache.getlines(trace.tb_frame.f_code.co_filename))
             origin = origin_of_line(text, found[0], trace.tb_lineno, found[1])
         trace = trace.tb_next
@@ -80,8 +85,13 @@ def _is_meant(error: BaseException) -> bool:
         last = last.tb_next
     if last is None or not last.tb_frame.f_code.co_filename.startswith(_OWN):
         return True
-    said = last.tb_frame.f_code.co_code[last.tb_lasti] == _RAISE and isinstance(error, _REFUSALS)
+    said = _raises(last) and isinstance(error, _REFUSALS)
     return said or hasattr(error, "calque_placed")
+
+
+def _raises(trace: TracebackType) -> bool:
+    """Whether an error comes of a ``raise`` that stands there."""
+    return trace.tb_frame.f_code.co_code[trace.tb_lasti] == _RAISE
 
 
 def _without_own(trace: TracebackType | None) -> TracebackType | None:

@@ -315,8 +315,7 @@ def test_an_exception_on_one_device_ends_the_call_on_all() -> None:
     for _ in range(3):
         with pytest.raises(ValueError, match="too large") as error:
             pmap(checks, "i")(np.arange(8.0).reshape(4, 2))
-        device, place = error.value.__notes__
-        assert device == "on device 2 of 4" and 'raise ValueError("too large")' in place
+        assert error.value.__notes__ == ["on device 2 of 4"]
     assert threading.active_count() == before
 
 

@@ -47,13 +47,13 @@ from calque.transpiler.primitives.logic import (
 )
 from calque.transpiler.primitives.record import Primitive
 
-_OF_INTEGERS: dict[str, Callable[..., int]] = {
-    add.name: operator.add,
-    subtract.name: operator.sub,
-    multiply.name: operator.mul,
-    negative.name: operator.neg,
-    maximum.name: max,
-    minimum.name: min,
+_OF_INTEGERS: dict[Primitive, Callable[..., int]] = {
+    add: operator.add,
+    subtract: operator.sub,
+    multiply: operator.mul,
+    negative: operator.neg,
+    maximum: max,
+    minimum: min,
 }
 _MOST = 40  # statements of a body that is written twice
 
@@ -169,7 +169,7 @@ class _CheckedLoop:
 
     def _question(self, checks: list[Apply]) -> Atom | None:
         """Whether all indices are inside in the first round and in the last."""
-        loop, tests = self.loop, dict[tuple[str, Atom, Atom], Atom]()
+        loop, tests = self.loop, dict[tuple[Primitive, Atom, Atom], Atom]()
         last = _computed(subtract, loop.stop, loop.step)
         for s in checks:
             index, size = s.args
@@ -190,9 +190,9 @@ class _CheckedLoop:
                     return None
                 wanted.insert(1, (less_equal, low, high))  # else the last one has overflowed
             for primitive, place, bound in wanted:
-                if (primitive.name, place, bound) not in tests:
+                if (primitive, place, bound) not in tests:
                     found = apply(primitive, wrap(place), wrap(bound))
-                    tests[primitive.name, place, bound] = atom(found)
+                    tests[primitive, place, bound] = atom(found)
         asked = [t for t in tests.values() if isinstance(t, Var)]
         if not asked or any(not isinstance(t, Var) and not t for t in tests.values()):
             return None
@@ -273,7 +273,7 @@ class _CheckedLoop:
 def _computed(primitive: Primitive, *args: Atom) -> Atom:
     """The result of an operation on integers; of Python's, as Python has it, within 64 bits."""
     if all(type(a) is int for a in args):
-        found = _OF_INTEGERS[primitive.name](*args)
+        found = _OF_INTEGERS[primitive](*args)
         if not -(2**63) <= found < 2**63:
             raise OverflowError
         return found

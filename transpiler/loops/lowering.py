@@ -134,13 +134,13 @@ class Schedule:
         """What must stay as it is where a nest, or a size, cannot be written.
 
         Where no array in memory has a size, that is the first one that would have it: a view if
-        there is one, which costs nothing.
+        there is one, which costs nothing. On a GPU a view is the host's, and parts a kernel.
         """
         resolve = self.builder.dims.resolve
         made = [s for s in fusion.virtual.values() if s.primitive is not broadcast_to]
         sized = [s for s in made if any(resolve(d) == size for d in s.out.type.dims)]
         views = [s for s in sized if s.primitive.view_back is not None]
-        if sized:
+        if sized and not self.grid:
             return {id((views or sized)[0])}
         if not isinstance(unit, Loop):
             return {id(fusion.virtual[unit.args[0]])}  # type: ignore[union-attr]

@@ -20,6 +20,7 @@ from calque.transpiler.codegen.numpy.emit import Support, imports, sorted_import
 from calque.transpiler.codegen.text.layout import WIDTH, to_text
 from calque.transpiler.codegen.text.origins import origins_in
 from calque.transpiler.codegen.text.signature import leaf_paths
+from calque.transpiler.codegen.text.spelling import call, name
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder
 
@@ -126,7 +127,22 @@ def _on_device(tree: Any, writer: CudaLauncher) -> Any:
         if isinstance(node, gast.Attribute) and isinstance(node.value, gast.Name):
             if node.value.id == "np" and node.attr not in _HOST_WORDS and id(node) not in kept:
                 node.value = gast.Name("cp", gast.Load(), None, None)
+        if isinstance(node, gast.Slice):
+            for end in ("lower", "upper", "step"):
+                bound = getattr(node, end)
+                if bound is not None and _is_there(bound, writer):
+                    setattr(node, end, call(name("int"), bound))
     return tree
+
+
+def _is_there(part: Any, writer: CudaLauncher) -> bool:
+    """Whether a number is computed of some on the device: no array of CuPy's bounds a slice."""
+    match part:
+        case gast.Attribute(attr="size" | "shape") | gast.Call(func=gast.Name(id="int")):
+            return False
+        case gast.Name():
+            return getattr(part, "shows", None) in writer.device
+    return any(_is_there(inner, writer) for inner in gast.iter_child_nodes(part))
 
 
 def _is_of_numbers(node: gast.Call, writer: CudaLauncher) -> bool:
