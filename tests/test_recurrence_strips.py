@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sampling import sampled
 
 import calque
 
@@ -167,7 +168,7 @@ def test_numbers(f: Callable[..., Any], kind: Any) -> None:
 
 
 @pytest.mark.parametrize("f", TURNED + KEPT[:4], ids=lambda f: f.__name__)
-@pytest.mark.parametrize(("n", "m"), [(9, 4), (11, 13), (66, 5), (8, 2)])
+@pytest.mark.parametrize(("n", "m"), sampled([(66, 5), (9, 4), (11, 13), (8, 2)], 1))
 def test_gradients(f: Callable[..., Any], n: int, m: int) -> None:
     x = RNG.uniform(-0.9, 0.9, (n, m))
     found = calque.jit(calque.grad(f, argnums=(0, 1)))(x, 0.3)
