@@ -216,3 +216,17 @@ def test_sizes_that_do_not_fit_raise_numpys_error() -> None:
     for made in (calque.jit(misfit), calque.jit(calque.grad(misfit))):
         with pytest.raises(ValueError, match="broadcast|shape|sizes"):
             made(np.ones(8), 3)
+
+
+def test_what_a_sweep_back_compares_is_compared_on_the_way_there_too() -> None:
+    def too_short(x, k):
+        rows = []
+        for i in range(k):
+            rows.append(np.concatenate([x[i : i + 3], np.zeros(i)])[:3] * np.ones(3))
+        return np.sum(np.stack(rows) ** 2)
+
+    with pytest.raises(ValueError, match="broadcast"):
+        too_short(np.ones(2), 2)
+    for made in (calque.jit(too_short), calque.jit(calque.grad(too_short), boundscheck=True)):
+        with pytest.raises(ValueError, match="broadcast|shape|sizes"):
+            made(np.ones(2), 2)  # two elements beside three: none is read outside

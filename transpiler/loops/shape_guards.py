@@ -80,6 +80,7 @@ class _Comparer:
 
     def _take_as_they_are(self, block: Block, depth: int) -> None:
         """In loops, compare sizes where a sweep back asks for 1, or spreads what may have one."""
+        asked: set[tuple[Var, int, Atom]] = set()
         for s in list(block.statements):
             for inner in core.blocks_of(s):
                 self._take_as_they_are(inner, depth + isinstance(s, (For, While)))
@@ -93,10 +94,10 @@ class _Comparer:
                     whole, own = adjoint.type.dims[axis], out.type.dims[axis]
                     if isinstance(count, Var):
                         self.builder.dim_values.setdefault(count, own)
-                    if not self.builder.dims.same(own, whole):
-                        self.builder.compared.add(frozenset((own, whole)))
-                    size = self.builder.size_of(whole, wrap(adjoint), axis)
-                    self._refuse(size, wrap(count), s.origin)
+                    if (adjoint, axis, count) not in asked:
+                        size = self.builder.size_of(whole, wrap(adjoint), axis)
+                        self._refuse(size, wrap(count), s.origin)
+                    asked.add((adjoint, axis, count))
             core.label(made.statements, s.phase)
             at = block.statements.index(s)
             block.statements[at : at + 1] = made.statements
@@ -119,6 +120,8 @@ class _Comparer:
         """What a sweep back adds up where its operand has one element, and the size it asks of."""
         if not isinstance(s, If) or len(s.outs) != 1 or s.orelse.statements:
             return None
+        if s.then.statements[-1:] and s.then.statements[-1].phase != "reverse":
+            return None  # it is the user's
         test = self.builder.definitions.get(s.test) if isinstance(s.test, Var) else None
         match s.then.statements, test:
             case [Apply() as summed], Apply(primitive=p, args=(count, 1)) if p is equal:
