@@ -36,7 +36,6 @@ REMAINING = {
     "ir/builder.py": ({"size of axis"}, "an entry of FUNCTIONS: the builder is below all records"),
     "primitives/compositions.py": ({"astype"}, "a method of arrays"),
     "primitives/diagonals.py": ({"np.diagonal", "np.trace"}, "declared in a loop"),
-    "primitives/guards.py": ({"np.flatnonzero"}, "below the declarations, which import it"),
     "primitives/joining.py": ({"np.vstack", "np.hstack", "np.column_stack"}, "declared in a loop"),
     "primitives/shapes.py": ({"size of axis"}, "an entry of FUNCTIONS, for the builder"),
     "primitives/random.py": ({"random.between"}, "the text of its call"),
@@ -45,7 +44,6 @@ REMAINING = {
 NAMED = {
     "algebra/triangular_solves.py": "with the names of the user's parameters",
     "codegen/numba/whole_array_calls.py": "with the functions in texts that Numba has",
-    "primitives/guards.py": "with np.flatnonzero, which is declared above it",
     "primitives/joining.py": "with its own, in a loop that declares three",
     "primitives/record.py": "with those that are declared already",
 }

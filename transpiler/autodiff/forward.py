@@ -28,8 +28,10 @@ from calque.transpiler.ir.roles import give_words
 from calque.transpiler.primitives.called import Called, define
 from calque.transpiler.primitives.complexes import conj, imag, real
 from calque.transpiler.primitives.elementwise import astype, to_complex, to_float, where
+from calque.transpiler.primitives.guards import guarded, note_branch, note_selected
 from calque.transpiler.primitives.indexing import copy
 from calque.transpiler.primitives.reductions import sum_
+from calque.transpiler.primitives.selections import selections
 
 Tangents = dict[Var, Any]
 
@@ -47,7 +49,7 @@ def forward(function: Function, builder: Builder, tangents: dict[Var, Any]) -> l
     push = Push(builder, varied(function.body, inputs), function)
     known: Tangents = {v: t for v, t in tangents.items() if v.type.is_float}
     statements = function.body.statements
-    with builder.block() as block:
+    with builder.block() as block, selections():
         push.statements(statements, known)
         found = []
         for result in function.body.results:
@@ -126,8 +128,10 @@ class Push:
         if s.primitive.kind != "elementwise" and s.primitive not in _OF_NUMBERS:
             given = tuple(map(_as_its_primal, given, s.args))
         found = s.primitive.jvp(given, outs, args, s.params)
+        if s.primitive.arithmetic == "where":
+            note_selected(found[0])
         for out, tangent in zip(s.outs, found, strict=True):
-            self.note(tangents, out, tangent)
+            self.note(tangents, out, guarded(tangent))
             if s.primitive.linear_in == (0,) and isinstance(tangent, Array):
                 self._same_sizes(tangent, out)
 
@@ -183,6 +187,8 @@ class Push:
         outs = [self._dot(s.outs[k]) for k in wanted]
         then, orelse = arms
         self.builder.emit(If((*s.outs, *outs), s.test, then, orelse, s.origin))
+        first = len(s.outs)
+        note_branch(s.test, outs, *(Block(a.statements, a.results[first:]) for a in arms))
         for k, out in zip(wanted, outs, strict=True):
             tangents[s.outs[k]] = Array(out)
 

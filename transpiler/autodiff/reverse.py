@@ -40,6 +40,7 @@ from calque.transpiler.autodiff.unbroadcast import (
     same_dims,
     sum_to,
 )
+from calque.transpiler.autodiff.usage_flags import UsageFlags, flag_arms, note_flag, steep_values
 from calque.transpiler.errors import NotDifferentiable
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import FUNCTIONS, Array, Builder, type_of, wrap
@@ -51,13 +52,16 @@ from calque.transpiler.primitives.called import Called
 from calque.transpiler.primitives.einsum import einsum
 from calque.transpiler.primitives.elementwise import astype, where
 from calque.transpiler.primitives.growing import room, widened
-from calque.transpiler.primitives.guards import guarded, note_branch, note_selections, selections
+from calque.transpiler.primitives.guards import guarded, note_branch
+from calque.transpiler.primitives.guards_of_stores import note_selections
 from calque.transpiler.primitives.indexing import copy, update
 from calque.transpiler.primitives.rearranging import roll
 from calque.transpiler.primitives.record import Scatter
 from calque.transpiler.primitives.reductions import mean, sum_
 from calque.transpiler.primitives.scaling import added, twice_for_two
+from calque.transpiler.primitives.selections import selections
 from calque.transpiler.primitives.shapes import broadcast_to, reshape
+from calque.transpiler.primitives.smooth import is_smooth
 
 # linear rearrangements: a cotangent that is one number everywhere passes through them unchanged;
 # the rules of the first take a cotangent of fewer dimensions as it is
@@ -118,6 +122,8 @@ class Sweep:
         self.builder = builder
         self.function = function
         self.active = varied(function.body, [v for v in inputs if v.type.is_float])
+        self.steep = steep_values(function.body, self.active)
+        self.here = {*function.params, *core.outs_of(function.body)}  # defined in the present block
         self.sources = shape_source(function.body)
         self.forward = core.defined_vars(function.body)
         self.roles = give_words(function.body, builder.named, builder.definitions)
@@ -126,6 +132,13 @@ class Sweep:
         self.restoring: set[Var] = set()  # primal versions that must be put back
         self.restores: dict[Var, Var] = {}  # the stores that put back, and what they undo
         self.summed: set[Var] = set()  # values from outside of a loop: each round adds to theirs
+
+    def bends(self, block: Block) -> bool:
+        """True if an active operation of a block has a slope that may be infinite."""
+        return any(
+            isinstance(s, Apply) and not is_smooth(s) and not self.active.isdisjoint(s.outs)
+            for s in core.walk(block)
+        )
 
     # adjoints
 
@@ -293,9 +306,9 @@ class Sweep:
         if all(c is None for c in cotangents) and not restores:
             return
         arms = []
-        outside = dict(self.restored)
+        outside, around = dict(self.restored), self.here
         for arm in (s.then, s.orelse):
-            self.restored = dict(outside)
+            self.restored, self.here = dict(outside), core.outs_of(arm)
             for out, result in zip(s.outs, arm.results, strict=True):
                 if out in self.restoring and isinstance(result, Var):
                     self.restored.setdefault(result, outside.get(out, Array(out)))
@@ -308,7 +321,7 @@ class Sweep:
                 self.statements(arm.statements, local)
             inner = core.defined_vars(arm)
             arms.append((block, {v: a for v, a in local.items() if v not in inner}, self.restored))
-        self.restored = outside
+        self.restored, self.here = outside, around
         self._join_arms(s, arms, adjoints)
 
     def _join_arms(self, s: If, arms: list[Any], adjoints: Adjoints) -> None:
@@ -326,6 +339,8 @@ class Sweep:
             changed.append(var)
             rank_zero = type_of(or_zero(a)).ndim == type_of(or_zero(b)).ndim == 0
             outs.append(self._arm_out(var, [(then, a), (orelse, b)], rank_zero))
+        flags = flag_arms(changed, self, s, then, orelse)
+        outs += [flag for _, flag in flags]
         sources = self._restored_by_arms(s)
         for var in sources:
             out = Var(var.type, var.name, s.origin)
@@ -337,7 +352,11 @@ class Sweep:
         by_arm = (restored_then, restored_else)
         self.recorder.resolve_arms(s, statement, by_arm, self.restoring)
         self.builder.emit(statement)
-        note_branch(s, statement)
+        for place, flag in flags:
+            note_flag(outs[place], flag)
+        inner = Block([*s.then.statements, *then.statements], then.results)
+        other = Block([*s.orelse.statements, *orelse.statements], orelse.results)
+        note_branch(s.test, statement.outs, inner, other)
         for var, out in zip(changed, outs, strict=False):
             adjoints[var] = Array(out)
 
@@ -379,20 +398,24 @@ class Sweep:
         restore = set(forced)
         passed: set[int] = set()
         changed: set[int] = set()  # of what was taken to pass
+        flags: dict[Any, str] = {}
         builder = self.builder
         marks = len(builder.blocks[-1].statements)
         sizes = dict(builder._sizes[-1])
         back_to_start = self.recorder.state()
         while True:
-            attempt = LoopAttempt(self, s, seeds, carried, outer, restore, adjoints, passed)
+            attempt = LoopAttempt(
+                self, s, seeds, carried, outer, restore, adjoints, passed, UsageFlags(self, flags)
+            )
             attempt.run()
             more, unused = attempt.missing(), attempt.unused()
             wanted = restore | attempt.wants_restoring()
             unchanged = attempt.unchanged()
             changed |= passed - unchanged
             settled = more <= carried and not unused and wanted == restore
-            if settled and unchanged - changed == passed:
+            if settled and unchanged - changed == passed and not attempt.flags.missing:
                 break
+            flags = {**flags, **attempt.flags.missing}
             passed = unchanged - changed
             if more <= carried:
                 outer = [v for v in outer if v not in unused]

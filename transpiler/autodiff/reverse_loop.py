@@ -21,6 +21,7 @@ from calque.transpiler.autodiff.unbroadcast import (
     or_zero,
     same_adjoint,
 )
+from calque.transpiler.autodiff.usage_flags import UsageFlags
 from calque.transpiler.ir import core
 from calque.transpiler.ir.arrays import type_of
 from calque.transpiler.ir.builder import Array, loop_index
@@ -28,6 +29,7 @@ from calque.transpiler.ir.core import Apply, Atom, Block, For, If, Var, While
 from calque.transpiler.ir.dead_code import prune
 from calque.transpiler.ir.types import INT, ArrayType
 from calque.transpiler.primitives.growing import room
+from calque.transpiler.primitives.smooth import may_be_infinite
 
 Adjoints = dict[Var, Any]
 
@@ -45,8 +47,9 @@ class LoopAttempt:
         restore: set[int],
         adjoints: Adjoints,
         passed: set[int],
+        flags: UsageFlags,
     ):
-        self.sweep, self.s, self.seeds = sweep, s, seeds
+        self.sweep, self.s, self.seeds, self.flags = sweep, s, seeds, flags
         self.carried, self.same = sorted(carried - passed), sorted(passed)
         self.outer, self.restore = outer, sorted(restore)
         self.passed: dict[int, Any] = {}  # the adjoints that are the same in all rounds
@@ -66,6 +69,8 @@ class LoopAttempt:
         for k in self.carried:
             self._carry(self._start(k), s.phis[k], builder.name_of_adjoint(s.phis[k]))
             self._let_size_change(k)
+            if self.phis[-1] not in self.sized:
+                self.flags.carry(k, s.phis[k], self.inits[-1], self.phis[-1], False)
         for var in self.outer:
             self._carry(
                 sweep.shadow(dict(self.adjoints), var)
@@ -74,16 +79,29 @@ class LoopAttempt:
                 var,
                 builder.name_of_adjoint(var),
             )
+            self.flags.carry(var, var, self.inits[-1], self.phis[-1], True)
         for k in self.restore:
             now = sweep.restored.get(s.outs[k], Array(s.outs[k]))
             self._carry(now, s.phis[k], s.phis[k].name)
             sweep.restoring |= restorable_versions(s, k) or set()
+        self._note_infinite()
+        self.phis += self.flags.phis
+        self.inits += self.flags.inits
         with builder.block() as self.block:
             self.index = self._index()
             sweep.recorder.enter(s, self.index)
             self._body()
             sweep.recorder.leave()
         self.live = self._reads()
+
+    def _note_infinite(self) -> None:
+        """Note the carried adjoints that an infinite slope of the loop, or behind it, may reach."""
+        known = self.sweep.builder.selections
+        bends = self.sweep.bends(self.s.body)
+        for phi, init in zip(self.phis, self.inits, strict=True):
+            known.anywhere[phi] = bends or (
+                isinstance(init, Var) and may_be_infinite(init, (), known.anywhere)
+            )
 
     def _start(self, k: int) -> Any:
         """The adjoint that comes from behind the loop."""
@@ -158,12 +176,14 @@ class LoopAttempt:
             sweep.accumulate(local, s.body.results[k], Array(bar.atom))
         for k, start in self.passed.items():
             sweep.accumulate(local, s.body.results[k], start)
-        for k, bar in zip(self.restore, bars[n + len(self.outer) :], strict=True):
+        rest = n + len(self.outer)
+        for k, bar in zip(self.restore, bars[rest : rest + len(self.restore)], strict=True):
             result = s.body.results[k]
             if isinstance(result, Var):
                 sweep.restored[result] = Array(bar.atom)
+        around, sweep.here = sweep.here, {*s.phis, *core.outs_of(s.body)}
         sweep.statements(s.body.statements, local)
-        self.local = local
+        self.local, sweep.here = local, around
         for k in self.carried:
             value = local.get(s.phis[k])
             value = sweep.zeros(s.phis[k]) if value is None or is_zero(value) else value
@@ -175,6 +195,10 @@ class LoopAttempt:
         for k in self.restore:
             back = sweep.restored.get(s.phis[k])
             self.block.results.append(s.phis[k] if back is None else back.atom)
+        inside = core.defined_vars(s.body) | core.defined_vars(self.block)
+        inside |= {*core.bound_vars(s), self.index.atom, *self.phis}
+        nexts = dict(zip(self.phis, self.block.results, strict=False))
+        self.flags.finish_body(self.block, nexts, inside)
 
     def missing(self) -> set[int]:
         """Phis that got an adjoint but are not carried."""
@@ -231,6 +255,7 @@ class LoopAttempt:
                 s.origin,
             )
         )
+        self._note_use(dict(zip(self.phis, outs, strict=True)))
         n = len(self.carried)
         starts = [(s.inits[k], Array(out)) for k, out in zip(self.carried, outs, strict=False)]
         starts += [(s.inits[k], start) for k, start in self.passed.items()]
@@ -241,9 +266,15 @@ class LoopAttempt:
                 self._merge(var, out, starts)
             else:
                 self.adjoints[var] = Array(out)
-        for k, out in zip(self.restore, outs[n + len(self.outer) :], strict=True):
+        rest = n + len(self.outer)
+        for k, out in zip(self.restore, outs[rest : rest + len(self.restore)], strict=True):
             if isinstance(s.inits[k], Var):
                 sweep.restored[s.inits[k]] = Array(out)
+
+    def _note_use(self, outs: dict[Var, Var]) -> None:
+        """Note which elements of the adjoints behind the loop some path has used."""
+        count = self.sweep.recorder.counter_of(self.s)[1] if isinstance(self.s, While) else None
+        self.flags.finish(self.s, count, outs)
 
     def _merge(self, var: Var, out: Var, starts: list[tuple[Atom, Any]]) -> None:
         """A value that the loop both starts from and reads: both adjoints count."""

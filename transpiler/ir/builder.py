@@ -270,6 +270,11 @@ class Builder(Sizes):
         word = primal.name or self.words.get(primal)
         return f"{word}_bar" if word else None
 
+    def name_of_flag(self, primal: Var) -> str | None:
+        """``x_used`` for what has a name."""
+        word = primal.name or self.words.get(primal)
+        return f"{word}_used" if word else None
+
     def described(self, value: Var) -> str | None:
         """A name for a value: the user's, or what it is the result of."""
         made = self.definitions.get(value)

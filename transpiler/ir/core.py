@@ -356,6 +356,11 @@ def defined_vars(block: Block) -> set[Var]:
     return found
 
 
+def outs_of(block: Block) -> set[Var]:
+    """The Vars that the statements of a block define, without those of blocks within."""
+    return {out for statement in block.statements for out in statement.outs}
+
+
 def free_vars(block: Block) -> dict[Var, None]:
     """The Vars a block reads but does not define, in order of first use."""
     defined: set[Var] = set()

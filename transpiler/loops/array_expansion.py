@@ -35,9 +35,9 @@ from calque.transpiler.ir.types import ArrayType
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.creation import empty, full, ones, space, zeros
 from calque.transpiler.primitives.elementwise import add, to_int
+from calque.transpiler.primitives.extrema import maximum
 from calque.transpiler.primitives.growing import room
 from calque.transpiler.primitives.indexing import getitem, update, update_add
-from calque.transpiler.primitives.logic import maximum
 
 MADE = (empty, full, ones, space, zeros)
 _COUNT = ArrayType(np.dtype("i8"))

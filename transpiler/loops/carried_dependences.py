@@ -24,15 +24,9 @@ from calque.transpiler.ir.verdicts import (
 from calque.transpiler.loops.accesses import Place
 from calque.transpiler.loops.dependence_test import Access, meeting
 from calque.transpiler.primitives.elementwise import add, multiply, subtract
+from calque.transpiler.primitives.extrema import maximum, minimum
 from calque.transpiler.primitives.indexing import getitem, update_add
-from calque.transpiler.primitives.logic import (
-    greater,
-    greater_equal,
-    less,
-    less_equal,
-    maximum,
-    minimum,
-)
+from calque.transpiler.primitives.logic import greater, greater_equal, less, less_equal
 from calque.transpiler.primitives.record import Primitive
 from calque.transpiler.primitives.scalars import max_, min_
 

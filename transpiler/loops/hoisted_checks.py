@@ -36,15 +36,9 @@ from calque.transpiler.ir.dead_code import prune
 from calque.transpiler.loops.backward_slice import early
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.elementwise import add, multiply, negative, subtract
+from calque.transpiler.primitives.extrema import maximum, minimum
 from calque.transpiler.primitives.indexing import checked_index
-from calque.transpiler.primitives.logic import (
-    greater_equal,
-    less,
-    less_equal,
-    logical_and,
-    maximum,
-    minimum,
-)
+from calque.transpiler.primitives.logic import greater_equal, less, less_equal, logical_and
 from calque.transpiler.primitives.record import Primitive
 
 _OF_INTEGERS: dict[Primitive, Callable[..., int]] = {

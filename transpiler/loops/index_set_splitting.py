@@ -36,8 +36,9 @@ from calque.transpiler.loops.virtual_arrays import load, stored
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.creation import empty
 from calque.transpiler.primitives.elementwise import add, where
+from calque.transpiler.primitives.extrema import maximum, minimum
 from calque.transpiler.primitives.indexing import getitem
-from calque.transpiler.primitives.logic import equal, maximum, minimum
+from calque.transpiler.primitives.logic import equal
 
 _WIDEST = 8  # elements of a band
 _LEAST = 4  # additions that a row must save for each element

@@ -10,7 +10,8 @@ from calque.transpiler.ir.verdicts import REDUCTION, SCAN
 from calque.transpiler.loops.accesses import INDEXED
 from calque.transpiler.loops.carried_dependences import made_by, of_number
 from calque.transpiler.primitives.elementwise import add, multiply, subtract
-from calque.transpiler.primitives.logic import bitwise_and, bitwise_or, maximum, minimum
+from calque.transpiler.primitives.extrema import maximum, minimum
+from calque.transpiler.primitives.logic import bitwise_and, bitwise_or
 from calque.transpiler.primitives.scalars import max_, min_
 
 # how the numbers of several rounds become one

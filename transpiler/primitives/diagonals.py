@@ -9,11 +9,14 @@ import numpy as np
 
 from calque.transpiler.errors import ShapeError
 from calque.transpiler.ir.builder import FUNCTIONS, Array, current, known_int
+from calque.transpiler.ir.core import Apply
 from calque.transpiler.ir.types import ArrayType, DimLike
 from calque.transpiler.primitives.base import Primitive, apply, finish, implements, linear, register
 from calque.transpiler.primitives.creation import dtype_text
+from calque.transpiler.primitives.guards import guard_of, note_selected
 from calque.transpiler.primitives.record import Scatter
 from calque.transpiler.primitives.sampling import case, cases, single
+from calque.transpiler.primitives.selections import Selection, both
 from calque.transpiler.primitives.shapes import flattened, normalize_axis, read_only
 
 # eye and tri
@@ -244,6 +247,20 @@ FUNCTIONS[np.linalg.trace] = lambda x, *, offset=0, dtype=None: np_trace(x, offs
 # triangles
 
 
+def _of_triangle(s: Apply, depth: int) -> Selection | None:
+    """The triangle of an adjoint that the rule of a triangle kept."""
+    before = guard_of(s.args[0], depth)
+    if s.out not in current().selections.noted or s.args[0].type.ndim == 1:
+        return before if before is None or before.number else None
+    base = s.args[0]
+
+    def write() -> Any:
+        return s.primitive(FUNCTIONS[np.ones](Array(base).shape[-2:], dtype=bool), **s.params)
+
+    key = (s.primitive.name, s.params["k"], base.type.dims[-2:])
+    return both(Selection(write, key, False, frozenset([base])), before)
+
+
 def _triangle(name: str, function: Callable[..., Any]) -> Primitive:
     def infer(x: Any, k: int) -> ArrayType:
         dims = x.dims * 2 if x.ndim == 1 else x.dims
@@ -264,9 +281,11 @@ def _triangle(name: str, function: Callable[..., Any]) -> Primitive:
             case((0, 2), k=0),
             case(single(2, 2), k=0),
         ),
+        guard=_of_triangle,
     )
     def record(y_bar: Any, x: Array, k: int) -> Any:
         triangle = apply(record, y_bar, k=k)
+        note_selected(triangle)
         return np.sum(triangle, axis=0) if x.ndim == 1 else triangle
 
     return record
@@ -320,6 +339,7 @@ def _triangle_indices(name: str) -> Primitive:
             nondifferentiable=True,
             fresh=True,
             cheap=True,
+            chooses=True,
             samples=cases(case(3, 3, k=0), case(2, 4, k=1), case(0, 0, k=0)),
         )
     )

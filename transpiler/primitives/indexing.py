@@ -268,7 +268,6 @@ update = register(
         linear_in=(0, 1),
         samples=_store_samples(),
         first_index=2,
-        guard=guards.of_store,
         suffix="new",
     )
 )
@@ -304,7 +303,6 @@ update_add = register(
         linear_in=(0, 1),
         samples=_store_samples(),
         first_index=2,
-        guard=guards.of_store,
         adds=True,
         suffix="new",
     )
@@ -346,7 +344,6 @@ add_at = register(
         linear_in=(0, 1),
         samples=_store_samples(),
         first_index=2,
-        guard=guards.of_store,
         adds=True,
         suffix="new",
     )

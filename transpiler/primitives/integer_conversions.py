@@ -21,8 +21,8 @@ from calque.transpiler.ir.builder import type_of
 from calque.transpiler.ir.core import Apply, Atom, Var
 from calque.transpiler.primitives.creation import full, stack_rows
 from calque.transpiler.primitives.elementwise import astype, to_int
+from calque.transpiler.primitives.extrema import clip
 from calque.transpiler.primitives.indexing import update
-from calque.transpiler.primitives.logic import clip
 
 _PYTHONS = np.dtype(np.int64)  # what a program's Python integers are
 

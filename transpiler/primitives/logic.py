@@ -1,4 +1,4 @@
-"""Comparison, logical and bitwise functions, rounding, and choices between operands."""
+"""Comparison, logical and bitwise functions, rounding, and parts of numbers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ from calque.transpiler.primitives.base import (
     register,
     scale,
 )
-from calque.transpiler.primitives.elementwise import is_number, no_derivative, operator
+from calque.transpiler.primitives.elementwise import no_derivative, operator
+from calque.transpiler.primitives.extrema import choose
 
 Samples = list[tuple[tuple[Any, ...], dict[str, Any]]]
 
@@ -141,93 +142,6 @@ def np_heaviside(x1: Any, x2: Any, out: Any = None, **options: Any) -> Any:
         return _step(x1, x2, out=out, **options)
     zero = 0.0 if x2.type.weak else x2.dtype.type(0)
     return finish(np.where(np.equal(x1, 0), x2, _step(x1, zero)), out)
-
-
-# extrema of two: ties are split evenly, as in JAX
-
-
-def choose(condition: Any, a: Any, b: Any, like: Any) -> Any:
-    """``np.where`` of two numbers, in the dtype of ``like``."""
-    kind = float if like.dtype == np.float64 else like.dtype.type
-    a, b = (kind(v) if is_number(v) else v for v in (a, b))
-    return np.where(condition, a, b)
-
-
-def larger(a: Any, b: Any, y: Any) -> Any:
-    """1 where a > b, 0.5 at a tie, 0 elsewhere."""
-    if is_number(b) and np.isfinite(b):
-        return np.heaviside(a - b if b else a, 0.5)
-    if is_number(a) and np.isfinite(a):
-        return np.heaviside(a - b if a else -b, 0.5)
-    return choose(a > b, 1.0, choose(a == b, 0.5, 0.0, y), y)
-
-
-maximum = elementwise(
-    np.maximum, lambda a, b, y: (larger(a, b, y), larger(b, a, y)), "maximum",
-    total=True,
-    smooth=True,
-    arithmetic="max",
-)
-minimum = elementwise(
-    np.minimum, lambda a, b, y: (larger(b, a, y), larger(a, b, y)), "minimum",
-    total=True,
-    smooth=True,
-    arithmetic="min",
-)
-
-
-def _fmax_partials(a: Any, b: Any, y: Any) -> tuple[Any, Any]:
-    first = (a > b) | np.isnan(b)
-    return choose(first, 1.0, 0.0, y), choose(first, 0.0, 1.0, y)
-
-
-def _fmin_partials(a: Any, b: Any, y: Any) -> tuple[Any, Any]:
-    first = (a < b) | np.isnan(b)
-    return choose(first, 1.0, 0.0, y), choose(first, 0.0, 1.0, y)
-
-
-elementwise(np.fmax, _fmax_partials, "fmax", total=True, smooth=True)
-elementwise(np.fmin, _fmin_partials, "fmin", total=True, smooth=True)
-
-
-def _clip_partials(x: Any, low: Any, high: Any, y: Any) -> tuple[Any, Any, Any]:
-    """Those of ``np.minimum(np.maximum(x, low), high)``."""
-    if is_number(low) and is_number(high) and low < high:
-        inside = (x > low) & (x < high)
-        return choose(inside, 1.0, choose(x == y, 0.5, 0.0, y), y), None, None
-    raised = np.maximum(x, low)
-    kept = larger(high, raised, y)
-    return larger(x, low, y) * kept, larger(low, x, y) * kept, larger(raised, high, y)
-
-
-clip = elementwise(
-    np.clip, _clip_partials, arity=3, domain=[(-2.0, 2.0), (-1.0, -0.5), (0.5, 1.0)],
-    total=True,
-    smooth=True,
-    arithmetic="clip",
-    numba="minimum(maximum({0}, {1}), {2})",
-)
-
-
-@implements(np.clip, method="clip")
-def np_clip(
-    a: Any,
-    a_min: Any = None,
-    a_max: Any = None,
-    out: Any = None,
-    *,
-    min: Any = None,
-    max: Any = None,
-) -> Any:
-    """``np.clip``; a bound that is None is no bound."""
-    low = min if a_min is None else a_min
-    high = max if a_max is None else a_max
-    if low is None and high is None:
-        return finish(np.copy(operand(a)), out)
-    if low is None or high is None:
-        one_sided = FUNCTIONS[np.minimum] if low is None else FUNCTIONS[np.maximum]
-        return one_sided(a, high if low is None else low, out=out)
-    return finish(apply(clip, *map(operand, (a, low, high))), out)
 
 
 # functions with options

@@ -50,8 +50,8 @@ def _spread(y: Any, x: Array, axes: tuple[int, ...], keepdims: bool) -> Any:
 
 def _gradient(y: Any, x: Array, ord: Any, axes: tuple[int, ...]) -> Any:
     """The derivative of the norm ``y`` (its axes kept) by every element."""
-    if ord in (None, "fro", "f") or (ord == 2 and len(axes) == 1):
-        return x / y
+    if _is_root_of_squares(ord, axes):
+        return x / _or_infinite(y)
     if len(axes) == 1:
         return _vector_gradient(y, x, ord, axes)
     if ord in (1, -1, np.inf, -np.inf):
@@ -79,7 +79,16 @@ def _vector_gradient(y: Any, x: Array, ord: Any, axes: tuple[int, ...]) -> Any:
         return _side(x)
     if ord in (np.inf, -np.inf):
         return _share((np.abs(x) == y).astype(x.dtype), axes) * _side(x)
-    return np.sign(x) * (np.abs(x) / y) ** (ord - 1)
+    return np.sign(x) * (np.abs(x) / _or_infinite(y)) ** (ord - 1)
+
+
+def _is_root_of_squares(ord: Any, axes: Axes) -> bool:
+    return ord in (None, "fro", "f") or (ord == 2 and (axes is None or len(axes) == 1))
+
+
+def _or_infinite(y: Any) -> Any:
+    """A norm as the divisor of its slope, which is 0 where all elements are."""
+    return np.where(y == 0, np.inf, y)
 
 
 def _spectral_gradient(x: Array, ord: Any, axes: tuple[int, ...]) -> Any:
@@ -107,8 +116,8 @@ def _norm_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ..
 def _norm_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
     (x,), axes = args, _axes_of(args[0], params["axis"])
     y, y_bar = (_spread(v, x, axes, params["keepdims"]) for v in (outs[0], cotangents[0]))
-    if params["ord"] in (None, "fro", "f") or (params["ord"] == 2 and len(axes) == 1):
-        return (y_bar / y * x,)
+    if _is_root_of_squares(params["ord"], axes):
+        return (y_bar / _or_infinite(y) * x,)
     return (y_bar * _gradient(y, x, params["ord"], axes),)
 
 
@@ -137,13 +146,14 @@ norm = opaque(
     norm_text,
     jvp=_norm_jvp,
     vjp=_norm_vjp,
+    smooth=lambda params: _is_root_of_squares(params["ord"], params["axis"]),
     samples=_norm_samples(),
 )
 
 
 @implements(np.linalg.norm)
 def np_norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
-    """``np.linalg.norm``; at zero its gradient is not a number, as JAX's."""
+    """``np.linalg.norm``; where all elements are zero its slope is zero, as PyTorch's."""
     return norm_by(norm, x, ord, axis, keepdims, {})
 
 

@@ -74,7 +74,9 @@ class Primitive:
     # what it is to who reasons on values
     arithmetic: str = ""  # of numbers: "add", "less"; "same": no more than its operand
     total: bool = False  # defined, and without a warning, for every finite number
-    smooth: bool = False  # finite wherever its arguments are, and so its slopes of every order
+    # finite wherever its arguments are, and so its slopes of every order; or smooth(params)
+    smooth: bool | Callable[[dict[str, Any]], bool] = False
+    chooses: bool = False  # its results are places that a test, or a triangle, chose
     distinct: bool = False  # the numbers of one result are different from each other
     cheap: bool = False  # better computed again than saved
 

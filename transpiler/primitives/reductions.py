@@ -299,14 +299,17 @@ def _chosen(primitive: Any, y: Any, x: Any, params: dict[str, Any]) -> tuple[Any
 def _extremum(name: str, function: Any, pairwise: Any) -> Primitive:
     def jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
         chosen, count = _chosen(ATTAINS[function], outs[0], args[0], params)
-        total = np.sum(chosen * tangents[0], axis=params["axis"], keepdims=params["keepdims"])
-        return (total / count,)
+        x_dot = tangents[0]
+        kept = guards.kept_where(lambda: chosen, (chosen.atom,), chosen * x_dot, x_dot, x_dot)
+        return (np.sum(kept, axis=params["axis"], keepdims=params["keepdims"]) / count,)
 
     def vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
         """The places of the extremum share the cotangent evenly, as in JAX."""
         chosen, count = _chosen(ATTAINS[function], outs[0], args[0], params)
         axis, keepdims = params["axis"], params["keepdims"]
-        return (chosen * expand(cotangents[0] / count, args[0], axis, keepdims),)
+        share = expand(cotangents[0] / count, args[0], axis, keepdims)
+        product, key = chosen * share, (chosen.atom,)
+        return (guards.kept_where(lambda: chosen, key, product, cotangents[0], share),)
 
     primitive = opaque(
         f"np.{name}",

@@ -9,7 +9,8 @@ import numpy as np
 
 from calque.transpiler.ir.builder import Array, atom, current, wrap
 from calque.transpiler.ir.core import Apply, Var
-from calque.transpiler.primitives.guards import guarded, same_condition, selected
+from calque.transpiler.primitives.guards import guarded, selected
+from calque.transpiler.primitives.selections import is_zero, same_condition
 
 
 def definition(value: Any) -> Apply | None:
@@ -29,15 +30,11 @@ def scaled_where(cotangent: Any, slope: Any) -> Any:
         return scale(cotangent, slope)
     if made.primitive.arithmetic == "where":
         condition, first, second = map(wrap, made.args)
-        if _is_zero(second):
+        if is_zero(second):
             return selected(condition, scaled_where(first, slope), 0.0)
-        if _is_zero(first):
+        if is_zero(first):
             return selected(condition, 0.0, scaled_where(second, slope))
     return guarded(scale(cotangent, slope))
-
-
-def _is_zero(value: Any) -> bool:
-    return not isinstance(value, (Var, Array)) and value == 0
 
 
 def scale(cotangent: Any, slope: Any) -> Any:
@@ -72,9 +69,9 @@ def added(old: Any, new: Any) -> Any:
     if not same_condition(a.args[0], b.args[0]):
         return old + new
     (_, first, second), (_, other_first, other_second) = (map(wrap, s.args) for s in (a, b))
-    if _is_zero(second) and _is_zero(other_second):
+    if is_zero(second) and is_zero(other_second):
         return selected(wrap(a.args[0]), added(first, other_first), 0.0)
-    if _is_zero(first) and _is_zero(other_first):
+    if is_zero(first) and is_zero(other_first):
         return selected(wrap(a.args[0]), 0.0, added(second, other_second))
     return old + new
 

@@ -10,6 +10,7 @@ import numpy as np
 from calque.transpiler.errors import DtypeError, UnsupportedFunction
 from calque.transpiler.ir.builder import FUNCTIONS, METHODS, current, type_of
 from calque.transpiler.ir.types import ArrayType
+from calque.transpiler.primitives import guards
 from calque.transpiler.primitives.base import (
     Primitive,
     apply,
@@ -81,6 +82,7 @@ def _from_the_end(function: Callable[..., Any], x: Any, axis: int) -> Any:
     axis_text("np.cumsum"),
     fresh=True,
     samples=axis_samples,
+    guard=guards.of_running_sum,
 )
 def cumsum(y_bar: Any, x: Any, axis: int) -> Any:
     """The sum from the other end."""

@@ -45,6 +45,7 @@ def _positions(
             spelling or f"{name}({{0}})",
             nondifferentiable=True,
             fresh=True,
+            chooses=True,
             samples=cases(*samples),
         )
     )

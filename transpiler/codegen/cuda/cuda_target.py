@@ -37,6 +37,7 @@ from calque.transpiler.primitives.elementwise import (
     to_int,
     where,
 )
+from calque.transpiler.primitives.extrema import maximum, minimum
 from calque.transpiler.primitives.indexing import checked_index, getitem, update, update_add
 from calque.transpiler.primitives.logic import (
     invert,
@@ -44,8 +45,6 @@ from calque.transpiler.primitives.logic import (
     logical_not,
     logical_or,
     logical_xor,
-    maximum,
-    minimum,
 )
 from calque.transpiler.primitives.record import Lacking, Primitive
 from calque.transpiler.primitives.sorting import searchsorted

@@ -45,6 +45,7 @@ from calque.transpiler.primitives.elementwise import (
     to_int,
     where,
 )
+from calque.transpiler.primitives.extrema import maximum, minimum
 from calque.transpiler.primitives.growing import room, widened
 from calque.transpiler.primitives.indexing import checked_index, copy, getitem, update, update_add
 from calque.transpiler.primitives.logic import (
@@ -57,8 +58,6 @@ from calque.transpiler.primitives.logic import (
     less_equal,
     logical_and,
     logical_or,
-    maximum,
-    minimum,
     nan_to_num,
     not_equal,
     python_round,

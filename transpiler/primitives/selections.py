@@ -1,0 +1,178 @@
+"""Conditions under which an adjoint can differ from zero, and how they combine.
+
+A ``Selection`` is a condition that is written into the program only when somebody asks for it. Two
+of them are compared by their keys, so that ``c & c`` is ``c`` and is written once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from calque.transpiler.ir.builder import FUNCTIONS, Array, current
+from calque.transpiler.ir.core import Apply, Block, Var
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The elements of an adjoint that can differ from zero, as a condition that can be written."""
+
+    write: Callable[[], Any]  # the result broadcasts against the adjoint
+    key: Any  # conditions of one key are equal
+    number: bool  # one condition for all elements
+    needs: frozenset[Var]  # the values that the condition is written of
+    places: bool = False  # an array of flags, into which stores into the adjoint are noted
+
+
+@dataclass(frozen=True)
+class _AnyOf:
+    """The key of a condition that holds where one of several does."""
+
+    keys: frozenset[Any]
+
+
+# the adjoint is zero everywhere
+NEVER = Selection(lambda: False, _AnyOf(frozenset()), True, frozenset())
+
+
+@dataclass
+class Selections:
+    """The selections that one reverse sweep knows."""
+
+    noted: set[Var] = field(default_factory=set)  # adjoints that are zero where another is chosen
+    guards: dict[Var, Selection | None] = field(default_factory=dict)
+    infinite: dict[Var, bool] = field(default_factory=dict)  # whether a value may be, where unused
+    anywhere: dict[Var, bool] = field(default_factory=dict)  # whether a value may be at all
+    conditions: dict[Any, tuple[Block, int, Apply]] = field(default_factory=dict)  # those written
+    written: dict[Var, Selection] = field(default_factory=dict)  # what conditions say
+    inside: dict[Var, set[Var]] = field(default_factory=dict)  # what only a branch's arms see
+
+
+@contextmanager
+def selections() -> Iterator[None]:
+    """Selections are noted, and found again, until this is left."""
+    builder = current()
+    before, builder.selections = builder.selections, Selections()
+    try:
+        yield
+    finally:
+        builder.selections = before
+
+
+def is_zero(value: Any) -> bool:
+    """True of the number zero."""
+    return not isinstance(value, (Var, Array)) and value == 0
+
+
+def written(guard: Selection) -> Any:
+    """The condition, written once for all statements that see it."""
+    builder, conditions = current(), current().selections.conditions
+    block, place, made = conditions.get(guard.key, (None, 0, None))
+    if any(b is block for b in builder.blocks) and block.statements[place : place + 1] == [made]:
+        return Array(made.out)
+    condition = guard.write()
+    if not isinstance(condition, Array):
+        return condition
+    builder.selections.written.setdefault(condition.atom, guard)
+    block = builder.blocks[-1]
+    if block.statements and block.statements[-1].outs == (condition.atom,):
+        place = len(block.statements) - 1
+        conditions[guard.key] = block, place, block.statements[place]
+    return condition
+
+
+def _key_of(value: Any, depth: int = 8) -> Any:
+    """A key that two values share if they are made in the same way of the same values."""
+    made = current().definitions.get(value) if depth and isinstance(value, Var) else None
+    if not isinstance(made, Apply):
+        return value
+    of = (_key_of(a, depth - 1) for a in made.args)
+    return made.primitive.name, made.outs.index(value), repr(made.params), *of
+
+
+def same_condition(left: Any, right: Any) -> bool:
+    """True if two conditions are known to be equal."""
+    return left is right or _key_of(left) == _key_of(right)
+
+
+def holds(test: Var, negated: bool = False) -> Selection:
+    """The selection of what is used where ``test`` holds, or where it does not."""
+    known = current().selections.written.get(test)
+    if known is not None and not negated:
+        return known
+    key, number, needs = _key_of(test), not test.type.ndim, frozenset([test])
+    if negated:
+        opposite = lambda: FUNCTIONS[np.logical_not](Array(test))
+        return Selection(opposite, ("not", key), number, needs)
+    return Selection(lambda: Array(test), key, number, needs)
+
+
+def flagged(flag: Var) -> Selection:
+    """The selection that an array of flags, or one flag, says at run time."""
+    return Selection(
+        lambda: Array(flag), flag, not flag.type.ndim, frozenset([flag]), bool(flag.type.ndim)
+    )
+
+
+def both(left: Selection, right: Selection | None) -> Selection:
+    """The elements that two selections have in common; None selects every element."""
+    if right is None or _implies(left.key, right.key):
+        return left
+    if _implies(right.key, left.key):
+        return right
+    key = _parts(left.key) | _parts(right.key)
+    return Selection(lambda: written(left) & written(right), key, *_joined(left, right))
+
+
+def either(left: Selection | None, right: Selection | None) -> Selection | None:
+    """The elements that one of two selections has; None selects every element."""
+    if left is None or right is None:
+        return None
+    for one, other in ((left, right), (right, left)):
+        if _implies(other.key, one.key):
+            return one
+    key = _AnyOf(_arms(left.key) | _arms(right.key))
+    return Selection(lambda: written(left) | written(right), key, *_joined(left, right))
+
+
+def chosen(test: Var, then: Selection | None, orelse: Selection | None) -> Selection | None:
+    """The elements used by the arm that a test takes; None selects every element."""
+    if then is None and orelse is None:
+        return None
+    if then is not None and orelse is not None and then.key == orelse.key:
+        return then
+    if then is None:
+        return either(holds(test), orelse)
+    if orelse is None:
+        return either(then, holds(test, negated=True))
+    return either(both(holds(test), then), both(holds(test, negated=True), orelse))
+
+
+def _joined(left: Selection, right: Selection) -> tuple[bool, frozenset[Var], bool]:
+    number, places = left.number and right.number, left.places or right.places
+    return number, left.needs | right.needs, places
+
+
+def _parts(key: Any) -> frozenset[Any]:
+    """The keys of the conditions that hold together."""
+    return key if isinstance(key, frozenset) else frozenset([key])
+
+
+def _arms(key: Any) -> frozenset[Any]:
+    """The keys of the conditions of which one must hold."""
+    return key.keys if isinstance(key, _AnyOf) else frozenset([key])
+
+
+def _implies(key: Any, other: Any) -> bool:
+    """True if a condition follows from another, by the parts of both."""
+    if isinstance(key, _AnyOf):
+        return all(_implies(arm, other) for arm in _arms(key))
+    parts = _parts(key)
+    return all(
+        part in parts or (isinstance(part, _AnyOf) and any(_implies(key, k) for k in part.keys))
+        for part in _parts(other)
+    )
