@@ -44,3 +44,30 @@ def test_the_modulus_has_slope_zero_at_zero(wrap, dtype):
     np.testing.assert_allclose(spectrum(np.ones(4)), np.ones(4))
     twice = calque.grad(lambda t: np.sum(calque.grad(lambda x: np.abs(x + 0j))(t)))(0.0)
     assert twice == 0.0
+
+
+@pytest.mark.parametrize("way", ["grad", "jit"])
+@pytest.mark.parametrize(
+    ("function", "point"),
+    [
+        (lambda x: math.hypot(x, 2.0 * x), 0.0),
+        (lambda x: math.dist([x, 0.0], [0.0, 0.0]), 0.0),
+        (np.linalg.norm, np.zeros(3)),
+        (np.linalg.norm, np.zeros((2, 3))),
+        (lambda x: np.linalg.norm(x, 3), np.zeros(3)),
+        (lambda x: np.sum(np.linalg.norm(x, axis=0)), np.zeros((2, 3))),
+        (lambda x: np.linalg.norm(x + 0j), np.zeros(3)),
+    ],
+)
+def test_a_length_has_slope_zero_at_zero(way, function, point):
+    """As PyTorch's."""
+    with np.errstate(all="ignore"):
+        np.testing.assert_equal(WAYS[way](function)(point), 0.0 * point)
+
+
+def test_a_complex_norm_has_its_slope_elsewhere():
+    z = np.array([3.0 - 4.0j, 1.0j])
+    np.testing.assert_allclose(
+        calque.grad(np.linalg.norm)(z), np.conj(z) / np.linalg.norm(z), rtol=1e-12
+    )
+    assert calque.value_and_grad(np.linalg.norm)(z)[0] == np.linalg.norm(z)

@@ -210,6 +210,11 @@ def _abs_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, .
     return (side(args[0], cotangents[0]),)
 
 
+def or_infinite(y: Any) -> Any:
+    """A length as the divisor of its slope, which is then zero where all that it is made of is."""
+    return np.where(y == 0, np.inf, y)
+
+
 def _sign_partials(x: Any, y: Any) -> Any:
     return no_derivative("np.sign of a complex number")() if x.dtype.kind == "c" else None
 

@@ -11,6 +11,7 @@ from calque.transpiler.ir.builder import FUNCTIONS, Array, current, known_int, t
 from calque.transpiler.ir.types import ArrayType
 from calque.transpiler.primitives.base import Primitive, apply, implements, opaque, register
 from calque.transpiler.primitives.decompositions import svd
+from calque.transpiler.primitives.elementwise import or_infinite
 from calque.transpiler.primitives.linalg import linalg_dtype, matrices
 from calque.transpiler.primitives.sampling import Drawn, case, cases
 from calque.transpiler.primitives.shapes import normalize_tuple
@@ -51,7 +52,7 @@ def _spread(y: Any, x: Array, axes: tuple[int, ...], keepdims: bool) -> Any:
 def _gradient(y: Any, x: Array, ord: Any, axes: tuple[int, ...]) -> Any:
     """The derivative of the norm ``y`` (its axes kept) by every element."""
     if _is_root_of_squares(ord, axes):
-        return x / _or_infinite(y)
+        return x / or_infinite(y)
     if len(axes) == 1:
         return _vector_gradient(y, x, ord, axes)
     if ord in (1, -1, np.inf, -np.inf):
@@ -79,16 +80,11 @@ def _vector_gradient(y: Any, x: Array, ord: Any, axes: tuple[int, ...]) -> Any:
         return _side(x)
     if ord in (np.inf, -np.inf):
         return _share((np.abs(x) == y).astype(x.dtype), axes) * _side(x)
-    return np.sign(x) * (np.abs(x) / _or_infinite(y)) ** (ord - 1)
+    return np.sign(x) * (np.abs(x) / or_infinite(y)) ** (ord - 1)
 
 
 def _is_root_of_squares(ord: Any, axes: Axes) -> bool:
     return ord in (None, "fro", "f") or (ord == 2 and (axes is None or len(axes) == 1))
-
-
-def _or_infinite(y: Any) -> Any:
-    """A norm as the divisor of its slope, which is 0 where all elements are."""
-    return np.where(y == 0, np.inf, y)
 
 
 def _spectral_gradient(x: Array, ord: Any, axes: tuple[int, ...]) -> Any:
@@ -117,7 +113,7 @@ def _norm_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, 
     (x,), axes = args, _axes_of(args[0], params["axis"])
     y, y_bar = (_spread(v, x, axes, params["keepdims"]) for v in (outs[0], cotangents[0]))
     if _is_root_of_squares(params["ord"], axes):
-        return (y_bar / _or_infinite(y) * x,)
+        return (y_bar / or_infinite(y) * x,)
     return (y_bar * _gradient(y, x, params["ord"], axes),)
 
 
@@ -182,7 +178,8 @@ def _complex_norm(x: Array, ord: Any, axis: Any, keepdims: bool) -> Any:
     if ord not in (None, 2) or (ord == 2 and (axis is None or np.ndim(axis)) and x.ndim > 1):
         raise UnsupportedFunction(f"A complex norm of order {ord!r} has no rule.", current().origin)
     squares = x.real * x.real + x.imag * x.imag
-    return np.sqrt(np.sum(squares, axis=axis, keepdims=keepdims))
+    total = np.sum(squares, axis=axis, keepdims=keepdims)
+    return np.where(total == 0, 0.0, np.sqrt(total))  # selects: the slope at zero is zero
 
 
 @implements(np.linalg.vector_norm)

@@ -12,7 +12,7 @@ from calque.transpiler.ir.builder import FUNCTIONS, Array, type_of
 from calque.transpiler.ir.types import BOOL, FLOAT, INT, ArrayType
 from calque.transpiler.primitives.base import Primitive, elementwise, implements, operand
 from calque.transpiler.primitives.base import apply as apply_primitive
-from calque.transpiler.primitives.elementwise import is_number, power_by_base
+from calque.transpiler.primitives.elementwise import is_number, or_infinite, power_by_base
 from calque.transpiler.primitives.special import SPECIAL
 
 
@@ -102,7 +102,9 @@ declare(
 )
 declare("erfc", lambda x, y: -2.0 / math.sqrt(math.pi) * m.exp(-x * x), of_arrays=SPECIAL["erfc"])
 declare("atan2", lambda a, b, y: (b / (a * a + b * b), -a / (a * a + b * b)), 2, _PAIR)
-hypot = declare("hypot", lambda a, b, y: (a / y, b / y), 2, _PAIR, total=True)
+hypot = declare(
+    "hypot", lambda a, b, y: (a / or_infinite(y), b / or_infinite(y)), 2, _PAIR, total=True
+)
 declare("fmod", lambda a, b, y: (1.0, -m.trunc(a / b)), 2, _PAIR)
 declare(
     "copysign", lambda a, b, y: (m.copysign(1.0, a) * m.copysign(1.0, b), None), 2, _PAIR
