@@ -23,5 +23,5 @@ def cross_entropy_grad(logits, targets):
     max_logits_bar = np.sum(-shifted_bar, axis=1, keepdims=True)
     logits_equal = logits == max_logits
     shifted_bar_quotient = max_logits_bar / np.sum(logits_equal, axis=1, keepdims=True)
-    logits_bar = shifted_bar + np.where(logits_equal, shifted_bar_quotient, 0.0)
+    logits_bar = shifted_bar + logits_equal * shifted_bar_quotient
     return logits_bar

@@ -239,6 +239,7 @@ class Sweep:
         if isinstance(primitive, Called):
             found = primitive.pull(s, cotangents, self.active)
         else:
+            self.builder.selections.reversing = s
             args, outs = tuple(wrap(a) for a in s.args), tuple(Array(o) for o in s.outs)
             found = primitive.vjp(tuple(cotangents), outs, args, s.params)
             note_selections(s, found)

@@ -25,7 +25,7 @@ import numpy as np
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import FUNCTIONS, Array, current, wrap
 from calque.transpiler.ir.core import Apply, Block, For, If, Var, While
-from calque.transpiler.ir.types import ArrayType
+from calque.transpiler.ir.types import ArrayType, dim_symbols
 from calque.transpiler.primitives.guards import guard_of, note_guard, whole
 from calque.transpiler.primitives.selections import NEVER, Selection, both, either, flagged, written
 from calque.transpiler.primitives.smooth import is_smooth
@@ -122,9 +122,9 @@ def flags_of(guard: Selection | None, like: Any) -> Any:
     return made.atom if isinstance(made, Array) else made
 
 
-def note_flag(adjoint: Var, flag: Var) -> None:
+def note_flag(adjoint: Var, flag: Var, tested: bool = True) -> None:
     """Note that an adjoint is zero where its flag is not set."""
-    note_guard(adjoint, flagged(flag))
+    note_guard(adjoint, flagged(flag, tested))
 
 
 # loops
@@ -133,9 +133,10 @@ def note_flag(adjoint: Var, flag: Var) -> None:
 class UsageFlags:
     """The flags that a loop back carries beside its adjoints.
 
-    ``wanted`` says of which adjoints, by key: ``"number"`` for one flag, ``"array"`` for a flag for
-    each element, ``"none"`` for adjoints that every iteration uses. The attempt at the loop back is
-    made again where ``missing`` has more.
+    ``wanted`` says of which adjoints, by key: ``"number"`` for one flag that tests set,
+    ``"iterated"`` for one that says that there was an iteration, ``"array"`` for a flag for each
+    element, ``"none"`` for adjoints that every iteration uses. The attempt at the loop back is made
+    again where ``missing`` has more.
     """
 
     def __init__(self, sweep: Any, wanted: dict[Any, str]):
@@ -152,14 +153,14 @@ class UsageFlags:
         start, kind = guard_of(init), self.wanted.get(key)
         carried = _CarriedAdjoint(key, phi, start, kind, adds)
         self._carried.append(carried)
-        if kind not in ("number", "array"):
+        if kind in (None, "none"):
             current().selections.guards[phi] = None if kind == "none" else start
             return
         dims = phi.type.dims if kind == "array" else ()
         carried.flag = Var(ArrayType(_TRUTH, dims), current().name_of_flag(primal), phi.origin)
         self.phis.append(carried.flag)
         self.inits.append(flags_of(start, init if dims else None))
-        note_flag(phi, carried.flag)
+        note_flag(phi, carried.flag, tested=kind != "iterated")
 
     def finish_body(self, block: Block, nexts: dict[Var, Any], inside: set[Var]) -> None:
         """Add the flags' next values to the results of the body, and see which are missing."""
@@ -167,8 +168,8 @@ class UsageFlags:
             value = nexts[c.phi]
             c.after = guard_of(value)
             if c.flag is not None:
-                if not c.flag.type.ndim and c.after is not None and _by_element(value, c.phi):
-                    self.missing[c.key] = "array"
+                if not c.flag.type.ndim and c.kind_of_flag(value) not in (c.kind, "none"):
+                    self.missing[c.key] = c.kind_of_flag(value)
                 like = value if c.flag.type.ndim else None
                 block.results.append(_at_the_end(block, c.after, like))
             elif c.kind is None and not c.stays(inside):
@@ -178,9 +179,10 @@ class UsageFlags:
         """Note the selections of the results; ``count`` is the number of iterations of a while."""
         for c in self._carried:
             if c.flag is not None:
-                note_flag(outs[c.phi], outs[c.flag])
+                tested = any(g is not None and g.tested for g in (c.start, c.after))
+                note_flag(outs[c.phi], outs[c.flag], tested)
             else:
-                ran = iterated(s, count, c.phi.type.dims)
+                ran = iterated(s, count, c.phi.type.ndim)
                 note_guard(outs[c.phi], c.behind(ran))
 
 
@@ -210,8 +212,15 @@ class _CarriedAdjoint:
         """The kind of flag that says it."""
         if self.after is None:
             return "none"
-        by_element = self.phi.type.ndim and (not self.after.number or _by_element(value, self.phi))
-        return "array" if by_element else "number"
+        if (self.phi.type.ndim and not self.after.number) or self.is_told_by_element(value):
+            return "array"
+        return "number" if self.after.tested else "iterated"
+
+    def is_told_by_element(self, value: Any) -> bool:
+        """True if tests say which elements are used."""
+        if self.after is None or not self.after.tested or not self.phi.type.ndim:
+            return False
+        return _by_element(value, self.phi)
 
     def behind(self, ran: Selection | None) -> Selection | None:
         """The selection behind the loop, where there may have been no iteration."""
@@ -244,18 +253,20 @@ def _by_element(value: Any, phi: Var) -> bool:
     return False
 
 
-def iterated(s: For | While, count: Any, dims: Collection[Any]) -> Selection | None:
+def iterated(s: For | While, count: Any, rank: int) -> Selection | None:
     """The selection of what a loop uses in each iteration: None if there is always one.
 
-    ``count`` is the number of iterations of a ``while``. An array with one of ``dims`` has no
-    elements where the loop that goes over them has no iteration.
+    ``count`` is the number of iterations of a ``while``. A loop over sizes is taken to have an
+    iteration for an array, whose ``rank`` is not zero: most of them go over its own elements.
     """
     builder = current()
     low, high = 0, count
     if isinstance(s, For):
         low, high = (s.start, s.stop) if s.step > 0 else (s.stop, s.start)
         trip = builder.dim_of(wrap(high)) - builder.dim_of(wrap(low))
-        if builder.dims.always_nonnegative(trip - 1) or trip in dims:
+        of_sizes = dim_symbols(trip) <= builder.dims.arguments
+        if builder.dims.always_nonnegative(trip - 1) or (rank and of_sizes):
             return None
     needs = frozenset(a for a in (low, high) if isinstance(a, Var))
-    return Selection(lambda: wrap(high) > wrap(low), ("iterated", low, high), True, needs)
+    key = ("iterated", low, high)
+    return Selection(lambda: wrap(high) > wrap(low), key, True, needs, tested=False)

@@ -17,7 +17,6 @@ from calque.transpiler.ir.builder import (
     type_of,
 )
 from calque.transpiler.ir.types import ArrayType, Dim
-from calque.transpiler.primitives import guards
 from calque.transpiler.primitives.base import apply, definition, implements, linear
 from calque.transpiler.primitives.sampling import case, cases, single
 from calque.transpiler.primitives.shapes import normalize_axis, normalize_tuple
@@ -74,7 +73,7 @@ def _undone(builder: Any, args: Any, params: dict[str, Any]) -> Any:
         case(single(2, 1), axes=(1, 0)),
         case((2, 3, 1, 4), axes=(3, 1, 0, 2)),
     ),
-    guard=guards.of_rearranged,
+    moves=True,
     suffix="transposed",
 )
 def transpose(y_bar: Any, x: Any, axes: tuple[int, ...]) -> Any:
@@ -169,7 +168,7 @@ def _axis_text(name: str) -> Any:
         case((1, 1), axis=(0, 1)),
         case(single(1, 0, 1), axis=(0,)),
     ),
-    guard=guards.of_rearranged,
+    moves=True,
 )
 def squeeze(y_bar: Any, x: Any, axis: tuple[int, ...]) -> Any:
     """The axes are put back."""
@@ -217,7 +216,7 @@ def _infer_expand_dims(x: Any, axis: tuple[int, ...]) -> ArrayType:
         case((2, 0), axis=(0, 3)),
         case(single(2), axis=(1,)),
     ),
-    guard=guards.of_rearranged,
+    moves=True,
 )
 def expand_dims(y_bar: Any, x: Any, axis: tuple[int, ...]) -> Any:
     """The axes are taken away."""

@@ -34,6 +34,7 @@ from calque.transpiler.ir.builder import (
 )
 from calque.transpiler.ir.core import If, Var
 from calque.transpiler.ir.types import ArrayType, elementwise_dtype
+from calque.transpiler.primitives.guards import note_branch
 from calque.transpiler.primitives.record import Primitive, apply, register
 from calque.transpiler.primitives.scaling import definition, scale, scaled_where
 
@@ -287,6 +288,8 @@ def run_time_choice(
         arms.append(block)
     out = Var(ArrayType(t.dtype, t.dims), None, builder.origin)
     builder.emit(If((out,), build.atom(test), arms[0], arms[1], builder.origin))
+    if builder.selections is not None:
+        note_branch(build.atom(test), (out,), *arms)
     return Array(out)
 
 

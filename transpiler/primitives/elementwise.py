@@ -174,7 +174,9 @@ remainder = elementwise(
     arithmetic="remainder",
 )
 fmod = elementwise(np.fmod, lambda a, b, y: (1.0, -np.trunc(a / b)), "fmod", domain=_QUOTIENT)
-square = elementwise(np.square, lambda x, y: 2.0 * x, "{0} * {0}", total=True, smooth=True)
+square = elementwise(
+    np.square, lambda x, y: 2.0 * x, "{0} * {0}", total=True, smooth=True, nonnegative=True
+)
 reciprocal = elementwise(np.reciprocal, lambda x, y: -y * y, "1.0 / {0}", domain=[(0.5, 2)])
 
 
@@ -224,16 +226,18 @@ absolute = elementwise(
     np.absolute, _abs_partials, "abs", spelling="np.abs({0})", name="np.abs",
     total=True,
     smooth=True,
+    nonnegative=True,
     arithmetic="abs",
 )
 absolute.jvp, absolute.vjp = _abs_jvp, _abs_vjp
 of_number = elementwise(
     abs, _abs_partials, "abs", spelling="abs({0})", name="abs", arity=1, smooth=True,
+    nonnegative=True,
     arithmetic="abs",
 )
 of_number.jvp, of_number.vjp = _abs_jvp, _abs_vjp
 of_number.batch = lambda args, batched, params: np.abs(args[0])
-fabs = elementwise(np.fabs, _abs_partials, "fabs", total=True)
+fabs = elementwise(np.fabs, _abs_partials, "fabs", total=True, nonnegative=True)
 fabs.jvp, fabs.vjp = _abs_jvp, _abs_vjp
 
 
@@ -288,6 +292,7 @@ def np_divmod(a: Any, b: Any) -> tuple[Any, Any]:
         for s in [(3, 4), (), (2, 0), (1,)]
         for have, want in [("f8", "f4"), ("f4", "f8"), ("f8", "i8"), ("f8", "c16"), ("i8", "?")]
     ],
+    moves=True,
     guard=guards.of_first,
     suffix="cast",
 )

@@ -14,6 +14,7 @@ A condition is written where a slope may be infinite, and nowhere else.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ from calque.transpiler.primitives.selections import (
     same_condition,
     written,
 )
-from calque.transpiler.primitives.smooth import may_be_infinite
+from calque.transpiler.primitives.smooth import is_smooth, may_be_infinite
 
 _DEPTH = 60  # how far back a selection is looked for
 
@@ -73,7 +74,10 @@ def kept_where(
     known = current().selections
     if known is None or not isinstance(product, Array):
         return product
-    if isinstance(cotangent, Array) and may_be_infinite(cotangent.atom, (), known.anywhere):
+    infinite = isinstance(cotangent, Array) and may_be_infinite(
+        cotangent.atom, (), known.anywhere, by_element=True
+    )
+    if infinite:
         return selected(condition(), product if kept is None else kept, 0.0)
     needs = frozenset(a for a in key if isinstance(a, Var))
     here = Selection(condition, key, not type_of(product).ndim, needs)
@@ -91,7 +95,18 @@ def guarded(adjoint: Any) -> Any:
     guard = guard_of(adjoint)
     if guard is None or not may_be_infinite(adjoint.atom, known.noted, known.infinite):
         return adjoint
+    if not guard.tested and adjoint.ndim and not _has_finite_value(known.reversing):
+        return adjoint
     return 0.0 if guard is NEVER else selected(written(guard), adjoint, 0.0)
+
+
+def _has_finite_value(s: Apply | None) -> bool:
+    """True if a statement's value may be finite where its slope is not: a root's, no quotient's.
+
+    Where a quotient of arrays is not finite and no test protects it, that it goes into a loop
+    without iterations is not worth a condition.
+    """
+    return s is not None and s.primitive.arithmetic != "divide" and not is_smooth(s)
 
 
 def selected(condition: Any, first: Any, second: Any) -> Any:
@@ -130,7 +145,7 @@ def _found(s: Any, var: Var, depth: int) -> Selection | None:
         return None
     if s.primitive.filled_with == 0:
         return NEVER
-    rule = s.primitive.guard
+    rule = s.primitive.guard or (_of_moved if s.primitive.moves else None)
     if rule is not None:
         return rule(s, depth)
     # what is linear in a value that is zero as a whole is zero
@@ -176,7 +191,7 @@ def of_sum(s: Apply, depth: int) -> Selection | None:
     return either(guard_of(left, depth), guard_of(right, depth))
 
 
-def of_rearranged(s: Apply, depth: int) -> Selection | None:
+def _of_moved(s: Apply, depth: int) -> Selection | None:
     """Of a reshape, a transpose, an index: the condition is rearranged in the same way."""
     guard = guard_of(s.args[0], depth)
     if guard is None or guard.number:
@@ -187,7 +202,12 @@ def of_rearranged(s: Apply, depth: int) -> Selection | None:
         return s.primitive(whole(written(guard), base), *rest, **s.params)
 
     key = (s.primitive.name, guard.key, s.args[1:], repr(s.params))
-    return Selection(write, key, False, guard.needs | vars_of(s.args))
+    return derived(guard, write, key, needs=guard.needs | vars_of(s.args))
+
+
+def derived(guard: Selection, write: Callable[[], Any], key: Any, **changes: Any) -> Selection:
+    """A selection that is written of another one."""
+    return replace(guard, **{"write": write, "key": key, "places": False, **changes})
 
 
 def vars_of(atoms: Iterable[Any]) -> frozenset[Var]:
@@ -220,7 +240,7 @@ def of_reduction(s: Apply, depth: int) -> Selection | None:
         return any_along(ranked(written(guard), rank), axes, keepdims)
 
     key = ("any", guard.key, rank, axes, keepdims)
-    return Selection(write, key, len(axes) == rank and not keepdims, guard.needs)
+    return derived(guard, write, key, number=len(axes) == rank and not keepdims)
 
 
 def any_along(condition: Array, axes: tuple[int, ...], keepdims: bool) -> Any:
@@ -253,7 +273,7 @@ def of_running_sum(s: Apply, depth: int) -> Selection | None:
         return s.primitive(counts, **s.params) > 0
 
     key = (s.primitive.name, guard.key, repr(s.params))
-    return Selection(write, key, False, guard.needs | vars_of(s.args))
+    return derived(guard, write, key, needs=guard.needs | vars_of(s.args))
 
 
 def of_matmul(s: Apply, depth: int) -> Selection | None:
@@ -277,4 +297,4 @@ def _of_side(guard: Selection, rank: int, other: int, axis: int, side: int) -> S
         found = any_along(ranked(written(guard), rank), (place,), other > 1 and rank > 1)
         return found
 
-    return Selection(write, ("matmul", guard.key, rank, other, side), rank == 1, guard.needs)
+    return derived(guard, write, ("matmul", guard.key, rank, other, side), number=rank == 1)

@@ -17,6 +17,7 @@ from calque.transpiler.ir.core import Apply, Slot, Var
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.guards import (
     any_along,
+    derived,
     guard_of,
     note_selected,
     ranked,
@@ -26,7 +27,14 @@ from calque.transpiler.primitives.guards import (
 from calque.transpiler.primitives.indexing import add_at, getitem, update, update_add
 from calque.transpiler.primitives.record import rule_of
 from calque.transpiler.primitives.selecting import flatnonzero
-from calque.transpiler.primitives.selections import Selection, both, either, is_zero, written
+from calque.transpiler.primitives.selections import (
+    Selection,
+    both,
+    either,
+    is_zero,
+    key_of,
+    written,
+)
 
 
 def note_selections(s: Apply, found: Any) -> None:
@@ -74,9 +82,8 @@ def _flags_after(s: Apply, before: Selection, stored: Selection | None) -> Selec
         there = apply(getitem, flags, *at, index=index)
         return apply(update, flags, there | written(stored), *at, index=index)
 
-    key = ("flags", s.out)
     needs = before.needs | vars_of((base, *places)) | (stored.needs if stored else frozenset())
-    return Selection(write, key, False, needs, places=True)
+    return derived(before, write, ("flags", s.out), needs=needs, places=True)
 
 
 def _number(condition: Any) -> Any:
@@ -90,10 +97,12 @@ def _without(s: Apply, before: Selection | None) -> Selection | None:
     base, _, *places = s.args
     index = s.params["index"]
     mask = _mask(base, tuple(places), index)
+    if mask is not None:
+        at_mask = _at_mask(*mask)
+        opposite = lambda: FUNCTIONS[np.logical_not](_spread(*mask))
+        return both(derived(at_mask, opposite, ("not", at_mask.key)), before)
 
     def write() -> Any:
-        if mask is not None:
-            return FUNCTIONS[np.logical_not](_spread(*mask))
         kept = FUNCTIONS[np.ones](Array(s.out).shape, dtype=bool)
         return apply(update, kept, False, *map(wrap, places), index=index)
 
@@ -103,31 +112,39 @@ def _without(s: Apply, before: Selection | None) -> Selection | None:
 
 def _there(s: Apply, guard: Selection | None) -> Selection | None:
     """The places that a store adds to, where what it adds can differ from zero."""
+    if guard is not None and not guard.number:
+        return _each_there(s, guard)
     base, _, *places = s.args
-    index = s.params["index"]
-    at_once = guard if guard is not None and guard.number else None
-    found, noted = _mask(base, tuple(places), index), current().selections.noted
-    if found is not None and found[0] in noted:
-        return both(_at_mask(*found), at_once)
+    index, noted = s.params["index"], current().selections.noted
+    mask = _mask(base, tuple(places), index)
+    if mask is not None and mask[0] in noted:
+        return both(_at_mask(*mask), guard)
     chosen = _chosen_places(tuple(places), index)
-    if guard is at_once:
-        return both(_at_places(s), guard) if chosen and chosen <= noted else guard
-    assert guard is not None
+    return both(_at_places(s), guard) if chosen and chosen <= noted else guard
+
+
+def _each_there(s: Apply, guard: Selection) -> Selection:
+    """The places of those elements of what a store adds that can differ from zero."""
+    base, value, *places = s.args
+    index = s.params["index"]
     added = tuple(a for a, item in enumerate(index) if item is None)
     if all(item in (None, slice(None)) for item in index):  # the whole array, with axes added
 
         def without_axes() -> Any:
-            return any_along(ranked(written(guard), type_of(s.args[1]).ndim), added, False)
+            return any_along(ranked(written(guard), type_of(value).ndim), added, False)
 
-        return Selection(without_axes, ("without", guard.key, added), False, guard.needs)
+        return derived(guard, without_axes, ("without", guard.key, added))
 
     def write() -> Any:
-        counts = FUNCTIONS[np.zeros](Array(s.out).shape, dtype=int)
-        used = _number(_whole_of(written(guard), s.args[1]))
-        return s.primitive(counts, used, *map(wrap, places), index=index) > 0
+        used, at = _whole_of(written(guard), value), tuple(map(wrap, places))
+        shape = Array(s.out).shape
+        if s.primitive is add_at:  # a place may come twice
+            counts = FUNCTIONS[np.zeros](shape, dtype=int)
+            return apply(add_at, counts, _number(used), *at, index=index) > 0
+        return apply(update, FUNCTIONS[np.zeros](shape, dtype=bool), used, *at, index=index)
 
     key = ("at", guard.key, base, tuple(places), repr(index))
-    return Selection(write, key, False, guard.needs | vars_of(s.args))
+    return derived(guard, write, key, needs=guard.needs | vars_of(s.args))
 
 
 def _at_places(s: Apply) -> Selection:
@@ -148,7 +165,7 @@ def _whole_of(condition: Any, value: Any) -> Any:
 
 
 def _at_mask(mask: Var, trailing: int) -> Selection:
-    key = ("mask", mask, trailing)
+    key = ("mask", key_of(mask), trailing) if trailing else key_of(mask)
     return Selection(lambda: _spread(mask, trailing), key, False, frozenset([mask]))
 
 

@@ -165,7 +165,7 @@ getitem = register(
         cheap=True,
         samples=_getitem_samples(),
         first_index=1,
-        guard=guards.of_rearranged,
+        moves=True,
     )
 )
 
@@ -382,6 +382,7 @@ copy = register(
         linear_in=(0,),
         samples=cases(case((3, 4)), case(()), case(single(2))),
         arithmetic="same",
+        moves=True,
         guard=guards.of_first,
         suffix="copy",
     )

@@ -142,6 +142,7 @@ norm = opaque(
     norm_text,
     jvp=_norm_jvp,
     vjp=_norm_vjp,
+    nonnegative=True,
     smooth=lambda params: _is_root_of_squares(params["ord"], params["axis"]),
     samples=_norm_samples(),
 )

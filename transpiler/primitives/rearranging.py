@@ -11,7 +11,6 @@ import numpy as np
 from calque.transpiler.errors import ShapeError, UnsupportedFunction
 from calque.transpiler.ir.builder import FUNCTIONS, METHODS, Array, current, known_int, type_of
 from calque.transpiler.ir.types import ArrayType
-from calque.transpiler.primitives import guards
 from calque.transpiler.primitives.base import (
     Primitive,
     apply,
@@ -139,7 +138,7 @@ def np_repeat(x: Any, repeats: Any, axis: Any = None) -> Array:
         case(single(4, 1), 5, axis=(0,)),
         case((3, 4), 1, axis=(0, 1)),
     ),
-    guard=guards.of_rearranged,
+    moves=True,
 )
 def roll(y_bar: Any, x: Any, *shifts: Any, axis: tuple[int, ...] | None) -> Any:
     """Rolled back."""

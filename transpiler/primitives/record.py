@@ -72,6 +72,9 @@ class Primitive:
     adds: bool = False  # a store that adds to what is there
 
     # what it is to who reasons on values
+    moves: bool = False  # its elements are elements of its first operand
+    nonnegative: bool = False  # never less than zero
+    keeps_sign: bool = False  # it is positive where all elements of its first operand are
     arithmetic: str = ""  # of numbers: "add", "less"; "same": no more than its operand
     total: bool = False  # defined, and without a warning, for every finite number
     # finite wherever its arguments are, and so its slopes of every order; or smooth(params)

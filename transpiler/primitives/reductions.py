@@ -192,6 +192,7 @@ def reduction_handler(
     fresh=True,
     samples=reduction_samples,
     guard=guards.of_reduction,
+    keeps_sign=True,
 )
 def sum_(y_bar: Any, x: Any, axis: Axes, keepdims: bool, dtype: Any = None) -> Any:
     """Every element gets the cotangent; the pass spreads it where an array is needed."""
@@ -221,6 +222,7 @@ def count_reduced(x: Any, axis: Axes) -> Any:
     fresh=True,
     samples=lambda rng: reduction_samples(rng, empty=False),
     guard=guards.of_reduction,
+    keeps_sign=True,
 )
 def mean(y_bar: Any, x: Any, axis: Axes, keepdims: bool, dtype: Any = None) -> Any:
     """Every element gets its share."""

@@ -83,6 +83,7 @@ def _from_the_end(function: Callable[..., Any], x: Any, axis: int) -> Any:
     fresh=True,
     samples=axis_samples,
     guard=guards.of_running_sum,
+    keeps_sign=True,
 )
 def cumsum(y_bar: Any, x: Any, axis: int) -> Any:
     """The sum from the other end."""

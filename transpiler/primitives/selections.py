@@ -26,6 +26,7 @@ class Selection:
     number: bool  # one condition for all elements
     needs: frozenset[Var]  # the values that the condition is written of
     places: bool = False  # an array of flags, into which stores into the adjoint are noted
+    tested: bool = True  # a test has a part in it, not only loops that may have no iteration
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,7 @@ class Selections:
     conditions: dict[Any, tuple[Block, int, Apply]] = field(default_factory=dict)  # those written
     written: dict[Var, Selection] = field(default_factory=dict)  # what conditions say
     inside: dict[Var, set[Var]] = field(default_factory=dict)  # what only a branch's arms see
+    reversing: Apply | None = None  # the statement whose rule is at work
 
 
 @contextmanager
@@ -85,18 +87,18 @@ def written(guard: Selection) -> Any:
     return condition
 
 
-def _key_of(value: Any, depth: int = 8) -> Any:
+def key_of(value: Any, depth: int = 8) -> Any:
     """A key that two values share if they are made in the same way of the same values."""
     made = current().definitions.get(value) if depth and isinstance(value, Var) else None
     if not isinstance(made, Apply):
         return value
-    of = (_key_of(a, depth - 1) for a in made.args)
+    of = (key_of(a, depth - 1) for a in made.args)
     return made.primitive.name, made.outs.index(value), repr(made.params), *of
 
 
 def same_condition(left: Any, right: Any) -> bool:
     """True if two conditions are known to be equal."""
-    return left is right or _key_of(left) == _key_of(right)
+    return left is right or key_of(left) == key_of(right)
 
 
 def holds(test: Var, negated: bool = False) -> Selection:
@@ -104,18 +106,17 @@ def holds(test: Var, negated: bool = False) -> Selection:
     known = current().selections.written.get(test)
     if known is not None and not negated:
         return known
-    key, number, needs = _key_of(test), not test.type.ndim, frozenset([test])
+    key, number, needs = key_of(test), not test.type.ndim, frozenset([test])
     if negated:
         opposite = lambda: FUNCTIONS[np.logical_not](Array(test))
         return Selection(opposite, ("not", key), number, needs)
     return Selection(lambda: Array(test), key, number, needs)
 
 
-def flagged(flag: Var) -> Selection:
+def flagged(flag: Var, tested: bool = True) -> Selection:
     """The selection that an array of flags, or one flag, says at run time."""
-    return Selection(
-        lambda: Array(flag), flag, not flag.type.ndim, frozenset([flag]), bool(flag.type.ndim)
-    )
+    alone = not flag.type.ndim
+    return Selection(lambda: Array(flag), flag, alone, frozenset([flag]), not alone, tested)
 
 
 def both(left: Selection, right: Selection | None) -> Selection:
@@ -130,13 +131,17 @@ def both(left: Selection, right: Selection | None) -> Selection:
 
 def either(left: Selection | None, right: Selection | None) -> Selection | None:
     """The elements that one of two selections has; None selects every element."""
-    if left is None or right is None:
+    if left is None or right is None or _are_opposite(left.key, right.key):
         return None
     for one, other in ((left, right), (right, left)):
         if _implies(other.key, one.key):
             return one
     key = _AnyOf(_arms(left.key) | _arms(right.key))
     return Selection(lambda: written(left) | written(right), key, *_joined(left, right))
+
+
+def _are_opposite(key: Any, other: Any) -> bool:
+    return ("not", key) == other or key == ("not", other)
 
 
 def chosen(test: Var, then: Selection | None, orelse: Selection | None) -> Selection | None:
@@ -152,9 +157,9 @@ def chosen(test: Var, then: Selection | None, orelse: Selection | None) -> Selec
     return either(both(holds(test), then), both(holds(test, negated=True), orelse))
 
 
-def _joined(left: Selection, right: Selection) -> tuple[bool, frozenset[Var], bool]:
-    number, places = left.number and right.number, left.places or right.places
-    return number, left.needs | right.needs, places
+def _joined(left: Selection, right: Selection) -> tuple[bool, frozenset[Var], bool, bool]:
+    number, needs = left.number and right.number, left.needs | right.needs
+    return number, needs, left.places or right.places, left.tested or right.tested
 
 
 def _parts(key: Any) -> frozenset[Any]:

@@ -222,7 +222,7 @@ def _reshape_text(args: Any, params: dict[str, Any]) -> str:
         case((2, 0), 0, 5),
         case(single(2, 6), 3, -1, 2),
     ),
-    guard=guards.of_rearranged,
+    moves=True,
     suffix="reshaped",
 )
 def reshape(y_bar: Any, x: Any, *sizes: Any) -> Any:
@@ -323,7 +323,7 @@ def _surely_contiguous(x: Array) -> bool:
     fresh=True,
     cheap=True,
     samples=cases(case((3, 4)), case(()), case((2, 0)), case(single(2, 1, 2))),
-    guard=guards.of_rearranged,
+    moves=True,
 )
 def flatten(y_bar: Any, x: Any) -> Any:
     """Back to the argument's shape."""
@@ -343,7 +343,7 @@ METHODS["flatten"] = lambda x, order="C": apply(
     view_back=lambda base, new: np_reshape(new, base.shape),
     cheap=True,
     samples=cases(case((3, 4)), case(()), case((2, 0))),
-    guard=guards.of_rearranged,
+    moves=True,
 )
 def flat(y_bar: Any, x: Any) -> Any:
     """Back to the argument's shape."""
@@ -374,6 +374,7 @@ ATTRIBUTES["flat"] = lambda x: x if x.ndim == 1 else apply(flat, x)
         case(single(1), 0),
         case((2, 1, 3), 2, 2, 3),
     ),
+    moves=True,
     guard=guards.of_first,
     suffix="spread",
 )

@@ -78,6 +78,7 @@ def _declare_spread(name: str, jvp: Any, vjp: Any, samples: Any) -> Primitive:
         jvp,
         vjp,
         fresh=True,
+        nonnegative=True,
         samples=samples,
     )
 
@@ -118,6 +119,7 @@ def _var_where(x: Any, axis: Any, ddof: Any, keepdims: bool, where: Any, mean: A
 
 var = _declare_spread("var", _var_jvp, _var_vjp, _spread_samples)
 std = _declare_spread("std", _std_jvp, _std_vjp, _smooth_spread_samples)
+var.smooth = True
 
 
 @implements(np.average)

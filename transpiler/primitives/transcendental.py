@@ -33,7 +33,9 @@ elementwise(
     numba="np.logaddexp({0}, {1})",
 )
 elementwise(np.logaddexp2, lambda a, b, y: (np.exp2(_below(a, y)), np.exp2(_below(b, y))))
-sqrt = elementwise(np.sqrt, lambda x, y: 0.5 / y, "sqrt", domain=_POSITIVE)
+sqrt = elementwise(
+    np.sqrt, lambda x, y: 0.5 / y, "sqrt", domain=_POSITIVE, keeps_sign=True, nonnegative=True
+)
 elementwise(np.cbrt, lambda x, y: 1.0 / (3.0 * y * y), "cbrt", domain=_POSITIVE)
 
 sin = elementwise(np.sin, lambda x, y: np.cos(x), "sin", smooth=True)
@@ -71,7 +73,10 @@ def hypot_partials(a: Any, b: Any, y: Any) -> tuple[Any, Any]:
     return np.where(y == 0, 0.5, a / safe), np.where(y == 0, 0.5, b / safe)
 
 
-hypot = elementwise(np.hypot, hypot_partials, "hypot", domain=[(0.5, 2.0), (-2.0, 2.0)], total=True)
+hypot = elementwise(
+    np.hypot, hypot_partials, "hypot", domain=[(0.5, 2.0), (-2.0, 2.0)], total=True,
+    nonnegative=True,
+)
 
 
 def _sinc_slope(x: Any, y: Any) -> Any:

@@ -66,9 +66,8 @@ def cross_entropy_grad_kernel(
             # log_norm = np.log(np.sum(np.exp(shifted), axis=1, keepdims=True))
             shifted_bar += sum_exp_shifted_bar * exp_shifted[i, j]
             # shifted = logits - np.max(logits, axis=1, keepdims=True)
-            logits_equal_max_logits = logits[i, j] == max_logits_i_first
-            logits_chosen = total_over_sum_logits_equal if logits_equal_max_logits else 0.0
-            logits_bar[i, j] = shifted_bar + logits_chosen
+            logits_product = (logits[i, j] == max_logits_i_first) * total_over_sum_logits_equal
+            logits_bar[i, j] = shifted_bar + logits_product
 
 
 def cross_entropy_grad_jit(logits, targets):
