@@ -457,14 +457,20 @@ def _item(x: Any, *args: Any) -> Any:
 METHODS["item"] = _item
 
 
+def _where_type(c: Any, a: Any, b: Any, of_number: bool = False) -> ArrayType:
+    dtype = np.result_type(sample(type_of(a)), sample(type_of(b)))
+    if of_number:
+        return ArrayType(dtype, (), weak=type_of(a).weak and type_of(b).weak)
+    return ArrayType(dtype, current().broadcast([type_of(x).dims for x in (c, a, b)]))
+
+
 @linear(
     "np.where",
-    np.where,
-    lambda c, a, b: ArrayType(
-        np.result_type(sample(type_of(a)), sample(type_of(b))),
-        current().broadcast([type_of(c).dims, type_of(a).dims, type_of(b).dims]),
+    lambda c, a, b, of_number=False: (a if c else b) if of_number else np.where(c, a, b),
+    _where_type,
+    lambda args, params: (
+        "{1} if {0} else {2}" if params.get("of_number") else "np.where({0}, {1}, {2})"
     ),
-    "np.where({0}, {1}, {2})",
     wrt=(1, 2),
     cheap=True,
     keeps_layout=True,
@@ -477,12 +483,30 @@ METHODS["item"] = _item
     guard=guards.of_where,
     suffix="chosen",
     numba="{1} if {0} else {2}",
+    cupy="np.where({0}, {1}, {2})",
 )
-def where(y_bar: Any, c: Any, a: Any, b: Any) -> tuple[Any, Any]:
-    """Each branch gets the cotangent where it was taken."""
-    return np.where(c, y_bar, 0.0), np.where(c, 0.0, y_bar)
+def where(y_bar: Any, c: Any, a: Any, b: Any, of_number: bool = False) -> tuple[Any, Any]:
+    """Each branch gets the cotangent where it was taken.
+
+    ``of_number`` is said of adjoints that are numbers: Python's number stays one.
+    """
+    choose = chosen_adjoint if of_number else np.where
+    return choose(c, y_bar, 0.0), choose(c, 0.0, y_bar)
 
 
+def chosen_adjoint(condition: Any, a: Any, b: Any) -> Any:
+    """``np.where`` of adjoints; of numbers, ``a if condition else b``."""
+    types = [type_of(x) for x in (a, b)]
+    if not isinstance(condition, Array) or condition.ndim or any(t.ndim for t in types):
+        return FUNCTIONS[np.where](condition, a, b)
+    dtype = np.result_type(*map(sample, types))
+    if not all(t.weak for t in types) and dtype.char not in "dD":  # as in carried_number
+        a, b = (x if isinstance(x, Array) else dtype.type(x) for x in (a, b))
+    return apply(where, condition, a, b, of_number=True)
+
+
+FUNCTIONS["where of adjoints"] = chosen_adjoint
+where.on_arrays = lambda c, a, b, of_number=False: FUNCTIONS[np.where](c, a, b)
 where.scalar = "{1} if {0} else {2}"
 
 

@@ -115,7 +115,8 @@ def selected(condition: Any, first: Any, second: Any) -> Any:
     if isinstance(inner, Apply) and inner.primitive.arithmetic == "where" and is_zero(second):
         if same_condition(inner.args[0], condition.atom) and is_zero(inner.args[2]):
             return first
-    made, known = FUNCTIONS[np.where](condition, first, second), current().selections
+    made = FUNCTIONS["where of adjoints"](condition, first, second)
+    known = current().selections
     if known is not None and isinstance(made, Array):
         known.noted.add(made.atom)
     return made
