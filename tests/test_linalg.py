@@ -89,7 +89,7 @@ def test_refusals():
 
 @pytest.mark.parametrize("ord", [None, 1, 2, np.inf, 3])
 @pytest.mark.parametrize("x", [[0.0, 0.0], [3.0, 0.0], [2.0, -2.0], [1.0, -2.0]], ids=str)
-def test_norm_at_kinks_is_jax(ord, x):
+def test_norm_at_kinks_is_jax_but_for_the_zero_vector(ord, x):
     jax = pytest.importorskip("jax")
     from array_tracing import differentiate
 
@@ -101,6 +101,8 @@ def test_norm_at_kinks_is_jax(ord, x):
         _, _, (found,) = differentiate(P.norms.norm, (x,), params, (x,), (np.array(1.0),), False)
     if ord == np.inf and not x.any():
         expected = 2.0 * expected  # JAX's maximum starts at 0, and shares the gradient with it
+    if ord != 1 and ord != np.inf and not x.any():
+        expected = np.zeros(2)  # JAX has NaN, PyTorch the subgradient of least norm
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
