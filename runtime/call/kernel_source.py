@@ -17,11 +17,14 @@ _FILES = (
     "linear_systems",
     *(f"standalone/plain_{name}" for name in ("decorators", "integers", "numbers", "complexes")),
     "standalone/plain_matrices",
+    "kernels/kernel_errors",
     *(f"kernels/{name}" for name in ("complex_functions", "complex_power_functions")),
     *(f"kernels/{name}" for name in ("matrix_functions", "gamma_functions", "kernel_functions")),
 )
 # with what kernels are decorated
-_AHEAD = frozenset(["KERNEL", "LARGE", "PROCESS", "on_threads", "always_on_threads"])
+_AHEAD = frozenset(
+    "KERNEL LARGE PROCESS on_threads always_on_threads KernelError forms_errors".split()
+)
 
 
 @dataclass(frozen=True)

@@ -164,11 +164,12 @@ def attach(namespace: dict[str, Any], module: str, key: str | None) -> tuple[Ker
     known: dict[Any, Any] = {}
     for name, value in list(namespace.items()):
         if getattr(value, "__module__", None) == namespace["__name__"]:
-            versions = getattr(value, "versions", (value,))
+            kernel = _within(value)
+            versions = getattr(kernel, "versions", (kernel,))
             if not hasattr(versions[0], "targetoptions"):  # none under NUMBA_DISABLE_JIT
                 continue
-            if hasattr(value, "on_threads"):
-                _quickly(value)
+            if hasattr(kernel, "on_threads"):
+                _quickly(kernel)
                 continue
             namespace[name] = known.setdefault((_work(versions[0]), len(versions)), value)
             if namespace[name] is not value:
@@ -178,10 +179,19 @@ def attach(namespace: dict[str, Any], module: str, key: str | None) -> tuple[Ker
                 dispatcher._cache = KernelCache(module, name, version, key)
                 dispatcher._cache.dispatcher = dispatcher
                 if version == "parallel":
-                    dispatcher._cache.ask_first = getattr(value, "ask_first", None)
+                    dispatcher._cache.ask_first = getattr(kernel, "ask_first", None)
                 _quickly(dispatcher)
                 found.append(dispatcher._cache)
     return tuple(found)
+
+
+def _within(value: Any) -> Any:
+    """What is compiled of what a module defines: ``forms_errors`` wraps a kernel."""
+    while not hasattr(value, "versions") and not hasattr(value, "targetoptions"):
+        if not hasattr(value, "__wrapped__"):
+            break
+        value = value.__wrapped__
+    return value
 
 
 def _work(dispatcher: Any) -> Any:

@@ -21,6 +21,7 @@ import numpy as np
 from calque.transpiler.codegen.kernel_forms import form
 from calque.transpiler.codegen.kernel_interfaces import is_assigned, may_be_unset, type_given
 from calque.transpiler.codegen.numba.donation import NEW, hand_on
+from calque.transpiler.codegen.numba.formed_errors import KernelErrors
 from calque.transpiler.codegen.numba.unboxing import element_of, is_strong, may_be_array
 from calque.transpiler.codegen.text.layout import WIDTH
 from calque.transpiler.codegen.text.spelling import (
@@ -33,7 +34,7 @@ from calque.transpiler.codegen.text.spelling import (
 )
 from calque.transpiler.codegen.text.statement_writer import StatementWriter
 from calque.transpiler.ir import core
-from calque.transpiler.ir.core import Apply, Block, For, Kernel, Statement, Var
+from calque.transpiler.ir.core import Apply, Block, Effect, For, Kernel, Statement, Var
 from calque.transpiler.ir.types import ArrayType
 
 
@@ -63,6 +64,7 @@ class Launcher(StatementWriter):
     def function_body(self) -> list[Any]:
         """The launcher's statements."""
         self.kernels, self.launches = [], []
+        self.errors = KernelErrors(self.program.function.name.removesuffix("_jit"))
         self._known: dict[Any, tuple[_Launch, tuple[Var, ...]]] = {}
         self._unset: dict[str, Var] = {}
         body = super().function_body()
@@ -111,10 +113,18 @@ class Launcher(StatementWriter):
         made = ahead or s.primitive in NEW
         return made or s.primitive.kind == "size" or id(s) in self.program.kept_arguments
 
+    def _unplaced(self, s: Statement, depth: int) -> list[Any]:
+        """Within a kernel, what raises leaves it with the values for the error's text."""
+        if isinstance(s, Effect) and self.expressions.inside:
+            made = self.errors.statement(s, self.expressions.operands(s.args))
+            return [made if isinstance(made, gast.If) else self._fitting(made, s.args, depth, s)]
+        return super()._unplaced(s, depth)
+
     # launches
 
     def _kernel(self, s: Kernel, depth: int) -> list[Any]:
         """The call of a kernel, which is written beside."""
+        self.errors.used = []
         lines = self._kernel_lines(s)
         if all(map(self.notes.is_note, lines)):
             return []
@@ -153,6 +163,11 @@ class Launcher(StatementWriter):
         taken = gast.arguments([_parameter(inside(p)) for p in params], [], None, [], [], None, [])
         head = self.expressions.kernels.head(s, self.program.function.kernel_options)
         decorators = [fill_expression(head, [])]
+        if self.errors.used:
+            used = list(dict.fromkeys(self.errors.used))
+            decorators.insert(0, call(name("forms_errors"), *map(name, used)))
+            makers = map(self.errors.functions.get, used)
+            self.kernels += [maker for maker in makers if maker not in self.kernels]
         self.kernels.append(gast.FunctionDef(title, taken, lines, decorators, None, None, []))
         return made
 

@@ -15,6 +15,7 @@ from calque.transpiler.frontend.interpreter import Closure
 from calque.transpiler.frontend.library.surroundings import holds_surroundings
 from calque.transpiler.frontend.values.kinds import attribute_of
 from calque.transpiler.frontend.values.mutable_objects import is_mutable
+from calque.transpiler.frontend.values.strings import TEXT_METHODS, RuntimeText, TextMethod
 from calque.transpiler.ir import pytrees
 from calque.transpiler.ir.builder import Array
 
@@ -28,6 +29,8 @@ def read_attribute(machine: Any, value: Any, name: str, node: Any) -> Any:
         if hasattr(list, name) and not name.startswith("__"):
             machine.check_apart(value, node)
         return attribute_of(machine, value, name, node)
+    if isinstance(value, RuntimeText) and name in TEXT_METHODS:
+        return TextMethod(value, name)
     value = machine.settled(value, node)
     if isinstance(value, Closure) and name == "__name__":
         return value.name

@@ -59,7 +59,11 @@ from calque.transpiler.frontend.values.iterables import Generator, Iterable, onc
 from calque.transpiler.frontend.values.kinds import noted_of
 from calque.transpiler.frontend.values.list_arrays import gathered
 from calque.transpiler.frontend.values.opaque_objects import Watch, is_opaque
-from calque.transpiler.frontend.values.strings import RuntimeText
+from calque.transpiler.frontend.values.strings import (
+    TEXT_METHODS,
+    RuntimeText,
+    has_run_time_values,
+)
 from calque.transpiler.ir.builder import FUNCTIONS, Array, function_name, known
 from calque.transpiler.ir.numpy_errors import asked
 from calque.transpiler.primitives.logic import outer_product
@@ -98,6 +102,10 @@ class Calls(Statements):
     def eval_Call(self, node: Any) -> Any:
         """A call."""
         function = self.evaluate(node.func)
+        return self.call_value(function, *self.arguments_of(function, node), node)
+
+    def arguments_of(self, function: Any, node: Any) -> tuple[list[Any], dict[str, Any]]:
+        """The arguments of a call, evaluated."""
         args: list[Any] = []
         kwargs: dict[str, Any] = {}
         for position, item in enumerate(node.args):
@@ -114,7 +122,7 @@ class Calls(Statements):
                 kwargs.update(value)
             else:
                 kwargs[keyword.arg] = value
-        return self.call_value(function, args, kwargs, node)
+        return args, kwargs
 
     def _argument(self, function: Any, node: Any) -> Any:
         """An argument; a generator becomes a list where the function would make one of it."""
@@ -172,6 +180,9 @@ class Calls(Statements):
         owner = getattr(function, "__self__", None)
         if owner in (object, tuple) and function.__name__ == "__new__":
             return self.own(function(*args, **kwargs))
+        if isinstance(owner, str) and has_run_time_values((args, kwargs)):
+            if function.__name__ in TEXT_METHODS:
+                return self.text_method(owner, function.__name__, args, kwargs, node)
         if isinstance(owner, _CONTAINERS):
             return self._owned(container_method(self, function, owner, args, kwargs, node))
         wrapped = getattr(function, "__wrapped__", None)
@@ -439,7 +450,9 @@ class Calls(Statements):
             instance = self.own(make(cls))
             self.call_value(init, [instance, *args], kwargs, node)
             return instance
-        known_here = issubclass(cls, BaseException) or readable((args, list(kwargs.values())))
+        if issubclass(cls, BaseException):
+            return cls(*args, **kwargs)  # which no program changes
+        known_here = readable((args, list(kwargs.values())))
         known_here = known_here and not any(isinstance(a, (Generator, Iterable)) for a in args)
         if cls.__module__ != "itertools" and (known_here or is_plain_class(cls)):
             guard_native(self, [*args, *kwargs.values()], node)

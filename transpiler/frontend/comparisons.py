@@ -11,6 +11,7 @@ import gast
 import numpy as np
 
 from calque.transpiler.errors import NeedsKnownValue
+from calque.transpiler.frontend.formatting import Texts
 from calque.transpiler.frontend.guarding import guard_native
 from calque.transpiler.frontend.library import polyfills
 from calque.transpiler.frontend.methods import by_method, method_of
@@ -25,7 +26,6 @@ from calque.transpiler.frontend.values.key_presence import check_dict, check_key
 from calque.transpiler.frontend.values.kinds import Unread
 from calque.transpiler.frontend.values.list_arrays import gathered
 from calque.transpiler.frontend.values.optional import Maybe
-from calque.transpiler.frontend.values.strings import Texts
 from calque.transpiler.ir.builder import FUNCTIONS, OPERATORS, Array, known, type_of, wrap
 from calque.transpiler.ir.core import Apply, If, Statement
 from calque.transpiler.primitives.base import apply

@@ -139,9 +139,10 @@ class Expressions(Comparisons):
     def binary(self, kind: type, left: Any, right: Any, node: Any) -> Any:
         """``left op right``."""
         name, function = BINARY[kind]
-        if isinstance(left, RuntimeText) or isinstance(right, RuntimeText):
-            if kind is gast.Add and all(isinstance(v, (str, RuntimeText)) for v in (left, right)):
-                return RuntimeText([left]).joined(right)
+        if isinstance(left, (str, RuntimeText)) or isinstance(right, RuntimeText):
+            text = self.text_operator(kind, left, right)
+            if text is not NotImplemented:
+                return text
             left, right = self.settled(left, node), self.settled(right, node)
         own = by_method(self, name, left, right, node)
         if own is not NotImplemented:

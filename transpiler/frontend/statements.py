@@ -12,9 +12,11 @@ import numpy as np
 from calque.transpiler.errors import (
     DtypeError,
     IndexOutOfRange,
+    SpecializationNeeded,
     UndefinedVariable,
     UnsupportedSyntax,
 )
+from calque.transpiler.frontend.callables import is_interpreted
 from calque.transpiler.frontend.comparisons import always
 from calque.transpiler.frontend.control.branch import escapes
 from calque.transpiler.frontend.control.with_blocks import Contexts
@@ -25,7 +27,7 @@ from calque.transpiler.frontend.values.heap import RecordedList, rows_of
 from calque.transpiler.frontend.values.iterables import once
 from calque.transpiler.frontend.values.list_arrays import gathered
 from calque.transpiler.frontend.values.opaque_objects import is_opaque
-from calque.transpiler.frontend.values.strings import RuntimeText, display
+from calque.transpiler.frontend.values.strings import UNKNOWN, RuntimeText, display
 from calque.transpiler.ir.builder import OPERATORS, Array, type_of
 from calque.transpiler.ir.numpy_errors import asked
 from calque.transpiler.primitives.indexing import store_add
@@ -331,44 +333,73 @@ class Statements(Contexts):
 
     # effects
 
-    def exec_Assert(self, node: Any) -> None:
+    def exec_Assert(self, node: Any) -> Completion | None:
         """``assert``: checked now if known, else kept in the generated source."""
         test = self.condition(node.test)
-        message = None if node.msg is None else node.msg
         if not isinstance(test, Array):
-            if not test:
-                raise AssertionError(*([] if message is None else [self.evaluate(message)]))
-            return
+            message = [] if test or node.msg is None else [self.evaluate(node.msg)]
+            return None if test else self._raised(AssertionError, message, {}, node)
         args: list[Any] = [test]
         text = "assert {0}"
-        if message is not None:
-            text += ", " + display(self.evaluate(message), args)
+        if node.msg is not None:
+            text += ", " + display(self.evaluate(node.msg), args)
         self.builder.effect(text, args)
+        return None
 
     def exec_Raise(self, node: Any) -> Completion:
         """``raise``: at run time, on the path that reaches it."""
         if node.exc is None:
             self._refuse(node)
-        call = isinstance(node.exc, gast.Call)
-        kind = self.evaluate(node.exc.func if call else node.exc)
-        values = [self.evaluate(a) for a in node.exc.args] if call else []
-        if not (isinstance(kind, type) and issubclass(kind, BaseException)):
+        return self._raised(*self._exception(node), node)
+
+    def _exception(self, node: Any) -> tuple[Any, list[Any], dict[str, Any]]:
+        """The class that a ``raise`` makes its error of, and what it is given."""
+        if isinstance(node.exc, gast.Call):
+            function = self.evaluate(node.exc.func)
+            if is_exception(function):
+                return function, *self.arguments_of(function, node.exc)
+        error = self.evaluate(node.exc)
+        if is_exception(error):
+            return error, [], {}
+        if not isinstance(error, BaseException) or is_interpreted(type(error).__init__):
             self.fail(
                 UnsupportedSyntax,
                 node,
                 "Only an exception class, called or not, can be raised here.",
+                "write `raise ValueError(...)`",
             )
-        if not self.tests and not self.rounds:  # whenever the function is called
-            error: Any = kind(*[_plain(v) for v in values])
+        return type(error), list(error.args), {}
+
+    def _raised(
+        self, kind: Any, args: list[Any], kwargs: dict[str, Any], node: Any
+    ) -> Completion:
+        """Raise now, where every call comes here; else the generated code does."""
+        if not self.tests and not self.rounds:
+            given = [self._written_now(v) for v in args]
+            error: Any = kind(*given, **{k: self._written_now(v) for k, v in kwargs.items()})
             error.calque_placed = True  # the user's own
             raise error
-        args: list[Any] = []
-        text = ", ".join(display(v, args) for v in values)
+        values: list[Any] = []
+        shown = [display(v, values) for v in args]
+        shown += [f"{key}={display(v, values)}" for key, v in kwargs.items()]
         if kind.__module__ != "builtins":
             self.builder.imports[kind.__name__] = kind.__module__
-        self.builder.effect(f"raise {kind.__name__}({text})", args)
+        self.builder.effect(f"raise {kind.__name__}({', '.join(shown)})", values)
         return Completion("raise")
 
+    def _written_now(self, value: Any) -> Any:
+        """A text with this call's sizes and integers, and "..." for what only the run knows."""
+
+        def found(part: Any) -> Any:
+            dim = self.builder.dim_of(part) if part.dtype.kind in "iu" and not part.ndim else None
+            if isinstance(dim, int):
+                return dim
+            wanted = self.builder.needs_known(part, "A text")
+            if isinstance(wanted, SpecializationNeeded):
+                raise wanted
+            return UNKNOWN
+
+        return value.written_now(found) if isinstance(value, RuntimeText) else value
 
     # match
 
@@ -428,10 +459,9 @@ def _any_escapes(cases: list[Any]) -> bool:
     return any(escapes(c.body) for c in cases)
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, RuntimeText):
-        return "".join(p if isinstance(p, str) else "..." for p in value.parts)
-    return value
+def is_exception(value: Any) -> bool:
+    """True for a class of exceptions."""
+    return isinstance(value, type) and issubclass(value, BaseException)
 
 
 def _sign(op: Any) -> str:

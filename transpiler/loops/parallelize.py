@@ -17,6 +17,7 @@ from typing import Any
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder, atom, wrap
 from calque.transpiler.ir.core import Apply, Block, Effect, For, If, Kernel, Statement, Var, While
+from calque.transpiler.ir.effect_texts import may_raise
 from calque.transpiler.ir.types import dim_symbols
 from calque.transpiler.ir.verdicts import (
     CARRIED,
@@ -234,7 +235,7 @@ class CarriedArrays:
     def _statement(self, s: Statement) -> bool:
         match s:
             case Effect():
-                return self._lose(MAY_RAISE if _raises(s) else OTHER, _EFFECTS[_raises(s)], s)
+                return self._lose(MAY_RAISE if may_raise(s) else OTHER, _EFFECTS[may_raise(s)], s)
             case Apply():
                 return self._apply(s)
             case If():
@@ -327,7 +328,3 @@ class CarriedArrays:
 
 
 _EFFECTS = {True: "{0} may raise, which no thread can", False: "{0} happens in the order of rounds"}
-
-
-def _raises(s: Effect) -> bool:
-    return s.template.strip().startswith(("assert", "raise"))

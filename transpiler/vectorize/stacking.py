@@ -27,6 +27,7 @@ from calque.transpiler.primitives.batched_indexing import of_rows
 from calque.transpiler.primitives.elementwise import multiply
 from calque.transpiler.primitives.growing import furthest, room, widened
 from calque.transpiler.primitives.indexing import getitem
+from calque.transpiler.primitives.logic import not_
 from calque.transpiler.primitives.shapes import size_of_axis
 from calque.transpiler.vectorize.divergence import (
     differs_in_size,
@@ -330,25 +331,35 @@ class Values:
         batched = [self.is_batched(a) for a in s.args]
         with self.builder.block() as block:
             if s.template.startswith("assert ") and batched[:1] == [True]:
-                args[0], batched[0] = np.all(args[0]), False
-            if not any(batched):
+                self._assert_all(s, args, batched)
+            elif not any(batched):
                 self.builder.effect(s.template, args)
             elif s.template.startswith("print"):
                 self.each(s, args, batched)
             else:
-                rows = [a[0] if b else a for a, b in zip(args, batched, strict=True)]
-                self.builder.effect(s.template, rows)
+                self.builder.effect(s.template, _rows(args, batched, 0))
         if self.alive is None:
             self.builder.blocks[-1].statements += block.statements
         else:
             self.builder.emit(If((), self.alive.atom, block, Block(), s.origin))
 
+    def _assert_all(self, s: Effect, args: Sequence[Any], batched: Sequence[bool]) -> None:
+        """Assert that all examples pass a test; the text is that of the first that does not."""
+        test, holds = args[0], np.all(args[0])
+        if not any(batched[1:]):
+            self.builder.effect(s.template, [holds, *args[1:]])
+            return
+        with self.builder.block() as refused:
+            text = s.template.removeprefix("assert {0}, ")
+            rows = _rows(args[1:], batched[1:], np.argmin(test))
+            self.builder.effect(f"raise AssertionError({text})", [False, *rows])
+        self.builder.emit(If((), apply(not_, holds).atom, refused, Block(), s.origin))
+
     def each(self, s: Effect, args: Sequence[Any], batched: Sequence[bool]) -> None:
         """The effect, once for every example."""
         index = Var(INT, "lane", s.origin)
         with self.builder.block() as body:
-            rows = [a[Array(index)] if b else a for a, b in zip(args, batched, strict=True)]
-            self.builder.effect(s.template, rows)
+            self.builder.effect(s.template, _rows(args, batched, Array(index)))
         self.builder.emit(For((), index, 0, atom_of(self.size), 1, (), (), body, s.origin))
 
     def on(
@@ -436,3 +447,8 @@ def atom_of(value: Any) -> Atom:
 
 def has_effects(block: Block) -> bool:
     return any(isinstance(s, Effect) for s in core.walk(block))
+
+
+def _rows(args: Sequence[Any], batched: Sequence[bool], example: Any) -> list[Any]:
+    """What one of the examples has in place of batched values."""
+    return [a[example] if b else a for a, b in zip(args, batched, strict=True)]

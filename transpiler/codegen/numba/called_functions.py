@@ -51,6 +51,7 @@ FILES: dict[str, tuple[str, ...]] = {
         *("solve", "matrix_inverse", "determinant", "sign_and_logdet", "cholesky_factor"),
         "checked_finite",
     ),
+    "kernel_errors": ("KernelError", "forms_errors"),
     "decorator": ("kernel", "kernel_part", "vrange"),
 }
 # The names that only saved modules have, whose kernels are plain functions of Numba's: how they are

@@ -71,7 +71,7 @@ def _is_proven(tree: Any) -> bool:
     """Whether a function is a kernel whose indices nothing checks: a part has no checks."""
     if not tree.decorator_list:
         return False
-    (head,) = tree.decorator_list
+    head = tree.decorator_list[-1]
     keywords = head.keywords if isinstance(head, gast.Call) else []
     called = head.func if isinstance(head, gast.Call) else head
     return called.id == "kernel" and all(k.arg != "boundscheck" for k in keywords)
@@ -95,7 +95,7 @@ def _may_be_part(s: Any) -> bool:
     inner = list(_statements(s))
     if not LEAST <= len(inner) <= MOST or not any(isinstance(t, gast.For) for t in inner):
         return False
-    leaves = (gast.Return, gast.Raise, gast.Break, gast.Continue)
+    leaves = (gast.Return, gast.Raise, gast.Assert, gast.Break, gast.Continue)
     return not any(isinstance(t, leaves) for t in inner)
 
 

@@ -15,6 +15,7 @@ from calque.transpiler.codegen.numba.whole_array_calls import text_in_loops
 from calque.transpiler.codegen.text.spelling import dtype_name, template
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, Atom, Effect, For, If, Kernel, Statement, Var, While
+from calque.transpiler.ir.effect_texts import may_raise
 from calque.transpiler.ir.types import ArrayType, type_of_constant
 from calque.transpiler.primitives import complexes, scalars, transcendental
 from calque.transpiler.primitives.axes import transpose
@@ -201,15 +202,20 @@ def can_be_scalar(s: Apply) -> bool:
     if any(type(a) is int and a.bit_length() > 63 for a in s.args):
         return False  # a kernel's integers are of 64 bits
     types = [plain_type(a) for a in s.args if _has_type(a)] + [o.type for o in s.outs]
-    if any(t.dtype.kind not in "fiubc" or t.dtype == np.float16 for t in types):
-        return False
-    if any(t.dtype.itemsize > (16 if t.dtype.kind == "c" else 8) for t in types):
+    if not all(map(_is_known, types)):
         return False
     if s.primitive is searchsorted:
         return finds_place(*types[:2])
     if s.primitive.kind != "elementwise":
         return True
     return spelled(s) is not None and not _odd_booleans(s) and not _may_refuse(s)
+
+
+def _is_known(t: ArrayType) -> bool:
+    """Whether Numba has numbers of a type, as NumPy has them."""
+    if t.dtype.kind not in "fiubc" or t.dtype == np.float16:
+        return False
+    return t.dtype.itemsize <= (16 if t.dtype.kind == "c" else 8)
 
 
 def finds_place(places: ArrayType, value: ArrayType) -> bool:
@@ -241,8 +247,8 @@ def can_compile(s: Statement, looping: bool = False) -> bool:
         case Apply():
             return _can_compile_apply(s) or (looping and text_in_loops(s) is not None)
         case Effect():
-            text = s.template.strip()
-            return text.startswith(("raise ", "assert ")) and "{" not in text.replace("{{", "")
+            values = (a for a in s.args if isinstance(a, Var))
+            return may_raise(s) and all(_is_known(v.type) for v in values)
         case If():
             bare = core.UNDEFINED not in (*s.then.results, *s.orelse.results)
             inner = (t for b in core.blocks_of(s) for t in b.statements)

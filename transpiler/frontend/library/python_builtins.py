@@ -26,6 +26,7 @@ from calque.transpiler.frontend.library import (  # noqa: F401  (fill the table)
     polyfills,
     queues,
     substitutes,
+    text_functions,
     type_questions,
 )
 from calque.transpiler.frontend.methods import method_of

@@ -1,0 +1,158 @@
+"""Errors of kernels that hold run-time values: made outside, of what a kernel leaves with.
+
+Numba can neither lay out a text nor make an error of a user's class. Before::
+
+    raise ValueError(f"below by {v:.2f} at {k!r}")
+
+After, in the kernel, and beside it::
+
+    raise KernelError("checked_error", v, k)
+
+    def checked_error(v, k):
+        return ValueError(f"below by {v:.2f} at {int(k)!r}")
+
+A kernel hands out Python's numbers: what prints NumPy's otherwise is made NumPy's again.
+"""
+
+from __future__ import annotations
+
+import builtins
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import gast
+
+from calque.transpiler.codegen.text.spelling import (
+    attribute,
+    call,
+    constant,
+    dtype_name,
+    fill,
+    name,
+    parsed,
+    without_quotes,
+)
+from calque.transpiler.ir.core import Atom, Effect, Var
+
+_PYTHONS = {"b": "bool", "i": "int", "f": "float", "c": "complex"}
+_SHOWN = re.compile(r"%(\(\w*\))?[^%a-zA-Z]*[sra]")  # what prints NumPy's numbers as they are
+
+
+class KernelErrors:
+    """The functions that make the errors of a program's kernels."""
+
+    def __init__(self, stem: str):
+        self.stem = stem
+        self.functions: dict[str, gast.FunctionDef] = {}
+        self._known: dict[Any, str] = {}
+        self.used: list[str] = []  # by the kernel that is being written
+
+    def statement(self, s: Effect, operands: list[Any]) -> gast.stmt:
+        """What stands in a kernel for a ``raise`` or an ``assert``."""
+        if _is_plain(parsed(s.template)):
+            return without_quotes(fill(s.template, operands))
+        slots = [name(f"slot_{k}_") for k in range(len(operands))]
+        made = fill(s.template, slots)
+        test = made.test if isinstance(made, gast.Assert) else None
+        error = made.exc if test is None else call(name("AssertionError"), made.msg)
+        refused = gast.Raise(self._call(error, s.args, operands), None)
+        if test is None:
+            return refused
+        wrong = gast.UnaryOp(gast.Not(), fill(s.template, operands).test)
+        return gast.If(wrong, [refused], [])
+
+    def _call(self, error: Any, args: tuple[Atom, ...], operands: list[Any]) -> gast.Call:
+        """``KernelError`` with the function that makes an error, and what that is given."""
+        if not isinstance(error, gast.Call):
+            error = call(error)
+        read = {node.id for node in gast.walk(error) if isinstance(node, gast.Name)}
+        asked = [k for k in range(len(operands)) if f"slot_{k}_" in read]
+        given = {args[k]: operands[k] for k in asked if isinstance(args[k], Var)}
+        names = dict(zip(given, _parameters(list(given.values()), read), strict=True))
+        values = [names.get(args[k], args[k]) for k in asked]
+        types = [getattr(args[k], "type", None) for k in asked]
+        key = gast.dump(error), *map(repr, values), *types
+        if key not in self._known:
+            title = self._known[key] = self._title()
+            shown = {f"slot_{k}_": names.get(args[k], operands[k]) for k in asked}
+            shown = {slot: name(s) if isinstance(s, str) else s for slot, s in shown.items()}
+            kinds = {f"slot_{k}_": args[k].type for k in asked if args[k] in given}
+            body = gast.Return(without_quotes(_Shown(shown, kinds).visit(error)))
+            taken = [gast.Name(n, gast.Param(), None, None) for n in names.values()]
+            arguments = gast.arguments(taken, [], None, [], [], None, [])
+            self.functions[title] = gast.FunctionDef(title, arguments, [body], [], None, None, [])
+        self.used.append(self._known[key])
+        return call(name("KernelError"), constant(self._known[key]), *given.values())
+
+    def _title(self) -> str:
+        count = len(self._known) + 1
+        return f"{self.stem}_error" + (f"_{count}" if count > 1 else "")
+
+
+def _is_plain(made: Any) -> bool:
+    """Whether Numba has all of a statement: constants, and an error of Python's own."""
+    if isinstance(made, gast.Assert):
+        return made.msg is None or isinstance(made.msg, gast.Constant)
+    kind, args = made.exc, []
+    if isinstance(kind, gast.Call):
+        kind, args = kind.func, [*kind.args, *kind.keywords]
+    own = isinstance(kind, gast.Name) and hasattr(builtins, kind.id)
+    return own and all(isinstance(a, gast.Constant) for a in args)
+
+
+def _parameters(operands: list[Any], read: set[str]) -> list[str]:
+    """A name for each value: the user's, where it has one that the error itself does not read."""
+    found: list[str] = []
+    for operand in operands:
+        wish = operand.id if isinstance(operand, gast.Name) else "value"
+        wish = "value" if wish in read or hasattr(builtins, wish) else wish
+        taken = [*found, *read]
+        found.append(next(w for w in _numbered(wish) if w not in taken))
+    return found
+
+
+def _numbered(wish: str) -> Iterator[str]:
+    yield wish
+    number = 2
+    while True:
+        yield f"{wish}_{number}"
+        number += 1
+
+
+class _Shown(gast.NodeTransformer):
+    """Puts values into a text, as numbers of their own classes wherever that can be seen."""
+
+    def __init__(self, shown: dict[str, Any], types: dict[str, Any]):
+        self.shown, self.types = shown, types
+        self.classes_seen = True
+
+    def visit_Name(self, node: Any) -> Any:
+        """A value, if it is one."""
+        if node.id not in self.shown:
+            return node
+        found, t = self.shown[node.id], self.types.get(node.id)
+        if t is None or t.ndim or not self.classes_seen:
+            return found
+        own = name(_PYTHONS[t.dtype.kind]) if t.weak else attribute(name("np"), dtype_name(t.dtype))
+        return call(own, found)
+
+    def visit_FormattedValue(self, node: Any) -> Any:
+        """``{v:.2f}``: NumPy's numbers print as Python's."""
+        if node.conversion == -1 and isinstance(node.value, gast.Name):
+            return self._unseen(node)
+        return self.generic_visit(node)
+
+    def visit_BinOp(self, node: Any) -> Any:
+        """``"%.2f" % v``: so they do here."""
+        pattern = getattr(node.left, "value", None) if isinstance(node.op, gast.Mod) else None
+        if isinstance(pattern, str) and not _SHOWN.search(pattern):
+            return self._unseen(node)
+        return self.generic_visit(node)
+
+    def _unseen(self, node: Any) -> Any:
+        before, self.classes_seen = self.classes_seen, False
+        try:
+            return self.generic_visit(node)
+        finally:
+            self.classes_seen = before
