@@ -16,6 +16,7 @@ from calque.runtime.api import (
     value_and_grad,
     vmap,
 )
+from calque.runtime.call.fallback import JitFallback
 from calque.runtime.check.checking import check, check_grads
 from calque.runtime.collectives import (
     all_gather,
@@ -85,6 +86,7 @@ from calque.runtime.version import __version__
 
 __all__ = [
     "Device",
+    "JitFallback",
     "Mesh",
     "NamedSharding",
     "P",

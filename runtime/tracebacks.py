@@ -10,6 +10,7 @@ from __future__ import annotations
 import dis
 import linecache
 import os
+import sys
 import sysconfig
 from collections.abc import Sequence
 from types import TracebackType
@@ -109,3 +110,11 @@ def _without_own(trace: TracebackType | None) -> TracebackType | None:
 
 def _is_library(file: str) -> bool:
     return file.startswith((*_LIBRARIES, "<frozen")) or "site-packages" in file
+
+
+def level_of_user() -> int:
+    """How many calls up the user's code is, for ``warnings.warn`` in the caller."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_OWN):
+        frame, level = frame.f_back, level + 1
+    return level

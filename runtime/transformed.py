@@ -136,11 +136,17 @@ class Transformed:
 
     def program(self, *args: Any, **kwargs: Any) -> Program:
         """The generated program for arguments, or specs, of these types."""
+        return self.asked(lambda dispatcher, given: dispatcher.find(given, kwargs)[0], args)
+
+    def asked(
+        self, find: Callable[[Dispatcher, tuple[Any, ...]], Program], args: tuple[Any, ...]
+    ) -> Program:
+        """What ``find`` gives for this function's dispatcher and complete arguments."""
         args = complete(self, args)
         if self._lent is not None and not debug_nans.checking() and self._lent.take():
             with self._lent.stand_in:
-                return self._dispatcher.find(args, kwargs)[0]
-        return self.dispatcher().find(args, kwargs)[0]
+                return find(self._dispatcher, args)
+        return find(self.dispatcher(), args)
 
     def dispatcher(self) -> Dispatcher:
         """What finds programs in this thread: under ``debug_nans``, the checked ones."""

@@ -33,7 +33,9 @@ def lacks(documented: Callable[..., Any]) -> list[str]:
     text = inspect.getdoc(documented) or ""
     examples = doctest.DocTestParser().get_examples(text)
     words = {word for quoted in QUOTED.findall(text) for word in re.findall(r"\w+", quoted)}
-    lacking = [name for name in inspect.signature(documented).parameters if name not in words]
+    made_by_python = isinstance(documented, type) and issubclass(documented, Warning)
+    parameters = () if made_by_python else inspect.signature(documented).parameters
+    lacking = [name for name in parameters if name not in words]
     if not any(not example.options.get(doctest.SKIP) for example in examples):
         lacking.append("an example")
     return lacking

@@ -30,9 +30,9 @@ from calque.runtime.call.argument_keys import (
     valued_key,
 )
 from calque.runtime.call.arguments import check_static, check_values, naming
+from calque.runtime.call.first_calls import FirstCalls
 from calque.runtime.call.kept_texts import Source
 from calque.runtime.call.loading import Program, Ready, changed_numbers, load, may_hold_again
-from calque.runtime.call.machine_code import NotReady
 from calque.runtime.call.plans import Key, Plan, ReadOnce, capture_sizes, keep
 from calque.runtime.call.progress import watched
 from calque.runtime.call.symbol_letters import readable
@@ -54,7 +54,6 @@ from calque.transpiler.ir import pytrees
 from calque.transpiler.ir.debug import show_text
 from calque.transpiler.ir.device_arrays import is_device_array
 from calque.transpiler.ir.target import Target
-from calque.transpiler.loops.shape_guards import DIFFER
 from calque.transpiler.pipeline import Arguments
 
 MAX_ROUNDS = 64
@@ -64,7 +63,7 @@ _FORMER = 8  # programs kept that hold when captured values are again what they 
 making = free_in_children("programs", threading.RLock())
 
 
-class Dispatcher:
+class Dispatcher(FirstCalls):
     """The programs of one function; the checked ones if ``checked`` (see ``debug_nans``)."""
 
     def __init__(
@@ -103,10 +102,12 @@ class Dispatcher:
     ) -> Any:
         """Run the program that was found for a call."""
         self._refuse_captured(program)
+        if program.fallbacks:
+            self.warn(program.fallbacks)
         try:
             if self.compiled and program.traced.compiled and not program.tried:
                 program.check_aliases(leaves)
-                return self._first_call(program, leaves, args, kwargs)
+                return self.first_call(program, leaves, args, kwargs)
             if program.stored:
                 program.check_aliases(leaves)
             self._remember(args, kwargs, program)
@@ -126,68 +127,12 @@ class Dispatcher:
                     hint="calque.device_put(x, \"cuda:0\") moves an argument there",
                 )
 
-    def _first_call(
-        self, program: Program, leaves: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Any:
-        """Compile, and run; what Numba cannot take runs as NumPy source."""
-        kept = [(leaves[i], leaves[i].copy()) for i in program.stored]
-        try:
-            with watched(self.name, program.progress):
-                result = program.call(*args, **kwargs, **program.hidden())
-        except Exception as error:
-            refused = type(error).__module__.startswith("numba")
-            if not refused and not isinstance(error, NotReady):
-                raise
-            for array, before in kept:
-                array[...] = before
-            if not refused:
-                raise
-            show_text(f"# {self.name()} runs as NumPy source: {error}")
-            self.replan(program, False)
-            return self.call(args, kwargs)
-        program.tried = True
-        return result
-
-    def _comparing(self, program: Program) -> Callable[..., Any]:
-        """The call of a program that compares sizes: once they differ, NumPy has those loops."""
-        compare, hidden = program.call, {name for name, _ in program.captures}
-
-        def call(*args: Any, **kwargs: Any) -> Any:
-            leaves = pytrees.flatten((args, kwargs))[0] if program.stored else ()
-            kept = [(leaves[i], leaves[i].copy()) for i in program.stored]
-            try:
-                return compare(*args, **kwargs)
-            except ValueError as error:
-                if not str(error).endswith(DIFFER):
-                    raise
-            for array, before in kept:
-                array[...] = before
-            self.replan(program, True)
-            return self.call(args, {k: v for k, v in kwargs.items() if k not in hidden})
-
-        return call
-
-    def replan(self, program: Program, differ: bool) -> None:
-        """Make other programs from now on: without comparisons, or without kernels."""
-        for plan in self.plans.values():
-            if program not in plan.programs.values():
-                continue
-            if differ:
-                plan.comparing = False
-                plan.why = "sizes differ in a loop: NumPy compares and spreads them"
-            else:
-                plan.uncompiled = True
-                plan.read = None
-                plan.why = "Numba cannot compile it: it runs as NumPy source"
-            plan.programs.clear()
-            plan.former.clear()
-        self.ready.clear()
-
     def clear(self) -> None:
         """Forget all programs; what is on disk stays."""
         with making:
             self.plans, self.ready, self.account = {}, {}, Account()
             self.varying = VaryingNumbers(self.name)
+            self.warned = False
 
     def ready_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Ready | None:
         """What was made ready for a call with arguments by name."""
@@ -470,8 +415,9 @@ class Dispatcher:
         if source is not None:
             source.keep(program.text, program.stored)
         program.asks_memory = bool(plan.memory)
+        program.fallbacks = (*plan.refused, *program.fallbacks)
         if traced.compares:
-            program.call = self._comparing(program)
+            program.call = self.comparing(program)
         plan.choices |= traced.choices
         full = plan.full_key(leaves, sizes)
         if any(key[:-1] == full[:-1] for key in plan.programs):

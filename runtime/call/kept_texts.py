@@ -20,6 +20,7 @@ from typing import Any
 from calque.runtime.call import disk_cache
 from calque.runtime.call.fingerprints import NoFingerprint, fingerprint
 from calque.runtime.call.machine_code import versions_used
+from calque.transpiler.diagnostics.placements import Fallback, fallbacks
 from calque.transpiler.errors import Origin
 from calque.transpiler.frontend.trace import Traced
 from calque.transpiler.ir import debug
@@ -49,6 +50,7 @@ class KeptText:
     inner: InnerSizes
     launches: tuple[Launch, ...]
     origins: tuple[Origin | None, ...]  # of the text's statements
+    fallbacks: tuple[Fallback, ...]
 
     @classmethod
     def of(cls, traced: Traced, text: str, stored: tuple[int, ...]) -> KeptText:
@@ -56,7 +58,7 @@ class KeptText:
         return cls(
             *(text, stored, tuple(traced.assumptions), traced.compares),
             *(dict(traced.choices), dict(traced.inner), tuple(traced.function.launches)),
-            tuple(traced.function.origins),
+            *(tuple(traced.function.origins), fallbacks(traced.function)),
         )
 
     def told(self, before: Traced, target: Target) -> Traced:

@@ -29,6 +29,7 @@ from calque.runtime.call.machine_code import KernelCache, attach, module_key, mo
 from calque.runtime.debug_nans import finite_checker
 from calque.runtime.tracebacks import forget_origins, remember_origins
 from calque.transpiler import texts
+from calque.transpiler.diagnostics.placements import Fallback, fallbacks
 from calque.transpiler.errors import AliasUndecided, Origin
 from calque.transpiler.forking import free_in_children
 from calque.transpiler.frontend.callables import code_of, default_of
@@ -97,6 +98,7 @@ class Program(Surroundings):
     asks_memory: bool = False  # where arguments lie: no table by shapes tells
     tried: bool = False  # its kernels have been compiled
     abridged: bool = False  # its text was on disk: it cannot be read, only run
+    fallbacks: tuple[Fallback, ...] = ()  # what of it runs as NumPy source, though compiled
     launcher: Callable[..., Any] | None = None  # for a GPU: what replays its launches, or its call
 
     def hidden(self) -> dict[str, Any]:
@@ -134,12 +136,12 @@ class Program(Surroundings):
                 raise AliasUndecided(
                     f"{name} is stored into, and shares memory with another argument of this call, "
                     "or with a captured array.",
-                    _with_text(self.traced.function.origin),
+                    with_text(self.traced.function.origin),
                     "pass a copy",
                 )
 
 
-def _with_text(origin: Origin | None) -> Origin | None:
+def with_text(origin: Origin | None) -> Origin | None:
     """A function's place, with its first line to show."""
     if origin is None:
         return None
@@ -305,6 +307,9 @@ def load(
     traced.builder.machine = None  # it holds the arrays that were captured
     conditions, symbols = conditions_of(traced)
     found = Surroundings.of(traced)
+    slow: tuple[Fallback, ...] = ()
+    if traced.compiled and not traced.target.grid:
+        slow = fallbacks(traced.function) if written is None else written.fallbacks
     return Program(
         *(found.captures, found.guards, found.capture_keys),
         function,
@@ -317,6 +322,7 @@ def load(
         sizes,
         kernels,
         abridged=written is not None,
+        fallbacks=slow,
     )
 
 

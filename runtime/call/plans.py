@@ -17,6 +17,7 @@ import numpy as np
 
 from calque.runtime.call.argument_keys import Identity, known_value
 from calque.runtime.call.loading import Program, Surroundings, conditions_of
+from calque.transpiler.diagnostics.placements import Fallback
 from calque.transpiler.frontend.captures import Capture
 from calque.transpiler.frontend.trace import Traced
 from calque.transpiler.frontend.values.memory_questions import memory_of
@@ -72,6 +73,7 @@ class Plan:
     few: dict[str, int] = field(default_factory=dict)  # sizes written into a program of their own
     programs: dict[Any, Program] = field(default_factory=dict)
     uncompiled: bool = False  # Numba could not take it
+    refused: tuple[Fallback, ...] = ()  # why it, or a loop of it, has no kernels any more
     comparing: bool = True  # sizes that only a run knows, in loops (loops.shape_guards)
     former: dict[Any, deque[Program]] = field(default_factory=dict)  # for other captured values
     why: str = ""  # the next program is needed, where the call does not tell

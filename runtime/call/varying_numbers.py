@@ -7,16 +7,13 @@ one warning says which name to pass as an argument.
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any
 
-from calque.transpiler import pipeline
+from calque.runtime.tracebacks import level_of_user
 
 _OFTEN = 3  # changes of a captured number, until it is an input
-_OWN = (str(Path(__file__).parents[1]), str(Path(pipeline.__file__).parent))
 
 
 class VaryingNumbers:
@@ -48,13 +45,5 @@ class VaryingNumbers:
                 f"has changed {_OFTEN} times, and on which the code depends: pass {name} as an "
                 "argument",
                 RuntimeWarning,
-                stacklevel=_level_of_user(),
+                stacklevel=level_of_user(),
             )
-
-
-def _level_of_user() -> int:
-    """How many calls up the user's code is, for ``warnings.warn`` in the caller."""
-    frame, level = sys._getframe(1), 1
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_OWN):
-        frame, level = frame.f_back, level + 1
-    return level

@@ -10,6 +10,7 @@ from typing import Any
 
 from calque.runtime import api
 from calque.runtime.call import kernel_source
+from calque.runtime.call.fallback import message
 from calque.runtime.call.loading import Program
 from calque.runtime.cuda import launching_source
 from calque.runtime.devices.device_source import DeviceSource
@@ -19,6 +20,7 @@ from calque.runtime.fitting import shown
 from calque.runtime.options import checked
 from calque.runtime.saving.provenance import STAGES, provenance
 from calque.runtime.saving.writing import write_whole
+from calque.runtime.tiers.launch_types import tried
 from calque.runtime.tracebacks import hide_own_frames
 from calque.runtime.transformed import BoundTransformed, Transformed, complete
 from calque.runtime.version import NUMBA_TRIED
@@ -29,6 +31,8 @@ from calque.transpiler.errors import Origin, UnsupportedFunction
 from calque.transpiler.frontend.trace import Traced
 from calque.transpiler.ir import core
 from calque.transpiler.ir.target import Target
+
+_UNCOMPILED = {"CALQUE_JIT": "0", "NUMBA_DISABLE_JIT": "1"}  # what the user asks for
 
 
 def _as_transformed(fn: Any) -> Transformed:
@@ -291,18 +295,32 @@ def explain(fn: Any, *args: Any, parallel: bool = False) -> str:
     """
     try:
         made = api.parallel(fn) if parallel else fn
-        traced = _as_transformed(made).program(*args).traced
+        transformed = _as_transformed(made)
+        program = transformed.program(*args) if parallel else transformed.asked(tried, args)
+        traced = program.traced
         loops = list(dict.fromkeys(_loop_lines(traced)))
         if parallel:
             return "\n".join(loops) or "No loop of the function's is left to run on threads."
         placed = _placement_lines(traced) if traced.compiled else []
         lines = list(dict.fromkeys(_decision_lines(traced)))
-        if not lines and not placed:
+        slow = _fallback_lines(transformed, program)
+        if not lines and not placed and not slow:
             return "Nothing is saved: the reverse phase has all it needs at hand."
-        return "\n".join([*placed, *loops, *lines])
+        return "\n".join([*slow, *placed, *loops, *lines])
     except Exception as error:
         hide_own_frames(error)
         raise
+
+
+def _fallback_lines(transformed: Transformed, program: Program) -> list[str]:
+    """What runs as NumPy source under ``jit``, or uncompiled, and why: what the call warns of."""
+    lines = []
+    for name, off in _UNCOMPILED.items():
+        if program.traced.compiled and os.environ.get(name) == off:
+            lines.append(f"{name}={off}: kernels run uncompiled, as plain Python.")
+    if program.fallbacks:
+        lines.append(message(transformed.generated_name(), program.fallbacks))
+    return lines
 
 
 def _loop_lines(traced: Traced) -> Iterator[str]:

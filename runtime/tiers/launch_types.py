@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from calque.runtime.call.dispatch import Dispatcher
+from calque.runtime.call.fallback import is_of_compiler
 from calque.runtime.call.loading import Program
 from calque.runtime.call.machine_code import KernelCache
 from calque.transpiler.ir.types import ArrayType
@@ -27,6 +29,26 @@ def expected_launches(
         if launch.kernel in by_name:  # else one that does the same stands for it
             found[launch.kernel, types] = by_name[launch.kernel], types
     return list(found.values())
+
+
+def tried(dispatcher: Dispatcher, args: tuple[Any, ...]) -> Program:
+    """The program that calls of these types run: where a compiler refuses kernels, it has none.
+
+    They are compiled, as the first call would.
+    """
+    program, leaves = dispatcher.find(args, {})
+    if program.tried or not program.traced.compiled or program.traced.target.grid:
+        return program
+    try:
+        for cache, types in expected_launches(program, leaves):
+            if not cache.is_ready(types):
+                cache.dispatcher.compile(types)
+    except Exception as error:
+        if not is_of_compiler(error):
+            raise
+        dispatcher.refuse(program, type(error).__name__, str(error))
+        program, _ = dispatcher.find(args, {})
+    return program
 
 
 def _given(program: Program, leaves: list[Any]) -> dict[int | None, Any]:

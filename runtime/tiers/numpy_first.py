@@ -13,7 +13,6 @@ import itertools
 import os
 import queue
 import threading
-import warnings
 import weakref
 from collections import Counter
 from collections.abc import Callable
@@ -28,6 +27,7 @@ from calque.runtime.call.progress import say
 from calque.runtime.tiers import compiling_process
 from calque.runtime.tiers.compiling_child import Order
 from calque.runtime.tiers.launch_types import expected_launches
+from calque.transpiler.diagnostics.placements import Fallback
 from calque.transpiler.forking import run_in_children
 from calque.transpiler.frontend.trace import Traced
 from calque.transpiler.ir.debug import show_text
@@ -132,7 +132,7 @@ class NumPyFirst(Dispatcher):
         self.times: Counter[tuple[Plan, Any]] = Counter()  # that the function was read
         self.left: set[tuple[Plan, Any]] = set()  # to NumPy, for good
         self.awaited: weakref.WeakSet[Program] = weakref.WeakSet()  # the next call compiles these
-        self.unsaid = ""  # why NumPy goes on, until a call warns
+        self.unsaid: tuple[Fallback, ...] = ()  # why NumPy goes on, until a call warns
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run kernels where there are some, else NumPy's text."""
@@ -170,7 +170,7 @@ class NumPyFirst(Dispatcher):
             raise _NumPyAnswers
         self.times[key] += 1
         if self.times[key] > _MOST_READ:
-            self._leave(key, "")
+            self._leave(key, f"what it captures has changed in {_MOST_READ} calls")
             raise _NumPyAnswers
         if not self.read_ahead(plan, leaves, structure, sizes, full):
             return  # more must be known: the key is another
@@ -217,8 +217,7 @@ class NumPyFirst(Dispatcher):
             return
         refused = compiling_process.compile_elsewhere(order)
         if refused:
-            show_text(f"# {self.name()} runs as NumPy source: {refused}")
-            self.replan(program, False)
+            self.unsaid = self.refuse(program, *refused.split(": ", 1))
 
     def _leave(self, key: tuple[Plan, Any], why: str) -> None:
         """NumPy answers these calls for good."""
@@ -227,7 +226,7 @@ class NumPyFirst(Dispatcher):
         for full in [f for f, p in plan.programs.items() if not p.tried]:
             self.left.add((plan, full))
             del plan.programs[full]
-        self.unsaid = why
+        self.unsaid = (Fallback(f"No kernels can be had: {why}.", None, whole=True),)
 
     def _begin(self, key: tuple[Plan, Any], work: Callable[[], None]) -> None:
         if not compiling_process.start():
@@ -278,12 +277,8 @@ class NumPyFirst(Dispatcher):
     def _by_numpy(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         self.account.answered = "numpy"
         if self.unsaid:
-            why, self.unsaid = self.unsaid, ""
-            warnings.warn(
-                f"{self.name()}: NumPy source answers, for no kernels can be had: {why}",
-                RuntimeWarning,
-                stacklevel=5,
-            )
+            found, self.unsaid = self.unsaid, ()
+            self.warn(found)
         ready = self.plain.ready_for(args, kwargs)
         if ready is not None and ready.same():
             hidden = ready.hidden(args)

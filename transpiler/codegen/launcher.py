@@ -18,10 +18,10 @@ from typing import Any
 import gast
 import numpy as np
 
+from calque.transpiler.codegen.formed_errors import KernelErrors
 from calque.transpiler.codegen.kernel_forms import form
 from calque.transpiler.codegen.kernel_interfaces import is_assigned, may_be_unset, type_given
 from calque.transpiler.codegen.numba.donation import NEW, hand_on
-from calque.transpiler.codegen.numba.formed_errors import KernelErrors
 from calque.transpiler.codegen.numba.unboxing import element_of, is_strong, may_be_array
 from calque.transpiler.codegen.text.layout import WIDTH
 from calque.transpiler.codegen.text.spelling import (

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from calque.transpiler.codegen.numba.numba_target import NUMBA
+from calque.transpiler.codegen.numba.scalar_text import has_numbers_of
 from calque.transpiler.errors import Origin
 from calque.transpiler.ir.core import (
     Apply,
@@ -17,6 +18,7 @@ from calque.transpiler.ir.core import (
     For,
     Function,
     Statement,
+    Var,
     While,
     blocks_of,
 )
@@ -74,7 +76,7 @@ def _placed(block: Block, looping: bool) -> Iterator[Placement]:
             for line in dict.fromkeys(_lines(s)):
                 yield Placement(line, KERNEL)
         elif isinstance(s, (For, While)):
-            why = dict.fromkeys(_obstacles(s))
+            why = dict.fromkeys(map(_told, _obstacles(s)))
             yield Placement(s.origin, LOOP, why=tuple(why))
             for inner in blocks_of(s):
                 yield from _placed(inner, True)
@@ -111,17 +113,93 @@ def _lines(s: Statement) -> Iterator[Origin | None]:
         yield from _lines(t)
 
 
-def _obstacles(loop: Statement) -> Iterator[tuple[str, Origin | None]]:
-    """What a loop has that no kernel takes, innermost."""
+def _obstacles(loop: Statement) -> Iterator[Statement]:
+    """The innermost statements of a loop that no kernel takes."""
     for t in (t for b in blocks_of(loop) for t in b.statements):
-        if NUMBA.can_compile(t, True):
+        if not NUMBA.can_compile(t, True):
+            inner = list(_obstacles(t))
+            yield from inner or [t]
+
+
+def _told(s: Statement) -> tuple[str, Origin | None]:
+    """What a statement has that no kernel takes, and where it stands."""
+    if isinstance(s, Apply):
+        return numbers_of_no_kernel(s) or _called(s), s.origin
+    if isinstance(s, Effect):
+        return s.template.strip().partition("(")[0].partition(" ")[0], s.origin
+    return "names that are not set on all paths", s.origin
+
+
+def numbers_of_no_kernel(s: Apply) -> str:
+    """``numbers of float16``, where a statement has such; else nothing."""
+    types = [v.type for v in (*s.args, *s.outs) if isinstance(v, Var)]
+    return next((f"numbers of {t.dtype}" for t in types if not has_numbers_of(t)), "")
+
+
+_HINTS = {
+    "numbers": "compute with float64, or with float32",
+    "effect": "keep the values, and do it after the loop",
+    "names": "give them a value before the loop",
+}
+
+
+def _hint(s: Statement) -> str | None:
+    """What to write in place of a statement that no kernel takes."""
+    if isinstance(s, Apply):
+        return _HINTS["numbers"] if numbers_of_no_kernel(s) else None
+    return _HINTS["effect" if isinstance(s, Effect) else "names"]
+
+
+@dataclass(frozen=True)
+class Fallback:
+    """Work that kernels are for, and that no kernel can hold: why, and where it stands."""
+
+    why: str
+    origin: Origin | None
+    hint: str | None = None  # what to write instead
+    whole: bool = False  # nothing of the function is compiled
+
+
+def fallbacks(function: Function) -> tuple[Fallback, ...]:
+    """What of a jitted function is as slow as it is without ``jit``.
+
+    Loops around calls on arrays, such as factorizations, are not: the calls take the time.
+    """
+    found = {f.why: f for f in reversed(list(_fallbacks(function.body, False)))}
+    return tuple(reversed(found.values()))
+
+
+def _fallbacks(block: Block, looping: bool) -> Iterator[Fallback]:
+    for s in block.statements:
+        if isinstance(s, Apply):
+            if s.primitive.kind == "elementwise" and (numbers := numbers_of_no_kernel(s)):
+                yield Fallback(f"No kernel has {numbers}.", s.origin, _HINTS["numbers"])
             continue
-        inner = list(_obstacles(t))
-        if inner:
-            yield from inner
-        elif isinstance(t, Apply):
-            yield _called(t), t.origin
-        elif isinstance(t, Effect):
-            yield t.template.strip().partition("(")[0].partition(" ")[0], t.origin
-        else:
-            yield "names that are not set on all paths", t.origin
+        loop = isinstance(s, (For, While)) and not NUMBA.can_compile(s, looping)
+        if loop and any(map(_computes_numbers, blocks_of(s))):
+            found = list(_obstacles(s))
+            if found and not any(map(_is_call_on_arrays, found)):
+                why, origin = _told(found[0])
+                yield Fallback(f"No kernel has {why}.", origin, _hint(found[0]))
+        for inner in blocks_of(s):
+            yield from _fallbacks(inner, looping or loop)
+
+
+def _computes_numbers(block: Block) -> bool:
+    """Whether Python computes number by number in a block of one of its loops."""
+    for s in block.statements:
+        if isinstance(s, Apply):
+            real = s.outs[0].type.dtype.kind in "fc" and not s.outs[0].type.ndim
+            if real and s.primitive.kind == "elementwise":
+                return True
+        elif not (_has_loop(s) and NUMBA.can_compile(s, True)):
+            if any(map(_computes_numbers, blocks_of(s))):
+                return True
+    return False
+
+
+def _is_call_on_arrays(s: Statement) -> bool:
+    """Whether a statement is a call that takes a loop's time: one of NumPy's on whole arrays."""
+    if not isinstance(s, Apply) or numbers_of_no_kernel(s):
+        return False
+    return any(o.type.ndim for o in s.outs) or _reads_arrays(s)

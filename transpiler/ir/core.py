@@ -237,6 +237,7 @@ class Function:
     helpers: dict[str, str] = field(default_factory=dict)  # name -> definition, in the module
     launches: list[Launch] = field(default_factory=list)  # of its text, in order
     origins: list[Origin | None] = field(default_factory=list)  # of its text's statements, in order
+    kernel_origins: dict[str, list[Origin | None]] = field(default_factory=dict)  # of its kernels'
 
 
 @dataclass(frozen=True, slots=True)

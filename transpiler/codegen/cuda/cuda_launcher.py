@@ -25,6 +25,7 @@ from calque.transpiler.codegen.cuda.kernel_lines import named_twice, turn, witho
 from calque.transpiler.codegen.cuda.kernel_scope import KernelScope, statement
 from calque.transpiler.codegen.cuda.named_sizes import NamedSizes
 from calque.transpiler.codegen.cuda.row_scans import scan_by_row
+from calque.transpiler.codegen.formed_errors import on_host
 from calque.transpiler.codegen.host_values import device_numbers
 from calque.transpiler.codegen.kernel_forms import form
 from calque.transpiler.codegen.launcher import BOTH, Launcher
@@ -37,7 +38,7 @@ from calque.transpiler.codegen.text.spelling import (
     target,
 )
 from calque.transpiler.ir import core
-from calque.transpiler.ir.core import Apply, Atom, Block, For, Kernel, Statement, Var
+from calque.transpiler.ir.core import Apply, Atom, Block, Effect, For, Kernel, Statement, Var
 from calque.transpiler.ir.types import Dim, dim_symbols
 from calque.transpiler.loops.chosen_cells import is_chosen
 from calque.transpiler.loops.put_together import PutTogether, Scanned, is_scan, reductions, scans
@@ -117,6 +118,13 @@ class CudaLauncher(Launcher):
         """Not of numbers on the device, which CuPy would change for all that have them."""
         there = not self.expressions.inside and s.out in self.device
         return None if there else super()._augmented(own, s, tree)
+
+    def _unplaced(self, s: Statement, depth: int) -> list[Any]:
+        """A message shows numbers on the device as plain Python shows them."""
+        if not isinstance(s, Effect) or self.device.isdisjoint(core.operands(s)):
+            return super()._unplaced(s, depth)
+        made = on_host(s, self.expressions.operands(s.args), self.device)
+        return [self._fitting(made, s.args, depth, s)]
 
     # launches
 

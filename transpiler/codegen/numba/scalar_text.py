@@ -202,7 +202,7 @@ def can_be_scalar(s: Apply) -> bool:
     if any(type(a) is int and a.bit_length() > 63 for a in s.args):
         return False  # a kernel's integers are of 64 bits
     types = [plain_type(a) for a in s.args if _has_type(a)] + [o.type for o in s.outs]
-    if not all(map(_is_known, types)):
+    if not all(map(has_numbers_of, types)):
         return False
     if s.primitive is searchsorted:
         return finds_place(*types[:2])
@@ -211,7 +211,7 @@ def can_be_scalar(s: Apply) -> bool:
     return spelled(s) is not None and not _odd_booleans(s) and not _may_refuse(s)
 
 
-def _is_known(t: ArrayType) -> bool:
+def has_numbers_of(t: ArrayType) -> bool:
     """Whether Numba has numbers of a type, as NumPy has them."""
     if t.dtype.kind not in "fiubc" or t.dtype == np.float16:
         return False
@@ -248,7 +248,7 @@ def can_compile(s: Statement, looping: bool = False) -> bool:
             return _can_compile_apply(s) or (looping and text_in_loops(s) is not None)
         case Effect():
             values = (a for a in s.args if isinstance(a, Var))
-            return may_raise(s) and all(_is_known(v.type) for v in values)
+            return may_raise(s) and all(has_numbers_of(v.type) for v in values)
         case If():
             bare = core.UNDEFINED not in (*s.then.results, *s.orelse.results)
             inner = (t for b in core.blocks_of(s) for t in b.statements)

@@ -80,6 +80,7 @@ def emit_function(
     writer, trees = written_function(function, comments, kernels, asking, kind)
     function.launches = getattr(writer, "launches", [])
     function.origins = origins_in(trees[-1].body)
+    function.kernel_origins = {t.name: origins_in(t.body) for t in trees[:-1]}
     text = "\n\n\n".join(to_text(t).strip() for t in trees)
     return writer.notes.restore(text) + "\n"
 

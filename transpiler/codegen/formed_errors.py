@@ -34,9 +34,10 @@ from calque.transpiler.codegen.text.spelling import (
     without_quotes,
 )
 from calque.transpiler.ir.core import Atom, Effect, Var
+from calque.transpiler.ir.types import ArrayType
 
 _PYTHONS = {"b": "bool", "i": "int", "f": "float", "c": "complex"}
-_SHOWN = re.compile(r"%(\(\w*\))?[^%a-zA-Z]*[sra]")  # what prints NumPy's numbers as they are
+_CLASSES_SEEN = re.compile(r"%(\(\w*\))?[^%a-zA-Z]*[sra]")  # shows of which class a number is
 
 
 class KernelErrors:
@@ -70,15 +71,20 @@ class KernelErrors:
         asked = [k for k in range(len(operands)) if f"slot_{k}_" in read]
         given = {args[k]: operands[k] for k in asked if isinstance(args[k], Var)}
         names = dict(zip(given, _parameters(list(given.values()), read), strict=True))
-        values = [names.get(args[k], args[k]) for k in asked]
+        told = [names.get(args[k], args[k]) for k in asked]
         types = [getattr(args[k], "type", None) for k in asked]
-        key = gast.dump(error), *map(repr, values), *types
+        key = gast.dump(error), *map(repr, told), *types
         if key not in self._known:
             title = self._known[key] = self._title()
-            shown = {f"slot_{k}_": names.get(args[k], operands[k]) for k in asked}
-            shown = {slot: name(s) if isinstance(s, str) else s for slot, s in shown.items()}
-            kinds = {f"slot_{k}_": args[k].type for k in asked if args[k] in given}
-            body = gast.Return(without_quotes(_Shown(shown, kinds).visit(error)))
+            params = {f"slot_{k}_": names[args[k]] for k in asked if args[k] in given}
+            values = {f"slot_{k}_": operands[k] for k in asked}
+            values |= {slot: name(n) for slot, n in params.items()}
+            numbers = {
+                f"slot_{k}_": of_its_class(args[k].type, values[f"slot_{k}_"])
+                for k in asked
+                if args[k] in given and not args[k].type.ndim
+            }
+            body = gast.Return(without_quotes(Shown(values, numbers).visit(error)))
             taken = [gast.Name(n, gast.Param(), None, None) for n in names.values()]
             arguments = gast.arguments(taken, [], None, [], [], None, [])
             self.functions[title] = gast.FunctionDef(title, arguments, [body], [], None, None, [])
@@ -120,22 +126,40 @@ def _numbered(wish: str) -> Iterator[str]:
         number += 1
 
 
-class _Shown(gast.NodeTransformer):
-    """Puts values into a text, as numbers of their own classes wherever that can be seen."""
+def on_host(s: Effect, operands: list[Any], device: set[Var]) -> gast.stmt:
+    """The statement of an effect that shows numbers on a GPU; a test is asked there."""
+    slots = {f"slot_{k}_": tree for k, tree in enumerate(operands)}
+    numbers = {
+        f"slot_{k}_": of_its_class(a.type, operands[k], True)
+        for k, a in enumerate(s.args)
+        if isinstance(a, Var) and a in device
+    }
+    made = fill(s.template, list(map(name, slots)))
+    if isinstance(made, gast.Assert):
+        made.test = fill(s.template, operands).test
+    return without_quotes(Shown(slots, numbers).visit(made))
 
-    def __init__(self, shown: dict[str, Any], types: dict[str, Any]):
-        self.shown, self.types = shown, types
+
+def of_its_class(t: ArrayType, tree: Any, from_device: bool = False) -> Any:
+    """A number of the class that plain Python has; ``from_device`` it is read from a GPU."""
+    pythons = name(_PYTHONS[t.dtype.kind])
+    if t.weak:
+        return call(pythons, tree)
+    tree = call(pythons, tree) if from_device else tree
+    return call(attribute(name("np"), dtype_name(t.dtype)), tree)
+
+
+class Shown(gast.NodeTransformer):
+    """Puts values into a text: as ``numbers`` have them, wherever the class of a number is seen."""
+
+    def __init__(self, values: dict[str, Any], numbers: dict[str, Any]):
+        self.values, self.numbers = values, numbers
         self.classes_seen = True
 
     def visit_Name(self, node: Any) -> Any:
         """A value, if it is one."""
-        if node.id not in self.shown:
-            return node
-        found, t = self.shown[node.id], self.types.get(node.id)
-        if t is None or t.ndim or not self.classes_seen:
-            return found
-        own = name(_PYTHONS[t.dtype.kind]) if t.weak else attribute(name("np"), dtype_name(t.dtype))
-        return call(own, found)
+        seen = self.numbers if self.classes_seen else {}
+        return seen.get(node.id, self.values.get(node.id, node))
 
     def visit_FormattedValue(self, node: Any) -> Any:
         """``{v:.2f}``: NumPy's numbers print as Python's."""
@@ -146,7 +170,7 @@ class _Shown(gast.NodeTransformer):
     def visit_BinOp(self, node: Any) -> Any:
         """``"%.2f" % v``: so they do here."""
         pattern = getattr(node.left, "value", None) if isinstance(node.op, gast.Mod) else None
-        if isinstance(pattern, str) and not _SHOWN.search(pattern):
+        if isinstance(pattern, str) and not _CLASSES_SEEN.search(pattern):
             return self._unseen(node)
         return self.generic_visit(node)
 
