@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import ast
+import doctest
+import json
+import linecache
 import subprocess
 import sys
 from html import unescape
 from re import sub
+from types import FunctionType
 
 import numpy as np
 import pytest
 
 import calque
+from calque.transpiler.errors import SourceNotFound
 
 
 def scaled(x: "f8[n]", y: float):
@@ -58,3 +64,112 @@ def test_only_public_names_are_offered() -> None:
     assert dir(calque) == sorted(calque.__all__)
     for name in dir(calque):
         assert hasattr(calque, name), name
+
+
+# Each cell, and what it must show: the end of its last output, or of its error.
+CELLS = [
+    (
+        "import numpy as np\nimport calque\n\ndef loss(x):\n    return np.sum(np.sin(x) * x)\n\n"
+        "calque.grad(loss)(np.zeros(2) + 1.0)[0] == np.sin(1.0) + np.cos(1.0)",
+        "True",
+    ),
+    ("calque.jit(calque.grad(loss))(np.ones(2)).shape", "(2,)"),
+    (
+        "class Model:\n    def __init__(self, a):\n        self.a = a\n\n    def loss(self, x):\n"
+        "        import math\n        return np.sum(self.a * x) * math.sqrt(4.0)\n\n"
+        "square = lambda x: np.sum(x * x)\n"
+        "calque.grad(Model(2.0).loss)(np.ones(2))[0] + calque.grad(square)(np.ones(2))[0] == 6.0",
+        "True",
+    ),
+    (
+        "import asyncio\nimport scipy.special as sp\nawait asyncio.sleep(0)\n\ndef awaited(x):\n"
+        "    return np.sum(sp.expit(x))\n\ncalque.grad(awaited)(np.zeros(2))[0] == 0.25",
+        "True",
+    ),
+    (
+        "from __future__ import annotations\nimport numpy.linalg as la\n\n"
+        "def annotated(x: Missing) -> Missing:\n    y: Missing = la.norm(x)\n    return y\n\n"
+        "calque.grad(annotated)(np.ones(1))[0] == 1.0",
+        "True",
+    ),
+    ("%%capture shown\nimport math\ndef captured(x):\n    return x * math.pi", None),
+    ("calque.grad(captured)(1.0) == math.pi", "True"),
+    ("def loss(x):\n    return np.sum(3.0 * x)\n\ncalque.grad(loss)(np.ones(2))[0] == 3.0", "True"),
+    ("%%time\ndef timed(x):\n    return x * x\ncalque.grad(timed)(1.0)", "without %%time or %timeit"),
+    (
+        "%load_ext autoreload\n%autoreload 2\nimport os, pathlib\n"
+        "file = pathlib.Path('reloaded.py')\n"
+        "file.write_text('import numpy as np\\n\\n\\ndef f(x):\\n    return np.sum(2.0 * x)\\n')\n"
+        "import reloaded\ncalque.grad(reloaded.f)(np.ones(2))[0] == 2.0",
+        "True",
+    ),
+    ("file.write_text(file.read_text().replace('2.0', '5.0'))\nos.utime(file, (2e9, 2e9))", None),
+    ("calque.grad(reloaded.f)(np.ones(2))[0] == 5.0", "True"),
+    (
+        "pathlib.Path('script.py').write_text('import numpy as np\\ndef h(x): return np.sum(4.0 * x)')\n"
+        "%run script.py",
+        None,
+    ),
+    ("calque.grad(h)(np.ones(2))[0] == 4.0", "True"),
+    ("'def loss_grad(x):' in calque.source(calque.grad(loss), np.ones(2))", "True"),
+]
+RUNNER = """
+import json, sys
+import nbformat
+from nbclient import NotebookClient
+
+cells = [nbformat.v4.new_code_cell(text) for text in json.load(sys.stdin)]
+client = NotebookClient(nbformat.v4.new_notebook(cells=cells), timeout=120, allow_errors=True)
+client.resources = {"metadata": {"path": "."}}
+client.execute()
+shown = [[o.get("evalue") or o.get("text") or o["data"]["text/plain"] for o in c.outputs] for c in cells]
+print(json.dumps([parts[-1].strip() if parts else None for parts in shown]))
+"""
+
+
+def test_cells_of_a_notebook(tmp_path) -> None:
+    """IPython compiles each statement of a cell by itself: byte code is not that of the cell."""
+    done = subprocess.run(
+        [sys.executable, "-c", RUNNER],
+        input=json.dumps([text for text, _ in CELLS]),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    for (text, wanted), shown in zip(CELLS, json.loads(done.stdout.splitlines()[-1]), strict=True):
+        ended = shown is wanted or str(shown).rstrip("_").endswith(str(wanted))
+        assert ended, f"{text}\n{shown}"
+
+
+@pytest.mark.parametrize("mode", ["exec", "single"])
+def test_a_prompt_that_compiles_statement_by_statement(mode: str) -> None:
+    """As Python's own does since 3.13, and what reads cells of other notebooks."""
+    text = "import numpy as np\nimport math\ndef prompted(x):\n    return np.sum(np.cos(x)) * math.sqrt(4.0)\n"
+    file, space = f"<python-input-of-{mode}>", {}
+    linecache.cache[file] = (len(text), None, text.splitlines(True), file)
+    for statement in ast.parse(text).body:
+        unit = ast.Module([statement], []) if mode == "exec" else ast.Interactive([statement])
+        exec(compile(unit, file, mode), space)
+    np.testing.assert_array_equal(calque.grad(space["prompted"])(np.zeros(2)), [0.0, 0.0])
+    other = text.replace("4.0", "9.0")
+    linecache.cache[file] = (len(other), None, other.splitlines(True), file)
+    again = FunctionType(space["prompted"].__code__.replace(co_consts=(None, 16.0)), space)
+    with pytest.raises(SourceNotFound, match="run the cell again"):
+        calque.grad(again)(np.zeros(2))
+
+
+def documented() -> None:
+    """
+    >>> import numpy as np
+    >>> def tested(x):
+    ...     import math
+    ...     return np.sum(x) * math.pi
+    >>> calque.grad(tested)(np.ones(1))[0] == np.pi
+    np.True_
+    """
+
+
+def test_the_examples_of_a_docstring() -> None:
+    (example,) = doctest.DocTestFinder().find(documented, globs={"calque": calque})
+    assert doctest.DocTestRunner().run(example).failed == 0

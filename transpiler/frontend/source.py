@@ -13,6 +13,7 @@ import linecache
 import os
 import textwrap
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType
 from typing import Any
@@ -22,11 +23,14 @@ import gast
 from calque.transpiler.errors import Origin, SourceNotFound
 
 _trees: dict[str, tuple[tuple[str, ...], ast.Module, str]] = {}
-_compiled: dict[tuple[str, int], tuple[ast.Module, dict[int, list[CodeType]]]] = {}
+_compiled: dict[tuple[str, int, bool], tuple[ast.Module, list[CodeType]]] = {}
 _sources: dict[Any, FunctionSource] = {}
 _MANY = 4096
 _START = time.time()
 _PYTHONS_LOADERS = {"importlib", "_frozen_importlib", "_frozen_importlib_external", "zipimport"}
+_IN_A_FILE = "define it in a file or a notebook cell, or give the text to linecache"
+_MAGIC = ("<timed exec>", "<magic-timeit")  # the texts of these are nowhere
+_WITHOUT_MAGIC = "define it in a cell without %%time or %timeit"
 _MEANING = ("co_name", "co_code", "co_names", "co_varnames", "co_freevars", "co_cellvars")
 
 
@@ -143,26 +147,22 @@ def function_source(function: FunctionType) -> FunctionSource:
     except (OSError, TypeError, SyntaxError) as error:
         raise SourceNotFound(
             f"The source of {function.__qualname__} cannot be read ({error}).",
-            hint="define it in a file or a notebook cell, or give the text to linecache",
+            hint=_WITHOUT_MAGIC if code.co_filename.startswith(_MAGIC) else _IN_A_FILE,
         ) from None
     node = _find(tree, function)
     if node is None and path == "<string>":  # since 3.13 linecache has the text of `python -c`
         raise SourceNotFound(
             f"The source of {function.__qualname__} cannot be read (it is made of a text).",
-            hint="define it in a file or a notebook cell, or give the text to linecache",
-        )
-    if node is None:
-        raise SourceNotFound(
-            f"{function.__qualname__} is not at line {code.co_firstlineno} of {path}: "
-            "the file has changed since it was imported.",
-            hint="import it again",
+            hint=_IN_A_FILE,
         )
     compared = not _is_rewritten(function) or _written_since_start(code.co_filename)
-    if compared and not _is_compiled_from(tree, code):
+    if node is None or (compared and not _is_compiled_from(tree, code)):
+        node = _elsewhere(tree, code)
+    if node is None:
         raise SourceNotFound(
-            f"{function.__qualname__} runs as it was imported, and {path} has another text: "
+            f"{function.__qualname__} runs as it was defined, and {path} has another text: "
             "the file has changed since.",
-            hint="import it again",
+            hint="import it again, or run the cell again",
         )
     name = "lambda" if function.__name__ == "<lambda>" else function.__name__
     return FunctionSource(gast.ast_to_gast(node), path, lines, name)
@@ -188,26 +188,50 @@ def _is_rewritten(function: FunctionType) -> bool:
 
 def _is_compiled_from(tree: ast.Module, code: CodeType) -> bool:
     """Whether a file's text, compiled, has this code at its line (a lambda: at its columns)."""
-    annotations = code.co_flags & __future__.annotations.compiler_flag
-    for found in _codes(tree, code.co_filename, annotations).get(code.co_firstlineno, ()):
-        if _alike(found, code):
+    for found in _codes(tree, code):
+        if found.co_firstlineno == code.co_firstlineno and _alike(found, code):
             if code.co_name != "<lambda>" or [*found.co_positions()] == [*code.co_positions()]:
                 return True
     return False
 
 
-def _codes(tree: ast.Module, path: str, flags: int) -> dict[int, list[CodeType]]:
-    """The code of a file's functions and classes by first lines, compiled once for each text."""
-    known = _compiled.get((path, flags))
-    if known is None or known[0] is not tree:
-        by_line: dict[int, list[CodeType]] = {}
-        pending = [compile(tree, path, "exec", flags, dont_inherit=True)]
-        while pending:
-            found = pending.pop()
-            by_line.setdefault(found.co_firstlineno, []).append(found)
-            pending += [c for c in found.co_consts if isinstance(c, CodeType)]
-        known = _compiled[path, flags] = tree, by_line
-    return known[1]
+def _elsewhere(tree: ast.Module, code: CodeType) -> Any:
+    """A function that does the same, and stands at another line: the text before it was edited.
+
+    What reloads a module may also compile each of its functions from a text of its own.
+    """
+    alike = [c for c in _codes(tree, code) if c.co_name == code.co_name and _alike(c, code)]
+    lines = {c.co_firstlineno for c in alike}
+    defined = (n for n in ast.walk(tree) if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef)))
+    return next((n for n in defined if n.name == code.co_name and _first_line(n) in lines), None)
+
+
+def _codes(tree: ast.Module, code: CodeType) -> Iterator[CodeType]:
+    """The code of a file's functions and classes, as the whole and as each statement gives it.
+
+    IPython, and Python's own prompt, compile statement by statement. The byte code of a call such
+    as ``np.sum(x)`` depends on whether the text that is compiled imports ``np``.
+    """
+    path = code.co_filename
+    flags = code.co_flags & __future__.annotations.compiler_flag
+    for apart in (False, True):
+        known = _compiled.get((path, flags, apart))
+        if known is None or known[0] is not tree:
+            texts = [ast.Module([s], []) for s in tree.body] if apart else [tree]
+            known = _compiled[path, flags, apart] = tree, _all_codes(texts, path, flags)
+        yield from known[1]
+
+
+def _all_codes(texts: list[ast.Module], path: str, flags: int) -> list[CodeType]:
+    """What texts are compiled to, in which a cell of a notebook may ``await``."""
+    flags |= ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+    pending = [compile(text, path, "exec", flags, dont_inherit=True) for text in texts]
+    found: list[CodeType] = []
+    while pending:
+        code = pending.pop()
+        found.append(code)
+        pending += [c for c in code.co_consts if isinstance(c, CodeType)]
+    return found
 
 
 def _alike(one: CodeType, other: CodeType) -> bool:
@@ -252,8 +276,7 @@ def _find(tree: ast.Module, function: FunctionType) -> Any:
     candidates = []
     for node in ast.walk(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == code.co_name:
-            first = min([node.lineno] + [d.lineno for d in node.decorator_list])
-            if first == code.co_firstlineno:
+            if _first_line(node) == code.co_firstlineno:
                 return node
         elif isinstance(node, ast.Lambda) and code.co_name == "<lambda>":
             if node.lineno <= code.co_firstlineno <= (node.end_lineno or node.lineno):
@@ -278,6 +301,11 @@ def _find(tree: ast.Module, function: FunctionType) -> Any:
     # Python 3.12 notes no columns for a lambda that gives a constant
     fitting = [node for node in candidates if (holds if spans else is_same)(node)]
     return max(fitting, key=lambda n: (n.lineno, n.col_offset)) if fitting else None
+
+
+def _first_line(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """The first line of a function's code: that of its first decorator, if it has one."""
+    return min([node.lineno, *(d.lineno for d in node.decorator_list)])
 
 
 def assigned_functions(node: Any) -> tuple[set[str], set[str]]:
