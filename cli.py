@@ -51,6 +51,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         parser = _parser()
         _complete(parser)
+        if not (sys.argv[1:] if argv is None else argv):
+            parser.print_help()
+            return 0
         options = parser.parse_args(argv)
         return int(options.run(options))
     except (UsageError, SpecError) as error:
@@ -79,13 +82,42 @@ def _complete(parser: argparse.ArgumentParser) -> None:
             argcomplete.autocomplete(parser)
 
 
+_EXAMPLES = {
+    "": """\
+  calque show model.py:loss --transform "grad(f)"
+  calque COMMAND --help    says more of each command""",
+    "show": """\
+  calque show model.py:loss --transform "grad(f, argnums=(0, 1))" --args "f8[n,3], float"
+  calque show model.py:loss --transform "jit(grad(f))" -o loss_grad.py""",
+    "check": """\
+  calque check model.py:loss --args "f8[4], {'W': f8[3,4]}\"""",
+    "explain": """\
+  calque explain model.py:loss --transform "jit(grad(f))"
+  calque explain model.py:loss --parallel""",
+    "cache": """\
+  calque cache info""",
+    "verify": """\
+  calque verify loss_grad.py
+  calque verify generated/*.py --source ../models""",
+}
+
+
 def _parser() -> _Parser:
-    parser = _Parser(prog="calque", description="Derivatives of NumPy functions, as source.")
+    laid_out = argparse.RawDescriptionHelpFormatter
+
+    def examples(name: str) -> str:
+        several = "s" * ("\n" in _EXAMPLES[name])
+        return f"example{several}:\n{_EXAMPLES[name]}"
+
+    about = "Derivatives of NumPy functions, as source."
+    parser = _Parser("calque", description=about, epilog=examples(""), formatter_class=laid_out)
     parser.add_argument("--version", action="version", version=f"calque {calque.__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     def command(name: str, run: Callable[[argparse.Namespace], int], text: str) -> _Parser:
-        sub = commands.add_parser(name, help=text, description=text)
+        sub = commands.add_parser(
+            name, help=text, description=text, epilog=examples(name), formatter_class=laid_out
+        )
         sub.set_defaults(run=run)
         return sub
 
@@ -95,6 +127,15 @@ def _parser() -> _Parser:
         sub.add_argument("--transform", metavar="TEXT", help='such as "grad(f, argnums=(0, 1))"')
         sub.add_argument("--args", metavar="TYPES", help="such as \"f8[3], {'W': f8[n,3]}, float\"")
 
+    _add_commands(command, target)
+    return parser
+
+
+def _add_commands(
+    command: Callable[[str, Callable[[argparse.Namespace], int], str], _Parser],
+    target: Callable[[_Parser], None],
+) -> None:
+    """What each command takes."""
     show = command("show", _show, "Print the source of a function, transformed.")
     target(show)
     stages = ("core", "numpy", "kernels", "cuda")
@@ -116,7 +157,6 @@ def _parser() -> _Parser:
     verify.add_argument("files", nargs="+", metavar="FILE", help="modules that calque wrote")
     told = "a file or folder outside of the checkout that headers may name; may be repeated"
     verify.add_argument("--source", action="append", default=[], metavar="PATH", help=told)
-    return parser
 
 
 def _seed(text: str) -> int:
@@ -192,15 +232,27 @@ def _verify(options: argparse.Namespace) -> int:
     return max(verdict.code for verdict in found)
 
 
+# by which random arguments are multiplied, while nothing is checked by some of them
+_FURTHER = (1.0, 1.0, 3.0, 3.0, 10.0, 10.0, 30.0)
+
+
 def _check(options: argparse.Namespace) -> int:
     fn, specs = resolve(options.target, options.transform, options.args)
     args = _usable_args(fn, specs, options.seed)
     if not any(map(is_float, _leaves(args))):
         raise UsageError("no argument is of a floating dtype: nothing to differentiate by")
     report = examine(fn, args, options.seed)
+    for draw, factor in enumerate(_FURTHER, options.seed + 1):
+        if not report.agrees or not report.unchecked:
+            break
+        args = _multiplied(sample_args(specs, draw), factor)
+        if _is_finite(fn, args):
+            report = report.with_more(examine(fn, args, draw))
     print(report)
     if not report.agrees:
         print(report.error() if report.faults else "Every statement is right by itself.")
+    elif report.unchecked:
+        print(f"So they are in {len(_FURTHER) + 1} draws of arguments; --seed N draws others.")
     return int(not report.agrees)
 
 
@@ -208,17 +260,34 @@ def _usable_args(fn: Callable[..., Any], specs: tuple[Any, ...], seed: int) -> t
     """Random arguments at which the function is finite: positive ones where others are not."""
     args = sample_args(specs, seed)
     try:
-        with np.errstate(all="ignore"):
-            values = _leaves(fn(*copy.deepcopy(args)))
-        if all(np.all(np.isfinite(value)) for value in values if is_float(value)):
-            return args
-    except (ValueError, ArithmeticError):
-        pass
+        found = _is_finite(fn, args)
     except (TypeError, AttributeError, NameError, LookupError, ImportError) as error:
         if not getattr(error, "__notes__", []):
             error.add_note(_users_line(error))
         raise
-    return sample_args(specs, seed, positive=True)
+    return args if found else sample_args(specs, seed, positive=True)
+
+
+def _is_finite(fn: Callable[..., Any], args: tuple[Any, ...]) -> bool:
+    """Whether a function has finite values at these arguments."""
+    try:
+        with np.errstate(all="ignore"):
+            values = _leaves(fn(*copy.deepcopy(args)))
+    except (ValueError, ArithmeticError):
+        return False
+    return all(np.all(np.isfinite(value)) for value in values if is_float(value))
+
+
+def _multiplied(args: tuple[Any, ...], factor: float) -> Any:
+    """Arguments whose floating numbers are multiplied, in their dtypes."""
+
+    def times(leaf: Any) -> Any:
+        if not is_float(leaf):
+            return leaf
+        made = leaf * factor
+        return made if type(made) is type(leaf) else np.asarray(made, leaf.dtype)[()]
+
+    return pytrees.tree_map(times, args)
 
 
 def _users_line(error: Exception) -> str:

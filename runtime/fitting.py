@@ -98,6 +98,13 @@ def unsupported(value: Any) -> None:
         raise Unfit("None", UnsupportedOption, "it is not supported")
 
 
+def no_policy(value: Any) -> None:
+    """What ``jax.checkpoint`` is given to say which values are saved."""
+    if value is not None:
+        reason = "what is saved cannot be chosen; every=k saves a loop's values at each k-th round"
+        raise Unfit("None", UnsupportedOption, reason)
+
+
 def unset(value: Any) -> bool:
     """A flag of JAX's that cannot be set."""
     if flag(value):

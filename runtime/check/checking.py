@@ -31,15 +31,30 @@ class Report:
         """Whether forward mode, reverse mode and differences agree."""
         return all(not row.verdict for _, row in self.rows)
 
+    @property
+    def unchecked(self) -> tuple[str, ...]:
+        """The arguments by which all derivatives are zero: these agree, whatever the rules are."""
+        return tuple(name for name, row in self.rows if row.is_zero)
+
+    def with_more(self, other: Report) -> Report:
+        """This report, with what another one, of other arguments, has checked beyond it."""
+        pairs = zip(self.rows, other.rows, strict=True)
+        rows = tuple(two if one[1].is_zero or two[1].verdict else one for one, two in pairs)
+        return Report(rows, self.faults or other.faults)
+
     def __str__(self) -> str:
         cells: list[tuple[str, ...]] = [("argument", "forward", "reverse", "differences", "agree")]
         for name, row in self.rows:
             found = (row.forward, row.reverse, row.differences)
             numbers = ("refused" if x is None else f"{x:.10g}" for x in found)
-            cells.append((name, *numbers, "NO" if row.verdict else "yes"))
+            said = "NO" if row.verdict else "all zero" if row.is_zero else "yes"
+            cells.append((name, *numbers, said))
         widths = [max(map(len, column)) for column in zip(*cells)]
-        lines = ("  ".join(c.ljust(w) for c, w in zip(row, widths)) for row in cells)
-        return "\n".join(line.rstrip() for line in lines)
+        lines = ["  ".join(c.ljust(w) for c, w in zip(row, widths)).rstrip() for row in cells]
+        if self.unchecked:
+            names = ", ".join(self.unchecked)
+            lines.append(f"By {names} nothing was checked: all derivatives are zero here.")
+        return "\n".join(lines)
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(str(self))  # so that a notebook shows the table

@@ -43,6 +43,11 @@ class Comparison:
     single: bool
 
     @property
+    def is_zero(self) -> bool:
+        """True if the function did not change at all, and no derivative says that it does."""
+        return not any((self.forward, self.reverse, self.left, self.right))
+
+    @property
     def error(self) -> float:
         """The worst disagreement, as a multiple of what rounding explains."""
         slope = self.reverse if self.forward is None else self.forward

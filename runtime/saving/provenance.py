@@ -19,6 +19,7 @@ import numpy as np
 from calque.runtime.call.argument_keys import dim_name
 from calque.runtime.call.loading import Program
 from calque.runtime.call.symbol_letters import letters
+from calque.runtime.custom import Checkpoint
 from calque.runtime.engines.choosing import ENGINES
 from calque.runtime.meshes import Mesh
 from calque.runtime.spec import Spec, format_args, parse_args
@@ -37,17 +38,35 @@ STAGES = ("core", "numpy", "kernels", "cuda")
 LOST = "No command makes it again: "
 
 
+def _inner(transformed: Transformed | Checkpoint) -> Any:
+    return transformed.fun if isinstance(transformed, Checkpoint) else transformed.function
+
+
+def _parts(transformed: Any) -> list[Any]:
+    """What a composition is made of: itself first, the plain function last."""
+    found = [transformed]
+    while isinstance(found[-1], (Transformed, Checkpoint)):
+        found.append(_inner(found[-1]))
+    return found
+
+
 def _plain(transformed: Any) -> Any:
-    while isinstance(transformed, Transformed):
-        transformed = transformed.function
-    return transformed
+    return _parts(transformed)[-1]
 
 
-def transform_text(transformed: Any) -> str:
-    """``grad(f, argnums=(0, 1))``; f is what its name in the file stands for, decorated or not."""
-    if not isinstance(transformed, Transformed) or _has_name(transformed):
+def transform_text(transformed: Any, named: Any = None) -> str:
+    """``grad(f, argnums=(0, 1))``; f is what its name in the file stands for, decorated or not.
+
+    ``named`` is the part of the composition that has the name, where it is no plain function.
+    """
+    if transformed is named or not isinstance(transformed, (Transformed, Checkpoint)):
         return "f"
-    text = transform_text(transformed.function)
+    if _has_name(transformed):
+        return "f"
+    text = transform_text(_inner(transformed), named)
+    if isinstance(transformed, Checkpoint):
+        every = "" if transformed.every is None else f", every={transformed.every!r}"
+        return f"checkpoint({text}{every})"
     if transformed.kind == "identity":
         return text
     given, kind = _given(transformed), transformed.kind
@@ -90,7 +109,7 @@ def _written(value: Any) -> str:
     return repr(value)
 
 
-def _has_name(transformed: Transformed) -> bool:
+def _has_name(transformed: Transformed | Checkpoint) -> bool:
     """Whether a module's name stands for the transformed function, which decorators made."""
     module = sys.modules.get(getattr(transformed, "__module__", ""))
     try:
@@ -141,11 +160,11 @@ def _command(
     engine: str | None,
 ) -> str | Reason:
     """The command that makes a module again, read back as it will be; or why there is none."""
-    name = _name_in_file(plain)
+    name, named = _named_in_file(transformed, plain)
     if name is None:
         return Reason(f"no name in {file} stands for {_described(plain)}")
-    transform, types = transform_text(transformed), format_args(_specs_of(program, args))
-    if not _are_literals(transformed):
+    transform, types = transform_text(transformed, named), format_args(_specs_of(program, args))
+    if not _are_literals(transformed, named):
         return Reason("a transformation was given what cannot be written in a command")
     try:
         if format_args(parse_args(types)) != types:
@@ -173,34 +192,60 @@ def _quoted(word: str) -> str:
 
 
 def _code(plain: Any) -> Any:
-    """The code that a function, a method, or a partial of one runs."""
+    """The code that a function, a method, an object's call, or a partial of one, runs."""
+    return getattr(_function_of(plain), "__code__", None)
+
+
+def _function_of(plain: Any) -> Any:
+    """The function behind partials, methods and objects that can be called."""
     while isinstance(plain, functools.partial):
         plain = plain.func
-    return getattr(inspect.unwrap(plain), "__code__", None)
+    plain = inspect.unwrap(plain)
+    if not hasattr(plain, "__code__"):
+        plain = inspect.getattr_static(type(plain), "__call__", plain)
+    return getattr(plain, "__func__", plain)
 
 
-def _name_in_file(plain: Any) -> str | None:
-    """What of its module stands for a function, as the command looks it up; None for nothing."""
-    inner = plain
-    while isinstance(inner, functools.partial):
-        inner = inner.func
-    space = getattr(getattr(inner, "__func__", inner), "__globals__", {})
+def _named_in_file(transformed: Any, plain: Any) -> tuple[str | None, Any]:
+    """What of its module stands for a function, or for a part of what is made of it, and for which.
+
+    The name of the function itself comes first, decorated or not, and None as its part.
+    """
+    space = getattr(_function_of(plain), "__globals__", {})
+    parts = _parts(transformed)
+    name = _qualified(plain, space) or _global_name(space, plain, parts[-1])
+    if name is not None:
+        return name, None
+    for part in parts[:-1]:
+        name = _global_name(space, part)
+        if name is not None:
+            return name, part
+    owner = getattr(plain, "__self__", None)
+    made = owner is not None and not isinstance(owner, (type, ModuleType)) and _is_as_made(owner)
+    return (plain.__qualname__ if made else None), None
+
+
+def _qualified(plain: Any, space: dict[str, Any]) -> str | None:
+    """``model.loss`` or ``Model.loss``, if that stands for a function."""
     owner = getattr(plain, "__self__", None)
     if owner is not None and not isinstance(owner, (type, ModuleType)):
-        for name, value in space.items():
-            if value is owner:
-                return f"{name}.{plain.__name__}"
-        return plain.__qualname__ if _is_as_made(owner) else None
-    qualified = getattr(plain, "__qualname__", "")
-    first, *others = qualified.split(".") if qualified else [""]
+        name = _global_name(space, owner)
+        return None if name is None else f"{name}.{plain.__name__}"
+    qualified = str(getattr(plain, "__qualname__", ""))
+    first, *others = qualified.split(".")
     try:
         found = functools.reduce(getattr, others, space[first])
     except (KeyError, AttributeError):
-        pass
-    else:
-        if _is_same(found, plain):
-            return str(qualified)
-    return next((name for name, value in space.items() if _is_same(value, plain)), None)
+        return None
+    return qualified if _is_same(found, plain) else None
+
+
+def _global_name(space: dict[str, Any], *wanted: Any) -> str | None:
+    """A name that stands for one of these objects; a method is made anew whenever it is read."""
+    for name, value in space.items():
+        if any(value is w or (isinstance(value, MethodType) and value == w) for w in wanted):
+            return name
+    return None
 
 
 def _is_same(found: Any, plain: Any) -> bool:
@@ -236,14 +281,14 @@ def _described(plain: Any) -> str:
     return "this lambda" if name == "<lambda>" else str(name)
 
 
-def _are_literals(transformed: Any) -> bool:
+def _are_literals(transformed: Any, named: Any) -> bool:
     """Whether all options of a composition can be written down, and read back."""
-    if not isinstance(transformed, Transformed) or _has_name(transformed):
+    if transformed is named or not isinstance(transformed, (Transformed, Checkpoint)):
         return True
-    for value in _given(transformed).values():
-        if not _is_literal(value):
-            return False
-    return _are_literals(transformed.function)
+    if _has_name(transformed):
+        return True
+    given = _given(transformed) if isinstance(transformed, Transformed) else {}
+    return all(map(_is_literal, given.values())) and _are_literals(_inner(transformed), named)
 
 
 def _is_literal(value: Any) -> bool:
