@@ -35,6 +35,12 @@ def test_the_programs_of_a_page(page: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr[-3000:]
 
 
+def test_the_readme_imports_what_its_own_command_installs() -> None:
+    """`pip install .` comes before its programs, and brings no SciPy."""
+    found = {name.partition(".")[0] for name in re.findall(r"^(?:import|from) (\S+)", programs("README.md"), re.M)}
+    assert found == {"numpy", "calque"}
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_links_lead_somewhere(page: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
