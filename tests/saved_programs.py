@@ -200,6 +200,16 @@ def gammas(x):
     return scipy.special.digamma(x) + scipy.special.erf(x) * scipy.special.erfc(x)
 
 
+def limited(x, most):
+    s = 0.0
+    for k in range(x.size):
+        s = 0.5 * s + x[k]
+        if s > most:
+            raise ValueError(f"{s:.3f} at {k!r} is over {most!r}")
+        assert s >= 0.0, "%s at %03d" % (s, k)
+    return s
+
+
 SPD = np.eye(3) * 4.0 + np.ones((2, 3, 3))
 Z = RNG.normal(size=12) + 1j * RNG.normal(size=12)
 CASES: list[Case] = [
@@ -236,6 +246,7 @@ CASES: list[Case] = [
     (runs_of_integers, (np.array([[3, -1, 4, 1], [5, 9, -2, 6]]),)),
     (gammas, (POSITIVE,)),
     (small_systems, (RNG.normal(size=(5, 3, 3)), RNG.normal(size=(5, 3)), RNG.normal(size=(5, 3, 2)))),
+    (limited, (POSITIVE, 3.0)),
     (chosen, (ANY[::-1].copy(),)),
 ]
 # what plain NumPy refuses
@@ -253,4 +264,6 @@ REFUSED: list[Case] = [
     (vectors, (POSITIVE.reshape(4, 10)[:, :7].copy(), 1.5)),
     (stacked, (np.zeros((2, 3, 3)), np.ones((2, 3, 2)), SPD + 0.5j)),
     (finite, (SPD[0], np.array([1.0, np.inf, 2.0]))),
+    (limited, (POSITIVE, 0.6)),
+    (limited, (-POSITIVE, 3.0)),
 ]

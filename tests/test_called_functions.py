@@ -26,6 +26,8 @@ def defined(file: str) -> set[str]:
     found = set()
     for node in ast.parse((ROOT / "runtime" / "kernels" / f"{file}.py").read_text(encoding="utf-8")).body:
         names = [node.name] if isinstance(node, ast.FunctionDef) else []
+        if isinstance(node, ast.ClassDef) and [ast.unparse(b) for b in node.bases] == ["Exception"]:
+            names = [node.name]
         if isinstance(node, ast.Assign):
             names = [n.id for n in node.targets if isinstance(n, ast.Name) and n.id.islower()]
         found |= {n for n in names if not n.startswith("_")}
