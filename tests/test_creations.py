@@ -149,3 +149,25 @@ def test_results_share_no_memory() -> None:
         for one, other in zip(found, expected, strict=True):
             np.testing.assert_array_equal(one, other)
         assert not np.shares_memory(*found)
+
+
+SPACED = {
+    "from a number": lambda x: np.sum(np.arange(x, x + 3.0) ** 2),
+    "by a number": lambda x: np.sum(np.sin(np.arange(0.25, 5.3, x))),
+    "both": lambda x: np.sum(np.arange(x, 7.3, x) * np.arange(x, 7.3, x)),
+    "downwards": lambda x: np.sum(np.arange(7.0, x, -x) ** 3),
+    "to a number": lambda x: np.sum(np.arange(5.0 * x)) * x,
+    "integers of one": lambda x: np.sum(np.arange(x, 9.1, 1.0, dtype=np.int64)) * x,
+    "in a loop": lambda x: sum(np.sin(t * x) for t in np.arange(0.1 * x, 2.0, 0.31)),
+}
+
+
+@pytest.mark.parametrize("case", SPACED)
+def test_the_numbers_of_arange_move_with_its_arguments(case: str) -> None:
+    function, x = SPACED[case], 0.83
+    wanted = (function(x + 1e-6) - function(x - 1e-6)) / 2e-6
+    value, slope = calque.value_and_grad(function)(x)
+    assert value == function(x)
+    np.testing.assert_allclose(slope, wanted, rtol=1e-7, atol=1e-8)
+    np.testing.assert_allclose(calque.jvp(function, (x,), (1.0,))[1], wanted, rtol=1e-7, atol=1e-8)
+    np.testing.assert_allclose(calque.jit(calque.grad(function))(x), slope, rtol=1e-13)

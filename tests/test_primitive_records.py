@@ -53,7 +53,8 @@ WITHOUT: dict[str, set[str]] = {
     "vjp": set(),
     # of known sizes, or of a pass that comes after batching
     "batch": {
-        *("axis_number", "checked_index", "constant", "np.histogram of edges", "np.indices"),
+        *("axis_number", "checked_index", "constant", "np.arange of floats"),
+        *("np.histogram of edges", "np.indices"),
         *("np.tril_indices", "np.triu_indices", "solve_triangular"),
     },
 }

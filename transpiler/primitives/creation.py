@@ -455,8 +455,8 @@ arange = register(
     Primitive(
         "np.arange",
         lambda start, stop, step, dtype: _concrete_arange(start, stop, step, dtype),
-        lambda start, stop, step, dtype: ArrayType(dtype, (_arange_length(start, stop, step),)),
-        lambda args, p: _arange_text(args, p),
+        lambda start, stop, step, dtype: ArrayType(dtype, (arange_length(start, stop, step),)),
+        lambda args, p: arange_text(args, p),
         kind="creation",
         nondifferentiable=True,
         fresh=True,
@@ -471,17 +471,20 @@ arange = register(
 )
 
 
-def _arange_length(start: Any, stop: Any, step: Any) -> Any:
+def arange_length(start: Any, stop: Any, step: Any) -> Any:
+    """The length of ``np.arange``: a dimension of its own where only the run knows it."""
     if known((start, stop, step)):
         return len(np.arange(start, stop, step))
-    if step == 1 and all(type_of(v).dtype.kind in "iu" for v in (start, stop)):
+    whole = all(type_of(v).dtype.kind in "iu" for v in (start, stop))
+    if whole and not isinstance(step, Array) and step == 1:
         length = current().dim_of(stop) - current().dim_of(start)
         if current().dims.assume_nonnegative(length):
             return length
     return current().dims.fresh()
 
 
-def _arange_text(args: Any, params: dict[str, Any]) -> str:
+def arange_text(args: Any, params: dict[str, Any]) -> str:
+    """``np.arange`` without what it takes for granted."""
     start, _, step = args
     default = np.result_type(*[type_of(a).dtype for a in args])
     dtype = dtype_text(params["dtype"], default)
@@ -490,15 +493,6 @@ def _arange_text(args: Any, params: dict[str, Any]) -> str:
             return "np.arange({1}" + dtype + ")"
         return "np.arange({0}, {1}" + dtype + ")"
     return "np.arange({0}, {1}, {2}" + dtype + ")"
-
-
-@implements(np.arange)
-def np_arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, **rest: Any) -> Array:
-    """``np.arange``."""
-    if stop is None:
-        start, stop = 0, start
-    chosen = dtype or np.result_type(*[type_of(v).dtype for v in (start, stop, step)])
-    return apply(arange, start, stop, step, dtype=np.dtype(chosen))
 
 
 def _constructor(dtype: np.dtype) -> Any:

@@ -10,9 +10,66 @@ from calque.transpiler.errors import ShapeError, UnsupportedFunction
 from calque.transpiler.ir.builder import FUNCTIONS, Array, current, type_of
 from calque.transpiler.ir.types import ArrayType, sample
 from calque.transpiler.primitives.base import Primitive, apply, implements, operand, register
-from calque.transpiler.primitives.creation import dtype_text, shape_text, shape_tuple
+from calque.transpiler.primitives.creation import (
+    arange,
+    arange_length,
+    arange_text,
+    dtype_text,
+    shape_text,
+    shape_tuple,
+)
 from calque.transpiler.primitives.sampling import case, cases, single
 from calque.transpiler.primitives.shapes import normalize_axis, product_dim
+
+
+def _steps(y: Any) -> Any:
+    """0, 1, 2, ... in the dtype of ``y``, as many."""
+    return FUNCTIONS[np.arange](y.shape[0], dtype=y.dtype)
+
+
+def _arange_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
+    (y,), (start_dot, _, step_dot) = outs, tangents
+    along = np.zeros_like(y) if step_dot is None else _steps(y) * step_dot
+    return (along if start_dot is None else along + start_dot,)
+
+
+def _arange_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
+    (y_bar,), (y,), (start, _, step) = cotangents, outs, args
+    return (
+        np.sum(y_bar) if isinstance(start, Array) and start.dtype.kind == "f" else None,
+        None,
+        np.sum(y_bar * _steps(y)) if isinstance(step, Array) and step.dtype.kind == "f" else None,
+    )
+
+
+spaced = register(
+    Primitive(
+        "np.arange of floats",
+        lambda start, stop, step, dtype: np.arange(start, stop, step, dtype),
+        lambda start, stop, step, dtype: ArrayType(dtype, (arange_length(start, stop, step),)),
+        arange_text,
+        jvp=_arange_jvp,
+        vjp=_arange_vjp,
+        fresh=True,
+        samples=cases(
+            case(np.asarray(0.3), 7.5, 0.7, dtype=np.dtype("f8")),
+            case(np.asarray(0.3), 7.5, np.asarray(0.7), dtype=np.dtype("f8")),
+            case(np.asarray(7.0), -1.2, np.asarray(-0.9), dtype=np.dtype("f8")),
+            case(np.asarray(0.25, "f4"), 5.5, 1, dtype=np.dtype("f4")),
+        ),
+    )
+)
+
+
+@implements(np.arange)
+def np_arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, **rest: Any) -> Array:
+    """``np.arange``; of run-time floats, its numbers move with the first one and the step."""
+    if stop is None:
+        start, stop = 0, start
+    chosen = np.dtype(dtype or np.result_type(*[type_of(v).dtype for v in (start, stop, step)]))
+    moves = any(isinstance(v, Array) and v.dtype.kind == "f" for v in (start, step))
+    primitive = spaced if moves and chosen.kind == "f" else arange
+    return apply(primitive, start, stop, step, dtype=chosen)
 
 
 def _infer_spaced(start: Any, stop: Any, num: Any, endpoint: bool, dtype: Any) -> ArrayType:
