@@ -125,7 +125,7 @@ def tried(name: str, example: str) -> Row:
 def _reason(error: Exception, name: str) -> str:
     text = error.message if isinstance(error, CalqueError) else str(error)
     text = re.sub(r"^vmap of \S+: ", "", text.split("\n")[0].rstrip("."))
-    if text.endswith("has neither a rule nor Python source"):
+    if re.search(r" has (neither a rule nor|no rule, and the code of)", text):
         return next((r for r, names in examples.WITHOUT.items() if name in names), "it has no rule")
     return text.replace("|", "\\|")
 

@@ -223,3 +223,36 @@ def test_arguments_called_as_functions_of_kernels_are():
     np.testing.assert_allclose(calque.jit(f)(ARGS[0], ARGS[1]), f(ARGS[0], ARGS[1]), rtol=1e-14)
     text = calque.source(calque.jit(f), ARGS[0], ARGS[1], stage="kernels")
     assert "exp(exp_now[i]) * sign(sign_given[i])" in text, text
+
+
+REDUCED = {
+    "np.sum": np.sum, "np.max": np.max, "np.min": np.min, "np.prod": np.prod, "np.mean": np.mean,
+    "np.any": np.any, "np.all": np.all, "np.argmax": np.argmax, "np.linalg.norm": np.linalg.norm,
+    "sum of a truth": lambda a: np.sum(a > 0.25),
+    "any of a truth": lambda a: np.any(a > 0.25),
+    "the method": lambda a: a.sum() + a.max(),
+}
+
+
+OF_COMPLEX = ["np.sum", "np.prod", "np.mean", "np.any", "np.all", "np.linalg.norm"]
+KINDS = [(n, d) for n in REDUCED for d in ("f8", "f4", "i2") if (n, d) != ("np.linalg.norm", "i2")]
+KINDS += [(n, "c16") for n in OF_COMPLEX]
+
+
+@pytest.mark.parametrize(("name", "dtype"), KINDS)
+def test_reductions_of_numbers_leave_a_loop_a_kernel(name, dtype):
+    """Code that is written for arrays and numbers alike meets a number."""
+    reduce = REDUCED[name]
+
+    def total(x):
+        s = 0.5
+        for k in range(x.size):
+            s = s + 0.5 * reduce(x[k])
+        return s
+
+    x = (np.array([0.0, 1.5, -2.0, 0.25, 3.0]) * (1 + 1j if dtype == "c16" else 1)).astype(dtype)
+    fast = calque.jit(total)
+    fast.cache_clear()
+    found, wanted = fast(x), total(x)
+    assert found == wanted and np.asarray(found).dtype == np.asarray(wanted).dtype
+    assert "the loop is Python's" not in calque.explain(fast, x)

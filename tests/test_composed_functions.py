@@ -206,7 +206,7 @@ def test_empty_slices_are_nan() -> None:
     ("call", "message"),
     [
         ("np.r_['0,2', x[0]]", "np.r_ with texts."),
-        ("np.polymul(x[0], x[1])", "np.polymul has neither a rule nor Python source."),
+        ("np.polymul(x[0], x[1])", "np.polymul has no rule, and the code of NumPy is not entered."),
         ("np.polyfit(x[0], x[1], 1, cov=True)", "np.polyfit with full=, cov= or several degrees."),
         ("np.nanquantile(x, 0.5, method='hazen')", "np.nanquantile with weights= or method='hazen'."),
     ],

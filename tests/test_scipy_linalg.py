@@ -457,7 +457,7 @@ def test_what_is_missing_is_named_with_what_would_admit_it(name):
     function, write = MISSING[name]
     with pytest.raises(errors.UnsupportedFunction) as caught:
         calque.grad(lambda a: np.sum(function(a)))(A)
-    assert caught.value.message == f"{name} has neither a rule nor Python source."
+    assert caught.value.message == f"{name} has no rule, and the code of SciPy is not entered."
     assert caught.value.hint == (
         f"{write}, or give its derivative: calque.opaque({name}, result=..., jvp=..., vjp=...)"
     )

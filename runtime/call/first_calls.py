@@ -80,8 +80,15 @@ class FirstCalls:
             for array, before in kept:
                 array[...] = before
             why = f"{where}Sizes differ here, and NumPy spreads them: no kernel does."
-            self.replan(program, (Fallback(why, None),), differ=True)
-            return self.call(args, {k: v for k, v in kwargs.items() if k not in hidden})
+            found = (Fallback(why, None),)
+            self.replan(program, found, differ=True)
+            before, self.warned = self.warned, True  # NumPy may refuse these sizes
+            try:
+                result = self.call(args, {k: v for k, v in kwargs.items() if k not in hidden})
+            finally:
+                self.warned = before
+            self.warn(found)
+            return result
 
         return call
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import os
 import sys
 from collections.abc import Callable
-from types import BuiltinFunctionType, FunctionType, MethodType, MethodWrapperType, ModuleType
+from types import FunctionType, MethodType
 from typing import Any
 
 import gast
@@ -17,7 +16,6 @@ from calque.transpiler.errors import (
     CalqueError,
     NeedsKnownValue,
     SourceNotFound,
-    SpecializationNeeded,
     UnsupportedFunction,
     UnsupportedSyntax,
 )
@@ -45,26 +43,25 @@ from calque.transpiler.frontend.interpreter import Activation, Closure
 from calque.transpiler.frontend.library.container_methods import container_method
 from calque.transpiler.frontend.library.generator_builtins import stepwise, takes_steps
 from calque.transpiler.frontend.library.impure import refuse_impure
-from calque.transpiler.frontend.library.scipy_objects import instead_of, is_frozen, is_scipys
+from calque.transpiler.frontend.library.scipy_objects import is_frozen, is_scipys
 from calque.transpiler.frontend.methods import method_of
+from calque.transpiler.frontend.native_calls import NativeCalls
 from calque.transpiler.frontend.source import (
     assigned_functions,
     bound_names,
     has_source,
     source_of,
 )
-from calque.transpiler.frontend.statements import Statements
 from calque.transpiler.frontend.values.heap import Frame, RecordedList, readable
 from calque.transpiler.frontend.values.iterables import Generator, Iterable, once
 from calque.transpiler.frontend.values.kinds import noted_of
 from calque.transpiler.frontend.values.list_arrays import gathered
-from calque.transpiler.frontend.values.opaque_objects import Watch, is_opaque
 from calque.transpiler.frontend.values.strings import (
     TEXT_METHODS,
     RuntimeText,
     has_run_time_values,
 )
-from calque.transpiler.ir.builder import FUNCTIONS, Array, function_name, known
+from calque.transpiler.ir.builder import FUNCTIONS, Array, known
 from calque.transpiler.ir.numpy_errors import asked
 from calque.transpiler.primitives.logic import outer_product
 
@@ -96,7 +93,7 @@ def builtin(*functions: Any) -> Callable[[Callable[..., Any]], Callable[..., Any
     return declare
 
 
-class Calls(Statements):
+class Calls(NativeCalls):
     """Everything that can be called."""
 
     def eval_Call(self, node: Any) -> Any:
@@ -458,51 +455,3 @@ class Calls(Statements):
             guard_native(self, [*args, *kwargs.values()], node)
             return self.own(cls(*args, **kwargs))
         return self.native(cls, args, kwargs, node)
-
-    def native(self, function: Any, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
-        """A call on known values, by Python; with run-time values there must be a rule."""
-        everything = [*args, *kwargs.values()]
-        if readable(everything) and not any(isinstance(a, (Closure, Iterable)) for a in everything):
-            if isinstance(
-                function, (BuiltinFunctionType, MethodWrapperType, FunctionType, type, np.ufunc)
-            ):
-                return self._watched(function, args, kwargs, node)
-            if not callable(function) or isinstance(function, ModuleType):
-                self.fail(UnsupportedFunction, node, f"{function!r} is not callable.")
-        method = inspect.getattr_static(type(function), "__call__", None)
-        if isinstance(method, FunctionType) and not is_library(method):
-            return self.call_value(method, [function, *args], kwargs, node)
-        if readable(everything):
-            args = [self._as_function(a, node) for a in args]
-            kwargs = {k: self._as_function(v, node) for k, v in kwargs.items()}
-            return self._watched(function, args, kwargs, node)
-        given = [a for a in everything if isinstance(a, Array)]
-        wanted = [self.builder.needs_known(a, "An argument of this function") for a in given]
-        if wanted and all(isinstance(w, SpecializationNeeded) for w in wanted):
-            raise wanted[0]  # sizes and integers: Python can call it once they are known
-        name = function_name(function)
-        message = f"{name} has neither a rule nor Python source."
-        return self.fail(UnsupportedFunction, node, message, instead_of(function, name))
-
-    def _watched(self, function: Any, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
-        """A call by Python, which may change only what the program can tell."""
-        values = [getattr(function, "__self__", None), *args, *kwargs.values()]
-        guard_native(self, values, node)
-        watch = Watch(self, values)
-        result = self._lift_result(function(*args, **kwargs))
-        watch.check(node)
-        self.made[id(result)] = result
-        return self.own(result) if isinstance(function, type) and is_opaque(result) else result
-
-    def _as_function(self, value: Any, node: Any) -> Any:
-        """A function of the program, as one that Python can call."""
-        if not isinstance(value, Closure):
-            return value
-        return lambda *args, **kwargs: self.call_value(value, list(args), kwargs, node)
-
-    def _lift_result(self, result: Any) -> Any:
-        if isinstance(result, np.ndarray) and result.dtype.kind in "biufc":
-            return FUNCTIONS[np.asarray](result)
-        if isinstance(result, (list, dict, set)):
-            return self.own(RecordedList(result) if type(result) is list else result)
-        return result

@@ -11,11 +11,17 @@ from typing import Any
 import gast
 import numpy as np
 
-from calque.transpiler.errors import NeedsKnownValue, SpecializationNeeded, UnsupportedSyntax
+from calque.transpiler.errors import (
+    NeedsKnownValue,
+    SpecializationNeeded,
+    UnsupportedFunction,
+    UnsupportedSyntax,
+)
 from calque.transpiler.frontend.attributes import read_attribute
 from calque.transpiler.frontend.comparisons import Comparisons, numeric
 from calque.transpiler.frontend.interpreter import Closure
 from calque.transpiler.frontend.library.polyfills import joined_lists
+from calque.transpiler.frontend.library.scipy_objects import is_sparse
 from calque.transpiler.frontend.methods import by_method, method_of
 from calque.transpiler.frontend.values.heap import MISSING, RecordedList, rows_of
 from calque.transpiler.frontend.values.iterables import (
@@ -31,9 +37,10 @@ from calque.transpiler.frontend.values.memory_questions import KnownFlags
 from calque.transpiler.frontend.values.nested_lists import alike, hold, hold_again, holder
 from calque.transpiler.frontend.values.strings import RuntimeText
 from calque.transpiler.ir.arrays import link
-from calque.transpiler.ir.builder import FUNCTIONS, OPERATORS, Array, known_int, type_of
+from calque.transpiler.ir.builder import FUNCTIONS, OPERATORS, Array, known, known_int, type_of
 from calque.transpiler.ir.core import Apply, Var
 from calque.transpiler.ir.numpy_errors import asked
+from calque.transpiler.primitives.base import SPARSE
 
 BINARY: dict[type, tuple[str, Callable[[Any, Any], Any]]] = {
     gast.Add: ("add", operator.add),
@@ -131,7 +138,9 @@ class Expressions(Comparisons):
                 dim = self.builder.dim_of(key) if key.dtype.kind in "iu" and not key.ndim else None
                 if isinstance(dim, int):
                     return dim
-                raise self.builder.needs_known(key, "A key")
+                whole = key.dtype.kind in "iu" and not key.ndim
+                hint = "make the values an array, and the key an index into it" if whole else None
+                raise self.builder.needs_known(key, "A key", hint)
         return key
 
     # operators
@@ -147,6 +156,8 @@ class Expressions(Comparisons):
         own = by_method(self, name, left, right, node)
         if own is not NotImplemented:
             return own
+        if is_sparse(left) or is_sparse(right):
+            self._refuse_sparse(left, right, node)
         if kind in (gast.Add, gast.Mult):
             self.check_lists(left, right, node)
         if isinstance(left, np.ndarray) or isinstance(right, np.ndarray):
@@ -174,6 +185,13 @@ class Expressions(Comparisons):
                 return asked(function, OPERATORS[name], left, right)
             return function(left, right)
         return asked(function, OPERATORS[name], left, right)
+
+    def _refuse_sparse(self, left: Any, right: Any, node: Any) -> None:
+        """A sparse matrix is computed with by SciPy alone: not with run-time values."""
+        if not known((left, right)) or any(isinstance(v, np.ndarray) for v in (left, right)):
+            kind = type(left if is_sparse(left) else right).__name__
+            message = f"A {kind} of SciPy's has no rules for run-time values."
+            self.fail(UnsupportedFunction, node, message, SPARSE)
 
     def repeated(self, values: Any, count: Any) -> Any:
         """``values * count`` as a list of run-time length; None where it is none (see lists)."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from calque.transpiler.errors import ImpureFunction
 from calque.transpiler.frontend.library.scipy_objects import is_public
+from calque.transpiler.frontend.values.function_states import function_state
 from calque.transpiler.frontend.values.mutable_objects import (
     Unguarded,
     is_mutable,
@@ -85,6 +86,20 @@ def guard_native(machine: Any, values: Iterable[Any], node: Any) -> None:
                 "cannot be compared.",
                 "read it outside, and pass the values in",
             )
+
+
+def guard_function(machine: Any, function: Any, node: Any) -> None:
+    """Python calls a function of the user's: all that it reads outside of itself is compared."""
+    try:
+        machine.guards.append(Guard(partial(function_state, function), function_state(function)))
+    except Unguarded:
+        name = getattr(function, "__name__", "a function")
+        machine.fail(
+            ImpureFunction,
+            node,
+            f"What {name} reads outside of itself may change, and cannot be compared.",
+            "call it outside, and pass the value in",
+        )
 
 
 def guard_builtin(machine: Any, name: str, scope: dict[str, Any]) -> None:

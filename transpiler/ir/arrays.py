@@ -8,6 +8,7 @@ is read and written through its base.
 from __future__ import annotations
 
 import math
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from types import ModuleType
@@ -294,7 +295,8 @@ class Array:
         return iter([self[i] for i in range(len(self))])
 
     def __bool__(self) -> bool:
-        raise current().needs_known(self, "The truth of a run-time value")
+        hint = "write the test with if, while or np.where, where calque reads it"
+        raise current().needs_known(self, "The truth of a run-time value", hint)
 
     def __int__(self) -> int:
         return known_int(self, "An integer")
@@ -346,8 +348,20 @@ def function_name(function: Any) -> str:
         prefix = next((p for p in ("linalg", "fft", "random", "ma", "rec") if p in public), "")
         return f"np.{prefix + '.' if prefix else ''}{name}"
     if module.startswith("scipy"):
-        return ".".join([*public, *_object_names(function)])
+        return ".".join([*_public_place(module, function, public), *_object_names(function)])
     return f"{module}.{name}" if module not in ("builtins", "__main__", "") else name
+
+
+def _public_place(module: str, function: Any, otherwise: list[str]) -> list[str]:
+    """The parts of the shortest name of a module that has a function, or its class."""
+    parts, name = module.split("."), getattr(function, "__name__", "")
+    for length in range(2, len(parts) + 1):
+        place = sys.modules.get(".".join(parts[:length]))
+        found = getattr(place, name, None)
+        if not parts[length - 1].startswith("_") and found is not None:
+            if function in (found, getattr(found, "__wrapped__", None)):
+                return parts[:length]
+    return otherwise
 
 
 def _object_names(function: Any) -> list[str]:

@@ -104,11 +104,27 @@ class Sizes:
         if possible and (leaves or symbols or numbers):
             wanted = (frozenset(leaves), frozenset(symbols))
             return SpecializationNeeded(*wanted, self.origin, why, frozenset(numbers))
-        return NeedsKnownValue(
-            f"{why} must be known when the code is generated, and depends on run-time data.",
-            self.origin,
-            hint or "pass it as an integer argument of the function",
-        )
+        message = f"{why} must be known when the code is generated, and depends on "
+        message += f"{self._run_time_data(value)}."
+        return NeedsKnownValue(message, self.origin, hint or _way_to_know(value))
+
+    def _run_time_data(self, value: Any) -> str:
+        """What only the run knows of what a value is computed of: arguments by name, if any."""
+        found: dict[str, None] = {}
+        pending, seen = [getattr(value, "atom", value)], set[Any]()
+        while pending:
+            var = pending.pop()
+            if not isinstance(var, Var) or var in seen:
+                continue
+            seen.add(var)
+            made = self.definitions.get(var)
+            if made is None and var in self.leaf_of_param:
+                if var.name and (var.type.ndim or var.type.dtype.kind not in "iub"):
+                    found[f"the elements of {var.name}" if var.type.ndim else var.name] = None
+            elif isinstance(made, Apply) and made.primitive.kind != "size":
+                pending += made.args
+        names = list(found)[:3]
+        return f"run-time data: {', '.join(reversed(names))}" if names else "run-time data"
 
     def needs_dims(self, dims: Sequence[DimLike], why: str) -> Exception:
         """The exception that asks for sizes to be made static."""
@@ -169,3 +185,11 @@ class Sizes:
 
 def _is_size(statement: Any) -> bool:
     return not isinstance(statement, Apply) or statement.primitive.kind == "size"
+
+
+def _way_to_know(value: Any) -> str:
+    """How a value may become known that depends on run-time data."""
+    kind = value.dtype.kind if hasattr(value, "dtype") else "i"
+    if kind in "iu":
+        return "pass it as an integer argument of the function"
+    return "take it from outside the function: a captured number is known, as in functools.partial"

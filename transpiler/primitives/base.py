@@ -47,7 +47,25 @@ def operand(value: Any) -> Any:
         return FUNCTIONS[np.asarray](value)
     if isinstance(value, range):
         return FUNCTIONS[np.arange](value.start, value.stop, value.step)
-    raise UnsupportedFunction(f"{type(value).__name__} is not an array.", current().origin)
+    kind = type(value).__name__
+    raise UnsupportedFunction(f"{kind} is not an array.", current().origin, _as_arrays(value))
+
+
+SPARSE = (
+    "take its arrays outside (A.data, A.indices, A.indptr), and write the sum over them in NumPy, "
+    "or declare the products with A and A.T by calque.linear"
+)
+
+
+def _as_arrays(value: Any) -> str:
+    """What to write in place of a value that NumPy cannot take for an array."""
+    if type(value).__module__.startswith("scipy.sparse"):
+        return SPARSE
+    if isinstance(value, (dict, set)):
+        return f"make an array of its {'values' if isinstance(value, dict) else 'elements'}"
+    if callable(value):
+        return "call it, and pass what it gives"
+    return "give a number, an array, or a list of these"
 
 
 def as_array(value: Any) -> Array:

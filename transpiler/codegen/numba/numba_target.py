@@ -93,6 +93,8 @@ class Numba(Target):
 
     def call(self, s: Apply) -> str | None:
         """Copies, views, casts and functions that Numba has by other names, or not at all."""
+        if (text := scalar_text.of_a_number(s)) is not None:
+            return text
         if s.primitive is copy:
             return "{0}.copy()"
         if s.primitive is transpose and s.out.type.ndim > 2:

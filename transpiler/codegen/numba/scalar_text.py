@@ -65,7 +65,19 @@ from calque.transpiler.primitives.logic import (
     right_shift,
     round_,
 )
-from calque.transpiler.primitives.reductions import is_largest, is_smallest
+from calque.transpiler.primitives.reductions import (
+    all_,
+    any_,
+    argmax,
+    argmin,
+    is_largest,
+    is_smallest,
+    max_,
+    mean,
+    min_,
+    prod,
+    sum_,
+)
 from calque.transpiler.primitives.shapes import flat, reshape
 from calque.transpiler.primitives.sorting import searchsorted
 from calque.transpiler.primitives.special import SPECIAL
@@ -106,6 +118,9 @@ _ARRAY_PARTS = (
     empty, zeros, ones, empty_like, zeros_like, ones_like, full,
     space, transpose, flat, copy, room, widened,
 )
+# what reductions of a number are, in its own dtype; else the dtype of the result is another
+_OF_A_NUMBER = dict.fromkeys((sum_, prod, max_, min_, any_, all_, mean), "{0}")
+_OF_A_NUMBER |= {argmax: "0", argmin: "0"}
 _ORDER = (less, less_equal, greater, greater_equal)
 _COMPARISONS = (*_ORDER, equal, not_equal, is_largest, is_smallest)
 _POWERS = (power, float_power, scalars.pow_)
@@ -153,6 +168,23 @@ def spelled(s: Apply) -> str | None:
             return f"{scalar}{'f' if s.out.type.dtype == np.float32 else ''}({arguments})"
         return f"{numpy_name(scalar)}({{0}})" if name.startswith("np.") else None
     return _SPELLINGS.get(scalar)
+
+
+def of_a_number(s: Apply) -> str | None:
+    """The text of a reduction whose operand is a number: a kernel has no other reductions."""
+    if s.primitive not in _OF_A_NUMBER or s.outs[0].type.ndim or not isinstance(s.args[0], Var):
+        return None
+    t, out = s.args[0].type, s.outs[0].type
+    if t.ndim:
+        return None
+    if s.primitive in (argmax, argmin) or t.dtype == out.dtype:
+        return _OF_A_NUMBER[s.primitive]
+    if s.primitive in (any_, all_):
+        return "{0} != 0"
+    if not {t.dtype.kind, out.dtype.kind} <= {*"iub", "f" if s.primitive is mean else ""}:
+        return None
+    number = "int({0})" if t.dtype.kind == "b" else "{0}"
+    return wrapper(out.dtype).replace("{0}", number)
 
 
 def _alike(s: Apply) -> str | None:
@@ -275,7 +307,8 @@ def _can_compile_apply(s: Apply) -> bool:
         return _plain_index(s)
     if s.outs[0].type.ndim:
         return False
-    return primitive.kind == "elementwise" or primitive in (*_NUMBERS, *_PARTS)
+    known = primitive.kind == "elementwise" or primitive in (*_NUMBERS, *_PARTS)
+    return known or of_a_number(s) is not None
 
 
 def _plain_index(s: Apply) -> bool:

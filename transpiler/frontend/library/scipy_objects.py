@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from typing import Any
 
 import numpy as np
 
 from calque.transpiler.ir.builder import FUNCTIONS, function_name
+from calque.transpiler.primitives.base import SPARSE
 
 # a module of SciPy -> where NumPy has functions of the same names that do the same
 _IN_NUMPY = {
@@ -47,12 +49,71 @@ def _numpys(name: str) -> str | None:
     return None
 
 
+_KEPT = "keep the call in a function of yours that calque.opaque declares, with its derivative"
+_ROOTS = (
+    "brentq brenth ridder bisect newton toms748 root_scalar root fsolve newton_krylov broyden1"
+    " broyden2 anderson linearmixing diagbroyden excitingmixing"
+).split()
+_STEADY = ("fixed_point",)
+_QUADRATURES = "quad quad_vec dblquad tplquad nquad fixed_quad quadrature cubature".split()
+_EQUATIONS = "solve_ivp odeint ode complex_ode solve_bvp RK23 RK45 DOP853 Radau BDF LSODA".split()
+_SAMPLED = "simpson romb cumulative_simpson cumulative_trapezoid".split()
+
+
+def way_around(name: str) -> str:
+    """What to write in place of a function of SciPy that calls another one, or of such a class."""
+    module, _, own = name.rpartition(".")
+    if module == "scipy.optimize":
+        if own in _ROOTS:
+            return (
+                "write the iteration in NumPy as the solve of calque.custom_root(f, guess, solve), "
+                f"or {_KEPT}"
+            )
+        if own in _STEADY:
+            return "write calque.fixed_point(f, x0)"
+        return (
+            "minimize outside, with calque.value_and_grad(f); the minimum's derivative is that of "
+            "the root of the gradient: calque.custom_root(grad(f), guess, solve)"
+        )
+    if own in _QUADRATURES:
+        return f"sum over nodes (np.polynomial.legendre.leggauss(n) gives some), or {_KEPT}"
+    if own in _EQUATIONS:
+        return f"write the steps as a loop (Euler, Runge-Kutta), or {_KEPT}"
+    return f"write it in NumPy, or {_KEPT}"
+
+
+_LIBRARIES = {"numpy": "NumPy", "scipy": "SciPy"}
+
+
+def missing(function: Any, name: str) -> str:
+    """What is said of a function that is neither known nor read."""
+    top = (getattr(function, "__module__", None) or "").partition(".")[0]
+    written = isinstance(function, type) or hasattr(inspect.unwrap(function), "__code__")
+    if not written or top in sys.stdlib_module_names or not top:
+        return f"{name} has neither a rule nor Python source."
+    return f"{name} has no rule, and the code of {_LIBRARIES.get(top, top)} is not entered."
+
+
 def instead_of(function: Any, name: str) -> str:
     """The hint for a function without a rule: another one, or the declaration that admits it."""
     if not name.startswith("scipy."):
         return "write it in NumPy, or declare a primitive for it"
+    module, _, own = name.rpartition(".")
+    if module.startswith("scipy.sparse"):
+        return SPARSE
+    if module == "scipy.interpolate":
+        return f"write np.interp, or evaluate the pieces' coefficients in NumPy, or {_KEPT}"
+    if module == "scipy.optimize" or own in (*_QUADRATURES, *_EQUATIONS):
+        return way_around(name)
+    if own in _SAMPLED:
+        return f"write np.trapezoid, or the rule's weights in NumPy, or {_KEPT}"
     if not hasattr(function, "__name__"):
         return f"call a method of {name} with its parameters"
     other = _numpys(name)
     write = f"write {other}" if other else "write it in NumPy"
     return f"{write}, or give its derivative: calque.opaque({name}, result=..., jvp=..., vjp=...)"
+
+
+def is_sparse(value: Any) -> bool:
+    """Whether a value is a sparse matrix, or array, of SciPy's."""
+    return type(value).__module__.startswith("scipy.sparse")

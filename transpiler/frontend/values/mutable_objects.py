@@ -75,10 +75,11 @@ def is_mutable(value: Any) -> bool:
     if isinstance(value, memoryview) or type(value).__module__ == "ctypes":
         return True
     own_hash = type(value).__hash__ not in (None, object.__hash__)
-    return not (own_hash and _is_of_library(type(value)))  # there what has a hash does not change
+    return not (own_hash and is_from_library(type(value)))  # there what has a hash does not change
 
 
-def _is_of_library(kind: type) -> bool:
+def is_from_library(kind: type | FunctionType) -> bool:
+    """Whether a class, or a function, is one of Python's own, NumPy's or SciPy's."""
     module = kind.__module__  # of classes of Cython's, a descriptor
     return isinstance(module, str) and module.split(".")[0] in _LIBRARY
 
@@ -93,7 +94,7 @@ def is_read_by_python(value: Any) -> bool:
         return False
     if not is_mutable(value):
         return False
-    return any(_is_of_library(base) and not _is_abstract(base) for base in type(value).__mro__)
+    return any(is_from_library(base) and not _is_abstract(base) for base in type(value).__mro__)
 
 
 def _is_abstract(base: type) -> bool:
@@ -164,7 +165,7 @@ class _State:
         """What ``pickle`` would keep of an object; the user's own code for that is not run."""
         for name in ("__reduce_ex__", "__reduce__", "__getstate__"):
             owners = (k for k in type(value).__mro__ if name in vars(k))
-            if not all(map(_is_of_library, list(owners)[:1])):
+            if not all(map(is_from_library, list(owners)[:1])):
                 raise Unguarded
         try:
             found = value.__reduce_ex__(4)
