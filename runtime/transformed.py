@@ -21,6 +21,7 @@ from calque.runtime.call.arguments import (
     check_numbers,
     check_tangents,
     naming,
+    note_containers,
     private_copies,
 )
 from calque.runtime.call.dispatch import Dispatcher
@@ -121,11 +122,8 @@ class Transformed:
     def generated_name(self) -> str:
         """``f_grad``, ``f_grad_jvp``: what was done, in order."""
         inner = self.function
-        stem = (
-            inner.generated_name()
-            if isinstance(inner, Transformed)
-            else getattr(inner, "__name__", type(inner).__name__)
-        )
+        own = getattr(inner, "__name__", type(inner).__name__)
+        stem = inner.generated_name() if isinstance(inner, Transformed) else own
         stem = "function" if stem == "<lambda>" else stem
         return stem if self.kind == "identity" else f"{stem}_{SUFFIXES.get(self.kind, self.kind)}"
 
@@ -138,9 +136,7 @@ class Transformed:
         """The generated program for arguments, or specs, of these types."""
         return self.asked(lambda dispatcher, given: dispatcher.find(given, kwargs)[0], args)
 
-    def asked(
-        self, find: Callable[[Dispatcher, tuple[Any, ...]], Program], args: tuple[Any, ...]
-    ) -> Program:
+    def asked(self, find: Callable[[Dispatcher, Any], Program], args: tuple[Any, ...]) -> Program:
         """What ``find`` gives for this function's dispatcher and complete arguments."""
         args = complete(self, args)
         if self._lent is not None and not debug_nans.checking() and self._lent.take():
@@ -203,6 +199,7 @@ class Transformed:
                         return ready.call(*args, **kwargs, **hidden)
             return self.call_first(args, kwargs)
         except Exception as error:
+            note_containers(error, self, args, kwargs)
             hide_own_frames(error)
             raise
 
@@ -416,9 +413,8 @@ def bound(transformed: Transformed, instance: Any) -> Transformed:
     # a shallow copy shares the table of its original: a binding to that is none to this
     if found is None or found[0] is not instance:
         inner: Any = transformed.function
-        method = (
-            bound(inner, instance) if isinstance(inner, Transformed) else inner.__get__(instance)
-        )
+        nested = isinstance(inner, Transformed)
+        method = bound(inner, instance) if nested else inner.__get__(instance)
         made = type(transformed)(transformed.kind, method, **transformed.options)
         found = table[id(transformed)] = (instance, made)
     return found[1]

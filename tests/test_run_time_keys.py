@@ -83,7 +83,7 @@ def updated_set(x):
 )
 @pytest.mark.parametrize("made", [calque.jit, calque.grad])
 def test_keys_of_data_are_refused(fn: Any, made: Any) -> None:
-    with pytest.raises(NeedsKnownValue, match="A key must be known"):
+    with pytest.raises(NeedsKnownValue, match=r"(A key|An element of a set).* must be known"):
         made(fn)(X)
 
 
@@ -104,7 +104,7 @@ def counts_updated(x):
 @pytest.mark.parametrize("fn", [counted_values, counted_pairs_of_a_generator, counts_updated])
 def test_python_is_not_given_a_list_kept_in_arrays(fn: Any) -> None:
     """It would see an empty one."""
-    with pytest.raises(UnsupportedFunction, match="neither a rule nor Python source"):
+    with pytest.raises(UnsupportedFunction, match="has no rule for run-time values"):
         calque.grad(fn)(X)
 
 

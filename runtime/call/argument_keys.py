@@ -160,7 +160,10 @@ def _refused(leaf: Any) -> Exception:
     name = type(leaf).__name__
     if type(leaf) in _ARRAYS:
         held = f"an array of dtype {leaf.dtype}"
-        return DtypeError(f"An argument is {held}, which holds no numbers to compute with.")
+        days = "pass numbers: (x - x[0]) / np.timedelta64(1, 'D')"
+        hint = {"O": "pass x.astype(float)", "M": days}
+        message = f"An argument is {held}, which holds no numbers to compute with."
+        return DtypeError(message, hint=hint.get(leaf.dtype.kind))
     if isinstance(leaf, np.generic):
         return DtypeError(f"An argument is a {name}, which is no number to compute with.")
     return DtypeError(

@@ -11,7 +11,7 @@ from calque.runtime.call.addressed import Addressed
 from calque.runtime.call.argument_keys import leaf_key
 from calque.runtime.fitting import shown as short
 from calque.runtime.spec import Spec
-from calque.transpiler.errors import DtypeError, NestedTooDeeply
+from calque.transpiler.errors import CalqueError, DtypeError, NestedTooDeeply
 from calque.transpiler.ir import pytrees
 from calque.transpiler.ir.device_arrays import is_device_array
 from calque.transpiler.transformations.vmap import labels, parameter_names
@@ -87,6 +87,28 @@ def check_values(owner: str, function: Any, call: CallArguments, leaves: Sequenc
                 f"{owner}: {label} is a type, {leaf!r}: a call needs values, and only source, save "
                 "and explain take types"
             ) from None
+
+
+def note_containers(
+    error: Exception, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> None:
+    """Say of an error about a list, a tuple or a dict which argument is one, and what to pass."""
+    if not isinstance(error, (TypeError, AttributeError)) or isinstance(error, CalqueError):
+        return
+    if not getattr(error, "__notes__", []):
+        return  # not of what the function says
+    for place, own, value in _places(function, (args, kwargs)):
+        kind = type(value)
+        if kind in (list, tuple, dict) and f"'{kind.__name__}'" in _words(error):
+            instead = "compute with its values" if kind is dict else "pass an array, np.array(...)"
+            note = f"Instead: {instead}; {_label(place, own)} is a {kind.__name__}"
+            if note not in error.__notes__:
+                error.add_note(note)
+            return
+
+
+def _words(error: Exception) -> str:
+    return str(error).replace("multiply sequence", "multiply 'list' or 'tuple'")
 
 
 def check_static(owner: str, function: Any, call: CallArguments, static: Sequence[Any]) -> None:

@@ -131,7 +131,9 @@ def _told(s: Statement) -> tuple[str, Origin | None]:
 
 
 def numbers_of_no_kernel(s: Apply) -> str:
-    """``numbers of float16``, where a statement has such; else nothing."""
+    """``numbers of float16``, or integers, that a statement has and no kernel; else nothing."""
+    if any(type(a) is int and a.bit_length() > 63 for a in s.args):
+        return "integers of more than 63 bits"
     types = [v.type for v in (*s.args, *s.outs) if isinstance(v, Var)]
     return next((f"numbers of {t.dtype}" for t in types if not has_numbers_of(t)), "")
 
@@ -146,7 +148,7 @@ _HINTS = {
 def _hint(s: Statement) -> str | None:
     """What to write in place of a statement that no kernel takes."""
     if isinstance(s, Apply):
-        return _HINTS["numbers"] if numbers_of_no_kernel(s) else None
+        return _HINTS["numbers"] if numbers_of_no_kernel(s).startswith("numbers") else None
     return _HINTS["effect" if isinstance(s, Effect) else "names"]
 
 

@@ -64,6 +64,14 @@ UNARY: dict[type, tuple[str, Callable[[Any], Any]]] = {
 }
 
 
+KEY, NEW_KEY, ELEMENT = "A key", "A key of what is stored", "An element of a set"
+_INSTEAD_OF = {
+    KEY: "make the values an array, and the key an index into it",
+    NEW_KEY: "append the values to a list, or store them into an array",
+    ELEMENT: "keep a list, or take np.unique of an array",
+}
+
+
 class Expressions(Comparisons):
     """Evaluation of every kind of expression."""
 
@@ -101,7 +109,7 @@ class Expressions(Comparisons):
 
     def eval_Set(self, node: Any) -> Any:
         """A set display."""
-        return self.own({self.hashable(v, node) for v in self._elements(node.elts)})
+        return self.own({self.hashable(v, node, ELEMENT) for v in self._elements(node.elts)})
 
     def _elements(self, nodes: list[Any]) -> list[Any]:
         values: list[Any] = []
@@ -122,14 +130,15 @@ class Expressions(Comparisons):
                 result[self.hashable(self.evaluate(key), key)] = self.evaluate(value)
         return self.own(result)
 
-    def hashable(self, key: Any, node: Any) -> Any:
+    def hashable(self, key: Any, node: Any, what: str = KEY) -> Any:
         """A key of a dict, or an element of a set, which must be known; so must its parts."""
         key = self.settled(key, node)
         if isinstance(key, tuple):
-            parts = [self.hashable(part, node) for part in key]
+            parts = [self.hashable(part, node, what) for part in key]
             return type(key)(*parts) if hasattr(key, "_fields") else tuple(parts)
         if dataclasses.is_dataclass(key) and not isinstance(key, type):
-            parts = [self.hashable(getattr(key, f.name), node) for f in dataclasses.fields(key)]
+            fields = dataclasses.fields(key)
+            parts = [self.hashable(getattr(key, f.name), node, what) for f in fields]
             if not any(isinstance(v, Array) for v in vars(key).values()):
                 return key
             return type(key)(*parts)
@@ -138,9 +147,7 @@ class Expressions(Comparisons):
                 dim = self.builder.dim_of(key) if key.dtype.kind in "iu" and not key.ndim else None
                 if isinstance(dim, int):
                     return dim
-                whole = key.dtype.kind in "iu" and not key.ndim
-                hint = "make the values an array, and the key an index into it" if whole else None
-                raise self.builder.needs_known(key, "A key", hint)
+                raise self.builder.needs_known(key, what, _INSTEAD_OF[what])
         return key
 
     # operators

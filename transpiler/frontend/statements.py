@@ -20,7 +20,7 @@ from calque.transpiler.frontend.callables import is_interpreted
 from calque.transpiler.frontend.comparisons import always
 from calque.transpiler.frontend.control.branch import escapes
 from calque.transpiler.frontend.control.with_blocks import Contexts
-from calque.transpiler.frontend.expressions import BINARY
+from calque.transpiler.frontend.expressions import BINARY, NEW_KEY
 from calque.transpiler.frontend.interpreter import Completion
 from calque.transpiler.frontend.methods import in_place
 from calque.transpiler.frontend.values.heap import RecordedList, rows_of
@@ -220,7 +220,7 @@ class Statements(Contexts):
         if isinstance(container, list):
             self.replace_element(container, index, value, node)
         elif isinstance(container, dict):
-            container[self.hashable(index, node)] = value
+            container[self.hashable(index, node, NEW_KEY)] = value
         else:
             self.call_value(type(container).__setitem__, [container, index, value], {}, node)
 

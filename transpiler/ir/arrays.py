@@ -345,8 +345,11 @@ def function_name(function: Any) -> str:
         module = "numpy" if getattr(np, name, None) is function else "scipy.special"
     public = [part for part in module.split(".") if not part.startswith("_")]
     if module.startswith("numpy"):
-        prefix = next((p for p in ("linalg", "fft", "random", "ma", "rec") if p in public), "")
-        return f"np.{prefix + '.' if prefix else ''}{name}"
+        places = ("linalg", "fft", "random", "ma", "rec")
+        prefix = next((f"{p}." for p in places if p in public), "")
+        if not prefix and not hasattr(np, name):
+            prefix = "".join(f"{p}." for p in public[1:])
+        return f"np.{prefix}{name}"
     if module.startswith("scipy"):
         return ".".join([*_public_place(module, function, public), *_object_names(function)])
     return f"{module}.{name}" if module not in ("builtins", "__main__", "") else name

@@ -118,8 +118,8 @@ class Sizes:
                 continue
             seen.add(var)
             made = self.definitions.get(var)
-            if made is None and var in self.leaf_of_param:
-                if var.name and (var.type.ndim or var.type.dtype.kind not in "iub"):
+            if made is None and var.name:
+                if var.type.ndim or var.type.dtype.kind not in "iub":
                     found[f"the elements of {var.name}" if var.type.ndim else var.name] = None
             elif isinstance(made, Apply) and made.primitive.kind != "size":
                 pending += made.args

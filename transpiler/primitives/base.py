@@ -47,7 +47,7 @@ def operand(value: Any) -> Any:
         return FUNCTIONS[np.asarray](value)
     if isinstance(value, range):
         return FUNCTIONS[np.arange](value.start, value.stop, value.step)
-    kind = type(value).__name__
+    kind = "None" if value is None else type(value).__name__
     raise UnsupportedFunction(f"{kind} is not an array.", current().origin, _as_arrays(value))
 
 

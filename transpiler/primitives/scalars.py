@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.ir.builder import FUNCTIONS, Array, type_of
+from calque.transpiler.errors import ShapeError
+from calque.transpiler.ir.builder import FUNCTIONS, Array, current, function_name, type_of
 from calque.transpiler.ir.types import BOOL, FLOAT, INT, ArrayType
 from calque.transpiler.primitives.base import Primitive, elementwise, implements, operand
 from calque.transpiler.primitives.base import apply as apply_primitive
@@ -36,6 +37,13 @@ def _handler(primitive: Primitive, function: Callable[..., Any]) -> Callable[...
         if not any(isinstance(a, Array) for a in args):
             return function(*args)
         values = [operand(a) for a in args]
+        for value in values:
+            if any(isinstance(d, int) and d != 1 for d in type_of(value).dims):
+                raise ShapeError(
+                    f"math.{function.__name__} takes a number, and is given {type_of(value)}.",
+                    current().origin,
+                    f"write {function_name(primitive.on_arrays)}",
+                )
         values = [v.reshape(()) if type_of(v).ndim else v for v in values]
         return apply_primitive(primitive, *values)
 

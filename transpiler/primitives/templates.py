@@ -43,13 +43,15 @@ def normalize(x: Array, index: Any) -> tuple[Template, list[Array]]:
         elif item is None or item is Ellipsis:
             template.append(item)
         elif isinstance(item, (bool, np.bool_)) or _is_scalar_boolean(item):
-            raise UnsupportedFunction("A scalar boolean index is not supported.", current().origin)
+            message = "A scalar boolean index is not supported."
+            raise UnsupportedFunction(message, current().origin, "write if, or np.where")
         elif isinstance(item, (int, np.integer)):
             template.append(int(item))
         else:
             value = operand(_no_empty_list(item))
             if not isinstance(value, Array):
-                raise DtypeError(f"{value!r} is not an index.", current().origin)
+                hint = "write int(...)" if isinstance(value, (float, np.floating)) else None
+                raise DtypeError(f"{value!r} is not an index.", current().origin, hint)
             if value.dtype.kind not in "iub":
                 raise DtypeError(
                     f"An index of dtype {value.dtype} is not an integer.", current().origin

@@ -19,6 +19,7 @@ from calque.transpiler.errors import NotDifferentiable, Origin
 from calque.transpiler.frontend.control.value_join import is_number
 from calque.transpiler.frontend.trace import listed
 from calque.transpiler.frontend.values.kinds import kinds_of
+from calque.transpiler.frontend.values.strings import RuntimeText
 from calque.transpiler.ir import core, pytrees
 from calque.transpiler.ir.builder import Array, type_of
 from calque.transpiler.ir.core import Block, Function, Var
@@ -321,9 +322,15 @@ def _name(function: Any) -> str:
     return getattr(function, "__name__", type(function).__name__)
 
 
+def said_of(leaf: Any) -> str:
+    """A result that is no number: ``a text``, ``a deque``."""
+    is_text = isinstance(leaf, (str, RuntimeText))
+    return "a text" if is_text else f"a {type(leaf).__name__}"
+
+
 def _require_scalar(inner: Inner, machine: Any, holomorphic: bool, name: str) -> None:
     origin: Origin | None = machine.builder.origin
-    hint = "sum the result, or use vjp or jacrev"
+    hint = "sum the result, or use vjp or jacrev" if inner.leaves else "return the number"
     if len(inner.leaves) != 1 or inner.result is not inner.leaves[0]:
         raise NotDifferentiable(
             f"{name} needs a function with one scalar result; this one returns "
@@ -333,9 +340,8 @@ def _require_scalar(inner: Inner, machine: Any, holomorphic: bool, name: str) ->
         )
     (leaf,) = inner.leaves
     if not isinstance(leaf, Array) and not is_number(leaf):
-        raise NotDifferentiable(
-            f"{name}: the function returns a {type(leaf).__name__}.", origin, hint
-        )
+        message = f"{name}: the function returns {said_of(leaf)}, and no number."
+        raise NotDifferentiable(message, origin, "return the number")
     t = type_of(leaf)
     if t.ndim:
         raise NotDifferentiable(

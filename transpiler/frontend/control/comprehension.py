@@ -8,6 +8,7 @@ from typing import Any
 import gast
 
 from calque.transpiler.frontend.calls import Calls
+from calque.transpiler.frontend.expressions import ELEMENT
 from calque.transpiler.frontend.values.heap import Frame, RecordedList
 from calque.transpiler.frontend.values.iterables import Generator
 
@@ -52,9 +53,8 @@ class Comprehensions(Calls):
     def eval_SetComp(self, node: Any) -> Any:
         """A set comprehension."""
         result: set[Any] = self.own(set())
-        self.collect(
-            result, node, lambda: result.add(self.hashable(self.evaluate(node.elt), node.elt))
-        )
+        element = lambda: self.hashable(self.evaluate(node.elt), node.elt, ELEMENT)
+        self.collect(result, node, lambda: result.add(element()))
         return result
 
     def eval_DictComp(self, node: Any) -> Any:

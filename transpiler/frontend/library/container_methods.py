@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from calque.transpiler.frontend.expressions import ELEMENT
 from calque.transpiler.frontend.library.polyfills import counted, place_in
 from calque.transpiler.frontend.values.heap import RecordedList, rows_of
 from calque.transpiler.frontend.values.key_presence import check_dict, check_key, check_keys
@@ -74,7 +75,8 @@ def _of_dict(machine: Any, name: str, owner: Any, args: list[Any], node: Any) ->
 def _as_elements(machine: Any, name: str, value: Any, node: Any) -> Any:
     """The argument of a set's method: an element, or an iterable of elements."""
     if name in _OF_AN_ELEMENT:
-        return machine.hashable(value, node)
+        return machine.hashable(value, node, ELEMENT)
     if isinstance(value, (dict, set, frozenset)):
         return value
-    return [machine.hashable(item, node) for item in machine.known_items(value, node)]
+    items = machine.known_items(value, node)
+    return [machine.hashable(item, node, ELEMENT) for item in items]

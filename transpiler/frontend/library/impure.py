@@ -15,6 +15,7 @@ from calque.transpiler.frontend.library.surroundings import reads_surroundings
 from calque.transpiler.ir.builder import function_name
 
 _EVALUATE = {exec, eval, compile}
+_NAMESPACES = {locals, globals, vars, dir}
 _FILES = {open, input, np.load, np.save, np.savez, np.savez_compressed, np.loadtxt, np.savetxt}
 _FILES |= {np.genfromtxt, np.fromfile}
 
@@ -43,6 +44,20 @@ def refuse_impure(
             node,
             f"`{name}` runs text.",
             "write the code itself, in a function",
+        )
+    if is_in(function, _NAMESPACES) and not args:
+        machine.fail(
+            UnsupportedSyntax,
+            node,
+            f"`{name}()` looks names up at run time.",
+            "write the name, or keep the values in a dict of your own",
+        )
+    if module.partition(".")[0] == "tqdm":
+        machine.fail(
+            ImpureFunction,
+            node,
+            "tqdm draws a progress bar, which is outside of the function.",
+            "loop over what it is given, and use it around calls of the function",
         )
     files = is_in(function, _FILES) or isinstance(owner, io.IOBase)
     if files or reads_surroundings(function):

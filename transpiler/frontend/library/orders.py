@@ -52,7 +52,8 @@ def _sorted(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) ->
     columns = _columns(keys)
     if columns is None or not _columns(items):
         origin = machine.origin(node)
-        raise NeedsKnownValue("The order of sorted depends on run-time values.", origin)
+        message = "The order of sorted depends on run-time values, and not all items are numbers."
+        raise NeedsKnownValue(message, origin, "sort an array of numbers (np.argsort)")
     order = machine.order_of(columns, reverse, node)
     return machine.own(RecordedList(_taken(items, order[i]) for i in range(len(items))))
 

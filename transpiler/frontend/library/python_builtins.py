@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import sys
+import typing
 from collections import OrderedDict
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -366,6 +367,11 @@ def _set(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any
     if not known(items):
         raise UnsupportedSyntax("A set of run-time values is not supported.", machine.origin(node))
     return machine.own(set(items))
+
+
+@builtin(typing.cast)
+def _cast(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    return args[1]
 
 
 @builtin(setattr)

@@ -85,19 +85,33 @@ def way_around(name: str) -> str:
 _LIBRARIES = {"numpy": "NumPy", "scipy": "SciPy"}
 
 
+_INSTEAD = {
+    "np.nditer": "loop over x.ravel()",
+    "np.roots": "take np.linalg.eigvals of the companion matrix",
+    "np.lib.stride_tricks.as_strided": "slice, or take np.lib.stride_tricks.sliding_window_view",
+    **dict.fromkeys(("np.asmatrix", "np.bmat"), "compute with plain arrays, as A @ x"),
+    "fractions.Fraction": "compute with floats",
+    "decimal.Decimal": "compute with floats",
+}
+
+
 def missing(function: Any, name: str) -> str:
     """What is said of a function that is neither known nor read."""
     top = (getattr(function, "__module__", None) or "").partition(".")[0]
     written = isinstance(function, type) or hasattr(inspect.unwrap(function), "__code__")
-    if not written or top in sys.stdlib_module_names or not top:
+    if not written or not top:
         return f"{name} has neither a rule nor Python source."
+    if top in sys.stdlib_module_names:
+        return f"{name} has no rule for run-time values."
     return f"{name} has no rule, and the code of {_LIBRARIES.get(top, top)} is not entered."
 
 
 def instead_of(function: Any, name: str) -> str:
     """The hint for a function without a rule: another one, or the declaration that admits it."""
     if not name.startswith("scipy."):
-        return "write it in NumPy, or declare a primitive for it"
+        if name.startswith("np.ma."):
+            return "select by np.where(mask, x, 0.0), or by x[mask]"
+        return _INSTEAD.get(name, "write it in NumPy, or declare a primitive for it")
     module, _, own = name.rpartition(".")
     if module.startswith("scipy.sparse"):
         return SPARSE
