@@ -152,7 +152,8 @@ def _add_commands(
     told = "say instead which loops run on threads, and why the others do not"
     explain.add_argument("--parallel", action="store_true", help=told)
     kept = command("cache", _cache, "Show, or empty, the folder of compiled kernels.")
-    kept.add_argument("what", choices=("info", "clear"), help="what is there; or remove it all")
+    told, asked = "what is there; or remove it all", ("info", "clear")
+    kept.add_argument("what", choices=asked, metavar="{info,clear}", help=told)
     verify = command("verify", _verify, "Check that saved modules are what calque writes today.")
     verify.add_argument("files", nargs="+", metavar="FILE", help="modules that calque wrote")
     told = "a file or folder outside of the checkout that headers may name; may be repeated"
@@ -160,10 +161,9 @@ def _add_commands(
 
 
 def _seed(text: str) -> int:
-    number = int(text)
-    if number < 0:
-        raise argparse.ArgumentTypeError(f"{number} is negative")
-    return number
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text} is no whole number from 0 on")
+    return int(text)
 
 
 def _show(options: argparse.Namespace) -> int:

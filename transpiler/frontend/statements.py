@@ -352,6 +352,10 @@ class Statements(Contexts):
             self._refuse(node)
         return self._raised(*self._exception(node), node)
 
+    def arguments_of(self, function: Any, node: Any) -> tuple[list[Any], dict[str, Any]]:
+        """The arguments of a call (see calls)."""
+        raise NotImplementedError
+
     def _exception(self, node: Any) -> tuple[Any, list[Any], dict[str, Any]]:
         """The class that a ``raise`` makes its error of, and what it is given."""
         if isinstance(node.exc, gast.Call):

@@ -45,7 +45,7 @@ def _arange_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any
 spaced = register(
     Primitive(
         "np.arange of floats",
-        lambda start, stop, step, dtype: np.arange(start, stop, step, dtype),
+        lambda start, stop, step, dtype: np.arange(start, stop, step, dtype=dtype),
         lambda start, stop, step, dtype: ArrayType(dtype, (arange_length(start, stop, step),)),
         arange_text,
         jvp=_arange_jvp,

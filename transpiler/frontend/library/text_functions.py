@@ -19,7 +19,7 @@ from calque.transpiler.frontend.values.strings import (
 
 _CONVERSIONS = {repr: "r", ascii: "a"}
 # functions whose text of run-time values is a call where it is used
-_CALLED = {
+_CALLED: dict[Callable[..., str], str] = {
     **{f: f"np.{f.__name__}" for f in (np.array2string, np.array_repr, np.array_str)},
     np.format_float_positional: "np.format_float_positional",
     np.format_float_scientific: "np.format_float_scientific",
