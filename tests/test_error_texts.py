@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cuda_emulator import building
+from cuda_emulator.running import on_cuda
 from sampling import sampled
 
 import calque
@@ -399,3 +401,12 @@ def test_kernels_that_are_not_compiled_have_the_text(programs: Any, monkeypatch:
     for form in itertools.islice(FORMS, 6):
         function = getattr(programs, named(form))
         assert error_of(jit(function), 0.9, BAD) == error_of(function, 0.9, BAD)
+
+
+@pytest.mark.skipif(building.MISSING is not None, reason=str(building.MISSING))
+@pytest.mark.parametrize("form", ["representations", "percent of objects", "arguments", "assert percent"])
+def test_a_loop_on_a_gpu_has_the_text(programs: Any, form: str) -> None:
+    """The host runs such a loop: numbers on the device are shown as NumPy shows them."""
+    function = getattr(programs, named(form))
+    assert on_cuda(function, 0.9, X) == pytest.approx(function(0.9, X), rel=1e-12)
+    assert error_of(lambda *args: on_cuda(function, *args), 0.9, BAD) == error_of(function, 0.9, BAD)

@@ -12,10 +12,17 @@ import numpy as np
 import pytest
 
 import calque
-from calque import grad, jit, vmap
+from calque import grad, jit, pmap, vmap
+from calque.runtime.call import fallback
 from calque.transpiler.codegen.numba import scalar_text
 
 X = np.linspace(0.0, 2.0, 7)
+
+
+@pytest.fixture(autouse=True)
+def nothing_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each test is a process of its own in what has been told."""
+    monkeypatch.setattr(fallback, "_given", set())
 
 
 def signs(x: Any) -> Any:
@@ -232,3 +239,35 @@ def test_each_function_tells_for_itself_also_under_vmap() -> None:
     many = jit(vmap(lambda x: printed(x)))
     assert "No kernel has print" in told_of(many, np.stack([X, X]))
     assert "No kernel has print" in told_of(jit(grad(lambda x: printed(x))), X)
+
+
+class Filter:
+    """Its jitted method belongs to each instance."""
+
+    @jit
+    def run(self, x: Any) -> Any:
+        return printed(x)
+
+
+def test_a_method_tells_once_for_all_instances() -> None:
+    with pytest.warns(calque.JitFallback) as caught:
+        for _ in range(3):
+            Filter().run(X)
+    assert len(caught) == 1
+
+
+def test_devices_tell_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CALQUE_CPU_DEVICES", "2")
+    mapped = jit(pmap(lambda x: printed(x)))
+    assert "No kernel has print" in told_of(mapped, np.stack([X, X]))
+
+
+@pytest.mark.parametrize("refused", ["attribute"], indirect=True)
+def test_what_numba_refuses_runs_on_devices_too(
+    refused: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CALQUE_CPU_DEVICES", "2")
+    mapped = jit(pmap(lambda x: signs(x)))
+    x = np.stack([X, 2.0 * X])
+    assert "Numba refuses a kernel" in told_of(mapped, x)
+    np.testing.assert_array_equal(mapped(x), [signs(row) for row in x])

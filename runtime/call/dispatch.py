@@ -30,6 +30,7 @@ from calque.runtime.call.argument_keys import (
     valued_key,
 )
 from calque.runtime.call.arguments import check_static, check_values, naming
+from calque.runtime.call.fallback import forget
 from calque.runtime.call.first_calls import FirstCalls
 from calque.runtime.call.kept_texts import Source
 from calque.runtime.call.loading import Program, Ready, changed_numbers, load, may_hold_again
@@ -132,7 +133,8 @@ class Dispatcher(FirstCalls):
         with making:
             self.plans, self.ready, self.account = {}, {}, Account()
             self.varying = VaryingNumbers(self.name)
-            self.warned = False
+            forget(self.warned)
+            self.warned = ""
 
     def ready_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Ready | None:
         """What was made ready for a call with arguments by name."""

@@ -20,6 +20,7 @@ _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _CONTEXT = ("File ", "During: ", "Failed in ", "Overload ", ">>>", "^", "raised from")
 _LONGEST = 160  # letters of what a compiler says
 _MOST = 3  # reasons in one warning
+_given: set[str] = set()
 
 
 class JitFallback(RuntimeWarning):
@@ -84,10 +85,23 @@ def message(name: str, found: Sequence[Fallback]) -> str:
     return "\n".join([f"{head}.", *shown, *[f"and {more} more: see calque.explain"] * (more > 0)])
 
 
-def warn(name: str, found: Sequence[Fallback]) -> None:
-    """Give the warning at the user's line that is the reason, or at the one that calls."""
+def warn(name: str, found: Sequence[Fallback]) -> str:
+    """Give the warning at the user's line that is the reason, or at the one that calls.
+
+    The text is that of the warning, which a method, say, gives once for all instances.
+    """
+    text = message(name, found)
+    if text in _given:
+        return text
+    _given.add(text)
     origin = next((f.origin for f in found if f.origin is not None), None)
     if origin is None:
-        warnings.warn(message(name, found), JitFallback, stacklevel=level_of_user())
+        warnings.warn(text, JitFallback, stacklevel=level_of_user())
     else:
-        warnings.warn_explicit(message(name, found), JitFallback, origin.file, origin.line)
+        warnings.warn_explicit(text, JitFallback, origin.file, origin.line)
+    return text
+
+
+def forget(text: str) -> None:
+    """Let a warning be given again: its function's programs are forgotten."""
+    _given.discard(text)

@@ -22,7 +22,7 @@ class FirstCalls:
     name: Callable[[], str]
     plans: dict[Any, Plan]
     ready: dict[Any, Ready]
-    warned = False  # of what runs as NumPy source
+    warned = ""  # of what runs as NumPy source
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Find or make the program for a call, and run it (see dispatch)."""
@@ -82,7 +82,7 @@ class FirstCalls:
             why = f"{where}Sizes differ here, and NumPy spreads them: no kernel does."
             found = (Fallback(why, None),)
             self.replan(program, found, differ=True)
-            before, self.warned = self.warned, True  # NumPy may refuse these sizes
+            before, self.warned = self.warned, "not yet"  # NumPy may refuse these sizes
             try:
                 result = self.call(args, {k: v for k, v in kwargs.items() if k not in hidden})
             finally:
@@ -113,6 +113,5 @@ class FirstCalls:
 
     def warn(self, found: Sequence[Fallback]) -> None:
         """Tell once for each function what of it runs as NumPy source."""
-        if not self.warned:
-            self.warned = True
-            fallback.warn(self.name(), found)
+        if found and not self.warned:
+            self.warned = fallback.warn(self.name(), found)

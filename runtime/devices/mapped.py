@@ -26,6 +26,7 @@ from calque.runtime.engines.engine import Engine
 from calque.runtime.inlining import TRACE
 from calque.runtime.meshes import Device
 from calque.runtime.spec import Spec
+from calque.runtime.tiers.launch_types import tried
 from calque.runtime.tracebacks import hide_own_frames
 from calque.runtime.transformed import Transformed
 from calque.transpiler.codegen.numpy.device_launchers import Cut
@@ -161,6 +162,11 @@ class Mapped(Transformed):
             engine, library = self.engine(), blas_threads.library()
             dispatcher = self.device(layout, engine).dispatcher()
             program = self.program_of(dispatcher, given, args, layout)
+            if not program.tried:
+                tried(dispatcher, given[0])
+                program = self.program_of(dispatcher, given, args, layout)
+                program.tried = True  # its kernels are compiled, or it has none
+                dispatcher.warn(program.fallbacks)
             named = program.hidden()
             shape = [size for _, size in layout.axes]
             engine.roll_call(program.text, _described(self, args))
