@@ -36,7 +36,7 @@ from calque.transpiler.codegen.text.spelling import (
 from calque.transpiler.ir.core import Atom, Effect, Var
 from calque.transpiler.ir.types import ArrayType
 
-_PYTHONS = {"b": "bool", "i": "int", "f": "float", "c": "complex"}
+_PYTHONS = {"b": "bool", "i": "int", "u": "int", "f": "float", "c": "complex"}
 _CLASSES_SEEN = re.compile(r"%(\(\w*\))?[^%a-zA-Z]*[sra]")  # shows of which class a number is
 
 
