@@ -99,12 +99,14 @@ CELLS = [
     (
         "%load_ext autoreload\n%autoreload 2\nimport os, pathlib\n"
         "file = pathlib.Path('reloaded.py')\n"
-        "file.write_text('import numpy as np\\n\\n\\ndef f(x):\\n    return np.sum(2.0 * x)\\n')\n"
-        "import reloaded\ncalque.grad(reloaded.f)(np.ones(2))[0] == 2.0",
+        "file.write_text('''import numpy as np\n\n\ndef f(x):\n    return np.sum(2.0 * x)\n\n\nclass C:\n"
+        "    def m(self, x):\n        # a comment\n        return np.sum(2.0 * x)\n''')\n"
+        "import reloaded\ncalque.grad(reloaded.f)(np.ones(2))[0] == calque.grad(reloaded.C().m)(np.ones(2))[0] == 2.0",
         "True",
     ),
     ("file.write_text(file.read_text().replace('2.0', '5.0'))\nos.utime(file, (2e9, 2e9))", None),
     ("calque.grad(reloaded.f)(np.ones(2))[0] == 5.0", "True"),
+    ("calque.grad(reloaded.C().m)(np.ones(2))[0] == 5.0", "True"),
     (
         "pathlib.Path('script.py').write_text('import numpy as np\\ndef h(x): return np.sum(4.0 * x)')\n"
         "%run script.py",
