@@ -13,6 +13,7 @@ from cuda_emulator.running import cuda_text, on_cuda, prepare
 from random_columns import Columns
 from random_loops import Nest
 from random_nests import Nests
+from random_sums import Sums
 from sampling import sampled
 
 import calque
@@ -35,13 +36,17 @@ BATCHES = [CHOSEN[k : k + BATCH] for k in range(0, len(CHOSEN), BATCH)]
 REFUSED = {("programs", seed) for seed in (56, 179, 199, 318, 338)}  # on the CPU, too
 
 
-def gradient(kind: str, seed: int) -> Any:
-    """A random program's value and gradient."""
-    text, name = TEXTS[kind](seed), f"<random {kind} {seed} on a GPU>"
+def defined(text: str, name: str) -> Any:
+    """The function that a text defines."""
     linecache.cache[name] = (len(text), None, text.splitlines(True), name)
     namespace: dict[str, Any] = {}
     exec(compile(text, name, "exec"), namespace)
-    fn = namespace["f" if kind == "programs" else "program"]
+    return namespace.get("program") or namespace["f"]
+
+
+def gradient(kind: str, seed: int) -> Any:
+    """A random program's value and gradient."""
+    fn = defined(TEXTS[kind](seed), f"<random {kind} {seed} on a GPU>")
     return calque.value_and_grad(fn, argnums=tuple(range(len(SHAPES[kind].rstrip("n")))))
 
 
@@ -66,3 +71,26 @@ def test_value_and_gradient(batch: int) -> None:
         np.testing.assert_allclose(got[0], want[0], rtol=1e-9, err_msg=said)
         slopes, wanted = oracle.flat(got[1]), oracle.flat(want[1])
         np.testing.assert_allclose(slopes, wanted, rtol=1e-8, atol=1e-11, err_msg=said)
+
+
+def sizes_and_places(seed: int) -> tuple[np.ndarray, ...]:
+    """A vector, a matrix, a cube and places: rows of a few elements, of a warp and of a block."""
+    rng = np.random.default_rng([seed, 3])
+    p = int(rng.choice([1, 5, 12, 40]))
+    q = max(p, int(rng.choice([4, 33, 70, 2100] if p < 6 else [33, 70])))
+    r = 2 if q > 1000 else int(rng.choice([3, 35]))
+    shapes = (p,), (p, q), (p, q, r)
+    return *(rng.uniform(-1.0, 1.0, shape) for shape in shapes), rng.integers(0, 4, p)
+
+
+SUM_BATCHES = [sampled(range(k, k + 100), 4) for k in range(0, 200, 100)]
+
+
+@pytest.mark.parametrize("seeds", SUM_BATCHES, ids=["to 100", "to 200"])
+def test_numbers_that_loops_of_every_depth_add_to(seeds: range) -> None:
+    functions = {seed: defined(Sums(seed).text(), f"<random sums {seed}>") for seed in seeds}
+    prepare(cuda_text(fn, *sizes_and_places(seed)) for seed, fn in functions.items())
+    for seed, fn in functions.items():
+        want = fn(*sizes_and_places(seed))
+        for got, value in zip(on_cuda(fn, *sizes_and_places(seed), order=seed % 3), want, strict=True):
+            np.testing.assert_allclose(got, value, rtol=1e-9, atol=1e-11, err_msg=f"sums {seed}")

@@ -305,3 +305,78 @@ def triangular_rows(x):
     for i in range(x.shape[0]):
         out[i] = np.sum(x[i, :i])
     return out
+
+
+def rows_beside_elements(x):
+    d = x[:, None] - x
+    return np.sum(x**4) + np.sum(np.exp(-d * d))
+
+
+def counted_beside_an_inner_loop(x):
+    n, t = 0, 0.0
+    for i in range(x.shape[0]):
+        n += 1
+        for j in range(x.shape[1]):
+            t += x[i, j]
+    return t / n
+
+
+def continued_by_the_inner_loop(x):
+    """Both loops add to one number, and the outer one stands first."""
+    s = 0.25
+    for i in range(x.shape[0]):
+        s = s + x[i, 0] + 2.0
+        for j in range(x.shape[1]):
+            s -= x[i, j]
+    return s
+
+
+def beside_loops_of_both_depths(x):
+    """Counts, products and extrema at each of three depths."""
+    n, m, p, most = 0, 1, 1.0, -9.0
+    for i in range(x.shape[0]):
+        n += 1
+        p *= 1.0 + 0.01 * x[i, 0]
+        for j in range(x.shape[0]):
+            m += 2
+            most = max(most, x[j, 0] - x[i, 0])
+            for h in range(x.shape[1]):
+                n += 1
+                p *= 1.0 + 0.001 * x[j, h]
+    return n, m, p, most
+
+
+def narrow_sums(x):
+    """Of 32 bits, and complex ones."""
+    k, c = np.float32(0.0), 0.5 + 0j
+    for i in range(x.shape[0]):
+        k += np.float32(0.5)
+        c += x[i, 0] * 1j
+        for j in range(x.shape[1]):
+            c += x[i, j]
+            k -= np.float32(0.25)
+    return k, c
+
+
+def gemver(x, w):
+    return np.sum(x * x) + np.sum((1.5 * x @ np.ones(x.shape[1])) * w)
+
+
+DEPTHS = [
+    (rows_beside_elements, (TALL[:40, 0],)),
+    (counted_beside_an_inner_loop, (TALL[:9],)),
+    (counted_beside_an_inner_loop, (WIDE,)),
+    (counted_beside_an_inner_loop, (RNG.standard_normal((3, 2100)),)),
+    (continued_by_the_inner_loop, (WIDE,)),
+    (beside_loops_of_both_depths, (RNG.standard_normal((7, 50)),)),
+    (narrow_sums, (WIDE,)),
+    (gemver, (WIDE, RNG.standard_normal(3))),
+]
+
+
+@pytest.mark.parametrize("case", range(len(DEPTHS)))
+def test_what_an_outer_loop_adds_beside_its_inner_loop_is_added_once(case):
+    function, args = DEPTHS[case]
+    for order in (0, 1, 7):
+        got, want = on_cuda(function, *args, order=order), function(*args)
+        np.testing.assert_allclose(got, want, rtol=1e-12)

@@ -20,7 +20,7 @@ import numpy as np
 from calque.transpiler.codegen.cuda.c_lines import raw
 from calque.transpiler.codegen.cuda.c_types import c_number, c_type
 from calque.transpiler.codegen.cuda.device_functions import suffix
-from calque.transpiler.codegen.cuda.grid import Grid, at_once, grid_of, read_in, stored_in
+from calque.transpiler.codegen.cuda.grid import IDENTITY, Grid, at_once, grid_of, read_in, stored_in
 from calque.transpiler.codegen.cuda.kernel_lines import named_twice, turn, without_renaming
 from calque.transpiler.codegen.cuda.kernel_scope import KernelScope, statement
 from calque.transpiler.codegen.cuda.named_sizes import NamedSizes
@@ -47,7 +47,6 @@ from calque.transpiler.primitives.indexing import checked_index, getitem
 
 _SINGLE = re.compile(r"\b(?:np\.)?float32\((-?[\d.]+(?:e-?\d+)?)\)")
 _FEW = 256  # rounds: no block more
-_IDENTITY = {"sum": 0, "product": 1}
 
 
 @dataclass
@@ -139,10 +138,21 @@ class CudaLauncher(Launcher):
 
     def _lines_of(self, s: Kernel, grid: Grid, scope: KernelScope) -> list[Any]:
         self._grid, self._scope = grid, scope
+        self.expressions.as_added = self._by_one_thread
         try:
             return self._kernel_lines(s)
         finally:
             self._grid = None
+
+    def _by_one_thread(self, s: Apply, trees: list[Any]) -> list[Any]:
+        """Let one thread of a row add what stands beside the loop that the row's threads share."""
+        term = self._grid.terms.get(id(s)) if self._grid is not None else None
+        if term is None:
+            return trees
+        k, how = term
+        nothing = raw(c_number(IDENTITY[how], s.out.type.dtype))
+        own = gast.IfExp(raw("threadIdx.x == 0", 7), trees[k], nothing)
+        return [own if j == k else tree for j, tree in enumerate(trees)]
 
     def _written_kernel(
         self, s: Kernel, grid: Grid, scope: KernelScope, lines: list[Any]
@@ -442,9 +452,9 @@ class CudaLauncher(Launcher):
         self, own: str, init: Any, phi: Var, r: PutTogether, first: str, before: list[Any]
     ) -> None:
         """A number that all threads but the first begin with nothing, where it begins with more."""
-        if r.how not in _IDENTITY or (not isinstance(init, Var) and init == _IDENTITY[r.how]):
+        if r.how not in IDENTITY or (not isinstance(init, Var) and init == IDENTITY[r.how]):
             return
-        nothing = raw(c_number(_IDENTITY[r.how], phi.type.dtype))
+        nothing = raw(c_number(IDENTITY[r.how], phi.type.dtype))
         value = gast.IfExp(raw(first, 7), name(own, phi), nothing)
         before.append(gast.Assign([target(name(own, phi))], value, None))
 
@@ -459,8 +469,8 @@ class CudaLauncher(Launcher):
             own = self.expressions.names(phi)
             self._begin(own, s.inits[r.position], phi, r, thread, before)
             value: Any = name(own, phi)
-            if grid.form == "rows" and r.how in _IDENTITY:  # a row's threads have the same
-                nothing = raw(c_number(_IDENTITY[r.how], phi.type.dtype))
+            if grid.form == "rows" and r.how in IDENTITY:  # a row's threads have the same
+                nothing = raw(c_number(IDENTITY[r.how], phi.type.dtype))
                 value = gast.IfExp(raw("threadIdx.x == 0", 7), value, nothing)
             function = f"block_{r.how}{suffix(phi.type.dtype)}"
             after.append(gast.Assign([target(name(own, phi))], call(name(function), value), None))

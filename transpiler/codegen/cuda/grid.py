@@ -14,6 +14,7 @@ end, and the blocks' parts by a second launch: in one order, whatever the GPU.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -33,6 +34,7 @@ from calque.transpiler.primitives.indexing import getitem, update, update_add
 
 _FEW_ROUNDS = 32  # of an inner loop, which one thread runs as well
 _MUCH = 40  # operations
+IDENTITY = {"sum": 0, "product": 1}
 _DRAWN = {*random.AT_PLACE.values(), random.word}
 FLAT = ("blockIdx.x * 256 + threadIdx.x", "gridDim.x * 256")
 COLUMNS = ("blockIdx.x * 32 + threadIdx.x", "gridDim.x * 32")
@@ -48,7 +50,9 @@ class Grid:
 
     ``loops`` are those that the grid's blocks share, outer first. ``lanes`` are loops that a row's
     threads share, ``columns`` the first of them, and ``alike`` the blocks, by id, around them,
-    where all of these do the same; ``totals``, what all threads put together.
+    where all of these do the same; ``totals``, what all threads put together. ``terms`` are the
+    additions, by id, that stand beside a loop which a row's threads share: which operand one of
+    these threads adds, and how.
     """
 
     form: str
@@ -58,6 +62,7 @@ class Grid:
     alike: set[int] = field(default_factory=set)
     columns: For | None = None
     totals: list[PutTogether] = field(default_factory=list)
+    terms: dict[int, tuple[int, str]] = field(default_factory=dict)
 
 
 def grid_of(kernel: Kernel) -> Grid:
@@ -77,7 +82,8 @@ def grid_of(kernel: Kernel) -> Grid:
         return _rows(nest, totals)
     if totals and len(nest) > 1:
         spread = {id(nest[0]): ROWS, id(nest[-1]): ALONG}
-        return Grid("sums", nest[:1], spread, totals=totals, columns=nest[-1])
+        terms = {place: term for s in nest[:-1] for place, term in _terms_beside(s)}
+        return Grid("sums", nest[:1], spread, totals=totals, columns=nest[-1], terms=terms)
     return _flat(nest, totals)
 
 
@@ -97,6 +103,19 @@ def _nest(kernel: Kernel) -> list[For]:
         if any(isinstance(a, Var) and a in core.defined_vars(Block([s])) for a in ends):
             return found[: k + 1]  # a triangle
     return found
+
+
+def _terms_beside(s: For) -> Iterator[tuple[int, tuple[int, str]]]:
+    """What a round adds to the loop's sums, or multiplies its products by, beside its inner loop.
+
+    All threads that share the inner loop come by there; a maximum may take a number from each.
+    """
+    for r in reductions(s):
+        so_far = s.phis[r.position]
+        for t in s.body.statements[:-1] if r.how in IDENTITY else ():
+            if isinstance(t, Apply) and so_far in t.args:
+                yield id(t), (1 - t.args.index(so_far), r.how)
+                so_far = t.out
 
 
 def _flat(nest: list[For], totals: list[PutTogether]) -> Grid:

@@ -29,12 +29,11 @@ import gast
 from calque.transpiler.codegen.cuda.c_lines import bounds_of, raw
 from calque.transpiler.codegen.cuda.c_types import c_number, c_type
 from calque.transpiler.codegen.cuda.device_functions import suffix
+from calque.transpiler.codegen.cuda.grid import IDENTITY
 from calque.transpiler.codegen.cuda.kernel_scope import KernelScope
 from calque.transpiler.codegen.text.spelling import call, name, target
 from calque.transpiler.ir.core import For
 from calque.transpiler.loops.put_together import Scanned
-
-_NOTHING = {"sum": 0, "product": 1}
 
 
 def scan_by_row(scope: KernelScope, s: For, loop: Any) -> None:
@@ -65,8 +64,8 @@ def _step(scope: KernelScope, s: For, found: Scanned, before: list[Any], inside:
     value = scope.writer.expressions.atom(found.term)
     value = gast.UnaryOp(gast.USub(), value) if found.minus else value
     nothing: Any = name(so_far)  # the largest of it and itself
-    if found.how in _NOTHING:
-        nothing = raw(c_number(_NOTHING[found.how], phi.type.dtype))
+    if found.how in IDENTITY:
+        nothing = raw(c_number(IDENTITY[found.how], phi.type.dtype))
     function = f"row_running_{found.how}{suffix(phi.type.dtype)}"
     return [
         gast.Assign([target(name(term))], nothing, None),

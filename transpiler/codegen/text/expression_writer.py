@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import gast
@@ -49,10 +49,11 @@ class ExpressionWriter:
     """Builds the trees of atoms and of statements that hold no block.
 
     While ``inside`` a kernel, as its target has them: numbers as it takes them, and a name for each
-    leaf of a structured argument.
+    leaf of a structured argument. ``as_added`` is asked what an operation has there for operands.
     """
 
     inside = False
+    as_added: Callable[[Apply, list[Any]], list[Any]] | None = None
 
     def __init__(
         self,
@@ -121,7 +122,7 @@ class ExpressionWriter:
             else:
                 value, dtype = self.kernels.literal(a, dtype, s)
                 trees.append(self._cast(dtype, plain(value)))
-        return trees
+        return trees if self.as_added is None else self.as_added(s, trees)
 
     def _cast(self, dtype: np.dtype | None, tree: Any) -> Any:
         return tree if dtype is None else fill_expression(self.kernels.cast(dtype), [tree])
