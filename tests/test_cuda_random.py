@@ -14,6 +14,7 @@ from random_columns import Columns
 from random_loops import Nest
 from random_nests import Nests
 from random_sums import Sums
+from random_swaps import Swaps
 from sampling import sampled
 
 import calque
@@ -27,11 +28,13 @@ TEXTS = {
     "loops": lambda seed: Nest(seed).text(),
     "nests": lambda seed: Nests(seed).text(),
     "programs": random_programs.text,
+    "swaps": lambda seed: Swaps(seed).text(),
 }
-SHAPES = {"columns": "vvmm", "loops": "vvmn", "nests": "mmv", "programs": "nvm"}
+SHAPES = {"columns": "vvmm", "loops": "vvmn", "nests": "mmv", "programs": "nvm", "swaps": "vmn"}
 SEEDS = {kind: list(range(500 if kind == "programs" else 200)) for kind in TEXTS}
-STARTS = {"columns": 40, "loops": 7, "nests": 13, "programs": 54}  # two that were wrong
-CHOSEN = [(k, seed) for k in TEXTS for seed in sampled(SEEDS[k], 85, STARTS[k])]
+STARTS = {"columns": 40, "loops": 7, "nests": 13, "programs": 54, "swaps": 19}  # that were wrong
+STEPS = {"swaps": 15}
+CHOSEN = [(k, seed) for k in TEXTS for seed in sampled(SEEDS[k], STEPS.get(k, 85), STARTS[k])]
 BATCHES = [CHOSEN[k : k + BATCH] for k in range(0, len(CHOSEN), BATCH)]
 REFUSED = {("programs", seed) for seed in (56, 179, 199, 318, 338)}  # on the CPU, too
 

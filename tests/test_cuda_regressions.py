@@ -119,3 +119,60 @@ def test_kernels_are_shared_where_numbers_are_the_sizes_of_the_same_arrays() -> 
     found = on_cuda(calque.jit(counted_by_columns), *args)
     for got, want in zip(found, counted_by_columns(*args), strict=True):
         np.testing.assert_array_equal(got, want)
+
+
+def pushed_along(x):
+    v, w = x * 0.5, np.zeros(x.size)
+    for t in range(x.size):
+        w[1:] = v[:-1]
+        w[0] = 0.3 * v[0]
+        v, w = w, v
+    return np.sum(v * x)
+
+
+def around_three_places(x):
+    """A wave: the newest, the last and the one before it."""
+    u, v, w = x.copy(), 0.5 * x, np.zeros_like(x)
+    for t in range(5):
+        w[1:-1] = 2.0 * v[1:-1] - u[1:-1] + 0.1 * (v[:-2] - 2.0 * v[1:-1] + v[2:])
+        w[0] = v[-1] * u[0]
+        u, v, w = v, w, u
+    return np.sum(v * v) + u[0]
+
+
+def two_of_three(x):
+    """Which of them trade places is for a number to say."""
+    u, v, w = x.copy(), np.zeros_like(x), np.sin(x)
+    for t in range(4):
+        v[1:] += 0.5 * u[:-1] * w[1:]
+        if x[0] > t - 2:
+            u, v = v, u
+        w[:-1] = 0.3 * v[1:]
+    return np.sum(u) + np.sum(v * w)
+
+
+def at_last_as_they_began(x):
+    u, v = x.copy(), np.zeros_like(x)
+    for t in range(6):
+        v[1:-1] = 0.4 * (u[:-2] + u[2:])
+        u, v = v, u
+        v[0] = u[1]
+        v, u = u, v
+    return np.sum(u * u) + np.sum(v)
+
+
+TRADED = [pushed_along, around_three_places, two_of_three, at_last_as_they_began]
+
+
+@pytest.mark.parametrize("fn", TRADED, ids=[fn.__name__ for fn in TRADED])
+def test_buffers_that_trade_places(fn: Any) -> None:
+    x = np.random.default_rng(2).normal(size=7)
+    steps = 1e-6 * np.eye(x.size)
+    slopes = [(fn(x + step) - fn(x - step)) / 2e-6 for step in steps]
+    for order in (0, 1, 5):
+        np.testing.assert_allclose(on_cuda(calque.jit(fn), x, order=order), fn(x), rtol=1e-13)
+        value, gradient = on_cuda(calque.value_and_grad(fn), x, order=order)
+        np.testing.assert_allclose(value, fn(x), rtol=1e-13)
+        np.testing.assert_allclose(gradient, slopes, rtol=1e-6, atol=1e-8)
+        batch = on_cuda(calque.vmap(calque.grad(fn)), np.stack([x, x]), order=order)
+        np.testing.assert_allclose(batch, [gradient, gradient], rtol=1e-12)

@@ -11,19 +11,24 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import gast
 import numpy as np
 
 from calque.transpiler.codegen.cuda.c_lines import raw
-from calque.transpiler.codegen.cuda.c_types import c_number, c_type
+from calque.transpiler.codegen.cuda.c_types import c_type
 from calque.transpiler.codegen.cuda.device_functions import suffix
-from calque.transpiler.codegen.cuda.grid import IDENTITY, Grid, at_once, grid_of, read_in, stored_in
-from calque.transpiler.codegen.cuda.kernel_lines import named_twice, turn, without_renaming
+from calque.transpiler.codegen.cuda.grid import Grid, at_once, grid_of, read_in, stored_in
+from calque.transpiler.codegen.cuda.kernel_lines import turn
 from calque.transpiler.codegen.cuda.kernel_scope import KernelScope, statement
 from calque.transpiler.codegen.cuda.named_sizes import NamedSizes
+from calque.transpiler.codegen.cuda.reduced_numbers import (
+    by_one_thread,
+    reduced_by_all,
+    reduced_by_row,
+)
 from calque.transpiler.codegen.cuda.row_scans import scan_by_row
 from calque.transpiler.codegen.formed_errors import on_host
 from calque.transpiler.codegen.host_values import device_numbers
@@ -41,7 +46,7 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, Atom, Block, Effect, For, Kernel, Statement, Var
 from calque.transpiler.ir.types import Dim, dim_symbols
 from calque.transpiler.loops.chosen_cells import is_chosen
-from calque.transpiler.loops.put_together import PutTogether, Scanned, is_scan, reductions, scans
+from calque.transpiler.loops.put_together import Scanned, is_scan, scans
 from calque.transpiler.memory.printed_program import is_store
 from calque.transpiler.primitives.indexing import checked_index, getitem
 
@@ -131,28 +136,17 @@ class CudaLauncher(Launcher):
         """What is made for a kernel, its launch, and what puts the blocks' parts together."""
         grid = grid_of(s)
         scope = KernelScope(self, s, grid, self.device, self.sizes)
-        lines = self._lines_of(s, grid, scope)
-        ahead, lines, behind = without_renaming(lines)
-        scope.share_memory(named_twice(ahead, lines))
-        return [*ahead, *self._written_kernel(s, grid, scope, lines), *behind]
+        made = self._written_kernel(s, grid, scope, self._lines_of(s, grid, scope))
+        arrays = tuple(v for v in s.outs if v.type.ndim)
+        return [*made, *self._moves(arrays, list(map(scope.given, arrays)), depth)]
 
     def _lines_of(self, s: Kernel, grid: Grid, scope: KernelScope) -> list[Any]:
         self._grid, self._scope = grid, scope
-        self.expressions.as_added = self._by_one_thread
+        self.expressions.as_added = partial(by_one_thread, grid)
         try:
             return self._kernel_lines(s)
         finally:
             self._grid = None
-
-    def _by_one_thread(self, s: Apply, trees: list[Any]) -> list[Any]:
-        """Let one thread of a row add what stands beside the loop that the row's threads share."""
-        term = self._grid.terms.get(id(s)) if self._grid is not None else None
-        if term is None:
-            return trees
-        k, how = term
-        nothing = raw(c_number(IDENTITY[how], s.out.type.dtype))
-        own = gast.IfExp(raw("threadIdx.x == 0", 7), trees[k], nothing)
-        return [own if j == k else tree for j, tree in enumerate(trees)]
 
     def _written_kernel(
         self, s: Kernel, grid: Grid, scope: KernelScope, lines: list[Any]
@@ -161,9 +155,9 @@ class CudaLauncher(Launcher):
         places = {v: k for k, v in enumerate(values)}
         symbols: dict[str, int] = {}
         shapes = tuple(self._pattern(v, symbols) for v in values)
-        twice = tuple(tuple(places[v] for v in pair) for pair in scope.named_twice(values))
         kinds = tuple((scope.passed_as(v), self._size_told(v, symbols)) for v in values)
-        key = text, tuple(places[v] for v in s.outs if v in places), shapes, twice, kinds
+        given = tuple(places[v] for v in s.outs if v in places)
+        key = text, given, shapes, scope.named_alike(values), kinds
         known = self._found.get(key)
         if known is None:
             title = f"{self.program.function.name.removesuffix('_jit')}_kernel"
@@ -306,12 +300,16 @@ class CudaLauncher(Launcher):
 
     def _rounds(self, loop: For) -> Any:
         """How many rounds a loop has; from a small number on, as good as from zero."""
-        stop = self.expressions.atom(loop.stop)
+        stop = self._bound(loop.stop)
         if not isinstance(loop.start, Var) and 0 <= loop.start < _FEW:
             return stop
         if isinstance(loop.start, int) and isinstance(loop.stop, int):
             return constant(max(loop.stop - loop.start, 0))
-        return gast.BinOp(stop, gast.Sub(), self.expressions.atom(loop.start))
+        return gast.BinOp(stop, gast.Sub(), self._bound(loop.start))
+
+    def _bound(self, atom: Atom) -> Any:
+        """Where a loop of a kernel ends, by the names that arrays have before the launch."""
+        return _Given(self, self._scope).visit(self.expressions.atom(atom))
 
     def _width(self, line: str) -> int:
         """Within kernels, of the line as C: ``1.67f`` for ``np.float32(1.67)``."""
@@ -320,6 +318,7 @@ class CudaLauncher(Launcher):
     def _store(self, s: Apply, depth: int) -> list[Any]:
         """What threads add to cells that the data choose, they add one after the other."""
         lines = super()._store(s, depth)
+        lines = lines if self._grid is None else lines[:1]  # without the name of the new version
         shared = self._grid is not None and self._grid.form != "serial"
         added = bool(lines) and isinstance(lines[0], gast.AugAssign)
         if shared and added and is_chosen(s, self.program.definition.get):
@@ -348,13 +347,20 @@ class CudaLauncher(Launcher):
 
     # within kernels
 
+    def _moves(self, outs: tuple[Var, ...], atoms: list[Atom], depth: int) -> list[Any]:
+        """Within kernels of numbers alone: an array's versions are one parameter."""
+        pairs = list(zip(outs, atoms, strict=True))
+        if self._grid is not None:
+            pairs = [(out, atom) for out, atom in pairs if not out.type.ndim]
+        return super()._moves(tuple(o for o, _ in pairs), [a for _, a in pairs], depth)
+
     def _kernel_block(self, block: Block, depth: int) -> list[Any]:
         """As in other kernels; rows store by one thread, and wait for what others stored."""
         if self._grid is None or id(block) not in self._grid.alike:
             return super()._kernel_block(block, depth)
         made: list[Any] = []
-        written: set[str] = set()  # since the row's threads last waited for each other
-        seen: set[str] = set()
+        written: set[Var] = set()  # since the row's threads last waited for each other
+        seen: set[Var] = set()
         phase, self._quoted = "", self._header()
         both = block is self._grid.loops[-1].body and self._phase_of(self._grid.loops[0]) == BOTH
         for s in block.statements:
@@ -364,8 +370,8 @@ class CudaLauncher(Launcher):
             if both and (now := self._phase_of(s)) and now not in (phase, BOTH):
                 made += self._phase(now, bool(made))
                 phase = now
-            read = {self.expressions.name_inside(v) for v in self._arrays_read(s)}
-            stored = {self.expressions.name_inside(v) for v in stored_in([s])}
+            read = set(map(self._scope.given, self._arrays_read(s)))
+            stored = set(map(self._scope.given, stored_in([s])))
             if written & read or seen & stored:
                 made.append(self._wait())
                 written, seen = set(), set()
@@ -421,9 +427,9 @@ class CudaLauncher(Launcher):
             if is_scan(s):
                 scan_by_row(self._scope, s, lines[at])
                 lines[at].tiled = True
-            return self._shared_by_row(s, lines, at)
+            return reduced_by_row(self._scope, s, lines, at)
         if grid.loops and s is grid.loops[0] and grid.totals:
-            return self._shared_by_all(s, lines, at, grid)
+            return reduced_by_all(self._scope, s, lines, at)
         if grid.loops and s is grid.loops[0] and len(grid.loops) > 1 and grid.form == "elements":
             turn(lines[at], grid)
         return lines
@@ -434,50 +440,20 @@ class CudaLauncher(Launcher):
         there = self._grid is None and bound in self.device
         return call(name("int"), tree) if there else tree
 
-    def _shared_by_row(self, s: For, lines: list[Any], at: int) -> list[Any]:
-        """Each thread begins with nothing, and has the whole in the end."""
-        before: list[Any] = []
-        after: list[Any] = []
-        for r in reductions(s):
-            phi = s.phis[r.position]
-            own = self.expressions.names(phi)
-            self._begin(own, s.inits[r.position], phi, r, "threadIdx.x == 0", before)
-            function = f"row_{r.how}{suffix(phi.type.dtype)}"
-            after.append(
-                gast.Assign([target(name(own, phi))], call(name(function), name(own, phi)), None)
-            )
-        return [*lines[:at], *before, lines[at], *after, *lines[at + 1 :]]
 
-    def _begin(
-        self, own: str, init: Any, phi: Var, r: PutTogether, first: str, before: list[Any]
-    ) -> None:
-        """A number that all threads but the first begin with nothing, where it begins with more."""
-        if r.how not in IDENTITY or (not isinstance(init, Var) and init == IDENTITY[r.how]):
-            return
-        nothing = raw(c_number(IDENTITY[r.how], phi.type.dtype))
-        value = gast.IfExp(raw(first, 7), name(own, phi), nothing)
-        before.append(gast.Assign([target(name(own, phi))], value, None))
+class _Given(gast.NodeTransformer):
+    """Names of arrays' versions as those of the arrays that a kernel is given."""
 
-    def _shared_by_all(self, s: For, lines: list[Any], at: int, grid: Grid) -> list[Any]:
-        """The blocks' parts of what all rounds go into."""
-        before: list[Any] = []
-        after: list[Any] = []
-        thread = "blockIdx.x == 0 && threadIdx.x == 0"
-        thread += " && threadIdx.y == 0" if grid.form in ("rows", "sums") else ""
-        for r in grid.totals:
-            phi, out = s.phis[r.position], s.outs[r.position]
-            own = self.expressions.names(phi)
-            self._begin(own, s.inits[r.position], phi, r, thread, before)
-            value: Any = name(own, phi)
-            if grid.form == "rows" and r.how in IDENTITY:  # a row's threads have the same
-                nothing = raw(c_number(IDENTITY[r.how], phi.type.dtype))
-                value = gast.IfExp(raw("threadIdx.x == 0", 7), value, nothing)
-            function = f"block_{r.how}{suffix(phi.type.dtype)}"
-            after.append(gast.Assign([target(name(own, phi))], call(name(function), value), None))
-            place = f"{self.expressions.names(out)}_of_blocks[blockIdx.x] = {own};"
-            first = "threadIdx.x == 0" + (" && threadIdx.y == 0" if grid.form != "elements" else "")
-            after.append(gast.If(raw(first, 3), [statement(place)], []))
-        return [*lines[:at], *before, lines[at], *after]
+    def __init__(self, writer: CudaLauncher, scope: KernelScope):
+        self.writer, self.scope = writer, scope
+
+    def visit_Name(self, node: Any) -> Any:
+        """``x`` for ``x_now``, which is ``x`` after the kernel."""
+        shown = getattr(node, "shows", None)
+        if shown is None or not shown.type.ndim:
+            return node
+        given = self.scope.given(shown)
+        return node if given is shown else self.writer._array_given(given)
 
 
 def _place_text(s: Apply) -> Any:

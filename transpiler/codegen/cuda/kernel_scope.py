@@ -18,8 +18,8 @@ from calque.transpiler.codegen.cuda.named_sizes import NamedSizes, is_named, shi
 from calque.transpiler.codegen.launcher import Launcher
 from calque.transpiler.codegen.text.spelling import name, target
 from calque.transpiler.ir import core
-from calque.transpiler.ir.core import Apply, For, Kernel, Var
-from calque.transpiler.primitives.indexing import checked_index
+from calque.transpiler.ir.core import Apply, For, If, Kernel, Var, While
+from calque.transpiler.primitives.indexing import checked_index, update, update_add
 
 
 def statement(text: str) -> Any:
@@ -60,32 +60,29 @@ class KernelScope:
                     # values of several types may share a variable
                     dtypes[own] = np.promote_types(v.type.dtype, dtypes.get(own, v.type.dtype))
                     self.types[own] = "Index" if index else c_type(dtypes[own])
-        self.stored = {self.names_of(v) for v in stored_in(kernel.body.statements)}
-        self.stored |= {self.names_of(v) for v in stores_of(kernel.body.statements)}
-        self.same: dict[str, str] = {}  # second names of arrays
+        self._before = _versions_before(kernel)
+        stores = stored_in(kernel.body.statements) | stores_of(kernel.body.statements)
+        self.stored = {self.names_of(self.given(v)) for v in stores}
         self.arrays: dict[str, Var] = {}
         for v in kernel.params:
             if v.type.ndim:
                 self.arrays.setdefault(self.names_of(v), v)
+        self.arrays_given = {v for v in kernel.params if v.type.ndim}
         self.numbers = {self.names_of(v): v for v in kernel.params if not v.type.ndim}
         for n in self.counters & self.numbers.keys():  # one variable in Python
             self.types.setdefault(n, c_type(self.numbers[n].type.dtype))
         self.totals = {kernel_out(kernel, r.position): r for r in grid.totals}
 
-    def share_memory(self, same: dict[str, str]) -> None:
-        """Let the text have one name for what has two: ``same`` has the first by the second."""
-        self.same = same
-        self.stored |= {old for new, old in same.items() if new in self.stored}
+    def given(self, array: Var) -> Var:
+        """The array that the kernel is given, of which ``array`` is this version or a later one."""
+        while array in self._before:
+            array = self._before[array]
+        return array
 
-    def named_twice(self, values: Sequence[Var]) -> list[tuple[Var, ...]]:
-        """The values that are one memory by these names."""
-        folded = self.writer.expressions.folding.folded
-        found: dict[str, list[Var]] = {}
-        for v in values if self.same else ():
-            own = self.names_of(v) if v.type.ndim and v not in folded else ""
-            if own in self.same or own in self.same.values():
-                found.setdefault(self.same.get(own, own), []).append(v)
-        return list(map(tuple, found.values()))
+    def named_alike(self, values: Sequence[Var]) -> tuple[int, ...]:
+        """For each array that the kernel is given the first of those with its name: one memory."""
+        names = [self.names_of(v) if v in self.arrays_given else "" for v in values]
+        return tuple(names.index(n) for n in names if n)
 
     # what the printer asks
 
@@ -151,14 +148,10 @@ class KernelScope:
 
     def array(self, tree: Any) -> str:
         """An array and its size."""
-        var = getattr(tree, "shows", None) or self.arrays[tree.id]
-        own = self.same.get(tree.id, tree.id)
-        self.read_arrays.setdefault(own, var)
-        return f"{self._shown(own)}, {self.size_name(var, None)}"
+        return f"{self._read(tree)}, {self.size_name(self._array(tree), None)}"
 
     def _size_of(self, array: Any, axis: int | None) -> str:
-        var = getattr(array, "shows", None) or self.arrays[array.id]
-        return self.size_name(var, axis)
+        return self.size_name(self._array(array), axis)
 
     def size_name(self, var: Var, axis: int | None) -> str:
         """The text of an axis' size, or of an array's, over the parameters that hold them."""
@@ -175,6 +168,7 @@ class KernelScope:
             return counted
         own: Any = dim if dim is not None else ("size", var.type.dims)
         if own not in self.sizes:
+            var = self.given(var)
             wish = f"{self.names_of(var)}_size" + (f"_{axis}" if axis else "")
             self.sizes[own] = self._free(wish), var, axis
         return self.sizes[own][0]
@@ -225,9 +219,14 @@ class KernelScope:
 
     def _element(self, array: Any, var: Var, tree: Any) -> str:
         items = tree.slice.elts if isinstance(tree.slice, gast.Tuple) else [tree.slice]
-        own = self.same.get(array.id, array.id)
+        return f"{self._read(array)}[{self._linear(var, items)}]"
+
+    def _read(self, array: Any) -> str:
+        """The parameter of an array that is read or stored into."""
+        var = self.given(self._array(array))
+        own = self.names_of(var)
         self.read_arrays.setdefault(own, var)
-        return f"{self._shown(own)}[{self._linear(var, items)}]"
+        return self._shown(own)
 
     def _shown(self, n: str) -> str:
         """The name of an array's parameter: not that of a number here."""
@@ -316,11 +315,6 @@ class KernelScope:
                 else:
                     kind = "Index" if self._is_size(var) else c_type(var.type.dtype)
                     made.append((f"{kind} {shown}", ("number", var)))
-        for n, var in self.read_arrays.items():
-            if n not in self.arrays:  # another name, which the launcher gives before
-                word = "" if n in self.stored else "const "
-                text = f"{word}{c_type(var.type.dtype)}* __restrict__ {self._shown(n)}"
-                made.append((text, ("array", var)))
         for out in self.kernel.outs:
             if out.type.ndim:
                 continue
@@ -356,6 +350,21 @@ class KernelScope:
         if len(line) > 100:
             line = f"void {title}(\n    " + _filled(texts) + ")"
         return [head, line, "{", *body, "}"]
+
+
+def _versions_before(kernel: Kernel) -> dict[Var, Var]:
+    """The version before each version of an array that a kernel makes: both are one memory."""
+    found: dict[Var, Var] = {}
+    for s in core.walk(kernel.body):
+        match s:
+            case Apply() if s.primitive in (update, update_add):
+                found[s.out] = s.args[0]
+            case For(phis=phis, inits=inits, outs=outs) | While(phis=phis, inits=inits, outs=outs):
+                found.update(zip(phis, inits, strict=True))
+                found.update(zip(outs, inits, strict=True))
+            case If(outs=outs, then=then):
+                found.update(zip(outs, then.results, strict=True))
+    return {new: old for new, old in found.items() if new.type.ndim}
 
 
 def _filled(texts: list[str]) -> str:

@@ -1,0 +1,89 @@
+"""Numbers that threads put together: those of a row, and those of all blocks.
+
+Before::
+
+    for i in range(n):
+        total += x[i]
+
+After, where the threads of a row share the loop, and where all threads of the grid do::
+
+    for (Index i = threadIdx.x; i < n; i += blockDim.x)
+        total += x[i];
+    total = row_sum(total);
+
+    total = block_sum(total);
+    if (threadIdx.x == 0)
+        total_of_blocks[blockIdx.x] = total;
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gast
+
+from calque.transpiler.codegen.cuda.c_lines import raw
+from calque.transpiler.codegen.cuda.c_types import c_number
+from calque.transpiler.codegen.cuda.device_functions import suffix
+from calque.transpiler.codegen.cuda.grid import IDENTITY, Grid
+from calque.transpiler.codegen.cuda.kernel_scope import KernelScope, statement
+from calque.transpiler.codegen.text.spelling import call, name, target
+from calque.transpiler.ir.core import Apply, For, Var
+from calque.transpiler.loops.put_together import PutTogether, reductions
+
+
+def by_one_thread(grid: Grid, s: Apply, trees: list[Any]) -> list[Any]:
+    """The operands of an operation: what is added beside a loop that a row shares, one adds."""
+    if id(s) not in grid.terms:
+        return trees
+    k, how = grid.terms[id(s)]
+    nothing = raw(c_number(IDENTITY[how], s.out.type.dtype))
+    own = gast.IfExp(raw("threadIdx.x == 0", 7), trees[k], nothing)
+    return [own if j == k else tree for j, tree in enumerate(trees)]
+
+
+def reduced_by_row(scope: KernelScope, s: For, lines: list[Any], at: int) -> list[Any]:
+    """The lines of a loop: each thread begins with nothing, and has the whole in the end."""
+    names = scope.writer.expressions.names
+    before: list[Any] = []
+    after: list[Any] = []
+    for r in reductions(s):
+        phi = s.phis[r.position]
+        own = names(phi)
+        before += _begun(own, s.inits[r.position], phi, r, "threadIdx.x == 0")
+        function = f"row_{r.how}{suffix(phi.type.dtype)}"
+        whole = call(name(function), name(own, phi))
+        after.append(gast.Assign([target(name(own, phi))], whole, None))
+    return [*lines[:at], *before, lines[at], *after, *lines[at + 1 :]]
+
+
+def _begun(own: str, init: Any, phi: Var, r: PutTogether, first: str) -> list[Any]:
+    """All threads but the first begin with nothing, where the number begins with more."""
+    if r.how not in IDENTITY or (not isinstance(init, Var) and init == IDENTITY[r.how]):
+        return []
+    nothing = raw(c_number(IDENTITY[r.how], phi.type.dtype))
+    value = gast.IfExp(raw(first, 7), name(own, phi), nothing)
+    return [gast.Assign([target(name(own, phi))], value, None)]
+
+
+def reduced_by_all(scope: KernelScope, s: For, lines: list[Any], at: int) -> list[Any]:
+    """The lines of a loop, with the blocks' parts of what all iterations go into."""
+    grid, names = scope.grid, scope.writer.expressions.names
+    before: list[Any] = []
+    after: list[Any] = []
+    thread = "blockIdx.x == 0 && threadIdx.x == 0"
+    thread += " && threadIdx.y == 0" if grid.form in ("rows", "sums") else ""
+    for r in grid.totals:
+        phi, out = s.phis[r.position], s.outs[r.position]
+        own = names(phi)
+        before += _begun(own, s.inits[r.position], phi, r, thread)
+        value: Any = name(own, phi)
+        if grid.form == "rows" and r.how in IDENTITY:  # a row's threads have the same
+            nothing = raw(c_number(IDENTITY[r.how], phi.type.dtype))
+            value = gast.IfExp(raw("threadIdx.x == 0", 7), value, nothing)
+        function = f"block_{r.how}{suffix(phi.type.dtype)}"
+        after.append(gast.Assign([target(name(own, phi))], call(name(function), value), None))
+        place = f"{names(out)}_of_blocks[blockIdx.x] = {own};"
+        first = "threadIdx.x == 0" + (" && threadIdx.y == 0" if grid.form != "elements" else "")
+        after.append(gast.If(raw(first, 3), [statement(place)], []))
+    return [*lines[:at], *before, lines[at], *after]
