@@ -19,7 +19,8 @@ def function_text(traced: Traced, name: str) -> str:
     """The ``def`` of the generated function."""
     traced.function.name = name
     if traced.target.grid:
-        return cuda_function(traced.function)
+        with fitting_noted(traced.function.body, traced.builder):
+            return cuda_function(traced.function)
     return emit_function(traced.function, kernels=traced.target)
 
 
@@ -42,7 +43,8 @@ def module_text(
     traced.function.name = name
     asked = traced.builder if asking and traced.compiled else None
     if traced.target.grid:
-        return cuda_module(traced.function, title, provenance, support, asked, around)
+        with fitting_noted(traced.function.body, traced.builder):
+            return cuda_module(traced.function, title, provenance, support, asked, around)
     return emit_module(
         traced.function,
         title=title,

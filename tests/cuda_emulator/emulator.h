@@ -381,9 +381,14 @@ extern "C" inline __attribute__((used)) void __ubsan_handle_divrem_overflow(emul
 #define __any_sync(mask, value) (__ballot_sync(mask, value) != 0)
 #define __all_sync(mask, value) (__ballot_sync(mask, value) == 0xffffffffu)
 
+template <class T> T atomic_sum(T old, T value)  // of integers modulo 2**bits, as a GPU does it
+{
+    if constexpr (std::is_integral_v<T>) return T((unsigned long long)old + (unsigned long long)value);
+    else return old + value;
+}
 template <class T, class V> T atomicAdd(const emulator::Cell<T>* cell, V value)
 {
-    return cell->atomically([&](T old) { return T(old + value); });
+    return cell->atomically([&](T old) { return atomic_sum(old, T(value)); });
 }
 inline double atomicAdd(double* cell, double value) { return (*cell += value) - value; }
 inline float atomicAdd(float* cell, float value) { return (*cell += value) - value; }

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ARCHITECTURES = ("sm_75", "sm_80", "sm_90")
+# what a user may well compare: a number without a sign with zero
+ALLOWED = ("--diag-suppress=186",)
 REPORT = re.compile(r"Compiling entry function '(\w+)'.*\n.*\n(.*\n.*registers)")
 
 
@@ -45,7 +47,7 @@ def compiled(text: str, architecture: str, options: Sequence[str] = ()) -> dict[
     program = ctypes.c_void_p()
     library.nvrtcCreateProgram(ctypes.byref(program), text.encode(), b"kernels.cu", 0, None, None)
     try:
-        words = [*options, f"-arch={architecture}", "-std=c++17", "--ptxas-options=-v"]
+        words = [*options, *ALLOWED, f"-arch={architecture}", "-std=c++17", "--ptxas-options=-v"]
         given = (ctypes.c_char_p * len(words))(*(word.encode() for word in words))
         status = library.nvrtcCompileProgram(program, len(words), given)
         size = ctypes.c_size_t()

@@ -108,8 +108,10 @@ class Magnitudes:
         return ANY
 
     def fits(self, s: Apply) -> bool:
-        """Whether 64 bits hold the sum, difference or product that a statement computes."""
+        """Whether 64 bits hold the sum, product or opposite that a statement computes."""
         name = s.primitive.arithmetic
+        if name in ("negative", "abs"):
+            return self.of(s.args[0])[0] > ANY[0]
         known = name in ("add", "subtract", "multiply")
         return known and fits(_combined(name, *map(self.of, s.args)))
 

@@ -160,7 +160,7 @@ class CText:
     def _read(self, tree: Any) -> tuple[str, int]:
         """An element; nothing where an index is outside."""
         place, checked = self.names.place(tree), self.names.checked(tree)
-        if not checked:
+        if not checked or getattr(tree, "is_checked", False):
             return place, _UNIT
         nothing = self.names.nothing(tree)
         return f"{inside_of(checked)} ? {place} : {nothing}", _CHOICE

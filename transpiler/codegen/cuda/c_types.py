@@ -86,6 +86,8 @@ def _complex(value: complex, dtype: np.dtype) -> str:
 def _whole(value: int, dtype: np.dtype) -> str:
     if dtype == np.dtype("u8"):
         return f"{value}ULL"
+    if dtype == np.dtype("u4") and value >= LARGE:
+        return f"{value}u"
     if value == -(2**63):
         return "(-9223372036854775807LL - 1)"
     return f"{value}LL" if abs(value) >= LARGE else str(value)

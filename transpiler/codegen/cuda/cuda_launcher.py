@@ -21,6 +21,7 @@ from calque.transpiler.codegen.cuda.c_lines import raw
 from calque.transpiler.codegen.cuda.c_types import c_type
 from calque.transpiler.codegen.cuda.device_functions import suffix
 from calque.transpiler.codegen.cuda.grid import Grid, at_once, grid_of, read_in, stored_in
+from calque.transpiler.codegen.cuda.integers import stored_text, whole_text
 from calque.transpiler.codegen.cuda.kernel_lines import turn
 from calque.transpiler.codegen.cuda.kernel_scope import KernelScope, statement
 from calque.transpiler.codegen.cuda.named_sizes import NamedSizes
@@ -39,6 +40,7 @@ from calque.transpiler.codegen.text.spelling import (
     call,
     constant,
     dtype_name,
+    fill_expression,
     name,
     target,
 )
@@ -325,7 +327,7 @@ class CudaLauncher(Launcher):
             lines[0].is_atomic = True
             if s.out.type.dtype == np.int64 or s.out.type.dtype.kind == "c":
                 self.used.add(f"atomicAdd of {c_type(s.out.type.dtype)}")
-        return lines
+        return lines if self._grid is None else list(map(partial(_as_stored, s), lines))
 
     # checked indices
 
@@ -340,6 +342,9 @@ class CudaLauncher(Launcher):
             lines[0].value.args.append(_place_text(s))
             return lines
         self._checks = True
+        index = s.args[0]
+        if isinstance(index, Var) and index.type.dtype == np.uint64:
+            lines[0].value.args[0] = call(name("as_index"), lines[0].value.args[0])
         number = next(k for k, check in enumerate(self._scope.checks) if check is s)
         place = f"place + {number}" if number else "place"
         lines[0].value.args += [raw("outside"), raw(place)]
@@ -439,6 +444,23 @@ class CudaLauncher(Launcher):
         tree = super()._counted_by(bound)
         there = self._grid is None and bound in self.device
         return call(name("int"), tree) if there else tree
+
+
+def _as_stored(s: Apply, line: Any) -> Any:
+    """A store whose value is brought to the array's dtype, if that is one of integers."""
+    dtype, value = s.out.type.dtype, s.args[1]
+    match line:
+        case gast.AugAssign(target=place, op=operator) if not getattr(line, "is_atomic", False):
+            text = stored_text(operator, dtype)
+            if text is not None:
+                before = gast.Subscript(place.value, place.slice, gast.Load())
+                before.is_checked = True  # as the place that it is stored to
+                return gast.Assign([place], fill_expression(text, [before, line.value]), None)
+        case gast.Assign() if isinstance(value, Var):
+            text = whole_text(value.type.dtype, dtype)
+            if text is not None:
+                line.value = fill_expression(text, [line.value])
+    return line
 
 
 class _Given(gast.NodeTransformer):

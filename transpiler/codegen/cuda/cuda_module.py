@@ -14,7 +14,7 @@ from calque.transpiler.codegen.cuda.c_types import c_type
 from calque.transpiler.codegen.cuda.complex_numbers import COMPLEX
 from calque.transpiler.codegen.cuda.cuda_launcher import CudaLauncher
 from calque.transpiler.codegen.cuda.cuda_target import CUDA
-from calque.transpiler.codegen.cuda.device_functions import COMBINED, definitions
+from calque.transpiler.codegen.cuda.device_functions import COMBINED, combined_text, definitions
 from calque.transpiler.codegen.cuda.named_sizes import with_named_sizes
 from calque.transpiler.codegen.numpy.emit import Support, imports, sorted_imports, written_function
 from calque.transpiler.codegen.text.layout import WIDTH, to_text
@@ -104,12 +104,12 @@ def _called(text: str) -> set[str]:
 
 
 def _combining(name: str, how: str, letter: str, dtype: Any) -> str:
-    combined, start = COMBINED[how]
+    start = COMBINED[how][1]
     text = _COMBINE.format(
         name=name,
         T=c_type(dtype),
         start=start or "parts[0]",
-        combined=combined.format(f=letter),
+        combined=combined_text(how, np.dtype(dtype)).format(f=letter),
         how=how,
         f=letter,
     )

@@ -13,6 +13,16 @@ import numpy as np
 from calque.transpiler.codegen.cuda.c_types import C_TYPES, KEYWORDS
 from calque.transpiler.codegen.cuda.complex_numbers import is_complex, spelled_complex
 from calque.transpiler.codegen.cuda.device_functions import names, suffix
+from calque.transpiler.codegen.cuda.integers import (
+    compared_in,
+    computed_in,
+    integer_casts,
+    integer_literal,
+    integer_result,
+    integer_text,
+    of_integers,
+    whole_text,
+)
 from calque.transpiler.codegen.cuda.random_functions import RANDOM
 from calque.transpiler.codegen.numba.scalar_text import finds_place, loop_dtypes, plain_type
 from calque.transpiler.codegen.text.spelling import dtype_name
@@ -152,10 +162,16 @@ class Cuda(Target):
     def call(self, s: Apply) -> str | None:
         """Conversions, and the place in a sorted array."""
         if s.primitive is searchsorted:
-            return f"searchsorted_{s.params['side']}({{0}}, {{1}})"
+            places, value = (plain_type(a).dtype for a in s.args[:2])
+            same = places == value and isinstance(s.args[1], Var)
+            sought = "{1}" if same else self.cast(places).replace("{0}", "{1}")
+            return f"searchsorted_{s.params['side']}({{0}}, {sought})"
         if s.primitive in _CONVERSIONS and not s.out.type.ndim:
             if s.primitive is to_bool or s.out.type.dtype.kind == "b":
                 return "{0} != 0"
+            whole = whole_text(plain_type(s.args[0]).dtype, s.out.type.dtype)
+            if whole is not None:
+                return whole
             real = is_complex(s) and s.out.type.dtype.kind != "c"
             return self.cast(s.out.type.dtype).replace("{0}", "{0}.real" if real else "{0}")
         return None
@@ -164,7 +180,9 @@ class Cuda(Target):
         """Operators, and functions of numbers."""
         if is_complex(s):
             return self.call(s) or spelled_complex(s)
-        return self.call(s) or _power(s) or _divided(s) or _spelled(s)
+        loop = _loop_dtypes(s)
+        own = integer_text(s, loop) if of_integers(loop) else None
+        return self.call(s) or own or _power(s) or _divided(s) or _spelled(s)
 
     def operand_casts(self, s: Apply, text: str) -> list[np.dtype | None]:
         """All that C would promote otherwise."""
@@ -173,29 +191,28 @@ class Cuda(Target):
         if is_complex(s):  # a real number becomes complex by itself
             differ = zip(own, loop, strict=True)
             return [w if (h.kind, w.kind) == ("c", "c") and h != w else None for h, w in differ]
+        if of_integers(loop[1:] if s.primitive is where else loop):
+            cast = integer_casts(s, text, own, loop)
+            return [computed_in(s, loop) if c else None for c in cast]
         made: list[np.dtype | None] = []
         for k, (have, want) in enumerate(zip(own, loop, strict=True)):
             others = [
                 w for j, w in enumerate(own) if j != k and not (s.primitive is where and j == 0)
             ]
-            function = "(" in text
-            converted = want.kind == "f" and want in others and have.kind in "iub" and not function
-            widened = want.kind == "i" and want.itemsize >= 4 and have.kind in "iub"
-            narrow = have.itemsize <= want.itemsize and have != np.dtype("u8")
+            converted = want.kind == "f" and want in others and have.kind in "iub"
             same = have == want or want.kind == "O"  # Python compares its integers as they are
-            made.append(None if same or converted or (widened and narrow) else want)
+            made.append(None if same or (converted and "(" not in text) else want)
         return made
 
     def result_cast(self, s: Apply) -> np.dtype | None:
         """C's integers have at least 32 bits."""
-        out = s.out.type
-        small = out.dtype.kind in "iu" and out.dtype.itemsize < 4
+        out, loop = s.out.type, _loop_dtypes(s)
         wide = (
             out.dtype == np.float64
-            and any(w == np.float32 for w in _loop_dtypes(s))
+            and any(w == np.float32 for w in loop)
             and s.primitive.kind == "elementwise"
         )
-        return out.dtype if small or wide else None
+        return out.dtype if wide else integer_result(s, self.operation(s) or "", loop)
 
     def cast(self, dtype: np.dtype) -> str:
         """A name of NumPy's, which the printer writes as C's cast."""
@@ -216,7 +233,7 @@ class Cuda(Target):
         if dtype is not None and dtype.kind == "f":
             return float(value), dtype if dtype.itemsize == 4 else None
         if dtype is not None and dtype.kind in "iu" and type(value) is not bool:
-            return int(value), None
+            return int(value), integer_literal(int(value), dtype)
         return value, None
 
 
@@ -271,7 +288,7 @@ def _loop_dtypes(s: Apply) -> list[np.dtype]:
     found = loop_dtypes(s)[: len(s.args)]
     if any(d.kind == "O" for d in found):  # of Python's own, which have no end
         found = [np.result_type(*(plain_type(a).dtype for a in s.args))] * len(found)
-    return found
+    return compared_in(s, found)
 
 
 def _spelled(s: Apply) -> str | None:
@@ -334,10 +351,7 @@ def _divided(s: Apply) -> str | None:
     if s.primitive not in (floor_divide, remainder):
         return None
     word = "floor_divide" if s.primitive is floor_divide else "remainder"
-    if last.kind == "f":
-        return f"float_{word}{suffix(last)}({{0}}, {{1}})"
-    word = "remainder_of" if s.primitive is remainder else word
-    return f"{word}({{0}}, {{1}})" if last != np.dtype("u8") else None
+    return f"float_{word}{suffix(last)}({{0}}, {{1}})" if last.kind == "f" else None
 
 
 def _power(s: Apply) -> str | None:

@@ -1,8 +1,8 @@
 """Functions that kernels of CUDA C call and CUDA has not: their text, and what that needs first.
 
 A name without a letter at its end is of ``double``, with an f of ``float``, with an l of ``long
-long``, as in C's own ``fmod`` and ``fmodf``; with a c of ``complex64``, with a z of ``complex128``,
-as in BLAS.
+long``, as in C's own ``fmod`` and ``fmodf``, with a u of that without a sign; with a c of
+``complex64``, with a z of ``complex128``, as in BLAS.
 
 >>> print(definitions({"maximumf"}))
 __device__ __forceinline__ float maximumf(float a, float b)  // NaN wins, as in NumPy
@@ -25,11 +25,13 @@ from calque.transpiler.codegen.cuda.c_types import DEFINITIONS
 from calque.transpiler.codegen.cuda.complex_numbers import COMPLEX
 from calque.transpiler.codegen.cuda.random_functions import RANDOM
 
-SUFFIXES = {"double": "", "float": "f", "long long": "l", "complex64": "c", "complex128": "z"}
+SUFFIXES = {"double": "", "float": "f", "long long": "l", "unsigned long long": "u"}
+SUFFIXES |= {"complex64": "c", "complex128": "z"}
 _PAIR = "__device__ __forceinline__ {T} {name}({T} a, {T} b)"
 _ONE = "__device__ __forceinline__ {T} {name}({T} x)"
 _REALS = ("double", "float")
-_ALL = ("double", "float", "long long")
+_WHOLE = ("long long", "unsigned long long")
+_ALL = (*_REALS, *_WHOLE)
 _SHUFFLE = re.compile(r"(__shfl\w+)\(0xffffffff, value, (\w+)\)")
 # name: the types it is for, and its text
 _TEMPLATES: dict[str, tuple[tuple[str, ...], str]] = {
@@ -43,8 +45,8 @@ _TEMPLATES: dict[str, tuple[tuple[str, ...], str]] = {
     ),
     "square": (_ALL, f"{_ONE}\n{{{{\n    return x * x;\n}}}}"),
     "sign": (
-        _ALL,
-        f"{_ONE}  // of NaN: NaN\n{{{{\n    return x > 0 ? 1 : x < 0 ? -1 : x;\n}}}}",
+        (*_REALS, "long long"),
+        f"{_ONE}  // of NaN: NaN\n{{{{\n    return x > 0 ? 1 : x < 0 ? -1 : x == 0 ? 0 : x;\n}}}}",
     ),
     "heaviside": (
         _REALS,
@@ -179,6 +181,82 @@ __device__ __forceinline__ void row_wait()  // of a row's threads, a warp or a b
     else
         __syncthreads();
 }""",
+    **{
+        f"wrapped_{word}": f"""\
+__device__ __forceinline__ long long wrapped_{word}(long long a, long long b)  // modulo 2**64
+{{
+    return (long long)((unsigned long long)a {operator} (unsigned long long)b);
+}}"""
+        for word, operator in (("sum", "+"), ("difference", "-"), ("product", "*"))
+    },
+    "wrapped_negative": """\
+__device__ __forceinline__ long long wrapped_negative(long long a)  // modulo 2**64
+{
+    return (long long)(0ULL - (unsigned long long)a);
+}""",
+    "wrapped_abs": """\
+__device__ __forceinline__ long long wrapped_abs(long long a)  // of the least: itself
+{
+    return a < 0 ? wrapped_negative(a) : a;
+}""",
+    "order_of": """\
+__device__ __forceinline__ int order_of(unsigned long long a, long long b)  // 1 where a is larger
+{
+    if (b < 0)
+        return 1;
+    return a > (unsigned long long)b ? 1 : a < (unsigned long long)b ? -1 : 0;
+}""",
+    "left_shift": """\
+__device__ __forceinline__ long long left_shift(long long a, long long by, int bits)
+{
+    return by >= 0 && by < bits ? (long long)((unsigned long long)a << by) : 0;
+}""",
+    "left_shiftu": """\
+__device__ __forceinline__ unsigned long long left_shiftu(
+    unsigned long long a, unsigned long long by, int bits)
+{
+    return by < bits ? a << by : 0;
+}""",
+    "right_shift": """\
+__device__ __forceinline__ long long right_shift(long long a, long long by, int bits)
+{
+    return by >= 0 && by < bits ? a >> by : a < 0 ? -1 : 0;
+}""",
+    "right_shiftu": """\
+__device__ __forceinline__ unsigned long long right_shiftu(
+    unsigned long long a, unsigned long long by, int bits)
+{
+    return by < bits ? a >> by : 0;
+}""",
+    "int64_of": """\
+__device__ __forceinline__ long long int64_of(double x)  // the least, of what it cannot hold
+{
+    const double end = 9223372036854775808.0;
+    return x >= -end && x < end ? (long long)x : -9223372036854775807LL - 1;
+}""",
+    "int32_of": """\
+__device__ __forceinline__ int int32_of(double x)  // the least, of what it cannot hold
+{
+    return x > -2147483649.0 && x < 2147483648.0 ? (int)x : -2147483647 - 1;
+}""",
+    "uint64_of": """\
+__device__ __forceinline__ unsigned long long uint64_of(double x)  // modulo 2**64, of what it can
+{
+    const double half = 9223372036854775808.0;
+    return x >= half && x < 2 * half ? (unsigned long long)x : (unsigned long long)int64_of(x);
+}""",
+    "floor_divideu": """\
+__device__ __forceinline__ unsigned long long floor_divideu(
+    unsigned long long a, unsigned long long b)  // 0 by 0
+{
+    return b == 0 ? 0 : a / b;
+}""",
+    "remainder_ofu": """\
+__device__ __forceinline__ unsigned long long remainder_ofu(
+    unsigned long long a, unsigned long long b)  // 0 by 0
+{
+    return b == 0 ? 0 : a % b;
+}""",
     "floor_divide": """\
 __device__ __forceinline__ long long floor_divide(long long a, long long b)  // as in Python; 0 by 0
 {
@@ -210,6 +288,12 @@ __device__ __forceinline__ Index checked_index(
         *outside = place * (2 * far) + told + far;
     return -1;
 }""",
+    "as_index": """\
+__device__ __forceinline__ long long as_index(unsigned long long index)  // outside stays outside
+{
+    const unsigned long long largest = 9223372036854775807ULL;
+    return (long long)(index < largest ? index : largest);
+}""",
     "atomicAdd of long long": """\
 __device__ __forceinline__ long long atomicAdd(long long* cell, long long value)
 {
@@ -236,7 +320,7 @@ def names() -> frozenset[str]:
     """All that may be defined: nothing of the user's is called so.
 
     >>> sorted(n for n in names() if "square" in n)
-    ['square', 'square_less_1', 'squarec', 'squaref', 'squarel', 'squarez']
+    ['square', 'square_less_1', 'squarec', 'squaref', 'squarel', 'squareu', 'squarez']
     """
     forms = ("row", "row_running", "block")
     reduced = [f"{form}_{how}" for form in forms for how in COMBINED]
@@ -256,7 +340,7 @@ def suffix(dtype: np.dtype) -> str:
         return SUFFIXES[dtype.name]
     if dtype.kind == "f":
         return "f" if dtype.itemsize == 4 else ""
-    return "l"
+    return "u" if dtype == np.uint64 else "l"
 
 
 def _text(name: str) -> str | None:
@@ -270,16 +354,38 @@ def _text(name: str) -> str | None:
             continue
         if stem in _TEMPLATES and type_ in _TEMPLATES[stem][0]:
             text = _TEMPLATES[stem][1].format(T=type_, name=name, f=letter)
+            text = _wrapped(text) if type_ == "long long" else text
             return _of_parts(text, type_) if type_ in COMPLEX else text
         for form, template in (("row_", _ROW), ("row_running_", _RUNNING), ("block_", _BLOCK)):
             how = stem.removeprefix(form)
             if how != stem and how in COMBINED:
-                combined = COMBINED[how][0].format(f=letter)
+                combined = combined_text(how, np.dtype("i8") if letter == "l" else np.dtype("f8"))
+                combined = combined.format(f=letter)
                 before = combined.replace("value", "before")
                 words = {"T": type_, "name": name, "combined": combined}
                 text = template.format(**words, before=before, result=combined)
                 return _of_parts(text, type_) if type_ in COMPLEX else text
     return None
+
+
+def combined_text(how: str, dtype: np.dtype) -> str:
+    """How two numbers of a dtype, ``value`` and ``other``, are put together; ``{f}`` is its letter.
+
+    >>> combined_text("sum", np.dtype("i8")), combined_text("sum", np.dtype("u8"))
+    ('wrapped_sum(value, other)', 'value + other')
+    """
+    text = COMBINED[how][0]
+    promoted = dtype.kind == "i" or (dtype.kind == "u" and dtype.itemsize < 4)
+    return _wrapped(text) if promoted else text
+
+
+def _wrapped(text: str) -> str:
+    """Sums and products of integers with a sign, which C leaves undefined where they overflow."""
+    text = text.replace("value + other", "wrapped_sum(value, other)")
+    text = text.replace("value * other", "wrapped_product(value, other)")
+    text = text.replace("return x * x;", "return wrapped_product(x, x);")
+    text = text.replace("product *= x;", "product = wrapped_product(product, x);")
+    return text.replace("x *= x)", "x = wrapped_product(x, x))")
 
 
 def _of_parts(text: str, type_: str) -> str:

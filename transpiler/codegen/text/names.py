@@ -93,13 +93,8 @@ class Names:
         return not (self._clash(group) & held or self._clashing.get(name, 0) & mine)
 
     def _mixes(self, members: int) -> bool:
-        """Whether some of these numbers are floats, and some truths or integers of 64 bits; or some
-        complex.
-        """
-        dtypes = [v.type.dtype for v in self.program.members(members) if not v.type.ndim]
-        whole = any(d.kind == "b" or (d.kind in "iu" and d.itemsize == 8) for d in dtypes)
-        parts = [d.kind == "c" for d in dtypes]
-        return (whole and any(d.kind == "f" for d in dtypes)) or any(parts) > all(parts)
+        """Whether these numbers have several dtypes: a variable would widen some of them."""
+        return len({v.type.dtype for v in self.program.members(members) if not v.type.ndim}) > 1
 
     def _clash(self, group: int) -> int:
         found = 0
