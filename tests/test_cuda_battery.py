@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cuda_emulator import building
-from cuda_emulator.running import cuda_text, on_cuda, prepare
+from cuda_emulator.running import cuda_text, few_blocks, on_cuda, prepare
 from sampling import sampled
 
 import calque
@@ -30,7 +30,8 @@ def functions() -> dict[str, Any]:
 @pytest.mark.parametrize("program", CHOSEN, ids=lambda program: program.id)
 def test_value_and_gradient(program: Program, functions: dict[str, Any]) -> None:
     function = functions[program.id]
-    got, want = on_cuda(function, *program.fresh()), function(*program.fresh())
+    with few_blocks(3):
+        got, want = on_cuda(function, *program.fresh()), function(*program.fresh())
     assert oracle.structure(got[1]) == oracle.structure(want[1])
     np.testing.assert_allclose(got[0], want[0], rtol=1e-9)
     np.testing.assert_allclose(oracle.flat(got[1]), oracle.flat(want[1]), rtol=1e-9, atol=1e-12)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 import pytest
 from cuda_emulator import building, nvrtc
 from cuda_emulator import standin as cp
+from cuda_emulator.running import cuda_text, few_blocks
 
 pytestmark = pytest.mark.skipif(building.MISSING is not None, reason=str(building.MISSING))
 RNG = np.random.default_rng(5)
@@ -231,6 +233,31 @@ PLANTED = {
         "line 3: a float that no integer holds",
     ),
     "a shift by too much": ("x[threadIdx.x] = 1 << n;", "a shift by more bits"),
+    "a sum that overflows, and is only compared": (
+        "int most = n + 2147483583;\nx[threadIdx.x] = most + 1 > most ? 1.0 : 2.0;",
+        "line 4: a sum overflows",
+    ),
+    "shuffles in both arms": (
+        "double y = threadIdx.x % 2 ? __shfl_xor_sync(0xffffffff, 1.0, 1)"
+        " : __shfl_xor_sync(0xffffffff, 2.0, 1);\nx[threadIdx.x] = y;",
+        "line 3: not all threads come",
+    ),
+    "shuffles of a function that both arms call": (
+        "auto turned = [](double y) { return __shfl_xor_sync(0xffffffff, y, 1); };\n"
+        "if (threadIdx.x % 32 < 16)\n    x[threadIdx.x] = turned(1.0);\n"
+        "else\n    x[threadIdx.x] = turned(2.0);",
+        "line 3: not all threads come",
+    ),
+    "a barrier of a function that both arms call": (
+        "auto waited = [] { __syncthreads(); };\nif (threadIdx.x < 32)\n    waited();\nelse\n    waited();",
+        "line 3: not all threads come",
+    ),
+    "a loop without end": ("while (n > 0)\n    x[threadIdx.x] += 1.0;", "no end: the threads"),
+    "a loop without end, with a barrier": ("while (n > 0)\n    __syncthreads();", "no end: a thread has"),
+    "one thread that waits for another": (
+        "if (threadIdx.x == 3)\n    while (x[0] < 100.0)\n        n -= 1;",
+        "no end: the threads",
+    ),
 }
 
 
@@ -290,6 +317,124 @@ def test_blocks_that_touch_one_cell_are_seen_in_any_order() -> None:
         kernel((2,), (64,), (cp.zeros(4), np.int32(4)))
 
 
+FILL_HALF = "if (threadIdx.x < n) x[threadIdx.x] = 1.0;"
+
+
+@pytest.mark.usefixtures("order")
+def test_memory_in_which_nothing_is_stored_must_not_be_read() -> None:
+    """By a kernel, by a function of CuPy's, as an index, or by the host."""
+    x, n = cp.empty(64), (np.int32(32),)
+    one(FILL_HALF)((1,), (64,), (x, *n))
+    assert cp.asnumpy(x[:32]).sum() == 32.0
+    add = one("double y = x[threadIdx.x];\nx[threadIdx.x] = y + n;")
+    add((1,), (64,), (x, *n))  # of NaN, that nobody has looked at
+    assert cp.asnumpy(x[:32]).sum() == 33.0 * 32
+    with pytest.raises(RuntimeError, match="the host reads memory in which nothing is stored"):
+        cp.asnumpy(x)
+    for body in (
+        "x[threadIdx.x] += 1.0;", "atomicAdd(&x[threadIdx.x], 1.0 * n);", "if (x[threadIdx.x] > n) x[0] = 1.0;",
+        "double s = 0.0;\nfor (int k = 0; k < 3; k++) s += x[3 * threadIdx.x % 64 + k];\nx[n] = s;",
+    ):  # fmt: skip
+        with pytest.raises(RuntimeError, match=r"x\[\d+\] is read before anything is stored"):
+            one(body)((1,), (64,), (cp.empty(64), *n))
+    y = cp.empty(64)
+    for read in (
+        lambda: cp.sum(y), lambda: y + 1.0, lambda: y.get(), lambda: cp.asarray(X)[cp.empty(3, np.int64)], lambda: float(y[3]),
+        lambda: cp.argsort(y), lambda: cp.add(y, y, out=cp.empty(64)), lambda: y.astype(np.float32),
+    ):  # fmt: skip
+        with pytest.raises(RuntimeError, match="in which nothing is stored"):
+            read()
+
+
+def test_what_is_moved_holds_what_it_held() -> None:
+    """Arrays that grow are copied with the room behind what they hold; views read nothing."""
+    x = cp.empty(4)
+    x[:2] = 1.0
+    y = cp.concatenate((x, cp.empty_like(x)))
+    y[2:4] = cp.asarray(np.arange(2.0))
+    y[::-1][:4] = x[1]
+    assert cp.asnumpy(y).tolist() == [1.0, 1.0, 0.0, 1.0, 1.0, 1.0, 1.0, 1.0]
+    z = x.copy().reshape(2, 2)
+    assert cp.asnumpy(z[0]).tolist() == [1.0, 1.0]
+    with pytest.raises(RuntimeError, match="in which nothing is stored"):
+        cp.asnumpy(z)
+    z[1] = x[2:]
+    with pytest.raises(RuntimeError, match="in which nothing is stored"):
+        cp.asnumpy(z)
+    cp.multiply(x[:2], 2.0, out=z[1])
+    assert cp.asnumpy(z).tolist() == [[1.0, 1.0], [2.0, 2.0]]
+
+
+def test_a_kernel_is_not_launched_with_more_threads_than_it_is_compiled_for() -> None:
+    text = 'extern "C" __global__ __launch_bounds__(64)\nvoid f(double* __restrict__ x)\n{\nx[threadIdx.x] = 1.0;\n}'
+    kernel = cp.RawKernel(text, "f")
+    kernel((1,), (64,), (cp.empty(64),))
+    for block in ((96,), (32, 4)):
+        with pytest.raises(ValueError, match="no such launch.* of 64 threads"):
+            kernel((1,), block, (cp.empty(128),))
+
+
+def test_two_streams_that_touch_one_memory_wait_for_each_other() -> None:
+    x, n = cp.asarray(np.arange(64.0)), np.int32(64)
+    store, read = one("x[threadIdx.x] = n;"), one("y[threadIdx.x] = x[threadIdx.x];", READS_X)
+    side, other = cp.cuda.Stream(non_blocking=True), cp.cuda.Stream(non_blocking=True)
+
+    def launch(kernel: Any, stream: Any, *args: Any) -> None:
+        with stream:
+            kernel((1,), (64,), args)
+
+    launch(read, side, x, cp.empty(64))
+    launch(read, other, x, cp.empty(64))  # both read
+    with pytest.raises(RuntimeError, match="stores into memory of another one"):
+        launch(store, side, x, n)
+    side.wait_event(other.record())
+    launch(store, side, x, n)
+    with pytest.raises(RuntimeError, match="reads memory of another one"):
+        launch(read, other, x, cp.empty(64))
+    with pytest.raises(RuntimeError, match="reads memory of another one"):
+        x + 1.0
+    early = side.record()
+    launch(store, side, x, n)
+    other.wait_event(early)  # which was before the last store
+    with pytest.raises(RuntimeError, match="reads memory of another one"):
+        launch(read, other, x, cp.empty(64))
+    with pytest.raises(RuntimeError, match="reads memory of another one"):
+        x.get()
+    side.synchronize()
+    launch(read, other, x, cp.empty(64))
+    other.synchronize()
+    assert x.get()[0] == 64.0
+    blocking = cp.cuda.Stream()
+    launch(store, blocking, x, n)
+    launch(store, cp.cuda.get_current_stream(), x, n)  # the null stream waits for it
+
+
+READS_X = "const double* __restrict__ x, double* __restrict__ y"
+
+
+def test_what_blocks_share_goes_around_where_blocks_are_few() -> None:
+    """Strides that are wrong are seen where rows go around: from 32,768 rows on, or of few blocks."""
+
+    def rows(x):
+        return np.sum(x * x, axis=1), x - np.max(x, axis=1, keepdims=True)
+
+    x = MATRIX
+    text = cuda_text(rows, x)
+    assert text.count("i += gridDim.x * blockDim.y") == 1
+    planted = text.replace("i += gridDim.x * blockDim.y", "i += 2 * gridDim.x * blockDim.y")
+    for program, known, right in ((text, few_blocks, True), (planted, nullcontext, True), (planted, few_blocks, False)):
+        namespace: dict[str, Any] = {}
+        with cp.installed(), known():
+            exec(program, namespace)
+            try:
+                found = [cp.asnumpy(v) for v in namespace["rows_jit"](cp.asarray(x))]
+                same = all(np.allclose(a, b) for a, b in zip(found, rows(x), strict=True))
+            except RuntimeError as error:
+                assert "in which nothing is stored" in str(error)
+                same = False
+        assert same == right
+
+
 LAUNCHES: dict[str, tuple[Callable[[], tuple[Any, ...]], type[Exception], str]] = {
     "an int of 64 bits": (lambda: (cp.zeros(4), 4), TypeError, "n is int, got int64"),
     "a float for an int": (lambda: (cp.zeros(4), np.float32(4)), TypeError, "n is int"),
@@ -337,7 +482,6 @@ def test_host_and_device_do_not_mix() -> None:
             mixed()
     assert isinstance(cp.sum(x), cp.ndarray) and isinstance(x[0], cp.ndarray)
     assert isinstance(cp.linalg.norm(x), cp.ndarray) and isinstance(np.exp(x), cp.ndarray)
-    assert np.isnan(cp.asnumpy(cp.empty(3))).all()
     for absent in ("nanquantile", "no_such_function"):
         with pytest.raises(AttributeError, match=f"CuPy has no {absent}"):
             getattr(cp, absent)

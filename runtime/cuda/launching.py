@@ -23,21 +23,21 @@ _TYPES = {
 }  # fmt: skip
 
 
-def blocks(size: int) -> tuple[int, ...]:
+def blocks(size: int, *, most: int = 16384) -> tuple[int, ...]:
     """Blocks of 256 threads for so many elements; a card's worth of them, then a thread takes four.
 
-    From sixteen million elements on, it takes more.
+    From sixteen million elements on, where there are ``most`` blocks, it takes more.
 
     >>> blocks(1000), blocks(0), blocks(10**6), blocks(10**7), blocks(10**9)
     ((4,), (1,), (1024,), (9765,), (16384,))
     """
     wanted = (int(size) + 255) // 256
     if wanted > 1024:
-        wanted = min(max(1024, wanted // 4), 16384)
-    return (wanted if wanted > 1 else 1,)
+        wanted = max(1024, wanted // 4)
+    return (min(wanted, most) if wanted > 1 else 1,)
 
 
-def tiles(*sizes: int) -> tuple[int, ...]:
+def tiles(*sizes: int, most: int = 4096) -> tuple[int, ...]:
     """Blocks of 32 x 8 threads for planes (if any), rows and columns, columns first.
 
     Where there are more blocks than a card runs at a time, a thread has up to four planes or rows.
@@ -47,7 +47,7 @@ def tiles(*sizes: int) -> tuple[int, ...]:
     """
     planes = int(sizes[0]) if len(sizes) > 2 else 1
     grid = [(int(sizes[-1]) + 31) // 32, (int(sizes[-2]) + 7) // 8, planes]
-    grid = [min(max(n, 1), 4096) for n in grid[: len(sizes)]]
+    grid = [min(max(n, 1), most) for n in grid[: len(sizes)]]
     if each := min(math.prod(grid) // 4096, 4):
         grid[-1] = -(-grid[-1] // each)
     return tuple(grid)
@@ -76,16 +76,16 @@ def row_threads(columns: int) -> tuple[int, int]:
     return (256, 1) if columns >= 2048 else (32, 8)
 
 
-def row_blocks(*sizes: int) -> tuple[int, ...]:
-    """Blocks for rows of so many columns; of three sizes, the first is that of planes.
+def row_blocks(*sizes: int, most: int = 4096) -> tuple[int, ...]:
+    """Blocks for rows of so many columns, at most so many; of three sizes, the first is of planes.
 
     >>> row_blocks(100, 50), row_blocks(100, 10**6), row_blocks(2, 100, 50)
     ((13,), (100,), (13, 1, 2))
     """
     *planes, rows, columns = sizes
     wanted = int(rows) if columns >= 2048 else (int(rows) + 7) // 8
-    grid = min(max(wanted, 1), 4096)
-    return (grid, 1, min(max(int(planes[0]), 1), 4096)) if planes else (grid,)
+    grid = min(max(wanted, 1), most)
+    return (grid, 1, min(max(int(planes[0]), 1), most)) if planes else (grid,)
 
 
 def parts_of(grid: tuple[int, ...], dtype: str) -> Any:

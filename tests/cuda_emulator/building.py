@@ -21,6 +21,7 @@ TYPE = r"(?:unsigned |signed )?(?:long long|\w+)"
 KERNEL = re.compile(
     r'extern "C"\s+__global__(?:\s+__launch_bounds__\([^)]*\))?\s+void\s+(\w+)\s*\(([^)]*)\)'
 )
+BOUNDS = re.compile(r"__launch_bounds__\((\d+)[^)]*\)\s+void\s+(\w+)\s*\(")
 POINTER = re.compile(rf"(const )?({TYPE})\s*\*\s*__restrict__\s+(\w+)")
 SHARED = re.compile(rf"__shared__\s+({TYPE})\s+(\w+)((?:\[[^\]]+\])+);")
 CHECKS = "signed-integer-overflow,shift,bounds,integer-divide-by-zero,float-cast-overflow"
@@ -29,7 +30,12 @@ _MATHS = "abs exp exp2 expm1 log log2 log10 sqrt sin cos tan sinh cosh tanh pow 
 OVERLOADED = " ".join(f"using ::{name};" for name in _MATHS.split())
 PART = re.compile(r"(?<=\])\.(real|imag)\b")  # of an element
 _units: dict[tuple[str, tuple[str, ...]], tuple[Path, str]] = {}  # where texts are, and as what
+# g++ folds x + 1 > x before it looks at overflow: not of what may change, nor where 1 is a call
+LOOP = re.compile(r"\b(for \([^;]*;|while \()")  # up to what is asked in each iteration
+NUMBER = re.compile(r"(?<=[+-] )(\d+(?:LL)?)(?![\w.])")
+INTEGER = re.compile(r"(?<![\w<])(int|long long|Index|short) (?=\w+(?: = |,|;|\)))")
 FLAGS = ("-std=c++20", "-O0", "-w", "-fPIC", "-ffp-contract=off", f"-fsanitize={CHECKS}")
+FLAGS += ("-fno-omit-frame-pointer",)
 
 
 @functools.cache
@@ -138,6 +144,11 @@ def parameters(text: str, name: str, options: Sequence[str] = ()) -> list[str]:
     return [" ".join(defined.get(word, word) for word in one.split()) for one in given]
 
 
+def most_threads(text: str, name: str) -> int:
+    """The threads of a block for which a kernel is compiled."""
+    return {kernel: int(most) for most, kernel in BOUNDS.findall(text)}.get(name, 1024)
+
+
 def translated(text: str, prefix: str = "") -> str:
     """``text`` for g++ behind the header; lines keep their numbers."""
     kernels = KERNEL.findall(text)
@@ -147,6 +158,8 @@ def translated(text: str, prefix: str = "") -> str:
     # of a cell of doubles and a float g++ would make a float
     text = text.replace("#define NaN __int_as_float(0x7fc00000)", "#define NaN (0.0 / 0.0)")
     text = PART.sub(r"->\1", text)
+    text = LOOP.sub(r"\1 emulator::step(),", text)
+    text = NUMBER.sub(r"emulator::number(\1)", INTEGER.sub(r"volatile \1 ", text))
     return "#line 1\n" + text + "".join(_launcher(prefix, *found) for found in kernels)
 
 
@@ -166,10 +179,10 @@ def _launcher(prefix: str, kernel: str, given: str) -> str:
             continue
         constant, kind, name = pointer.groups()
         kind = f"{constant or ''}{kind}"
-        taken.append(f"{kind}* {name}_data, long long {name}_cells_")
+        taken.append(f"{kind}* {name}_data, long long {name}_cells_, bool* {name}_held_")
         made.append(f"    std::vector<emulator::Touch> {name}_touches({name}_cells_);")
         counted.append(f"    emulator::count<{kind}>({name}_touches);")
-        memory = f'{name}_data, {name}_cells_, {name}_touches.data(), nullptr, "{name}"'
+        memory = f'{name}_data, {name}_cells_, {name}_touches.data(), nullptr, "{name}", {name}_held_'
         passed.append(f"emulator::Global<{kind}>{{{{{memory}}}}}")
     taken = ["const unsigned* grid, const unsigned* block, bool barriers, int seed", *taken]
     return "\n".join(

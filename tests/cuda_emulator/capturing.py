@@ -27,8 +27,11 @@ from typing import Any
 
 import numpy
 
+from cuda_emulator import order
+
 captures: list[int] = []  # how many operations each graph has
 graph_launches: list[int] = []  # the same, of each launch
+new_memory: Callable[[numpy.ndarray], None]  # notes that nothing is stored there: set by ``validity``
 _numbers = itertools.count(1)
 _memory: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()  # by its address
 _INVALID = "cudaErrorStreamCaptureInvalidated: it was capturing, and an error has ended the capture"
@@ -43,25 +46,38 @@ class _OfThread(threading.local):
 class Graph:
     """Recorded operations, and the memory that they touch."""
 
-    def __init__(self, recorded: list[tuple[Callable[[], Any], list[weakref.ref[Any]]]]):
+    def __init__(self, recorded: list[_Recorded]):
         self.recorded = recorded
 
     def launch(self, stream: Stream | None = None) -> None:
         """Do it all again."""
-        if (stream or current()).is_capturing():
+        stream = stream or current()
+        if stream.is_capturing():
             raise RuntimeError("a graph launched within a capture is not emulated")
-        for operation, memory in self.recorded:
-            if any(m() is None for m in memory):
+        order.begin(stream, _streams)
+        for operation, stored, read in self.recorded:
+            if any(m() is None for m in (*stored, *read)):
                 raise RuntimeError("a graph uses memory that was given back")
+            _touch(stream, [m() for m in stored], [m() for m in read])
             operation()
         graph_launches.append(len(self.recorded))
 
 
+class Event:
+    """How far a stream was, and those that it had waited for."""
+
+    def __init__(self, seen: order.Seen):
+        self.seen = seen
+
+
 class Stream:
-    """A stream: all is done when a call returns, unless it captures."""
+    """A stream: all is done when a call returns, unless it captures; ``order`` says what may be."""
 
     def __init__(self, non_blocking: bool = False, null: bool = False):
-        self.ptr = 0 if null else next(_numbers) * 16
+        self.number = next(_numbers)
+        self.null, self.non_blocking, self.seen = null, non_blocking, order.Seen()
+        self.ptr = 0 if null else self.number * 16
+        _streams.add(self)
         self.recorded: list[Any] | None = None
         self.invalid = False
 
@@ -75,14 +91,16 @@ class Stream:
     def record(self) -> Any:
         """An event: where in the stream it stands."""
         refuse("an event that is waited for outside of the capture")
-        return self
+        return Event(order.Seen(self.seen))
 
     def wait_event(self, event: Any) -> None:
         """What comes after it waits for the event."""
+        order.merge(self.seen, event.seen)
 
     def synchronize(self) -> None:
         """Wait for all."""
         refuse("synchronous API calls")
+        order.waited(self.seen)
 
     def is_capturing(self) -> bool:
         """Whether operations are recorded, rather than done."""
@@ -125,6 +143,7 @@ class MemoryPool:
         raise NotImplementedError
 
 
+_streams: weakref.WeakSet[Stream] = weakref.WeakSet()
 NULL = Stream(null=True)
 _local = _OfThread()
 
@@ -182,46 +201,102 @@ def _ended(message: str) -> RuntimeError:
     return RuntimeError(message)
 
 
-def did(operation: Callable[[], Any], memory: Sequence[numpy.ndarray]) -> None:
-    """Do something, or record it with the memory that it touches."""
+def did(
+    operation: Callable[[], Any],
+    stored: Sequence[numpy.ndarray],
+    read: Sequence[Any] = (),
+) -> None:
+    """Do something, or record it with the memory that it stores into, and that it reads."""
     stream = current()
+    read = [m for m in read if isinstance(m, numpy.ndarray)]
     recorded = stream.recorded if stream.is_capturing() else None
     if recorded is None:
+        order.begin(stream, _streams)
+        _touch(stream, [_owner(m) for m in stored], [_owner(m) for m in read])
         operation()
     else:
-        recorded.append((operation, [weakref.ref(_owner(m)) for m in memory]))
+        kept = [[weakref.ref(_owner(m)) for m in memory] for memory in (stored, read)]
+        recorded.append((operation, *kept))
 
 
-def made(compute: Callable[[], Any], given: Sequence[Any]) -> Any:
-    """What is computed of arrays; where that is recorded, memory with NaN in it until then."""
+def _touch(stream: Stream, stored: Sequence[Any], read: Sequence[Any]) -> None:
+    for memory in read:
+        order.touch(stream, memory, False)
+    for memory in stored:
+        order.touch(stream, memory, True)
+
+
+def taken(memory: numpy.ndarray) -> None:
+    """The host reads memory, and waits for the current stream."""
+    refuse("D2H transfers")
+    did(lambda: None, [], [memory])
+    order.waited(current().seen)
+
+
+def sent() -> None:
+    """What the host has sent is there when the call returns, for all streams."""
+    order.waited(current().seen)
+
+
+def all_done() -> None:
+    """The host waits for all streams."""
+    refuse("synchronous API calls")
+    for stream in list(_streams):
+        order.waited(stream.seen)
+
+
+def made(
+    compute: Callable[[], Any], given: Sequence[Any], note: Callable[[Any], None] = lambda _: None
+) -> Any:
+    """What is computed of arrays; where that is recorded, memory with NaN in it until then.
+
+    ``note`` is called with what was computed, when it is.
+    """
     result = compute()
     arrays = [v for v in given if isinstance(v, numpy.ndarray)]
     fresh = isinstance(result, (numpy.ndarray, numpy.generic)) and not any(
         numpy.may_share_memory(result, a) for a in arrays
     )
     if not fresh or not current().is_capturing():
+        note(result)
         if fresh:
-            keep(numpy.asarray(result))
+            found = numpy.asarray(result)
+            keep(found)
+            did(lambda: None, [found], arrays)
         return result
     held = numpy.array(result)
     keep(held)
     held.reshape(-1).view(numpy.uint8)[:] = 255
-    target = weakref.ref(_owner(held))
-    address = held.__array_interface__
+    new_memory(held)
+    target = Reference(held)
 
     def again() -> None:
-        cells = numpy.asarray(_At(address, target()))
+        cells = target()
         cells[...] = compute()
+        note(cells)
 
-    did(again, [held, *arrays])
+    did(again, [held], arrays)
     return held
 
 
-class _At:
-    """Memory at an address, as an array again."""
+_Recorded = tuple[Callable[[], Any], list[weakref.ref[Any]], list[weakref.ref[Any]]]
 
-    def __init__(self, address: dict[str, Any], owner: Any):
-        self.__array_interface__, self.owner = address, owner
+
+class Reference:
+    """An array again, for as long as somebody else holds its memory."""
+
+    def __init__(self, memory: numpy.ndarray):
+        owner = _owner(memory)
+        self.owner, self.dtype = weakref.ref(owner), memory.dtype
+        self.shape, self.strides = memory.shape, memory.strides
+        self.start = memory.__array_interface__["data"][0] - owner.__array_interface__["data"][0]
+
+    def __call__(self) -> numpy.ndarray:
+        owner = self.owner()
+        assert owner is not None
+        if not owner.size:
+            return owner.reshape(self.shape)
+        return numpy.ndarray(self.shape, self.dtype, owner.ravel("K"), self.start, self.strides)
 
 
 def _owner(memory: numpy.ndarray) -> numpy.ndarray:

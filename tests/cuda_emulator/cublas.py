@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy
 
-from cuda_emulator import capturing
+from cuda_emulator import capturing, validity
 
 HANDLE = 4096
 calls: list[tuple[int, int, int]] = []  # the sizes of products that were asked for
@@ -62,8 +62,15 @@ def _gemm(dtype: Any, handle: Any, *given: Any) -> int:
     wide = rows if turn_left else inner, inner if turn_right else columns, columns
     addresses = left.value, right.value, out.value
     found = [_lines(dtype, *at) for at in zip(addresses, leads, tall, wide, strict=True)]
-    compute = partial(_multiplied, turn_left, turn_right, *(lines for lines, _ in found))
-    capturing.did(compute, [*(owner for _, owner in found), _rooms[handle.value]])
+    size = numpy.dtype(dtype).itemsize
+
+    def compute() -> None:
+        _multiplied(turn_left, turn_right, *(lines for lines, _ in found))
+        for column in range(columns):
+            validity.store_at(out.value + column * lead_out.value * size, rows * size)
+
+    *factors, product = (owner for _, owner in found)
+    capturing.did(compute, [product, _rooms[handle.value]], factors)
     return 0
 
 

@@ -1,7 +1,8 @@
 // Runs CUDA C on the CPU, one thread after another, and reports what a GPU passes over in silence:
 // indices outside of arrays; two threads that touch one cell of global or shared memory, one of them
-// storing, with no barrier between; barriers and shuffles to which not all threads come; shared
-// memory that is read before it is stored; overflow of signed integers.
+// storing, with no barrier between; barriers and shuffles to which not all threads come, all by the
+// same calls; memory that is read before anything is stored in it; overflow of signed integers; a
+// loop that does not end.
 //
 // The threads of a block are fibers of one thread: at a barrier the next one goes on, in an order
 // that the caller chooses, so that nothing is left to chance.
@@ -13,6 +14,7 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <type_traits>
 #include <ucontext.h>
 #include <vector>
 #undef INFINITY  // not in NVRTC either
@@ -31,7 +33,11 @@ constexpr int warpSize = 32;
 
 namespace emulator {
 enum State { ready, at_block, at_warp, at_shuffle, done };
-struct Fiber { ucontext_t context; Dim index; State state; int line; char value[16]; };
+struct Fiber {
+    ucontext_t context; Dim index; State state; int line; int waits; size_t path; char value[16];
+    long long unheld;         // elements that it has read in which nothing is stored, less those that
+    std::string unheld_first;  // it has stored: a copy of them computes nothing
+};
 
 static ucontext_t scheduler;
 static std::vector<Fiber> fibers;  // the threads of the block that runs
@@ -47,6 +53,7 @@ static void (*body)(void*);
 static void* arguments;
 constexpr size_t stack_size = 64 << 10;
 
+template <class T> T number(T known) { return known; }  // which the compiler does not know
 inline std::string text(long long number) { return std::to_string(number); }
 inline void fail(const std::string& message) { if (error.empty()) error = message; }
 inline void fail_at(int line, const std::string& what) { fail("line " + text(line) + ": " + what); }
@@ -93,8 +100,17 @@ inline bool ordered(long long other, Moment then, bool of_warp)
     return of_warp && other % size / 32 == current / 32 && then.warp < now().warp;
 }
 
+// Memory that a program has not filled has all bits set: so has a float that is computed of it.
+template <class T> bool is_unheld(const T& value)
+{
+    if constexpr (std::is_same_v<T, bool>) return value;
+    auto bytes = (const unsigned char*)&value;
+    return std::all_of(bytes, bytes + sizeof(T), [](unsigned char byte) { return byte == 0xff; });
+}
+
+// ``stored``: which cells of shared memory are; ``held``: the same of global memory, if some are not
 template <class T> struct Memory {
-    T* data; long long size; Touch* touches; bool* stored; const char* name;
+    T* data; long long size; Touch* touches; bool* stored; const char* name; bool* held = nullptr;
 
     std::string cell(long long k) const { return std::string(name) + "[" + text(k) + "]"; }
     bool touch(long long k, bool store, bool atomic) const
@@ -103,7 +119,8 @@ template <class T> struct Memory {
             fail(cell(k) + " is outside of " + text(size) + " elements");
             return false;
         }
-        if (stored && !store && !stored[k]) fail(cell(k) + " is read before anything is stored");
+        if (stored && !store && !stored[k]) fail_unheld(k);
+        if (held && atomic && !held[k]) fail_unheld(k);
         Touch& last = touches[k];
         long long me = thread_number();
         bool other_stored = last.writer >= 0 && last.writer != me && !(atomic && last.atomic);
@@ -130,7 +147,26 @@ template <class T> struct Memory {
         last.reader = me;
         last.read = now();
     }
-    T load(long long k) const { return touch(k, false, false) ? data[k] : T(); }
+    void fail_unheld(long long k) const { fail(cell(k) + " is read before anything is stored"); }
+    T load(long long k, bool changed = false) const
+    {
+        if (!touch(k, false, false)) return T();
+        if (held && !held[k]) {
+            if (changed) fail_unheld(k);
+            auto& fiber = fibers[current];
+            if (fiber.unheld++ == 0) fiber.unheld_first = cell(k);
+        }
+        return data[k];
+    }
+    void store(long long k, const std::remove_const_t<T>& value) const
+    {
+        if (!touch(k, true, false)) return;
+        data[k] = value;
+        bool copied = fibers[current].unheld > 0 && is_unheld(value);
+        if (copied) fibers[current].unheld--;
+        if (held) held[k] = !copied;
+        else if (copied) fail_unheld(k);  // memory that was held must stay so
+    }
 };
 
 template <class T> struct Loaded {  // a struct of memory that nobody stores to
@@ -146,15 +182,15 @@ template <class T> struct Cell {
     operator T() const { return of.load(k); }
     template <class Other> requires std::is_class_v<Other>
     explicit operator Other() const { return Other(T(*this)); }
-    T operator=(T value) const { if (of.touch(k, true, false)) of.data[k] = value; return value; }
+    T operator=(T value) const { of.store(k, value); return value; }
     T operator=(const Cell& other) const { return *this = T(other); }
-    template <class V> T operator+=(V value) const { return *this = T(T(*this) + value); }
-    template <class V> T operator-=(V value) const { return *this = T(T(*this) - value); }
-    template <class V> T operator*=(V value) const { return *this = T(T(*this) * value); }
-    template <class V> T operator/=(V value) const { return *this = T(T(*this) / value); }
-    template <class V> T operator|=(V value) const { return *this = T(T(*this) | value); }
-    template <class V> T operator&=(V value) const { return *this = T(T(*this) & value); }
-    template <class V> T operator^=(V value) const { return *this = T(T(*this) ^ value); }
+    template <class V> T operator+=(V value) const { return *this = T(of.load(k, true) + value); }
+    template <class V> T operator-=(V value) const { return *this = T(of.load(k, true) - value); }
+    template <class V> T operator*=(V value) const { return *this = T(of.load(k, true) * value); }
+    template <class V> T operator/=(V value) const { return *this = T(of.load(k, true) / value); }
+    template <class V> T operator|=(V value) const { return *this = T(of.load(k, true) | value); }
+    template <class V> T operator&=(V value) const { return *this = T(of.load(k, true) & value); }
+    template <class V> T operator^=(V value) const { return *this = T(of.load(k, true) ^ value); }
     const Cell* operator&() const { return this; }  // for atomicAdd(&x[i], ..)
     struct Held { T value; const T* operator->() const { return &value; } };
     Held operator->() const { return {T(*this)}; }  // a part of it
@@ -162,7 +198,7 @@ template <class T> struct Cell {
     {
         if (!of.touch(k, true, true)) return T();
         T old = of.data[k];
-        of.data[k] = combine(old);
+        of.data[k] = combine(old);  // of what is held
         return old;
     }
 };
@@ -172,7 +208,7 @@ template <class T> struct Global {
     operator Global<const T>() const
     {
         const auto& m = memory;
-        return {{m.data, m.size, m.touches, m.stored, m.name}};
+        return {{m.data, m.size, m.touches, m.stored, m.name, m.held}};
     }
     auto operator[](long long k) const
     {
@@ -218,10 +254,45 @@ template <class T, int... Sizes> struct Shared : Cleared {
 
 // -- threads
 
+// -- a loop that does not end: the text calls this in each iteration
+
+constexpr long long most_steps = 20000000;  // of all threads of a launch
+constexpr int most_waits = 20000;             // of a thread
+static long long steps;
+
+inline void step()
+{
+    if (--steps >= 0) return;
+    steps = 100000;  // for each thread that is left
+    fail("no end: the threads of a launch have gone around " + text(most_steps) + " times");
+    give_up();
+}
+
+// The calls that have led to where a thread waits, by their return addresses: two arms of a branch
+// that call one function with a barrier in it are two ways there, of which a GPU makes two barriers.
+inline size_t path()
+{
+    char* low = &stacks[current * stack_size];
+    auto frame = (char*)__builtin_frame_address(0);
+    size_t found = 0;
+    while (low <= frame && frame + 2 * sizeof(void*) <= low + stack_size) {
+        auto cells = (size_t*)frame;
+        found = found * 1000003 + cells[1];
+        if (cells[0] <= (size_t)frame) break;
+        frame = (char*)cells[0];
+    }
+    return found;
+}
+
 inline void wait(State state, int line)
 {
     fibers[current].state = state;
     fibers[current].line = line;
+    fibers[current].path = path();
+    if (++fibers[current].waits > most_waits) {
+        fail("no end: a thread has waited " + text(most_waits) + " times");
+        give_up();
+    }
     swapcontext(&fibers[current].context, &scheduler);
 }
 
@@ -243,9 +314,16 @@ inline unsigned ballot(unsigned mask, bool value, int line)
     return all;
 }
 
+inline void end_thread()
+{
+    const auto& fiber = fibers[current];
+    if (fiber.unheld > 0) fail(fiber.unheld_first + " is read before anything is stored");
+}
+
 inline void enter()
 {
     body(arguments);
+    end_thread();
     fibers[current].state = done;
     swapcontext(&fibers[current].context, &scheduler);
 }
@@ -254,18 +332,18 @@ inline void enter()
 // barrier of the block, all that have not returned.
 inline bool release(size_t from, size_t to, State state)
 {
-    int line = 0;
+    const Fiber* first = nullptr;
     for (size_t k = from; k < to; k++) {
         const auto& fiber = fibers[k];
         if (fiber.state == done && state == at_block) continue;
-        if (fiber.state != state || (line && fiber.line != line)) return false;
-        line = fiber.line;
+        if (fiber.state != state || (first && fiber.path != first->path)) return false;
+        first = &fiber;
     }
     for (size_t k = from; k < to; k++)
         if (fibers[k].state == state) fibers[k].state = ready;
     if (state == at_block) epoch++;
     if (state == at_warp) warp_epochs[from / 32]++;
-    return line;
+    return first;
 }
 
 inline void begin_block(const std::vector<int>& order)
@@ -278,6 +356,7 @@ inline void begin_block(const std::vector<int>& order)
         unsigned n = k;
         fiber.index = {n % blockDim.x, n / blockDim.x % blockDim.y, n / blockDim.x / blockDim.y};
         fiber.state = ready;
+        fiber.unheld = fiber.waits = 0;
         if (!switches) continue;
         getcontext(&fiber.context);
         fiber.context.uc_stack.ss_sp = &stacks[k * stack_size];
@@ -293,7 +372,10 @@ inline void run_block(const std::vector<int>& order)
         if (switches) break;
         current = k;
         threadIdx = fibers[k].index;
-        if (!setjmp(given_up)) body(arguments);
+        if (!setjmp(given_up)) {
+            body(arguments);
+            end_thread();
+        }
     }
     for (bool going = switches; going;) {
         going = false;
@@ -302,8 +384,8 @@ inline void run_block(const std::vector<int>& order)
             going = true;
             current = k;
             threadIdx = fibers[k].index;
-            swapcontext(&scheduler, &fibers[k].context);
-        }
+                swapcontext(&scheduler, &fibers[k].context);
+            }
         for (size_t k = 0; k < fibers.size(); k += 32)
             for (State state : {at_warp, at_shuffle})
                 going |= release(k, std::min(k + 32, fibers.size()), state);
@@ -332,6 +414,7 @@ const char* launch(const unsigned* grid, const unsigned* block, bool barriers, i
     arguments = &kernel;
     switches = barriers;
     error.clear();
+    steps = most_steps;
     fibers = std::vector<Fiber>(block[0] * block[1] * block[2]);
     if (switches) stacks.reset(new char[fibers.size() * stack_size]);  // not filled: few pages are used
     auto threads = shuffled(fibers.size(), seed);

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy
 
+from cuda_emulator import validity
 from cuda_emulator.ownership import device_with
 
 available = True
@@ -210,10 +211,12 @@ class NcclCommunicator:
             raise NcclError(f"rank {self.rank} is of device {device}, and the current one is {current()}")
         dtype = numpy.dtype(_DTYPES[agreed[1]])
         made = []
-        for address, count in buffers:
+        for number, (address, count) in enumerate(buffers):
             size = count * dtype.itemsize
             if count and device_with(address, size) != device:
                 raise NcclError(f"NCCL_ERROR_INVALID_ARGUMENT: {name}: {size} bytes do not lie on device {device}")
+            if number == len(buffers) - 1 and name != "send":  # what it will have received
+                validity.store_at(address, size)
             memory = (ctypes.c_byte * size).from_address(address) if count else b""
             made.append(numpy.frombuffer(memory, dtype))
         calls.append((name, self.rank, buffers[0][1]))

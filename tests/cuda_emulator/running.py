@@ -11,14 +11,14 @@ import importlib
 import os
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from types import ModuleType
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 
-from calque.runtime.cuda import captured_products, raise_if_outside
+from calque.runtime.cuda import captured_products, launching, raise_if_outside
 from calque.runtime.transformed import Transformed
 from calque.transpiler.ir import pytrees
 from cuda_emulator import building, cublas, nvrtc, standin
@@ -66,6 +66,18 @@ def on_cuda(fn: Any, *args: Any, order: int = 0) -> Any:
         finally:
             standin.order = before
         return pytrees.tree_map(to_host, result)
+
+
+@contextmanager
+def few_blocks(most: int = 2) -> Iterator[None]:
+    """Grids of so many blocks along each axis: what they share goes around several times, as it
+    does from thousands of blocks on.
+    """
+    kept = [f.__kwdefaults__ for f in (launching.blocks, launching.tiles, launching.row_blocks)]
+    with ExitStack() as stack:
+        for defaults in kept:
+            stack.enter_context(patch.dict(defaults, most=most))
+        yield
 
 
 def wait() -> None:

@@ -3,7 +3,8 @@
 It is stricter than CuPy, which hands arrays of any dtype and numbers of any width to a kernel
 without a word: here a launch whose arguments do not fit the parameters is a TypeError. As on a
 GPU, host and device do not mix: an ``ndarray`` of this module and one of NumPy refuse each other.
-New memory holds NaN, or -1. Memory belongs to a device: an operation on arrays of another one than
+New memory holds NaN, or -1, and what reads it before anything is stored there is an error. Two streams
+that touch one memory must have waited for each other. Memory belongs to a device: an operation on arrays of another one than
 the thread's current device is an error, but for copies. ``nccl`` has what several of them tell each
 other. ``order`` is that of a kernel's threads: 0 as numbered, 1 backward,
 else the seed of a shuffle.
@@ -22,9 +23,7 @@ from __future__ import annotations
 import ctypes
 import importlib
 import importlib.util
-import re
 import sys
-import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -34,10 +33,19 @@ from typing import Any
 import numpy
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from cuda_emulator import building, capturing, compiling, cublas, nccl, ownership, refusals
-from cuda_emulator.building import POINTER
+from cuda_emulator import (
+    capturing,
+    compiling,
+    cublas,
+    kernels,
+    nccl,
+    ownership,
+    refusals,
+    validity,
+)
+from cuda_emulator.computing import as_held, computed, flat
 from cuda_emulator.ownership import OfThread
-from cuda_emulator.tables import API, PASSED_AS, SCALARS
+from cuda_emulator.tables import API
 
 __version__ = "13.3.0"
 order = 0
@@ -48,7 +56,6 @@ traffic: list[tuple[int, int]] = []  # bytes that each launch fetched from memor
 moved_by_calls: list[int] = []  # bytes that functions other than kernels read and make
 peer_copies: list[tuple[int, int]] = []  # from one device to another, without the host
 waits: list[int] = []  # the devices that were waited for
-_launching = threading.Lock()  # the emulator runs one kernel at a time
 
 
 class ndarray(NDArrayOperatorsMixin):
@@ -60,6 +67,7 @@ class ndarray(NDArrayOperatorsMixin):
         self._memory = numpy.empty(shape, dtype)
         self._memory.reshape(-1).view(numpy.uint8)[:] = 255
         capturing.keep(self._memory)
+        validity.new(self._memory)
         self.device_id = cuda.runtime.getDevice()
         ownership.note(self)
 
@@ -92,7 +100,9 @@ class ndarray(NDArrayOperatorsMixin):
     def copy(self, order: str = "C") -> ndarray:
         """A copy on the current device, be it another one's."""
         _note_peer(self)
-        return _device(_computed(partial(self._memory.copy, order=order), [self._memory], False))
+        compute = partial(self._memory.copy, order=order)
+        again = partial(as_held, self._memory)
+        return _device(computed("copy", compute, [self._memory], (), again))
 
     def __array_ufunc__(self, function: Any, method: str, *given: Any, **options: Any) -> Any:
         out = options.get("out", ())
@@ -106,8 +116,9 @@ class ndarray(NDArrayOperatorsMixin):
         cublas.refuse(function.__name__, given)
         if out:
             options["out"] = _host(out)
-        compute = partial(getattr(function, method), *map(_host, given), **options)
-        result = _computed(compute, [*map(_host, given), *map(_host, out)], bool(out))
+        own, stored = list(map(_host, given)), list(map(_host, out))
+        compute = partial(getattr(function, method), *own, **options)
+        result = computed(function.__name__, compute, own, stored)
         _count(given, result)
         return out[0] if len(out) == 1 else _device(result)
 
@@ -116,19 +127,39 @@ class ndarray(NDArrayOperatorsMixin):
 
     def __getitem__(self, index: Any) -> Any:
         given = _host(index)
-        if _has_arrays(given):
+        places = [v for v in flat([given]) if isinstance(v, numpy.ndarray)]
+        if places:
             _require_current([self, *(index if isinstance(index, tuple) else (index,))])
-        if isinstance(self._memory[given], numpy.generic) and not _has_arrays(given):
+            compute = partial(self._memory.__getitem__, given)
+            return _device(capturing.made(compute, [self._memory, *places], partial(self._read, given)))
+        if isinstance(self._memory[given], numpy.generic):
             given = (*given, ...) if isinstance(given, tuple) else (given, ...)
         return _device(self._memory[given], self.device_id)  # an element is a view, as in CuPy
+
+    def _read(self, given: Any, made: Any) -> None:
+        """Elements were read at places that arrays say: they hold what they held there."""
+        for v in flat([given]):
+            if isinstance(v, numpy.ndarray):
+                validity.require(v, "an index")
+        held = validity.elements(self._memory)
+        if held is not None:
+            validity.store(numpy.asarray(made), held[given])
 
     def __setitem__(self, index: Any, value: Any) -> None:
         if isinstance(value, numpy.ndarray) and value.ndim:
             raise TypeError("an array of NumPy is not on the device")
         _require_current([self, value, *(index if isinstance(index, tuple) else (index,))])
         _count([value], self._memory[_host(index)])
-        compute = partial(self._memory.__setitem__, _host(index), _host(value))
-        _computed(compute, [self._memory, _host(value)], True)
+        given = _host(index), _host(value)
+        places = [v for v in flat(given[:1]) if isinstance(v, numpy.ndarray)]
+
+        def store() -> None:
+            for v in places:
+                validity.require(v, "an index")
+            self._memory.__setitem__(*given)
+            validity.set_items(self._memory, *given)
+
+        capturing.did(store, [self._memory], [*places, *flat(given[1:])])
 
     def __len__(self) -> int:
         return len(self._memory)
@@ -167,7 +198,8 @@ class ndarray(NDArrayOperatorsMixin):
 
     def get(self) -> numpy.ndarray:
         """A copy on the host."""
-        capturing.refuse("D2H transfers")
+        capturing.taken(self._memory)
+        validity.require(self._memory, "the host")
         transfers.append("get")
         return numpy.array(self._memory)
 
@@ -216,16 +248,6 @@ def _count(given: Sequence[Any], result: Any) -> None:
         moved_by_calls.append(sum(int(v.nbytes) for v in [*read, *made]))
 
 
-def _computed(compute: Any, given: Sequence[Any], stores: bool) -> Any:
-    """Compute something of arrays; or, while the stream captures, when its graph is launched."""
-    arrays = [v for v in given if isinstance(v, numpy.ndarray)]
-    if stores:
-        found: list[Any] = []
-        capturing.did(lambda: found.append(compute()), arrays)
-        return found[0] if found else None
-    return capturing.made(compute, arrays)
-
-
 class _Pointer:
     """Where an array lies."""
 
@@ -237,14 +259,16 @@ class _Pointer:
         """Bytes from there to here."""
         if size > min(source.memory.nbytes, self.memory.nbytes):
             raise ValueError("more bytes than there are")
-        compute = partial(ctypes.memmove, self.ptr, source.ptr, size)
-        capturing.did(compute, [self.memory, source.memory])
+
+        def copy() -> None:
+            ctypes.memmove(self.ptr, source.ptr, size)
+            validity.copied(source.memory, self.memory, size)
+
+        capturing.did(copy, [self.memory], [source.memory])
         moved_by_calls.append(2 * size)
 
 
-def _has_arrays(index: Any) -> bool:
-    items = index if isinstance(index, tuple) else (index,)
-    return any(isinstance(i, numpy.ndarray) for i in items)
+_IN_PLACE = ("ndarray.fill", "ndarray.sort", "ndarray.partition")
 
 
 class _Function:
@@ -266,12 +290,27 @@ class _Function:
             raise TypeError(f"{self.name} of CuPy takes {len(taken)} arguments, not {len(args)}")
         cublas.refuse(self.name, args)
         refusals.refuse(self.name, args, ndarray)
+        return self.called(args, kwargs)
+
+    def called(self, args: Any, kwargs: Any) -> Any:
+        """Its result, once what is given is known to be what it takes."""
         out = kwargs.get("out")
         given = {k: _host(v) for k, v in kwargs.items()}
-        compute = partial(self.function, *map(_host, args), **given)
         own = getattr(self.function, "__self__", None)
-        result = _computed(compute, [*map(_host, args), *given.values(), own], out is not None)
-        _count([*args, getattr(self.function, "__self__", None)], result)
+        operands = [*map(_host, args), *(v for k, v in given.items() if k != "out")]
+        operands += [] if self.name == "ndarray.fill" else [own]
+
+        def again(held: Any) -> Any:
+            """The same of other operands: a method is that of what its own array becomes."""
+            function = self.function if own is None else getattr(held(own), self.function.__name__)
+            return function(*map(held, map(_host, args)), **given)
+
+        compute = partial(self.function, *map(_host, args), **given)
+        stored = [] if out is None else [given["out"]]
+        if self.name in _IN_PLACE:
+            stored = [own]
+        result = computed(self.name, compute, operands, stored, again)
+        _count([*args, own], result)
         return _device(result) if out is None else out
 
     def __getattr__(self, name: str) -> Any:
@@ -354,7 +393,11 @@ def array(x: Any, dtype: Any = None) -> ndarray:
     else:
         capturing.refuse("H2D transfers")
         transfers.append("put")
-    return _device(_computed(partial(numpy.array, _host(x), dtype), [_host(x)], False))
+    compute, again = partial(numpy.array, _host(x), dtype), partial(as_held, _host(x))
+    made = _device(computed("copy", compute, [_host(x)], (), again))
+    if not isinstance(x, ndarray):
+        capturing.sent()
+    return made
 
 
 def asnumpy(x: Any) -> numpy.ndarray:
@@ -366,6 +409,7 @@ def argsort(x: Any, axis: int = -1, kind: str | None = None) -> Any:
     """CuPy's sorts are stable, and called nothing else."""
     if kind not in (None, "stable"):
         raise ValueError(f"kind is stable, not {kind}")
+    validity.require(_host(x), "argsort")
     return _device(numpy.argsort(_host(x), axis, kind="stable"))
 
 
@@ -400,7 +444,7 @@ class Device:
 
     def synchronize(self) -> None:
         """Wait for the device."""
-        capturing.refuse("synchronous API calls")
+        capturing.all_done()
         waits.append(self.id)
 
 
@@ -423,83 +467,11 @@ cuda = SimpleNamespace(
 nccl.current = runtime.getDevice
 
 
-class RawModule:
-    """``RawModule(code=..., options=...)``: ``get_function`` gives its kernels."""
-
-    def __init__(self, *, code: str, options: tuple[str, ...] = ()):
-        self.code, self.options = code, options
-
-    def get_function(self, name: str) -> RawKernel:
-        """A kernel of the text."""
-        return RawKernel(self.code, name, self.options)
-
-
-class RawKernel:
-    """``RawKernel(code, name, options)``; compiled when it is first launched, as in CuPy."""
-
-    def __init__(self, code: str, name: str, options: tuple[str, ...] = ()):
-        self.code, self.name, self.options = code, name, options
-        self.parameters = building.parameters(code, name, options)
-        self._launcher: Any = None
-
-    def __call__(self, grid: Sequence[int], block: Sequence[int], args: Sequence[Any]) -> None:
-        grid, block = ((*shape, 1, 1)[:3] for shape in (grid, block))
-        if min(*grid, *block) < 1 or max(grid[1:]) > 65535 or numpy.prod(block) > 1024:
-            raise ValueError(f"{self.name}: no such launch, {grid} blocks of {block}")
-        passed = self._passed(args)
-        launches.append(self.name)
-        shapes = [(ctypes.c_uint * 3)(*shape) for shape in (grid, block)]
-        barriers = ctypes.c_bool(bool(re.search(r"_sync\b|__sync", self.code)))
-        touched = [a._memory for a in args if isinstance(a, ndarray)]
-        capturing.did(lambda: self._run(shapes, barriers, passed), touched)
-
-    def _run(self, shapes: Any, barriers: Any, passed: Sequence[Any]) -> None:
-        with _launching:
-            if self._launcher is None:
-                self._launcher = building.launcher(self.code, self.name, self.options)
-                self._launcher.restype = ctypes.c_char_p
-            if error := self._launcher(*shapes, barriers, order, *passed):
-                raise RuntimeError(f"{self.name}: {error.decode()}")
-            traffic.append(building.moved(self._launcher.library))
-
-    def _passed(self, args: Sequence[Any]) -> list[Any]:
-        """The arguments for ctypes, after the checks that CuPy does not make."""
-        if len(args) != len(self.parameters):
-            wanted, got = len(self.parameters), len(args)
-            raise TypeError(f"{self.name}: {wanted} parameters, and {got} arguments")
-        _require_current(args)
-        passed: list[Any] = []
-        arrays: list[tuple[str, Any, str | None]] = []
-        for parameter, value in zip(self.parameters, args, strict=True):
-            pointer = POINTER.fullmatch(parameter)
-            if pointer is None:
-                passed.append(self._number(parameter, value))
-                continue
-            constant, kind, name = pointer.groups()
-            fits = isinstance(value, ndarray) and value.dtype == SCALARS[kind][0]
-            if not fits or not value.flags.c_contiguous:
-                got = f"{type(value).__name__} {getattr(value, 'dtype', '')}"
-                raise TypeError(f"{self.name}: {name} is a contiguous array of {kind}, got {got}")
-            for other_name, other, other_constant in arrays:
-                if not (constant and other_constant) and numpy.may_share_memory(
-                    value._memory, other._memory
-                ):
-                    raise ValueError(f"{self.name}: {name} and {other_name} share memory")
-            arrays.append((name, value, constant))
-            passed += [ctypes.c_void_p(value.data.ptr), ctypes.c_longlong(value.size)]
-        return passed
-
-    def _number(self, parameter: str, value: Any) -> Any:
-        kind, _, name = parameter.rpartition(" ")
-        if kind.startswith("volatile"):  # the address of pinned memory, as a number
-            return ctypes.c_void_p(int(value))
-        value = PASSED_AS.get(type(value), lambda x: x)(value)
-        dtype, ctype = SCALARS[kind]
-        if type(value) is not dtype:
-            raise TypeError(f"{self.name}: {name} is {kind}, got {type(value).__name__}")
-        return ctype(value.real, value.imag) if dtype().dtype.kind == "c" else ctype(value)
-
-
+kernels.array, kernels.require_current = ndarray, _require_current
+kernels.note_launch = launches.append
+kernels.note_traffic = traffic.append
+kernels.order_now = lambda: order
+RawModule, RawKernel = kernels.RawModule, kernels.RawKernel
 compiling.kernel_of = RawKernel
 
 
