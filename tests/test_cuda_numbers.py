@@ -98,3 +98,47 @@ def test_kinds_of_whole_numbers(kind):
         out = library.asarray(np.zeros(4))
         kernel(FILL, "fill_kernel")(1, 32, out, kind(3), kind(-5), np.array(0.5))
         np.testing.assert_array_equal(out.get(), [-4.5, -4.5, -4.5, 0.0])
+
+
+def test_a_constant_beyond_float32_is_infinite():
+    def chosen(v):
+        return np.where(v > 0, v, 1e300), np.where(v > 0, v, -1e300), v * 1e40, v + 1e-60
+
+    v = np.array([1.0, -1.0, 0.0], np.float32)
+    with np.errstate(over="ignore", invalid="ignore"):
+        wanted = chosen(v)
+    for got, want in zip(on_cuda(chosen, v), wanted, strict=True):
+        assert got.dtype == want.dtype
+        np.testing.assert_array_equal(got, want)
+
+
+SIGNED = {
+    "sign": lambda a, b: np.sign(a),
+    "extrema": lambda a, b: (np.maximum(a, b), np.minimum(a, b), np.fmax(a, b), np.fmin(a, b)),
+    "clip": lambda a, b: (np.clip(a, 0.0, 1.0), np.clip(a, -0.0, 1.0), np.clip(a, -1.0, 0.0)),
+    "clip by arrays": lambda a, b: (np.clip(a, b, 1.0), np.clip(a, b, b + 1.0)),
+    "clip by NaN": lambda a, b: (np.clip(a, np.nan, 1.0), np.clip(a, 0.5, -0.5)),
+    "rounding": lambda a, b: (np.rint(0.3 * a), np.floor(0.3 * a), np.ceil(0.3 * a), np.trunc(0.3 * a)),
+    "decimals": lambda a, b: np.round(0.3 * a, 1),
+    "quotients": lambda a, b: (a / b, a // b, a % b, np.fmod(a, b), np.divmod(a, b)[1], a % 3.0),
+    "powers": lambda a, b: (a**3, a**2, a**-1, np.sqrt(a), np.cbrt(a), np.square(a)),
+    "literals": lambda a, b: (np.where(a > 0, a, -0.0), a * -0.0, a + 0.0, a - 0.0, 0.0 - a, -0.0 - a),
+    "parts": lambda a, b: (np.abs(a), -a, np.copysign(a, b), np.heaviside(a, b), np.arctan2(a, b)),
+    "sums": lambda a, b: (np.sum(a[:1] * -0.0), np.cumsum(a[:3]), np.prod(a[:1]), np.max(a[:2])),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["f4", "f8"])
+def test_zeros_have_the_signs_of_numpys(kind):
+    values = np.array([0.0, -0.0, 1.0, -1.0, 0.5, -0.5, np.inf, -np.inf, np.nan, 1.7, -1.7], kind)
+    a, b = (v.ravel().copy() for v in np.meshgrid(values, values))
+
+    def all_of(a, b):
+        return [function(a, b) for function in SIGNED.values()]
+
+    with np.errstate(all="ignore"):
+        for name, got, want in zip(SIGNED, on_cuda(all_of, a, b), all_of(a, b), strict=True):
+            for one, other in zip(*(v if isinstance(v, tuple) else (v,) for v in (got, want)), strict=True):
+                np.testing.assert_allclose(one, other, rtol=1e-6, err_msg=name)
+                known = ~np.isnan(other)
+                np.testing.assert_array_equal(np.signbit(one)[known], np.signbit(other)[known], name)

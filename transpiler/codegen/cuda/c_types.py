@@ -64,7 +64,8 @@ def c_number(value: Any, dtype: np.dtype | None = None) -> str:
         return _whole(int(value), dtype)
     if dtype.kind == "c":
         return _complex(complex(value), dtype)
-    number = float(value)
+    with np.errstate(over="ignore"):  # beyond float32: infinite, as NumPy has it
+        number = float(np.float32(value)) if dtype.itemsize == 4 else float(value)
     if number != number:
         return "NaN"
     if np.isinf(number):

@@ -311,6 +311,8 @@ def _spelled(s: Apply) -> str | None:
         return "{1} if {0} else {2}"
     if primitive is reciprocal and last.kind == "f":
         return "1.0 / {0}" if last.itemsize == 8 else "float32(1.0) / {0}"
+    if primitive.arithmetic == "clip" and last.kind == "f" and all(map(_is_plain, s.args[1:])):
+        return f"clamped{letter}({{0}}, {{1}}, {{2}})"
     if primitive.arithmetic == "clip":
         return f"minimum{letter}(maximum{letter}({{0}}, {{1}}), {{2}})"
     if scalar == "abs" or scalar == "fabs":
@@ -333,6 +335,11 @@ def _spelled(s: Apply) -> str | None:
         return f"heaviside{letter}({{0}}, {{1}})"
     plain = "{" in scalar and "(" not in scalar and "**" not in scalar
     return scalar if plain and not _shifts(s) else None
+
+
+def _is_plain(atom: Any) -> bool:
+    """Whether an operand is Python's number: of bounds that are NumPy keeps the sign of a zero."""
+    return atom.type.weak if isinstance(atom, Var) else not isinstance(atom, np.generic)
 
 
 def _kinds(s: Apply) -> set[str]:

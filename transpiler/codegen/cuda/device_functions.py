@@ -48,6 +48,12 @@ _TEMPLATES: dict[str, tuple[tuple[str, ...], str]] = {
         (*_REALS, "long long"),
         f"{_ONE}  // of NaN: NaN\n{{{{\n    return x > 0 ? 1 : x < 0 ? -1 : x == 0 ? 0 : x;\n}}}}",
     ),
+    "clamped": (
+        _REALS,
+        "__device__ __forceinline__ {T} {name}({T} x, {T} low, {T} high)  // NaN wins\n{{\n"
+        "    if (x < low || low != low)\n        x = low;\n"
+        "    return x > high || high != high ? high : x;\n}}",
+    ),
     "heaviside": (
         _REALS,
         f"{_PAIR}  // b at 0\n{{{{\n    return a != a ? a : a > 0 ? 1 : a < 0 ? 0 : b;\n}}}}",
