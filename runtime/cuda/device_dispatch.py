@@ -20,7 +20,7 @@ from calque.runtime.call.arguments import check_values, labels_of
 from calque.runtime.call.dispatch import Dispatcher
 from calque.runtime.call.loading import Program, Ready
 from calque.runtime.cuda.captured_arrays import moved
-from calque.runtime.cuda.given_arrays import adopted, may_be_stored_into
+from calque.runtime.cuda.given_arrays import adopted, lies_on_host, may_be_stored_into
 from calque.runtime.cuda.graphs import graphed
 from calque.runtime.cuda.transfers import put_host
 from calque.runtime.gpus import cupy
@@ -185,7 +185,7 @@ class DeviceDispatcher(Dispatcher):
         for label, value in named.items():
             if is_device_array(value):
                 places.setdefault(f"cuda:{value.data.device_id}", []).append(label)
-            elif isinstance(value, np.ndarray) and value.dtype.kind in "biufc":
+            elif lies_on_host(value):
                 places.setdefault(_HOST, []).append(label)
         there = next((place for place in places if place != _HOST), "cuda:0")
         wrong = [label for place, found in places.items() if place != there for label in found]
@@ -193,8 +193,10 @@ class DeviceDispatcher(Dispatcher):
             return
         said = " and ".join(f"{', '.join(found)} on {place}" for place, found in places.items())
         inner = wrong[0].partition("(")[2].removesuffix(")")
-        moved_by = f'calque.device_put({inner or "x"}, "{there}")'
-        moved_by += f" or cupy.asarray({inner or 'x'})" if _HOST in places else ""
+        inner = inner or wrong[0].removeprefix("argument ")  # of a keyword
+        ways = [f'calque.device_put({inner}, "{there}")'] if _is_known(named[wrong[0]]) else []
+        ways += [f"cupy.asarray({inner})"] if _HOST in places else []
+        moved_by = " or ".join(ways)
         raise MixedDevices(f"{self.name()}: {said} are given together.", hint=moved_by)
 
     def _refuse_stores(self, program: Program, labels: Sequence[str], given: Sequence[Any]) -> None:
@@ -211,6 +213,11 @@ class DeviceDispatcher(Dispatcher):
                 f"{self.name()}: {labels[position]} is stored into, and {why}.",
                 hint="pass an array of CuPy",
             )
+
+
+def _is_known(value: Any) -> bool:
+    """Whether ``device_put`` takes an array: NumPy's and CuPy's."""
+    return isinstance(value, np.ndarray) or is_device_array(value)
 
 
 def _library() -> Any:

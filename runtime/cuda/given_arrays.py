@@ -36,6 +36,20 @@ def lies_on_gpu(value: Any) -> bool:
     return hasattr(kind, "__dlpack_device__") and value.__dlpack_device__()[0] in _CUDA
 
 
+def lies_on_host(value: Any) -> bool:
+    """Whether a leaf is an array of numbers on the host: NumPy's, or one of PyTorch, JAX, ...
+
+    >>> lies_on_host(np.ones(3)), lies_on_host(1.0), lies_on_host(np.float64(1.0))
+    (True, False, False)
+    """
+    if isinstance(value, np.ndarray):
+        return value.dtype.kind in "biufc"
+    kind = type(value)
+    if kind in _HOST or isinstance(value, np.generic) or lies_on_gpu(value):
+        return False
+    return any(hasattr(kind, n) for n in ("__dlpack_device__", "__array_interface__"))
+
+
 def any_on_gpu(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     """Whether a leaf of the arguments lies on a GPU."""
     for value in (*args, *kwargs.values()):
