@@ -176,3 +176,161 @@ def test_buffers_that_trade_places(fn: Any) -> None:
         np.testing.assert_allclose(gradient, slopes, rtol=1e-6, atol=1e-8)
         batch = on_cuda(calque.vmap(calque.grad(fn)), np.stack([x, x]), order=order)
         np.testing.assert_allclose(batch, [gradient, gradient], rtol=1e-12)
+
+
+# integers that the device computes, where the host must know them
+
+
+def sums_of_rows(x, rows):
+    total = 0.0
+    for i in range(rows.size - 1):
+        total += np.sum(x[rows[i] : rows[i + 1]] ** 2)
+    return total
+
+
+def sparse_product(data, columns, rows, v):
+    out = np.zeros(rows.size - 1)
+    for i in range(rows.size - 1):
+        out[i] = data[rows[i] : rows[i + 1]] @ v[columns[rows[i] : rows[i + 1]]]
+    return np.sum(out**2)
+
+
+def up_to_the_largest(x, k):
+    s = 0.0
+    for i in range(np.max(k)):
+        s += x[i] * np.sum(x)
+    return s
+
+
+def between_extrema(x, k):
+    out = np.zeros(x.size)
+    for i in range(np.min(k) + 1, np.max(k) + 1):
+        out[:i] += np.cumsum(x)[:i]
+    return np.sum(out * x)
+
+
+X, K = np.array([0.5, 2.0, -1.0, 3.0]), np.array([2, 0, 3, 1])
+ROWS = np.array([0, 2, 2, 3, 4])
+KNOWN = [
+    (sums_of_rows, (X, ROWS), (0,)),
+    (sparse_product, (X, K, ROWS, 1.0 + X), (0, 3)),
+    (up_to_the_largest, (X, K), (0,)),
+    (between_extrema, (X, K), (0,)),
+]
+
+
+@pytest.mark.parametrize(("fn", "args", "moving"), KNOWN, ids=[fn.__name__ for fn, *_ in KNOWN])
+def test_integers_that_the_host_asks_for(fn: Any, args: Any, moving: Any) -> None:
+    gradient = calque.value_and_grad(fn, argnums=moving)
+    np.testing.assert_allclose(on_cuda(calque.jit(fn), *args), fn(*args), rtol=1e-13)
+    value, slopes = on_cuda(gradient, *args)
+    np.testing.assert_allclose(value, fn(*args), rtol=1e-13)
+    for k, slope in zip(moving, slopes, strict=True):
+        for i in range(args[k].size):
+            ends = [[a + h * (np.arange(a.size) == i) if j == k else a for j, a in enumerate(args)] for h in (1e-6, -1e-6)]
+            np.testing.assert_allclose(slope[i], (fn(*ends[0]) - fn(*ends[1])) / 2e-6, rtol=1e-5, atol=1e-7)
+    axes = tuple(0 if k in moving else None for k in range(len(args)))
+    batch = [np.stack([a, a]) if k in moving else a for k, a in enumerate(args)]
+    _, both = on_cuda(calque.vmap(gradient, in_axes=axes), *batch)
+    for one, slope in zip(both, slopes, strict=True):
+        np.testing.assert_allclose(one, [slope, slope], rtol=1e-12)
+
+
+def those_above(v):
+    return sum([t for t in v if t > 0.01])
+
+
+def squares_and_products(v):
+    out = []
+    for t in v:
+        if t > 0.0:
+            out.append(t * t)
+        elif len(out) > 1:
+            out.append(out[-1] * t)
+    s = 0.0
+    for o in out:
+        if o > 0.3:
+            s += o
+        else:
+            s += o * o
+    return s
+
+
+def a_loop_that_is_gone(v):
+    """What its list would have had is read by no one."""
+    out, other, s = [], [], 0.0
+    for t in v:
+        if len(out) > 0:
+            s += sum(out)
+    for t in v:
+        other.append(t)
+    return s + sum([u * u for u in other if u > 0.1])
+
+
+def until_there_is_enough(v):
+    out, other, s, k = [], [], 0.0, 0
+    while k < v.size and s < 3.0:
+        if v[k] > 0.0:
+            other.append(v[k])
+            s += 0.1 * v[k]
+            if len(out) > 0:
+                s += out[-1]
+        elif len(out) > 0:
+            s += sum(out)
+        k += 1
+    if len(other) > 0:
+        s += max(other)
+    return s + sum(other)
+
+
+LISTS = [those_above, squares_and_products, a_loop_that_is_gone, until_there_is_enough]
+EXAMPLES = np.array([[1.0, 0.5, -1.0, 0.7], [0.5, 0.0, -3.0, -0.2], [-1.0, -0.1, 0.005, -2.0]])
+
+
+@pytest.mark.parametrize("fn", LISTS, ids=[fn.__name__ for fn in LISTS])
+def test_lists_of_a_batch(fn: Any) -> None:
+    got = on_cuda(calque.vmap(fn), EXAMPLES)
+    np.testing.assert_allclose(got, [fn(v) for v in EXAMPLES], rtol=1e-13)
+    slopes = on_cuda(calque.vmap(calque.grad(fn)), EXAMPLES)
+    np.testing.assert_allclose(slopes, [calque.grad(fn)(v) for v in EXAMPLES], rtol=1e-13)
+
+
+def corner(m):
+    m = m.copy()
+    for t in range(2):
+        m[1:, 1:] = 0.3 * m[:-1, :-1]
+    return np.sum(m * m)
+
+
+def of_the_first_column(m):
+    """Each iteration of the outer loop looks at the array that the inner one stores into."""
+    m = m.copy()
+    for i in range(m.shape[0]):
+        t = m[i, 0]
+        for j in range(1, m.shape[1]):
+            m[i, j] = 0.5 * t + 1.0
+    return np.sum(m * m)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 3), (3, 1), (2, 2), (2, 1), (4, 5)])
+@pytest.mark.parametrize("fn", [corner, of_the_first_column])
+def test_stencils_of_one_cell(fn: Any, shape: tuple[int, int]) -> None:
+    m = np.random.default_rng(1).normal(size=shape)
+    value, slopes = on_cuda(calque.value_and_grad(fn), m)
+    np.testing.assert_allclose(value, fn(m), rtol=1e-13)
+    for i in np.ndindex(shape):
+        e = np.zeros(shape)
+        e[i] = 1e-6
+        np.testing.assert_allclose(slopes[i], (fn(m + e) - fn(m - e)) / 2e-6, rtol=1e-5, atol=1e-8)
+
+
+def column_means(data):
+    mean = np.zeros(data.shape[1])
+    for j in range(data.shape[1]):
+        mean[j] = np.sum(data[:, j]) / data.shape[0]
+    return mean
+
+
+def test_sums_down_columns_of_a_batch_in_parts() -> None:
+    data = np.random.default_rng(2).normal(size=(3, 200, 4))
+    np.testing.assert_allclose(on_cuda(calque.vmap(column_means), data), data.mean(axis=1), rtol=1e-13)

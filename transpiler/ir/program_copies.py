@@ -174,8 +174,9 @@ class ProgramCopy:
 
     # by Vars
 
-    def _statement(self, old: Statement) -> Statement:
-        return self.statements[id(old)]
+    def _statement(self, old: Statement) -> Statement | None:
+        """A statement's copy; None of one that is in the program no more."""
+        return self.statements.get(id(old))
 
     def _now(self, atom: Any) -> Any:
         return self.mapping.get(atom, atom) if isinstance(atom, Var) else atom
@@ -189,11 +190,12 @@ class ProgramCopy:
         return (v for v in map(self.mapping.get, old) if isinstance(v, Var))
 
     def _by_var(self, old: Mapping[Var, Any], value: Callable[[Any], Any] | None = None) -> Any:
-        """A table by Vars, of those that are in the program still."""
-        rows = ((self.mapping.get(v), entry) for v, entry in old.items())
-        return {
-            v: entry if value is None else value(entry) for v, entry in rows if isinstance(v, Var)
-        }
+        """A table by Vars, of those that are in the program still, with a ``value``."""
+        found = ((self.mapping.get(v), entry) for v, entry in old.items())
+        rows = [(v, entry) for v, entry in found if isinstance(v, Var)]
+        if value is None:
+            return dict(rows)
+        return {v: made for v, entry in rows if (made := value(entry)) is not None}
 
 
 def _read(s: Statement) -> list[Atom]:

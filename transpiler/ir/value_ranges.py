@@ -115,6 +115,11 @@ class Magnitudes:
         known = name in ("add", "subtract", "multiply")
         return known and fits(_combined(name, *map(self.of, s.args)))
 
+    def _made(self, value: Var) -> Statement | None:
+        """What makes a value; None of one that nothing reads any more: its loop has dropped it."""
+        made = self.definitions.get(value)
+        return made if made is not None and value in made.outs else None
+
     def _looked_up(self, value: Var) -> Span:
         if value in self.arguments:
             self.relied |= {value} if value.type.weak else set()
@@ -125,7 +130,7 @@ class Magnitudes:
             return self.dims.limits(dim)
         if value in self.loops:
             return self._in_loop(value, self.loops[value])
-        made = self.definitions.get(value)
+        made = self._made(value)
         match made:
             case If():
                 k = made.outs.index(value)
@@ -182,7 +187,7 @@ class Magnitudes:
 
     def _sources(self, phi: Var) -> tuple[Atom, Atom]:
         loop = self.loops.get(phi)
-        if loop is None:
+        if loop is None or phi not in loop.phis:
             return phi, phi
         k = loop.phis.index(phi)
         return loop.inits[k], loop.body.results[k]
@@ -209,14 +214,14 @@ class Magnitudes:
         """The number of a loop that a value is, in it or after it."""
         if value in self.loops:
             return value if value in self.loops[value].phis else None
-        made = self.definitions.get(value)
+        made = self._made(value)
         if isinstance(made, (For, While)):
             phi = made.phis[made.outs.index(value)]
             return phi if phi in self.loops else None
         return None
 
     def _operands(self, value: Var) -> list[Atom]:
-        made = self.definitions.get(value)
+        made = self._made(value)
         if isinstance(made, If):
             k = made.outs.index(value)
             return [made.then.results[k], made.orelse.results[k]]

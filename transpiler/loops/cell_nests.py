@@ -112,6 +112,9 @@ def cell_nest(s: Statement, builder: Builder, shared: bool = True) -> CellNest |
             return None
         if not all(map(is_number, rest)) or set(inner[0].inits) != {*loop.phis}:
             return None
+        looks = [t for t in rest if isinstance(t, Apply) and t.primitive.kind != "size"]
+        if any(p in t.args for t in looks for p in loop.phis):
+            return None  # at what the nest stores into
         if list(loop.body.results) != [inner[0].outs[inner[0].inits.index(p)] for p in loop.phis]:
             return None
         nest.ahead += rest

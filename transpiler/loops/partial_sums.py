@@ -211,17 +211,18 @@ def _needs_others(sums: list[For], body: Block) -> For | None:
 def _cut(loop: For, sums: list[For], builder: Builder, parts: Any = None) -> dict[Var, Any]:
     """Emit the loops of the parts, which the loop puts together; how many parts there are."""
     nest = nest_of(loop)
-    stops = [s.stop for s in nest]
+    first, *inner = nest
+    sizes = [wrap(first.stop), *(_outside(s.stop, loop) for s in inner)]
     rounds = _outside(sums[0].stop, loop)
     along = parts is not None
     if not along:
-        columns = wrap(stops[0])
-        for stop in stops[1:]:
-            columns = apply(multiply, columns, _outside(stop, loop))
+        columns = sizes[0]
+        for size in sizes[1:]:
+            columns = apply(multiply, columns, size)
         parts = _number_of_parts(rounds, columns)
         parts.atom.name = "parts"
     whole = [
-        (k, r, _memory(s.phis[r.position], [*map(wrap, stops), parts]))
+        (k, r, _memory(s.phis[r.position], [*sizes, parts]))
         for k, s in enumerate(sums)
         for r in reductions(s)
     ]

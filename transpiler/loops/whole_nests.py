@@ -242,6 +242,9 @@ class WholeNest:
         mapping: dict[Var, Atom] = {}
         for loop, axis in zip(nest.loops, box.axes, strict=True):
             mapping[loop.index] = atom(moved(at[axis], -box.shifts[axis]))
+        for inner, order in zip(nest.loops, nest.order, strict=True):  # whose sizes may be asked
+            for phi, k in zip(inner.phis, order, strict=True):
+                mapping[phi] = self.chain.start if k == layer.array else nest.loop.inits[k]
         mapping.update(
             (nest.phi(k), self.now[id(nest), k])
             for k in range(len(nest.loop.phis))

@@ -439,12 +439,6 @@ class CudaLauncher(Launcher):
             turn(lines[at], grid)
         return lines
 
-    def _counted_by(self, bound: Atom) -> Any:
-        """The host counts its own rounds, and no array of CuPy's is a number to ``range``."""
-        tree = super()._counted_by(bound)
-        there = self._grid is None and bound in self.device
-        return call(name("int"), tree) if there else tree
-
 
 def _as_stored(s: Apply, line: Any) -> Any:
     """A store whose value is brought to the array's dtype, if that is one of integers."""

@@ -28,6 +28,9 @@ _HOST_WORDS = frozenset(
     "float32 float64 int8 int16 int32 int64 uint8 uint16 uint32 uint64 bool_ complex64 complex128"
     " newaxis pi inf nan e errstate ndarray generic integer floating".split()
 )
+_COUNTS = {n: slice(0, 1) for n in ("empty", "zeros", "ones", "full", "identity")}
+_COUNTS |= {n: slice(None) for n in ("arange", "eye", "tri", "indices")}
+_COUNTS |= {n: slice(1, None) for n in ("broadcast_to", "reshape", "repeat", "tile", "roll")}
 _HELPERS = (
     *("accumulated", "blocks", "checked_index", "kernel", "outside", "parts_of"),
     *("raise_if_outside", "row_blocks", "row_threads", "tiles"),
@@ -129,19 +132,56 @@ def _on_device(tree: Any, writer: CudaLauncher) -> Any:
                 node.value = gast.Name("cp", gast.Load(), None, None)
         if isinstance(node, gast.Slice):
             for end in ("lower", "upper", "step"):
-                bound = getattr(node, end)
-                if bound is not None and _is_there(bound, writer):
-                    setattr(node, end, call(name("int"), bound))
+                setattr(node, end, _of_host(getattr(node, end), writer))
+        elif isinstance(node, gast.Call) and (places := _integers_in(node)) is not None:
+            node.args[places] = [_of_host(a, writer) for a in node.args[places]]
     return tree
 
 
+def _integers_in(node: gast.Call) -> slice | None:
+    """Which arguments of a call are integers of the host: sizes, and ends of ranges."""
+    match node.func:
+        case gast.Name(id="range" | "min" | "max"):
+            return slice(None)
+        case gast.Attribute(value=gast.Name(id="np" | "cp"), attr=called):
+            return _COUNTS.get(called)
+        case gast.Attribute(attr="reshape" | "repeat"):
+            return slice(None)
+    return None
+
+
+def _of_host(part: Any, writer: CudaLauncher) -> Any:
+    """An integer, or several, on the host, which waits for what is computed on the device."""
+    if isinstance(part, (gast.Tuple, gast.List)):
+        part.elts = [_of_host(e, writer) for e in part.elts]
+        return part
+    whole = part is not None and _is_there(part, writer) and not _has_floats(part)
+    return call(name("int"), part) if whole else part
+
+
+def _has_floats(part: Any) -> bool:
+    """Whether an expression reads numbers that are no integers: a larger one of two, say."""
+    if isinstance(part, gast.Attribute) and part.attr in ("size", "shape", "ndim"):
+        return False
+    shown = getattr(part, "shows", None) or getattr(part, "argument", None)
+    if shown is not None:
+        return shown.type.dtype.kind not in "iub"
+    return any(map(_has_floats, gast.iter_child_nodes(part)))
+
+
 def _is_there(part: Any, writer: CudaLauncher) -> bool:
-    """Whether a number is computed of some on the device: no array of CuPy's bounds a slice."""
+    """Whether a number is computed of arrays, or of numbers on the device."""
     match part:
-        case gast.Attribute(attr="size" | "shape") | gast.Call(func=gast.Name(id="int")):
+        case gast.Attribute(attr="size" | "shape" | "ndim"):
+            return False
+        case gast.Call(func=gast.Name(id="int" | "len")):
             return False
         case gast.Name():
-            return getattr(part, "shows", None) in writer.device
+            shown = getattr(part, "shows", None)
+            return shown is not None and (shown.type.ndim > 0 or shown in writer.device)
+    argument = getattr(part, "argument", None)
+    if argument is not None:
+        return argument.type.ndim > 0 or argument in writer.device
     return any(_is_there(inner, writer) for inner in gast.iter_child_nodes(part))
 
 

@@ -65,6 +65,8 @@ class ExpressionWriter:
     ):
         self.program, self.folding, self.names, self.paths = program, folding, names, paths
         self.kernels = kernels
+        for var, (path, _) in paths.items():
+            path.argument = var
         self._aliases: dict[Var, str] = {}  # kernels' names for leaves of arguments
         types = [v.type for v in program.vars if not v.type.weak]
         self.narrow = any(t.dtype.char not in "?ldD" for t in types)  # Python's numbers are narrow

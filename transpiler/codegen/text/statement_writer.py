@@ -345,7 +345,7 @@ class StatementWriter:
 
     def _for(self, s: For, depth: int) -> list[Any]:
         lines = self._moves(s.phis, list(s.inits), depth)
-        bounds = [self._counted_by(a) for a in (s.start, s.stop, s.step)]
+        bounds = [self.expressions.atom(a) for a in (s.start, s.stop, s.step)]
         if _is_known(s.step, 1):
             bounds.pop()
             if _is_known(s.start, 0):
@@ -360,10 +360,6 @@ class StatementWriter:
         self._fitting(head, [s.start, s.stop, s.step], depth, s)
         lines.append(gast.For(counter, span, body, [], None))
         return lines + self._moves(s.outs, list(s.phis), depth)
-
-    def _counted_by(self, bound: Atom) -> Any:
-        """A bound of ``range``."""
-        return self.expressions.atom(bound)
 
     def _counter(self, s: For) -> str:
         read = s.index in self._all_read
