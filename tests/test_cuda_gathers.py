@@ -192,6 +192,48 @@ def test_what_depends_on_it_is_nan_and_the_next_launcher_raises():
         raise_if_outside()  # said once: the second call has run nothing
 
 
+def each(x, k):
+    out = np.empty(k.size, dtype=x.dtype)
+    for i in range(k.size):
+        out[i] = x[k[i]]
+    return out
+
+
+@pytest.mark.parametrize("kind", ["?", "i1", "u1", "i4", "u4", "i8", "u8", "f4", "f8", "c8", "c16"])
+def test_what_an_index_outside_reads_is_what_docs_gpu_md_says(kind):
+    x, k = np.ones(4, kind), np.array([1, 4, -5])
+    with installed():
+        got = to_host(program_of(each, x, k).call(to_device(x), to_device(k)))
+        with pytest.raises(IndexError):
+            raise_if_outside()
+    assert got[0] == x[1]
+    for number in got[1:]:
+        if x.dtype.kind in "fc":
+            assert np.isnan(number.real) and (x.dtype.kind == "f" or np.isnan(number.imag))
+        elif x.dtype.kind == "b":
+            assert not number
+        else:
+            ends = np.iinfo(kind)
+            assert number == (ends.max if x.dtype.kind == "u" else ends.min)
+
+
+def doubled_and_moved(x):
+    for i in range(x.shape[0]):
+        x[i] = x[i] * 2.0 + 1.0
+    x[1:-1] = 0.5 * (x[:-2] + x[2:])
+
+
+@pytest.mark.parametrize("part", [np.s_[::2], np.s_[::-1], np.s_[3:9], np.s_[-1:2:-3]])
+def test_stores_into_an_argument_that_has_steps_are_the_callers(part):
+    base, want = np.arange(12.0), np.arange(12.0)
+    doubled_and_moved(want[part])
+    with installed():
+        x = to_device(base)
+        calque.jit(doubled_and_moved)(x[part])
+        wait()
+        np.testing.assert_array_equal(to_host(x), want)
+
+
 def test_a_store_outside_is_skipped():
     bad = with_one(INDICES, -301)
     program = program_of(stored, VECTOR, bad)
