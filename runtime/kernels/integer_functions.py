@@ -24,8 +24,9 @@ def wrapped_numbers():
     Numba tells LLVM that no sum overflows, and that no number is too large for the integer it
     becomes: LLVM then drops the checks of bounds that only such a number would fail.
     """
-    theirs = integers._int_arith_flags, ir.IRBuilder.fptosi, ir.IRBuilder.fptoui
-    _, signed, unsigned = theirs
+    theirs = ir.IRBuilder.fptosi, ir.IRBuilder.fptoui
+    flags, divided = integers._int_arith_flags, integers.int_divmod_signed
+    signed, unsigned = theirs
 
     def to_signed(builder, x, kind, name=""):
         wide = ir.IntType(max(kind.width, 32))
@@ -47,12 +48,19 @@ def wrapped_numbers():
         large = builder.and_(builder.fcmp_ordered(">=", x, half), builder.fcmp_ordered("<", x, end))
         return builder.select(large, unsigned(builder, x, wide), found, name)
 
-    integers._int_arith_flags = lambda kind: []
+    def divmod_signed(context, builder, kind, a, b):
+        quotient, rest = divided(context, builder, kind, a, b)  # 0 where the quotient overflows
+        least = builder.icmp_signed("==", a, a.type(-(1 << (kind.bitwidth - 1))))
+        overflows = builder.and_(least, builder.icmp_signed("==", b, b.type(-1)))
+        return builder.select(overflows, a, quotient), rest
+
+    integers._int_arith_flags, integers.int_divmod_signed = lambda kind: [], divmod_signed
     ir.IRBuilder.fptosi, ir.IRBuilder.fptoui = to_signed, to_unsigned
     try:
         yield
     finally:
-        integers._int_arith_flags, ir.IRBuilder.fptosi, ir.IRBuilder.fptoui = theirs
+        integers._int_arith_flags, integers.int_divmod_signed = flags, divided
+        ir.IRBuilder.fptosi, ir.IRBuilder.fptoui = theirs
 
 
 def _python_integer(saturates):

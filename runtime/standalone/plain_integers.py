@@ -26,6 +26,21 @@ def wrapped_product(a, b):
 
 
 @helper
+def wrapped_quotient(a, b):
+    """``a // b`` modulo 2**64, 0 for zero; plain Numba divides the least integer by -1 to 0."""
+    a, b = np.int64(a), np.int64(b)
+    return wrapped_difference(0, a) if b == -1 else a // b
+
+
+@helper
+def integer_quotient(a, b):
+    """The same for Python's integers: ZeroDivisionError for zero."""
+    if b == 0:
+        raise ZeroDivisionError("division by zero")
+    return wrapped_quotient(a, b)
+
+
+@helper
 def wrapped_power(a, n):
     """``a ** n`` modulo 2**64, for n from 0 on."""
     found, square, rest = np.uint64(1), np.uint64(np.int64(a)), np.int64(n)

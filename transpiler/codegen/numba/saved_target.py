@@ -27,7 +27,7 @@ from calque.transpiler.codegen.numba.scalar_text import plain_type
 from calque.transpiler.codegen.text.spelling import dtype_name
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, Block, For, Kernel, Var
-from calque.transpiler.primitives.elementwise import astype, power, to_int
+from calque.transpiler.primitives.elementwise import astype, floor_divide, power, to_int
 from calque.transpiler.primitives.indexing import update_add
 from calque.transpiler.primitives.logic import python_round
 
@@ -106,7 +106,16 @@ class SavedNumba(Numba):
             return None
         if s.primitive is power or s.primitive.scalar == "pow":
             return "wrapped_power({0}, {1})"
+        if s.primitive is floor_divide:
+            return _quotient(s)
         return _WRAPPED.get(s.primitive.arithmetic)
+
+
+def _quotient(s: Apply) -> str | None:
+    """The text of ``a // b`` for integers, whose least divided by -1 is out of range."""
+    if not isinstance(s.args[1], Var) and s.args[1] not in (0, -1):
+        return None
+    return f"{'integer' if s.out.type.weak else 'wrapped'}_quotient({{0}}, {{1}})"
 
 
 def _is_float(atom: Any) -> bool:
