@@ -19,8 +19,8 @@ from calque.runtime.fitting import shown
 from calque.runtime.options import checked, given
 from calque.transpiler.errors import UnboundAxisName, UnsupportedFunction
 from calque.transpiler.frontend.calls import builtin
-from calque.transpiler.frontend.control.value_join import is_number
 from calque.transpiler.frontend.trace import listed
+from calque.transpiler.frontend.values.descriptions import is_number
 from calque.transpiler.ir import pytrees
 from calque.transpiler.ir.builder import Array, current
 from calque.transpiler.ir.constant_folding import NotConstant, known_tree

@@ -230,6 +230,14 @@ class UnrollingNeeded(Exception):
         self.origin = origin
 
 
+class ClassesNeeded(Exception):
+    """Internal: the class of a number that differs between paths is asked for; start again."""
+
+    def __init__(self, origin: Origin | None):
+        super().__init__("numbers must say of which class they are")
+        self.origin = origin
+
+
 class SpecializationNeeded(Exception):
     """Internal: interpretation needs a value or a size; the pipeline starts again.
 

@@ -20,6 +20,7 @@ from calque.transpiler.ir.types import (
     LARGE,
     ArrayType,
     DimLike,
+    integer_name,
     symbol,
 )
 
@@ -206,6 +207,11 @@ def sizes_of(leaves: list[Any]) -> dict[str, int]:
             for axis, size in enumerate(leaf.shape):
                 found[dim_name(position, axis)] = size
     return found
+
+
+def integers_of(leaves: list[Any]) -> dict[str, int]:
+    """The value of each integer among the arguments of a call, by its symbol."""
+    return {integer_name(i): leaf for i, leaf in enumerate(leaves) if type(leaf) is int}
 
 
 def known_value(leaf: Any) -> Any:

@@ -18,6 +18,7 @@ from calque.runtime.call.accounting import Account, described
 from calque.runtime.call.addressed import addresses
 from calque.runtime.call.argument_keys import (
     QuickKey,
+    integers_of,
     is_contiguous,
     is_named,
     known_value,
@@ -147,12 +148,13 @@ class Dispatcher(FirstCalls):
         if program.asks_memory or self.quick(values) is None:
             return
         plain = all(type(a) not in (tuple, list, dict) for a in values)
-        if not plain and (program.stored or program.known_leaves):
+        if not plain and (program.stored or program.known_leaves | program.asked_leaves):
             return
         if program.stored and (program.captures or names):
             return  # each call asks whether arrays that are not at hand share memory
         place = [k for k, value in enumerate(values) if value is not None]  # of each leaf
-        known = {k: values[k] for k in map(place.__getitem__, program.known_leaves)}
+        asked = program.known_leaves | program.asked_leaves
+        known = {k: values[k] for k in map(place.__getitem__, asked)}
         if not all(type(v) is int or is_named(v) for v in known.values()):
             return
         if len(self.ready) >= _MAX_READY:
@@ -205,10 +207,11 @@ class Dispatcher(FirstCalls):
                     plan.programs.pop(full, None)
             elif not program.still_valid():
                 self._put_aside(plan, full, program)
-            elif violated := self._violated(program, sizes):
+            elif not self._holds(program, sizes, leaves):
                 with making:
                     plan.note_captures(program.traced.captures)
-                    plan.symbols |= violated
+                    plan.note_signs(program.traced)
+                    plan.symbols |= program.condition_symbols
             elif not plan.has_few(sizes):
                 return program, leaves
         raise RuntimeError("the signature does not settle")
@@ -230,13 +233,12 @@ class Dispatcher(FirstCalls):
             if may_hold_again(program):
                 former.append(program)
 
-    def _violated(self, program: Program, sizes: dict[str, int]) -> frozenset[str]:
+    def _holds(self, program: Program, sizes: dict[str, int], leaves: list[Any]) -> bool:
+        """Whether what a program takes for granted of sizes and integers is so in this call."""
         if not program.conditions:
-            return frozenset()
-        full = {**sizes, **capture_sizes(program.captures)}
-        if all(condition(full) for condition in program.conditions):
-            return frozenset()
-        return program.condition_symbols
+            return True
+        full = {**sizes, **capture_sizes(program.captures), **integers_of(leaves)}
+        return all(condition(full) for condition in program.conditions)
 
     def _traced(self, arguments: Arguments, pinned: dict[str, int]) -> Traced:
         """The program for arguments; what cannot be one while a captured number varies is fixed."""

@@ -41,7 +41,7 @@ from calque.transpiler.ir.core import Apply, Block, For, If, Var, While
 from calque.transpiler.ir.debug import show_text
 from calque.transpiler.ir.device_arrays import is_device_array
 from calque.transpiler.ir.dims import Dims
-from calque.transpiler.ir.types import LARGE, Dim
+from calque.transpiler.ir.types import LARGE, Dim, integer_name
 
 _count = itertools.count(1)
 _lock = free_in_children("modules", threading.RLock())
@@ -93,6 +93,7 @@ class Program(Surroundings):
     condition_symbols: frozenset[str]
     stored: tuple[int, ...]  # leaves that are stored into
     known_leaves: frozenset[int]
+    asked_leaves: frozenset[int]  # integers of which conditions are asked
     known_symbols: dict[str, int]
     kernels: tuple[KernelCache, ...] = ()
     asks_memory: bool = False  # where arguments lie: no table by shapes tells
@@ -306,6 +307,7 @@ def load(
         function, kernels = _plain(text, name, traced), ()
     traced.builder.machine = None  # it holds the arrays that were captured
     conditions, symbols = conditions_of(traced)
+    integers = {integer_name(i): i for i in traced.builder.leaf_of_param.values()}
     found = Surroundings.of(traced)
     slow: tuple[Fallback, ...] = ()
     if traced.compiled and not traced.target.grid:
@@ -316,9 +318,10 @@ def load(
         traced,
         text,
         conditions,
-        symbols,
+        symbols - integers.keys(),
         stored_leaves(traced) if written is None else written.stored,
         known_leaves,
+        frozenset(integers[s] for s in symbols & integers.keys()),
         sizes,
         kernels,
         abridged=written is not None,

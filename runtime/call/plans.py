@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from calque.runtime.call.argument_keys import Identity, known_value
+from calque.runtime.call.argument_keys import Identity, integers_of, known_value
 from calque.runtime.call.loading import Program, Surroundings, conditions_of
 from calque.transpiler.diagnostics.placements import Fallback
 from calque.transpiler.frontend.captures import Capture
@@ -23,6 +23,7 @@ from calque.transpiler.frontend.trace import Traced
 from calque.transpiler.frontend.values.memory_questions import memory_of
 from calque.transpiler.ir.device_arrays import is_device_array
 from calque.transpiler.ir.dims import Bound, InnerSizes, is_small_product
+from calque.transpiler.ir.types import Dim, substitute_dim
 from calque.transpiler.loops.size_specialization import few_and_often
 
 _MOST_READ = 16  # traced programs kept at one time: each takes the room of a program
@@ -66,6 +67,7 @@ class Plan:
 
     leaves: frozenset[int] = frozenset()
     symbols: frozenset[str] = frozenset()
+    signs: frozenset[Dim] = frozenset()  # sums of arguments' integers of whose signs is asked
     memory: frozenset[int] = frozenset()  # leaves of which programs ask where they lie
     captures: dict[str, Capture] = field(default_factory=dict)  # where known sizes are read
     choices: dict[Bound, bool] = field(default_factory=dict)  # sizes that decided on a program
@@ -91,9 +93,17 @@ class Plan:
         chosen = tuple([is_small_product(c, sizes) for c in self.choices])
         written = self.writes_few(sizes)
         pinned = tuple([(s, self.size(s, sizes)) for s in sorted(self.symbols)])
+        if self.signs:
+            known = {**sizes, **integers_of(leaves)}
+            values += tuple([(d, is_nonnegative(d, known)) for d in sorted(self.signs, key=str)])
         if self.memory:
             values += tuple([(i, memory_of(leaves[i])) for i in sorted(self.memory)])
         return Key(self.leaves, values, pinned, written, chosen)
+
+    def note_signs(self, traced: Traced) -> None:
+        """Take in of what the signs are taken for granted that a program does not have."""
+        asked = (d for d in traced.assumptions if d.symbols() & traced.builder.dims.integers.keys())
+        self.signs |= frozenset(asked)
 
     def writes_few(self, sizes: dict[str, int]) -> bool:
         """Whether a call has the small sizes that were written into one of the programs."""
@@ -163,6 +173,12 @@ def _shape(captured: Any) -> tuple[int, ...]:
     """The shape of what was an array when the program was made."""
     held = isinstance(captured, np.ndarray) or is_device_array(captured)
     return captured.shape if held else ()
+
+
+def is_nonnegative(dim: Dim, known: dict[str, int]) -> bool:
+    """Whether a sum of sizes and integers is zero or more; for what is not known, too."""
+    value = substitute_dim(dim, dict(known))
+    return not isinstance(value, int) or value >= 0
 
 
 def capture_sizes(captures: Iterable[tuple[str, Callable[[], Any]]]) -> dict[str, int]:

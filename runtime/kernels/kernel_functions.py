@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from llvmlite import ir
-from numba.core.types import Complex, Float, Integer, float64, unsigned_domain
+from numba.core.types import Complex, Float, Integer, float64, int64, uint64, unsigned_domain
 from numba.extending import intrinsic, overload, register_jitable
 
 
@@ -357,6 +357,63 @@ def _remainder(a, b):
         return a % b
 
     return divided
+
+
+def whole_exponent(n):
+    """The exponent of an integer; ValueError for one below zero."""
+    if n < 0:
+        raise ValueError("Integers to negative integer powers are not allowed.")
+    return n
+
+
+@overload(whole_exponent)
+def _whole_exponent(n):
+    return whole_exponent
+
+
+def shift_count(n):
+    """By how many bits Python shifts an integer; ValueError for a number below zero."""
+    if n < 0:
+        raise ValueError("negative shift count")
+    return n
+
+
+@overload(shift_count)
+def _shift_count(n):
+    return shift_count
+
+
+def power_base(a, b):
+    """The base of ``a ** b`` in Python: ZeroDivisionError for zero to a negative power."""
+    if a == 0 and b < 0:
+        raise ZeroDivisionError("0.0 cannot be raised to a negative power")
+    return a
+
+
+@overload(power_base)
+def _power_base(a, b):
+    return power_base
+
+
+def integer_power(a, n):
+    """``a ** n`` of integers, for n from 0 on, modulo 2 to the number of bits."""
+    return np.power(a, n)
+
+
+@overload(integer_power)
+def _integer_power(a, n):
+    kind = uint64 if uint64 in (a, n) else int64
+
+    def by_squares(a, n):
+        found, square, rest = kind(1), kind(a), uint64(n)
+        while rest != 0:
+            if rest & uint64(1):
+                found *= square
+            square *= square
+            rest >>= uint64(1)
+        return found
+
+    return by_squares
 
 
 def lshift(a, b):

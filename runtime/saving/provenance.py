@@ -367,7 +367,7 @@ def _specs_of(program: Program, args: tuple[Any, ...]) -> Any:
         if isinstance(leaf, (Spec, str, bytes, bool)) or leaf is None:
             return leaf
         if isinstance(leaf, (float, int, complex)):
-            whole = position in program.known_leaves
+            whole = position in program.known_leaves | program.asked_leaves
             return leaf if whole else Spec(np.dtype(type(leaf)), (), weak=True)
         value = np.asarray(leaf)
         if position in program.known_leaves:

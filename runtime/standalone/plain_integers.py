@@ -53,6 +53,30 @@ def wrapped_power(a, n):
 
 
 @helper
+def whole_exponent(n):
+    """The exponent of an integer; ValueError for one below zero."""
+    if n < 0:
+        raise ValueError("Integers to negative integer powers are not allowed.")
+    return n
+
+
+@helper
+def shift_count(n):
+    """By how many bits Python shifts an integer; ValueError for a number below zero."""
+    if n < 0:
+        raise ValueError("negative shift count")
+    return n
+
+
+@helper
+def power_base(a, b):
+    """The base of ``a ** b`` in Python: ZeroDivisionError for zero to a negative power."""
+    if a == 0 and b < 0:
+        raise ZeroDivisionError("0.0 cannot be raised to a negative power")
+    return a
+
+
+@helper
 def int64_of(x):
     """``np.int64`` of a float: the least integer for NaN, and for what is out of range."""
     if -9223372036854775808.0 <= x < 9223372036854775808.0:

@@ -13,7 +13,9 @@ import numpy as np
 from calque.transpiler.frontend.guarding import Guard
 from calque.transpiler.frontend.interpreter import Closure
 from calque.transpiler.frontend.library.surroundings import holds_surroundings
+from calque.transpiler.frontend.mixed_operations import attribute_of_mixed
 from calque.transpiler.frontend.values.kinds import attribute_of
+from calque.transpiler.frontend.values.mixed_numbers import MixedNumber
 from calque.transpiler.frontend.values.mutable_objects import is_mutable
 from calque.transpiler.frontend.values.strings import TEXT_METHODS, RuntimeText, TextMethod
 from calque.transpiler.ir import pytrees
@@ -28,6 +30,8 @@ def read_attribute(machine: Any, value: Any, name: str, node: Any) -> Any:
     if isinstance(value, Array):
         if hasattr(list, name) and not name.startswith("__"):
             machine.check_apart(value, node)
+        if isinstance(value, MixedNumber) and name != "__class__":
+            return attribute_of_mixed(machine, value, name, node)
         return attribute_of(machine, value, name, node)
     if isinstance(value, RuntimeText) and name in TEXT_METHODS:
         return TextMethod(value, name)

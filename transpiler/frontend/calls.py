@@ -45,6 +45,7 @@ from calque.transpiler.frontend.library.generator_builtins import stepwise, take
 from calque.transpiler.frontend.library.impure import refuse_impure
 from calque.transpiler.frontend.library.scipy_objects import is_frozen, is_scipys
 from calque.transpiler.frontend.methods import method_of
+from calque.transpiler.frontend.mixed_operations import called_library, holds_mixed
 from calque.transpiler.frontend.native_calls import NativeCalls
 from calque.transpiler.frontend.source import (
     assigned_functions,
@@ -216,6 +217,9 @@ class Calls(NativeCalls):
     ) -> Any:
         """A NumPy function: computed when everything is known and the result is no array."""
         given = [*args, *kwargs.values()]
+        if holds_mixed(given):
+            again = lambda *args, **named: self._library(function, handler, list(args), named)
+            return called_library(self, function, args, kwargs, again)
         args = [self._called_by_library(gathered(a)) for a in args]
         kwargs = {k: self._called_by_library(gathered(v)) for k, v in kwargs.items()}
         values = [*args, *kwargs.values()]

@@ -15,6 +15,7 @@ from calque.transpiler.frontend.formatting import Texts
 from calque.transpiler.frontend.guarding import guard_native
 from calque.transpiler.frontend.library import polyfills
 from calque.transpiler.frontend.methods import by_method, method_of
+from calque.transpiler.frontend.mixed_operations import operated, operation
 from calque.transpiler.frontend.values.heap import rows_of
 from calque.transpiler.frontend.values.iterables import (
     Cursor,
@@ -25,6 +26,7 @@ from calque.transpiler.frontend.values.iterables import (
 from calque.transpiler.frontend.values.key_presence import check_dict, check_key
 from calque.transpiler.frontend.values.kinds import Unread
 from calque.transpiler.frontend.values.list_arrays import gathered
+from calque.transpiler.frontend.values.mixed_numbers import MixedNumber
 from calque.transpiler.frontend.values.optional import Maybe
 from calque.transpiler.ir.builder import FUNCTIONS, OPERATORS, Array, known, type_of, wrap
 from calque.transpiler.ir.core import Apply, If, Statement
@@ -41,6 +43,7 @@ COMPARE: dict[type, tuple[str, Callable[[Any, Any], Any]]] = {
     gast.NotEq: ("ne", operator.ne),
 }
 
+_NUMBERS = (Array, int, float, complex, np.generic)
 _STRICT: dict[type, type] = {gast.LtE: gast.Lt, gast.GtE: gast.Gt}
 
 
@@ -127,6 +130,9 @@ class Comparisons(Texts):
             left, right = self.recorded(left), self.recorded(right)
         if any(isinstance(v, Array) and v.ndim for v in (left, right)):
             left, right = gathered(left), gathered(right)
+        if self.is_mixed(left, right):
+            again = lambda left, right: self.compare(op, left, right, node)
+            return operated(self, operation(name), [left, right], again)
         if isinstance(left, Array) or isinstance(right, Array):
             if not numeric(left) or not numeric(right):
                 return isinstance(op, gast.NotEq)
@@ -139,6 +145,11 @@ class Comparisons(Texts):
                 return self._compare_order(op, left, right, node)
         guard_native(self, (left, right), node)
         return function(left, right)
+
+    def is_mixed(self, left: Any, right: Any) -> bool:
+        """Whether one of two numbers, or arrays, is a number whose class differs between paths."""
+        mixed = isinstance(left, MixedNumber) or isinstance(right, MixedNumber)
+        return mixed and all(isinstance(v, _NUMBERS) for v in (left, right))
 
     def _known_comparison(self, function: Any, left: Any, right: Any) -> bool | None:
         """Comparisons of sizes that differ by a constant, and of an argument's size with 1."""

@@ -24,9 +24,9 @@ from calque.transpiler.errors import (
     UnsupportedFunction,
 )
 from calque.transpiler.frontend.calls import BUILTINS
-from calque.transpiler.frontend.control.value_join import is_number
 from calque.transpiler.frontend.guarding import Guard
 from calque.transpiler.frontend.trace import listed
+from calque.transpiler.frontend.values.descriptions import is_number
 from calque.transpiler.ir import builder as build
 from calque.transpiler.ir.builder import FUNCTIONS, Array, current, function_name, type_of
 from calque.transpiler.ir.types import ArrayType

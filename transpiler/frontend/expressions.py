@@ -23,6 +23,14 @@ from calque.transpiler.frontend.interpreter import Closure
 from calque.transpiler.frontend.library.polyfills import joined_lists
 from calque.transpiler.frontend.library.scipy_objects import is_sparse
 from calque.transpiler.frontend.methods import by_method, method_of
+from calque.transpiler.frontend.mixed_operations import (
+    UFUNCS,
+    called,
+    holds_mixed,
+    operated,
+    operation,
+)
+from calque.transpiler.frontend.pythons_powers import is_pythons_power, pythons_power
 from calque.transpiler.frontend.values.heap import MISSING, RecordedList, rows_of
 from calque.transpiler.frontend.values.iterables import (
     Rows,
@@ -34,6 +42,7 @@ from calque.transpiler.frontend.values.key_presence import check_dict, check_key
 from calque.transpiler.frontend.values.kinds import noted
 from calque.transpiler.frontend.values.list_arrays import gathered
 from calque.transpiler.frontend.values.memory_questions import KnownFlags
+from calque.transpiler.frontend.values.mixed_numbers import MixedNumber
 from calque.transpiler.frontend.values.nested_lists import alike, hold, hold_again, holder
 from calque.transpiler.frontend.values.strings import RuntimeText
 from calque.transpiler.ir.arrays import link
@@ -177,6 +186,11 @@ class Expressions(Comparisons):
                 if made is not None:
                     return made
             left, right = _repeats(left, right), _repeats(right, left)
+        if self.is_mixed(left, right) and name in UFUNCS:
+            again = lambda left, right: self.binary(kind, left, right, node)
+            return operated(self, operation(name), [left, right], again)
+        if kind is gast.Pow and is_pythons_power(left, right):
+            return pythons_power(self, left, right, node)
         if not isinstance(left, Array) and not isinstance(right, Array):
             if _has_rows(left) or _has_rows(right):
                 if kind is not gast.Add or not all(isinstance(v, list) for v in (left, right)):
@@ -217,9 +231,15 @@ class Expressions(Comparisons):
         """``-a``, ``+a``, ``~a``, ``not a``."""
         if isinstance(node.op, gast.Not):
             return self.logical_not(self.condition(node.operand), node)
-        value = self.evaluate(node.operand)
-        name, function = UNARY[type(node.op)]
+        return self.unary(type(node.op), self.evaluate(node.operand), node)
+
+    def unary(self, kind: type, value: Any, node: Any) -> Any:
+        """``op value``."""
+        name, function = UNARY[kind]
         value = self.recorded(value) if isinstance(value, np.ndarray) else value
+        if isinstance(value, MixedNumber):
+            again = lambda value: self.unary(kind, value, node)
+            return operated(self, operation(name), [value], again)
         if not isinstance(value, Array):
             own = method_of(value, name)
             return function(value) if own is None else self.call_value(own, [value], {}, node)
@@ -271,6 +291,8 @@ class Expressions(Comparisons):
         if isinstance(value, Array):
             if isinstance(index, slice):
                 self.check_apart(value, node)
+            if holds_mixed([index]):
+                return called(self, [index], {}, lambda index: self.subscript(value, index, node))
             found = asked(operator.getitem, OPERATORS["getitem"], value, gathered(index))
             found = noted(found, operator.getitem, [value, index], {})
             return hold_again(found, value.listed)

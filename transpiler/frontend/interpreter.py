@@ -172,6 +172,8 @@ class State(Captures):
         self.unrolled: dict[Any, Any] = {}  # loops that must be: what changes such a container
         self.indexing = False  # known lists may be read at run-time places
         self.stacking = False  # lists within a list kept in arrays are arrays too
+        self.unsigned: set[Var] = set()  # integers whose sign was asked for in vain
+        self.telling = False  # numbers of several classes say which they have: see mixed_numbers
         self.lists_stay = False  # an attempt with arrays for lists of run-time length has failed
         self.arrays_for_lists = False  # whether there is one that could be of known length
         self.tests: list[Any] = []  # of the run-time branches that are being interpreted

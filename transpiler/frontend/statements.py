@@ -23,9 +23,11 @@ from calque.transpiler.frontend.control.with_blocks import Contexts
 from calque.transpiler.frontend.expressions import BINARY, NEW_KEY
 from calque.transpiler.frontend.interpreter import Completion
 from calque.transpiler.frontend.methods import in_place
+from calque.transpiler.frontend.mixed_operations import added_to, holds_mixed, stored
 from calque.transpiler.frontend.values.heap import RecordedList, rows_of
 from calque.transpiler.frontend.values.iterables import once
 from calque.transpiler.frontend.values.list_arrays import gathered
+from calque.transpiler.frontend.values.mixed_numbers import MixedNumber
 from calque.transpiler.frontend.values.opaque_objects import is_opaque
 from calque.transpiler.frontend.values.strings import UNKNOWN, RuntimeText, display
 from calque.transpiler.ir.builder import OPERATORS, Array, type_of
@@ -211,6 +213,9 @@ class Statements(Contexts):
         if isinstance(container, Array):
             if isinstance(index, slice) or not _holds(container, value):
                 self.check_apart(container, node)
+            if holds_mixed([index, value]):
+                again = lambda index, value: self.store(container, index, value, node)
+                return stored(self, container, index, value, again)
             asked(operator.setitem, OPERATORS["setitem"], container, gathered(index), value)
             return
         if hasattr(container, "calque_store"):
@@ -317,7 +322,9 @@ class Statements(Contexts):
             index = gathered(index)
             if not _holds(container, value):
                 self.check_apart(container, node)
-        if isinstance(container, Array) and isinstance(node.op, (gast.Add, gast.Sub)):
+            value = added_to(self, container, BINARY[type(node.op)][0], value)
+        mixed = isinstance(value, MixedNumber)
+        if not mixed and isinstance(container, Array) and isinstance(node.op, (gast.Add, gast.Sub)):
             value = self.recorded(value)
             if store_add(container, index, value, isinstance(node.op, gast.Sub)):
                 return
@@ -325,6 +332,8 @@ class Statements(Contexts):
         if isinstance(container, Array):
             new = self.binary(type(node.op), Array(old.atom), value, node)
             self._check_in_place(container, new, node)
+            if holds_mixed([index, new]):
+                return self.store(container, index, new, node)
             asked(operator.setitem, OPERATORS["setitem"], container, index, new)
             return
         new = self.augmented(old, value, node)

@@ -14,6 +14,7 @@ from calque.transpiler.errors import (
     AliasUndecided,
     BranchMismatch,
     CalqueError,
+    ClassesNeeded,
     SpecializationNeeded,
     UnrollingNeeded,
     UnsupportedFunction,
@@ -29,6 +30,7 @@ from calque.transpiler.frontend.source import source_of
 from calque.transpiler.frontend.values.heap import rows_of
 from calque.transpiler.frontend.values.iterables import Generator
 from calque.transpiler.frontend.values.memory_questions import memory_of
+from calque.transpiler.frontend.values.mixed_numbers import MixedNumber
 from calque.transpiler.frontend.values.optional import Maybe
 from calque.transpiler.ir import core, pytrees
 from calque.transpiler.ir.builder import Array, Builder
@@ -36,7 +38,7 @@ from calque.transpiler.ir.core import Parameter, Slot, Var
 from calque.transpiler.ir.dims import Bound, InnerSizes
 from calque.transpiler.ir.program_copies import ProgramCopy
 from calque.transpiler.ir.target import NUMPY, Target
-from calque.transpiler.ir.types import ArrayType, Dim, dim_symbols
+from calque.transpiler.ir.types import INT, ArrayType, Dim, dim_symbols, integer_name, symbol
 
 
 @dataclass(eq=False)
@@ -67,7 +69,8 @@ class Traced:
     def copied(self, sizes: dict[str, int]) -> Traced:
         """The same, for passes to rewrite; with these sizes of arguments written into it."""
         made = ProgramCopy(self.function, self.builder, sizes)
-        made.builder.machine = Interpreter(made.builder)  # of the user's rules: passes may ask them
+        machine = Interpreter(made.builder)  # of the user's rules: passes may ask them
+        machine.telling = True
         captures = [replace(c, var=made.mapping[c.var]) for c in self.captures]
         return replace(self, function=made.function, builder=made.builder, captures=captures)
 
@@ -99,8 +102,11 @@ def trace(
         machine.varying = varying
         machine.memory = {leaf: memory_of(leaf_values[leaf]) for leaf in memory}
         machine.stacking, machine.lists_stay = way.stacking, way.lists_stay
+        machine.telling = way.telling
         try:
             return _attempt(machine, function, leaf_types, leaf_values, unflatten, contiguous)
+        except ClassesNeeded:
+            way = replace(way, telling=True)
         except (UnrollingNeeded, CalqueError, TypeError, ValueError, LookupError) as error:
             way = way.after(error, machine.arrays_for_lists)
 
@@ -113,13 +119,14 @@ class Way:
     lists_stay: bool = False  # what could be of known length is to be
     unrolled: dict[Any, Any] = field(default_factory=dict)  # loops, with what asked for it
     instead: UnrollingNeeded | None = None  # what to do where stacking fails
+    telling: bool = False  # numbers whose class differs between paths say of which class they are
 
     def after(self, error: Exception, arrays_for_lists: bool) -> Way:
         """What is tried next; raises the error where there is nothing."""
         if isinstance(error, UnrollingNeeded) and not self.stacking and not self.unrolled:
             return replace(self, stacking=True, instead=error)
         if arrays_for_lists:
-            return Way(lists_stay=True)
+            return Way(lists_stay=True, telling=self.telling)
         needed = self.instead if self.stacking else error
         if not isinstance(needed, UnrollingNeeded):
             raise error
@@ -209,6 +216,10 @@ def _recorded(
             continue
         var = Var(t)
         builder.leaf_of_param[var] = position
+        if t == INT:
+            name = integer_name(position)
+            builder.dims.integers[name] = value if type(value) is int else None
+            builder.dim_values[var], builder.magnitudes.owners[name] = symbol(name), var
         if isinstance(value, (np.ndarray, np.generic)) and not t.ndim:
             kind = np.ndarray if isinstance(value, np.ndarray) else type(value)
             builder.kinds[var] = frozenset([kind])
@@ -383,6 +394,8 @@ def close_result(result: Any, body: core.Block, machine: Any) -> Any:
     def leaf(value: Any) -> Any:
         if isinstance(value, np.ndarray):
             value = machine.recorded(value)
+        if isinstance(value, MixedNumber):
+            value = Array(value.atom)
         if isinstance(value, Array) or isinstance(value, (bool, int, float, complex, np.generic)):
             body.results.append(returned(value).atom if isinstance(value, Array) else value)
             return Slot(len(body.results) - 1)

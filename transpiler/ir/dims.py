@@ -59,6 +59,7 @@ class Dims:
     """
 
     arguments: set[str] = field(default_factory=set)
+    integers: dict[str, int | None] = field(default_factory=dict)  # arguments, with their values
     values: dict[str, DimLike] = field(default_factory=dict)
     ranges: dict[str, tuple[DimLike, DimLike]] = field(default_factory=dict)
     ends: dict[str, Sizes] = field(default_factory=dict)  # of ranges, as loops compute with them

@@ -79,6 +79,11 @@ def symbol(name: str) -> Dim:
     return Dim(0, ((name, 1),))
 
 
+def integer_name(position: int) -> str:
+    """The symbol of an argument that is a Python integer, by its place among the leaves."""
+    return f"#{position}"
+
+
 def _as_dim(value: DimLike) -> Dim:
     return value if isinstance(value, Dim) else Dim(int(value), ())
 

@@ -61,6 +61,10 @@ class Magnitudes:
                 self.loops[v] = loop
                 self._unknown.clear()
 
+    def take(self, value: Var, span: Span) -> None:
+        """Take an integer to be between two numbers, as whoever says so has proven."""
+        self._found[value] = span
+
     def of_symbol(self, name: str) -> Span:
         """The bounds of what a symbol stands for."""
         if name in self._pending:
@@ -151,14 +155,15 @@ class Magnitudes:
         if axes and len(set(axes)) == len(axes) and len({array for array, _ in axes}) == 1:
             return SIZE  # of an array's elements
         if name in ("add", "subtract", "multiply", "remainder"):
-            return _combined(name, *map(self.of, s.args))
+            low, high = _combined(name, *map(self.of, s.args))
+            return (max(low, 0) if name == "multiply" and s.args[0] is s.args[1] else low, high)
         if name in _CHOSEN:
             spans = [self.of(a) for a in s.args[name == "where" :]]
             return _chosen(name, spans)
         if name in _SIGNED and s.args:
             low, high = self.of(s.args[0])
             most = max(abs(low), abs(high))
-            return (-most, most)
+            return (0 if name == "abs" else -most, most)
         return ANY
 
     def _axes(self, value: Atom) -> list[tuple[Atom, Any]]:

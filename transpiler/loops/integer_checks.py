@@ -1,4 +1,4 @@
-"""Python's integers that narrower ones may not hold are looked at where they become such.
+"""Integers that NumPy or Python refuses are looked at where a kernel would take them.
 
 Before::
 
@@ -7,6 +7,7 @@ Before::
 After: ``small[i] = np.int8(bounded(k + i, -128, 127))``, which raises OverflowError as NumPy does.
 A counter between known ends is not looked at, nor is one below a size: calls of larger sizes get a
 program of their own. What a statement on arrays takes is looked at before the loops over elements.
+So are exponents of integers, and shift counts, that are not proven to be zero or more.
 """
 
 from __future__ import annotations
@@ -21,8 +22,15 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder, atom, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Statement, Var
 from calque.transpiler.ir.path_conditions import blocks_given, facts_after
-from calque.transpiler.primitives.elementwise import astype, bounded, to_int
+from calque.transpiler.primitives.checked_numbers import (
+    bounded,
+    power_base,
+    shift_count,
+    whole_exponent,
+)
+from calque.transpiler.primitives.elementwise import astype, power, to_float, to_int
 from calque.transpiler.primitives.integer_conversions import Conversion, conversions
+from calque.transpiler.primitives.logic import left_shift, right_shift
 from calque.transpiler.primitives.scalars import max_, min_
 
 _END = 2.0**63
@@ -47,7 +55,7 @@ def _block(block: Block, builder: Builder, loops: list[_ArrayLoop]) -> None:
     for s in block.statements:
         around: list[_ArrayLoop] = []
         if isinstance(s, Apply):
-            made += _checks(s, builder, loops)
+            made += _checks(s, builder, loops) + _of_sign(s, builder)
         elif isinstance(s, For) and s.scheduled:
             around = [*loops, _ArrayLoop(core.defined_vars(Block([s])))]
         for inner, facts in blocks_given(s, builder):
@@ -75,6 +83,53 @@ def _checks(s: Apply, builder: Builder, loops: Sequence[_ArrayLoop]) -> list[Sta
             before += looks
         s.args = tuple(args)
     return made
+
+
+def _of_sign(s: Apply, builder: Builder) -> list[Statement]:
+    """What looks at an exponent of NumPy's integers, or at Python's shift count, below zero.
+
+    And at the base of a power of Python's floats: zero to a negative power is refused.
+    """
+    check: Any = None
+    if s.primitive is power and not s.outs[0].type.ndim:
+        t = s.out.type
+        if t.dtype.kind in "iu" and not t.weak:
+            check = whole_exponent  # of Python's, the sign was known when they were powers
+        elif t.dtype.kind == "f" and t.weak and _may_be_zero(s.args[0], builder):
+            check = power_base
+    elif s.primitive in (left_shift, right_shift) and s.out.type.weak:
+        check = shift_count
+    if check is None or not _may_be_negative(s.args[1], builder):
+        return []
+    place = int(check is not power_base)
+    with builder.block() as block, builder.at(s.origin):
+        looked_at = builder.apply(check, [wrap(a) for a in s.args[place:]], {})
+    core.label(block.statements, s.phase)
+    args = list(s.args)
+    args[place] = atom(looked_at)
+    s.args = tuple(args)
+    return block.statements
+
+
+def _may_be_zero(base: Atom, builder: Builder) -> bool:
+    if not isinstance(base, Var):
+        return bool(base == 0)
+    made = builder.definitions.get(base)
+    if isinstance(made, Apply) and made.primitive is to_float:
+        low, high = builder.magnitudes.of(made.args[0])
+        return low <= 0 <= high
+    return True
+
+
+def _may_be_negative(count: Atom, builder: Builder) -> bool:
+    if not isinstance(count, Var):
+        return bool(count < 0)
+    if count.type.dtype.kind in "fc":
+        return True
+    if count.type.dtype.kind in "bu" or builder.magnitudes.of(count)[0] >= 0:
+        return False
+    place = builder.dim_of(wrap(count))
+    return not (builder.dims.is_exact(place) and builder.dims.nonnegative(place))
 
 
 def _taken(value: Atom, builder: Builder) -> Atom:

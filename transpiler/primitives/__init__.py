@@ -11,6 +11,7 @@ from types import FunctionType
 from calque.transpiler.ir.builder import FUNCTIONS
 from calque.transpiler.primitives import (
     axes,
+    checked_numbers,
     complexes,
     compositions,
     creation,
@@ -75,6 +76,7 @@ __all__ = [
     "batched_axes",
     "batched_indexing",
     "batched_products",
+    "checked_numbers",
     "complexes",
     "compositions",
     "creation",

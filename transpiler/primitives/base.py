@@ -243,7 +243,8 @@ def ufunc_handler(primitive: Primitive, count: int) -> Callable[..., Any]:
             raise TypeError(f"{primitive.name} takes {count} arguments, {len(args)} were given")
         values = [operand(a) for a in args]
         if "np." not in str(primitive.spelling) and all(type_of(v).weak for v in values):
-            values = [strong(values[0]), *values[1:]]
+            first = next((k for k, v in enumerate(values) if isinstance(v, Array)), 0)
+            values[first] = strong(values[first])
         if dtype is not None:
             values = [FUNCTIONS["cast"](v, dtype) for v in values]
         if where is not True and out is not None:

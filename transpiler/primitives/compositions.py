@@ -9,10 +9,19 @@ from typing import Any
 import numpy as np
 
 from calque.transpiler.errors import ShapeError, UnsupportedFunction
-from calque.transpiler.ir.builder import FUNCTIONS, METHODS, Array, current, known_int, type_of
-from calque.transpiler.ir.types import promote, sample
+from calque.transpiler.ir.builder import (
+    FUNCTIONS,
+    METHODS,
+    OPERATORS,
+    Array,
+    current,
+    known_int,
+    type_of,
+)
+from calque.transpiler.ir.types import INT, promote, sample
 from calque.transpiler.primitives.base import finish, implements, operand
 from calque.transpiler.primitives.creation import shape_tuple
+from calque.transpiler.primitives.elementwise import cast
 from calque.transpiler.primitives.reductions import normalize_axes
 from calque.transpiler.primitives.scans import along
 from calque.transpiler.primitives.shapes import (
@@ -310,3 +319,25 @@ def np_tensorinv(a: Any, ind: int = 2) -> Any:
         size = size * length
     size = known_int(size, "The size of a tensor's inverse")
     return np.reshape(np.linalg.inv(np.reshape(a, (size, size))), a.shape[ind:] + a.shape[:ind])
+
+
+_raised = OPERATORS["pow"]
+
+
+@implements(op="pow")
+def _power_operator(a: Any, b: Any) -> Any:
+    """``a ** b``: of an array of truths NumPy takes the square, of the narrowest integers."""
+    squared = isinstance(a, Array) and a.ndim and a.dtype.kind == "b" and type(b) is int and b == 2
+    return FUNCTIONS[np.square](a) if squared else _raised(a, b)
+
+
+_power_function = FUNCTIONS[np.power]
+
+
+@implements(np.power)
+def np_power(a: Any, b: Any, *args: Any, **kwargs: Any) -> Any:
+    """``np.power``: of truths to Python's integers, with integers of 64 bits."""
+    a, b = operand(a), operand(b)
+    if type_of(a).dtype.kind == "b" and type_of(a).ndim and type_of(b) == INT:
+        a = cast(a, np.int64)
+    return _power_function(a, b, *args, **kwargs)

@@ -15,12 +15,14 @@ from calque.transpiler.primitives.sampling import case, cases, single
 
 
 def shape_tuple(shape: Any) -> tuple[Any, ...]:
-    """A shape argument as a tuple of ints and recorded integers."""
-    if isinstance(shape, (list, tuple)):
-        return tuple(shape)
-    if isinstance(shape, Array) and shape.ndim:
-        return tuple(shape)
-    return (shape,)
+    """A shape argument as a tuple of ints and recorded integers; TypeError for other numbers."""
+    several = isinstance(shape, (list, tuple)) or (isinstance(shape, Array) and shape.ndim)
+    sizes = tuple(shape) if several else (shape,)
+    for size in sizes:
+        if isinstance(size, (Array, float, complex)) and type_of(size).dtype.kind in "fc":
+            name = type_of(size) if type_of(size).weak else f"numpy.{type_of(size).dtype}"
+            raise TypeError(f"'{name}' object cannot be interpreted as an integer")
+    return sizes
 
 
 def shape_text(first: int, count: int) -> str:

@@ -20,7 +20,7 @@ from calque.transpiler.ir.builder import (
     wrap,
 )
 from calque.transpiler.ir.core import Var
-from calque.transpiler.ir.types import ArrayType, sample
+from calque.transpiler.ir.types import BOOL, ArrayType, sample
 from calque.transpiler.primitives import guards
 from calque.transpiler.primitives.base import (
     Primitive,
@@ -29,7 +29,6 @@ from calque.transpiler.primitives.base import (
     implements,
     linear,
     operand,
-    register,
     scale,
     strong,
 )
@@ -241,11 +240,17 @@ fabs = elementwise(np.fabs, _abs_partials, "fabs", total=True, nonnegative=True)
 fabs.jvp, fabs.vjp = _abs_jvp, _abs_vjp
 
 
-def operator(primitive: Primitive) -> Callable[..., Any]:
-    """What a Python operator means: unlike the ufunc, it leaves Python scalars weak."""
+def operator(primitive: Primitive, counts: bool = False) -> Callable[..., Any]:
+    """What a Python operator means: unlike the ufunc, it leaves Python scalars weak.
+
+    One that ``counts`` takes Python's bools for integers, as Python does.
+    """
 
     def call(*args: Any) -> Any:
-        return apply(primitive, *map(operand, args))
+        values = list(map(operand, args))
+        if counts and all(type_of(v) == BOOL for v in values):
+            values = [FUNCTIONS[int](v) if isinstance(v, Array) else int(v) for v in values]
+        return apply(primitive, *values)
 
     return call
 
@@ -261,13 +266,15 @@ for _name, _record in {
     "neg": negative,
     "pos": positive,
 }.items():
-    OPERATORS[_name] = operator(_record)
+    OPERATORS[_name] = operator(_record, counts=True)
 
 
 @implements(abs, method="__abs__", op="abs")
 def python_abs(x: Any) -> Any:
     """``abs``: of a Python number a Python number."""
     x = operand(x)
+    if type_of(x) == BOOL:
+        return FUNCTIONS[int](x)
     return apply(of_number if type_of(x).weak else absolute, x)
 
 
@@ -284,7 +291,7 @@ def np_divmod(a: Any, b: Any) -> tuple[Any, Any]:
     "astype",
     lambda x, dtype: np.asarray(x).astype(dtype)[()],
     lambda x, dtype: type_of(x).with_dtype(np.dtype(dtype)),
-    lambda args, params: _cast_text(args, params["dtype"]),
+    lambda args, params: cast_text(args, params["dtype"]),
     cheap=True,
     keeps_layout=True,
     samples=lambda rng: [
@@ -318,7 +325,7 @@ astype.cupy = lambda args, params: (  # ``np.float32(x)`` is of the host's numbe
 )
 
 
-def _cast_text(args: Any, dtype: np.dtype) -> str:
+def cast_text(args: Any, dtype: np.dtype) -> str:
     if type_of(args[0]).ndim:
         return "{0}.astype(np." + dtype_name(dtype) + ")"
     return "np." + dtype_name(dtype) + "({0})"
@@ -393,33 +400,6 @@ to_bool = _python_number(bool, "?")
 to_complex = _python_number(complex, "c16")
 for _kind, _record in ((float, to_float), (int, to_int), (bool, to_bool), (complex, to_complex)):
     implements(_kind)(_conversion(_kind, _record))
-
-
-def _bounded(x: Any, low: int, high: int, dtype: np.dtype) -> Any:
-    if np.any(x < low) or np.any(x > high):
-        raise OverflowError(f"Python integer {x} out of bounds for {dtype}")
-    return np.asarray(x, dtype)[()]
-
-
-# the cast of a Python integer where a kernel would cut it to its bits; NumPy looks itself
-bounded = register(
-    Primitive(
-        "bounded",
-        _bounded,
-        lambda x, low, high, dtype: ArrayType(dtype),
-        lambda args, params: _cast_text(args, params["dtype"]).format(
-            "{0}" if type_of(args[0]).weak else "int({0})"
-        ),
-        kind="elementwise",
-        nondifferentiable=True,
-        cheap=True,
-        scalar="bounded({0}, {1}, {2})",
-        suffix="cast",
-        samples=lambda rng: [
-            ((k, -128, 127), {"dtype": np.dtype("i1")}) for k in (5, -128, np.int64(127))
-        ],
-    )
-)
 
 
 def fits(value: Any, dtype: np.dtype) -> bool:

@@ -46,7 +46,7 @@ def _operator(
 ) -> Primitive:
     text = f"{{0}} {sign} {{1}}"
     record = elementwise(function, None, scalar or text, spelling=text, **facts)
-    OPERATORS[name] = operator(record)
+    OPERATORS[name] = operator(record, counts=name in ("lshift", "rshift"))
     return record
 
 
@@ -65,7 +65,7 @@ left_shift = _operator("lshift", np.left_shift, "<<", "lshift({0}, {1})")
 right_shift = _operator("rshift", np.right_shift, ">>", "rshift({0}, {1})")
 right_shift.arithmetic = "right_shift"
 invert = elementwise(np.invert, None, "~{0}", spelling="~{0}", total=True)
-OPERATORS["invert"] = operator(invert)
+OPERATORS["invert"] = operator(invert, counts=True)
 gcd, lcm = elementwise(np.gcd, None), elementwise(np.lcm, None)
 for _record in (bitwise_and, bitwise_or, bitwise_xor, left_shift, right_shift, gcd, lcm):
     _record.samples = lambda rng: integers(rng, 2)

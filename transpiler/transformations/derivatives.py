@@ -16,8 +16,8 @@ import numpy as np
 from calque.transpiler.autodiff.forward import forward
 from calque.transpiler.autodiff.reverse import reverse
 from calque.transpiler.errors import NotDifferentiable, Origin
-from calque.transpiler.frontend.control.value_join import is_number
 from calque.transpiler.frontend.trace import listed
+from calque.transpiler.frontend.values.descriptions import is_number
 from calque.transpiler.frontend.values.kinds import kinds_of
 from calque.transpiler.frontend.values.strings import RuntimeText
 from calque.transpiler.ir import core, pytrees

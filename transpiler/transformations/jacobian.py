@@ -15,7 +15,7 @@ from calque.transpiler.algebra.identity_folding import Basis
 from calque.transpiler.autodiff.forward import forward
 from calque.transpiler.autodiff.reverse import reverse
 from calque.transpiler.errors import NotDifferentiable
-from calque.transpiler.frontend.control.value_join import is_number
+from calque.transpiler.frontend.values.descriptions import is_number
 from calque.transpiler.ir import pytrees
 from calque.transpiler.ir.builder import FUNCTIONS, Array, Builder, type_of
 from calque.transpiler.ir.core import Function, Var

@@ -13,7 +13,7 @@ import numpy as np
 
 from calque.transpiler.autodiff.reverse import reverse
 from calque.transpiler.errors import DtypeError, NotLinear, ShapeError
-from calque.transpiler.frontend.control.value_join import is_number
+from calque.transpiler.frontend.values.descriptions import is_number
 from calque.transpiler.ir import core, pytrees
 from calque.transpiler.ir.builder import Array, Builder, type_of
 from calque.transpiler.ir.core import Apply, Atom, Block, Function, If, Var

@@ -12,9 +12,10 @@ import numpy as np
 import optree
 
 from calque.transpiler.errors import AxisOutOfRange, BranchMismatch, Origin, ShapeError
-from calque.transpiler.frontend.control.value_join import is_number, size_at_hand
+from calque.transpiler.frontend.control.value_join import size_at_hand
 from calque.transpiler.frontend.interpreter import Closure
 from calque.transpiler.frontend.trace import listed
+from calque.transpiler.frontend.values.descriptions import is_number
 from calque.transpiler.ir import core, pytrees
 from calque.transpiler.ir.builder import (
     FUNCTIONS,

@@ -20,12 +20,16 @@ import numpy as np
 
 from calque.transpiler.ir.builder import Builder
 from calque.transpiler.ir.core import Apply, Block, If
+from calque.transpiler.primitives.checked_numbers import NEGATIVE_COUNT
 from calque.transpiler.primitives.elementwise import cast, to_int
 from calque.transpiler.primitives.integer_conversions import Conversion, conversions
+from calque.transpiler.primitives.logic import left_shift, right_shift
 
 _END = 2.0**63
 _NO_NUMBER = "ValueError('cannot convert float NaN to integer')"
 _TOO_LARGE = "OverflowError('Python int too large to convert to C long')"
+
+_NEGATIVE_SHIFT = f"ValueError({NEGATIVE_COUNT!r})"
 
 
 def refuse(s: Apply, values: tuple[Any, ...], batched: tuple[bool, ...], builder: Builder) -> None:
@@ -35,6 +39,8 @@ def refuse(s: Apply, values: tuple[Any, ...], batched: tuple[bool, ...], builder
             value = values[conversion.position]
             error = f"OverflowError('Python integer out of bounds for {conversion.dtype}')"
             _raise_where(_outside(value, conversion), error, builder)
+    if s.primitive in (left_shift, right_shift) and s.out.type.weak and batched[1]:
+        _raise_where(values[1] < 0, _NEGATIVE_SHIFT, builder)
     if s.primitive is to_int and batched[0] and values[0].dtype.kind == "f":
         _raise_where(np.isnan(values[0]), _NO_NUMBER, builder)
         _raise_where((values[0] < -_END) | (values[0] >= _END), _TOO_LARGE, builder)

@@ -7,7 +7,7 @@ from typing import Any
 
 from calque.transpiler.autodiff.rule_expansion import held
 from calque.transpiler.errors import NotDifferentiable
-from calque.transpiler.frontend.control.value_join import is_number
+from calque.transpiler.frontend.values.descriptions import is_number
 from calque.transpiler.ir.builder import Array, Builder, atom, current
 from calque.transpiler.ir.core import Apply, Atom, Function, Var
 from calque.transpiler.primitives.batched import size_among, spread

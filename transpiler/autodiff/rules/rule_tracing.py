@@ -8,8 +8,8 @@ from typing import Any
 
 from calque.transpiler.errors import CustomRuleError, ImpureFunction
 from calque.transpiler.frontend.captures import Captured
-from calque.transpiler.frontend.control.value_join import is_number
 from calque.transpiler.frontend.trace import listed
+from calque.transpiler.frontend.values.descriptions import is_number
 from calque.transpiler.frontend.values.heap import Snapshot
 from calque.transpiler.ir import pytrees
 from calque.transpiler.ir.builder import Array, Builder, atom, link, type_of

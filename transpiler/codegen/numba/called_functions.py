@@ -40,6 +40,7 @@ FILES: dict[str, tuple[str, ...]] = {
     "kernel_functions": (
         *("checked_index", "bounded", "divide", "quotient", "remainder", "fmod", "sign"),
         *("lshift", "rshift", "maximum", "minimum", "heaviside"),
+        *("integer_power", "whole_exponent", "shift_count", "power_base"),
         *("searchsorted_left", "searchsorted_right"),
         *("running_sum", "running_max", "running_min"),
         *("array_max", "array_min", "array_median", "array_quantile"),
@@ -67,8 +68,9 @@ SAVED = frozenset(
 )
 # What may raise an error.
 REFUSING = frozenset(
-    """bounded checked_index divide quotient remainder array_max array_min array_quantile solve
-    matrix_inverse cholesky_factor checked_finite""".split()
+    """bounded checked_index divide quotient remainder whole_exponent shift_count power_base
+    array_max array_min array_quantile solve matrix_inverse cholesky_factor
+    checked_finite""".split()
 )
 FILE_OF = {name: file for file, names in FILES.items() for name in names}
 LAUNCHER_FUNCTIONS = frozenset(["solve_triangular"])

@@ -145,6 +145,8 @@ def _plainly(s: Apply, text: str) -> str:
         text = f"integer_{text}"
     elif text.startswith("fmod(") and dtype.kind in "iu":
         text = f"integer_{text}"
+    elif text.startswith("integer_power("):
+        text = text.replace("integer", "wrapped", 1)
     elif text in _SHIFTS:
         text = f"{text[:-1]}, {8 * dtype.itemsize})"
     elif text.startswith("complex_power("):

@@ -19,6 +19,12 @@ from calque.transpiler.ir.effect_texts import may_raise
 from calque.transpiler.ir.types import ArrayType, type_of_constant
 from calque.transpiler.primitives import complexes, scalars, transcendental
 from calque.transpiler.primitives.axes import transpose
+from calque.transpiler.primitives.checked_numbers import (
+    bounded,
+    power_base,
+    shift_count,
+    whole_exponent,
+)
 from calque.transpiler.primitives.complexes import conj, imag, of_parts
 from calque.transpiler.primitives.creation import (
     empty,
@@ -33,7 +39,6 @@ from calque.transpiler.primitives.creation import (
 from calque.transpiler.primitives.elementwise import (
     add,
     astype,
-    bounded,
     divide,
     float_power,
     floor_divide,
@@ -126,6 +131,7 @@ _COMPARISONS = (*_ORDER, equal, not_equal, is_largest, is_smallest)
 _POWERS = (power, float_power, scalars.pow_)
 _COMPLEX_FUNCTIONS = ("abs", "sqrt", "sin", "cos", "tan", "isnan", "isfinite", "isinf")
 _SHIFTS = (left_shift, right_shift)
+_CHECKED = (bounded, whole_exponent, shift_count, power_base)
 _DIGAMMA = (SPECIAL["digamma"], SPECIAL["psi"])
 _DIVISIONS = {divide: "divide", floor_divide: "quotient", remainder: "remainder"}
 
@@ -146,6 +152,8 @@ def spelled(s: Apply) -> str | None:
         return _RECIPROCALS.get(s.out.type.dtype.char)
     if primitive is power and s.out.type.dtype.kind == "c":
         return "complex_power({0}, {1})"
+    if primitive is power and s.out.type.dtype.kind in "iu" and not _is_small(s.args[1]):
+        return "integer_power({0}, {1})"
     if primitive in _SHIFTS and _shifts_inside(s):
         return str(s.primitive.spelling)
     if primitive.numba is not None:
@@ -196,6 +204,11 @@ def _alike(s: Apply) -> str | None:
     if s.params.get("posinf") is not None or s.params.get("neginf") is not None:
         return None
     return template(s.primitive, s.args, s.params)
+
+
+def _is_small(exponent: Atom) -> bool:
+    """Whether an exponent is known, and so small that Numba multiplies integers for it."""
+    return not isinstance(exponent, Var) and 0 <= exponent <= 64
 
 
 def _shifts_inside(s: Apply) -> bool:
@@ -350,7 +363,7 @@ def loop_dtypes(s: Apply) -> list[np.dtype]:
         return [types[0].dtype, s.out.type.dtype, s.out.type.dtype]
     if s.primitive.name.startswith("math."):
         return [np.dtype("f8")] * len(types)
-    kept = s.primitive is bounded or s.primitive.name.removesuffix("f") in DRAWN
+    kept = s.primitive in _CHECKED or s.primitive.name.removesuffix("f") in DRAWN
     if s.out.type.dtype.kind == "b" or kept:
         return [t.dtype for t in types]
     return [s.out.type.dtype] * len(types)

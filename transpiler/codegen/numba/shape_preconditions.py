@@ -50,6 +50,10 @@ class _Sizes:
             for axis, dim in enumerate(given):
                 if isinstance(dim, Dim):
                     self.places.setdefault(_name(dim), f"{text}.shape[{axis}]")
+        for param in function.params:
+            own = function.dim_values.get(param)
+            if isinstance(own, Dim) and not param.type.ndim:
+                self.places.setdefault(_name(own), self.texts[param])
 
     @staticmethod
     def _text(var: Var, paths: dict[Var, Any]) -> str:
@@ -85,7 +89,9 @@ class _Sizes:
 
     def _sides(self, dim: DimLike) -> tuple[str, str] | None:
         """What is added, and what is taken away; None where the arguments do not tell."""
-        if not isinstance(dim, Dim) or self.dims.beyond_arguments(dim):
+        if not isinstance(dim, Dim):
+            return None
+        if self.dims.beyond_arguments(dim) - self.dims.integers.keys():
             return None
         terms = [(self._symbol(s), c) for s, c in dim.terms]
         if not all(text for text, _ in terms):

@@ -10,8 +10,14 @@ import numpy as np
 
 from calque.transpiler.codegen.text.spelling import template
 from calque.transpiler.ir.core import Apply, Statement, Var
+from calque.transpiler.primitives.checked_numbers import (
+    bounded,
+    power_base,
+    shift_count,
+    whole_exponent,
+)
 from calque.transpiler.primitives.creation import arange
-from calque.transpiler.primitives.elementwise import bounded, to_int
+from calque.transpiler.primitives.elementwise import to_int
 from calque.transpiler.primitives.indexing import checked_index
 from calque.transpiler.primitives.ranges import linspace
 from calque.transpiler.primitives.selecting import flatnonzero, nonzero
@@ -79,13 +85,16 @@ def text_in_loops(s: Apply) -> str | None:
     return _SAFE.get(text) or _RAISING.get(text)
 
 
+_CHECKED = (checked_index, bounded, whole_exponent, shift_count, power_base)
+
+
 def may_raise(s: Statement) -> bool:
     """Whether a statement refuses some indices or some arrays, as empty ones: no thread can."""
     if not isinstance(s, Apply):
         return False
     if s.primitive is to_int and isinstance(s.args[0], Var):
         return s.args[0].type.dtype.kind == "f"
-    return s.primitive in (checked_index, bounded) or text_in_loops(s) in _MAY_RAISE
+    return s.primitive in _CHECKED or text_in_loops(s) in _MAY_RAISE
 
 
 _FACTORIZING = ("solve({0}, {1})", "matrix_inverse({0})", "cholesky_factor({0})")

@@ -47,6 +47,8 @@ class CarryPlan:
         default_factory=set
     )  # keys that a round adds, with a value that need not be carried
     as_while: bool = False
+    rising: set[Any] = field(default_factory=set)  # counters that are never lowered, from 0 on
+    falling: set[Any] = field(default_factory=set)  # those that were taken for such, and are not
     together: bool = True  # what may be None, and starts so, is there or not at one time
 
 

@@ -24,6 +24,7 @@ from calque.transpiler.frontend.control.loop_memory import (
     CarryPlan,
     link_cells,
 )
+from calque.transpiler.frontend.control.rising_counters import note_rising, take_rising
 from calque.transpiler.frontend.control.round_changes import Changes
 from calque.transpiler.frontend.control.state_join import GrowingList, poison_of
 from calque.transpiler.frontend.control.swaps import undo_exchanges
@@ -52,6 +53,7 @@ from calque.transpiler.frontend.values.key_presence import (
     place_lacks,
     unsure_key,
 )
+from calque.transpiler.frontend.values.mixed_numbers import MixedNumber, alternatives_of
 from calque.transpiler.frontend.values.nested_lists import hold_again
 from calque.transpiler.frontend.values.optional import Maybe, Mismatch, is_maybe
 from calque.transpiler.ir.builder import FUNCTIONS, Array
@@ -170,6 +172,8 @@ class Carrying(Changes):
     ) -> bool:
         """Whether the plan covers what the body changed: then the next values are its results."""
         undo_exchanges(self, base)
+        if not note_rising(self, plan, carried):
+            return False
         after = Snapshot(self.roots(), self.owned)
         stable = self._compare(plan, base, start, after)
         stable &= self._compare_memory(plan, carried, start, after)
@@ -255,6 +259,7 @@ class Carrying(Changes):
                 self._agree(leaf, phi.type)
                 carried.inits.append(coerce(leaf, phi.type))
             carried.slots.append(slot)
+            take_rising(self, plan, slot)
         for slot in carried.slots:
             for number, leaf in enumerate(self._leaves(slot, slot.initial)):
                 slot.arrays[number].poison = poison_of(leaf) or plan.stale.get((slot.key, number))
@@ -389,6 +394,8 @@ class Carrying(Changes):
             self._check_keys(slot.container, slot.place, slot.initial)
         if isinstance(value, Maybe) and self._ran(ending.trip) and not self._is_none(slot):
             value = value.value
+        if isinstance(value, MixedNumber):
+            value = self._of_last_round(slot, value, ending)
         self._note_final(slot, value, certain)
         if made:
             self._count_after(slot, carried.phis[slot.first], made[0]._value, ending.trip)
@@ -437,6 +444,23 @@ class Carrying(Changes):
         if trip is None:
             return False
         return self.builder.dims.assume_nonnegative(self.builder.dim_of(trip.length()) - 1)
+
+    def _of_last_round(self, slot: CarriedSlot, value: MixedNumber, ending: _Ending) -> Any:
+        """A number after a loop of which each round leaves one class.
+
+        A loop without rounds leaves what was before it. Where that is a Python number of the same
+        dtype, or a known one that the class of the rounds holds, it counts as one of that class;
+        else there must be a round, which may be a condition on sizes.
+        """
+        last, first = alternatives_of(slot.next_value), alternatives_of(slot.initial) or ()
+        if last is None or len(last) != 1 or slot.initial is MISSING:
+            return value
+        dtype = last[0].type.dtype
+        known = all(a.type.weak and a.known is not None and a.held_by(dtype) for a in first)
+        alike = not last[0].type.weak and all(a.type.dtype == dtype for a in first)
+        if not (known or alike) and not self._ran(ending.trip):
+            return value
+        return value.of_class(last[0].type)
 
     @staticmethod
     def _is_none(slot: CarriedSlot) -> bool:

@@ -7,9 +7,6 @@ from typing import Any
 from calque.transpiler.errors import BranchMismatch
 from calque.transpiler.frontend.control.loop_memory import CarryPlan
 from calque.transpiler.frontend.control.value_join import (
-    Clash,
-    Constant,
-    Structure,
     abstract,
     is_lasting,
     join_types,
@@ -17,6 +14,7 @@ from calque.transpiler.frontend.control.value_join import (
     same_type,
     widen,
 )
+from calque.transpiler.frontend.values.descriptions import Clash, Constant, Structure
 from calque.transpiler.frontend.values.growing_lists import Growing
 from calque.transpiler.frontend.values.heap import MISSING, Snapshot
 from calque.transpiler.frontend.values.key_presence import has_keys, held_at, reordered

@@ -9,19 +9,16 @@ from typing import Any
 
 from calque.transpiler.errors import BranchMismatch
 from calque.transpiler.frontend.control.value_join import (
-    DEAD,
-    Clash,
-    Leaf,
     abstract,
     coerce,
     fresh_leaf,
     instantiate,
-    is_number,
     leaf_type,
     leaf_values,
     widen,
 )
 from calque.transpiler.frontend.interpreter import Completion
+from calque.transpiler.frontend.values.descriptions import DEAD, Clash, Leaf, Structure, is_number
 from calque.transpiler.frontend.values.heap import (
     MISSING,
     Frame,
@@ -414,9 +411,9 @@ def is_mutable(value: Any) -> bool:
 
 
 def _has_leaves(description: Any) -> bool:
-    found: list[Any] = []
-    instantiate(description, found.append, found.append)
-    return bool(found)
+    if isinstance(description, Structure):
+        return any(map(_has_leaves, description.parts))
+    return isinstance(description, (Leaf, Clash))
 
 
 def _write(container: Any, place: Any, value: Any) -> None:

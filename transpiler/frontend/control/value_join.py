@@ -7,61 +7,37 @@ structure of them. A branch joins two concrete values in the same way.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 
 from calque.transpiler.errors import BranchMismatch
+from calque.transpiler.frontend.values.descriptions import (
+    DEAD,
+    Clash,
+    Constant,
+    Leaf,
+    Structure,
+    is_number,
+    same_constant,
+)
 from calque.transpiler.frontend.values.heap import MISSING, RecordedList, rows_of
+from calque.transpiler.frontend.values.mixed_numbers import (
+    LatePart,
+    MixedNumber,
+    classes_together,
+    common_type,
+    converted,
+    is_mixed,
+    mixed_structure,
+    parts_of,
+)
 from calque.transpiler.frontend.values.optional import Maybe, Mismatch, is_maybe, rebuilt
 from calque.transpiler.ir import core, pytrees
 from calque.transpiler.ir.builder import FUNCTIONS, Array, atom, current, type_of
 from calque.transpiler.ir.core import UNDEFINED, Var
 from calque.transpiler.ir.types import ArrayType, promote, symbol
-
-
-class Dead:
-    """The value of everything on a path that ends in ``raise``."""
-
-
-DEAD = Dead()
-
-
-@dataclass(frozen=True)
-class Constant:
-    """The same known value every time."""
-
-    value: Any
-
-
-@dataclass(frozen=True)
-class Leaf:
-    """A run-time number or array."""
-
-    type: ArrayType
-
-
-@dataclass(frozen=True)
-class Structure:
-    """A container: how to rebuild it from its parts, and the parts."""
-
-    kind: Any  # what must be equal for two structures to join
-    rebuild: Callable[[list[Any]], Any]
-    parts: tuple[Any, ...]
-
-
-@dataclass(frozen=True)
-class Clash:
-    """Values that do not fit together."""
-
-    message: str
-
-
-def is_number(value: Any) -> bool:
-    """A known number."""
-    return isinstance(value, (bool, int, float, complex, np.generic)) and not isinstance(value, str)
 
 
 def is_lasting(value: Any) -> bool:
@@ -156,6 +132,8 @@ def join_types(left: ArrayType, right: ArrayType, spread: bool) -> ArrayType | N
 
 def abstract(value: Any, owned: dict[int, Any]) -> Any:
     """A value's description."""
+    if isinstance(value, MixedNumber):
+        return mixed_structure(value.alternatives)
     if isinstance(value, (Array, np.ndarray)):
         return Leaf(type_of(value))
     opened = open_structure(value, owned)
@@ -174,7 +152,11 @@ def widen(old: Any, value: Any, owned: dict[int, Any], spread: bool = True) -> A
     if isinstance(value, Mismatch):
         return Clash(value.message)
     if value is MISSING:
-        return old if isinstance(old, Leaf) else Clash("it has no value on one path")
+        kept = isinstance(old, Leaf) or is_mixed(old)
+        return old if kept else Clash("it has no value on one path")
+    classes = classes_together(old, value)
+    if len(classes) > 1:
+        return mixed_structure(classes)
     new: Any = abstract(value, owned)
     if _may_be_none(old, new):
         return _optional(old, value, owned)
@@ -221,7 +203,8 @@ def _optional(old: Any, value: Any, owned: dict[int, Any]) -> Any:
     if value is not None:
         given = value.value if isinstance(value, Maybe) else value
         inner = abstract(given, owned) if inner is None else widen(inner, given, owned, False)
-    inner = Leaf(inner_type) if (inner_type := leaf_type(inner)) is not None else inner
+    if isinstance(inner, Constant) and (inner_type := leaf_type(inner)) is not None:
+        inner = Leaf(inner_type)
     if isinstance(inner, Clash):
         return inner
     if not _is_plain(inner):
@@ -231,6 +214,8 @@ def _optional(old: Any, value: Any, owned: dict[int, Any]) -> Any:
 
 def _is_plain(description: Any) -> bool:
     """Numbers, arrays and tuples of them, which are the same object for nobody else."""
+    if is_mixed(description):
+        return True
     if isinstance(description, Structure):
         first = description.kind[0]
         is_tuple = isinstance(first, type) and issubclass(first, tuple)
@@ -261,22 +246,11 @@ def leaf_type(description: Any) -> ArrayType | None:
     """The type of a leaf or a constant number."""
     if isinstance(description, Leaf):
         return description.type
+    if is_mixed(description):
+        return common_type(description.kind[1])
     if isinstance(description, Constant) and is_number(description.value):
         return type_of(description.value)
     return None
-
-
-def same_constant(left: Any, right: Any) -> bool:
-    """Whether two known values are interchangeable."""
-    if left is right:
-        return True
-    if type(left) is not type(right):
-        return False
-    if isinstance(left, (int, float, complex, str, bytes, bool, np.generic)):
-        return bool(left == right) or (left != left and right != right)
-    return bool(getattr(left, "__self__", left) is getattr(right, "__self__", right)) and getattr(
-        left, "__func__", left
-    ) is getattr(right, "__func__", right)
 
 
 def describe(value: Any) -> str:
@@ -315,6 +289,9 @@ def leaf_values(description: Any, value: Any, owned: dict[int, Any]) -> list[Any
             return [value is not None, *leaf_values(parts[1], value, owned)]
         case Structure(parts=parts) if value is None:
             return [v for p in parts for v in leaf_values(p, None, owned)]
+        case Structure(parts=parts) if is_mixed(description):
+            missing = value is MISSING or value is DEAD
+            return [value] * len(parts) if missing else parts_of(description, value)
         case Structure(parts=parts):
             opened = _opened_as(description, value, owned)
             return [v for p, w in zip(parts, opened, strict=True) for v in leaf_values(p, w, owned)]
@@ -325,6 +302,8 @@ def coerce(value: Any, t: ArrayType) -> core.Atom:
     """The atom of ``value`` as type ``t``, recording a cast or a spread if need be."""
     if value is MISSING or value is DEAD or value is UNDEFINED:
         return UNDEFINED
+    if isinstance(value, LatePart):
+        return value.made(t)
     have = type_of(value)
     if isinstance(value, np.ndarray):
         value = FUNCTIONS[np.asarray](value)
@@ -335,7 +314,9 @@ def coerce(value: Any, t: ArrayType) -> core.Atom:
         if t.ndim:
             return atom(FUNCTIONS[np.full](shape_of(t), value, t.dtype))
         return value
-    if have.dtype != t.dtype:
+    if t.weak and not have.weak:
+        value = converted(value, t)
+    elif have.dtype != t.dtype:
         value = FUNCTIONS["cast"](value, t.dtype)
     if have.ndim != t.ndim:
         value = FUNCTIONS[np.full](shape_of(t), value, t.dtype)
@@ -455,7 +436,7 @@ def same_description(left: Any, right: Any, dims: Any) -> bool:
         return False
     match left:
         case Constant():
-            return left.value is right.value or bool(left.value == right.value)
+            return same_constant(left.value, right.value)
         case Clash():
             return True
     if hasattr(left, "parts"):

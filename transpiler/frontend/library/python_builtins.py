@@ -31,6 +31,13 @@ from calque.transpiler.frontend.library import (  # noqa: F401  (fill the table)
     type_questions,
 )
 from calque.transpiler.frontend.methods import method_of
+from calque.transpiler.frontend.mixed_operations import (
+    UFUNCS,
+    called,
+    holds_mixed,
+    operated,
+    operation,
+)
 from calque.transpiler.frontend.values.heap import RecordedList, rows_of
 from calque.transpiler.frontend.values.iterables import (
     Cursor,
@@ -49,6 +56,7 @@ from calque.transpiler.frontend.values.iterables import (
     walk_cursors,
 )
 from calque.transpiler.frontend.values.key_presence import check_dict
+from calque.transpiler.frontend.values.mixed_numbers import MixedNumber
 from calque.transpiler.frontend.values.strings import display
 from calque.transpiler.ir.builder import (
     FUNCTIONS,
@@ -155,7 +163,7 @@ def _extremum(name: str, reduce: Any, compare: str) -> Callable[..., Any]:
             if key is None and _is_int(now) and _is_int(weight):
                 best = weight = PLAIN[name](now, weight)
                 continue
-            better = machine.truth(OPERATORS[compare](now, weight), node)
+            better = machine.truth(machine.compare(_ORDER[compare], now, weight, node), node)
             if not isinstance(better, Array):
                 best, weight = (item, now) if better else (best, weight)
                 continue
@@ -391,7 +399,18 @@ def _super(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, A
     return super(call.cells["__class__"].cell_contents, call.frame.locals[names[0]])
 
 
+def _by_classes(handler: Callable[..., Any]) -> Callable[..., Any]:
+    """A builtin that is called in an arm for each class that a number may be of."""
+
+    def call(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        again = lambda *args, **kwargs: handler(machine, node, list(args), kwargs)
+        return called(machine, args, kwargs, again) if holds_mixed(args) else again(*args, **kwargs)
+
+    return call
+
+
 @builtin(print)
+@_by_classes
 def _print(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     if kwargs.get("file") not in (None, sys.stdout):
         machine.fail(
@@ -408,6 +427,7 @@ def _print(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, A
 
 
 @builtin(round)
+@_by_classes
 def _round(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     value, *digits = (*args, *kwargs.values())
     if not digits or digits[0] is None:
@@ -421,6 +441,9 @@ def _abs(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any
     own = method_of(value, "abs")
     if own is not None:
         return machine.call_value(own, [value], {}, node)
+    if isinstance(value, MixedNumber):
+        again = lambda value: _abs(machine, node, [value], {})
+        return operated(machine, operation("abs"), [value], again)
     return OPERATORS["abs"](value) if isinstance(value, Array) else abs(value)
 
 
@@ -461,6 +484,9 @@ for _name in (
     ) -> Any:
         if known(args):
             return getattr(operator, _name)(*args)
+        again = lambda *args: _operator(machine, node, list(args), kwargs)
+        if holds_mixed(args) and _name in UFUNCS:
+            return operated(machine, operation(_name), args, again)
         return OPERATORS[_name](*args)
 
     BUILTINS[getattr(operator, _name)] = _operator

@@ -28,7 +28,8 @@ from calque.transpiler.frontend.control.state_join import (
     IndexedList,
     WideningList,
 )
-from calque.transpiler.frontend.control.value_join import Leaf, shape_of, size_at_hand
+from calque.transpiler.frontend.control.value_join import shape_of, size_at_hand
+from calque.transpiler.frontend.values.descriptions import Leaf
 from calque.transpiler.frontend.values.heap import RecordedList, Snapshot
 from calque.transpiler.frontend.values.iterables import Range, leaves
 from calque.transpiler.frontend.values.list_arrays import GrowingRows, kept, zip_trees

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 
 from calque.transpiler.errors import UnsupportedFunction
+from calque.transpiler.frontend.mixed_operations import called, holds_mixed
+from calque.transpiler.frontend.values.mixed_numbers import MixedNumber
 from calque.transpiler.ir.builder import METHODS, Array, Builder, current, known
 from calque.transpiler.ir.core import Apply, For, If, Var, While
 from calque.transpiler.ir.numpy_errors import asked
@@ -104,6 +106,8 @@ def answer(machine: Any, value: Array, question: Callable[[Any], Any], what: str
 def noted(result: Any, function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """A result with the classes that NumPy gives it; a new cell where an argument's differ."""
     if not isinstance(result, Array) or result.ndim or result.type.weak:
+        return result
+    if isinstance(result, MixedNumber):
         return result
     if result.is_buffer and not any(result is a for a in (*args, *kwargs.values())):
         return result
@@ -212,6 +216,8 @@ def attribute_of(machine: Any, value: Array, name: str, node: Any) -> Any:
         return found
 
     def method(*args: Any, **kwargs: Any) -> Any:
+        if holds_mixed([*args, *kwargs.values()]):
+            return called(machine, args, kwargs, method)
         result = asked(_by_name(name), lambda _, *a, **k: found(*a, **k), value, *args, **kwargs)
         apart(result)
         return noted(result, _by_name(name), [value, *args], kwargs)

@@ -18,6 +18,7 @@ from calque.transpiler.frontend.values.iterables import (
     leaves,
     refuse_endless,
 )
+from calque.transpiler.frontend.values.mixed_numbers import of_classes
 from calque.transpiler.frontend.values.nested_lists import (
     Filled,
     alike,
@@ -124,6 +125,7 @@ class GrowingRows(Iterable):
             _hold(buffer, leaf)
 
         self._note_lists(value)
+        self.how.note_classes(leaves(kept(value)))
         zip_trees(store, self.buffers, kept(hold(value, self)))
         self.count = self.count + 1
 
@@ -219,9 +221,12 @@ class GrowingRows(Iterable):
 
         def read(buffer: Array) -> Array:
             item = (buffer if inside else self._counted(buffer))[index]
-            if next(numbers) in self.how.lists:
+            number = next(numbers)
+            if number in self.how.lists:
                 hold_again(item, self)
-            if not self.facts.changing or not item.ndim:
+            if not item.ndim:
+                return of_classes(item, self.how.classes.get(number, ()))
+            if not self.facts.changing:
                 return item
             copy = FUNCTIONS[np.copy](item)  # its place may be given to another element
             copy.listed = item.listed

@@ -353,6 +353,8 @@ class Lists(Loops):
             wide.append(np.promote_types(buffer.dtype, t.dtype) != buffer.dtype)
 
         zip_trees(compare, rows.buffers, kept(item))
+        if not rows.how.note_classes(leaves(kept(item))) and self._met_in_loop(values):
+            raise WideningList(values, item)
         if any(wide):
             if self._met_in_loop(values):
                 raise WideningList(values, item)

@@ -7,11 +7,13 @@ first such change starts the interpretation again, with the loops unrolled that 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from calque.transpiler.frontend.values.mixed_numbers import alternatives_of
 from calque.transpiler.ir.builder import Array, current, type_of
+from calque.transpiler.ir.types import ArrayType
 
 
 @dataclass(eq=False)
@@ -20,6 +22,17 @@ class Filled:
 
     loops: set[Any] = field(default_factory=set)  # the places of those that fill it
     lists: set[int] = field(default_factory=set)  # which arrays hold lists as their elements
+    classes: dict[int, set[ArrayType]] = field(default_factory=dict)  # of numbers, array by array
+
+    def note_classes(self, leaves: Iterable[Any]) -> bool:
+        """Take in of which classes the numbers of an element are; whether all were known."""
+        known = True
+        for number, leaf in enumerate(leaves):
+            own = self.classes.setdefault(number, set())
+            new = {a.type for a in alternatives_of(leaf) or ()} - own
+            known &= not new
+            own |= new
+        return known
 
 
 def hold(value: Any, rows: Any) -> Any:

@@ -108,10 +108,10 @@ class Flags:
         flag = self.of(value)
         if not isinstance(value, Maybe):
             return value
-        known = flag if isinstance(flag, bool) else self._follows(flag, facts, definitions)
+        known = flag if isinstance(flag, bool) else self.follows(flag, facts, definitions)
         return value if known is None else value.value if known else None
 
-    def _follows(
+    def follows(
         self, flag: Var, facts: Facts, definitions: Mapping[Var, Statement]
     ) -> bool | None:
         """What tests that are known to be true, or false, say of a flag."""
