@@ -25,7 +25,8 @@ def imported(text: str, path: Path) -> Callable[..., Any]:
 
 def as_numpy(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function as the NumPy source that calque writes for it, value alone."""
-    dispatcher = Dispatcher(function, lambda: getattr(function, "__name__", "f"))
+    name = getattr(function, "__name__", "f")
+    dispatcher = Dispatcher(function, lambda: name if name.isidentifier() else "f")
     return lambda *args: dispatcher.call(args, {})
 
 

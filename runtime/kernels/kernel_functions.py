@@ -18,6 +18,17 @@ def minimum(a, b):
     return np.minimum(a, b)
 
 
+def clipped(x, low, high):
+    """A float between known bounds; what is equal to one stays, with its sign of zero."""
+    return low if x < low else high if x > high else x
+
+
+@overload(clipped)
+def _clipped(x, low, high):
+    kind = x
+    return lambda x, low, high: kind(low) if x < low else kind(high) if x > high else x
+
+
 def heaviside(x, middle):
     """1 right of zero, 0 left of it, ``middle`` at it."""
     return np.heaviside(x, middle)

@@ -18,6 +18,12 @@ def minimum(a, b):
 
 
 @helper
+def clipped(x, low, high):
+    """A float between known bounds; what is equal to one stays, with its sign of zero."""
+    return low if x < low else high if x > high else x
+
+
+@helper
 def heaviside(x, middle):
     """1 right of zero, 0 left of it, ``middle`` at it."""
     return 0.0 if x < 0.0 else 1.0 if x > 0.0 else middle if x == 0.0 else x

@@ -32,7 +32,7 @@ from calque.transpiler.ir.builder import (
     current,
     type_of,
 )
-from calque.transpiler.ir.core import If, Var
+from calque.transpiler.ir.core import Block, If, Var
 from calque.transpiler.ir.types import ArrayType, elementwise_dtype
 from calque.transpiler.primitives.guards import note_branch
 from calque.transpiler.primitives.record import Primitive, apply, register
@@ -310,6 +310,18 @@ def run_time_choice(
     if builder.selections is not None:
         note_branch(build.atom(test), (out,), *arms)
     return Array(out)
+
+
+def raise_where(test: Any, error: Exception) -> None:
+    """Raise an error at run time where a test holds; a known test decides now."""
+    if not isinstance(test, Array):
+        if test:
+            raise error
+        return
+    builder = current()
+    with builder.block() as block:
+        builder.effect(f"raise {type(error).__name__}({str(error)!r})", [])
+    builder.emit(If((), build.atom(test), block, Block(), builder.origin))
 
 
 # linear, bilinear, opaque

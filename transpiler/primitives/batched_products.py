@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.ir.builder import current, type_of
+from calque.transpiler.ir.builder import FUNCTIONS, Array, current, loop_index, type_of
 from calque.transpiler.primitives import (
     creation,
     decompositions,
@@ -37,6 +37,7 @@ from calque.transpiler.primitives.batched import (
     size_among,
     spread,
 )
+from calque.transpiler.primitives.composed_scans import looped
 from calque.transpiler.primitives.einsum import einsum, expand
 
 Args = Sequence[Any]
@@ -174,14 +175,21 @@ def _cross(args: Args, batched: Flags, params: Params) -> Any:
 
 @batches(signals.convolve)
 def _convolve(args: Args, batched: Flags, params: Params) -> Any:
-    """Windows of the padded first operand, times the second one turned around."""
+    """The first operand, moved by one place after the other, times what the second one has there.
+
+    No place gets more than its own terms: zeros around an operand would make NaN of infinities.
+    """
     a, v = args
     n, m = (x.shape[has] for x, has in zip(args, batched, strict=True))
-    width = ((0, 0), (m - 1, m - 1)) if batched[0] else ((m - 1, m - 1),)
-    windows = counting(n + m - 1)[:, None] + counting(m)
-    taken = np.pad(a, width)[..., windows]
-    flipped = v[..., ::-1]
-    full = (taken @ flipped[:, :, None])[:, :, 0] if batched[1] else taken @ flipped
+    dtype = np.result_type(type_of(a).dtype, type_of(v).dtype)
+    start = FUNCTIONS[np.zeros]((size_among(args, batched), n + m - 1), dtype)
+    j = loop_index(0, current().dim_of(m) - 1, "j")
+
+    def added(sums: Array) -> Array:
+        sums[:, j : j + n] += a * (v[:, j, None] if batched[1] else v[j])
+        return Array(sums.atom)
+
+    full = looped(start, j, 0, m, added)
     if params["mode"] == "full":
         return full
     longer = signals._first_is_longer(type_of(a).dims[-1], type_of(v).dims[-1])

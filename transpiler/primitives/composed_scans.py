@@ -106,7 +106,7 @@ def _along(
         index = loop_index(0, current().dim_of(size) - 1, _NAMES[depth])
         inner = [*places, index]
         row = lambda y: _along(y, depth + 1, inner, parts, axis, following)
-        return _looped(out, index, 0, size, row)
+        return looped(out, index, 0, size, row)
     first = Array(out.atom)
     here = start[tuple(places)] if places and isinstance(start, Array) else start
     first[(*places, slice(None, 1))] = here
@@ -118,10 +118,10 @@ def _along(
         new[(*places, index)] = value
         return Array(new.atom)
 
-    return _looped(Array(first.atom), index, 1, count, follow)
+    return looped(Array(first.atom), index, 1, count, follow)
 
 
-def _looped(
+def looped(
     out: Array,
     index: Array,
     start: int,
@@ -176,7 +176,7 @@ def _rows(
     size = x.shape[first]
     index = loop_index(0, current().dim_of(size) - 1, _NAMES[len(places)])
     row = lambda y: _rows(y, x, rest, {**places, first: index}, axis, following)
-    return _looped(out, index, 0, size, row, independent=True)
+    return looped(out, index, 0, size, row, independent=True)
 
 
 def _row(

@@ -51,15 +51,27 @@ def _nan_quantile(x: Array, q: Any, axis: Any, keepdims: bool, method: str) -> A
     count = np.sum(~np.isnan(lines), axis=-1, keepdims=True)
     below, part = quantile_position(q, count, method)
     first = np.maximum(below, 0.0).astype(int)
-    second = np.clip(first + 1, 0, np.maximum(count - 1, 0))
-    low, high = (np.take_along_axis(lines, i, axis=-1) for i in (first, second))
-    found = np.where(low == high, low, low + part * (high - low))[..., 0]
+    low = np.take_along_axis(lines, first, axis=-1)
+    if isinstance(part, float) and not part:
+        found = low[..., 0]
+    else:
+        second = np.clip(first + 1, 0, np.maximum(count - 1, 0))
+        high = np.take_along_axis(lines, second, axis=-1)
+        found = _between(low, high, part, method)[..., 0]
     if x.dtype.kind == "f":
         found = FUNCTIONS["cast"](found, x.dtype)
     if not keepdims:
         return found
     reduced = range(x.ndim) if axes is None else axes
     return np.expand_dims(found, tuple(reduced))
+
+
+def _between(low: Any, high: Any, part: Any, method: str) -> Any:
+    """What lies so far towards the next of two numbers; a median is their mean."""
+    if method == "median":
+        return np.where(part == 0, low, (low + high) / 2.0)
+    step = high - low  # NaN between equal infinities, as NumPy's
+    return np.where(part < 0.5, low + step * part, high - step * (1.0 - part))
 
 
 def _nan_quantiles(divisor: float, name: str) -> Callable[..., Any]:
@@ -99,7 +111,7 @@ def np_nanmedian(
 ) -> Any:
     """``np.nanmedian``."""
     x = FUNCTIONS[np.asarray](operand(a))
-    return finish(_nan_quantile(x, 0.5, axis, keepdims, "linear"), out)
+    return finish(_nan_quantile(x, 0.5, axis, keepdims, "median"), out)
 
 
 # shapes

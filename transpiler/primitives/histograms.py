@@ -9,11 +9,12 @@ import numpy as np
 from calque.transpiler.errors import UnsupportedFunction
 from calque.transpiler.ir.builder import FUNCTIONS, Array, current, known_int, type_of
 from calque.transpiler.ir.types import ArrayType
-from calque.transpiler.primitives.base import apply, implements, opaque, operand
+from calque.transpiler.primitives.base import apply, implements, opaque, operand, raise_where
 from calque.transpiler.primitives.record import Scatter
 
 Samples = list[tuple[tuple[Any, ...], dict[str, Any]]]
 _INT = np.dtype(np.intp)
+_NOT_FINITE = "autodetected range is not finite"
 
 
 def _infer_bincount(x: Any, *weights: Any, minlength: int) -> ArrayType:
@@ -197,9 +198,27 @@ def _even_edges(x: Any, bins: int, limits: Any) -> Any:
     if limits is not None:
         low, high = limits
         return FUNCTIONS[np.linspace](low, high, bins + 1)
+    if _is_empty(x):
+        return FUNCTIONS[np.linspace](0.0, 1.0, bins + 1)
     low, high = np.min(x), np.max(x)
+    if x.dtype.kind in "fc":
+        raise_where(~(np.isfinite(low) & np.isfinite(high)), ValueError(_NOT_FINITE))
     one = low == high
     return np.linspace(np.where(one, low - 0.5, low), np.where(one, high + 0.5, high), bins + 1)
+
+
+def _is_empty(x: Any) -> bool:
+    """Whether an array has no element; where its size is an argument's, the program holds for one.
+
+    What only the run tells is taken to have some: NumPy refuses the extremes of none.
+    """
+    dims = current().dims
+    sizes = [dims.resolve(d) for d in x.dims]
+    return any(s == 0 or not dims.assume_nonnegative(s - 1) for s in sizes if _is_told(s))
+
+
+def _is_told(size: Any) -> bool:
+    return isinstance(size, int) or not current().dims.beyond_arguments(size)
 
 
 @implements(np.histogram_bin_edges)

@@ -10,7 +10,15 @@ import numpy as np
 from calque.transpiler.errors import NotDifferentiable, UnsupportedFunction
 from calque.transpiler.ir.builder import FUNCTIONS, Array, current, type_of
 from calque.transpiler.ir.types import ArrayType, elementwise_dtype
-from calque.transpiler.primitives.base import Primitive, apply, finish, implements, opaque, operand
+from calque.transpiler.primitives.base import (
+    Primitive,
+    apply,
+    finish,
+    implements,
+    opaque,
+    operand,
+    raise_where,
+)
 from calque.transpiler.primitives.reductions import (
     Axes,
     Samples,
@@ -339,8 +347,21 @@ def _nan_handler(function: Callable[..., Any], value: float) -> Callable[..., An
 
 for _name, _neutral in (("sum", 0.0), ("prod", 1.0), ("cumsum", 0.0), ("cumprod", 1.0)):
     FUNCTIONS[getattr(np, "nan" + _name)] = _nan_handler(getattr(np, _name), _neutral)
+
+
+def _nan_place(function: Callable[..., Any], neutral: float) -> Callable[..., Any]:
+    def call(a: Any, axis: Any = None, **options: Any) -> Any:
+        x, missing = _replace_nan(a, neutral)
+        if x.dtype.kind in "fc":
+            nothing = np.any(np.all(missing, axis=axis))
+            raise_where(nothing, ValueError("All-NaN slice encountered"))
+        return function(x, axis=axis, **options)
+
+    return call
+
+
 for _name, _neutral in (("argmax", -np.inf), ("argmin", np.inf)):
-    FUNCTIONS[getattr(np, "nan" + _name)] = _nan_handler(getattr(np, _name), _neutral)
+    FUNCTIONS[getattr(np, "nan" + _name)] = _nan_place(getattr(np, _name), _neutral)
 
 
 def _nan_extremum(function: Callable[..., Any], neutral: float) -> Callable[..., Any]:

@@ -18,32 +18,31 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.ir.builder import Builder
-from calque.transpiler.ir.core import Apply, Block, If
+from calque.transpiler.ir.core import Apply
+from calque.transpiler.primitives.base import raise_where
 from calque.transpiler.primitives.checked_numbers import NEGATIVE_COUNT
 from calque.transpiler.primitives.elementwise import cast, to_int
 from calque.transpiler.primitives.integer_conversions import Conversion, conversions
 from calque.transpiler.primitives.logic import left_shift, right_shift
 
 _END = 2.0**63
-_NO_NUMBER = "ValueError('cannot convert float NaN to integer')"
-_TOO_LARGE = "OverflowError('Python int too large to convert to C long')"
-
-_NEGATIVE_SHIFT = f"ValueError({NEGATIVE_COUNT!r})"
+_NO_NUMBER = "cannot convert float NaN to integer"
+_TOO_LARGE = "Python int too large to convert to C long"
 
 
-def refuse(s: Apply, values: tuple[Any, ...], batched: tuple[bool, ...], builder: Builder) -> None:
+def refuse(s: Apply, values: tuple[Any, ...], batched: tuple[bool, ...]) -> None:
     """Raise what one example would raise: ``values`` of all stand for a statement's operands."""
     for conversion in conversions(s):
         if batched[conversion.position]:
             value = values[conversion.position]
-            error = f"OverflowError('Python integer out of bounds for {conversion.dtype}')"
-            _raise_where(_outside(value, conversion), error, builder)
+            error = OverflowError(f"Python integer out of bounds for {conversion.dtype}")
+            raise_where(np.any(_outside(value, conversion)), error)
     if s.primitive in (left_shift, right_shift) and s.out.type.weak and batched[1]:
-        _raise_where(values[1] < 0, _NEGATIVE_SHIFT, builder)
+        raise_where(np.any(values[1] < 0), ValueError(NEGATIVE_COUNT))
     if s.primitive is to_int and batched[0] and values[0].dtype.kind == "f":
-        _raise_where(np.isnan(values[0]), _NO_NUMBER, builder)
-        _raise_where((values[0] < -_END) | (values[0] >= _END), _TOO_LARGE, builder)
+        raise_where(np.any(np.isnan(values[0])), ValueError(_NO_NUMBER))
+        outside = (values[0] < -_END) | (values[0] >= _END)
+        raise_where(np.any(outside), OverflowError(_TOO_LARGE))
 
 
 def _outside(value: Any, conversion: Conversion) -> Any:
@@ -58,11 +57,3 @@ def _outside(value: Any, conversion: Conversion) -> Any:
     if kind.max > most and conversion.held != "high":
         sides.append(value > most)
     return sides[0] if len(sides) == 1 else sides[0] | sides[1]
-
-
-def _raise_where(outside: Any, error: str, builder: Builder) -> None:
-    """An error where a test holds of any example."""
-    found: Any = np.any(outside)
-    with builder.block() as block:
-        builder.effect(f"raise {error}", [])
-    builder.emit(If((), found.atom, block, Block(), builder.origin))

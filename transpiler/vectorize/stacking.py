@@ -174,7 +174,7 @@ class Values:
         if rule is None:
             raise Unstackable(f"vmap of {s.primitive.name}: it has no rule.", s.origin)
         args, before = tuple(map(self.value, s.args)), self.builder.lanes
-        refuse(s, args, batched, self.builder)
+        refuse(s, args, batched)
         self.builder.lanes = self
         try:
             found = rule(args, batched, s.params)

@@ -39,7 +39,7 @@ OF_COMPLEX = (*_BY_POWERS, *_BY_LOGARITHMS, "reciprocal", "power")
 FILES: dict[str, tuple[str, ...]] = {
     "kernel_functions": (
         *("checked_index", "bounded", "divide", "quotient", "remainder", "fmod", "sign"),
-        *("lshift", "rshift", "maximum", "minimum", "heaviside"),
+        *("lshift", "rshift", "maximum", "minimum", "heaviside", "clipped"),
         *("integer_power", "whole_exponent", "shift_count", "power_base"),
         *("searchsorted_left", "searchsorted_right"),
         *("running_sum", "running_max", "running_min"),

@@ -55,6 +55,7 @@ from calque.transpiler.primitives.extrema import maximum, minimum
 from calque.transpiler.primitives.growing import room, widened
 from calque.transpiler.primitives.indexing import checked_index, copy, getitem, update, update_add
 from calque.transpiler.primitives.logic import (
+    clip,
     equal,
     greater,
     greater_equal,
@@ -156,6 +157,8 @@ def spelled(s: Apply) -> str | None:
         return "integer_power({0}, {1})"
     if primitive in _SHIFTS and _shifts_inside(s):
         return str(s.primitive.spelling)
+    if primitive is clip and s.out.type.dtype.kind == "f" and _is_ordered(*s.args[1:]):
+        return "clipped({0}, {1}, {2})"
     if primitive.numba is not None:
         plain = kinds == {"b"} and primitive in (logical_and, logical_or)
         return f"{{0}} {primitive.arithmetic} {{1}}" if plain else str(primitive.numba)
@@ -204,6 +207,11 @@ def _alike(s: Apply) -> str | None:
     if s.params.get("posinf") is not None or s.params.get("neginf") is not None:
         return None
     return template(s.primitive, s.args, s.params)
+
+
+def _is_ordered(low: Atom, high: Atom) -> bool:
+    """Whether both bounds are known, and the lower one is no larger: neither is NaN."""
+    return not isinstance(low, Var) and not isinstance(high, Var) and bool(low <= high)
 
 
 def _is_small(exponent: Atom) -> bool:

@@ -127,7 +127,14 @@ def _is_int(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _extremum(name: str, reduce: Any, compare: str) -> Callable[..., Any]:
+def _of_array(name: str, values: Array) -> Any:
+    """``max`` or ``min`` of a vector: Python keeps a NaN that comes first, and takes no other."""
+    if values.dtype.kind == "f":
+        values = np.where(np.isnan(values), values[:1], values)
+    return (np.max if name == "max" else np.min)(values)
+
+
+def _extremum(name: str, compare: str) -> Callable[..., Any]:
     def extremum(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         key = kwargs.get("key")
         if len(args) == 1 and isinstance(args[0], gast.GeneratorExp):
@@ -136,9 +143,9 @@ def _extremum(name: str, reduce: Any, compare: str) -> Callable[..., Any]:
         if len(args) == 1:
             rows = rows_of(args[0])
             if isinstance(args[0], Array) and args[0].ndim == 1 and key is None:
-                return reduce(args[0])
+                return _of_array(name, args[0])
             if rows is not None and key is None and getattr(rows.buffers, "ndim", 0) == 1:
-                return reduce(rows.stacked())
+                return _of_array(name, rows.stacked())
             if rows is not None or is_runtime_iterable(args[0]):
                 values = as_iterable(args[0])
                 if isinstance(values.length(), Array):
@@ -196,8 +203,8 @@ def _of_counted(
     return machine.choose(test, found, none, node)
 
 
-BUILTINS[max] = _extremum("max", np.max, "gt")
-BUILTINS[min] = _extremum("min", np.min, "lt")
+BUILTINS[max] = _extremum("max", "gt")
+BUILTINS[min] = _extremum("min", "lt")
 
 
 @builtin(object.__new__)

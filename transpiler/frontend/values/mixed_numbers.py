@@ -26,7 +26,7 @@ from calque.transpiler.frontend.values.descriptions import (
 from calque.transpiler.ir.builder import FUNCTIONS, Array, atom, current, type_of
 from calque.transpiler.ir.core import Atom, If, Var
 from calque.transpiler.ir.types import BOOL, INT, ArrayType, promote
-from calque.transpiler.primitives.base import apply
+from calque.transpiler.primitives.base import apply, raise_where
 from calque.transpiler.primitives.logic import not_, or_
 
 _PYTHON = {"b": bool, "i": int, "f": float, "c": complex}
@@ -209,7 +209,7 @@ def converted(value: Any, t: ArrayType) -> Any:
 
 def exactly(number: MixedNumber) -> Array:
     """The number in the common dtype; at run time an error where that has too few digits."""
-    builder, own = current(), number.common.dtype
+    own = number.common.dtype
     limit = 1 << _DIGITS[own.itemsize]
     message = f"an integer beyond {limit} loses digits where it is a float on another path"
     for k, a in enumerate(number.alternatives):
@@ -218,11 +218,7 @@ def exactly(number: MixedNumber) -> Array:
         large = number.is_alternative(k)
         if k in number.apart:  # 0 where it is of another class
             large = apply(or_, number.apart[k] > limit, number.apart[k] < -limit)
-        with builder.block() as refused:
-            builder.effect(f"raise OverflowError({message!r})", [])
-        with builder.block() as taken:
-            pass
-        builder.emit(If((), atom(large), refused, taken, builder.origin))
+        raise_where(large, OverflowError(message))
     return number.common
 
 
