@@ -117,6 +117,7 @@ def jit(
     device: Any = None,
     first: str = "kernels",
     graph: bool | str = "auto",
+    reassociate: bool = True,
 ) -> Any:
     """``fun`` compiled to Numba kernels, as ``jax.jit``; also ``@jit(static_argnums=1)``.
 
@@ -130,6 +131,12 @@ def jit(
     what is added to cells that the data choose is added in order on a GPU, too, for the same bits
     in each run; on cores it always is. Machine code is kept on disk (``CALQUE_CACHE``). Raises
     ValueError for other values of these options.
+
+    ``reassociate``: kernels may add up numbers in another order than Python (``s = s + v`` over a
+    loop, in vectors of several partial sums), and fuse a product with a sum. With False they add
+    and multiply as the program says, one after the other, and NumPy's own sums (``np.sum``,
+    products of matrices) stay calls of NumPy's: sums are Python's, bit for bit. On a GPU that is
+    refused (UnsupportedOption).
 
     Called with arrays on a GPU (CuPy's), it runs kernels of CUDA there. ``device`` is one of
     ``devices()``, or its name, "cuda:0": each call moves its arrays there first. Raises
@@ -157,6 +164,8 @@ def jit(
         boundscheck=boundscheck,
         deterministic=deterministic,
     )
+    checked("jit", reassociate=reassociate)
+    options |= {} if reassociate else {"reassociate": False}
     options |= {"first": "numpy"} if checked("jit", first=first)["first"] == "numpy" else {}
     options |= {"graph": wish} if (wish := checked("jit", graph=graph)["graph"]) != "auto" else {}
     if device is not None:
@@ -188,6 +197,7 @@ def _both(inner: dict[str, Any], outer: dict[str, Any]) -> dict[str, Any]:
     found |= {} if first is None else {"first": first}
     graph = outer.get("graph", inner.get("graph"))
     found |= {} if graph is None else {"graph": graph}
+    found |= {"reassociate": False} if "reassociate" in inner.keys() | outer.keys() else {}
     asked = [n for n in ("explained", "deterministic") if inner.get(n) or outer.get(n)]
     return found | dict.fromkeys(asked, True)
 

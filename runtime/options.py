@@ -132,6 +132,7 @@ CHECKS: dict[str, Callable[[Any], Any]] = {
     "parallel": one_of(True, False, "auto"),
     "boundscheck": one_of(True, False, None),
     "deterministic": one_of(True, False),
+    "reassociate": one_of(True, False),
     "graph": one_of("auto", True, False),
     "first": one_of("kernels", "numpy"),
     "in_axes": in_axes,

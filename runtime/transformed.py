@@ -494,5 +494,5 @@ def _wishes(function: Any) -> dict[str, Any]:
 def kernel_options(function: Any) -> dict[str, Any]:
     """The wishes of the outermost ``jit`` of a composition, for its kernels."""
     wished = _wishes(function)
-    names = ("parallel", "boundscheck", "deterministic", "explained")
+    names = ("parallel", "boundscheck", "deterministic", "explained", "reassociate")
     return {name: wished[name] for name in names if name in wished}

@@ -122,6 +122,7 @@ class JitFunction(Protocol):
         device: Any = None,
         first: str = "kernels",
         graph: bool | str = "auto",
+        reassociate: bool = True,
     ) -> Derived[Parameters, Result]: ...
     @overload
     def __call__(
@@ -135,6 +136,7 @@ class JitFunction(Protocol):
         device: Any = None,
         first: str = "kernels",
         graph: bool | str = "auto",
+        reassociate: bool = True,
     ) -> Callable[[Callable[Parameters, Result]], Derived[Parameters, Result]]: ...
 
 

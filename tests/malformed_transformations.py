@@ -144,6 +144,7 @@ SUBJECTS = [
         parallel=("auto", "parallel"),
         boundscheck=(None, "boundscheck"),
         deterministic=(False, "deterministic"),
+        reassociate=(True, "deterministic"),
         first=("kernels", "first"),
         graph=("auto", "parallel"),
         device=(None, "stage"),

@@ -143,32 +143,40 @@ def _drop_unchanged() -> Pass:
 
 KERNEL_PASSES = (
     Pass("merge_dear_terms", lambda w: merge_dear_terms(w.function), optional=True),
-    Pass("take_factors_out", lambda w: take_factors_out(w.function, w.builder), optional=True),
+    Pass(
+        *("take_factors_out", lambda w: take_factors_out(w.function, w.builder)),
+        optional=True,
+        reorders=True,
+    ),
     Pass(
         *("carry_last_elements", lambda w: carry_last_elements(w.function.body, w.builder)),
         optional=True,
     ),
     _drop_unchanged(),  # what rounds leave alone is the same before the loop
-    Pass("multiply_rows", _multiply_rows, needs=[OWN_PHIS], optional=True),
+    Pass("multiply_rows", _multiply_rows, needs=[OWN_PHIS], optional=True, reorders=True),
     Pass(
         *("batch_rounds", lambda w: batch_rounds(w.function, w.builder)),
         needs=[OWN_PHIS],
         optional=True,
+        reorders=True,
     ),
     Pass(
         *("products_ahead", lambda w: products_ahead(w.function, w.builder)),
         needs=[OWN_PHIS],
         optional=True,
+        reorders=True,
     ),
     Pass(
         *("products_after", lambda w: products_after(w.function, w.builder)),
         needs=[OWN_PHIS],
         optional=True,
+        reorders=True,
     ),
     Pass(
         *("solve_by_substitution", lambda w: solve_by_substitution(w.function, w.builder)),
         when=_on_cores,
         optional=True,
+        reorders=True,
     ),
     Pass("constants_first", lambda w: constants_first(w.function), optional=True),
     Pass("set_before_first_rounds", lambda w: set_before_first_rounds(w.function, w.builder)),
@@ -226,6 +234,7 @@ KERNEL_PASSES = (
         needs=[ELEMENTS, INSIDE, OWN_PHIS],
         when=_on_cores,
         optional=True,
+        reorders=True,
     ),
     Pass("remove_dead_code", lambda w: remove_dead_code(w.function), optional=True),
     Pass(
@@ -250,6 +259,7 @@ KERNEL_PASSES = (
         needs=[ELEMENTS, PHASES],
         keeps=frozenset([ELEMENTS, INSIDE, PHASES]),
         optional=True,
+        reorders=True,
     ),
     Pass(
         *("name_sizes", lambda w: name_sizes(w.function)),
@@ -258,7 +268,7 @@ KERNEL_PASSES = (
         optional=True,
     ),
     _drop_unchanged(),
-    Pass("gather", _gather, needs=[ELEMENTS, PHASES, OWN_PHIS], optional=True),
+    Pass("gather", _gather, needs=[ELEMENTS, PHASES, OWN_PHIS], optional=True, reorders=True),
     Pass(
         "hoist_checks",
         lambda w: hoist_checks(w.function, w.builder, w.target.can_compile, w.target.may_raise),
@@ -273,12 +283,14 @@ KERNEL_PASSES = (
         after=["gather", "hoist_checks"],
         when=_on_cores,
         optional=True,
+        reorders=True,
     ),
     Pass(
         *("distribute", lambda w: distribute(w.function, w.builder, w.edges)),
         needs=[ELEMENTS, OWN_PHIS],
         after=["gather"],
         optional=True,
+        reorders=True,
     ),
     Pass(
         "split_bands",
@@ -288,6 +300,7 @@ KERNEL_PASSES = (
         needs=[ELEMENTS],
         when=_on_cores,
         optional=True,
+        reorders=True,
     ),
     Pass(
         "mark_parallel",
@@ -344,6 +357,7 @@ KERNEL_PASSES = (
         after=["map_to_threads"],
         when=_on_grid,
         optional=True,
+        reorders=True,
     ),
     Pass(
         *("sum_in_parts", lambda w: sum_in_parts(w.function, w.builder)),
@@ -351,6 +365,7 @@ KERNEL_PASSES = (
         after=["map_to_threads"],
         when=_on_grid,
         optional=True,
+        reorders=True,
     ),
     Pass(
         *("expand_arrays", lambda w: expand_arrays(w.function, w.builder)),
@@ -358,6 +373,7 @@ KERNEL_PASSES = (
         after=["map_to_threads"],
         when=_on_grid,
         optional=True,
+        reorders=True,
     ),
     Pass(
         "keep_off_threads",

@@ -7,8 +7,7 @@ from contextlib import contextmanager
 
 from calque.transpiler.codegen.cuda.cuda_module import cuda_function, cuda_module
 from calque.transpiler.codegen.numba.fitting_numbers import fitting_noted
-from calque.transpiler.codegen.numba.numba_target import NUMBA
-from calque.transpiler.codegen.numba.saved_target import SAVED_NUMBA
+from calque.transpiler.codegen.numba.numba_in_order import saved
 from calque.transpiler.codegen.numpy.emit import Support, emit_function, emit_module
 from calque.transpiler.frontend.trace import Traced
 from calque.transpiler.ir.target import Target
@@ -58,11 +57,12 @@ def module_text(
 @contextmanager
 def saved_target(traced: Traced) -> Iterator[Target]:
     """The target of a module that stands alone, for as long as its text is written."""
-    if traced.target is not NUMBA:
+    target = saved(traced.target)
+    if target is None:
         yield traced.target
         return
     with fitting_noted(traced.function.body, traced.builder):
-        yield SAVED_NUMBA
+        yield target
 
 
 def core_text(traced: Traced, name: str) -> str:

@@ -42,6 +42,7 @@ from calque.runtime.call.unknown_values import check_present, unknown
 from calque.runtime.call.varying_numbers import VaryingNumbers
 from calque.runtime.gc_pause import deep, uncollected
 from calque.transpiler import pipeline
+from calque.transpiler.codegen.numba.numba_in_order import in_order
 from calque.transpiler.codegen.numba.numba_target import NUMBA
 from calque.transpiler.errors import (
     CalqueError,
@@ -84,7 +85,8 @@ class Dispatcher(FirstCalls):
         self.compiled = compiled and not checked  # into kernels
         self.static = static  # the leaves whose values are part of the key from the start
         self.options = options  # of the kernels
-        self.target = target  # what compiles them
+        ordered = (options or {}).get("reassociate") is False
+        self.target = in_order(target) if ordered else target  # what compiles them
         self.account = Account()
         self.finish: Callable[[Any, Any], Any] | None = None  # what is done to Core before text
         self.varying = VaryingNumbers(name)

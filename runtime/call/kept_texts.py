@@ -58,7 +58,7 @@ class KeptText:
         return cls(
             *(text, stored, tuple(traced.assumptions), traced.compares),
             *(dict(traced.choices), dict(traced.inner), tuple(traced.function.launches)),
-            *(tuple(traced.function.origins), fallbacks(traced.function)),
+            *(tuple(traced.function.origins), fallbacks(traced.function, traced.target)),
         )
 
     def told(self, before: Traced, target: Target) -> Traced:

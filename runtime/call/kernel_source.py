@@ -23,7 +23,7 @@ _FILES = (
 )
 # with what kernels are decorated
 _AHEAD = frozenset(
-    "KERNEL LARGE PROCESS on_threads always_on_threads KernelError forms_errors".split()
+    "KERNEL IN_ORDER LARGE PROCESS on_threads always_on_threads KernelError forms_errors".split()
 )
 
 

@@ -299,7 +299,8 @@ def load(
         own = set(traced.function.imports.values()) - {"scipy", "warnings", "mpi4py"}
         function, kernels = compiled_module(text, name, not own)
         remember_origins(function.__code__.co_filename, name, traced.function.origins)
-        if calls_blas(text):
+        ordered = traced.function.kernel_options.get("reassociate") is False
+        if calls_blas(text) and not ordered:  # other threads add in another order
             function = on_measured_threads(function)
     elif traced.target.grid:
         function, kernels = _when_called(text, name, traced), ()
@@ -311,7 +312,7 @@ def load(
     found = Surroundings.of(traced)
     slow: tuple[Fallback, ...] = ()
     if traced.compiled and not traced.target.grid:
-        slow = fallbacks(traced.function) if written is None else written.fallbacks
+        slow = fallbacks(traced.function, traced.target) if written is None else written.fallbacks
     return Program(
         *(found.captures, found.guards, found.capture_keys),
         function,

@@ -25,7 +25,7 @@ from calque.runtime.cuda.graphs import graphed
 from calque.runtime.cuda.transfers import put_host
 from calque.runtime.gpus import cupy
 from calque.transpiler.codegen.cuda.cuda_target import CUDA
-from calque.transpiler.errors import MixedDevices
+from calque.transpiler.errors import MixedDevices, UnsupportedOption
 from calque.transpiler.ir import pytrees
 from calque.transpiler.ir.device_arrays import is_device_array
 from calque.transpiler.ir.types import LARGE
@@ -90,6 +90,11 @@ class DeviceDispatcher(Dispatcher):
         options: dict[str, Any],
         graph: Any = False,
     ):
+        if options.get("reassociate") is False:
+            raise UnsupportedOption(
+                "jit: reassociate=False on a GPU, where threads share sums.",
+                hint="call it with NumPy's arrays; deterministic=True gives the same bits again",
+            )
         super().__init__(function, name, False, True, static, options, CUDA)
         self.quick = self.key = device_key
         self.graph = graph

@@ -40,27 +40,30 @@ CHOICES = {"maximum", "minimum", "max", "min"}
 vrange = range  # of a loop whose rounds may run side by side, in one vector
 
 
-def kernel(function=None, *, parallel="auto", boundscheck=False):
+def kernel(function=None, *, parallel="auto", boundscheck=False, reassociate=True):
     """A function of loops over scalars, compiled by Numba on its first call.
 
     ``parallel``: its ``prange`` loops run on several threads always, never, or where an array is
     large, or measured to be quicker so (threads wait for cores that other programs use), or, if
     it is "measured", only there.
     ``boundscheck``: an index out of range is an IndexError, and it runs on one thread; without it,
-    all are proven to be inside. With ``CALQUE_JIT=0`` in the environment the function runs as it
-    is, for a debugger to step through.
+    all are proven to be inside. Without ``reassociate``, sums are made in the order in which they
+    are written, and no product is fused with one. With ``CALQUE_JIT=0`` in the environment the
+    function runs as it is, for a debugger to step through.
     """
     if function is None:
-        return functools.partial(kernel, parallel=parallel, boundscheck=boundscheck)
+        given = {"parallel": parallel, "boundscheck": boundscheck, "reassociate": reassociate}
+        return functools.partial(kernel, **given)
     if os.environ.get("CALQUE_JIT") == "0":
         return uncompiled(function)
     keep_memory()
     options = {"error_model": "numpy", "nogil": True, "boundscheck": bool(boundscheck)}
     options["pipeline_class"] = _Proven if boundscheck is False else Wrapping
-    serial = njit(fastmath=FLAGS, **options)(function)
+    options["fastmath"] = FLAGS if reassociate else False
+    serial = njit(**options)(function)
     if boundscheck or parallel is False or not _has_prange(function):
         return serial
-    threads = njit(parallel=dict(ON_THREADS), fastmath=FLAGS, **options)(function)
+    threads = njit(parallel=dict(ON_THREADS), **options)(function)
     measured, always = (0, 0) if parallel is True else (MEASURED_FROM, PARALLEL_FROM)
     always = sys.maxsize if parallel == "measured" else always
     arrays: list[int] = []  # the places of the arguments that are arrays

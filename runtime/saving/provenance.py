@@ -85,6 +85,7 @@ def _given(transformed: Transformed) -> dict[str, Any]:
         "static_argnames": (),
         "parallel": "auto",
         "boundscheck": None,
+        "reassociate": True,
         "devices": None,
         "engine": None,
         "check_vma": True,

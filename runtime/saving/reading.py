@@ -348,7 +348,7 @@ def _decision_lines(traced: Traced) -> Iterator[str]:
 
 def _placement_lines(traced: Traced) -> list[str]:
     """Where each line runs; what is in kernels alone comes in one line of numbers."""
-    found = placements(traced.function)
+    found = placements(traced.function, traced.target)
     kernels = sorted({p.origin.line for p in found if p.origin and p.where == KERNEL})
     lines = [f"In kernels: lines {', '.join(map(str, kernels))}."] if kernels else []
     for p in found:
@@ -362,6 +362,8 @@ def _placement_lines(traced: Traced) -> list[str]:
             continue
         if p.origin is not None:
             lines[-1] += f"\n    {p.origin.text.strip()}"
+    if traced.function.kernel_options.get("reassociate") is False:
+        lines.append("Sums are made in the order of the program (reassociate=False).")
     lines = list(dict.fromkeys(lines))
     return lines or ["Nothing is compiled: there is no loop, nor work on arrays."]
 

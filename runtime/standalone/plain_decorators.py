@@ -7,6 +7,7 @@ from numba import njit
 
 # NumPy's division by zero, no lock of Python's, sums in any order
 KERNEL = {"error_model": "numpy", "nogil": True, "fastmath": {"contract", "reassoc"}}
+IN_ORDER = {"error_model": "numpy", "nogil": True, "fastmath": False}  # sums as they are written
 # elements of an array from which a kernel runs on threads
 LARGE = 1 << 17
 PROCESS = os.getpid()  # threads do not outlive a fork: in the child, OpenMP ends the program

@@ -22,6 +22,7 @@ from calque.transpiler.ir.core import (
     While,
     blocks_of,
 )
+from calque.transpiler.ir.target import Target
 from calque.transpiler.primitives.axes import expand_dims, squeeze, transpose
 from calque.transpiler.primitives.creation import (
     constant,
@@ -65,28 +66,28 @@ class Placement:
     why: tuple[tuple[str, Origin | None], ...] = ()
 
 
-def placements(function: Function) -> list[Placement]:
+def placements(function: Function, target: Target = NUMBA) -> list[Placement]:
     """Each line once for each place where a part of it runs, in the order of the program."""
-    return list(dict.fromkeys(_placed(function.body, False)))
+    return list(dict.fromkeys(_placed(function.body, False, target)))
 
 
-def _placed(block: Block, looping: bool) -> Iterator[Placement]:
+def _placed(block: Block, looping: bool, target: Target) -> Iterator[Placement]:
     for s in block.statements:
-        if _has_loop(s) and NUMBA.can_compile(s, looping):
+        if _has_loop(s) and target.can_compile(s, looping):
             for line in dict.fromkeys(_lines(s)):
                 yield Placement(line, KERNEL)
         elif isinstance(s, (For, While)):
-            why = dict.fromkeys(map(_told, _obstacles(s)))
+            why = dict.fromkeys(map(_told, _obstacles(s, target)))
             yield Placement(s.origin, LOOP, why=tuple(why))
             for inner in blocks_of(s):
-                yield from _placed(inner, True)
+                yield from _placed(inner, True, target)
         elif isinstance(s, Apply):
             if any(o.type.ndim for o in s.outs) or _reads_arrays(s):
                 if s.primitive.kind != "size" and s.primitive not in _NO_WORK:
                     yield Placement(s.origin, CALL, _called(s))
         else:
             for inner in blocks_of(s):
-                yield from _placed(inner, looping)
+                yield from _placed(inner, looping, target)
 
 
 def _called(s: Apply) -> str:
@@ -113,11 +114,11 @@ def _lines(s: Statement) -> Iterator[Origin | None]:
         yield from _lines(t)
 
 
-def _obstacles(loop: Statement) -> Iterator[Statement]:
+def _obstacles(loop: Statement, target: Target) -> Iterator[Statement]:
     """The innermost statements of a loop that no kernel takes."""
     for t in (t for b in blocks_of(loop) for t in b.statements):
-        if not NUMBA.can_compile(t, True):
-            inner = list(_obstacles(t))
+        if not target.can_compile(t, True):
+            inner = list(_obstacles(t, target))
             yield from inner or [t]
 
 
@@ -162,40 +163,40 @@ class Fallback:
     whole: bool = False  # nothing of the function is compiled
 
 
-def fallbacks(function: Function) -> tuple[Fallback, ...]:
+def fallbacks(function: Function, target: Target) -> tuple[Fallback, ...]:
     """What of a jitted function is as slow as it is without ``jit``.
 
     Loops around calls on arrays, such as factorizations, are not: the calls take the time.
     """
-    found = {f.why: f for f in reversed(list(_fallbacks(function.body, False)))}
+    found = {f.why: f for f in reversed(list(_fallbacks(function.body, False, target)))}
     return tuple(reversed(found.values()))
 
 
-def _fallbacks(block: Block, looping: bool) -> Iterator[Fallback]:
+def _fallbacks(block: Block, looping: bool, target: Target) -> Iterator[Fallback]:
     for s in block.statements:
         if isinstance(s, Apply):
             if s.primitive.kind == "elementwise" and (numbers := numbers_of_no_kernel(s)):
                 yield Fallback(f"No kernel has {numbers}.", s.origin, _HINTS["numbers"])
             continue
-        loop = isinstance(s, (For, While)) and not NUMBA.can_compile(s, looping)
-        if loop and any(map(_computes_numbers, blocks_of(s))):
-            found = list(_obstacles(s))
+        loop = isinstance(s, (For, While)) and not target.can_compile(s, looping)
+        if loop and any(_computes_numbers(b, target) for b in blocks_of(s)):
+            found = list(_obstacles(s, target))
             if found and not any(map(_is_call_on_arrays, found)):
                 why, origin = _told(found[0])
                 yield Fallback(f"No kernel has {why}.", origin, _hint(found[0]))
         for inner in blocks_of(s):
-            yield from _fallbacks(inner, looping or loop)
+            yield from _fallbacks(inner, looping or loop, target)
 
 
-def _computes_numbers(block: Block) -> bool:
+def _computes_numbers(block: Block, target: Target) -> bool:
     """Whether Python computes number by number in a block of one of its loops."""
     for s in block.statements:
         if isinstance(s, Apply):
             real = s.outs[0].type.dtype.kind in "fc" and not s.outs[0].type.ndim
             if real and s.primitive.kind == "elementwise":
                 return True
-        elif not (_has_loop(s) and NUMBA.can_compile(s, True)):
-            if any(map(_computes_numbers, blocks_of(s))):
+        elif not (_has_loop(s) and target.can_compile(s, True)):
+            if any(_computes_numbers(b, target) for b in blocks_of(s)):
                 return True
     return False
 

@@ -43,6 +43,8 @@ class Pass:
 
     ``needs`` and ``makes``: facts; those that held before and are not in ``keeps`` hold no more.
     ``after``: the names of passes that stand before it. ``optional``: numbers are right without it.
+    ``reorders``: it changes the order in which floats are added or multiplied, so that it is left
+    out under ``jit(f, reassociate=False)``.
 
     >>> tidy = Pass("tidy", lambda work: None, makes=("tidy",))
     >>> walk = Pass("walk", lambda work: None, needs=("tidy",), after=("tidy",))
@@ -57,6 +59,7 @@ class Pass:
     after: Sequence[str] = ()
     makes: Sequence[str] = ()
     optional: bool = False
+    reorders: bool = False
     when: Callable[[Work], bool] = field(default=lambda work: True)
 
 
@@ -74,7 +77,7 @@ def violations(passes: Sequence[Pass]) -> Iterator[str]:
 def run_passes(passes: Sequence[Pass], work: Work) -> None:
     """Run those passes that are asked for; each is shown and verified where debugging wants it."""
     for each in passes:
-        if not each.when(work):
+        if not each.when(work) or (each.reorders and work.option("reassociate") is False):
             continue
         watched(each.name, work.function, lambda run=each.run: run(work))  # type: ignore[misc]
         if verifies():

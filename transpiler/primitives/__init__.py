@@ -48,6 +48,7 @@ from calque.transpiler.primitives import (
     sorting,
     special,
     statistics,
+    summing,
     systems,
     transcendental,
 )
@@ -117,6 +118,7 @@ __all__ = [
     "sorting",
     "special",
     "statistics",
+    "summing",
     "systems",
     "transcendental",
 ]

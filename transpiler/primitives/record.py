@@ -56,6 +56,7 @@ class Primitive:
     # the spelling with CuPy, if another
     cupy: str | Lacking | Callable[..., str | Lacking | None] | None = None
     in_loops: str | None = None  # the text in loops of kernels, for small matrices
+    sums: bool = False  # of many numbers, added or multiplied in an order of NumPy's own
     cost: int = 0  # of one element, an addition being 1; 0: by the kind of its text
 
     # memory

@@ -59,11 +59,11 @@ FILES: dict[str, tuple[str, ...]] = {
 # compiled, and what ``runtime/standalone`` has for the meaning that others have in this process.
 DECORATORS = ("njit", "on_threads", "always_on_threads")
 SAVED = frozenset(
-    """njit on_threads always_on_threads KERNEL wrapped_sum wrapped_difference wrapped_product
-    wrapped_quotient integer_quotient wrapped_power int64_of int32_of uint64_of python_int
-    python_size integer_sign integer_fmod bounded_unsigned complex_divide complex_whole_power
-    checked_finite_array solve_columns solve_each matrix_inverse_each determinant_each
-    complex_determinant complex_determinant_each sign_and_logdet_each
+    """njit on_threads always_on_threads KERNEL IN_ORDER wrapped_sum wrapped_difference
+    wrapped_product wrapped_quotient integer_quotient wrapped_power int64_of int32_of uint64_of
+    python_int python_size integer_sign integer_fmod bounded_unsigned complex_divide
+    complex_whole_power checked_finite_array solve_columns solve_each matrix_inverse_each
+    determinant_each complex_determinant complex_determinant_each sign_and_logdet_each
     cholesky_factor_each""".split()
 )
 # What may raise an error.

@@ -23,6 +23,7 @@ from calque.transpiler.codegen.text.spelling import (
     target,
     template,
 )
+from calque.transpiler.ir.builder import type_of
 from calque.transpiler.ir.core import UNDEFINED, Apply, Atom, If, Statement, Var
 from calque.transpiler.ir.target import NUMPY, Target
 from calque.transpiler.memory.printed_program import PrintedProgram
@@ -33,7 +34,7 @@ from calque.transpiler.primitives.elementwise import (
     negative,
     where,
 )
-from calque.transpiler.primitives.indexing import getitem, update
+from calque.transpiler.primitives.indexing import getitem, update, update_add
 from calque.transpiler.primitives.products import matmul
 
 IN_PLACE = {
@@ -117,14 +118,16 @@ class ExpressionWriter:
 
     def _numbers(self, s: Apply, text: str) -> list[Any]:
         """The operands as a kernel must be given them to promote as NumPy does."""
-        trees = []
-        for a, dtype in zip(s.args, self.kernels.operand_casts(s, text), strict=True):
-            if isinstance(a, (Var, bool, np.bool_)):
-                trees.append(self._cast(dtype, self.atom(a)))
-            else:
-                value, dtype = self.kernels.literal(a, dtype, s)
-                trees.append(self._cast(dtype, plain(value)))
+        casts = self.kernels.operand_casts(s, text)
+        trees = [self._number(a, dtype, s) for a, dtype in zip(s.args, casts, strict=True)]
         return trees if self.as_added is None else self.as_added(s, trees)
+
+    def _number(self, value: Atom, dtype: np.dtype | None, s: Apply) -> Any:
+        """A number in a kernel, of a dtype if one is given."""
+        if isinstance(value, (Var, bool, np.bool_)):
+            return self._cast(dtype, self.atom(value))
+        value, dtype = self.kernels.literal(value, dtype, s)
+        return self._cast(dtype, plain(value))
 
     def _cast(self, dtype: np.dtype | None, tree: Any) -> Any:
         return tree if dtype is None else fill_expression(self.kernels.cast(dtype), [tree])
@@ -201,10 +204,10 @@ class ExpressionWriter:
         if changed is not None:
             element, operator, value = changed
             place = target(self._apply(element) if element else self.atom(s.args[0]))
-            others = [s.args[0]] if isinstance(s.args[0], Var) else []
-            return self.shortest(gast.AugAssign(place, operator(), self.atom(value, others)), value)
-        base, value = s.args[0], self._plain_number(s.args[1])
-        trees = [self.atom(base), self.atom(value, [base] if isinstance(base, Var) else [])]
+            return self.shortest(gast.AugAssign(place, operator(), self._added(s, value)), value)
+        value = self._plain_number(s.args[1])
+        stored = self._added if s.primitive is update_add else self._stored
+        trees = [self.atom(s.args[0]), stored(s, value)]
         trees += self.operands(s.args[2:])
         made = fill(template(s.primitive, s.args, s.params), trees)
         text = self.kernels.wrapped(s) if self.inside else None
@@ -212,6 +215,20 @@ class ExpressionWriter:
             before = gast.Subscript(made.target.value, made.target.slice, gast.Load())
             return gast.Assign([made.target], fill_expression(text, [before, made.value]), None)
         return self.shortest(made, value)
+
+    def _stored(self, s: Apply, value: Atom) -> Any:
+        return self.atom(value, [s.args[0]] if isinstance(s.args[0], Var) else [])
+
+    def _added(self, s: Apply, value: Atom) -> Any:
+        """What changes an array in place; in a kernel it has the array's precision.
+
+        There a wider number would have the operation computed as wide.
+        """
+        own, given = s.out.type.dtype, type_of(value)
+        narrow = self.inside and own.kind in "fc" and not given.ndim and given.dtype != own
+        if not narrow or not (isinstance(value, Var) or own.type(value).item() != value):
+            return self._stored(s, value)
+        return self._number(value, own, s)
 
     def shortest(self, made: Any, value: Atom) -> Any:
         """``x += -v`` as ``x -= v``."""

@@ -1,0 +1,101 @@
+"""Numba as a target for kernels that add in the order of the program: ``reassociate=False``.
+
+Numbers are added one after the other, as the user's loops say; what adds many numbers in an order
+of its own, ``np.sum`` or a product of matrices, stays a call of NumPy's. No product is fused with a
+sum.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from calque.transpiler.codegen.numba.numba_target import NUMBA, Numba
+from calque.transpiler.codegen.numba.saved_target import SAVED_NUMBA, SavedNumba
+from calque.transpiler.ir import core
+from calque.transpiler.ir.core import Apply, For, Kernel, Statement, Var
+from calque.transpiler.ir.target import Target
+from calque.transpiler.primitives import scalars
+from calque.transpiler.primitives.elementwise import power
+
+
+class NumbaInOrder(Numba):
+    """Kernels that Numba compiles, without its leave to reorder sums."""
+
+    name = "numba, in order"
+    has_parts = False
+
+    def can_compile(self, s: Statement, looping: bool = False) -> bool:
+        """What adds in an order of its own is NumPy's, and so is what holds it."""
+        inner = (t for block in core.blocks_of(s) for t in core.walk(block))
+        return not any(map(_sums, (s, *inner))) and super().can_compile(s, looping)
+
+    def can_be_scalar(self, s: Apply) -> bool:
+        """The same of operations on arrays."""
+        return not _sums(s) and super().can_be_scalar(s)
+
+    def is_inside(self, s: Apply, looping: bool) -> bool:
+        """The same of what is no line of its own."""
+        return not _sums(s) and super().is_inside(s, looping)
+
+    def head(self, s: Kernel, options: dict[str, Any]) -> str:
+        """With the wish; threads take loops of independent iterations."""
+        found = super().head(s, options)
+        given = found.removeprefix("kernel").strip("()")
+        return f"kernel({', '.join(filter(None, [given, 'reassociate=False']))})"
+
+    def operation(self, s: Apply) -> str | None:
+        """Powers are the C library's, as Python's and NumPy's of numbers."""
+        return _power(s) or super().operation(s)
+
+
+class SavedNumbaInOrder(SavedNumba):
+    """The same for modules that stand alone; they run on one thread."""
+
+    name = "numba, in order, saved"
+
+    def head(self, s: Kernel, options: dict[str, Any]) -> str:
+        """``njit`` without flags."""
+        checked = "boundscheck=True, " if self.ways(s, options)[1] else ""
+        return f"njit({checked}**IN_ORDER)"
+
+    def counter(self, s: For, depth: int, options: dict[str, Any]) -> str:
+        """One iteration after the other."""
+        return "range"
+
+    def operation(self, s: Apply) -> str | None:
+        """Powers are the C library's."""
+        return _power(s) or super().operation(s)
+
+
+NUMBA_IN_ORDER, SAVED_IN_ORDER = NumbaInOrder(), SavedNumbaInOrder()
+_SAVED: dict[Target, Target] = {NUMBA: SAVED_NUMBA, NUMBA_IN_ORDER: SAVED_IN_ORDER}
+
+
+def in_order(target: Target) -> Target:
+    """The target for ``reassociate=False``."""
+    return NUMBA_IN_ORDER if target is NUMBA else target
+
+
+def saved(target: Target) -> Target | None:
+    """The target of a module that stands alone, for that of one in this process."""
+    return _SAVED.get(target)
+
+
+def _sums(s: Statement) -> bool:
+    """Whether a statement adds, or multiplies, many floats in an order of its own."""
+    if not isinstance(s, Apply) or not s.primitive.sums:
+        return False
+    return any(o.type.dtype.kind in "fc" for o in s.outs)
+
+
+def _power(s: Apply) -> str | None:
+    """A power of a real number to a known one, but for squares, which are exact products."""
+    if s.primitive not in (power, scalars.pow_) or isinstance(s.args[1], Var) or s.out.type.ndim:
+        return None
+    t = s.out.type.dtype
+    if t.kind != "f" or s.args[1] == 2 or not isinstance(s.args[0], Var):
+        return None
+    exponent = repr(float(s.args[1]))
+    return f"{{0}} ** {f'np.float32({exponent})' if t == np.float32 else exponent}"
