@@ -210,6 +210,38 @@ def limited(x, most):
     return s
 
 
+def whole_quotients(x, p: float):
+    s = 0.0
+    for i in range(x.size):
+        s += float(x[i]) // p
+    return s
+
+
+def integer_powers(a, k):
+    out = np.empty_like(a)
+    for i in range(a.size):
+        out[i] = a[i] ** k[i]
+    return out
+
+
+def bits(k):
+    s = 0
+    for i in range(k.size):
+        s += 1 << int(k[i])
+    return s
+
+
+def inverses(x):
+    s = 0.0
+    for i in range(x.size):
+        s += float(x[i]) ** -1
+    return s
+
+
+def between(x):
+    return np.clip(x, -0.5, 0.7) + 1.0
+
+
 SPD = np.eye(3) * 4.0 + np.ones((2, 3, 3))
 Z = RNG.normal(size=12) + 1j * RNG.normal(size=12)
 CASES: list[Case] = [
@@ -247,6 +279,14 @@ CASES: list[Case] = [
     (gammas, (POSITIVE,)),
     (small_systems, (RNG.normal(size=(5, 3, 3)), RNG.normal(size=(5, 3)), RNG.normal(size=(5, 3, 2)))),
     (limited, (POSITIVE, 3.0)),
+    (whole_quotients, (FLOATS[:4], -0.3)),
+    (integer_powers, (ENDS, np.arange(10))),
+    (integer_powers, (ENDS[:4].astype("i4"), np.array([5, 3, 30, 12], "i4"))),
+    (integer_powers, (ENDS[:2].astype("u8") + np.uint64(7), np.array([5, 2**63 + 3], "u8"))),
+    (bits, (np.array([0, 3, 40]),)),
+    (inverses, (POSITIVE,)),
+    (between, (FLOATS,)),
+    (between, (FLOATS.astype(np.float32),)),
     (chosen, (ANY[::-1].copy(),)),
 ]
 # what plain NumPy refuses
@@ -266,4 +306,8 @@ REFUSED: list[Case] = [
     (finite, (SPD[0], np.array([1.0, np.inf, 2.0]))),
     (limited, (POSITIVE, 0.6)),
     (limited, (-POSITIVE, 3.0)),
+    (whole_quotients, (POSITIVE, 0.0)),
+    (integer_powers, (ENDS, np.array([2, -1] * 5))),
+    (bits, (np.array([0, -3]),)),
+    (inverses, (np.array([1.0, 0.0]),)),
 ]

@@ -43,12 +43,12 @@ def integer_quotient(a, b):
 @helper
 def wrapped_power(a, n):
     """``a ** n`` modulo 2**64, for n from 0 on."""
-    found, square, rest = np.uint64(1), np.uint64(np.int64(a)), np.int64(n)
-    while rest > 0:
-        if rest & 1:
+    found, square, rest = np.uint64(1), np.uint64(np.int64(a)), np.uint64(n)
+    while rest != 0:
+        if rest & np.uint64(1):
             found *= square
         square *= square
-        rest >>= 1
+        rest >>= np.uint64(1)
     return np.int64(found)
 
 
