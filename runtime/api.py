@@ -129,8 +129,8 @@ def jit(
     where there is work for them. ``boundscheck``: indices are checked, never, or, with None, where
     they are not proven to be inside; a kernel that checks runs on one thread. ``deterministic``:
     what is added to cells that the data choose is added in order on a GPU, too, for the same bits
-    in each run; on cores it always is. Machine code is kept on disk (``CALQUE_CACHE``). Raises
-    ValueError for other values of these options.
+    in each run; on cores it always is, and BLAS keeps its number of threads. Machine code is kept
+    on disk (``CALQUE_CACHE``). Raises ValueError for other values of these options.
 
     ``reassociate``: kernels may add up numbers in another order than Python (``s = s + v`` over a
     loop, in vectors of several partial sums), and fuse a product with a sum. With False they add

@@ -148,6 +148,8 @@ def test_numpys_own_sums_run_as_in_numpy_in_each_call():
     a = RNG.uniform(-1.0, 1.0, 1 << 18)
     function, want = calque.jit(large, reassociate=False), large(a)
     assert all(same_bits(function(a), want) for _ in range(12))
+    repeated = calque.jit(large, deterministic=True)
+    assert len({repeated(a)[0] for _ in range(12)}) == 1
 
 
 def test_on_numpy_first_and_without_kernels(monkeypatch):

@@ -299,8 +299,9 @@ def load(
         own = set(traced.function.imports.values()) - {"scipy", "warnings", "mpi4py"}
         function, kernels = compiled_module(text, name, not own)
         remember_origins(function.__code__.co_filename, name, traced.function.origins)
-        ordered = traced.function.kernel_options.get("reassociate") is False
-        if calls_blas(text) and not ordered:  # other threads add in another order
+        options = traced.function.kernel_options
+        fixed = options.get("reassociate") is False or options.get("deterministic")
+        if calls_blas(text) and not fixed:  # another number of threads adds in another order
             function = on_measured_threads(function)
     elif traced.target.grid:
         function, kernels = _when_called(text, name, traced), ()
