@@ -77,7 +77,7 @@ class Surroundings:
                 if now is not value and not _equal(now, value):
                     return False
             found = tuple([capture_key(read()) for _, read in self.captures])
-        except (LookupError, AttributeError, TypeError, ValueError):
+        except Exception:  # what was captured then is not there now, in whatever way
             return False
         return found == self.capture_keys
 
@@ -220,8 +220,8 @@ class Ready:
                 if exact_key(value) != key:
                     return None
                 found[name] = value
-        except (LookupError, AttributeError, TypeError, ValueError):
-            return None  # what was captured is gone
+        except Exception:
+            return None  # what was captured is gone, in whatever way
         return found
 
 
@@ -454,7 +454,7 @@ def may_hold_again(program: Program) -> bool:
 def _now(read: Reader) -> Any:
     try:
         return read()
-    except (LookupError, AttributeError, TypeError, ValueError):
+    except Exception:
         return None
 
 

@@ -89,7 +89,7 @@ class Plan:
         """What tells a call's program from others of the plan."""
         values = tuple([_hashable(known_value(leaves[i])) for i in sorted(self.leaves)])
         if self.choices and self.captures:
-            sizes = {**self.captured_sizes(), **sizes}
+            sizes = {**(self.captured_sizes() or {}), **sizes}
         chosen = tuple([is_small_product(c, sizes) for c in self.choices])
         written = self.writes_few(sizes)
         pinned = tuple([(s, self.size(s, sizes)) for s in sorted(self.symbols)])
@@ -116,9 +116,8 @@ class Plan:
         """
         if self.few or not self.inner:
             return False
-        try:
-            captured = self.captured_sizes()
-        except (LookupError, AttributeError, TypeError, ValueError):
+        captured = self.captured_sizes()
+        if captured is None:
             return False  # what was captured is no longer there: the function is read again
         self.few = few_and_often(self.inner, {**captured, **sizes})
         return bool(self.few)
@@ -130,12 +129,22 @@ class Plan:
         label, _, axis = name.rpartition(".")
         if label not in self.captures:
             return None
-        shape = _shape(self.captures[label].read())
+        try:
+            shape = _shape(self.captures[label].read())
+        except Exception:
+            return None  # this call's function has captured something else
         return int(shape[int(axis)]) if int(axis) < len(shape) else None
 
-    def captured_sizes(self) -> dict[str, int]:
-        """The present sizes of captured arrays' axes, by their symbols."""
-        return capture_sizes((c.name, c.read) for c in self.captures.values())
+    def captured_sizes(self) -> dict[str, int] | None:
+        """The present sizes of captured arrays' axes, by their symbols; None if one is not there.
+
+        Functions of one code that are made anew share a plan: what one of them has captured, a
+        later one may lack in any way, and reading it may raise whatever a user's code does.
+        """
+        try:
+            return capture_sizes((c.name, c.read) for c in self.captures.values())
+        except Exception:
+            return None
 
 
 _recent: deque[weakref.ref[Plan]] = deque()  # that keep a traced program, the oldest first
