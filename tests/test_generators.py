@@ -253,6 +253,10 @@ def zipped(x):
     return total + sum(v for (v,) in zip(squares(x)))
 
 
+def zip_of_two(x):
+    return sum(a * b for a, b in zip(squares(x), squares(x)))
+
+
 def mapped_and_filtered(x):
     total = sum(map(lambda v: np.sin(v), squares(x)))
     for v in filter(lambda v: v > 0.1, squares(x)):
@@ -272,7 +276,7 @@ PROGRAMS = [
     *(kept_expression, left_by_break, left_by_break_of_a_branch, left_by_return, endless),
     *(nested_loops, delegated, ended_by_return, recursive, of_a_closure, interleaved),
     *(yields_what_it_changes, expression_over_what_changes, given_to_a_function),
-    *(enumerated, zipped, mapped_and_filtered, taken_of_an_endless_one),
+    *(enumerated, zipped, zip_of_two, mapped_and_filtered, taken_of_an_endless_one),
 ]
 
 
@@ -317,10 +321,6 @@ def consumed_on_one_path(x):
     return total + sum(terms)
 
 
-def zip_of_two(x):
-    return sum(a * b for a, b in zip(squares(x), squares(x)))
-
-
 def answers():
     got = yield 1.0
     yield got
@@ -344,7 +344,6 @@ REFUSED = {
     consumed_twice: "is consumed a second time, or in a loop",
     consumed_in_a_loop: "is consumed a second time, or in a loop",
     consumed_on_one_path: "is consumed a second time, or in a loop",
-    zip_of_two: "`zip` takes a generator step by step",
     sent_to: "The value of a `yield` is used",
 }
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import calque
+from battery import oracle
 from calque.transpiler import errors
 
 X = np.array([0.31, -0.72, 0.63, 0.24, -0.15])
@@ -120,11 +121,17 @@ def a_slice_replaced(x):
     return sum(out)
 
 
+@pytest.mark.parametrize(
+    "fn", [appends_to_what_it_walks, stores_into_what_is_enumerated, stores_into_what_is_zipped]
+)
+def test_a_loop_sees_the_list_change_that_it_runs_over(fn: Callable[..., Any]) -> None:
+    value, gradient = calque.value_and_grad(fn)(X)
+    assert np.isclose(value, fn(X), rtol=1e-14)
+    np.testing.assert_allclose(gradient, oracle.gradient(fn, (X,)), rtol=1e-8)
+
+
 REFUSED = {
-    appends_to_what_it_walks: "`append` changes the list that a for statement runs over",
     pops_from_what_it_walks: "`pop` changes the list that a for statement runs over",
-    stores_into_what_is_enumerated: "This store changes the list that a for statement runs over",
-    stores_into_what_is_zipped: "This store changes the list that a for statement runs over",
     a_slice_replaced: "A slice of a list that grows in a loop is replaced",
 }
 

@@ -135,7 +135,21 @@ def mapped_by_another(x):
 @pytest.mark.parametrize(
     "fn", [left_by_break, part_left_by_break, read_between, counted_by_another, mapped_by_another]
 )
-def test_where_it_stands_is_not_told(fn: Any) -> None:
+def test_it_goes_on_where_another_left_it(fn: Any) -> None:
+    assert calque.value_and_grad(fn)(X)[0] == pytest.approx(fn(X), rel=1e-14)
+
+
+def left_by_a_loop_of_the_program(x):
+    y = np.concatenate([x] * 20)
+    it, total = iter(y), 0.0
+    for v in it:
+        total += v
+        if total > 3.0:
+            break
+    return total * next(it)
+
+
+def test_where_it_stands_is_not_told() -> None:
     with pytest.raises(UnsupportedSyntax, match="is read again") as caught:
-        calque.grad(fn)(X)
+        calque.grad(left_by_a_loop_of_the_program)(X)
     assert "make a list of it first" in str(caught.value)

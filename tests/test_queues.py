@@ -120,6 +120,11 @@ def steps_of_an_expression(x):
     return next(squares) * 2.0 + next(iter(squares))
 
 
+def step_and_walk(x):
+    source = (v for v in [x[0], x[1], 2.0])
+    return next(source) * sum(source)
+
+
 def falling_queue(x):
     """Of ``queue and ...`` a test asks the truth alone: one side is a deque, the other a number."""
     queue, total = deque(), 0.0
@@ -145,6 +150,7 @@ PROGRAMS = [
     steps_of_a_generator,
     steps_with_ends,
     steps_of_an_expression,
+    step_and_walk,
 ]
 
 
@@ -182,11 +188,6 @@ def step_in_an_arm(x):
     return first * next(source)
 
 
-def step_and_walk(x):
-    source = (v for v in [x[0], x[1], 2.0])
-    return next(source) * sum(source)
-
-
 def test_of_data_before_a_yield(x):
     def positive():
         for v in x:
@@ -200,7 +201,6 @@ REFUSED = [
     grown_in_an_arm,
     returned_queue,
     step_in_an_arm,
-    step_and_walk,
     test_of_data_before_a_yield,
 ]
 test_of_data_before_a_yield.__test__ = False  # type: ignore[attr-defined]

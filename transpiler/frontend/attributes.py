@@ -14,6 +14,7 @@ from calque.transpiler.frontend.guarding import Guard
 from calque.transpiler.frontend.interpreter import Closure
 from calque.transpiler.frontend.library.surroundings import holds_surroundings
 from calque.transpiler.frontend.mixed_operations import attribute_of_mixed
+from calque.transpiler.frontend.values.iterables import FlatElements
 from calque.transpiler.frontend.values.kinds import attribute_of
 from calque.transpiler.frontend.values.mixed_numbers import MixedNumber
 from calque.transpiler.frontend.values.mutable_objects import is_mutable
@@ -21,13 +22,18 @@ from calque.transpiler.frontend.values.strings import TEXT_METHODS, RuntimeText,
 from calque.transpiler.ir import pytrees
 from calque.transpiler.ir.builder import Array
 
+_OF_FLAT_ELEMENTS = frozenset(("copy", "base", "__array__"))
 # of library modules, which nobody gives other values
 _CONSTANTS = frozenset("pi e tau inf nan infj nanj newaxis euler_gamma float_info maxsize".split())
 
 
 def read_attribute(machine: Any, value: Any, name: str, node: Any) -> Any:
     """An attribute: of an Array, a module, or an object, whose arrays become hidden inputs."""
+    if isinstance(value, FlatElements) and name in _OF_FLAT_ELEMENTS:
+        value = value.array
     if isinstance(value, Array):
+        if name == "flat":
+            return FlatElements(value.flat)
         if hasattr(list, name) and not name.startswith("__"):
             machine.check_apart(value, node)
         if isinstance(value, MixedNumber) and name != "__class__":

@@ -54,9 +54,10 @@ from calque.transpiler.frontend.source import (
     source_of,
 )
 from calque.transpiler.frontend.values.heap import Frame, RecordedList, readable
-from calque.transpiler.frontend.values.iterables import Generator, Iterable, once
+from calque.transpiler.frontend.values.iterables import Generator, Iterable
 from calque.transpiler.frontend.values.kinds import noted_of
 from calque.transpiler.frontend.values.list_arrays import gathered
+from calque.transpiler.frontend.values.stepwise import is_iterator
 from calque.transpiler.frontend.values.strings import (
     TEXT_METHODS,
     RuntimeText,
@@ -124,12 +125,13 @@ class Calls(NativeCalls):
 
     def _argument(self, function: Any, node: Any) -> Any:
         """An argument; a generator becomes a list where the function would make one of it."""
-        if is_generator(node) and not is_interpreted(function):
+        steps = takes_steps(function)
+        if is_generator(node) and not is_interpreted(function) and not steps:
             return self.consumed(node)
+        if is_generator(node) and steps:
+            return self.lazy_expression(node)
         value = self.evaluate(node)
-        if not isinstance(value, Generator) or is_in(function, (sum, any, all, iter, next)):
-            return value
-        if takes_steps(function):
+        if not isinstance(value, Generator) or steps or is_in(function, (sum, any, all, max, min)):
             return value
         eager = is_in(function, BUILTINS) or self._handler(function) is not None
         return self.consumed_value(value, node) if eager else value
@@ -145,7 +147,9 @@ class Calls(NativeCalls):
             return self.call_value(function.func, [*given, *args], {**named, **kwargs}, node)
         refuse_impure(self, function, args, kwargs, node)
         if any(isinstance(a, Generator) for a in args) and takes_steps(function):
-            return stepwise(self, function, args, kwargs, node)
+            made = stepwise(self, function, args, kwargs, node)
+            if made is not None:
+                return made
         if len(args) == 1 and is_in(function, (float, int, complex)):
             own = method_of(args[0], function.__name__)
             args = args if own is None else [self.call_value(own, args, {}, node)]
@@ -390,7 +394,6 @@ class Calls(NativeCalls):
         spec = closure.node.args
         names = [a.id for a in [*getattr(spec, "posonlyargs", []), *spec.args]]
         keyword_only = [a.id for a in spec.kwonlyargs]
-        args = [once(a, self.own) for a in args]
         values = dict(zip(names, args, strict=False))
         rest = args[len(names) :]
         if rest and spec.vararg is None:
@@ -451,6 +454,7 @@ class Calls(NativeCalls):
             instance = self.own(make(cls))
             self.call_value(init, [instance, *args], kwargs, node)
             return instance
+        args = [self.known_items(a, node) if is_iterator(a) else a for a in args]
         if issubclass(cls, BaseException):
             return cls(*args, **kwargs)  # which no program changes
         known_here = readable((args, list(kwargs.values())))

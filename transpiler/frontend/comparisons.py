@@ -14,20 +14,17 @@ from calque.transpiler.errors import NeedsKnownValue
 from calque.transpiler.frontend.formatting import Texts
 from calque.transpiler.frontend.guarding import guard_native
 from calque.transpiler.frontend.library import polyfills
+from calque.transpiler.frontend.library.polyfills import Deque, contained
 from calque.transpiler.frontend.methods import by_method, method_of
 from calque.transpiler.frontend.mixed_operations import operated, operation
 from calque.transpiler.frontend.values.heap import rows_of
-from calque.transpiler.frontend.values.iterables import (
-    Cursor,
-    Generator,
-    Iterable,
-    walk_cursors,
-)
+from calque.transpiler.frontend.values.iterables import Generator, Iterable
 from calque.transpiler.frontend.values.key_presence import check_dict, check_key
 from calque.transpiler.frontend.values.kinds import Unread
 from calque.transpiler.frontend.values.list_arrays import gathered
 from calque.transpiler.frontend.values.mixed_numbers import MixedNumber
 from calque.transpiler.frontend.values.optional import Maybe
+from calque.transpiler.frontend.values.stepwise import NO_SENTINEL, CallSteps, Over, Steps
 from calque.transpiler.ir.builder import FUNCTIONS, OPERATORS, Array, known, type_of, wrap
 from calque.transpiler.ir.core import Apply, If, Statement
 from calque.transpiler.primitives.base import apply
@@ -222,13 +219,14 @@ class Comparisons(Texts):
 
     def iterated(self, value: Any, node: Any) -> Any:
         """What the user's own ``__iter__`` gives; any other value as it is."""
+        if isinstance(value, Deque) and rows_of(value.items) is None:
+            return Over(value.items, fixed=True)
         method = method_of(value, "iter")
         if method is None:
             return value
         found = self.call_value(method, [value], {}, node)
-        if found is value or method_of(found, "next") is not None:
-            return value  # Python runs its ``__next__``
-        return found
+        following = method_of(found, "next")
+        return found if following is None else CallSteps(following, [found], NO_SENTINEL, node)
 
     def _contains(self, item: Any, container: Any, negate: bool, node: Any) -> Any:
         found: Any = False
@@ -237,14 +235,9 @@ class Comparisons(Texts):
             found = self.truth(self.call_value(own, [container, item], {}, node), node)
             return self.logical_not(found, node) if negate else found
         container = self.iterated(container, node)
-        if isinstance(container, (Generator, Iterable)):
-            container = self.listed(container, node)
-        if isinstance(container, Cursor):
-            if known((item, container.items)):
-                found = container.taken(lambda rest: item in rest)
-                return not found if negate else found
-            cursor, container = container, list(container)
-            walk_cursors(cursor)
+        if isinstance(container, (Generator, Iterable, Steps)):
+            found = self.call_value(contained, [container, item], {}, node)
+            return self.logical_not(found, node) if negate else found
         rows = rows_of(container)
         if rows is not None:
             container = rows.stacked()

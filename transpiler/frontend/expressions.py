@@ -33,10 +33,11 @@ from calque.transpiler.frontend.mixed_operations import (
 from calque.transpiler.frontend.pythons_powers import is_pythons_power, pythons_power
 from calque.transpiler.frontend.values.heap import MISSING, RecordedList, rows_of
 from calque.transpiler.frontend.values.iterables import (
+    FlatElements,
+    Iterable,
     Rows,
-    as_iterable,
-    is_runtime_iterable,
-    refuse_endless,
+    positional,
+    refuse_unending,
 )
 from calque.transpiler.frontend.values.key_presence import check_dict, check_key, lacking
 from calque.transpiler.frontend.values.kinds import noted
@@ -44,6 +45,7 @@ from calque.transpiler.frontend.values.list_arrays import gathered
 from calque.transpiler.frontend.values.memory_questions import KnownFlags
 from calque.transpiler.frontend.values.mixed_numbers import MixedNumber
 from calque.transpiler.frontend.values.nested_lists import alike, hold, hold_again, holder
+from calque.transpiler.frontend.values.stepwise import stepping
 from calque.transpiler.frontend.values.strings import RuntimeText
 from calque.transpiler.ir.arrays import link
 from calque.transpiler.ir.builder import FUNCTIONS, OPERATORS, Array, known, known_int, type_of
@@ -308,6 +310,8 @@ class Expressions(Comparisons):
             return rows[index]
         if isinstance(value, Rows):
             return value.element(index)
+        if isinstance(value, FlatElements):
+            return asked(operator.getitem, operator.getitem, value, gathered(index))
         if isinstance(value, dict):
             index = self.hashable(index, node)
         if isinstance(value, dict) and lacking(value) is MISSING:
@@ -425,8 +429,9 @@ class Expressions(Comparisons):
             return list(value)
         if isinstance(value, Array):
             return list(value)
-        if is_runtime_iterable(value):
-            value = as_iterable(value)
+        if isinstance(value, Iterable) and value.cursor is None:
+            with self.at(node):
+                value = positional(value)
             length = value.length()
             if isinstance(length, Array):
                 raise self.builder.needs_known(length, "The number of values")
@@ -435,12 +440,14 @@ class Expressions(Comparisons):
         if rows is not None:
             return list(rows)
         with self.at(node):
-            refuse_endless(value)
-            check_dict(value, node)
-        try:
-            return list(value)
-        except TypeError:
-            return self.fail(UnsupportedSyntax, node, f"{type(value).__name__} cannot be iterated.")
+            try:
+                steps = stepping(value)
+            except TypeError:
+                message = f"{type(value).__name__} cannot be iterated."
+                return self.fail(UnsupportedSyntax, node, message)
+            if not steps.ends():
+                refuse_unending(steps)
+            return list(steps)
 
 
 def _repeats(value: Any, other: Any) -> Any:

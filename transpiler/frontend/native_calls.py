@@ -21,6 +21,7 @@ from calque.transpiler.frontend.statements import Statements
 from calque.transpiler.frontend.values.heap import RecordedList, readable
 from calque.transpiler.frontend.values.iterables import Iterable
 from calque.transpiler.frontend.values.opaque_objects import Watch, is_opaque
+from calque.transpiler.frontend.values.stepwise import is_iterator
 from calque.transpiler.frontend.values.strings import has_run_time_values
 from calque.transpiler.ir.builder import FUNCTIONS, Array, function_name
 
@@ -32,6 +33,7 @@ class NativeCalls(Statements):
 
     def native(self, function: Any, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
         """A call on known values, by Python; with run-time values there must be a rule."""
+        args = [self.known_items(a, node) if is_iterator(a) else a for a in args]
         everything = [*args, *kwargs.values()]
         if readable(everything) and not any(isinstance(a, (Closure, Iterable)) for a in everything):
             if isinstance(function, _CALLABLE):

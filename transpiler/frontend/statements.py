@@ -25,7 +25,6 @@ from calque.transpiler.frontend.interpreter import Completion
 from calque.transpiler.frontend.methods import in_place
 from calque.transpiler.frontend.mixed_operations import added_to, holds_mixed, stored
 from calque.transpiler.frontend.values.heap import RecordedList, rows_of
-from calque.transpiler.frontend.values.iterables import once
 from calque.transpiler.frontend.values.list_arrays import gathered
 from calque.transpiler.frontend.values.mixed_numbers import MixedNumber
 from calque.transpiler.frontend.values.opaque_objects import is_opaque
@@ -181,7 +180,7 @@ class Statements(Contexts):
     def assign(self, target: Any, value: Any, node: Any) -> None:
         """Bind a target: a name, a pattern, an element, an attribute."""
         if isinstance(target, gast.Name):
-            self.write_name(target.id, once(value, self.own), target)
+            self.write_name(target.id, value, target)
         elif isinstance(target, (gast.Tuple, gast.List)):
             self._unpack(target, value, node)
         elif isinstance(target, gast.Subscript):
@@ -387,7 +386,8 @@ class Statements(Contexts):
         self, kind: Any, args: list[Any], kwargs: dict[str, Any], node: Any
     ) -> Completion:
         """Raise now, where every call comes here; else the generated code does."""
-        if not self.tests and not self.rounds:
+        ends = kind is StopIteration and getattr(self.call.node, "name", "") == "__next__"
+        if ends or (not self.tests and not self.rounds):
             given = [self._written_now(v) for v in args]
             error: Any = kind(*given, **{k: self._written_now(v) for k, v in kwargs.items()})
             error.calque_placed = True  # the user's own

@@ -32,6 +32,7 @@ from calque.transpiler.frontend.values.iterables import Generator
 from calque.transpiler.frontend.values.memory_questions import memory_of
 from calque.transpiler.frontend.values.mixed_numbers import MixedNumber
 from calque.transpiler.frontend.values.optional import Maybe
+from calque.transpiler.frontend.values.stepwise import is_iterator
 from calque.transpiler.ir import core, pytrees
 from calque.transpiler.ir.builder import Array, Builder
 from calque.transpiler.ir.core import Parameter, Slot, Var
@@ -366,6 +367,10 @@ def listed(value: Any) -> Any:
             f"The generator {value.closure.name} leaves the function.",
             value.origin,
             "return a list of the values",
+        )
+    if is_iterator(value):
+        raise UnsupportedSyntax(
+            "An iterator leaves the function.", None, "return a list of the values"
         )
     if isinstance(value, Maybe):
         raise BranchMismatch(

@@ -20,7 +20,7 @@ from calque.transpiler.frontend.control.python_errors import origin_of, raised
 from calque.transpiler.frontend.control.state_join import GrowingList, Join, Outcome
 from calque.transpiler.frontend.control.swaps import undo_exchanges
 from calque.transpiler.frontend.expressions import Expressions
-from calque.transpiler.frontend.interpreter import Completion
+from calque.transpiler.frontend.interpreter import Completion, place
 from calque.transpiler.frontend.values.heap import MISSING, Snapshot, rows_of
 from calque.transpiler.frontend.values.optional import Maybe, Mismatch
 from calque.transpiler.ir import core
@@ -131,6 +131,16 @@ class Branches(Expressions):
             raise error  # every path comes here, or only some rounds of a loop do
         with self.at(node):
             self.builder.effect(f"raise {type(error).__name__}({str(error)!r})", [])
+        raise PathEnds
+
+    def raises_here(self, error: Exception) -> NoReturn:
+        """What Python raises within a statement; at run time, if not all calls come there."""
+        if not self.tests and not self.rounds:
+            place(error, self.builder.origin)
+            raise error
+        if self.ends[-1:] != [self.rounds]:
+            raise UnsupportedSyntax(f"{error}.", self.builder.origin)
+        self.builder.effect(f"raise {type(error).__name__}({str(error)!r})", [])
         raise PathEnds
 
     def required(self, value: Maybe, name: str, node: Any) -> Any:

@@ -8,9 +8,12 @@ from typing import Any
 import gast
 
 from calque.transpiler.frontend.calls import Calls
+from calque.transpiler.frontend.control.generator_steps import steps_of
 from calque.transpiler.frontend.expressions import ELEMENT
-from calque.transpiler.frontend.values.heap import Frame, RecordedList
-from calque.transpiler.frontend.values.iterables import Generator
+from calque.transpiler.frontend.interpreter import PYTHON_ERRORS
+from calque.transpiler.frontend.values.heap import Frame, RecordedList, Snapshot
+from calque.transpiler.frontend.values.iterables import Generator, Iterable
+from calque.transpiler.ir.dead_code import has_effects
 
 
 class Comprehensions(Calls):
@@ -49,6 +52,11 @@ class Comprehensions(Calls):
         """The items of an iterable whose length is known."""
         value = self.iterated(value, node)
         return super().known_items(self.consumed_value(value, node), node)
+
+    def steps(self, value: Any, node: Any) -> Any:
+        """A value that is iterated, to be taken a step at a time."""
+        with self.at(node):
+            return steps_of(self.iterated(value, node))
 
     def eval_SetComp(self, node: Any) -> Any:
         """A set comprehension."""
@@ -115,6 +123,43 @@ class _Hook(gast.Pass):
     def __init__(self, action: Callable[[], None]):
         super().__init__()
         self.action = action
+
+
+def unless_changed(
+    machine: Comprehensions,
+    source: Any,
+    quick: Callable[[], Any],
+    exact: Callable[[], Any],
+    effects: bool = True,
+) -> Any:
+    """Return what ``quick`` gives, if that changes nothing that can be read later.
+
+    Else it is undone, and ``exact`` consumes the source: it stops where Python does, and goes on in
+    Python's order. ``effects``: an error, or what is printed, counts as a change.
+    """
+    base, marks = Snapshot([*machine.roots(), source], machine.owned), machine._marks()
+    before = readable_later(Snapshot(machine.roots(), machine.owned))
+    block = machine.builder.blocks[-1]
+    count = len(block.statements)
+    try:
+        result = quick()
+    except (*PYTHON_ERRORS, ArithmeticError, LookupError, TypeError, ValueError):
+        pass  # of an element that Python may not reach
+    else:
+        changed = before.differs(Snapshot(machine.roots(), machine.owned))
+        acts = effects and any(map(has_effects, block.statements[count:]))
+        if not changed and not acts:
+            return result
+    base.restore()
+    machine._back_to(marks)
+    return exact()
+
+
+def readable_later(moment: Snapshot) -> Snapshot:
+    """What can be read later: not what can be consumed once only."""
+    once = (Generator, Iterable)
+    moment.contents = {k: v for k, v in moment.contents.items() if not isinstance(v[0], once)}
+    return moment
 
 
 def accumulate(machine: Comprehensions, generator: Any, start: Any, step: Any) -> Any:

@@ -18,8 +18,16 @@ from calque.transpiler.frontend.interpreter import Activation, Closure, Completi
 from calque.transpiler.frontend.library import polyfills
 from calque.transpiler.frontend.source import assigned_functions, bound_names
 from calque.transpiler.frontend.values.heap import Frame
-from calque.transpiler.frontend.values.iterables import Generator
+from calque.transpiler.frontend.values.iterables import (
+    Endless,
+    Generator,
+    MappedElements,
+    positional,
+    sequence,
+)
+from calque.transpiler.frontend.values.key_presence import VIEWS
 from calque.transpiler.frontend.values.lists import Lists
+from calque.transpiler.frontend.values.stepwise import Map
 from calque.transpiler.ir.builder import Array
 
 _SCOPES = (gast.FunctionDef, gast.AsyncFunctionDef, gast.Lambda, gast.ClassDef)
@@ -32,7 +40,7 @@ class Generators(Lists):
     def exec_For(self, node: Any) -> Completion | None:
         """``for target in iterable``, which may be a generator."""
         source = self.iterated(self.evaluate(node.iter), node.iter)
-        if not isinstance(source, Generator):
+        if not isinstance(source, Generator) or not isinstance(source.started, bool):
             return self.for_over(node, source)
         self.start(source, node.iter)
         consumer, leaves = self.call, _leaves(node.body)
@@ -132,15 +140,39 @@ class Generators(Lists):
 
     def eval_GeneratorExp(self, node: Any) -> Any:
         """A generator expression: the first iterable is evaluated now, the rest when it runs."""
+        return self._expression(node, self.evaluate(node.generators[0].iter))
+
+    def lazy_expression(self, node: Any) -> Any:
+        """A generator expression for what takes steps: ``map``, if each gives one value."""
+        first = self.evaluate(node.generators[0].iter)
+        source = self.iterated(first, node)
+        found = sequence(source)
+        if not _one_by_one(node) or isinstance(source, (Generator, Endless)):
+            return self._expression(node, source)
+        function = self.closure(_as_lambda(node), "lambda")
+        if found is None or found.cursor is not None:
+            return Map(function, [self.steps(source, node)], node)
+        call = lambda value: self.call_value(function, [value], {}, node)
+        return MappedElements(call, [positional(source)])
+
+    def _expression(self, node: Any, first: Any) -> Any:
         if any(isinstance(n, gast.NamedExpr) for n in gast.walk(node)):
             self.fail(UnsupportedSyntax, node, "`:=` in a generator expression.", "use a loop")
+        if isinstance(first, (dict, set, frozenset, *VIEWS)):
+            first = self.steps(first, node)  # of another size by then: an error
         call, values = self.call, self.fresh_name("values")
         closure = Closure(
             *(call.source, _as_function(node, values), call.frame, call.globals, call.cells),
             *((), {}, "expression"),
         )
-        first = self.evaluate(node.generators[0].iter)
         return self.own(Generator(closure, Frame({values: first}, call.frame), self.origin(node)))
+
+
+def _one_by_one(node: Any) -> bool:
+    """Whether a generator expression gives one value for each of what it runs over."""
+    first, *rest = node.generators
+    named = any(isinstance(n, gast.NamedExpr) for n in gast.walk(node))
+    return not (rest or first.ifs or named) and isinstance(first.target, gast.Name)
 
 
 def first_yield(node: Any) -> Any:
@@ -208,6 +240,13 @@ class _Yields(gast.NodeTransformer):
         )
 
     visit_YieldFrom = visit_Yield
+
+
+def _as_lambda(node: Any) -> Any:
+    """The function of one element that a generator expression is."""
+    name = gast.copy_location(node.generators[0].target, node.elt)
+    spec = gast.arguments([name], [], None, [], [], None, [])
+    return gast.copy_location(gast.Lambda(spec, node.elt), node.elt)
 
 
 def _as_function(node: Any, values: str) -> Any:

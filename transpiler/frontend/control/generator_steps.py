@@ -15,10 +15,9 @@ import gast
 from calque.transpiler.errors import NeedsKnownValue, UnsupportedSyntax
 from calque.transpiler.frontend.control.generator import YieldHere
 from calque.transpiler.frontend.interpreter import Activation
-from calque.transpiler.frontend.values.iterables import Endless, Generator
-from calque.transpiler.ir.builder import Array
-
-Steps = Iterator[Any]
+from calque.transpiler.frontend.values.iterables import Generator
+from calque.transpiler.frontend.values.stepwise import Steps, stepping
+from calque.transpiler.ir.builder import Array, current
 
 
 class Stepper:
@@ -30,7 +29,8 @@ class Stepper:
         self.place = (machine.rounds, len(machine.tests))
         self.call: Activation = machine.activation(source, None)
         self.call.blocks = 1  # no run-time test may leave it: what follows is not at hand
-        self.steps: Steps = self._block(machine.body_of(source, False))
+        self.steps: Iterator[Any] = self._block(machine.body_of(source, False))
+        self.taken = 0
         self.error: Exception | None = None  # Python ends what has failed: it fails again
 
     def following(self, node: Any) -> Any:
@@ -44,6 +44,13 @@ class Stepper:
             )
         if self.error is not None:
             raise self.error
+        if self.taken != self.source.taken:
+            raise NeedsKnownValue(
+                "A generator was taken a step further where a loop had to be tried in two ways.",
+                machine.origin(node),
+                "make a list of it first: list(...)",
+            )
+        self.taken = self.source.taken = self.taken + 1
         try:
             return next(self.steps)
         except StopIteration:
@@ -104,13 +111,12 @@ class Stepper:
     def _rounds_of_for(self, node: Any) -> Iterator[None]:
         machine = self.machine
         source = self._here(lambda: machine.iterated(machine.evaluate(node.iter), node.iter))
-        if isinstance(source, Generator):
-            items: Iterator[Any] = _all_of(Stepper(machine, source, node.iter), node.iter)
-        elif isinstance(source, Endless):
-            items = iter(lambda: source.following(), object())
-        else:
-            items = iter(self._here(lambda: machine.known_items(source, node.iter)))
-        for item in items:
+        steps = self._here(lambda: machine.steps(source, node.iter))
+        while True:
+            try:
+                item = self._here(steps.following)
+            except StopIteration:
+                return
             self._here(lambda value=item: machine.assign(node.target, value, node))  # type: ignore[misc]
             yield
 
@@ -124,23 +130,20 @@ class Stepper:
         return (yield from self._block(node.orelse))
 
 
-def _all_of(stepper: Stepper, node: Any) -> Iterator[Any]:
-    while True:
-        try:
-            value = stepper.following(node)
-        except StopIteration:
-            return
-        yield value
+class GeneratorSteps(Steps):
+    """A generator as an iterator: each step runs its code on to the next ``yield``."""
+
+    def __init__(self, source: Generator):
+        super().__init__()
+        self.source = source
+
+    def step(self) -> Any:
+        """What it yields next."""
+        if not isinstance(self.source.started, Stepper):
+            self.source.started = Stepper(current().machine, self.source, None)
+        return self.source.started.following(None)
 
 
-def step(machine: Any, source: Generator, node: Any, default: tuple[Any, ...]) -> Any:
-    """``next(source)``, ``next(source, default)``."""
-    if not isinstance(source.started, Stepper):
-        source.started = Stepper(machine, source, node)
-    try:
-        return source.started.following(node)
-    except StopIteration:
-        if default:
-            return default[0]
-        raise
-
+def steps_of(value: Any) -> Any:
+    """A value that is iterated, to be taken a step at a time."""
+    return GeneratorSteps(value) if isinstance(value, Generator) else stepping(value)

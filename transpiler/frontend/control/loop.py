@@ -18,13 +18,15 @@ from calque.transpiler.frontend.control.state_join import GrowingList
 from calque.transpiler.frontend.interpreter import Completion
 from calque.transpiler.frontend.values.heap import MISSING, Snapshot
 from calque.transpiler.frontend.values.iterables import (
-    Cursor,
     Iterable,
+    Positions,
     Range,
     Walk,
-    as_iterable,
-    walk_cursors,
+    positional,
+    refuse_unending,
+    walked_lists,
 )
+from calque.transpiler.frontend.values.stepwise import lists_within
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import OPERATORS, Array, atom, loop_index
 from calque.transpiler.ir.core import Block, Var
@@ -43,22 +45,23 @@ class Loops(Carrying):
         """Bind a target (see statements)."""
         raise NotImplementedError
 
+    def steps(self, value: Any, node: Any) -> Any:
+        """A value that is iterated, a step at a time (see comprehensions)."""
+        raise NotImplementedError
+
     def for_over(self, node: Any, source: Any) -> Completion | None:
         """``for target in iterable``, which has positions."""
-        if isinstance(source, Cursor) and source.walked:
-            self.fail(UnsupportedSyntax, node.iter, "Two for statements walk one iterator.")
-        iterable = as_iterable(source)
-        if isinstance(source, Cursor):
-            source.walked = True
-        if _may_leave(node):
-            walk_cursors(source)
-        with self._loop(node) as flags, self.at(node), self._walking(source, iterable):
+        iterable = positional(source)
+        if iterable is None:
+            steps = self.steps(source, node.iter)
+            iterable = steps.left()
+            if iterable is None:
+                return self._stepping(node, steps)
+        with self._loop(node) as flags, self.at(node), self._walking(Walk(walked_lists(iterable))):
             length = _known_length(iterable) if isinstance(iterable, Range) else iterable.length()
             known_length = isinstance(length, int)
-            if not iterable.runtime():
-                return self._unrolled(node, iterable, 0, self._items(iterable, length), flags)
             if known_length and length == 0:
-                return self._unrolled(node, iterable, 0, 0, flags)
+                return self._unrolled(node, Positions(iterable, 0), flags)
             base = Snapshot([*self.roots(), iterable], self.owned)
             marks, stack = self._marks(), list(self.call.flag_stack)
 
@@ -69,7 +72,7 @@ class Loops(Carrying):
 
             if known_length and length == 1:
                 try:
-                    return self._unrolled(node, iterable, 0, 1, flags)
+                    return self._unrolled(node, Positions(iterable, 1), flags)
                 except (NeedsKnownValue, BranchMismatch, GrowingList):
                     back()  # a list that grows on one path does so in a loop only
                     flags.forget()
@@ -92,14 +95,21 @@ class Loops(Carrying):
                     raise
                 flags.forget()
                 try:
-                    return self._unrolled(node, iterable, 0, length, flags)
+                    return self._unrolled(node, Positions(iterable, length), flags)
                 except _WORTH_UNROLLING:
                     raise error from None
 
+    def _stepping(self, node: Any, steps: Any) -> Completion | None:
+        """A loop over what is taken a step at a time: it is unrolled."""
+        if not steps.ends():
+            refuse_unending(steps)
+        with self._loop(node) as flags, self.at(node), self._walking(Walk((), lists_within(steps))):
+            return self._unrolled(node, steps, flags)
+
     @contextmanager
-    def _walking(self, source: Any, iterable: Iterable) -> Iterator[None]:
+    def _walking(self, walk: Walk) -> Iterator[None]:
         """What changes the lists that a loop runs over must be refused, or be seen by it."""
-        self.walked.append(Walk(source, iterable))
+        self.walked.append(walk)
         try:
             yield
         finally:
@@ -116,11 +126,6 @@ class Loops(Carrying):
         wanted = self.builder.needs_known(length, "The length of a loop")
         return error if isinstance(wanted, NeedsKnownValue) else wanted
 
-    def _items(self, iterable: Iterable, length: Any) -> int:
-        if isinstance(length, Array):
-            raise self.builder.needs_known(length, "The length of a loop over a list")
-        return int(length)
-
     def _loop(self, node: Any) -> Any:
         return LoopScope(self, node)
 
@@ -136,31 +141,29 @@ class Loops(Carrying):
                 "put copies into the list, or let the loop run over a known length",
             )
 
-    def _unrolled(
-        self, node: Any, iterable: Iterable, first: int, length: int, flags: LoopFlags
-    ) -> Completion | None:
-        completion = self._rounds(node, iterable, first, length, flags)
+    def _unrolled(self, node: Any, steps: Any, flags: LoopFlags) -> Completion | None:
+        completion = self._rounds(node, steps, flags)
         if completion is not None:
             return None if completion.kind == "break" else completion
         return self._after(node, flags, self.call.frame.locals[flags.broken])
 
-    def _rounds(
-        self, node: Any, iterable: Iterable, first: int, length: int, flags: LoopFlags
-    ) -> Completion | None:
+    def _rounds(self, node: Any, steps: Any, flags: LoopFlags) -> Completion | None:
         """Rounds one after another; what ends them, if it is none of the flags."""
-        for position in range(first, length):
-            self.walked[-1].position = position
-            self.assign(node.target, iterable.element(position), node)
+        while True:
+            try:
+                element = steps.following()
+            except StopIteration:
+                return None
+            self.assign(node.target, element, node)
             completion = self._body(node)
             if completion is not None and completion.kind in ("break", "return", "raise"):
                 return completion
             stop = self._stopped(flags, node)
             if isinstance(stop, Array):
-                self._rest_if_running(stop, node, iterable, position + 1, length, flags)
+                self._rest_if_running(stop, node, steps, flags)
                 return None
             if stop:
                 return None
-        return None
 
     def _stopped(self, flags: LoopFlags, node: Any) -> Any:
         names = self.call.frame.locals
@@ -171,27 +174,23 @@ class Loops(Carrying):
             return self.short_circuit(broken, lambda: returned, node, is_and=False)
         return broken if isinstance(broken, Array) else returned
 
-    def _rest_if_running(
-        self, stop: Array, node: Any, iterable: Iterable, first: int, length: int, flags: LoopFlags
-    ) -> None:
-        if first >= length:
+    def _rest_if_running(self, stop: Array, node: Any, steps: Any, flags: LoopFlags) -> None:
+        if not steps.more():
             return
 
         def rest() -> None:
             names = self.call.frame.locals
             if names.get(flags.value) is not None:
                 del names[flags.value]  # whoever comes here has not returned
-            completion = self._unrolled_flagged(node, iterable, first, length, flags)
+            completion = self._unrolled_flagged(node, steps, flags)
             if completion is not None and completion.kind == "return":
                 names[flags.returned], names[flags.value] = True, completion.value
 
         self.fork(stop, lambda: None, rest, node)
 
-    def _unrolled_flagged(
-        self, node: Any, iterable: Iterable, first: int, length: int, flags: LoopFlags
-    ) -> Completion | None:
+    def _unrolled_flagged(self, node: Any, steps: Any, flags: LoopFlags) -> Completion | None:
         """The remaining rounds; how they end stays in the flags."""
-        completion = self._rounds(node, iterable, first, length, flags)
+        completion = self._rounds(node, steps, flags)
         if completion is not None and completion.kind == "break":
             self.call.frame.locals[flags.broken] = True
             return None
@@ -299,7 +298,7 @@ class Loops(Carrying):
         counter = self.fresh_name(getattr(node.target, "id", "k") + "_")
         length = iterable.length()
         if type(length) is int and length == 0:  # range(n, n)
-            return self._unrolled(node, iterable, 0, 0, flags)
+            return self._unrolled(node, Positions(iterable, 0), flags)
         names[counter] = 0
 
         def test() -> Any:
@@ -487,12 +486,6 @@ class Loops(Carrying):
 
 class _TestStores(Exception):
     """The test of a while binds a name or stores into something."""
-
-
-def _may_leave(node: Any) -> bool:
-    """Whether the loop, or one within it, ends before what it runs over does."""
-    body = [part for statement in getattr(node, "body", []) for part in gast.walk(statement)]
-    return any(isinstance(part, (gast.Break, gast.Return)) for part in body)
 
 
 def _known_length(iterable: Range) -> Any:

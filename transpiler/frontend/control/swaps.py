@@ -56,7 +56,7 @@ def _held_once(machine: Any, lists: list[RecordedList]) -> bool:
             held.update(map(id, _parts(content[0])))
         elif isinstance(content, dict):
             held.update(map(id, _parts(list(content.values()))))
-    walked = {id(v) for walk in machine.walked for v in (*walk.live, *walk.taken)}
+    walked = {id(v) for walk in machine.walked for v in walk.held}
     return all(held[id(v)] == 1 and id(v) not in walked for v in lists)
 
 

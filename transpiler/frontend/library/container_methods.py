@@ -44,6 +44,8 @@ def container_method(
     if isinstance(owner, list) and name == "sort":
         owner[:] = machine.call_value(sorted, [list(owner)], kwargs, node)
         return None
+    if name == "join" and isinstance(owner, (str, bytes)):
+        args = [machine.known_items(args[0], node)]
     if name in _ASKING and isinstance(owner, (list, tuple)) and len(args) == 1:
         if not known((*owner, *args)):
             return machine.call_value(_ASKING[name], [owner, *args], {}, node)

@@ -1,36 +1,55 @@
-"""``enumerate``, ``zip`` and their kin of a generator: a generator again."""
+"""``enumerate``, ``zip`` and their kin of a generator: a generator again, where it can be written.
+
+Then a ``for`` may consume it in a loop of the generated program. Else the generator is taken a step
+at a time, as other iterators are.
+"""
 
 from __future__ import annotations
 
+import functools
 import itertools
 from typing import Any
 
-from calque.transpiler.errors import UnsupportedSyntax
 from calque.transpiler.frontend.library import polyfills
-from calque.transpiler.frontend.values.iterables import Endless, Generator, Zipped, as_iterable
+from calque.transpiler.frontend.values.heap import rows_of
+from calque.transpiler.frontend.values.iterables import (
+    Endless,
+    Generator,
+    Iterable,
+    Known,
+    Zipped,
+    positional,
+    sequence,
+)
 
-TAKES_STEPS = (enumerate, zip, map, filter, reversed)
+TAKES_STEPS = (enumerate, zip, map, filter, iter, next, functools.reduce)
+HOLDS = (functools.partial, setattr, isinstance, type, callable)  # it is not consumed there
+POOLS = (
+    *(itertools.product, itertools.combinations, itertools.permutations),
+    itertools.combinations_with_replacement,
+)
 Call = tuple[Any, list[Any]]  # a twin, and its arguments
 
 
 def takes_steps(function: Any) -> bool:
     """Whether a function goes only as far in a generator as it is asked to."""
+    if any(function is f for f in POOLS):
+        return False
+    own = getattr(function, "__self__", None) is itertools.chain
     module = getattr(function, "__module__", None)
-    return module == "itertools" or any(function is f for f in TAKES_STEPS)
+    return own or module == "itertools" or any(function is f for f in (*TAKES_STEPS, *HOLDS))
 
 
 def stepwise(
     machine: Any, function: Any, args: list[Any], kwargs: dict[str, Any], node: Any
 ) -> Any:
-    """The call of such a function with a generator among its arguments."""
+    """The call of such a function with a generator among its arguments; None without a twin."""
+    args = [a if isinstance(a, Generator) else machine.iterated(a, node) for a in args]
+    if any(isinstance(a, Generator) and a.started is not False for a in args):
+        return None
     found = _twin(function, args, kwargs)
     if found is None:
-        return machine.fail(
-            UnsupportedSyntax,
-            node,
-            f"`{function.__name__}` takes a generator step by step.",
-            "consume it by a for alone, or make a list of it first: list(...)",
-        )
+        return None
     twin, given = found
     made = machine.call_for_user(twin, given, {}, node)
     made.origin = machine.origin(node)
@@ -52,15 +71,27 @@ def _twin(function: Any, args: list[Any], kwargs: dict[str, Any]) -> Call | None
     short = {
         map: polyfills.mapped,
         filter: polyfills.filtered,
+        itertools.filterfalse: polyfills.dropped,
         itertools.takewhile: polyfills.while_true,
     }
     return (short[function], args) if function in short else None
 
 
-def _zipped(args: list[Any], at: int) -> Call:
-    others = Zipped([as_iterable(a) for a in (*args[:at], *args[at + 1 :])])
+def _zipped(args: list[Any], at: int) -> Call | None:
+    found = [_by_position(a) for a in (*args[:at], *args[at + 1 :])]
+    if any(f is None for f in found):
+        return None
+    others = Zipped([f if isinstance(f, Known) else positional(f) for f in found])
     ends = any(not isinstance(part, Endless) for part in others.parts)
     return polyfills.zipped, [args[at], others, at, others.length() if ends else None]
+
+
+def _by_position(value: Any) -> Any:
+    """What is zipped with a generator: read at positions, if it is no iterator under way."""
+    if isinstance(value, (list, tuple)) and rows_of(value) is None:
+        return Known(value)
+    found = sequence(value)
+    return None if isinstance(found, Iterable) and found.cursor is not None else found
 
 
 def _sliced(args: list[Any]) -> Call | None:

@@ -339,6 +339,30 @@ def ordered_lists(function: Any, left: Any, right: Any) -> Any:
     return function(left[place], right[place])
 
 
+def contained(values: Any, item: Any) -> Any:
+    """``item in values``, of an iterator: it goes no further than that."""
+    for value in values:
+        if value is item or value == item:
+            return True
+    return False
+
+
+def holds_for_one(values: Any) -> Any:
+    """``any``."""
+    for value in values:
+        if value:
+            return True
+    return False
+
+
+def holds_for_all(values: Any) -> Any:
+    """``all``."""
+    for value in values:
+        if not value:
+            return False
+    return True
+
+
 def removed(values: Any, value: Any) -> None:
     """``values.remove(value)``."""
     values.pop(place_of(values, value))
@@ -373,6 +397,13 @@ def filtered(function: Any, values: Any) -> Iterator[Any]:
     """``filter``."""
     for value in values:
         if value if function is None else function(value):
+            yield value
+
+
+def dropped(function: Any, values: Any) -> Iterator[Any]:
+    """``itertools.filterfalse``."""
+    for value in values:
+        if not (value if function is None else function(value)):
             yield value
 
 

@@ -15,12 +15,14 @@ import numpy as np
 
 from calque.transpiler.errors import ImpureFunction, UnsupportedSyntax
 from calque.transpiler.frontend.calls import BUILTINS, builtin
-from calque.transpiler.frontend.comparisons import always
 from calque.transpiler.frontend.control.comprehension import Comprehensions, accumulate, fold
 from calque.transpiler.frontend.guarding import guard_native
 from calque.transpiler.frontend.library import (  # noqa: F401  (fill the table)
     copying,
+    extremes,
+    iterating,
     iterators,
+    itertools_steps,
     messages,
     nested_arguments,
     orders,
@@ -39,34 +41,11 @@ from calque.transpiler.frontend.mixed_operations import (
     operation,
 )
 from calque.transpiler.frontend.values.heap import RecordedList, rows_of
-from calque.transpiler.frontend.values.iterables import (
-    Cursor,
-    Deferred,
-    Enumerated,
-    Iterable,
-    MappedElements,
-    Range,
-    Rest,
-    Reversed,
-    Taken,
-    Zipped,
-    as_iterable,
-    ending,
-    is_runtime_iterable,
-    walk_cursors,
-)
+from calque.transpiler.frontend.values.iterables import Iterable, Range
 from calque.transpiler.frontend.values.key_presence import check_dict
 from calque.transpiler.frontend.values.mixed_numbers import MixedNumber
 from calque.transpiler.frontend.values.strings import display
-from calque.transpiler.ir.builder import (
-    FUNCTIONS,
-    OPERATORS,
-    Array,
-    known,
-    known_int,
-)
-from calque.transpiler.ir.types import INT
-from calque.transpiler.primitives.scalars import larger_integer, smaller_integer
+from calque.transpiler.ir.builder import FUNCTIONS, OPERATORS, Array, known, known_int
 
 
 class Interpreter(Comprehensions):
@@ -91,120 +70,6 @@ def _bool(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, An
     if not isinstance(found, (Array, np.ndarray)):
         found = machine.truth(found, node)
     return found if isinstance(found, bool) else FUNCTIONS[bool](found)
-
-
-def _quantifier(is_all: bool) -> Callable[..., Any]:
-    def quantify(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        return FUNCTIONS[bool](whether(machine, node, args[0]))
-
-    def whether(machine: Interpreter, node: Any, source: Any) -> Any:
-        def step(result: Any, item: Any) -> Any:
-            item = machine.truth(item, node)
-            if not isinstance(result, Array):
-                return item if result == is_all else result
-            return machine.short_circuit(result, lambda: item, node, is_and=is_all)
-
-        if isinstance(source, gast.GeneratorExp):
-            return accumulate(machine, source, is_all, step)
-        if isinstance(source, Array):
-            return (np.all if is_all else np.any)(source)
-        return fold(machine, node, source, is_all, step)
-
-    return quantify
-
-
-BUILTINS[any], BUILTINS[all] = _quantifier(False), _quantifier(True)
-
-
-_ORDER = {"gt": gast.Gt(), "lt": gast.Lt()}
-PLAIN = {"max": FUNCTIONS[larger_integer], "min": FUNCTIONS[smaller_integer]}
-
-
-def _is_int(value: Any) -> bool:
-    """Whether a value is a Python integer, known or not."""
-    if isinstance(value, Array):
-        return value.type == INT
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _of_array(name: str, values: Array) -> Any:
-    """``max`` or ``min`` of a vector: Python keeps a NaN that comes first, and takes no other."""
-    if values.dtype.kind == "f":
-        values = np.where(np.isnan(values), values[:1], values)
-    return (np.max if name == "max" else np.min)(values)
-
-
-def _extremum(name: str, compare: str) -> Callable[..., Any]:
-    def extremum(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        key = kwargs.get("key")
-        if len(args) == 1 and isinstance(args[0], gast.GeneratorExp):
-            args = [machine.consumed(args[0])]
-        items = args
-        if len(args) == 1:
-            rows = rows_of(args[0])
-            if isinstance(args[0], Array) and args[0].ndim == 1 and key is None:
-                return _of_array(name, args[0])
-            if rows is not None and key is None and getattr(rows.buffers, "ndim", 0) == 1:
-                return _of_array(name, rows.stacked())
-            if rows is not None or is_runtime_iterable(args[0]):
-                values = as_iterable(args[0])
-                if isinstance(values.length(), Array):
-                    return _of_counted(machine, node, name, values, kwargs)
-                args = [values]
-            items = machine.known_items(args[0], node)
-        if not items and "default" in kwargs:
-            return kwargs["default"]
-        best = items[0]
-        weight = best if key is None else machine.call_value(key, [best], {}, node)
-        for item in items[1:]:
-            now = item if key is None else machine.call_value(key, [item], {}, node)
-            if not isinstance(now, Array) and not isinstance(weight, Array):
-                better = machine.truth(machine.compare(_ORDER[compare], now, weight, node), node)
-                if not isinstance(better, Array):
-                    best, weight = (item, now) if better else (best, weight)
-                    continue
-                best, weight = machine.choose(
-                    better, always((item, now)), always((best, weight)), node
-                )
-                continue
-            if key is None and _is_int(now) and _is_int(weight):
-                best = weight = PLAIN[name](now, weight)
-                continue
-            better = machine.truth(machine.compare(_ORDER[compare], now, weight, node), node)
-            if not isinstance(better, Array):
-                best, weight = (item, now) if better else (best, weight)
-                continue
-            pair = machine.choose(better, always((item, now)), always((best, weight)), node)
-            best, weight = pair
-        return best
-
-    extremum.__name__ = name
-    return extremum
-
-
-def _of_counted(
-    machine: Interpreter, node: Any, name: str, values: Iterable, kwargs: dict[str, Any]
-) -> Any:
-    """``max`` or ``min`` of as many values as the run has, by a loop of the program."""
-    key, count = kwargs.get("key"), values.length()
-
-    def found() -> Any:
-        twin = polyfills.largest if name == "max" else polyfills.smallest
-        return machine.call_value(twin, [values.element(0), Rest(values), key], {}, node)
-
-    def none() -> Any:
-        if "default" in kwargs:
-            return kwargs["default"]
-        machine.path_raises(ValueError(f"{name}() iterable argument is empty"), node)
-
-    test = machine.truth(count > 0, node)
-    if not isinstance(test, Array):
-        return found() if test else none()
-    return machine.choose(test, found, none, node)
-
-
-BUILTINS[max] = _extremum("max", "gt")
-BUILTINS[min] = _extremum("min", "lt")
 
 
 @builtin(object.__new__)
@@ -261,94 +126,6 @@ def _range(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, A
     if len(values) == 1:
         return Range(0, values[0])
     return Range(*values)
-
-
-@builtin(enumerate)
-def _enumerate(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    start = kwargs.get("start", args[1] if len(args) > 1 else 0)
-    part = as_iterable(args[0])
-    if not part.runtime():
-        return Taken([(i + start, part.element(i)) for i in range(part.length())], [args[0]])
-    walk_cursors(args[0])
-    return Enumerated(part, start)
-
-
-_IN_STEP = (Cursor, list, tuple, range)
-
-
-@builtin(zip)
-def _zip(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    cursors = {id(a): a for a in args if isinstance(a, Cursor)}
-    turns = len(cursors) < sum(isinstance(a, Cursor) for a in args)  # zip(it, it)
-    if turns or (cursors and all(isinstance(a, _IN_STEP) and rows_of(a) is None for a in args)):
-        shared = {i: iter(c) for i, c in cursors.items()}
-        items = [shared.get(id(a)) or machine.known_items(a, node) for a in args]
-        found = Taken(zip(*items), [] if turns else args)
-        for i, cursor in cursors.items():
-            cursor.position -= operator.length_hint(shared[i])
-        return found
-    parts = [as_iterable(a) for a in args]
-    for cursor in cursors.values():
-        walk_cursors(cursor)
-    if not any(p.runtime() for p in parts):
-        shortest = min([p.length() for p in ending(parts)] or [0])
-        return Taken([tuple(p.element(i) for p in parts) for i in range(shortest)], args)
-    zipped = Zipped(parts)
-    if not zipped.runtime():
-        length = zipped.length()
-        if isinstance(length, Array):
-            raise machine.builder.needs_known(length, "The length of a zip with a list")
-        return Taken([zipped.element(i) for i in range(length)], args)
-    return zipped
-
-
-@builtin(reversed)
-def _reversed(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    own = method_of(args[0], "reversed")
-    if own is not None:
-        return machine.call_value(own, args, {}, node)
-    part = as_iterable(args[0])
-    if isinstance(args[0], range):
-        return reversed(args[0]) and range(*_reversed_range(args[0]))
-    if isinstance(part, Range) and part.step == 1:
-        return Range(part.stop - 1, part.start - 1, -1)
-    if not part.runtime():
-        return Taken(reversed(part.items), [args[0]], False)  # type: ignore[attr-defined]
-    return Reversed(part)
-
-
-def _reversed_range(value: range) -> tuple[int, int, int]:
-    last = value.start + (len(value) - 1) * value.step
-    return last, value.start - value.step, -value.step
-
-
-@builtin(map)
-def _map(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    function, *sources = args
-    parts = [as_iterable(s) for s in sources]
-    for source in sources:
-        walk_cursors(source)
-    call = lambda *values: machine.call_value(function, list(values), {}, node)
-    return MappedElements(call, parts)
-
-
-@builtin(filter)
-def _filter(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    function, values = args
-
-    def kept() -> list[Any]:
-        return [v for v in machine.known_items(items, node) if keeps(v)]
-
-    def keeps(item: Any) -> bool:
-        keep = item if function is None else machine.call_value(function, [item], {}, node)
-        keep = machine.truth(keep, node)
-        if isinstance(keep, Array):
-            raise machine.builder.needs_known(keep, "What filter keeps")
-        return bool(keep)
-
-    items = machine.known_items(values, node) if isinstance(values, Cursor) else values
-    walk_cursors(values)
-    return Deferred(kept, [function, items])
 
 
 def _sequence(kind: type) -> Callable[..., Any]:

@@ -1,8 +1,7 @@
-"""Functions of NumPy, ``itertools`` and ``operator`` by what they mean in Python."""
+"""Functions of NumPy and ``operator`` by what they mean in Python."""
 
 from __future__ import annotations
 
-import itertools
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +14,7 @@ from calque.transpiler.frontend.calls import BUILTINS, OBJECTS, builtin
 from calque.transpiler.frontend.expressions import BINARY
 from calque.transpiler.frontend.library import polyfills
 from calque.transpiler.frontend.values.heap import Snapshot
-from calque.transpiler.frontend.values.iterables import Cursor, Known, Taken
+from calque.transpiler.frontend.values.iterables import Known
 from calque.transpiler.ir.builder import FUNCTIONS, Array, type_of
 
 # NumPy's own Python, which reads as a user's would
@@ -139,55 +138,6 @@ def _kinds_of_first(machine: Any, node: Any, args: list[Any], kwargs: dict[str, 
     if isinstance(found, tuple):
         return tuple(type_of(value).dtype for value in found)
     return type_of(found).dtype
-
-
-# itertools
-
-
-@builtin(itertools.tee)
-def _tee(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    items = machine.known_items(args[0], node)
-    count = args[1] if len(args) > 1 else kwargs.get("n", 2)
-    return tuple(machine.own(Cursor(list(items))) for _ in range(count))
-
-
-def _chosen(machine: Any, function: Any, item: Any, node: Any) -> bool:
-    keep = item if function is None else machine.call_value(function, [item], {}, node)
-    keep = machine.truth(keep, node)
-    if isinstance(keep, Array):
-        raise machine.builder.needs_known(keep, "Which elements are taken")
-    return bool(keep)
-
-
-@builtin(itertools.takewhile)
-def _takewhile(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    function, source = args
-
-    def taken(items: Any) -> list[Any]:
-        return list(itertools.takewhile(lambda v: _chosen(machine, function, v, node), items))
-
-    if isinstance(source, Cursor):
-        return Taken(source.taken(taken), [source])
-    return Taken(taken(machine.known_items(source, node)), [])
-
-
-@builtin(itertools.dropwhile)
-def _dropwhile(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    items = machine.known_items(args[1], node)
-    return Taken(itertools.dropwhile(lambda v: _chosen(machine, args[0], v, node), items), [])
-
-
-@builtin(itertools.filterfalse)
-def _filterfalse(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    items = machine.known_items(args[1], node)
-    return Taken([v for v in items if not _chosen(machine, args[0], v, node)], [])
-
-
-@builtin(itertools.compress)
-def _compress(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    items, tests = (machine.known_items(a, node) for a in args)
-    pairs = zip(items, tests, strict=False)
-    return Taken([v for v, test in pairs if _chosen(machine, None, test, node)], [])
 
 
 # operator

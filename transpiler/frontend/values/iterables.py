@@ -2,23 +2,43 @@
 
 from __future__ import annotations
 
-import itertools
-import operator
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Collection, Iterator
+from typing import Any, NoReturn
 
 import numpy as np
 
 from calque.transpiler.errors import NeedsKnownValue, UnsupportedSyntax
 from calque.transpiler.frontend.values.heap import rows_of
-from calque.transpiler.frontend.values.key_presence import check_dict
 from calque.transpiler.frontend.values.nested_lists import hold_again
 from calque.transpiler.ir.builder import FUNCTIONS, Array, current, known_int
 from calque.transpiler.ir.core import map_tree
 
 
 class Iterable:
-    """A sequence with a length, perhaps recorded, and elements by position, perhaps recorded."""
+    """A sequence with a length, perhaps recorded, and elements by position, perhaps recorded.
+
+    Of Python's iterators (``zip`` and its kin) ``spent`` says whether they have been consumed, and
+    ``cursor`` takes steps where ``next`` has; both are None of sequences, such as ``range``.
+    """
+
+    spent: bool | None = None
+    cursor: Any = None
+
+    def iterates(self) -> None:
+        """Note that this is one of Python's iterators."""
+        self.spent = False
+        current().machine.own(self)
+
+    def consume(self) -> None:
+        """Python's iterators can be consumed once only."""
+        if self.spent:
+            raise UnsupportedSyntax(
+                "An iterator is read again that a loop, or another iterator, has consumed.",
+                current().origin,
+                "make a list of it first: list(...)",
+            )
+        if self.spent is not None:
+            self.spent = True
 
     def length(self) -> Any:
         """The number of elements."""
@@ -31,10 +51,6 @@ class Iterable:
     def calque_children(self) -> list[Any]:
         """What a snapshot of the heap must follow."""
         return list(vars(self).values())
-
-    def runtime(self) -> bool:
-        """Whether a loop over it can be a loop of the generated program."""
-        return True
 
 
 class Range(Iterable):
@@ -68,23 +84,45 @@ class Range(Iterable):
         return self.start + position * self.step
 
 
-class Rest(Iterable):
-    """All elements but the first."""
+class FlatElements(Iterable):
+    """``x.flat``: an iterator over elements, which an index sends back to its start."""
 
-    def __init__(self, values: Iterable):
-        self.values = values
+    def __init__(self, array: Any):
+        self.array = array
+        self.iterates()
 
     def length(self) -> Any:
-        """One less: there is a first."""
-        return self.values.length() - 1
+        """How many elements."""
+        return self.array.shape[0]
 
     def element(self, position: Any) -> Any:
-        """The one after."""
-        return self.values.element(position + 1)
+        """What is there now."""
+        return self.array[position]
 
-    def runtime(self) -> bool:
-        """As the whole."""
-        return self.values.runtime()
+    def __getitem__(self, index: Any) -> Any:
+        self.spent, self.cursor = False, None
+        found = self.array[index]
+        return FUNCTIONS[np.copy](found) if isinstance(found, Array) and found.ndim else found
+
+    def calque_store(self, index: Any, value: Any) -> None:
+        """A store into the array."""
+        self.spent, self.cursor = False, None
+        self.array[index] = value
+
+
+class Behind(Iterable):
+    """All elements but the first ones, of which there are so many."""
+
+    def __init__(self, values: Iterable, count: int):
+        self.values, self.count = values, count
+
+    def length(self) -> Any:
+        """How many are left."""
+        return self.values.length() - self.count
+
+    def element(self, position: Any) -> Any:
+        """The one behind them."""
+        return self.values.element(position + self.count)
 
 
 class Rows(Iterable):
@@ -109,7 +147,7 @@ class Rows(Iterable):
 class Known(Iterable):
     """A known sequence; its elements can be taken at known positions only."""
 
-    def __init__(self, items: list[Any]):
+    def __init__(self, items: list[Any] | tuple[Any, ...]):
         self.items = items
 
     def length(self) -> Any:
@@ -120,10 +158,6 @@ class Known(Iterable):
         """The item."""
         return self.items[known_int(position, "A position in a list")]
 
-    def runtime(self) -> bool:
-        """Its elements may differ in type."""
-        return False
-
 
 class Endless(Iterable):
     """``itertools.count`` and its like: elements by position.
@@ -131,28 +165,18 @@ class Endless(Iterable):
     Where it stands is a value that branches can change.
     """
 
-    def __init__(self, name: str, at: Callable[[Any], Any], anywhere: bool = True):
+    def __init__(self, name: str, at: Callable[[Any], Any]):
         self.name, self.at = name, at
-        self.anywhere = anywhere  # whether a position may be known at run time only
         self.position: Any = 0
         self.walked = False  # by a zip, which leaves it somewhere
 
     def length(self) -> Any:
         """There is none."""
-        raise UnsupportedSyntax(
-            f"{self.name} has no end.",
-            current().origin,
-            "zip it with what has one, or take itertools.islice of it; for a loop that ends by "
-            "`break` write `while True` and count in it",
-        )
+        refuse_unending(self)
 
     def element(self, position: Any) -> Any:
         """The one at a position, counted from where it stood at first."""
         return self.at(position)
-
-    def runtime(self) -> bool:
-        """If it can be computed from the position."""
-        return self.anywhere
 
     def walk(self) -> None:
         """Note that it is walked from its start; a second time it would start elsewhere."""
@@ -172,33 +196,42 @@ class Endless(Iterable):
         self.position = position + 1
         return self.at(position)
 
+    def more(self) -> bool:
+        """There is always another."""
+        return True
+
+    def ends(self) -> bool:
+        """It does not."""
+        return False
+
+    def __iter__(self) -> Iterator[Any]:
+        return self.length()
+
+
+def refuse_unending(steps: Any) -> NoReturn:
+    """What never ends cannot be consumed to its end."""
+    raise UnsupportedSyntax(
+        f"{getattr(steps, 'name', 'This iterator')} has no end.",
+        current().origin,
+        "zip it with what has one, or take itertools.islice of it; for a loop that ends by "
+        "`break` write `while True` and count in it",
+    )
+
 
 class Zipped(Iterable):
     """``zip``."""
 
     def __init__(self, parts: list[Iterable]):
         self.parts = parts
+        self.iterates()
 
     def length(self) -> Any:
         """The shortest part's."""
-        lengths = [p.length() for p in ending(self.parts)]
-        shortest = lengths[0]
-        for other in lengths[1:]:
-            a, b = current().dim_of(shortest), current().dim_of(other)
-            if a == b:
-                continue
-            shortest = FUNCTIONS[np.minimum](shortest, other)
-            if isinstance(a, int) and isinstance(b, int):
-                shortest = min(a, b)
-        return shortest
+        return shortest(self.parts)
 
     def element(self, position: Any) -> Any:
         """A tuple of elements."""
         return tuple(p.element(position) for p in self.parts)
-
-    def runtime(self) -> bool:
-        """If all parts can."""
-        return all(p.runtime() for p in self.parts)
 
 
 class Enumerated(Iterable):
@@ -206,6 +239,7 @@ class Enumerated(Iterable):
 
     def __init__(self, part: Iterable, start: Any):
         self.part, self.start = part, start
+        self.iterates()
 
     def length(self) -> Any:
         """As many as there are."""
@@ -215,28 +249,29 @@ class Enumerated(Iterable):
         """A pair."""
         return (position + self.start, self.part.element(position))
 
-    def runtime(self) -> bool:
-        """If the elements can."""
-        return self.part.runtime()
-
 
 class Reversed(Iterable):
     """``reversed``."""
 
     def __init__(self, part: Iterable):
         self.part = part
+        self.count = part.length() if walked_lists(part) else None  # of a list when this was made
+        self.iterates()
 
     def length(self) -> Any:
-        """As many as there are."""
-        return self.part.length()
+        """As many as there were."""
+        length, dim_of = self.part.length(), current().dim_of
+        if self.count is not None and dim_of(self.count) != dim_of(length):
+            raise UnsupportedSyntax(
+                "A list has another length than when `reversed` was called.",
+                current().origin,
+                "call it where it is consumed",
+            )
+        return length
 
     def element(self, position: Any) -> Any:
         """From the end."""
         return self.part.element(self.part.length() - 1 - position)
-
-    def runtime(self) -> bool:
-        """If the elements can."""
-        return self.part.runtime()
 
 
 class MappedElements(Iterable):
@@ -244,192 +279,93 @@ class MappedElements(Iterable):
 
     def __init__(self, function: Any, parts: list[Iterable]):
         self.function, self.parts = function, parts
+        self.iterates()
 
     def length(self) -> Any:
-        """The first part's."""
-        return Zipped(self.parts).length()
+        """The shortest part's."""
+        return shortest(self.parts)
 
     def element(self, position: Any) -> Any:
         """The function of the elements."""
         return self.function(*[p.element(position) for p in self.parts])
 
-    def runtime(self) -> bool:
-        """If a part is: known ones are taken, and the function called, as they are reached."""
-        return any(p.runtime() for p in self.parts)
+
+def shortest(parts: list[Iterable]) -> Any:
+    """The length of the shortest part that has one."""
+    lengths = [p.length() for p in ending(parts)]
+    found = lengths[0]
+    for other in lengths[1:]:
+        a, b = current().dim_of(found), current().dim_of(other)
+        if a == b:
+            continue
+        found = FUNCTIONS[np.minimum](found, other)
+        if isinstance(a, int) and isinstance(b, int):
+            found = min(a, b)
+    return found
 
 
-class Deferred(Iterable):
-    """``filter`` and its kin: what they choose is settled where they are consumed."""
-
-    def __init__(self, make: Callable[[], list[Any]], sources: list[Any]):
-        self.make, self.sources = make, sources
-        self.items: Any = None
-
-    def length(self) -> Any:
-        """How many there are."""
-        if self.items is None:
-            self.items = self.make()
-        return len(self.items)
-
-    def element(self, position: Any) -> Any:
-        """The item."""
-        return self.items[known_int(position, "A position in a list")]
-
-    def runtime(self) -> bool:
-        """Its elements may differ in type."""
-        return False
-
-    def calque_children(self) -> list[Any]:
-        """What a snapshot of the heap must follow."""
-        return [*self.sources, self.items]
-
-
-class Taken(list):
-    """What ``zip`` and the like took out of known lists: it does not show what they hold later.
-
-    It is consumed where it stands; what has a name is a ``Cursor`` instead (see ``once``).
-    """
-
-    def __init__(self, items: Any, sources: list[Any], in_step: bool = True):
-        super().__init__(items)
-        self.sources = sources
-        self.in_step = in_step  # element k comes of their elements k
-
-
-class Walkable(Iterable):
-    """``iter`` of a list of run-time length: a ``for`` runs over the list itself, once."""
+class Iterated(Iterable):
+    """``iter`` of what a loop of the generated program can run over."""
 
     def __init__(self, values: Any):
-        self.values, self.spent = values, False
+        self.values: Any = values
+        self.inner: Any = None
+        self.iterates()
+
+    def consume(self) -> None:
+        """What is there is read from now on."""
+        super().consume()
+        self.inner = sequence(self.values)
 
     def length(self) -> Any:
         """As many as there are now."""
-        return as_iterable(self.values).length()
+        return self.inner.length()
 
     def element(self, position: Any) -> Any:
-        """The list's own."""
-        return as_iterable(self.values).element(position)
+        """What is there now."""
+        return self.inner.element(position)
 
 
-class Cursor:
-    """An iterator of known items; where it stands is a value that branches can change."""
-
-    def __init__(self, items: list[Any], sources: list[Any] | None = None):
-        self.items, self.position = items, 0
-        self.sources = sources or []
-        self.walked = False  # by a for statement or another iterator, which may leave it anywhere
-        self.readers: list[Cursor] = []  # what was made of it, and has a name
-        for source in self.sources:
-            if isinstance(source, Cursor):
-                source.readers.append(self)
-        self.made_of = [(s, tuple(s)) for s in _lists(self.sources)]
-
-    def check(self) -> None:
-        """Refuse to go on where Python would see what a list holds now, or stand elsewhere."""
-        if self.walked or any(not r.spent() for r in self.readers):
-            raise UnsupportedSyntax(
-                "An iterator that a for statement, or another iterator, walks is read again.",
-                current().origin,
-                "make a list of it first: list(...)",
-            )
-        for values, before in self.made_of:
-            same = len(values) == len(before) and all(map(operator.is_, values, before))
-            if not same:
-                raise UnsupportedSyntax(
-                    "A list has changed since this iterator over it was made.",
-                    current().origin,
-                    "make the iterator where it is consumed",
-                )
-
-    def __iter__(self) -> Any:
-        self.check()
-        rest = self.items[self.position :]
-        self.position = len(self.items)
-        return iter(rest)
-
-    def spent(self) -> bool:
-        """Whether it is known to have come to its end."""
-        return isinstance(self.position, int) and self.position == len(self.items)
-
-    def taken(self, take: Callable[[Iterator[Any]], Any]) -> Any:
-        """What ``take`` makes of the items from here on; those that it does not reach stay."""
-        rest = iter(self)
-        found = take(rest)
-        self.position -= operator.length_hint(rest)
-        return found
-
-
-def walk_cursors(value: Any) -> None:
-    """What is read as it is needed may leave the iterators that it reads anywhere."""
-    for source in (value, *getattr(value, "sources", ())):
-        if isinstance(source, Cursor):
-            source.walked = True
-
-
-def _lists(sources: list[Any]) -> list[list[Any]]:
-    """The lists that an iterator was made of."""
-    nested = [s.sources for s in sources if isinstance(s, (Taken, Cursor))]
-    plain = [s for s in sources if isinstance(s, list) and not isinstance(s, Taken)]
-    return plain + [v for n in nested for v in _lists(n)]
-
-
-def once(value: Any, own: Any) -> Any:
-    """What a name is given: Python's ``zip`` and its kin can be consumed once only."""
-    if isinstance(value, Taken):
-        return own(Cursor(list(value), value.sources))
-    if type(value).__module__ == "itertools":
-        return own(Cursor(list(value)))
-    lazy = (Zipped, Enumerated, Reversed, MappedElements, Deferred)
-    if isinstance(value, lazy) and not hasattr(value, "spent"):
-        value.spent = False  # type: ignore[union-attr]
-        own(value)
-    return value
-
-
-def walked_lists(value: Any) -> tuple[list[Any], list[Any]]:
-    """The lists that a loop over a value reads as it goes, and those that it has read before."""
-    if isinstance(value, (Taken, Deferred)):
-        nested = [walked_lists(s) for s in value.sources]
-        return [], [v for live, taken in nested for v in (*live, *taken)]
-    if isinstance(value, Cursor):
-        return [], [v for s in value.sources for part in walked_lists(s) for v in part]
+def walked_lists(value: Any) -> list[Any]:
+    """The lists whose elements a loop over a value reads by their positions, as it goes."""
+    if isinstance(value, Iterated):
+        value = value.inner
     if isinstance(value, Rows):
-        return [value.owner], []
-    if isinstance(value, Known):
-        value = value.items
-    if isinstance(value, list):
-        return [value], []
+        return [] if value.owner is None else [value.owner]
     parts = getattr(value, "parts", None) or [getattr(value, "part", None)]
-    nested = [walked_lists(p) for p in parts if p is not None]
-    return [v for n in nested for v in n[0]], [v for n in nested for v in n[1]]
-
-
-def _in_step(value: Any) -> list[Any]:
-    """The lists of which round k of a loop over a value has the element k."""
-    if isinstance(value, Taken):
-        return [v for s in value.sources for v in _in_step(s) if value.in_step]
-    return [value] if isinstance(value, list) else []
+    return [v for p in parts if p is not None for v in walked_lists(p)]
 
 
 class Walk:
-    """A for statement under way, and the lists that it runs over."""
+    """A for statement under way: the lists that it reads by positions, and those that it holds."""
 
-    def __init__(self, source: Any, iterable: Iterable):
-        taken_from = isinstance(source, (Taken, Cursor, Deferred))
-        self.live, self.taken = walked_lists(source if taken_from else iterable)
-        self.in_step = _in_step(source) if isinstance(source, Taken) else []
-        self.position = -1  # of the round, where it is known
+    def __init__(self, lists: Collection[Any], held: Collection[Any] = ()):
+        self.lists, self.held = lists, [*lists, *held]
 
-    def misses(self, values: Any, live: bool, place: int | None) -> bool:
-        """Whether Python's loop would see a change, and this one does not.
+    def misses(self, values: Any, live: bool) -> bool:
+        """Whether Python's loop would see a change that this one does not.
 
-        ``live``: one that it sees where it reads the list as it goes; ``place``: of one element.
+        ``live``: a change that it sees where it reads the list as it goes.
         """
-        if any(v is values for v in self.taken):
-            passed = place is not None and 0 <= place <= self.position
-            if not (passed and any(v is values for v in self.in_step)):
-                return True
-        return not live and any(v is values for v in self.live)
+        return not live and any(v is values for v in self.lists)
+
+
+class Positions:
+    """The elements at the first positions of a sequence, one after the other."""
+
+    def __init__(self, values: Iterable, length: int):
+        self.values, self.length, self.position = values, length, 0
+
+    def following(self) -> Any:
+        """The next one; StopIteration behind the last."""
+        if not self.more():
+            raise StopIteration
+        self.position += 1
+        return self.values.element(self.position - 1)
+
+    def more(self) -> bool:
+        """Whether there is another."""
+        return self.position < self.length
 
 
 def ending(parts: list[Iterable]) -> list[Iterable]:
@@ -437,58 +373,41 @@ def ending(parts: list[Iterable]) -> list[Iterable]:
     return [p for p in parts if not isinstance(p, Endless)] or parts
 
 
-def is_runtime_iterable(value: Any) -> bool:
-    """Whether a value is one of the above."""
-    return isinstance(value, Iterable)
-
-
-def as_iterable(value: Any) -> Iterable:
-    """Anything a ``for`` can run over, with length and positions."""
-    if not isinstance(value, Generator):
-        machine = current().machine
-        value = machine.consumed_value(machine.iterated(value, None), None)
-    if isinstance(value, Endless):
-        value.walk()
-    if isinstance(value, Iterable) and hasattr(value, "cursor"):
-        value = Known(list(value.cursor))
+def sequence(value: Any) -> Any:
+    """What has a length and positions in a loop of the generated program; None of other values."""
     if isinstance(value, Iterable):
-        if getattr(value, "spent", False):
-            raise UnsupportedSyntax(
-                "An iterator is consumed a second time.",
-                current().origin,
-                "make a list of it first: list(...)",
-            )
-        if hasattr(value, "spent"):
-            value.spent = True
         return value
-    if isinstance(value, Generator):
-        raise UnsupportedSyntax(
-            f"The generator {value.closure.name} is consumed step by step.",
-            current().origin,
-            "consume it by a for alone, or make a list of it first: list(...)",
-        )
     if isinstance(value, Array):
         return Rows(value)
     if isinstance(value, range):
         return Range(value.start, value.stop, value.step)
     rows = rows_of(value)
-    if rows is not None:
-        return Rows(rows.stacked(), value)
-    refuse_endless(value)
-    check_dict(value)
-    return Known(value if isinstance(value, list) else list(value))
+    return None if rows is None else Rows(rows.stacked(), value)
+
+
+def positional(value: Any) -> Any:
+    """``sequence`` of a value that is consumed; None also of what ``next`` has taken steps of."""
+    found = sequence(value)
+    if isinstance(found, Endless):
+        found.walk()
+    if found is None or found.cursor is not None:
+        return None
+    found.consume()
+    return found.inner if isinstance(found, Iterated) else found
 
 
 def refuse_endless(value: Any) -> None:
-    """What Python would iterate for ever while the function is read.
+    """What Python would iterate for ever while the function is read, and iterators from outside.
 
     A class without ``__iter__`` is iterated by ``__getitem__`` until an IndexError, which recorded
     reads never give.
     """
-    kind = type(value)
-    if isinstance(value, (itertools.count, itertools.cycle, itertools.repeat)):
+    kind, machine = type(value), current().machine
+    mine = id(value) in machine.owned or id(value) in machine.made
+    if hasattr(kind, "__next__") and not mine:
+        module = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
         raise UnsupportedSyntax(
-            f"A captured itertools.{kind.__name__} changes from call to call.",
+            f"A captured {module}{kind.__name__} changes from call to call.",
             current().origin,
             "make it inside the function",
         )
@@ -507,7 +426,8 @@ class Generator:
 
     def __init__(self, closure: Any, frame: Any, origin: Any):
         self.closure, self.frame, self.origin = closure, frame, origin
-        self.started: Any = False
+        self.started: Any = False  # True, or what takes its steps
+        self.taken = 0  # how many steps
 
 
 def leaves(arrays: Any) -> list[Array]:

@@ -15,7 +15,9 @@ from calque.transpiler.frontend.values.optional import Mismatch
 from calque.transpiler.ir import pytrees
 from calque.transpiler.ir.builder import current
 
-VIEWS: tuple[type, ...] = (type({}.keys()), type({}.values()), type({}.items()))
+VALUES: type = type({}.values())
+ITEMS: type = type({}.items())
+VIEWS: tuple[type, ...] = (type({}.keys()), VALUES, ITEMS)
 
 
 def has_keys(container: Any) -> bool:

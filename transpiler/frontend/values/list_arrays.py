@@ -12,6 +12,7 @@ import numpy as np
 from calque.transpiler.errors import NeedsKnownValue, UnrollingNeeded
 from calque.transpiler.frontend.values.heap import Snapshot, partners_of, rows_of
 from calque.transpiler.frontend.values.iterables import (
+    FlatElements,
     Iterable,
     Range,
     first_leaf,
@@ -287,6 +288,8 @@ def gathered(value: Any) -> Any:
         return _joined(rows.stacked())
     if isinstance(value, Range):
         return FUNCTIONS[np.arange](value.start, value.stop, value.step)
+    if isinstance(value, FlatElements):
+        return value.array
     refuse_endless(value)
     if type(value) in (tuple, list) or isinstance(value, list):
         items = [gathered(v) for v in value]

@@ -116,8 +116,7 @@ class Lists(Loops):
 
     def replace_element(self, values: Any, index: Any, value: Any, node: Any) -> None:
         """``values[index] = value``."""
-        place = index if isinstance(index, int) and index >= 0 else None
-        self.check_not_walked(values, node, "This store", live=True, place=place)
+        self.check_not_walked(values, node, "This store", live=True)
         self._check_index(values, index, "list assignment index out of range", node)
         rows = rows_of(values)
         if rows is None:
@@ -369,15 +368,13 @@ class Lists(Loops):
 
     # lists that a for statement runs over
 
-    def check_not_walked(
-        self, values: Any, node: Any, what: str, live: bool = False, place: int | None = None
-    ) -> None:
+    def check_not_walked(self, values: Any, node: Any, what: str, live: bool = False) -> None:
         """Refuse a change that a for statement around would see in Python.
 
-        ``live``: only if it does not see it here; ``place``: of the one element that changes.
+        ``live``: only if it does not see it here.
         """
         self.check_apart(values, node)
-        if any(walk.misses(values, live, place) for walk in self.walked):
+        if any(walk.misses(values, live) for walk in self.walked):
             self.fail(
                 UnsupportedSyntax,
                 node,

@@ -1,0 +1,1 @@
+"""Programs that make iterators, change what these run over, and consume them later."""
