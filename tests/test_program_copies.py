@@ -216,3 +216,46 @@ def test_sizes_that_follow_from_one_another_are_asked_for() -> None:
         jitted(normal(20, 3), normal(4))
     with pytest.raises(ValueError):
         jitted(normal(20, 4), normal(3))
+
+
+def turn(a):
+    c, s = np.cos(a), np.sin(a)
+    return np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]])
+
+
+def skin(theta, parents, links, base, weights):
+    """Points that hang on the frames of a chain; a place counts along with the loops."""
+    n = parents.shape[0]
+    pose = np.zeros((n, 3))
+    k = 0
+    for finger in range(2):
+        for i in range(2):
+            pose[2 * finger + i, 0] = theta[k]
+            k += 1
+            if i == 0:
+                pose[2 * finger + i, 1] = theta[k]
+                k += 1
+    frames = np.zeros((n, 4, 4))
+    for i in range(n):
+        here = np.eye(4)
+        here[:3, :3] = turn(pose[i, 0]) @ turn(pose[i, 1])
+        local = links[i] @ here
+        if parents[i] == -1:
+            frames[i] = local
+        else:
+            frames[i] = frames[parents[i]] @ local
+    points = np.zeros((base.shape[0], 3))
+    for i in range(n):
+        points += weights[:, i : i + 1] * (base @ frames[i][:3].T)
+    return points
+
+
+@pytest.mark.parametrize("jacobian", [calque.jacrev, calque.jacfwd])
+def test_what_a_pass_has_put_another_in_the_place_of_is_copied_beside_it(jacobian: Any) -> None:
+    """A loop that counts, and was replaced, shares its body with the loop that replaced it."""
+    links = np.stack([np.eye(4) + 0.1 * RNG.normal(size=(4, 4)) for _ in range(4)])
+    base = np.concatenate([RNG.normal(size=(5, 3)), np.ones((5, 1))], axis=1)
+    theta, rest = RNG.normal(size=6), (np.array([-1, 0, 1, 1]), links, base, RNG.random((5, 4)))
+    ends = [(skin(theta + e, *rest), skin(theta - e, *rest)) for e in 1e-6 * np.eye(6)]
+    want = np.stack([(a - b) / 2e-6 for a, b in ends], axis=-1)
+    np.testing.assert_allclose(calque.jit(jacobian(skin))(theta, *rest), want, atol=1e-6)

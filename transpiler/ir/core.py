@@ -20,7 +20,7 @@ A statement's ``phase`` is "forward" or "reverse" where a reverse sweep has been
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -419,7 +419,7 @@ def substitute(block: Block, mapping: Mapping[Var, Atom]) -> None:
             substitute(inner, mapping)
 
 
-def clone(block: Block, mapping: dict[Var, Atom]) -> Block:
+def clone(block: Block, mapping: MutableMapping[Var, Atom]) -> Block:
     """A copy with fresh Vars; ``mapping`` gives atoms for free Vars and receives the new ones."""
 
     def sub(atom: Atom) -> Atom:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import operator
+from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, replace
 from typing import Any
@@ -59,9 +60,16 @@ class ProgramCopy:
     # statements
 
     def _copied(self, block: Block) -> Block:
-        made = core.clone(block, self.mapping)
-        pairs = zip(core.walk(block), core.walk(made), strict=True)
-        self.statements.update((id(old), new) for old, new in pairs)
+        """A copy of a block; what has a copy already keeps that one.
+
+        A loop that a pass has put another in the place of may share its body with that one.
+        """
+        mapping: dict[Var, Atom] = {}
+        made = core.clone(block, ChainMap(mapping, self.mapping))
+        for var, copied in mapping.items():
+            self.mapping.setdefault(var, copied)
+        for old, new in zip(core.walk(block), core.walk(made), strict=True):
+            self.statements.setdefault(id(old), new)
         return made
 
     def _copy_made(self, value: Atom) -> None:
