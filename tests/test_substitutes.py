@@ -44,6 +44,21 @@ def said_dtype(x):
     return np.sum(np.vectorize(lambda v: v if v > 0 else 0, otypes=[float])(x) ** 2)
 
 
+def in_a_loop_of_known_length(x):
+    t = 0.5
+    for k in range(3):
+        t = t + gap(t, 0.4 + k) * x[k]
+    return t
+
+
+def in_a_loop_over_an_array(x):
+    t, total = 0.5, 0.0
+    for v in x:
+        t = t + 0.1 * np.vectorize(lambda a, b: a * b if a < 1.0 else a * b * b)(t, v)
+        total += t
+    return total
+
+
 def repeated_indices(x):
     y = np.ones(3)
     np.multiply.at(y, [0, 1, 1, 2], x)
@@ -94,6 +109,8 @@ def iterators(x):
 PROGRAMS = [
     decorated,
     broadcast,
+    in_a_loop_of_known_length,
+    in_a_loop_over_an_array,
     several_results,
     said_dtype,
     repeated_indices,
@@ -115,7 +132,7 @@ def test_gradient(fn: Callable[..., Any]) -> None:
 
 def test_compiled_and_batched() -> None:
     x = np.array([[0.5, -1.2, 2.0, 0.3], [1.5, 0.2, -0.4, 0.9]])
-    for fn in (decorated, repeated_indices):
+    for fn in (decorated, repeated_indices, in_a_loop_of_known_length):
         np.testing.assert_allclose(calque.jit(fn)(x[0]), fn(x[0]), rtol=1e-13)
         np.testing.assert_allclose(calque.vmap(fn)(x), [fn(row) for row in x], rtol=1e-13)
 

@@ -165,3 +165,19 @@ def test_derivatives_of_numbers_as_arrays(number, reshaped):
     slope = (total(1.3 + step) - total(1.3 - step)) / (2 * step)
     assert calque.grad(total)(1.3) == pytest.approx(slope, rel=1e-7)
     np.testing.assert_allclose(calque.linearize(f, 1.3)[1](2.0), 2.0 * want, rtol=1e-7)
+
+
+@pytest.mark.parametrize("reshaped", RESHAPED)
+def test_a_number_of_pythons_that_a_loop_carries(reshaped):
+    """The first round's number has no methods, and no index: it is Python's in generated code, too."""
+    change = RESHAPED[reshaped]
+
+    def f(a, n):
+        t = 0.5
+        for _ in range(n):
+            t = t + 0.1 * np.sum(np.real(change(np.asarray(t)))) * a
+        return t
+
+    value, slope = calque.value_and_grad(f)(2.5, 3)
+    assert value == pytest.approx(f(2.5, 3), rel=1e-13)
+    assert slope == pytest.approx((f(2.5 + 1e-6, 3) - f(2.5 - 1e-6, 3)) / 2e-6, rel=1e-6)

@@ -322,7 +322,7 @@ def _pad(args: Args, batched: Flags, params: Params) -> Any:
 
 @batches(ranges.meshgrid)
 def _meshgrid(args: Args, batched: Flags, params: Params) -> Any:
-    vectors = all_batched(args, batched)
+    vectors = [v if v.ndim > 1 else v[:, None] for v in all_batched(args, batched)]  # or a number
     order = list(range(len(vectors)))
     if params["indexing"] == "xy" and len(vectors) > 1:
         order[0], order[1] = 1, 0

@@ -150,12 +150,18 @@ def _store_samples() -> Any:
     )
 
 
+def _indexed(x: Any, index: Template) -> str:
+    """An element, or a view; a number that gets axes may be Python's where the program runs."""
+    whole = "np.asarray({0})" if None in index and not type_of(x).ndim else "{0}"
+    return f"{whole}[{index_text(index, 1)}]"
+
+
 getitem = register(
     Primitive(
         "getitem",
         lambda x, *dynamic, index: x[concrete_index(index, dynamic)],
         _infer_getitem,
-        lambda args, params: "{0}[" + index_text(params["index"], 1) + "]",
+        lambda args, params: _indexed(args[0], params["index"]),
         kind="indexing",
         jvp=_getitem_jvp,
         vjp=_getitem_vjp,

@@ -334,6 +334,7 @@ meshgrid = register(
             case((2,), (3,), indexing="xy"),
             case((2,), (3,), indexing="ij"),
             case((2,), (3,), (4,), indexing="xy"),
+            case((), (3,), indexing="xy"),
             case(single(2), single(0), indexing="ij"),
         ),
     )

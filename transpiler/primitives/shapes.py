@@ -201,8 +201,16 @@ def _missing(have: list[DimLike], rest: list[DimLike]) -> DimLike:
 def _reshape_text(args: Any, params: dict[str, Any]) -> str:
     sizes = args[1:]
     if len(sizes) == 1 and type(sizes[0]) is int and sizes[0] == -1:
-        return "{0}.ravel()"
-    return "{0}.reshape(" + (", ".join(f"{{{i}}}" for i in range(1, len(args))) or "()") + ")"
+        return "{0}.ravel()" if type_of(args[0]).ndim else "np.ravel({0})"
+    places = ", ".join(f"{{{i}}}" for i in range(1, len(args))) or "()"
+    if not type_of(args[0]).ndim:  # it may be a number of Python's
+        return f"np.reshape({{0}}, ({places}))" if sizes[1:] else f"np.reshape({{0}}, {places})"
+    return f"{{0}}.reshape({places})"
+
+
+def _with_method(x: Any, method: str) -> str:
+    """A method of an array, also where a number of Python's stands for one without axes."""
+    return f"{{0}}.{method}" if type_of(x).ndim else f"np.asarray({{0}}).{method}"
 
 
 @linear(
@@ -319,7 +327,7 @@ def _surely_contiguous(x: Array) -> bool:
     "flatten",
     lambda x: np.array(x).flatten(),
     lambda x: ArrayType(x.dtype, (product_dim(x.dims),)),
-    "{0}.flatten()",
+    lambda args, params: _with_method(args[0], "flatten()"),
     fresh=True,
     cheap=True,
     samples=cases(case((3, 4)), case(()), case((2, 0)), case(single(2, 1, 2))),
@@ -339,7 +347,7 @@ METHODS["flatten"] = lambda x, order="C": apply(
     "flat",
     lambda x: np.reshape(x, -1),
     lambda x: ArrayType(x.dtype, (product_dim(x.dims),)),
-    "{0}.reshape(-1)",
+    lambda args, params: _with_method(args[0], "reshape(-1)"),
     view_back=lambda base, new: np_reshape(new, base.shape),
     cheap=True,
     samples=cases(case((3, 4)), case(()), case((2, 0))),
