@@ -308,7 +308,8 @@ class Sweep:
             return
         arms = []
         outside, around = dict(self.restored), self.here
-        for arm in (s.then, s.orelse):
+        own = [(arm, list(arm.results)) for arm in (s.then, s.orelse)]  # what is saved comes behind
+        for arm, results in own:
             self.restored, self.here = dict(outside), core.outs_of(arm)
             for out, result in zip(s.outs, arm.results, strict=True):
                 if out in self.restoring and isinstance(result, Var):
@@ -317,7 +318,7 @@ class Sweep:
                 local: Adjoints = {
                     v: Array(a.atom) if isinstance(a, Array) else a for v, a in adjoints.items()
                 }
-                for result, cotangent in zip(arm.results, cotangents, strict=True):
+                for result, cotangent in zip(results, cotangents, strict=True):
                     self.accumulate(local, result, cotangent)
                 self.statements(arm.statements, local)
             inner = core.defined_vars(arm)

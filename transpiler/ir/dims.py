@@ -10,6 +10,9 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
 
 from calque.transpiler.errors import ShapeError
 from calque.transpiler.ir.inequalities import CONSTANT, Affine, solvable
@@ -494,6 +497,19 @@ class Dims:
 
     def _resolved(self, key: tuple) -> tuple:
         return tuple(self.resolve(k) if isinstance(k, Dim) else k for k in key)
+
+    def made_by(self, name: str) -> tuple[Callable[..., Any], list[DimLike]] | None:
+        """What computes the size by that symbol, and of which sizes; None if that is not known."""
+        if name in self.quotients:
+            length, step = self.quotients[name]
+            return lambda n: (n + (step - 1)) // step, [length]
+        if name in self.floors:
+            dividend, divisor = self.floors[name]
+            return lambda n: n // divisor, [dividend]
+        if name in self.smallest:
+            return np.minimum, self.smallest[name]
+        largest = self.largest.get(name, [])
+        return (np.maximum, largest) if len(largest) == 2 else None  # of one it is a bound
 
     def made_of(self, name: str) -> list[DimLike] | None:
         """The sizes of which the size by that symbol is a function; None if it is of other data."""

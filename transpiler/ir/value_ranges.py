@@ -52,6 +52,7 @@ class Magnitudes:
         self._unknown: set[Var] = set()  # as long as no other loop is known
         self._pending: set[Any] = set()
         self._visits = 0
+        self._reaches: dict[Var, set[Var]] = {}  # while one question is being answered
         dims.span = self.of_symbol
 
     def note(self, loop: Loop) -> None:
@@ -96,6 +97,7 @@ class Magnitudes:
             return ANY
         if not self._pending:
             self._visits = 0
+            self._reaches.clear()
         self._visits += 1
         if self._visits > _MOST_VISITS:
             return ANY
@@ -199,6 +201,8 @@ class Magnitudes:
 
     def _reached(self, phi: Var) -> set[Var]:
         """The carried numbers that one is made of."""
+        if phi in self._reaches:
+            return self._reaches[phi]
         found: set[Var] = set()
         seen: set[Var] = set()
         pending: list[Atom] = list(self._sources(phi))
@@ -213,6 +217,7 @@ class Magnitudes:
                 pending += self._sources(carried)
             else:
                 pending += self._operands(value)
+        self._reaches[phi] = found
         return found
 
     def _carried(self, value: Var) -> Var | None:

@@ -309,10 +309,21 @@ class Buffers:
                 own = Array(counted[0]) if forth else index
                 for name in dim_symbols(self.builder.dim_of(counted[0])):
                     counters[name] = own
-        return combine(
-            self.builder.dims.resolve(dim),
-            lambda name: counters[name] if name in counters else size_at_hand(symbol(name)),
-        )
+        dims = self.builder.dims
+
+        def read(name: str) -> Any:
+            if name in counters:
+                return counters[name]
+            try:
+                return size_at_hand(symbol(name))
+            except CalqueError:
+                made = dims.made_by(name)
+                if made is None:
+                    raise
+                compute, parts = made
+                return compute(*[combine(dims.resolve(p), read) for p in parts])
+
+        return combine(dims.resolve(dim), read)
 
     def _after_definition(self, s: For | While, value: Var) -> tuple[Block, int]:
         for where, t in enumerate(s.body.statements):

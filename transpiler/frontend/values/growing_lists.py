@@ -172,6 +172,8 @@ class Growing(LoopMemory):
             if values.rows is not None:
                 values.rows.fixed &= growth.per_round is not None
                 values.rows.cast(growth.sample)
+                if not values.rows.fixed:
+                    values.rows.begin_to_double()
                 if growth.widened is None:
                     growth.widened = values.rows.buffers
                 zip_trees(_take_version, growth.widened, values.rows.buffers)
@@ -216,10 +218,11 @@ class Growing(LoopMemory):
     def _rows_of(self, growth: Growth, buffers: Any, fixed: bool) -> GrowingRows:
         """The same cells in every attempt, so that the plan can speak of them."""
         if growth.rows is None:
-            growth.rows = GrowingRows(buffers, 0, fixed)
+            growth.rows = GrowingRows(buffers, 0, fixed, roomy=not fixed)
         else:
             zip_trees(_take_version, growth.rows.buffers, buffers)
             growth.rows.count, growth.rows.fixed, growth.rows.filled = 0, fixed, None
+            growth.rows.roomy = not fixed
             growth.rows.since = self.builder.dims.count
         growth.rows.full = growth.per_round == 0
         if growth.changing:

@@ -44,13 +44,22 @@ class Facts:
 class GrowingRows(Iterable):
     """A list that grows in a run-time loop: arrays of elements, one for each leaf, and a count.
 
-    ``capacity`` is fixed when the number of appends is known before the loop; else arrays double.
+    ``capacity`` is fixed when the number of appends is known before the loop; else arrays double:
+    ``roomy`` says that they have a place to begin with, for twice nothing is nothing.
     """
 
-    def __init__(self, buffers: Any, count: Any, fixed: bool, filled: Filled | None = None):
+    def __init__(
+        self,
+        buffers: Any,
+        count: Any,
+        fixed: bool,
+        filled: Filled | None = None,
+        roomy: bool = False,
+    ):
         self.buffers = buffers  # a tree of Arrays
         self.count = count
         self.fixed = fixed
+        self.roomy = roomy
         self.how = filled or Filled()
         self.first: Any = 0  # the length before the loop
         self.before: Any = 0  # the count before a round
@@ -97,6 +106,20 @@ class GrowingRows(Iterable):
         zip_trees(lambda buffer, t: wide.append(wider(buffer, t)), self.buffers, types)
         made = iter(wide)
         self.buffers = map_tree(lambda _: next(made), self.buffers)
+
+    def begin_to_double(self) -> None:
+        """Give arrays that may have no place at all one, before they grow."""
+        dims = current().dims
+        if self.roomy or dims.nonnegative(first_leaf(self.buffers).dims[0] - 1):
+            return
+
+        def widen(buffer: Array) -> None:
+            place = FUNCTIONS[np.empty]((1, *buffer.shape[1:]), buffer.dtype)
+            with _alone(buffer):
+                buffer.replace(FUNCTIONS[np.concatenate]((buffer, place)))
+
+        map_tree(widen, self.buffers)
+        self.roomy = True
 
     def make_room(self) -> None:
         """Give the arrays a place for one more element."""

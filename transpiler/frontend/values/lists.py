@@ -102,6 +102,7 @@ class Lists(Loops):
                 self.fail(BranchMismatch, node, "A list has different lengths on two paths.")
             rows.fixed = False
         if not rows.fixed:
+            rows.begin_to_double()
             rows.make_room()
         rows.put(item)
 
