@@ -37,6 +37,7 @@ from calque.transpiler.ir.core import (
     Var,
     While,
 )
+from calque.transpiler.ir.dead_code import remove_dead_code
 from calque.transpiler.ir.types import BOOL, INT
 from calque.transpiler.primitives.axis_collectives import NamedAxis
 from calque.transpiler.primitives.base import apply
@@ -63,6 +64,7 @@ def batch(
     axis, if it has a name. ``within``: another batch is to come, whose examples may differ in
     what this one does, so that no number of lanes may depend on the data.
     """
+    remove_dead_code(function)  # what nobody reads needs no place, nor lanes
     axes = set() if axis is None else {axis}
     outer = builder.lanes  # the body of a call: its collectives are over the caller's axis
     if outer is not None:
