@@ -180,8 +180,7 @@ def _vjp(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> An
     function, primals, has_aux = _at_primals(linear_maps.vjp, args, kwargs)
     if not primals:
         return InnerTransformation("vjp", function, {"has_aux": has_aux})
-    primals = list(map(derivatives.copies, primals))
-    result = machine.call_value(function, list(map(derivatives.copies, primals)), {}, node)
+    primals, result = derivatives.called_on_copies(machine, function, primals, node)
     if has_aux:
         value, aux = _pair(result, "vjp")
         return value, _Pullback(function, primals, True), aux
@@ -269,8 +268,7 @@ def _linearize(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any])
     function, primals, has_aux = _at_primals(linear_maps.linearize, args, kwargs)
     if not primals:
         return InnerTransformation("jvp", function, {"has_aux": has_aux})
-    primals = list(map(derivatives.copies, primals))
-    result = machine.call_value(function, list(map(derivatives.copies, primals)), {}, node)
+    primals, result = derivatives.called_on_copies(machine, function, primals, node)
     if has_aux:
         value, aux = _pair(result, "linearize")
         return value, _Push(function, primals, True), aux

@@ -64,7 +64,7 @@ def test_a_text_is_found_again(folder):
     np.testing.assert_allclose(fn(again, 0.5), want)
     np.testing.assert_array_equal(again, given)
     assert [p.abridged for p in programs(fn)] == [True]
-    assert programs(fn)[0].stored == (0,)
+    assert programs(fn)[0].stored == {0: (1,)}
     assert calque.source(fn, x, 0.5) == text  # which reads it, and so makes it anew
     assert [p.abridged for p in programs(fn)] == [False]
     np.testing.assert_allclose(fn(x.copy(), 0.5), want)
@@ -259,7 +259,7 @@ def test_all_that_a_builder_knows_is_in_the_key():
     """What is new in a program must be told apart, too: add it to the digest."""
     known = {*fingerprints._BUILDER, *fingerprints._ABSENT}
     assert vars(Builder()).keys() - known == {"blocks", "origin", "machine", "_sizes"}
-    memos = {"_found", "_unknown", "_pending", "_visits"}
+    memos = {"_found", "_unknown", "_pending", "_visits", "_reaches"}
     told = {"dims", "definitions", "dim_values", "arguments", *fingerprints._MAGNITUDES}
     assert vars(Builder().magnitudes).keys() == told | memos
     assert {*core.Var.__slots__} == {"__weakref__", "name", "origin", "type", "word"}
@@ -309,7 +309,7 @@ def test_a_text_for_other_sizes_is_not_taken(folder):
     a = np.random.default_rng(0).normal(size=(3, 64, 64))
     fn(a, a[0])
     (program,) = programs(fn)
-    kept = kept_texts.KeptText.of(program.traced, program.text, program.stored)
+    kept = kept_texts.KeptText.of(program.traced, program.text)
     sizes = {f"d{k}_{axis}": 64 for k in (0, 1) for axis in (0, 1, 2)}
     assert kept.holds(sizes)
     assert not kept.holds(dict.fromkeys(sizes, 4))

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import byte_bounds
 
 from calque.runtime.call.addressed import Addressed
 from calque.runtime.call.argument_keys import leaf_key
@@ -230,8 +231,15 @@ def _type_text(found: tuple[np.dtype[Any], tuple[Any, ...]] | None) -> str:
 
 
 def private_copies(args: Sequence[Any]) -> tuple[Any, ...]:
-    """Arguments to run a function on, which cannot change the caller's; layout is kept."""
+    """Arguments to run a function on, which cannot change the caller's; layout is kept.
+
+    Arrays that share memory do so in their copies, too.
+    """
+    leaves = pytrees.flatten(tuple(args))[0]
+    arrays = {id(x): x for x in leaves if isinstance(x, np.ndarray)}
     made: dict[int, Any] = {}
+    for group in _sharing(list(arrays.values())):
+        made.update(zip(map(id, group), _copied_together(group), strict=True))
 
     def copy(leaf: Any) -> Any:
         if not isinstance(leaf, np.ndarray) and not is_device_array(leaf):
@@ -241,3 +249,30 @@ def private_copies(args: Sequence[Any]) -> tuple[Any, ...]:
         return made[id(leaf)]
 
     return tuple(pytrees.tree_map(copy, tuple(args)))
+
+
+def _sharing(arrays: list[np.ndarray]) -> list[list[np.ndarray]]:
+    """Arrays whose bounds in memory overlap, in groups of two or more."""
+    groups: list[list[np.ndarray]] = []
+    end = 0
+    for array in sorted((x for x in arrays if x.size), key=lambda x: byte_bounds(x)[0]):
+        low, high = byte_bounds(array)
+        if not groups or low >= end:
+            groups.append([])
+        groups[-1].append(array)
+        end = high if len(groups[-1]) == 1 else max(end, high)
+    return [group for group in groups if len(group) > 1]
+
+
+def _copied_together(group: list[np.ndarray]) -> list[np.ndarray]:
+    """Views of one copy of the memory in which arrays lie, where they lie in it."""
+    bounds = [byte_bounds(x) for x in group]
+    low, high = min(b[0] for b in bounds), max(b[1] for b in bounds)
+    room = np.empty(high - low + 64, np.uint8)
+    start = (low - room.ctypes.data) % 64  # as well aligned as it was
+    views = [
+        np.ndarray(x.shape, x.dtype, room, start + x.ctypes.data - low, x.strides) for x in group
+    ]
+    for view, x in zip(views, group, strict=True):
+        view[...] = x
+    return views

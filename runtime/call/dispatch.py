@@ -166,10 +166,13 @@ class Dispatcher(FirstCalls):
             self.key = valued_key(self.quick, tuple(sorted(self.valued)))
             self.ready.clear()
         key: Any = (len(args), *names, self.key(values)) if names else self.key(values)
-        stored = tuple(place[i] for i in program.stored)
+        found = program.stored.items()
+        stored = tuple((place[i], tuple(place[k] for k in beside)) for i, beside in found)
         self.ready[key] = self._ready_of(program, stored)
 
-    def _ready_of(self, program: Program, stored: tuple[int, ...]) -> Ready:
+    def _ready_of(
+        self, program: Program, stored: tuple[tuple[int, tuple[int, ...]], ...]
+    ) -> Ready:
         return Ready.of(program, stored)
 
     def find(
@@ -419,7 +422,7 @@ class Dispatcher(FirstCalls):
         written = None if source is None else source.written
         program = load(traced, self.name(), known, pinned, written)
         if source is not None:
-            source.keep(program.text, program.stored)
+            source.keep(program.text)
         program.asks_memory = bool(plan.memory)
         program.fallbacks = (*plan.refused, *program.fallbacks)
         if traced.compares:

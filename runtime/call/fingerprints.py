@@ -29,7 +29,7 @@ _PLAIN = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis), typ
 _BUILDER = (
     *("pinned", "dims", "dim_values", "contiguous", "leaf_of_param", "numbers", "words"),
     *("equal_dims", "doubted", "spread", "compared", "_reads", "imports", "kinds", "celled"),
-    *("quiet", "axes", "vmaps", "symmetries", "definitions", "magnitudes"),
+    *("quiet", "axes", "vmaps", "symmetries", "definitions", "magnitudes", "stored"),
 )
 _ABSENT = ("varying", "lanes", "selections", "fold")  # once a program is read
 _MAGNITUDES = ("loops", "owners", "relied")

@@ -43,7 +43,6 @@ class KeptText:
     """
 
     text: str
-    stored: tuple[int, ...]  # leaves that are stored into
     assumptions: tuple[Dim, ...]  # each is >= 0
     compares: bool
     choices: Mapping[Bound, bool]
@@ -53,10 +52,10 @@ class KeptText:
     fallbacks: tuple[Fallback, ...]
 
     @classmethod
-    def of(cls, traced: Traced, text: str, stored: tuple[int, ...]) -> KeptText:
+    def of(cls, traced: Traced, text: str) -> KeptText:
         """What was written of a program with kernels."""
         return cls(
-            *(text, stored, tuple(traced.assumptions), traced.compares),
+            *(text, tuple(traced.assumptions), traced.compares),
             *(dict(traced.choices), dict(traced.inner), tuple(traced.function.launches)),
             *(tuple(traced.function.origins), fallbacks(traced.function, traced.target)),
         )
@@ -92,10 +91,10 @@ class Source:
     written: KeptText | None
     few: dict[str, int]  # sizes that are written into it
 
-    def keep(self, text: str = "", stored: tuple[int, ...] = ()) -> None:
+    def keep(self, text: str = "") -> None:
         """Keep its text, or that a call of these sizes has another one."""
         if self.written is None:
-            found = KeptText.of(self.traced, text, stored)
+            found = KeptText.of(self.traced, text)
             keep(self.key, self.before, self.few, self.traced, found)
 
 

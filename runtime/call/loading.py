@@ -36,8 +36,6 @@ from calque.transpiler.frontend.callables import code_of, default_of
 from calque.transpiler.frontend.captures import may_be_input
 from calque.transpiler.frontend.guarding import is_unshadowed, place_of
 from calque.transpiler.frontend.trace import Traced
-from calque.transpiler.ir import core
-from calque.transpiler.ir.core import Apply, Block, For, If, Var, While
 from calque.transpiler.ir.debug import show_text
 from calque.transpiler.ir.device_arrays import is_device_array
 from calque.transpiler.ir.dims import Dims
@@ -91,7 +89,7 @@ class Program(Surroundings):
     text: str
     conditions: tuple[Condition, ...]
     condition_symbols: frozenset[str]
-    stored: tuple[int, ...]  # leaves that are stored into
+    stored: dict[int, tuple[int, ...]]  # leaves that are stored into: what must be apart from each
     known_leaves: frozenset[int]
     asked_leaves: frozenset[int]  # integers of which conditions are asked
     known_symbols: dict[str, int]
@@ -122,24 +120,33 @@ class Program(Surroundings):
 
     def check_aliases(self, leaves: list[Any]) -> None:
         """An array stored into shares no memory with another argument, or a captured array."""
-        others = [x for x in leaves if isinstance(x, np.ndarray)]
-        others += [addressed(read()) for _, read in self.captures]
-        for position in self.stored:
+        captured = [addressed(read()) for _, read in self.captures]
+        for position, beside in self.stored.items():
             mine = leaves[position]
             if overlaps_itself(mine):
-                name = self.traced.function.params[position].name or "an argument"
                 raise AliasUndecided(
-                    f"{name} is stored into, and its elements share memory with each other.",
+                    f"{self._name_of(position)} is stored into, and its elements share memory with "
+                    "each other.",
                     hint="pass a copy",
                 )
-            if sum(np.may_share_memory(mine, x) and np.shares_memory(mine, x) for x in others) > 1:
-                name = self.traced.function.params[position].name or "an argument"
+            if any(_share(mine, x) for x in (*(leaves[k] for k in beside), *captured)):
                 raise AliasUndecided(
-                    f"{name} is stored into, and shares memory with another argument of this call, "
-                    "or with a captured array.",
+                    f"{self._name_of(position)} is stored into, and shares memory with another "
+                    "argument of this call, or with a captured array.",
                     with_text(self.traced.function.origin),
                     "pass a copy",
                 )
+
+    def _name_of(self, position: int) -> str:
+        """What the user calls a leaf of the arguments."""
+        places = self.traced.builder.leaf_of_param.items()
+        return next((p.name for p, k in places if k == position and p.name), "an argument")
+
+
+def _share(left: Any, right: Any) -> bool:
+    """Whether two arrays have memory in common."""
+    both = isinstance(left, np.ndarray) and isinstance(right, np.ndarray)
+    return both and np.may_share_memory(left, right) and np.shares_memory(left, right)
 
 
 def with_text(origin: Origin | None) -> Origin | None:
@@ -160,11 +167,11 @@ class Ready:
     unshadowed: tuple[partial[Any], ...]  # whether globals have no names of builtins
     guards: tuple[tuple[Reader, Any], ...]
     captures: tuple[tuple[str, Reader, Any], ...]
-    stored: tuple[int, ...]  # the arguments that the program stores into
+    stored: tuple[tuple[int, tuple[int, ...]], ...]  # arguments, as in the program
     plain: bool  # nothing is but the functions
 
     @classmethod
-    def of(cls, program: Program, stored: tuple[int, ...]) -> Ready:
+    def of(cls, program: Program, stored: tuple[tuple[int, tuple[int, ...]], ...]) -> Ready:
         """What a program asks, with what is found now."""
         functions = {}
         unshadowed, guards = [], []
@@ -201,14 +208,12 @@ class Ready:
     def hidden(self, args: tuple[Any, ...]) -> dict[str, Any] | None:
         """The captured arrays; None where one has changed, or arguments may share memory."""
         found = {}
-        for position in self.stored:
+        for position, beside in self.stored:
             mine = args[position]
             if overlaps_itself(mine):
                 return None
-            for k, other in enumerate(args):
-                if k == position or not isinstance(other, np.ndarray):
-                    continue
-                if np.may_share_memory(mine, other):
+            for k in beside:
+                if isinstance(args[k], np.ndarray) and np.may_share_memory(mine, args[k]):
                     return None
         try:
             for read, value in self.guards:
@@ -321,7 +326,7 @@ def load(
         text,
         conditions,
         symbols - integers.keys(),
-        stored_leaves(traced) if written is None else written.stored,
+            stored_leaves(traced),
         known_leaves,
         frozenset(integers[s] for s in symbols & integers.keys()),
         sizes,
@@ -463,39 +468,11 @@ def _distinct(guards: Iterable[tuple[Reader, Any]]) -> tuple[tuple[Reader, Any],
     return tuple({place_of(read): (read, value) for read, value in guards}.values())
 
 
-def stored_leaves(traced: Traced) -> tuple[int, ...]:
-    """The positions of the arguments into which some statement stores, or that get a new value."""
-    roots: dict[Var, set[Var]] = {p: {p} for p in traced.function.params}
-    stored: set[Var] = set()
-    before = -1
-    while sum(map(len, roots.values())) + len(stored) != before:
-        before = sum(map(len, roots.values())) + len(stored)
-        _follow(traced.function.body, roots, stored)
-    params = traced.function.params
-    stored.update(params[k] for k in traced.function.written)  # also y[...] = v, which is v in Core
-    captured = {c.var for c in traced.captures}
-    positions = traced.builder.leaf_of_param
-    return tuple(positions[p] for p in params if p in stored and p not in captured)
+def stored_leaves(traced: Traced) -> dict[int, tuple[int, ...]]:
+    """The arguments into which the user's code stores, and those that the function has besides.
 
-
-def _follow(block: Block, roots: dict[Var, set[Var]], stored: set[Var]) -> None:
-    def flow(targets: Iterable[Any], sources: Iterable[Any]) -> None:
-        for target, source in zip(targets, sources, strict=True):
-            if isinstance(source, Var) and isinstance(target, Var) and source in roots:
-                roots.setdefault(target, set()).update(roots[source])
-
-    for s in block.statements:
-        if isinstance(s, Apply) and s.primitive.kind == "store":
-            flow(s.outs, s.args[:1])
-            if s.args[0] in roots:
-                stored |= roots[s.args[0]]
-        elif isinstance(s, (For, While)):
-            flow(s.phis, s.inits)
-        for inner in core.blocks_of(s):
-            _follow(inner, roots, stored)
-        if isinstance(s, (For, While)):
-            flow(s.phis, s.body.results)
-            flow(s.outs, s.phis)
-        elif isinstance(s, If):
-            flow(s.outs, s.then.results)
-            flow(s.outs, s.orelse.results)
+    A copy of an argument, and an adjoint that begins as one, are memory of the program's own.
+    """
+    arrays = set(traced.builder.leaf_of_param.values())
+    found = traced.builder.stored.items()
+    return {k: tuple(sorted((beside & arrays) - {k})) for k, beside in sorted(found)}

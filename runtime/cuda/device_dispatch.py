@@ -177,11 +177,13 @@ class DeviceDispatcher(Dispatcher):
         """What runs a program: its launcher, or what replays its launches."""
         if program.launcher is None:
             call = program.call.loaded() if hasattr(program.call, "loaded") else program.call
-            given = call, program.text, program.stored
+            given = call, program.text, tuple(program.stored)
             program.launcher = graphed(*given, self.name(), self.graph)
         return program.launcher
 
-    def _ready_of(self, program: Program, stored: tuple[int, ...]) -> Ready:
+    def _ready_of(
+        self, program: Program, stored: tuple[tuple[int, tuple[int, ...]], ...]
+    ) -> Ready:
         return replace(Ready.of(program, stored), call=self._launcher(program))
 
     def _refuse_mixed(self, named: dict[str, Any]) -> None:

@@ -34,6 +34,7 @@ from calque.transpiler.frontend.values.mixed_numbers import MixedNumber
 from calque.transpiler.frontend.values.optional import Maybe
 from calque.transpiler.frontend.values.stepwise import is_iterator
 from calque.transpiler.ir import core, pytrees
+from calque.transpiler.ir.arrays import LentMemory
 from calque.transpiler.ir.builder import Array, Builder
 from calque.transpiler.ir.core import Parameter, Slot, Var
 from calque.transpiler.ir.dims import Bound, InnerSizes
@@ -230,6 +231,10 @@ def _recorded(
         cell.leaf = position
         cell.is_buffer = isinstance(value, np.ndarray) and not t.ndim  # no np.float64: it stays
         leaves.append(cell)
+    cells = [leaf for leaf in leaves if isinstance(leaf, Array)]
+    beside = frozenset(k for cell in cells if (k := cell.leaf) is not None)
+    for cell in cells:
+        cell.lent = LentMemory(frozenset([cell.leaf or 0]), beside)
     return leaves
 
 

@@ -12,7 +12,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -72,6 +72,19 @@ def known_int(value: Any, why: str) -> int:
     return int(value)
 
 
+class LentMemory(NamedTuple):
+    """The arguments of a program of whose memory a cell is, or is a copy for a function.
+
+    ``beside`` are those that the function has besides, itself too.
+    """
+
+    leaves: frozenset[int]
+    beside: frozenset[int]
+
+
+NOT_LENT = LentMemory(frozenset(), frozenset())
+
+
 class Array:
     """A recorded array or run-time scalar: a cell with the current version of a value."""
 
@@ -84,6 +97,7 @@ class Array:
         "is_buffer",
         "kinds",
         "leaf",
+        "lent",
         "listed",
         "packed",
         "partners",
@@ -102,6 +116,7 @@ class Array:
         self.is_buffer = False  # a 0-d array that was made to be stored into
         self.kinds: frozenset[type] | None = None  # see frontend.kinds; None: by its definition
         self.leaf: int | None = None  # of the arguments, if the caller holds this very array
+        self.lent = NOT_LENT
         self.packed: bool | None = None  # C-contiguous or not, whatever its first version's layout
 
     # cells, versions, views
@@ -174,6 +189,9 @@ class Array:
             self._base.replace(primitive.view_back(self._base, new, *map(_wrap, rest), **params))
             return
         builder = current()
+        for lent in (self.lent, *(p.lent for p in self.partners)):
+            for leaf in lent.leaves:
+                builder.stored[leaf] = builder.stored.get(leaf, frozenset()) | lent.beside
         self._poison_partners()
         fresh = new.atom
         if fresh is old:

@@ -77,6 +77,7 @@ class Builder(Sizes):
         self.magnitudes = Magnitudes(
             self.dims, self.definitions, self.dim_values, self.leaf_of_param
         )
+        self.stored: dict[int, frozenset[int]] = {}  # by leaf: see LentMemory
         self.words: dict[Any, str] = {}  # for leaves of arguments that have no name
         self.equal_dims: list[EqualDims] = []
         self.doubted: list[tuple[DimLike, DimLike]] = []

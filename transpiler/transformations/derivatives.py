@@ -31,6 +31,7 @@ from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.called import same_facts
 from calque.transpiler.primitives.creation import zeros
 from calque.transpiler.spmd.mesh_variance import cast_to_varying
+from calque.transpiler.transformations.lent_cells import LentCells
 
 Argnums = int | tuple[int, ...]
 
@@ -104,6 +105,7 @@ def _interpret_inner(
     node: Any,
 ) -> Inner:
     leaves, structure = pytrees.flatten([args[i] for i in varying])
+    cells = LentCells(pytrees.flatten([*args, *kwargs.values()])[0])
     params: list[Var] = []
     fresh: list[Any] = []
     for leaf in leaves:
@@ -115,15 +117,15 @@ def _interpret_inner(
             same_facts(machine.builder, leaf.atom, var)
             machine.builder.kinds[var] = kinds_of(leaf)
         params.append(var)
-        cell = Array(var)
+        cell = cells.cell(var, leaf)
         cell.is_buffer = isinstance(leaf, Array) and leaf.is_buffer
         cell.leaf = leaf.leaf if isinstance(leaf, Array) else None
         fresh.append(cell)
-    inner_args = [copies(a) for a in args]
+    inner_args = [a if k in varying else copies(a, cells) for k, a in enumerate(args)]
     for position, value in zip(varying, pytrees.unflatten(structure, fresh), strict=True):
         inner_args[position] = value
     with machine.builder.block() as block:
-        named = {key: copies(value) for key, value in kwargs.items()}
+        named = {key: copies(value, cells) for key, value in kwargs.items()}
         result = machine.call_value(function, inner_args, named, node)
         aux = None
         result = listed(result)
@@ -139,6 +141,7 @@ def _interpret_inner(
         result_leaves, result_structure = pytrees.flatten(result)
         block.results = [_atom(leaf) for leaf in result_leaves]
         block.results += [_atom(leaf) for leaf in pytrees.flatten(aux)[0]]
+        cells.check(block)
     tell_apart(params)
     if machine.builder.varying is not None:
         cast_to_varying(block, machine.builder, machine.builder.varying)
@@ -146,16 +149,29 @@ def _interpret_inner(
     return Inner(block, params, actual, structure, result, result_leaves, result_structure, aux)
 
 
-def copies(value: Any) -> Any:
+def called_on_copies(
+    machine: Any, function: Any, primals: Sequence[Any], node: Any
+) -> tuple[list[Any], Any]:
+    """Copies of the primals, to be kept, and what the function gives for others."""
+    given = pytrees.flatten(list(primals))[0]
+    kept = [copies(p, LentCells(given)) for p in primals]
+    cells = LentCells(given)
+    result = machine.call_value(function, [copies(p, cells) for p in primals], {}, node)
+    cells.check(Block())
+    return kept, result
+
+
+def copies(value: Any, cells: LentCells) -> Any:
     """The value with cells of its own: a store into one of the two leaves the other."""
     leaves, structure = pytrees.flatten(value)
     if not any(isinstance(leaf, Array) for leaf in leaves):
         return value
-    return pytrees.unflatten(structure, [_copied(x) if isinstance(x, Array) else x for x in leaves])
+    made = [_copied(x, cells) if isinstance(x, Array) else x for x in leaves]
+    return pytrees.unflatten(structure, made)
 
 
-def _copied(cell: Array) -> Array:
-    made = Array(cell.atom)
+def _copied(cell: Array, cells: LentCells) -> Array:
+    made = cells.cell(cell.atom, cell)
     made.kinds = kinds_of(cell)
     made.is_buffer, made.leaf = cell.is_buffer, cell.leaf
     return made

@@ -33,6 +33,7 @@ from calque.transpiler.primitives.axis_collectives import NamedAxis, numbered
 from calque.transpiler.primitives.batched import spread
 from calque.transpiler.transformations.derivatives import Inner, splice
 from calque.transpiler.transformations.example_loop import one_by_one
+from calque.transpiler.transformations.lent_cells import LentCells
 from calque.transpiler.vectorize.batch import batch
 from calque.transpiler.vectorize.divergence import diverges, fits_a_thread, in_step, mapped
 from calque.transpiler.vectorize.stacking import Values, has_effects
@@ -199,13 +200,15 @@ def vmap(
     called = [
         text for v, n, c in zip(everything, names, own, strict=True) for text in labels(v, n, c)
     ]
-    companions, fresh, size = _companions(machine, leaves, axes, called, how.axis_size)
+    cells = LentCells(leaves)
+    companions, fresh, size = _companions(machine, leaves, axes, called, how.axis_size, cells)
     values = pytrees.unflatten(structure, fresh)
     builder = machine.builder
     with _named(builder, how.axis_name, size, companions) as axis:
         inner = _interpreted(
             machine, function, values[: len(args)], dict(zip(kwargs, values[len(args) :])), node
         )
+    cells.check(inner.block)
     program = Function(name, [], inner.block, None)
     program.swept = not machine.compiled and any(s.phase for s in inner.block.statements)
     within = builder.vmaps > 0
@@ -389,7 +392,12 @@ def _part(array: Any, rows: slice, var: Var) -> Any:
 
 
 def _companions(
-    machine: Any, leaves: Sequence[Any], axes: Sequence[Any], called: Sequence[str], size: Any
+    machine: Any,
+    leaves: Sequence[Any],
+    axes: Sequence[Any],
+    called: Sequence[str],
+    size: Any,
+    cells: LentCells,
 ) -> tuple[dict[Var, Any], list[Any], Any]:
     """Each mapped leaf with its batch axis in front; the leaves of one example; the batch size."""
     builder = machine.builder
@@ -403,7 +411,7 @@ def _companions(
         )
     for leaf, axis, what in zip(leaves, axes, called, strict=True):
         if axis is None:
-            fresh.append(Array(leaf.atom) if isinstance(leaf, Array) else leaf)
+            fresh.append(cells.cell(leaf.atom, leaf) if isinstance(leaf, Array) else leaf)
             continue
         if not isinstance(leaf, Array) and not is_number(leaf):
             raise TypeError(f"vmap: {what} is a {type(leaf).__name__}, which has no axes")
@@ -417,7 +425,7 @@ def _companions(
         var = Var(t.with_dims(t.dims[1:]), leaf.atom.name, builder.origin)
         companions[var] = Array(array.atom)
         builder.kinds[var] = frozenset([t.dtype.type])  # a row, as a loop gives it
-        fresh.append(Array(var))
+        fresh.append(cells.cell(var, leaf))
     return companions, fresh, size
 
 

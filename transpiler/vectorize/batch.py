@@ -37,7 +37,7 @@ from calque.transpiler.ir.core import (
     Var,
     While,
 )
-from calque.transpiler.ir.dead_code import remove_dead_code
+from calque.transpiler.ir.dead_code import prune
 from calque.transpiler.ir.types import BOOL, INT
 from calque.transpiler.primitives.axis_collectives import NamedAxis
 from calque.transpiler.primitives.base import apply
@@ -64,7 +64,7 @@ def batch(
     axis, if it has a name. ``within``: another batch is to come, whose examples may differ in
     what this one does, so that no number of lanes may depend on the data.
     """
-    remove_dead_code(function)  # what nobody reads needs no place, nor lanes
+    _drop_unread(function.body, builder)
     axes = set() if axis is None else {axis}
     outer = builder.lanes  # the body of a call: its collectives are over the caller's axis
     if outer is not None:
@@ -79,6 +79,12 @@ def batch(
     function.body.statements = block.statements
     core.substitute(function.body, lanes.shared)
     return [(wrap(lanes.shared.get(atom_of(v), atom_of(v))), has) for v, has in results]
+
+
+def _drop_unread(block: Block, builder: Builder) -> None:
+    """What nobody reads needs no place, nor lanes; but sizes may be asked for later."""
+    sizes = {v for s in block.statements for v in s.outs if v in builder.dim_values}
+    prune(block, sizes | {a for a in block.results if isinstance(a, Var)})
 
 
 class Lanes(Arms):

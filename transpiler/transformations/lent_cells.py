@@ -1,0 +1,65 @@
+"""The cells in which a transformed function has its arguments.
+
+A store into one of them leaves what the caller has alone; plain Python would show it through every
+other name of that memory, too. So it is refused where one array is two of the arguments, or is also
+captured. Of the arguments of the whole program the same is asked at each call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from calque.transpiler.errors import AliasUndecided
+from calque.transpiler.ir import core
+from calque.transpiler.ir.arrays import LentMemory
+from calque.transpiler.ir.builder import Array, current
+from calque.transpiler.ir.core import Apply, Block, Var
+
+
+class LentCells:
+    """The cells of one call, and what each of them stands for."""
+
+    def __init__(self, given: Iterable[Any]):
+        roots = (x.root() for x in given if isinstance(x, Array))
+        self.beside = frozenset(k for root in roots for k in root.lent.leaves)
+        self.cells: list[tuple[Array, Var, Array]] = []
+
+    def cell(self, var: Var, given: Any) -> Array:
+        """A cell with a version of its own, in the place of what is given."""
+        made = Array(var)
+        if isinstance(given, Array):
+            root = given.root()
+            made.lent = LentMemory(root.lent.leaves, self.beside)
+            self.cells.append((made, var, root))
+        return made
+
+    def check(self, block: Block) -> None:
+        """Refuse a store that the function would see through another name in plain Python."""
+        for cell, var, root in self.cells:
+            if cell._value is var:
+                continue
+            same = {id(root), *map(id, root.partners)}
+            beside = [other for made, _, other in self.cells if made is not cell]
+            if any(id(other) in same for other in beside):
+                _refuse("another argument of this call")
+            if root._value is not var and _reads(block, root._value):
+                _refuse("what it captured")
+
+
+def _reads(block: Block, var: Var) -> bool:
+    """Whether a block reads elements of an array from outside."""
+    for s in core.walk(block):
+        size = isinstance(s, Apply) and s.primitive.kind == "size"
+        if not size and var in core.operands(s):
+            return True
+    blocks = [block, *(b for s in core.walk(block) for b in core.blocks_of(s))]
+    return any(var in b.results for b in blocks)
+
+
+def _refuse(what: str) -> None:
+    raise AliasUndecided(
+        f"An array is stored into by a function that is transformed here, and is {what}.",
+        current().origin,
+        "pass a copy: x.copy()",
+    )
