@@ -7,10 +7,13 @@ is read and written through its base.
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
 import sys
 import threading
-from collections.abc import Callable, Iterator
+import weakref
+from collections.abc import Callable, Iterable, Iterator
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -85,13 +88,27 @@ class LentMemory(NamedTuple):
 NOT_LENT = LentMemory(frozenset(), frozenset())
 
 
+def partners_in(mask: int, known: int = 0) -> list[Array]:
+    """The cells that a set of partners holds, and ``known`` does not, and that somebody keeps."""
+    linked, found, mask = current().linked, [], mask & ~known
+    while mask:
+        lowest = mask & -mask
+        cell = linked[lowest.bit_length() - 1]()
+        if cell is not None:
+            found.append(cell)
+        mask ^= lowest
+    return found
+
+
 class Array:
     """A recorded array or run-time scalar: a cell with the current version of a value."""
 
     __slots__ = (
         "__weakref__",
         "_base",
+        "_bit",
         "_how",
+        "_partners",
         "_seen",
         "_value",
         "is_buffer",
@@ -100,7 +117,6 @@ class Array:
         "lent",
         "listed",
         "packed",
-        "partners",
         "poison"
     )  # fmt: skip
     __array_priority__ = 1000.0
@@ -110,7 +126,8 @@ class Array:
         self._base: Array | None = None
         self._how: tuple[Any, tuple[Atom, ...], dict[str, Any]] | None = None
         self._seen: Atom = None
-        self.partners: list[Array] = []  # cells that may, or may not, share memory with this one
+        self._partners = 0  # by a bit for each place in the builder's ``linked``
+        self._bit = 0
         self.poison: Origin | None = None  # set when a partner was stored into
         self.listed: Any = None  # of an array that stands for a list: the list that holds it
         self.is_buffer = False  # a 0-d array that was made to be stored into
@@ -143,6 +160,28 @@ class Array:
         return self._value
 
     @property
+    def partners(self) -> list[Array]:
+        """The cells that may, or may not, share memory with this one."""
+        return partners_in(self._partners) if self._partners else []
+
+    @partners.setter
+    def partners(self, cells: Iterable[Array]) -> None:
+        self._partners = functools.reduce(operator.or_, (cell.bit for cell in cells), 0)
+
+    @property
+    def bit(self) -> int:
+        """What stands for this cell in a set of partners."""
+        if not self._bit:
+            linked = current().linked
+            self._bit = 1 << len(linked)
+            linked.append(weakref.ref(self))
+        return self._bit
+
+    def add_partners(self, mask: int) -> None:
+        """Note more cells that may share memory with this one."""
+        self._partners |= mask
+
+    @property
     def poisoned(self) -> Origin | None:
         """Where another cell was stored into that may be this memory; None if nowhere."""
         return self.poison or (None if self._base is None else self._base.poisoned)
@@ -154,6 +193,11 @@ class Array:
     def has_memory(self) -> bool:
         """Whether this is an array, into which stores go, and no number; arguments may be one."""
         return bool(self.ndim or self.is_buffer or self._value in current().leaf_of_param)
+
+    def is_lasting_number(self) -> bool:
+        """Whether no store can give this cell another version, or change what it shares."""
+        fixed = self._base is None and not self.is_buffer and not self._partners
+        return fixed and not self._value.type.dims and self.poison is None
 
     def carried(self) -> Array:
         """This cell for a join, which is no read: a poisoned one gives its last version."""
@@ -209,12 +253,11 @@ class Array:
 
     def state(self) -> tuple[Any, ...]:
         """What a snapshot of the interpreter keeps of a cell."""
-        return (self._value, self._base, self._how, self._seen, tuple(self.partners), self.poison)
+        return (self._value, self._base, self._how, self._seen, self._partners, self.poison)
 
     def restore(self, state: tuple[Any, ...]) -> None:
         """Put a kept state back."""
-        self._value, self._base, self._how, self._seen, partners, self.poison = state
-        self.partners = list(partners)
+        self._value, self._base, self._how, self._seen, self._partners, self.poison = state
 
     # what NumPy code asks of an array
 
@@ -331,19 +374,17 @@ class Array:
         return f"Array({self.type})"
 
 
-def link(left: Array, right: Array) -> None:
-    """Note that two cells may, or may not, share memory."""
-    if left is not right:
-        if not any(p is right for p in left.partners):
-            left.partners.append(right)
-        if not any(p is left for p in right.partners):
-            right.partners.append(left)
+def link(cell: Array, *others: Array) -> None:
+    """Note that a cell and each of some others may, or may not, share memory."""
+    for other in others:
+        if other is not cell:
+            cell.add_partners(other.bit)
+            other.add_partners(cell.bit)
 
 
 def note_twice(buffer: Array) -> None:
     """Note that two elements of a list kept in an array may, or may not, be one."""
-    if not any(p is buffer for p in buffer.partners):
-        buffer.partners.append(buffer)
+    buffer.add_partners(buffer.bit)
 
 
 def _wrap(value: Any) -> Any:

@@ -7,6 +7,7 @@ the passes all write Core this way, so a rule is a plain NumPy function.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -87,6 +88,7 @@ class Builder(Sizes):
         self.imports: dict[str, str] = {}
         self.kinds: dict[Var, frozenset[type]] = {}  # of arguments: their classes in plain Python
         self.celled: dict[Var, frozenset[type]] = {}  # those of other cells of one version
+        self.linked: list[weakref.ref[Array]] = []  # cells that may share memory with others
         self.quiet = False  # arithmetic is defined everywhere: no warning, and no slope
         self.axes: dict[Any, Any] = {}  # the named axes in scope: name -> NamedAxis
         self.varying: Any = None  # which values differ along the axes that are checked
@@ -94,6 +96,7 @@ class Builder(Sizes):
         self.vmaps = 0  # how many batches the present code is one example of
         self.machine: Any = None  # the interpreter of the user's code; it runs the user's rules
         self.symmetries: dict[Var, Any] = {}  # of matrices, while a derivative is taken
+        self.unmasked: set[Var] = set()  # vectors of which no mask has chosen the elements
         self.selections: Any = None  # of a sweep back: see primitives.guards
         self.fold: Any = None  # what folds products with a basis of unit vectors away
         self._sizes: list[dict[DimLike, Var]] = []

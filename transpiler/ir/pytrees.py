@@ -183,6 +183,8 @@ def set_contents(value: Any, content: dict[str, Any]) -> None:
 
 def _slots(cls: type) -> tuple[str, ...]:
     """The slots of a user's class and of its bases."""
+    if not hasattr(cls, "__slots__"):  # nor has any of its bases
+        return ()
     if cls.__module__.startswith(("calque.", "numpy")) or issubclass(cls, (tuple, list, dict)):
         return ()
     names = (n for base in reversed(cls.__mro__) for n in _names(vars(base).get("__slots__", ())))

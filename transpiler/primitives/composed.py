@@ -319,10 +319,11 @@ def _masked_sum(args: Sequence[Any], params: dict[str, Any], looping: bool) -> A
 def _mask_behind(value: Any) -> Any:
     """The mask by which the elements of a value were chosen."""
     pending, seen = [value], set()
+    unmasked = current().unmasked
     while pending:
         now = pending.pop()
         made = definition(now) if type_of(now).ndim == 1 else None
-        if made is None or now.atom in seen:
+        if made is None or now.atom in seen or now.atom in unmasked:
             continue
         seen.add(now.atom)
         args = [wrap(a) for a in made.args]
@@ -332,6 +333,7 @@ def _mask_behind(value: Any) -> Any:
                 return mask
         elif made.primitive.kind == "elementwise":
             pending += [a for a in args if isinstance(a, Array)]
+    unmasked |= seen
     return None
 
 

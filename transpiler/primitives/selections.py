@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 
 from calque.transpiler.ir.builder import FUNCTIONS, Array, current
-from calque.transpiler.ir.core import Apply, Block, Var
+from calque.transpiler.ir.core import Apply, Block, If, Var
+
+_LINKS = 4  # how far back a flag is followed that stays true
 
 
 @dataclass(frozen=True)
@@ -131,17 +133,16 @@ def both(left: Selection, right: Selection | None) -> Selection:
 
 def either(left: Selection | None, right: Selection | None) -> Selection | None:
     """The elements that one of two selections has; None selects every element."""
-    if left is None or right is None or _are_opposite(left.key, right.key):
+    if left is None or right is None:
         return None
     for one, other in ((left, right), (right, left)):
         if _implies(other.key, one.key):
             return one
-    key = _AnyOf(_arms(left.key) | _arms(right.key))
+    arms = _arms(left.key) | _arms(right.key)
+    if any(("not", arm) in arms for arm in arms):
+        return None  # one of the two holds everywhere
+    key = _AnyOf(arms)
     return Selection(lambda: written(left) | written(right), key, *_joined(left, right))
-
-
-def _are_opposite(key: Any, other: Any) -> bool:
-    return ("not", key) == other or key == ("not", other)
 
 
 def chosen(test: Var, then: Selection | None, orelse: Selection | None) -> Selection | None:
@@ -178,6 +179,28 @@ def _implies(key: Any, other: Any) -> bool:
         return all(_implies(arm, other) for arm in _arms(key))
     parts = _parts(key)
     return all(
-        part in parts or (isinstance(part, _AnyOf) and any(_implies(key, k) for k in part.keys))
+        part in parts
+        or (isinstance(part, _AnyOf) and any(_implies(key, k) for k in part.keys))
+        or any(_goes_on(p, part) for p in parts)
         for part in _parts(other)
     )
+
+
+def _goes_on(key: Any, other: Any) -> bool:
+    """True if two conditions say that a loop has not been left, the other one at an earlier time.
+
+    Where a test holds, the flag behind it does: ``left.1 = left.0 or ...``, said as a branch.
+    """
+    tests = [k[1] if type(k) is tuple and k[0] == "not" else None for k in (key, other)]
+    flag: Any = tests[0]
+    for _ in range(_LINKS):
+        made = current().definitions.get(flag) if isinstance(flag, Var) else None
+        if not isinstance(made, If) or tests[1] is None:
+            return False
+        held = made.then.results[made.outs.index(flag)]
+        if held is not True and held is not made.test:
+            return False
+        flag = made.test
+        if key_of(flag) == tests[1]:
+            return True
+    return False

@@ -16,6 +16,7 @@ import gast
 import numpy as np
 
 from calque.transpiler.errors import BranchMismatch, IndexOutOfRange, UnsupportedSyntax
+from calque.transpiler.frontend.control.exit_chains import Links, flatten_exits
 from calque.transpiler.frontend.control.python_errors import origin_of, raised
 from calque.transpiler.frontend.control.state_join import GrowingList, Join, Outcome
 from calque.transpiler.frontend.control.swaps import undo_exchanges
@@ -25,7 +26,7 @@ from calque.transpiler.frontend.values.heap import MISSING, Snapshot, rows_of
 from calque.transpiler.frontend.values.optional import Maybe, Mismatch
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import FUNCTIONS, Array, atom, link
-from calque.transpiler.ir.core import Var, map_tree
+from calque.transpiler.ir.core import Block, Var, map_tree
 
 
 @dataclass(eq=False)
@@ -50,6 +51,10 @@ class LoopFlags:
             self.at_break = bound if self.at_break is None else self.at_break & bound
         elif kind in ("continue", "normal"):
             self.at_end = bound if self.at_end is None else self.at_end & bound
+
+
+def do_nothing() -> None:
+    """An arm that is empty: nothing is looked through, or put back, for it."""
 
 
 class PathEnds(Exception):
@@ -108,6 +113,22 @@ class Branches(Expressions):
                 ) from None
             raise
 
+    def fork_of_chain(
+        self, key: Any, test: Array, then: Callable[[], Any], orelse: Callable[[], Any], node: Any
+    ) -> Any:
+        """A fork of which an arm may end with a fork of the same key, and so on for long."""
+        outermost, self.links = self.links is None, self.links or Links()
+        try:
+            result = self.fork(test, then, orelse, node)
+            block = self.builder.blocks[-1]
+            self.links.note(block, key)
+            if outermost:
+                flatten_exits(block, self.builder, self.links)
+        finally:
+            self.links = None if outermost else self.links
+        return result
+
+    links: Links | None = None  # the chains of forks that are being interpreted
     error_on_path: Exception  # the last that an arm was found to raise
     rounds = 0  # how many loops of the generated program are being interpreted
 
@@ -146,7 +167,7 @@ class Branches(Expressions):
     def required(self, value: Maybe, name: str, node: Any) -> Any:
         """What may be None, where Python raises if it is; so does the generated code."""
         error = TypeError(f"{name} is None")
-        self.fork(value.there, lambda: None, lambda: self.path_raises(error, node), node)
+        self.fork(value.there, do_nothing, lambda: self.path_raises(error, node), node)
         self.facts.append((value.there.atom, True))  # for what follows
         return value.value
 
@@ -178,6 +199,8 @@ class Branches(Expressions):
         self.error_on_path = error
 
     def _arm(self, arm: Callable[[], Any], base: Snapshot, fact: tuple[Any, bool]) -> Outcome:
+        if arm is do_nothing:
+            return Outcome(Block(), None, base, False)
         call, pending = self.call, list(self.call.pending)
         known = len(self.facts)
         self.facts.append(fact)
@@ -239,9 +262,8 @@ class Branches(Expressions):
                     lambda: self.exec_block(node.orelse),
                     node,
                 )
-            result = self.fork(
-                test, lambda: self.exec_block(node.body), lambda: self.exec_block(node.orelse), node
-            )
+            orelse = (lambda: self.exec_block(node.orelse)) if node.orelse else do_nothing
+            result = self.fork(test, lambda: self.exec_block(node.body), orelse, node)
         return result if isinstance(result, Completion) else None
 
     def escaping(
@@ -270,7 +292,10 @@ class Branches(Expressions):
             return self._at_boundary(completion, flags)
 
         try:
-            result = self.fork(test, lambda: to_boundary(then), lambda: to_boundary(orelse), node)
+            result = self.fork_of_chain(
+                ("leaving", flags or call),
+                *(test, lambda: to_boundary(then), lambda: to_boundary(orelse), node),
+            )
         finally:
             call.pending = pending
         if isinstance(result, Completion):

@@ -9,7 +9,7 @@ from typing import Any
 import gast
 
 from calque.transpiler.errors import BranchMismatch, CalqueError, NeedsKnownValue, UnsupportedSyntax
-from calque.transpiler.frontend.control.branch import LoopFlags, PathEnds, escapes
+from calque.transpiler.frontend.control.branch import LoopFlags, PathEnds, do_nothing, escapes
 from calque.transpiler.frontend.control.loop_else import ElseArms
 from calque.transpiler.frontend.control.loop_exits import LoopScope, leave_flags
 from calque.transpiler.frontend.control.loop_memory import Carried, CarryPlan
@@ -186,7 +186,7 @@ class Loops(Carrying):
             if completion is not None and completion.kind == "return":
                 names[flags.returned], names[flags.value] = True, completion.value
 
-        self.fork(stop, lambda: None, rest, node)
+        self.fork_of_chain(flags, stop, do_nothing, rest, node)
 
     def _unrolled_flagged(self, node: Any, steps: Any, flags: LoopFlags) -> Completion | None:
         """The remaining rounds; how they end stays in the flags."""

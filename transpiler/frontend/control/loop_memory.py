@@ -19,6 +19,7 @@ from calque.transpiler.frontend.values.heap import (
 from calque.transpiler.frontend.values.list_arrays import GrowingRows
 from calque.transpiler.frontend.values.nested_lists import holder
 from calque.transpiler.ir import pytrees
+from calque.transpiler.ir.arrays import partners_in
 from calque.transpiler.ir.builder import Array, link, note_twice
 from calque.transpiler.ir.core import Var
 from calque.transpiler.ir.types import ArrayType, DimLike
@@ -50,6 +51,11 @@ class CarryPlan:
     rising: set[Any] = field(default_factory=set)  # counters that are never lowered, from 0 on
     falling: set[Any] = field(default_factory=set)  # those that were taken for such, and are not
     together: bool = True  # what may be None, and starts so, is there or not at one time
+
+    def is_empty(self) -> bool:
+        """Whether a body can be interpreted in the state in which the loop is met."""
+        known = (self.locations, self.cells, self.growing, self.poison, self.absent)
+        return not any(known)
 
 
 @dataclass(eq=False)
@@ -216,7 +222,7 @@ class LoopMemory(Branches):
         pairs: set[tuple[Any, Any]] = set()
         for key, (cell, state) in start.contents.items():
             if isinstance(cell, Array) and key in after.contents and key not in own:
-                new = {id(p) for p in after.contents[key][1][4]} - {id(p) for p in state[4]} - own
+                new = set(map(id, partners_in(after.contents[key][1][4], state[4]))) - own
                 pairs |= {(("cell", key, 0), ("cell", p, 0)) for p in new if p in start.contents}
         return pairs
 

@@ -120,19 +120,19 @@ class Carrying(Changes):
         certain: bool = True,
     ) -> bool:
         """Try the body until what it carries is stable; False where a for turns out to break."""
-        outer = Snapshot([*self.roots(), *holding], self.owned)
         marks = self._marks()
         names = self.call.frame.locals
         self.holding.append(tuple(holding))
         self.rounds += 1
+        outer = Snapshot(self.roots(), self.owned)
         try:
             for _ in range(_ROUNDS):
                 self._prepare_growth(plan, trip, self.place_of(node))
-                base = Snapshot(self.roots(), self.owned)
+                base = Snapshot(self.roots(), self.owned) if plan.growing else outer
                 carried = self._install(plan, base)
                 flags.stored = set(plan.cells)
                 self.loop_bases.append(base)
-                start = Snapshot(self.roots(), self.owned)
+                start = base if plan.is_empty() else Snapshot(self.roots(), self.owned)
                 self._link_first(plan, carried, start, flags)
                 try:
                     with on_a_path(), self._solving(carried), self.builder.block() as block:

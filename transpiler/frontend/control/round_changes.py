@@ -29,8 +29,11 @@ class Changes(Growing):
         """Extend the plan by what the body changed; whether it covered that already."""
         stable = True
         plan.constants.clear()
+        planned = {key for key, _ in [*plan.locations, *plan.absent]}
         for key, (container, _) in start.contents.items():
             if key not in base.contents or key not in after.contents:
+                continue
+            if key not in planned and start.kept(key, after):
                 continue
             if isinstance(container, Array):
                 stable &= self._compare_cell(plan, key, start, after)

@@ -147,6 +147,8 @@ class Join:
                 continue
             if any(not o.dead and key not in o.after.contents for o in (one, two)):
                 continue  # nothing leads there any more
+            if self.base.kept(key, *(o.after for o in (one, two) if not o.dead)):
+                continue
             before = self.base.locations(key)
             first = before if one.dead else one.after.locations(key)
             second = before if two.dead else two.after.locations(key)
@@ -227,10 +229,10 @@ class Join:
             states = [
                 state if o.dead else o.after.contents.get(key, (cell, state))[1] for o in (one, two)
             ]
-            poison = next((s[5] for s in states if s[5] is not None), None)
-            if poison is None and not any(s[4] or s[0] is not state[0] for s in states):
+            if all(s[0] is state[0] and s[4] == state[4] and s[5] is state[5] for s in states):
                 continue
-            partners = [p for s in states for p in s[4]]
+            poison = next((s[5] for s in states if s[5] is not None), None)
+            partners = states[0][4] | states[1][4]
             writes.append(partial(_mark, cell, poison, partners))
             if state[1] is not None or all(s[0] is state[0] for s in states):
                 continue
@@ -379,11 +381,9 @@ class Join:
             for array, roots in self.arrays:
                 if roots[which] is None:
                     continue
-                for cell in partners_of(roots[which], outcome.after):
-                    if id(cell) in self.base.contents:
-                        link(array, cell)
-                    for other in holders.get(id(cell), ()):
-                        link(array, other)
+                cells = partners_of(roots[which], outcome.after)
+                others = [other for cell in cells for other in holders.get(id(cell), ())]
+                link(array, *(c for c in cells if id(c) in self.base.contents), *others)
                 holders.setdefault(id(roots[which]), []).append(array)
 
     def _mark_rebuilt(self) -> None:
@@ -423,9 +423,9 @@ def _write(container: Any, place: Any, value: Any) -> None:
         set_location(container, place, value)
 
 
-def _mark(cell: Array, poison: Any, partners: list[Array]) -> None:
+def _mark(cell: Array, poison: Any, partners: int) -> None:
     cell.poison = poison
-    cell.partners = list(dict.fromkeys([*cell.partners, *partners]))
+    cell.add_partners(partners)
 
 
 def _set_version(cell: Array, out: Array) -> None:

@@ -8,12 +8,16 @@ and every object keeps its identity: closures, methods and aliases see what they
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
+from operator import is_
 from types import MethodType
 from typing import Any
 
+import numpy as np
+
 from calque.transpiler.ir import pytrees
+from calque.transpiler.ir.arrays import partners_in
 from calque.transpiler.ir.builder import Array, known
 
 
@@ -72,46 +76,69 @@ class Frame:
     names: frozenset[str] = frozenset()  # the function's own: without a value, not those outside
 
 
+_PLAIN = frozenset(
+    (int, float, bool, str, bytes, complex, type(None), np.float64, np.float32, np.int64, np.bool_)
+)
+
+
+def _followed(values: Iterable[Any]) -> list[Any]:
+    """Those of some values that can hold something, or change.
+
+    A number that was not made to be stored into is the same for as long as it is anything.
+    """
+    return [v for v in values if type(v) not in _PLAIN and not _is_lasting(v)]
+
+
+def _is_lasting(value: Any) -> bool:
+    if type(value) is Array:
+        return value.is_lasting_number()
+    return type(value) is tuple and _PLAIN.issuperset(map(type, value))
+
+
 class Snapshot:
     """The contents of every reachable object at one moment."""
 
     def __init__(self, roots: Iterable[Any], owned: dict[int, Any]):
         self.contents: dict[int, tuple[Any, Any]] = {}
         self.owned = owned
-        pending = list(roots)
-        while pending:
-            self._visit(pending.pop(), pending)
+        contents, pending, linked = self.contents, _followed(roots), 0
+        while pending:  # one of these is taken at every branch: what is frequent comes first
+            value = pending.pop()
+            if type(value) is tuple:
+                pending += _followed(value)
+            elif id(value) in contents:
+                continue
+            elif type(value) is Array:
+                contents[id(value)] = value, value.state()
+                if value._base is not None:
+                    pending.append(value._base)
+                if value._partners & ~linked:
+                    pending += partners_in(value._partners, linked)
+                    linked |= value._partners
+            else:
+                self._visit(value, pending)
 
     def _visit(self, value: Any, pending: list[Any]) -> None:
-        if (
-            isinstance(value, (int, float, str, bytes, complex, type(None)))
-            or id(value) in self.contents
-        ):
-            return
-        if isinstance(value, Array):
-            self.contents[id(value)] = (value, value.state())
-            if value._base is not None:
-                pending.append(value._base)
-            pending += value.partners
-        elif isinstance(value, Frame):
+        if isinstance(value, Frame):
             self.contents[id(value)] = (value, dict(value.locals))
-            pending += value.locals.values()
+            pending += _followed(value.locals.values())
             if value.parent is not None:
                 pending.append(value.parent)
         elif isinstance(value, RecordedList):
             self.contents[id(value)] = (value, (list(value), value.rows))
-            pending += value
-            pending.append(value.rows)
+            pending += _followed(value)
+            if value.rows is not None:
+                pending.append(value.rows)
         elif isinstance(value, list):
             self.contents[id(value)] = (value, (list(value), None))
-            pending += value
+            pending += _followed(value)
         elif isinstance(value, dict):
             self.contents[id(value)] = (value, dict(value))
-            pending += value.values()
+            pending += _followed(value.values())
         elif isinstance(value, set):
             self.contents[id(value)] = (value, set(value))
         elif isinstance(value, tuple):
-            pending += value
+            pending += _followed(value)
         elif isinstance(value, functools.partial):
             pending += [value.func, *value.args, *value.keywords.values()]
         elif isinstance(value, MethodType):
@@ -119,7 +146,7 @@ class Snapshot:
         elif id(value) in self.owned and pytrees.has_attributes(value):
             held = dict(pytrees.contents(value))
             self.contents[id(value)] = (value, held)
-            pending += held.values()
+            pending += _followed(held.values())
         elif hasattr(value, "calque_children"):
             pending += value.calque_children()
 
@@ -136,12 +163,12 @@ class Snapshot:
         active = (*active, id(value))
         if isinstance(value, list):
             items = [self.frozen(v, active) for v in found[1][0]]
-            if len(items) == len(value) and all(map(_is, items, value)):
+            if len(items) == len(value) and all(map(is_, items, value)):
                 return value
             return RecordedList(items)
         now = value if isinstance(value, dict) else pytrees.contents(value)
         parts = {k: self.frozen(v, active) for k, v in found[1].items()}
-        if list(parts) == list(now) and all(map(_is, parts.values(), now.values())):
+        if list(parts) == list(now) and all(map(is_, parts.values(), now.values())):
             return value
         if isinstance(value, dict):
             return parts
@@ -163,7 +190,17 @@ class Snapshot:
     def restore(self) -> None:
         """Put every object back as it was."""
         for value, content in self.contents.values():
-            put_back(value, content)
+            if type(value) is Array:
+                value.restore(content)
+            else:
+                put_back(value, content)
+
+    def kept(self, key: int, *later: Snapshot) -> bool:
+        """Whether a container holds at later moments what it held at this one."""
+        value, content = self.contents[key]
+        if type(value) is Array:
+            return False
+        return all(_holds_same(value, content, m.contents[key][1]) for m in later)
 
     def differs(self, other: Snapshot) -> bool:
         """Whether anything that was reachable then was changed since."""
@@ -177,14 +214,12 @@ class Snapshot:
                 ):
                     return True
             elif isinstance(value, list):
-                if len(content[0]) != len(now[1][0]) or not all(map(_is, content[0], now[1][0])):
+                if not _same(content[0], now[1][0]):
                     return True
             elif isinstance(value, set):
                 if content != now[1]:
                     return True
-            elif list(content) != list(now[1]) or not all(
-                map(_is, content.values(), now[1].values())
-            ):
+            elif list(content) != list(now[1]) or not _same(content.values(), now[1].values()):
                 return True
         return False
 
@@ -196,14 +231,23 @@ class Snapshot:
         return {} if isinstance(value, (Array, set)) else content
 
 
-def _is(left: Any, right: Any) -> bool:
-    return left is right
+def _same(left: Collection[Any], right: Collection[Any]) -> bool:
+    return len(left) == len(right) and all(map(is_, left, right))
+
+
+def _holds_same(container: Any, content: Any, other: Any) -> bool:
+    """Whether two contents of a list, a dict or the like are the same objects in one order."""
+    if isinstance(container, list):
+        return content[1] is other[1] and _same(content[0], other[0])
+    if isinstance(container, set):
+        return bool(content == other)
+    return _same(content, other) and _same(content.values(), other.values())
 
 
 def partners_of(cell: Array, moment: Snapshot) -> list[Array]:
     """The cells that might share memory with a root at that moment, itself first."""
     found = moment.contents.get(id(cell))
-    return [cell, *(cell.partners if found is None else found[1][4])]
+    return [cell, *(cell.partners if found is None else partners_in(found[1][4]))]
 
 
 def put_back(value: Any, content: Any) -> None:
@@ -221,7 +265,8 @@ def put_back(value: Any, content: Any) -> None:
         value.clear()
         value.update(content)
     elif list(pytrees.contents(value)) == list(content):
-        pytrees.set_contents(value, content)
+        if not _same(pytrees.contents(value).values(), content.values()):
+            pytrees.set_contents(value, content)
     else:
         pytrees.set_contents(value, {})  # they are kept in the order in which they were set
         pytrees.set_contents(value, content)

@@ -116,11 +116,13 @@ class Flags:
     ) -> bool | None:
         """What tests that are known to be true, or false, say of a flag."""
         pending = list(facts)
+        seen: set[tuple[Var, bool]] = set()  # facts are made of one another
         while pending:
             test, holds = pending.pop()
             if self.first(test) is flag:
                 return holds
-            if isinstance(test, Var):
+            if isinstance(test, Var) and (test, holds) not in seen:
+                seen.add((test, holds))
                 pending += _parts(test, definitions.get(test), holds)
         return None
 
