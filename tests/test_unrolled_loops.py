@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from programs.unrolled import PROGRAMS, X
 from sampling import EVERYTHING, sampled
 
 import calque
+from programs.unrolled import PROGRAMS, X
 
 NAMES = list(PROGRAMS)
 POINTS = (0.97 * X, 0.6 * X, 1.7 * X, np.array([3.03, -0.4, 0.8, 2.0]))

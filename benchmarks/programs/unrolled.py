@@ -108,8 +108,12 @@ def _images(count: int) -> list[tuple[float, float, float, int]]:
     while (2 * side + 1) ** 3 < count:
         side += 1
     steps = range(-side, side + 1)
-    every = [(2.0 * i, 3.0 * j, 4.0 * k, abs(i) + abs(j) + abs(k))
-             for i in steps for j in steps for k in steps]
+    every = [
+        (2.0 * i, 3.0 * j, 4.0 * k, abs(i) + abs(j) + abs(k))
+        for i in steps
+        for j in steps
+        for k in steps
+    ]
     return every[:count]  # fmt: skip
 
 

@@ -181,14 +181,15 @@ class _Outline:
         return sorted(found, key=lambda s: self.program.number[id(s)])
 
     def _kernel(self, run: list[Statement]) -> Kernel:
-        body = Block()
+        taken: dict[int, Statement] = {}
         for s in (t for reader in run for t in (*self._checks(reader), reader)):
-            new = [t for t in self._outside([s]) if t not in body.statements]
-            body.statements += [*new, s] if s not in body.statements else []
+            for new in (*self._outside([s]), s) if id(s) not in taken else ():
+                taken.setdefault(id(new), new)
+        body = Block(list(taken.values()))
+        inside = _reads(body.statements)
         for k in reversed(range(len(body.statements))):
             s = body.statements[k]
             if self._moves(s):
-                inside = _reads(body.statements)
                 if all(self.uses[o] == inside[o] for o in s.outs):
                     self.moved.add(id(s))
                 else:
@@ -232,6 +233,9 @@ class _Outline:
             self.uses[var] += count
         for out in s.outs:
             self.uses[out] -= inside[out]
+        for old, new in mapping.items():
+            if isinstance(new, Var) and old in inside:
+                inside[new] = inside.pop(old)
 
 
 def _atoms(statements: Sequence[Statement]) -> Iterator[Sequence[Atom]]:

@@ -36,10 +36,11 @@ from calque.transpiler.loops.fusion_legality import (
     stores_before,
     told_apart,
 )
-from calque.transpiler.loops.in_place import InPlace, Owned
+from calque.transpiler.loops.in_place import InPlace, Owned, UsesOfOwned
 from calque.transpiler.loops.size_agreement import agree
 from calque.transpiler.loops.slice_stores import through_view
-from calque.transpiler.loops.virtual_arrays import NoElements, Reader, SizesAtHand
+from calque.transpiler.loops.unit_order import Unit, UnitOrder
+from calque.transpiler.loops.virtual_arrays import NoElements, Reader, SizesAtHand, Virtual
 from calque.transpiler.primitives.creation import full
 from calque.transpiler.primitives.indexing import copy, getitem, update_add
 from calque.transpiler.primitives.reductions import prod, sum_
@@ -47,8 +48,7 @@ from calque.transpiler.primitives.templates import indexed_dims
 
 _HEAVY = 12  # work worth an array rather than doing it twice
 _MOST_ARRAYS = 12  # in one nest: more, and the compiler gives up vectorizing
-
-Unit = Statement | Loop
+_VAST = 256  # work that is done once, whoever reads what comes of it
 
 
 class Fusion:
@@ -70,10 +70,11 @@ class Fusion:
         self.owned = owned
         self.renewed: dict[int, int] = {}  # statements written for others
         self.placed = True  # whether the place that the last root tried writes can be told
-        self.stored: set[Var] = set()  # virtual arrays that are better kept in memory
-        self.virtual: dict[Var, Apply] = {}
+        self.stored = self._read_widely()  # virtual arrays that are better kept in memory
+        self.virtual = Virtual()
         self.roots: dict[int, Root] = {}
         self.plan()
+        self.uses_of_owned = UsesOfOwned(block, owned)
 
     # which statement is what
 
@@ -87,6 +88,21 @@ class Fusion:
         self._classify()
         self._group()
 
+    def _read_widely(self) -> set[Var]:
+        """Arrays behind which much work lies, and that several read: no nest does it again."""
+        found: set[Var] = set()
+        costs: dict[Any, int] = {}
+        uses = self._uses()
+        for s in self.block.statements:
+            if self._kind(s) == "map":
+                assert isinstance(s, Apply)
+                costs[s.out] = weight(s) + sum(costs.get(a, 0) for a in set(s.args))
+                several = s.primitive.kind == "elementwise" and uses.get(s.out, 0) > 1
+                if several and costs[s.out] > _VAST:
+                    found.add(s.out)
+                    costs[s.out] = 0
+        return found
+
     def _in_place(self) -> InPlace:
         return InPlace(
             self.builder, self.block, self.units, self.virtual, self.owned, self.renewed
@@ -94,7 +110,7 @@ class Fusion:
 
     def _classify(self) -> bool:
         """Find roots and virtual arrays; False where one turned out to have no elements."""
-        self.virtual, self.roots = {}, {}
+        self.virtual, self.roots = Virtual(), {}
         escaping = {a for a in self.block.results if isinstance(a, Var)} | self.stored
         kinds: dict[int, str] = {}
         for s in reversed(self.block.statements):
@@ -274,41 +290,34 @@ class Fusion:
     def _group(self) -> bool:
         """Order nests and statements; False where an array should be in memory after all."""
         self.uses = self._uses()
-        order: list[Unit] = []
+        self.order = UnitOrder()
         maker: dict[Var, Unit] = {}
-        self.before: dict[int, set[int]] = {}
-        self.seen: set[int] = set()
         readers: dict[Var, list[Unit]] = {}
-        guards: set[int] = set()  # what comes after them may read outside of arrays without them
-        acted: set[int] = set()  # the last statement that prints or asserts: these keep their order
+        guards: list[Unit] = []  # what comes after them may read outside of arrays without them
+        acted: list[Unit] = []  # the last statement that prints or asserts: these keep their order
         for s in self.block.statements:
             if isinstance(s, Apply) and s.outs[0] in self.virtual:
                 continue
             root = self.roots.get(id(s))
             reads = self._reads(s, root)
-            needs = {id(maker[v]) for v in reads if v in maker} | guards
+            needs = [*(maker[v] for v in reads if v in maker), *guards]
             if refuses(s):
-                guards.add(id(s))
+                guards.append(s)
             if has_effects(s):
-                needs |= acted
-                acted = {id(s)}
+                needs += acted
+                acted = [s]
             if root is not None and root.kind == "store":
                 base = s.args[0]  # type: ignore[union-attr]
-                needs |= {id(u) for u in readers.get(base, ()) if u is not maker.get(base)}
-            unit: Unit = s
-            if root is not None:
-                unit = self._place(root, needs, order)
-            if id(unit) not in self.seen:
-                order.append(unit)
-                self.seen.add(id(unit))
-            self.before.setdefault(id(unit), set()).update(needs - {id(unit)})
+                needs += [u for u in readers.get(base, ()) if u is not maker.get(base)]
+            unit = s if root is None else self._place(root, needs)
+            self.order.add(unit, needs, root)
             for out in s.outs:
                 maker[out] = unit
             for v in reads:
                 readers.setdefault(v, []).append(unit)
-        if self._too_often(order):
+        if self._too_often(self.order.units):
             return False
-        self.units = self._sorted(order)
+        self.units = self.order.sorted()
         return not self._read_too_late()
 
     def _read_too_late(self) -> bool:
@@ -357,30 +366,14 @@ class Fusion:
             found |= set(core.free_vars(inner))
         return found
 
-    def _place(self, root: Root, needs: set[int], order: list[Unit]) -> Unit:
+    def _place(self, root: Root, needs: list[Unit]) -> Unit:
         """The nest that takes a root in, or a new one."""
-        waited_for: set[int] | None = None
-        for unit in reversed(order):
-            if not isinstance(unit, Loop) or unit.dim != root.space[0]:
-                continue
-            waited_for = self._waited_for(needs) if waited_for is None else waited_for
-            if id(unit) in waited_for:
-                continue
-            depth = self._shared(unit, root)
+        for unit in self.order.sharing(root, needs):
+            depth = self._shared(unit, root) if unit.dim == root.space[0] else 0
             if depth:
                 self._join(unit, root, depth)
                 return unit
         return nest_of(root, 0)
-
-    def _waited_for(self, units: set[int]) -> set[int]:
-        """All that these wait for, over others."""
-        found: set[int] = set()
-        pending = list(units)
-        while pending:
-            new = self.before.get(pending.pop(), set()) - found
-            found |= new
-            pending.extend(new)
-        return found
 
     def _shared(self, unit: Loop, root: Root) -> int:
         """How many of a nest's loops a root can share."""
@@ -473,19 +466,3 @@ class Fusion:
             for v, (index, *_) in r.computed
             if v in made and r.space[0] != 1 and r.symbols[0] not in dim_symbols(index)
         }
-
-    def _sorted(self, order: Sequence[Unit]) -> list[Unit]:
-        """Each after what it needs, else in the order of the program."""
-        done: set[int] = set()
-        made: list[Unit] = []
-        pending = list(order)
-        while pending:
-            for k, unit in enumerate(pending):
-                if self.before[id(unit)] <= done:
-                    made.append(unit)
-                    done.add(id(unit))
-                    del pending[k]
-                    break
-            else:
-                raise CalqueError("the loops wait for each other")
-        return made

@@ -126,13 +126,11 @@ def value_of(root: Root, indices: Sequence[Any], reader: Reader) -> Any:
     if root.kind == "map":
         place = s.outs[0]
         _in_order(root, indices, reader)
-        made = dict(reader.virtual)
-        made[place] = s
-        reader.virtual = made
+        reader.virtual[place] = s
         try:
             return reader(Array(place), indices)
         finally:
-            reader.virtual = {v: m for v, m in made.items() if v is not place}
+            del reader.virtual[place]
     value = wrap(s.args[0] if root.kind == "reduce" else s.args[1])
     _in_order(root, indices, reader)
     return reader(value, indices)
@@ -150,9 +148,8 @@ def _in_order(root: Root, indices: Sequence[Any], reader: Reader) -> None:
         if made.primitive.kind == "elementwise" and _same_space(var, root, reader):
             wanted.add(var)
             pending += [a for a in made.args if isinstance(a, Var)]
-    for var in reader.virtual:
-        if var in wanted:
-            reader(Array(var), indices)
+    for var in sorted(wanted, key=reader.virtual.place.__getitem__):
+        reader(Array(var), indices)
 
 
 def _same_space(var: Var, root: Root, reader: Reader) -> bool:

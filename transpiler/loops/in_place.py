@@ -127,14 +127,31 @@ def versions(target: Atom, block: Block) -> Iterator[Var]:
                 return
 
 
-def owned_in_arm(s: If, arm: Block, block: Block, owned: Owned) -> dict[Var, Atom]:
-    """What is an arm's own of the arrays of the block around: nobody reads them later."""
-    later = block.statements[block.statements.index(s) + 1 :]
-    read = {a for t in later for a in core.operands(t)}
-    read.update(v for t in later for inner in core.blocks_of(t) for v in core.free_vars(inner))
-    found: dict[Var, Atom] = {}
-    for var, target in owned.items():
-        outs = [v for v in versions(target, block) if v in s.outs]
-        if outs and var not in read and var not in block.results:
-            found[var] = arm.results[s.outs.index(outs[0])]
-    return found
+class UsesOfOwned:
+    """Where a planned block reads the arrays that are its own, and which branches make them."""
+
+    def __init__(self, block: Block, owned: Owned):
+        self.read: dict[Var, int] = {}  # the number of the last statement that reads an array
+        self.number = {id(s): number for number, s in enumerate(block.statements)}
+        self.made: dict[int, list[tuple[Var, Var]]] = {}  # by branch: an own array, what it gives
+        if not owned:
+            return
+        makers = {v: id(s) for s in block.statements for v in s.outs}
+        for var, target in owned.items():
+            if var not in block.results:
+                found = [(makers.get(v), v) for v in versions(target, block)]
+                for maker, v in reversed(found):  # of one branch, the latest
+                    self.made.setdefault(maker or 0, []).append((var, v))
+        for number, s in enumerate(block.statements):
+            self.read.update((a, number) for a in core.operands(s) if isinstance(a, Var))
+            for inner in core.blocks_of(s):
+                self.read.update(dict.fromkeys(core.free_vars(inner), number))
+
+    def in_arm(self, s: If, arm: Block) -> dict[Var, Atom]:
+        """What is an arm's own of the arrays of the block around: nobody reads them later."""
+        here = self.number.get(id(s), 0)
+        return {
+            var: arm.results[s.outs.index(made)]
+            for var, made in self.made.get(id(s), ())
+            if self.read.get(var, -1) <= here
+        }

@@ -33,13 +33,14 @@ from calque.transpiler.ir.dead_code import remove_dead_code
 from calque.transpiler.ir.path_conditions import blocks_given, facts_after
 from calque.transpiler.ir.types import Dim
 from calque.transpiler.ir.undefined_values import unfilled
-from calque.transpiler.loops.fusion import Fusion, Unit
+from calque.transpiler.loops.fusion import Fusion
 from calque.transpiler.loops.fusion_groups import Loop
-from calque.transpiler.loops.in_place import Owned, owned_in_arm
+from calque.transpiler.loops.in_place import Owned
 from calque.transpiler.loops.nest_builder import NestBuilder
 from calque.transpiler.loops.size_agreement import agree
 from calque.transpiler.loops.store_sinking import late_stores
 from calque.transpiler.loops.trailing_reductions import summed_last, sums_other_axes
+from calque.transpiler.loops.unit_order import Unit
 from calque.transpiler.loops.virtual_arrays import NoElements, SizesAtHand
 from calque.transpiler.primitives import (  # noqa: F401  (fill ``lowering``)
     composed_products,
@@ -212,7 +213,7 @@ class Schedule:
                             owned = _carried(s) if inner is s.body else {}
                             self._inside(inner, s.phis, owned, 1)
                         case If():
-                            owned = owned_in_arm(s, inner, fusion.block, fusion.owned)
+                            owned = fusion.uses_of_owned.in_arm(s, inner)
                             self._inside(inner, [], owned, 0)
             self.builder.emit(s)
             self.builder.dims.facts += facts_after(s, self.builder)

@@ -20,7 +20,7 @@ from calque.transpiler.loops.fusion_groups import (
     write_place,
 )
 from calque.transpiler.loops.fusion_legality import one_place
-from calque.transpiler.loops.virtual_arrays import Reader, SizesAtHand, load, stored
+from calque.transpiler.loops.virtual_arrays import Reader, SizesAtHand, Virtual, load, stored
 from calque.transpiler.primitives import shapes
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.creation import empty, full
@@ -42,7 +42,7 @@ class NestBuilder:
 
     def __init__(
         self,
-        virtual: dict[Var, Apply],
+        virtual: Virtual,
         at_hand: SizesAtHand,
         roots: Sequence[Root],
         renamed: dict[Var, Any],

@@ -30,6 +30,18 @@ KEEPS_PLACE = (
 )
 
 
+class Virtual(dict[Var, Apply]):
+    """The arrays that are not in memory, with what computes them; and their order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.place: dict[Var, int] = {}
+
+    def __setitem__(self, var: Var, made: Apply) -> None:
+        self.place.setdefault(var, len(self.place))
+        super().__setitem__(var, made)
+
+
 class NoElements(Exception):
     """Elements that cannot be written one by one: the statement that makes them, or the size."""
 
@@ -50,7 +62,7 @@ class Reader:
     """Reads elements; ``virtual`` are the arrays that are not in memory."""
 
     def __init__(
-        self, builder: Builder, virtual: dict[Var, Apply], at_hand: Callable[[DimLike], Any]
+        self, builder: Builder, virtual: Virtual, at_hand: Callable[[DimLike], Any]
     ):
         self.builder, self.virtual, self.at_hand = builder, virtual, at_hand
         self.frames = [LoopBody(len(builder.blocks))]

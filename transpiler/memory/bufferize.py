@@ -69,6 +69,7 @@ class Memory:
         self.facts = facts or MemoryFacts(program)
         self._kinds = {site.kind for site in copies}
         self.takes = {id(b.take): b for b in backs.values()}
+        self._backs: dict[Var, tuple[WriteBack, ...]] = {}
         self.unwritable = 1 << len(program.vars)
         self.of = [0] * len(program.vars)
         self.sources = self._sources()
@@ -321,18 +322,31 @@ class Memory:
 
     def _suspended(self, base: Var, store: Apply) -> int:
         """The bases of write-backs under way through ``base``: nothing reads them meanwhile."""
-        found = 0
-        now: Atom = base
-        while isinstance(now, Var):
+        if not self.takes:
+            return 0
+        number, found = self.program.number, 0
+        for back in self._backs_behind(base):
+            if number[id(store)] < number[id(back.final)]:
+                found |= self.program.bit(back.base)
+        return found
+
+    def _backs_behind(self, var: Var) -> tuple[WriteBack, ...]:
+        """The write-backs on the way to a Var, but those that were over before it was made."""
+        number, known, way = self.program.number, self._backs, list[tuple[Var, Apply]]()
+        now: Atom = var
+        while isinstance(now, Var) and now not in known:
             made = self.program.definition.get(now)
             if not isinstance(made, Apply):
                 break
-            back = self.takes.get(id(made))
-            here = self.program.number[id(store)]
-            if back is not None and here < self.program.number[id(back.final)]:
-                found |= self.program.bit(back.base)
+            way.append((now, made))
             taken = made.args[:1] if is_store(made) else viewed(made)[:1]
             now = taken[0] if taken else None
+        found = known.get(now, ()) if isinstance(now, Var) else ()
+        for now, made in reversed(way):
+            found = tuple(b for b in found if number[id(made)] < number[id(b.final)])
+            if (back := self.takes.get(id(made))) is not None:
+                found = (*found, back)
+            known[now] = found
         return found
 
     def overlapping(self, live: int, memory: int) -> list[Var]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from calque.transpiler.codegen.text.coalesce import Groups
+from calque.transpiler.codegen.text.statement_ranges import StatementRanges
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, Atom, Block, For, If, Kernel, Statement, Var, While
 from calque.transpiler.memory.bufferize import Memory
@@ -92,7 +93,7 @@ class Folding:
         self._leaves: dict[Var, int] = {}
         self._sized: dict[Var, int] = {}  # of these, what only sizes are asked of
         self._touched: dict[Var, int] = {}
-        self._changes: dict[int, tuple[int, int]] = {}
+        self._changes = StatementRanges(lambda s: (program.defined(s), memory.writes(s)))
         self._uses: dict[Var, list[tuple[Block, Statement | None]]] = {}
         self._moved: set[Var] = set()
         self._handed: set[Var] = set()  # to kernels, or back
@@ -245,20 +246,17 @@ class Folding:
         if isinstance(stop, For) and made.outs[0] in (stop.start, stop.stop, stop.step):
             if names & self.groups.whole(self.program.mask(stop.phis)):
                 return False
-        changes = self._changes
         while True:
             start = self._places[id(made)] + 1 if block is home else 0
             end = len(block.statements) if stop is None else self._places[id(stop)]
-            for s in block.statements[start:end] if names or touched else ():
-                binds, writes = changes.get(id(s)) or self._change(s)
-                if binds & names or writes & touched:
-                    return False
+            if self._changes.meet(block, start, end, names, touched):
+                return False
             if block is home:
                 return True
             owner = self.program.home[id(block)][1]
             assert owner is not None
             if isinstance(owner, (For, While)):
-                binds, _ = self._change(owner)
+                binds, _ = self._changes.of(owner)
                 if not size or binds & names:
                     return False
             block, stop = self.program.block_of[id(owner)], owner
@@ -270,9 +268,3 @@ class Folding:
             together = self.program.members(self.groups.whole(self.program.bit(var)))
             found |= self.program.mask(v for v in together if v.type.dims != var.type.dims)
         return found
-
-    def _change(self, s: Statement) -> tuple[int, int]:
-        """Names that a statement binds, memory that it writes."""
-        if id(s) not in self._changes:
-            self._changes[id(s)] = self.program.defined(s), self.memory.writes(s)
-        return self._changes[id(s)]

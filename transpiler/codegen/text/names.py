@@ -45,6 +45,8 @@ class Names:
         self.given: dict[int, str] = {}
         self._holders: dict[str, int] = {}  # name -> members of the groups called so
         self._clashing: dict[str, int] = {}  # and what lives where these are defined
+        self._functions: dict[str, set[str]] = {}  # and the functions of the user's they are of
+        self._clashes: dict[int, int] = {}  # what lives where the members of a group are defined
         self._hints: dict[int, str] = {}
         self._along: set[int] = set()  # the counters of loops over elements
         self._stems: dict[int, str] = {}  # what an invented name is made from
@@ -97,15 +99,19 @@ class Names:
         return len({v.type.dtype for v in self.program.members(members) if not v.type.ndim}) > 1
 
     def _clash(self, group: int) -> int:
-        found = 0
-        for var in self.program.members(self.groups.members[group]):
-            found |= self.live.clash[self.program.index[var]]
-        return found
+        if group not in self._clashes:
+            found = 0
+            for var in self.program.members(self.groups.members[group]):
+                found |= self.live.clash[self.program.index[var]]
+            self._clashes[group] = found
+        return self._clashes[group]
 
     def _give(self, group: int, name: str) -> None:
         self.given[group] = name
         self._holders[name] = self._holders.get(name, 0) | self.groups.members[group]
         self._clashing[name] = self._clashing.get(name, 0) | self._clash(group)
+        members = self.program.members(self.groups.members[group])
+        self._functions.setdefault(name, set()).update(map(_function_of, members))
 
     def _choose(self, group: int, wish: str) -> None:
         others = [f"{wish}_{word}" for word in self._places(group, wish)]
@@ -127,8 +133,7 @@ class Names:
             if (made.args[0].name or "").endswith("_saved"):
                 yield f"{wish}_before"
         within = _function_of(first)
-        known = {_function_of(v) for v in self.program.members(self._holders.get(wish, 0))}
-        known.add(self.program.function.name)
+        known = {*self._functions.get(wish, ()), self.program.function.name}
         if within.isidentifier() and not any(k.startswith(within) for k in known):
             yield f"{within}_{wish}"
 
