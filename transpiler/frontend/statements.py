@@ -18,7 +18,7 @@ from calque.transpiler.errors import (
 )
 from calque.transpiler.frontend.callables import is_interpreted
 from calque.transpiler.frontend.comparisons import always
-from calque.transpiler.frontend.control.branch import escapes
+from calque.transpiler.frontend.control.branch import escapes, surely_leaves
 from calque.transpiler.frontend.control.with_blocks import Contexts
 from calque.transpiler.frontend.expressions import BINARY, NEW_KEY
 from calque.transpiler.frontend.interpreter import Completion
@@ -439,10 +439,13 @@ class Statements(Contexts):
             if isinstance(test, Array):
                 rest = cases[position + 1 :]
                 return (
-                    self.escaping(
+                    self.leaving(
                         test,
-                        partial(self.exec_block, case.body),
-                        partial(self._cases, subject, rest, node),
+                        [
+                            partial(self.exec_block, case.body),
+                            partial(self._cases, subject, rest, node),
+                        ],
+                        not surely_leaves(case.body),
                         node,
                     )
                     if _any_escapes(cases)

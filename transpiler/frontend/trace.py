@@ -15,6 +15,7 @@ from calque.transpiler.errors import (
     BranchMismatch,
     CalqueError,
     ClassesNeeded,
+    NeedsKnownValue,
     SpecializationNeeded,
     UnrollingNeeded,
     UnsupportedFunction,
@@ -104,11 +105,18 @@ def trace(
         machine.varying = varying
         machine.memory = {leaf: memory_of(leaf_values[leaf]) for leaf in memory}
         machine.stacking, machine.lists_stay = way.stacking, way.lists_stay
-        machine.telling = way.telling
+        machine.telling, machine.arms_apart = way.telling, way.arms_apart
         try:
             return _attempt(machine, function, leaf_types, leaf_values, unflatten, contiguous)
         except ClassesNeeded:
             way = replace(way, telling=True)
+        except (BranchMismatch, NeedsKnownValue, SpecializationNeeded) as error:
+            if machine.joined:  # each arm may know what both together do not
+                way = replace(way, arms_apart=True)
+            elif isinstance(error, SpecializationNeeded):
+                raise
+            else:
+                way = way.after(error, machine.arrays_for_lists)
         except (UnrollingNeeded, CalqueError, TypeError, ValueError, LookupError) as error:
             way = way.after(error, machine.arrays_for_lists)
 
@@ -122,13 +130,14 @@ class Way:
     unrolled: dict[Any, Any] = field(default_factory=dict)  # loops, with what asked for it
     instead: UnrollingNeeded | None = None  # what to do where stacking fails
     telling: bool = False  # numbers whose class differs between paths say of which class they are
+    arms_apart: bool = False  # what follows a branch of which an arm may leave is written twice
 
     def after(self, error: Exception, arrays_for_lists: bool) -> Way:
         """What is tried next; raises the error where there is nothing."""
         if isinstance(error, UnrollingNeeded) and not self.stacking and not self.unrolled:
             return replace(self, stacking=True, instead=error)
         if arrays_for_lists:
-            return Way(lists_stay=True, telling=self.telling)
+            return Way(lists_stay=True, telling=self.telling, arms_apart=self.arms_apart)
         needed = self.instead if self.stacking else error
         if not isinstance(needed, UnrollingNeeded):
             raise error

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain
 from typing import Any, NoReturn
 
 import gast
@@ -28,6 +30,8 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import FUNCTIONS, Array, atom, link
 from calque.transpiler.ir.core import Block, Var, map_tree
 
+_COPIES = 4  # so often is written what follows on branches of which arms may leave
+
 
 @dataclass(eq=False)
 class LoopFlags:
@@ -40,6 +44,7 @@ class LoopFlags:
     at_end: set[str] | None = None  # and wherever a round runs through
     stored: set[int] = field(default_factory=set)  # cells that the loop stores into
     certain: bool = True  # a round runs, for all we ask
+    continued: str | None = None  # of a branch whose arms are joined: the loop around goes on
 
     def forget(self) -> None:
         """The body is interpreted anew."""
@@ -256,15 +261,79 @@ class Branches(Expressions):
             return self.exec_block(node.body if test else node.orelse)
         with self.at(node):
             if escapes(node.body) or escapes(node.orelse):
-                return self.escaping(
-                    test,
-                    lambda: self.exec_block(node.body),
-                    lambda: self.exec_block(node.orelse),
-                    node,
-                )
+                arms = [partial(self.exec_block, block) for block in (node.body, node.orelse)]
+                return self.leaving(test, arms, _may_go_on_twice(node), node)
             orelse = (lambda: self.exec_block(node.orelse)) if node.orelse else do_nothing
             result = self.fork(test, lambda: self.exec_block(node.body), orelse, node)
         return result if isinstance(result, Completion) else None
+
+    copies = 1  # how often what follows is written at this place
+    arms_apart = False  # what follows is written for each arm, however often that is
+    joined = False  # an arm that may leave was joined with one that goes on
+
+    def leaving(
+        self, test: Array, arms: list[Callable[[], Any]], twice: bool, node: Any
+    ) -> Completion | None:
+        """A statement of which an arm may leave, and both may go on if it goes on ``twice``.
+
+        What follows is written for each arm that may go on. Where that were often, as others like
+        it follow, the arms are joined instead, with flags that say how they were left.
+        """
+        before = self.copies
+        both = any(self.call.pending) and twice
+        if both and not self.arms_apart and not self.call.blocks:
+            more = sum(map(_may_go_on_twice, chain.from_iterable(self.call.pending)))
+            if self.joined or before << (1 + more) > _COPIES:
+                self.joined = True
+                return self._join_arms(test, arms, node)
+        self.copies = before * (1 + both)
+        try:
+            return self.escaping(test, *arms, node)
+        finally:
+            self.copies = before
+
+    def _join_arms(
+        self, test: Array, arms: list[Callable[[], Any]], node: Any
+    ) -> Completion | None:
+        """Both arms, run to their own ends and joined; then who has left leaves."""
+        call, names = self.call, self.call.frame.locals
+        outer, pending = call.flags, call.pending
+        flags = LoopFlags(*map(self.fresh_name, ("broken", "returned", "value")))
+        flags.continued = self.fresh_name("continued")
+        hidden = (flags.returned, flags.broken, flags.continued)
+        names.update(dict.fromkeys(hidden, False))
+        if call.consume is not None:  # a generator: it has nothing to return
+            names[flags.value] = None
+
+        def to_end(arm: Callable[[], Completion | None]) -> Completion:
+            call.pending = []
+            return self._at_boundary(arm(), flags)
+
+        call.flags = flags
+        try:
+            result = self.fork(test, *(partial(to_end, arm) for arm in arms), node)
+        finally:
+            call.flags, call.pending = outer, pending
+            returned, broken, continued = (names.pop(name, False) for name in hidden)
+            value = names.pop(flags.value, MISSING)
+        if isinstance(result, Completion) and result.kind == "raise":
+            return result
+
+        def given() -> Completion:
+            return Completion("return", self.checked(value, "the value returned here", node))
+
+        ends = (lambda: Completion("break"), lambda: Completion("continue"))
+        return self._leave_as([(returned, given), *zip((broken, continued), ends)], node)
+
+    def _leave_as(self, ends: list[tuple[Any, Callable[[], Completion]]], node: Any) -> Any:
+        """Leave in the first of several ways whose flag is set."""
+        while ends:
+            (flag, end), *ends = ends
+            if isinstance(flag, Array):
+                return self.escaping(flag, end, partial(self._leave_as, ends, node), node)
+            if flag:
+                return end()
+        return None
 
     def escaping(
         self,
@@ -317,7 +386,9 @@ class Branches(Expressions):
             return completion
         names = self.call.frame.locals
         flags.note("normal" if completion is None else completion.kind, self.bound_names())
-        if completion is not None and completion.kind == "break":
+        if completion is not None and completion.kind == "continue" and flags.continued:
+            names[flags.continued] = True
+        elif completion is not None and completion.kind == "break":
             names[flags.broken] = True
         elif completion is not None and completion.kind == "return":
             names[flags.returned] = True
@@ -355,6 +426,23 @@ class Branches(Expressions):
     def exec_block(self, statements: list[Any]) -> Completion | None:
         """Statements in order (see statements)."""
         raise NotImplementedError
+
+
+def surely_leaves(statements: list[Any]) -> bool:
+    """Whether statements end, on all paths, with a return, a break, a continue or an error."""
+    last = statements[-1] if statements else None
+    if isinstance(last, gast.If):
+        return surely_leaves(last.body) and surely_leaves(last.orelse)
+    return isinstance(last, (gast.Return, gast.Break, gast.Continue, gast.Raise))
+
+
+def _may_go_on_twice(node: Any) -> bool:
+    """Whether an arm of a statement may leave, and two may be followed by the next one."""
+    if isinstance(node, gast.If):
+        arms = [node.body, node.orelse]
+    else:
+        arms = [case.body for case in getattr(node, "cases", [])]
+    return any(map(escapes, arms)) and sum(not surely_leaves(arm) for arm in arms) > 1
 
 
 def escapes(statements: list[Any], in_loop: bool = False) -> bool:
