@@ -1,7 +1,8 @@
-"""What takes long is said on a terminal: never in a pipe, and once in a notebook."""
+"""What takes long is said on a terminal, once in a notebook, and in the log wherever that goes."""
 
 from __future__ import annotations
 
+import logging
 import sys
 import threading
 import time
@@ -11,6 +12,8 @@ import pytest
 
 import calque
 from calque.runtime.call import progress
+from calque.transpiler.frontend.library.python_builtins import Interpreter
+from calque.transpiler.transformations import derivatives
 
 
 @pytest.fixture
@@ -59,6 +62,70 @@ def test_nothing_for_what_is_quick(monkeypatch, capsys):
 def test_a_stream_that_is_closed_is_no_terminal(monkeypatch):
     monkeypatch.setattr(sys, "stderr", None)
     assert not progress.is_terminal()
+
+
+@pytest.fixture
+def logged(monkeypatch):
+    monkeypatch.setattr(progress, "_LOGGED", 0.05)
+
+
+def test_a_line_in_the_log_wherever_it_goes(logged, caplog, capsys):
+    work()
+    lines = [r.getMessage() for r in caplog.records]
+    assert lines[0].startswith("calque: f_grad: compiling, 1 of 2 kernels are ready (0 s so far)")
+    assert 1 < len(lines) < 5  # after twice the time each
+    assert {(r.name, r.levelname) for r in caplog.records} == {("calque", "WARNING")}
+    assert capsys.readouterr().err == ""
+
+
+def test_the_log_is_apart_from_the_line_on_a_terminal(hurried, logged, monkeypatch, capsys):
+    monkeypatch.setattr(progress, "is_terminal", lambda: True)
+    handler = logging.StreamHandler(sys.stderr)
+    logging.getLogger("calque").addHandler(handler)
+    try:
+        work()
+    finally:
+        logging.getLogger("calque").removeHandler(handler)
+    text = capsys.readouterr().err
+    assert "\rcalque: f_grad: compiling, 1 of 2 kernels are ready (0 s so far)\n" in text
+
+
+def test_the_log_has_the_stage_and_the_line(logged, monkeypatch, caplog):
+    def slow(x):
+        return np.sin(x[0])
+
+    def steps(x):
+        return slow(x) * 2.0
+
+    before = Interpreter.exec_Return
+
+    def waiting(self, node):
+        if self.call.frame.parent is not None and len(self.calls) > 1:
+            time.sleep(0.2)
+        return before(self, node)
+
+    monkeypatch.setattr(Interpreter, "exec_Return", waiting)
+    calque.grad(steps)(np.ones(2))
+    line = caplog.records[0].getMessage()
+    assert line.startswith("calque: steps_grad: writing its program, reading the function, at ")
+    assert f"test_progress.py, line {slow.__code__.co_firstlineno + 1}: return np.sin" in line
+
+
+def test_the_log_names_the_pass(logged, monkeypatch, caplog):
+    before = derivatives.reverse
+    slow = lambda *args: time.sleep(0.2) or before(*args)
+    monkeypatch.setattr(derivatives, "reverse", slow)
+    calque.grad(lambda x: np.sin(x))(1.0)
+    assert "writing its program, in the pass reverse" in caplog.records[0].getMessage()
+
+
+def test_nothing_is_logged_of_what_runs(logged, caplog):
+    fn = calque.jit(lambda x: x * 2.0)
+    fn(np.ones(3))
+    caplog.clear()
+    with progress.watched(lambda: "f", lambda: ""):
+        time.sleep(0.2)
+    assert not caplog.records
 
 
 def test_a_first_call_says_how_far_it_is(hurried, monkeypatch, capsys):

@@ -10,6 +10,7 @@ from calque.transpiler.codegen.numba.fitting_numbers import fitting_noted
 from calque.transpiler.codegen.numba.numba_in_order import saved
 from calque.transpiler.codegen.numpy.emit import Support, emit_function, emit_module
 from calque.transpiler.frontend.trace import Traced
+from calque.transpiler.ir.stages import WRITING, stage
 from calque.transpiler.ir.target import Target
 from calque.transpiler.ir.text import show
 
@@ -17,10 +18,11 @@ from calque.transpiler.ir.text import show
 def function_text(traced: Traced, name: str) -> str:
     """The ``def`` of the generated function."""
     traced.function.name = name
-    if traced.target.grid:
-        with fitting_noted(traced.function.body, traced.builder):
-            return cuda_function(traced.function)
-    return emit_function(traced.function, kernels=traced.target)
+    with stage(WRITING):
+        if traced.target.grid:
+            with fitting_noted(traced.function.body, traced.builder):
+                return cuda_function(traced.function)
+        return emit_function(traced.function, kernels=traced.target)
 
 
 def module_text(
@@ -41,17 +43,18 @@ def module_text(
     """
     traced.function.name = name
     asked = traced.builder if asking and traced.compiled else None
-    if traced.target.grid:
-        with fitting_noted(traced.function.body, traced.builder):
-            return cuda_module(traced.function, title, provenance, support, asked, around)
-    return emit_module(
-        traced.function,
-        title=title,
-        provenance=list(provenance),
-        kernels=target or traced.target,
-        support=support,
-        asking=asked,
-    )
+    with stage(WRITING):
+        if traced.target.grid:
+            with fitting_noted(traced.function.body, traced.builder):
+                return cuda_module(traced.function, title, provenance, support, asked, around)
+        return emit_module(
+            traced.function,
+            title=title,
+            provenance=list(provenance),
+            kernels=target or traced.target,
+            support=support,
+            asking=asked,
+        )
 
 
 @contextmanager

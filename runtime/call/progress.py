@@ -1,10 +1,13 @@
-"""A word on the terminal about what takes long: never in a pipe, and once in a notebook.
+"""A word about what takes long: on the terminal after a second, in the log after ten.
 
-After a second, a line says what is being made and how far it is; it goes when that is done.
+On a terminal a line says what is being made and how far it is; it goes when that is done. A
+notebook gets one line. Wherever the output goes, the logger ``calque`` warns after ten seconds, and
+again after twenty, forty, and so on: which function, which stage, which line of the user's.
 """
 
 from __future__ import annotations
 
+import logging
 import sys
 import threading
 import time
@@ -12,11 +15,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from calque.transpiler.forking import run_in_children
+from calque.transpiler.ir.stages import standing
 
 _LONG = 1.0  # seconds
 _AGAIN = 0.5  # seconds between two lines
+_LOGGED = 10.0  # seconds
 _telling = threading.Event()  # one line at a time
 run_in_children(_telling.clear)
+_log = logging.getLogger("calque")
 
 
 def is_terminal() -> bool:
@@ -39,38 +45,72 @@ def say(line: str) -> None:
 
 @contextmanager
 def watched(name: Callable[[], str], doing: Callable[[], str]) -> Iterator[None]:
-    """Say from the first second on what is being done, where someone reads it; "" is nothing."""
-    terminal = is_terminal()
-    if not (terminal or _is_notebook()) or _telling.is_set():
+    """Say what is being done where someone reads it, and log it; "" is nothing."""
+    if _telling.is_set():
         yield  # within another, or beside it in another thread
         return
     _telling.set()
-    over = threading.Event()
-    began = time.monotonic()
-
-    def tell() -> None:
-        if over.wait(_LONG):
-            return
-        if not terminal:
-            if found := doing():
-                print(f"calque: {name()}: {found}", file=sys.stderr, flush=True)
-            return
-        widest = 0
-        while True:
-            found = doing()
-            seconds = time.monotonic() - began
-            line = f"calque: {name()}: {found} ({seconds:.1f} s)" if found else ""
-            print(f"\r{line.ljust(widest)}", end="", file=sys.stderr, flush=True)
-            widest = max(widest, len(line))
-            if over.wait(_AGAIN):
-                break
-        print(f"\r{' ' * widest}\r", end="", file=sys.stderr, flush=True)
-
-    teller = threading.Thread(target=tell, daemon=True)
+    teller = _Teller(name, doing)
     teller.start()
     try:
         yield
     finally:
-        over.set()
+        teller.over.set()
         teller.join()
         _telling.clear()
+
+
+class _Teller(threading.Thread):
+    """Tells what the thread that starts it does, until that is over."""
+
+    def __init__(self, name: Callable[[], str], doing: Callable[[], str]):
+        super().__init__(daemon=True)
+        self.over = threading.Event()
+        self._called, self._doing = name, doing
+        self._maker = threading.get_ident()
+        self._began = time.monotonic()
+        self._shown = 0  # letters of the line on the terminal
+        self._next = _LOGGED
+
+    def run(self) -> None:
+        """Wait, and tell; the terminal is told often, a notebook once."""
+        terminal = is_terminal()
+        if terminal or _is_notebook():
+            if self.over.wait(_LONG):
+                return
+            if not terminal:
+                if found := self._doing():
+                    print(f"calque: {self._called()}: {found}", file=sys.stderr, flush=True)
+            while terminal:
+                self._show()
+                if self.over.wait(_AGAIN):
+                    self._clear()
+                    return
+                self._log()
+        while not self.over.wait(max(0.0, self._next - self._seconds())):
+            self._log()
+
+    def _seconds(self) -> float:
+        return time.monotonic() - self._began
+
+    def _show(self) -> None:
+        found = self._doing()
+        line = f"calque: {self._called()}: {found} ({self._seconds():.1f} s)" if found else ""
+        print(f"\r{line.ljust(self._shown)}", end="", file=sys.stderr, flush=True)
+        self._shown = max(self._shown, len(line))
+
+    def _clear(self) -> None:
+        print(f"\r{' ' * self._shown}\r", end="", file=sys.stderr, flush=True)
+
+    def _log(self) -> None:
+        if self._seconds() < self._next:
+            return
+        self._next *= 2.0
+        found = self._doing()
+        if not found:
+            return
+        if self._shown:
+            self._clear()
+        where = standing(self._maker)
+        text = f"{found}, {where}" if where else found
+        _log.warning("calque: %s: %s (%.0f s so far)", self._called(), text, self._seconds())

@@ -12,6 +12,7 @@ from calque.runtime import api
 from calque.runtime.call import kernel_source
 from calque.runtime.call.fallback import message
 from calque.runtime.call.loading import Program
+from calque.runtime.call.progress import watched
 from calque.runtime.cuda import launching_source
 from calque.runtime.devices.device_source import DeviceSource
 from calque.runtime.devices.mapped import Mapped, jitted
@@ -113,7 +114,8 @@ def source(fn: Any, *args: Any, stage: str | None = None, engine: str | None = N
         traced = _program(transformed, args, stage).traced
         if stage == "core":
             return SourceText(texts.core_text(traced, name))
-        return SourceText(texts.function_text(traced, name))
+        with watched(lambda: name, lambda: "writing its source"):
+            return SourceText(texts.function_text(traced, name))
     except Exception as error:
         hide_own_frames(error)
         raise

@@ -40,6 +40,7 @@ from calque.transpiler.ir.builder import Array, Builder
 from calque.transpiler.ir.core import Parameter, Slot, Var
 from calque.transpiler.ir.dims import Bound, InnerSizes
 from calque.transpiler.ir.program_copies import ProgramCopy
+from calque.transpiler.ir.stages import READING, stage
 from calque.transpiler.ir.target import NUMPY, Target
 from calque.transpiler.ir.types import INT, ArrayType, Dim, dim_symbols, integer_name, symbol
 
@@ -107,7 +108,8 @@ def trace(
         machine.stacking, machine.lists_stay = way.stacking, way.lists_stay
         machine.telling, machine.arms_apart = way.telling, way.arms_apart
         try:
-            return _attempt(machine, function, leaf_types, leaf_values, unflatten, contiguous)
+            with stage(READING, machine.builder):
+                return _attempt(machine, function, leaf_types, leaf_values, unflatten, contiguous)
         except ClassesNeeded:
             way = replace(way, telling=True)
         except (BranchMismatch, NeedsKnownValue, SpecializationNeeded) as error:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from calque.transpiler.ir.core import Function
+from calque.transpiler.ir.stages import stage
 from calque.transpiler.ir.text import show
 
 Result = TypeVar("Result")
@@ -31,10 +32,11 @@ def verifies() -> bool:
 def watched(name: str, function: Function, run: Callable[[], Result]) -> Result:
     """Run a pass over a function, and show what it did where the environment asks for it."""
     only = os.environ.get("CALQUE_PRINT_AFTER") == name
-    if level() < 2 and not only:
-        return run()
-    before = show(function)
-    result = run()
+    with stage(f"in the pass {name}"):
+        if level() < 2 and not only:
+            return run()
+        before = show(function)
+        result = run()
     after = show(function)
     if only:
         print(f"# after {name}\n{after}", file=sys.stderr)

@@ -1,0 +1,50 @@
+"""Which stage each thread is at that makes a program, and at which line of the user's."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from calque.transpiler.forking import run_in_children
+
+READING = "reading the function"
+WRITING = "writing the text"
+
+_stages: dict[int, list[tuple[str, Any]]] = {}  # by thread: the stages, one within another
+run_in_children(_stages.clear)
+
+
+@contextmanager
+def stage(name: str, builder: Any = None) -> Iterator[None]:
+    """Within, this thread is at a stage; ``builder`` knows the line.
+
+    >>> with stage(READING):
+    ...     standing(threading.get_ident())
+    'reading the function'
+    """
+    here = _stages.setdefault(threading.get_ident(), [])
+    here.append((name, builder))
+    try:
+        yield
+    finally:
+        if here:
+            here.pop()
+        if not here:
+            _stages.pop(threading.get_ident(), None)
+
+
+def standing(thread: int) -> str:
+    """The innermost stage of a thread, and the line of the user's that it works on; "" for none."""
+    stages = list(_stages.get(thread, ()))
+    if not stages:
+        return ""
+    builders = [builder for _, builder in stages if builder is not None]
+    origin = builders[-1].origin if builders else None
+    name = stages[-1][0]
+    if origin is None:
+        return name
+    place = f"{os.path.basename(origin.file)}, line {origin.line}"
+    return f"{name}, at {place}: {origin.text.strip()}"
