@@ -188,7 +188,8 @@ def _compiled(fun: Any, options: dict[str, Any]) -> Any:
 
 def _both(inner: dict[str, Any], outer: dict[str, Any]) -> dict[str, Any]:
     """The options of ``jit(jit(f))``: both's static arguments; the outer's wish, if any."""
-    found = {name: (*inner[name], *outer[name]) for name in ("static_argnums", "static_argnames")}
+    static = ("static_argnums", "static_argnames")
+    found: dict[str, Any] = {name: (*inner[name], *outer[name]) for name in static}
     for name, unsaid in (("parallel", "auto"), ("boundscheck", None)):
         found[name] = inner[name] if outer[name] == unsaid else outer[name]
     device = outer.get("device", inner.get("device"))

@@ -64,7 +64,7 @@ def _refuse_complex(machine: Any, base: Any, exponent: Any, node: Any) -> None:
         return
     below = base < 0
     if isinstance(exponent, Array):
-        fractional = 0.0 < exponent % 1.0
+        fractional = 0.0 < OPERATORS["mod"](exponent, 1.0)
         test = fractional if below is True else apply(and_, below, fractional)
     elif float(exponent).is_integer() or exponent != exponent:
         return

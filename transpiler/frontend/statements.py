@@ -441,10 +441,10 @@ class Statements(Contexts):
                 return (
                     self.leaving(
                         test,
-                        [
+                        (
                             partial(self.exec_block, case.body),
                             partial(self._cases, subject, rest, node),
-                        ],
+                        ),
                         not surely_leaves(case.body),
                         node,
                     )

@@ -51,11 +51,10 @@ from calque.transpiler.primitives.elementwise import (
     to_int,
     where,
 )
-from calque.transpiler.primitives.extrema import maximum, minimum
+from calque.transpiler.primitives.extrema import clip, maximum, minimum
 from calque.transpiler.primitives.growing import room, widened
 from calque.transpiler.primitives.indexing import checked_index, copy, getitem, update, update_add
 from calque.transpiler.primitives.logic import (
-    clip,
     equal,
     greater,
     greater_equal,

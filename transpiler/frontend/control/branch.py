@@ -30,6 +30,8 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import FUNCTIONS, Array, atom, link
 from calque.transpiler.ir.core import Block, Var, map_tree
 
+Arms = tuple[Callable[[], Any], Callable[[], Any]]  # where a test holds, and where it does not
+
 _COPIES = 4  # so often is written what follows on branches of which arms may leave
 
 
@@ -261,7 +263,7 @@ class Branches(Expressions):
             return self.exec_block(node.body if test else node.orelse)
         with self.at(node):
             if escapes(node.body) or escapes(node.orelse):
-                arms = [partial(self.exec_block, block) for block in (node.body, node.orelse)]
+                arms = partial(self.exec_block, node.body), partial(self.exec_block, node.orelse)
                 return self.leaving(test, arms, _may_go_on_twice(node), node)
             orelse = (lambda: self.exec_block(node.orelse)) if node.orelse else do_nothing
             result = self.fork(test, lambda: self.exec_block(node.body), orelse, node)
@@ -272,7 +274,7 @@ class Branches(Expressions):
     joined = False  # an arm that may leave was joined with one that goes on
 
     def leaving(
-        self, test: Array, arms: list[Callable[[], Any]], twice: bool, node: Any
+        self, test: Array, arms: Arms, twice: bool, node: Any
     ) -> Completion | None:
         """A statement of which an arm may leave, and both may go on if it goes on ``twice``.
 
@@ -292,13 +294,12 @@ class Branches(Expressions):
         finally:
             self.copies = before
 
-    def _join_arms(
-        self, test: Array, arms: list[Callable[[], Any]], node: Any
-    ) -> Completion | None:
+    def _join_arms(self, test: Array, arms: Arms, node: Any) -> Completion | None:
         """Both arms, run to their own ends and joined; then who has left leaves."""
         call, names = self.call, self.call.frame.locals
         outer, pending = call.flags, call.pending
-        flags = LoopFlags(*map(self.fresh_name, ("broken", "returned", "value")))
+        broken, returned, value = map(self.fresh_name, ("broken", "returned", "value"))
+        flags = LoopFlags(broken, returned, value)
         flags.continued = self.fresh_name("continued")
         hidden = (flags.returned, flags.broken, flags.continued)
         names.update(dict.fromkeys(hidden, False))
@@ -311,19 +312,20 @@ class Branches(Expressions):
 
         call.flags = flags
         try:
-            result = self.fork(test, *(partial(to_end, arm) for arm in arms), node)
+            then, orelse = (partial(to_end, arm) for arm in arms)
+            result = self.fork(test, then, orelse, node)
         finally:
             call.flags, call.pending = outer, pending
-            returned, broken, continued = (names.pop(name, False) for name in hidden)
-            value = names.pop(flags.value, MISSING)
+            has_returned, *left = (names.pop(name, False) for name in hidden)
+            given = names.pop(flags.value, MISSING)
         if isinstance(result, Completion) and result.kind == "raise":
             return result
 
-        def given() -> Completion:
-            return Completion("return", self.checked(value, "the value returned here", node))
+        def to_return() -> Completion:
+            return Completion("return", self.checked(given, "the value returned here", node))
 
         ends = (lambda: Completion("break"), lambda: Completion("continue"))
-        return self._leave_as([(returned, given), *zip((broken, continued), ends)], node)
+        return self._leave_as([(has_returned, to_return), *zip(left, ends)], node)
 
     def _leave_as(self, ends: list[tuple[Any, Callable[[], Completion]]], node: Any) -> Any:
         """Leave in the first of several ways whose flag is set."""

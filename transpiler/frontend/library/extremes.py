@@ -58,7 +58,7 @@ class Extremum:
         exact = lambda: self._of_steps(machine, machine.steps(source, node), kwargs, node)
         return unless_changed(machine, source, of_list, exact, effects=False)
 
-    def _of_array(self, values: Array) -> Any:
+    def _of_array(self, values: Any) -> Any:
         """Return a vector's extremum: Python keeps a NaN that comes first, and takes no other."""
         if values.dtype.kind == "f":
             values = np.where(np.isnan(values), values[:1], values)

@@ -54,7 +54,7 @@ class Alternative:
         return hash(self.type)
 
     @property
-    def kind(self) -> type:
+    def kind(self) -> Any:
         """The class in plain Python."""
         return _PYTHON[self.type.dtype.kind] if self.type.weak else self.type.dtype.type
 
@@ -187,13 +187,13 @@ def selected(
     """``then() if test else orelse()`` as a number of a type."""
     if not isinstance(test, Array):
         return then() if test else orelse()
-    builder, blocks = current(), []
-    for arm in (then, orelse):
-        with builder.block() as block:
-            block.results.append(atom(arm()))
-        blocks.append(block)
+    builder = current()
+    with builder.block() as first:
+        first.results.append(atom(then()))
+    with builder.block() as second:
+        second.results.append(atom(orelse()))
     out = Var(t, None, builder.origin)
-    builder.emit(If((out,), atom(test), *blocks, builder.origin))
+    builder.emit(If((out,), atom(test), first, second, builder.origin))
     return Array(out)
 
 
@@ -215,9 +215,10 @@ def exactly(number: MixedNumber) -> Array:
     for k, a in enumerate(number.alternatives):
         if a.held_by(own):
             continue
-        large = number.is_alternative(k)
+        large: Any = number.is_alternative(k)
         if k in number.apart:  # 0 where it is of another class
-            large = apply(or_, number.apart[k] > limit, number.apart[k] < -limit)
+            apart: Any = number.apart[k]
+            large = apply(or_, apart > limit, apart < -limit)
         raise_where(large, OverflowError(message))
     return number.common
 
@@ -379,8 +380,8 @@ def _which_part(value: Any, places: dict[ArrayType, int]) -> Any:
     def made(t: ArrayType) -> Atom:
         found: Any = names[-1]
         for k in range(len(names) - 1):
-            test, then, orelse = value.is_alternative(k), names[k], found
-            found = selected(test, lambda then=then: then, lambda orelse=orelse: orelse, t)
+            then, orelse = (partial(lambda named: named, named) for named in (names[k], found))
+            found = selected(value.is_alternative(k), then, orelse, t)
         return atom(found)
 
     return LatePart(made)
