@@ -49,7 +49,7 @@ def prune(block: Block, live: set[Var]) -> None:
             case If():
                 _prune_if(statement, live)
             case For() | While():
-                _prune_loop(statement, live)
+                prune_loop(statement, live)
         live.difference_update(statement.outs)
         live.update(_vars(operands(statement)))
         kept.append(statement)
@@ -83,7 +83,8 @@ def _prune_if(statement: If, live: set[Var]) -> None:
         live.update(inner)
 
 
-def _prune_loop(statement: For | While, live: set[Var]) -> None:
+def prune_loop(statement: For | While, live: set[Var]) -> None:
+    """Stop carrying what neither ``live`` nor another iteration needs; then prune the body."""
     body = statement.body
     needed = [out in live for out in statement.outs]
     while True:

@@ -37,7 +37,7 @@ from calque.transpiler.ir.core import (
     Var,
     While,
 )
-from calque.transpiler.ir.dead_code import prune
+from calque.transpiler.ir.dead_code import prune_loop
 from calque.transpiler.ir.types import BOOL, INT
 from calque.transpiler.primitives.axis_collectives import NamedAxis
 from calque.transpiler.primitives.base import apply
@@ -64,7 +64,7 @@ def batch(
     axis, if it has a name. ``within``: another batch is to come, whose examples may differ in
     what this one does, so that no number of lanes may depend on the data.
     """
-    _drop_unread(function.body, builder)
+    _drop_unread(function.body)
     axes = set() if axis is None else {axis}
     outer = builder.lanes  # the body of a call: its collectives are over the caller's axis
     if outer is not None:
@@ -81,10 +81,19 @@ def batch(
     return [(wrap(lanes.shared.get(atom_of(v), atom_of(v))), has) for v, has in results]
 
 
-def _drop_unread(block: Block, builder: Builder) -> None:
-    """What nobody reads needs no place, nor lanes; but sizes may be asked for later."""
-    sizes = {v for s in block.statements for v in s.outs if v in builder.dim_values}
-    prune(block, sizes | {a for a in block.results if isinstance(a, Var)})
+def _drop_unread(block: Block) -> None:
+    """Drop names that only some iterations of a loop bind and nothing reads after the loop."""
+    read = {a for a in block.results if isinstance(a, Var)}
+    for s in reversed(block.statements):
+        for inner in core.blocks_of(s):
+            _drop_unread(inner)
+        if isinstance(s, For | While):
+            pairs = zip(s.outs, s.inits, strict=True)
+            unread = {o for o, i in pairs if i is UNDEFINED and o not in read}
+            if unread:
+                prune_loop(s, {*s.outs} - unread)
+        read.update(a for a in core.operands(s) if isinstance(a, Var))
+        read.update(v for inner in core.blocks_of(s) for v in core.free_vars(inner))
 
 
 class Lanes(Arms):
@@ -226,7 +235,7 @@ class Lanes(Arms):
             return self.one_round(s.body, None, s.phis, carried, live)[0], None
 
         phis, inits = self.carried(s)
-        with self.builder.block() as body:
+        with self.block() as body:
             after, _ = round_of({p: Array(n) for p, n in zip(s.phis, phis) if n is not p})
             body.results = list(map(atom_of, after))
         outs = tuple(self.fresh(o) if n is not p else o for o, p, n in zip(s.outs, s.phis, phis))
@@ -247,7 +256,7 @@ class Lanes(Arms):
         flag = Var(self.batched_type(BOOL), "live", s.origin)
         with self.builder.block() as test:
             test.results = [atom_of(np.any(Array(flag)))]
-        with self.builder.block() as body:
+        with self.block() as body:
             own = {p: Array(n) for p, n in zip(s.phis, phis) if n is not p}
             after, now = self.one_round(s.body, s.test, s.phis, own, Array(flag))
             body.results = [*map(atom_of, after), atom_of(now)]

@@ -70,7 +70,7 @@ class Arms(Values):
                 n if n is not None else self.vacant(o) if h is UNDEFINED else self.full(h, o.type)
                 for n, o, h in zip(now, s.outs, held, strict=True)
             ]
-            with self.builder.block() as block:
+            with self.block() as block:
                 other_arm = s.orelse if arm is s.then else s.then
                 whole = set() if other_arm.statements else in_place(s, arm)
                 after = self.arm_results(arm, mask, start, s.outs, whole, held)

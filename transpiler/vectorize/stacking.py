@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -85,6 +86,16 @@ class Values:
         made.rows = dict(self.rows)
         made.read = set(self.read)
         return made
+
+    @contextmanager
+    def block(self) -> Iterator[Block]:
+        """Open a block that only some examples or iterations run; rows gathered in it stay in it."""
+        before = dict(self.values)
+        try:
+            with self.builder.block() as block:
+                yield block
+        finally:
+            self.values = before
 
     def is_batched(self, atom: Atom) -> bool:
         """Whether an atom has a companion here."""

@@ -418,12 +418,13 @@ class Recorder(FlatSaves):
         arm.results.append(value)
         t = value.type
         self.builder.blocks.append(other)
-        try:
-            with self.forward_of(s):
+        with self.forward_of(s):
+            try:
                 sizes = tuple(self._size_in_loops(d, True) for d in t.dims)
-                zero = FUNCTIONS[np.zeros](sizes, t.dtype) if sizes else t.dtype.type(0)
-        except CalqueError:
-            zero = core.UNDEFINED
+            except CalqueError:
+                sizes = (0,) * t.ndim  # no path reads the zero, but it may be saved
+                out.type = t.with_dims([self.builder.dims.fresh() for _ in sizes])
+            zero = FUNCTIONS[np.zeros](sizes, t.dtype) if sizes else t.dtype.type(0)
         self.builder.blocks.pop()
         other.results.append(atom(zero))
         s.outs = (*s.outs, out)
