@@ -157,7 +157,7 @@ def imported(seed: int, folder: Path) -> Callable[..., Any]:
     return module.program  # type: ignore[no-any-return]
 
 
-MENDED = [91, 275, 299]  # rows gathered in an arm and read after it; a saved slice of unknown size
+MENDED = [91, 275, 299]  # rows gathered in an arm, read after it; a saved slice of no size
 
 
 @pytest.mark.parametrize("seed", [*sampled(range(SEEDS), 3), *MENDED])

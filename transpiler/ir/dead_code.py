@@ -84,7 +84,7 @@ def _prune_if(statement: If, live: set[Var]) -> None:
 
 
 def prune_loop(statement: For | While, live: set[Var]) -> None:
-    """Stop carrying what neither ``live`` nor another iteration needs; then prune the body."""
+    """Stop carrying what neither ``live`` nor another iteration needs; prune the body."""
     body = statement.body
     needed = [out in live for out in statement.outs]
     while True:

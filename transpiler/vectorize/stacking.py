@@ -89,7 +89,7 @@ class Values:
 
     @contextmanager
     def block(self) -> Iterator[Block]:
-        """Open a block that only some examples or iterations run; rows gathered in it stay in it."""
+        """Open a block that some examples or iterations run; rows gathered in it stay in it."""
         before = dict(self.values)
         try:
             with self.builder.block() as block:
