@@ -76,21 +76,21 @@ def is_of_compiler(error: BaseException) -> bool:
     return False
 
 
-def message(name: str, found: Sequence[Fallback]) -> str:
+def message(name: str, found: Sequence[Fallback], library: str = "NumPy") -> str:
     """What ``JitFallback`` says of a function, and ``explain`` too."""
     whole = any(f.whole for f in found)
-    head = f"{name} runs as NumPy source" if whole else f"A part of {name} runs as NumPy source"
+    head = f"{name if whole else f'A part of {name}'} runs as {library} source"
     shown = [str(CalqueError(f.why, f.origin, f.hint)) for f in found[:_MOST]]
     more = len(found) - len(shown)
     return "\n".join([f"{head}.", *shown, *[f"and {more} more: see calque.explain"] * (more > 0)])
 
 
-def warn(name: str, found: Sequence[Fallback]) -> str:
+def warn(name: str, found: Sequence[Fallback], library: str) -> str:
     """Give the warning at the user's line that is the reason, or at the one that calls.
 
     The text is that of the warning, which a method, say, gives once for all instances.
     """
-    text = message(name, found)
+    text = message(name, found, library)
     if text in _given:
         return text
     _given.add(text)

@@ -13,6 +13,7 @@ from calque.runtime.call.progress import watched
 from calque.transpiler.diagnostics.placements import Fallback
 from calque.transpiler.ir import pytrees
 from calque.transpiler.ir.debug import show_text
+from calque.transpiler.ir.target import Target
 from calque.transpiler.loops.shape_guards import DIFFER
 
 
@@ -20,6 +21,7 @@ class FirstCalls:
     """The part of a dispatcher that runs what was never run, and makes other programs for it."""
 
     name: Callable[[], str]
+    target: Target
     plans: dict[Any, Plan]
     ready: dict[Any, Ready]
     warned = ""  # of what runs as NumPy source
@@ -79,7 +81,7 @@ class FirstCalls:
                 where = str(error).removesuffix(DIFFER)
             for array, before in kept:
                 array[...] = before
-            why = f"{where}Sizes differ here, and NumPy spreads them: no kernel does."
+            why = f"{where}Sizes differ here, and {self._library()} spreads them: no kernel does."
             found = (Fallback(why, None),)
             self.replan(program, found, differ=True)
             before, self.warned = self.warned, "not yet"  # NumPy may refuse these sizes
@@ -111,7 +113,11 @@ class FirstCalls:
             plan.former.clear()
         self.ready.clear()
 
+    def _library(self) -> str:
+        """The library that computes what no kernel does."""
+        return "CuPy" if self.target.grid else "NumPy"
+
     def warn(self, found: Sequence[Fallback]) -> None:
         """Tell once for each function what of it runs as NumPy source."""
         if found and not self.warned:
-            self.warned = fallback.warn(self.name(), found)
+            self.warned = fallback.warn(self.name(), found, self._library())

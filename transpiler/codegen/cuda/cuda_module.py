@@ -31,6 +31,8 @@ _HOST_WORDS = frozenset(
 _COUNTS = {n: slice(0, 1) for n in ("empty", "zeros", "ones", "full", "identity")}
 _COUNTS |= {n: slice(None) for n in ("arange", "eye", "tri", "indices")}
 _COUNTS |= {n: slice(1, None) for n in ("broadcast_to", "reshape", "repeat", "tile", "roll")}
+# no ufuncs, and a number if they are given numbers
+_OF_NUMBERS = frozenset([np.where, np.sum, np.prod, np.max, np.min, np.mean, np.any, np.all])
 _HELPERS = (
     *("accumulated", "blocks", "checked_index", "kernel", "outside", "parts_of"),
     *("raise_if_outside", "row_blocks", "row_threads", "tiles"),
@@ -130,11 +132,14 @@ def _on_device(tree: Any, writer: CudaLauncher) -> Any:
         if isinstance(node, gast.Attribute) and isinstance(node.value, gast.Name):
             if node.value.id == "np" and node.attr not in _HOST_WORDS and id(node) not in kept:
                 node.value = gast.Name("cp", gast.Load(), None, None)
+    for node in gast.walk(tree):
         if isinstance(node, gast.Slice):
             for end in ("lower", "upper", "step"):
                 setattr(node, end, _of_host(getattr(node, end), writer))
         elif isinstance(node, gast.Call) and (places := _integers_in(node)) is not None:
-            node.args[places] = [_of_host(a, writer) for a in node.args[places]]
+            either = isinstance(node.func, gast.Name) and node.func.id != "range"
+            if not (either and any(map(_has_floats, node.args))):  # the larger of two floats
+                node.args[places] = [_of_host(a, writer) for a in node.args[places]]
     return tree
 
 
@@ -143,7 +148,7 @@ def _integers_in(node: gast.Call) -> slice | None:
     match node.func:
         case gast.Name(id="range" | "min" | "max"):
             return slice(None)
-        case gast.Attribute(value=gast.Name(id="np" | "cp"), attr=called):
+        case gast.Attribute(value=gast.Name(id="cp"), attr=called):
             return _COUNTS.get(called)
         case gast.Attribute(attr="reshape" | "repeat"):
             return slice(None)
@@ -155,8 +160,8 @@ def _of_host(part: Any, writer: CudaLauncher) -> Any:
     if isinstance(part, (gast.Tuple, gast.List)):
         part.elts = [_of_host(e, writer) for e in part.elts]
         return part
-    whole = part is not None and _is_there(part, writer) and not _has_floats(part)
-    return call(name("int"), part) if whole else part
+    there = part is not None and _is_there(part, writer)
+    return call(name("int"), part) if there else part
 
 
 def _has_floats(part: Any) -> bool:
@@ -176,6 +181,8 @@ def _is_there(part: Any, writer: CudaLauncher) -> bool:
             return False
         case gast.Call(func=gast.Name(id="int" | "len")):
             return False
+        case gast.Call(func=gast.Attribute(value=gast.Name(id="cp"))):
+            return True
         case gast.Name():
             shown = getattr(part, "shows", None)
             return shown is not None and (shown.type.ndim > 0 or shown in writer.device)
@@ -186,14 +193,14 @@ def _is_there(part: Any, writer: CudaLauncher) -> bool:
 
 
 def _is_of_numbers(node: gast.Call, writer: CudaLauncher) -> bool:
-    """Whether an elementwise function is called with numbers alone that the host knows."""
+    """True of a function, or a sum and the like, of numbers alone that the host knows."""
     called = getattr(np, getattr(node.func, "attr", ""), None)
-    if called is not np.where and not isinstance(called, np.ufunc):
+    if called not in _OF_NUMBERS and not isinstance(called, np.ufunc):
         return False
 
     def is_known(part: Any) -> bool:
         match part:
-            case gast.Attribute(value=gast.Name(), attr="size" | "shape"):
+            case gast.Attribute(attr="size" | "shape" | "ndim"):
                 return True
             case gast.Call(func=gast.Name(id="bool" | "complex" | "float" | "int")):
                 return True  # Python's own number, whatever it was
