@@ -137,6 +137,7 @@ def summed(x: Any, n: int) -> Any:
     return np.sum(x)
 
 
+@pytest.mark.filterwarnings("ignore:A part of:calque.JitFallback")  # 2**63 is in no kernel
 @pytest.mark.parametrize("boundscheck", [None, True])
 @pytest.mark.parametrize("function", [doubled, offset, summed], ids=lambda f: f.__name__)
 def test_large_integers_of_python_are_known(function: Any, boundscheck: Any) -> None:

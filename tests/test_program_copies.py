@@ -106,6 +106,7 @@ def test_products_of_small_and_of_large_matrices(read: list[Any]) -> None:
     assert len(read) == 1
 
 
+@pytest.mark.filterwarnings("ignore:A part of:calque.JitFallback")  # NumPy spreads sizes
 def test_sizes_that_differ_in_a_loop(read: list[Any]) -> None:
 
     def product(starts, columns, values, x):

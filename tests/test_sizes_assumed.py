@@ -153,6 +153,7 @@ def stored_as_long(x, y):
     return np.sum(z * x)
 
 
+@pytest.mark.filterwarnings("ignore:A part of:calque.JitFallback")  # NumPy spreads sizes
 @pytest.mark.parametrize(
     "function", [as_long_in_a_branch, as_long_in_each_round, grown_in_rounds, stored_as_long]
 )
@@ -202,6 +203,7 @@ def sparse_product(starts, columns, values, x):
     return y
 
 
+@pytest.mark.filterwarnings("ignore:A part of:calque.JitFallback")  # NumPy spreads sizes
 def test_a_loop_over_slices_that_the_data_bound_is_one_kernel():
     """The sizes are compared in each round; where they differ, NumPy says so."""
     starts, columns = np.array([0, 2, 2, 5]), np.array([0, 2, 0, 1, 2])
@@ -229,6 +231,7 @@ def filled_to(x, y):
     return y
 
 
+@pytest.mark.filterwarnings("ignore:A part of:calque.JitFallback")  # NumPy spreads sizes
 def test_arguments_are_as_before_when_a_comparison_fails():
     x = np.array([0.5, 0.1, 0.2])
     y, expected = np.ones(3), np.ones(3)

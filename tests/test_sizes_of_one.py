@@ -155,6 +155,7 @@ def plain_slopes(function: Callable[..., Any], x: Any, y: Any, step: float = 1e-
     return np.array([value(at + e) - value(at - e) for e in rows]) / (2.0 * step)
 
 
+@pytest.mark.filterwarnings("ignore:A part of:calque.JitFallback")  # NumPy spreads sizes
 @pytest.mark.parametrize("function", PROGRAMS, ids=lambda f: f.__name__)
 def test_slopes_of_what_may_have_one_element(function):
     """One transformation for all sizes, as in a program: what it remembers is tested, too."""

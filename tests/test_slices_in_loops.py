@@ -193,6 +193,7 @@ def rows_spread(x, k):
 SPREADING = (autocorrelation, windowed_cosines, one_element_spread, spread_or_not, rows_spread)
 
 
+@pytest.mark.filterwarnings("ignore:A part of:calque.JitFallback")  # NumPy spreads sizes
 @pytest.mark.parametrize("fn", SPREADING, ids=lambda f: f.__name__)
 def test_what_is_spread_and_what_is_not(fn) -> None:
     test_value_gradient_and_batch(fn)

@@ -150,6 +150,7 @@ class ProgramCopy:
         ]
         new.doubted, new.spread = list(old.doubted), set(old.spread)
         new.compared, new.stored = set(old.compared), dict(old.stored)
+        new.linked, new.unmasked = list(old.linked), set(self._vars(old.unmasked))
         new._reads = {self._renamed(key): dim for key, dim in old._reads.items()}
         slices = old.dims._slices.items()  # a mask's number of elements is known by the mask
         new.dims._slices = {self._renamed(key): dim for key, dim in slices}

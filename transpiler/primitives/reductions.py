@@ -135,7 +135,8 @@ def _from_initial(
     axes = range(x.ndim) if params["axis"] is None else params["axis"]
     sizes = [1 if a in axes else size for a, size in enumerate(x.shape)]
     shape = [s for a, s in enumerate(sizes) if params["keepdims"] or a not in axes]
-    alone = lambda: FUNCTIONS[np.full](tuple(shape), initial, dtype)
+    whole = lambda: FUNCTIONS[np.full](tuple(shape), initial, dtype)
+    alone = whole if shape else lambda: FUNCTIONS["cast"](initial, dtype)  # a number
     return run_time_choice(count > 0, reduce, alone, t.with_dtype(dtype))
 
 
