@@ -37,6 +37,7 @@ from calque.runtime.inlining import TRACE
 from calque.runtime.kernels.kept_memory import give_back
 from calque.runtime.spec import Spec
 from calque.runtime.tiers.numpy_first import NumPyFirst
+from calque.runtime.tiers.versions_aside import wait_for
 from calque.runtime.tracebacks import hide_own_frames
 from calque.transpiler.errors import MixedDevices, NestedTooDeeply
 from calque.transpiler.ir import pytrees
@@ -87,7 +88,6 @@ class Transformed:
 
     def _have_programs(self) -> None:
         """Find programs among those of the function itself: no stand-in has them."""
-        self._lent = None
         wishes = kernel_options(self) if self.compiled else None
 
         def make() -> Dispatcher:
@@ -102,6 +102,7 @@ class Transformed:
             )
 
         self._dispatcher = shared(*self._chain(), make)
+        self._lent = None  # not before: another thread may call meanwhile
 
     def _can_be_of_another(self) -> bool:
         """Whether ``_with`` can make it: programs for devices belong to their function.
@@ -139,8 +140,8 @@ class Transformed:
     def asked(self, find: Callable[[Dispatcher, Any], Program], args: tuple[Any, ...]) -> Program:
         """What ``find`` gives for this function's dispatcher and complete arguments."""
         args = complete(self, args)
-        if self._lent is not None and not debug_nans.checking() and self._lent.take():
-            with self._lent.stand_in:
+        if (lent := self._lent) is not None and not debug_nans.checking() and lent.take():
+            with lent.stand_in:
                 return find(self._dispatcher, args)
         return find(self.dispatcher(), args)
 
@@ -172,11 +173,11 @@ class Transformed:
             if chosen_device.contexts and (device := chosen_device.chosen_gpu()) is not None:
                 self._check_on_gpu(args)
                 return self.cuda_programs().call_there(args, kwargs, device)
-            if self._lent is not None:
+            if (lent := self._lent) is not None:
                 if any_on_gpu(args, kwargs):
                     return self._on_gpu(args, kwargs)
-                if self._lent.take():
-                    return self._lent.call(args, kwargs, self._check)
+                if lent.take():
+                    return lent.call(args, kwargs, self._check)
                 self._have_programs()
             if self._cuda is not None:
                 found = self._cuda.at_hand(args, kwargs)
@@ -226,10 +227,10 @@ class Transformed:
         return self.dispatcher().call(args, kwargs)
 
     def _on_gpu(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if self._lent is not None:
-            if self._lent.take():
-                programs = self._lent.home.cuda_programs()
-                return self._lent.call_first(programs, args, kwargs, self._check_on_gpu)
+        if (lent := self._lent) is not None:
+            if lent.take():
+                programs = lent.home.cuda_programs()
+                return lent.call_first(programs, args, kwargs, self._check_on_gpu)
             self._have_programs()
         self._check_on_gpu(args)
         return self.cuda_programs().call(args, kwargs)
@@ -285,13 +286,15 @@ class Transformed:
         return info(self._dispatcher.account, *on_gpu)
 
     def wait(self) -> None:
-        """Return when the kernels that ``jit(f, first="numpy")`` has made aside are compiled.
+        """Return when everything is compiled that calls so far have had compiled aside.
 
-        They answer the next call of types that were seen before. Without ``first="numpy"`` nothing
-        is made aside, and it returns at once.
+        With ``jit(f, first="numpy")`` the kernels answer the next call of types that were seen
+        before. Otherwise these are versions of kernels, for several threads or for one, that later
+        calls wanted while the version of the first call answered.
         """
         if isinstance(self._dispatcher, NumPyFirst):
             self._dispatcher.wait()
+        wait_for(self._dispatcher.account.kernels)
 
     def cache_clear(self) -> None:
         """Forget the programs of this function, and its account; the cache on disk stays.

@@ -311,6 +311,7 @@ def test_parallel() -> None:
         jitted = calque.jit(big, parallel=parallel)
         for x in (small, large):
             np.testing.assert_allclose(jitted(x), big(x), rtol=1e-15)
+        jitted.wait()  # the second call waits for no other version
         versions[parallel] = {k.version for k in jitted.cache_info().kernels}
     assert versions == {True: {"parallel"}, False: {"serial"}, "auto": {"serial", "parallel"}}
     assert "@kernel(parallel=True)" in calque.jit(big, parallel=True).source(small)

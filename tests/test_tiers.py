@@ -215,7 +215,7 @@ def test_a_compiler_that_dies_leaves_numpy_with_one_warning(monkeypatch):
 
     original = compiling_process.compile_elsewhere
     monkeypatch.setattr(compiling_process, "compile_elsewhere", killed)
-    monkeypatch.setattr(compiling_process, "start", lambda: True)
+    monkeypatch.setattr(compiling_process, "start", lambda to_stay=False: True)
     fn(x)
     for task in fn._dispatcher.tasks.values():
         task.done.wait()

@@ -48,6 +48,8 @@ _modules: dict[str, tuple[Any, tuple[KernelCache, ...]]] = {}  # of kernels, by 
 # through its own entries, which it takes to stay: they are taken out when the next is put in.
 _gone: deque[str] = deque()
 Reader = Callable[[], Any]
+# told of each module's kernels, with its text and name
+when_loaded: list[Callable[[tuple[KernelCache, ...], str, str], None]] = []
 Condition = Callable[[dict[str, int]], bool]  # on the sizes of a call
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
@@ -413,7 +415,10 @@ def _module(
     except BaseException:
         sys.modules.pop(made.__name__)
         raise
-    return function, attach(vars(made), title, key)
+    kernels = attach(vars(made), title, key)
+    for tell in when_loaded:
+        tell(kernels, text, name)
+    return function, kernels
 
 
 def conditions_of(traced: Traced) -> tuple[tuple[Condition, ...], frozenset[str]]:

@@ -73,7 +73,8 @@ class KernelCache:
 
     cache_path = None
     dispatcher: Any = None  # Numba's, which compiles this version
-    ask_first: list[Any] | None = None  # of one for threads: what says whether these may run
+    aside: Any = None  # of a kernel of two versions: what chooses one for a call
+    maker: Any = None  # what compiles this version while the other one answers
 
     def __init__(self, module: str, kernel: str, version: str, key: str | None):
         self.module, self.kernel, self.version, self.key = module, kernel, version, key
@@ -178,8 +179,7 @@ def attach(namespace: dict[str, Any], module: str, key: str | None) -> tuple[Ker
                 version = "parallel" if "parallel" in dispatcher.targetoptions else "serial"
                 dispatcher._cache = KernelCache(module, name, version, key)
                 dispatcher._cache.dispatcher = dispatcher
-                if version == "parallel":
-                    dispatcher._cache.ask_first = getattr(kernel, "ask_first", None)
+                dispatcher._cache.aside = getattr(kernel, "aside", None)
                 _quickly(dispatcher)
                 found.append(dispatcher._cache)
     return tuple(found)

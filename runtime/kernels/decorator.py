@@ -6,11 +6,10 @@ import functools
 import os
 import sys
 import time
-from collections.abc import Callable
 
 import numpy as np
 from llvmlite import ir
-from numba import njit
+from numba import njit, typeof
 from numba.core import ir as numba_ir
 from numba.core.analysis import compute_cfg_from_blocks
 from numba.core.compiler_machinery import FunctionPass, register_pass
@@ -68,7 +67,7 @@ def kernel(function=None, *, parallel="auto", boundscheck=False, reassociate=Tru
     always = sys.maxsize if parallel == "measured" else always
     arrays: list[int] = []  # the places of the arguments that are arrays
     paces: dict[int, Pace] = {}  # by the size of the largest array, in powers of two
-    ask_first: list[Callable[..., bool]] = []  # whether threads may run for these arguments
+    aside = VersionChoice(serial, threads)
 
     @functools.wraps(function)
     def launch(*args):
@@ -79,19 +78,58 @@ def kernel(function=None, *, parallel="auto", boundscheck=False, reassociate=Tru
             if args[k].size > size:
                 size = args[k].size
         if size < measured or os.getpid() != PROCESS:
-            return serial(*args)
-        if ask_first and not ask_first[0](args):
-            return serial(*args)
-        start_threads()
+            return (threads if aside.is_parallel(False, args) else serial)(*args)
         if size >= always:
+            if not aside.is_parallel(True, args):
+                return serial(*args)
+            start_threads()
             return threads(*args)
         width = size.bit_length()
         if width not in paces:
             paces[width] = Pace()
+        wanted = paces[width].on_threads
+        if aside.is_parallel(wanted, args) != wanted:
+            return (serial if wanted else threads)(*args)  # its time says nothing of the other's
+        start_threads()
         return paces[width].run(serial, threads, args)
 
-    vars(launch).update(versions=(serial, threads), ask_first=ask_first)
+    vars(launch).update(versions=(serial, threads), aside=aside)
     return launch
+
+
+class VersionChoice:
+    """Chooses the version of a kernel that answers a call: the wanted one, or what there is.
+
+    The first call for arguments of some types waits for a compiler. No later call does: where it
+    wants the other version, the one that is there answers until the other has been made aside, by
+    ``makers``. With ``never_wait`` the first call does not wait for the version for threads either.
+    """
+
+    def __init__(self, serial, threads):
+        # types with machine code: there are none where Numba is told to compile nothing
+        self.made = {p: getattr(v, "overloads", {}) for p, v in ((False, serial), (True, threads))}
+        self.covered = {False: 0, True: 0}  # of the other version: as many have this one, too
+        self.makers = {}  # by "parallel" or not: each is told the types, and returns at once
+        self.never_wait = False
+
+    def is_parallel(self, wanted, args):
+        """Return whether the version for threads runs where it is wanted, or where it is not."""
+        mine, other = self.made[wanted], self.made[not wanted]
+        cautious = wanted and self.never_wait
+        count = len(other)
+        if count == self.covered[wanted] and not cautious:
+            return wanted
+        if wanted not in self.makers or os.getpid() != PROCESS:
+            return wanted
+        types = tuple(map(typeof, args))
+        if types in mine:
+            if all(t in mine for t in tuple(other)):
+                self.covered[wanted] = count
+            return wanted
+        if types not in other and not cautious:
+            return wanted  # a first call
+        self.makers[wanted](types)
+        return not wanted
 
 
 def _has_prange(function):

@@ -1,6 +1,7 @@
 """Two tiers of one function: the NumPy text answers at once, kernels as soon as they are compiled.
 
-In comes a call of ``jit(f, first="numpy")``; out come its result, and work for another process,
-which is given text and types. Read ``numpy_first``, then ``compiling_process`` and what runs there,
+In comes a call of ``jit(f, first="numpy")``, or of a kernel whose other version is not compiled
+yet; out come its result, and work for another process, which is given text and types. Read
+``numpy_first`` and ``versions_aside``, then ``compiling_process`` and what runs there,
 ``compiling_child``.
 """

@@ -20,6 +20,7 @@ _START = (
     "from calque.runtime.tiers.compiling_child import main; main()"
 )
 _process: subprocess.Popen[bytes] | None = None
+_kept = False  # whether it lives as long as this process
 
 
 class CompilerLost(Exception):
@@ -29,12 +30,18 @@ class CompilerLost(Exception):
 NO_PROCESS = "no other process can be started"
 
 
-def start() -> bool:
-    """Start the process, if there is none yet: it imports what it needs in the meantime."""
-    global _process
+def start(to_stay: bool = False) -> bool:
+    """Start the process, if there is none yet: it imports what it needs in the meantime.
+
+    With ``to_stay`` it lives as long as this process does.
+    """
+    global _process, _kept
     with making:
+        _kept = _kept or to_stay
         if _process is not None and _process.poll() is None:
             return True
+        if getattr(sys, "frozen", False):
+            return False  # the executable is the user's program, and no Python
         try:
             _process = subprocess.Popen(
                 [sys.executable, "-c", _START, repr(sys.path)],
@@ -65,6 +72,12 @@ def compile_elsewhere(order: Order) -> str:
         raise CompilerLost(f"the process that compiles has ended {error}".rstrip()) from None
     machine_code.received.update(delivery.made)
     return delivery.refused
+
+
+def stop_if_unwanted() -> None:
+    """End the process, which takes memory, unless it is to stay."""
+    if not _kept:
+        stop()
 
 
 def stop() -> None:

@@ -9,10 +9,6 @@ answers once more, and the right ones are compiled.
 
 from __future__ import annotations
 
-import itertools
-import os
-import queue
-import threading
 import weakref
 from collections import Counter
 from collections.abc import Callable
@@ -24,13 +20,12 @@ from calque.runtime.call.loading import Program
 from calque.runtime.call.machine_code import KernelCache, NotReady, only_what_is_ready
 from calque.runtime.call.plans import Key, Plan, drop_unless_kept
 from calque.runtime.call.progress import say
-from calque.runtime.tiers import compiling_process
+from calque.runtime.tiers import background, compiling_process
+from calque.runtime.tiers.background import BackgroundWork
 from calque.runtime.tiers.compiling_child import Order
 from calque.runtime.tiers.launch_types import expected_launches
 from calque.transpiler.diagnostics.placements import Fallback
-from calque.transpiler.forking import run_in_children
 from calque.transpiler.frontend.trace import Traced
-from calque.transpiler.ir.debug import show_text
 
 _MOST_READ = 8  # times for one key
 Wanted = list[tuple[KernelCache, tuple[Any, ...]]]
@@ -42,83 +37,6 @@ class _NumPyAnswers(Exception):
 
 class _ToRead(Exception):
     """The function is to be read again, which the thread that calls does."""
-
-
-class BackgroundWork:
-    """What is done in the background for calls of some types; done once only."""
-
-    def __init__(self, work: Callable[[], None]):
-        self.work = work
-        self.process = os.getpid()
-        self.done = threading.Event()
-
-    def is_lost(self) -> bool:
-        """Whether it was of a process of which this one is a fork."""
-        return self.process != os.getpid()
-
-
-_FIRST, _LATER = 0, 1  # what is waited for, and what would be quicker
-_tasks: queue.PriorityQueue[tuple[int, int, BackgroundWork]] = queue.PriorityQueue()
-_count = itertools.count()
-_worker: threading.Thread | None = None
-
-
-def _enter(task: BackgroundWork, when: int = _FIRST) -> None:
-    global _worker
-    with making:
-        if _worker is None:
-            _worker = threading.Thread(target=_run_tasks, name="calque kernels", daemon=True)
-            _worker.start()
-    _tasks.put((when, next(_count), task))
-
-
-def _run_tasks() -> None:
-    while True:
-        _, _, task = _tasks.get()
-        try:
-            task.work()
-        finally:
-            task.done.set()
-
-
-def _forget() -> None:
-    """A forked child has no such thread."""
-    global _tasks, _worker
-    _tasks, _worker = queue.PriorityQueue(), None
-
-
-run_in_children(_forget)
-
-
-class Threads:
-    """The version of a kernel for several threads, which is compiled once it is wanted."""
-
-    def __init__(self, cache: KernelCache, text: str, name: str):
-        self.cache, self.text, self.name = cache, text, name
-        self.asked: set[Any] = set()
-
-    def may_run(self, args: tuple[Any, ...]) -> bool:
-        """Whether it is at hand for these arguments; if not, it is compiled aside."""
-        from numba import typeof
-
-        types = tuple(map(typeof, args))
-        if types in self.cache.dispatcher.overloads:
-            return True
-        key = os.getpid(), types
-        if key not in self.asked:
-            self.asked.add(key)
-            if not self.cache.is_ready(types):
-                _enter(BackgroundWork(lambda: self._compile(types)), _LATER)
-        return self.cache.is_ready(types)
-
-    def _compile(self, types: tuple[Any, ...]) -> None:
-        order = Order(self.text, self.name, ((self.cache.kernel, self.cache.version, types),))
-        try:
-            refused = compiling_process.compile_elsewhere(order)
-        except compiling_process.CompilerLost as error:
-            refused = str(error)
-        if refused:
-            show_text(f"# {self.cache.kernel} runs on one thread: {refused}")
 
 
 class NumPyFirst(Dispatcher):
@@ -198,8 +116,8 @@ class NumPyFirst(Dispatcher):
             with making:  # a fork waits for what is imported here
                 wanted = expected_launches(program, leaves)
                 for cache in program.kernels:
-                    if cache.ask_first is not None:
-                        cache.ask_first[:] = [Threads(cache, program.text, self.name()).may_run]
+                    if cache.aside is not None:
+                        cache.aside.never_wait = True
             self._compile(program, wanted)
         except _ToRead:
             pass  # the next call does
@@ -229,11 +147,11 @@ class NumPyFirst(Dispatcher):
         self.unsaid = (Fallback(f"No kernels can be had: {why}.", None, whole=True),)
 
     def _begin(self, key: tuple[Plan, Any], work: Callable[[], None]) -> None:
-        if not compiling_process.start():
+        if not compiling_process.start(True):
             self._leave(key, compiling_process.NO_PROCESS)
             return
         task = self.tasks[key] = BackgroundWork(work)
-        _enter(task)
+        background.enter(task)
 
     def _is_running(self, key: tuple[Plan, Any]) -> bool:
         task = self.tasks.get(key)
@@ -242,7 +160,7 @@ class NumPyFirst(Dispatcher):
     def _read(
         self, plan: Plan, leaves: list[Any], structure: Any, pinned: dict[str, int]
     ) -> Traced:
-        if threading.current_thread() is _worker:
+        if background.is_worker():
             raise _ToRead
         return super()._read(plan, leaves, structure, pinned)
 

@@ -1,0 +1,70 @@
+"""The one thread that works in the background: on what calls wait for, then on what is quicker."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import queue
+import threading
+from collections.abc import Callable
+
+from calque.runtime.call.dispatch import making
+from calque.transpiler.forking import run_in_children
+
+FIRST, LATER = 0, 1  # what calls wait for, and what makes later calls quicker
+
+
+class BackgroundWork:
+    """What is done in the background for calls of some types; done once only."""
+
+    def __init__(self, work: Callable[[], None]):
+        self.work = work
+        self.process = os.getpid()
+        self.done = threading.Event()
+
+    def is_lost(self) -> bool:
+        """Whether it was of a process of which this one is a fork."""
+        return self.process != os.getpid()
+
+
+_tasks: queue.PriorityQueue[tuple[int, int, BackgroundWork]] = queue.PriorityQueue()
+_count = itertools.count()
+_worker: threading.Thread | None = None
+
+
+def enter(task: BackgroundWork, when: int = FIRST) -> None:
+    """Have a task done, after those that were entered before it and are as urgent."""
+    global _worker
+    with making:
+        if _worker is None:
+            _worker = threading.Thread(target=_run_tasks, name="calque kernels", daemon=True)
+            _worker.start()
+    _tasks.put((when, next(_count), task))
+
+
+def is_worker() -> bool:
+    """Return True in the thread that works in the background."""
+    return threading.current_thread() is _worker
+
+
+def is_idle() -> bool:
+    """Return True if no task waits to be done."""
+    return _tasks.empty()
+
+
+def _run_tasks() -> None:
+    while True:
+        _, _, task = _tasks.get()
+        try:
+            task.work()
+        finally:
+            task.done.set()
+
+
+def _forget() -> None:
+    """A forked child has no such thread."""
+    global _tasks, _worker
+    _tasks, _worker = queue.PriorityQueue(), None
+
+
+run_in_children(_forget)
